@@ -1,5 +1,6 @@
 //! What was wrong in the input: counted, skipped and named, never the end of a run.
 
+use std::cell::Cell;
 use std::fmt;
 use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
@@ -214,6 +215,57 @@ pub(crate) struct Tally {
     pub damage: Vec<Damage>,
     /// Nothing is read behind this record.
     pub too_long: Option<TooLong>,
+}
+
+/// What a page may take while its text is taken out of what was sent.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "html"), expect(dead_code))]
+pub(crate) struct PageRoom {
+    /// Bytes of a body, unpacked; longer ones are damage.
+    cap: usize,
+    /// Bytes that a record may have.
+    most: u64,
+    exceeded: Cell<Option<u64>>,
+}
+
+impl PageRoom {
+    pub fn new(cap: usize, most: u64) -> Self {
+        Self { cap, most, exceeded: Cell::new(None) }
+    }
+
+    /// Bytes of a body that are unpacked at most.
+    #[cfg(feature = "html")]
+    pub fn body(&self) -> usize {
+        self.cap.min(usize::try_from(TooLong::at_hand(self.most)).unwrap_or(usize::MAX))
+    }
+
+    /// Why a body is not read that is longer.
+    #[cfg(feature = "html")]
+    pub fn refuse_body(&self) -> (DamageKind, String) {
+        let body = self.body();
+        if body < self.cap {
+            self.exceeded.set(Some(body as u64 / 2 + 1));
+        }
+        (DamageKind::TooLong, format!("a body above {body} bytes (--longest-page)"))
+    }
+
+    /// Takes what is in memory as a record of so many bytes is.
+    ///
+    /// # Errors
+    /// If that is too much.
+    #[cfg(feature = "html")]
+    pub fn take(&self, bytes: u64) -> Result<(), (DamageKind, String)> {
+        if bytes <= self.most {
+            return Ok(());
+        }
+        self.exceeded.set(Some(bytes));
+        Err((DamageKind::TooLong, "more markup than there is memory for".to_owned()))
+    }
+
+    /// Bytes of a record that would take what there was no room for.
+    pub fn exceeded(&self) -> Option<u64> {
+        self.exceeded.get()
+    }
 }
 
 /// How often a long record is in memory at once, for what reads and sketches it: as it is stored, as it is decoded, as

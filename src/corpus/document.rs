@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::damage::IN_MEMORY;
 use crate::document::{DocId, Place};
 
 /// A document as it was read. It borrows from the block it stands in.
@@ -28,6 +29,22 @@ pub struct Document<'a> {
     pub mended: bool,
     /// Where it is stored.
     pub place: Place,
+    /// Bytes of memory that the tree of its HTML took.
+    pub(crate) markup: u64,
+}
+
+/// Bytes that a feature takes in the set of those of a page.
+const FEATURE: u64 = 24;
+
+/// About how many words a text has: of scripts that do not part them, a character is one.
+fn words(text: &str) -> u64 {
+    /// Of shorter texts what they take is nothing beside what threads hold anyway.
+    const LONG: usize = 1 << 16;
+    let ends = |&&byte: &&u8| byte <= b' ' || byte >= 0xe0;
+    match text.len() {
+        length @ ..LONG => length as u64 / 6,
+        _ => text.as_bytes().iter().filter(ends).count() as u64,
+    }
 }
 
 impl<'a> Document<'a> {
@@ -36,11 +53,12 @@ impl<'a> Document<'a> {
         [self.record_id, self.url].into_iter().flatten().map(str::len).sum::<usize>() as u64
     }
 
-    /// Bytes of its record as buffers hold it: half of the time as it is written, with all that it holds besides, and
-    /// half of the time as text, id and URL.
+    /// How much memory it takes while it is read and sketched, as bytes of a record that is there [`IN_MEMORY`] times: one
+    /// of words of usual length.
     pub fn bytes(&self) -> u64 {
         let page = self.name_bytes() + self.text.len() as u64;
-        (self.place.length.max(page) + page).div_ceil(2)
+        let buffers = (self.place.length.max(page) + page) * 3 / 2;
+        (buffers + FEATURE * words(self.text) + self.markup).div_ceil(IN_MEMORY)
     }
 
     /// The first of its languages; empty where none is named.

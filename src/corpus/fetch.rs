@@ -2,7 +2,7 @@
 
 use std::io::{Seek, SeekFrom};
 
-use super::damage::DamageKind;
+use super::damage::{DamageKind, PageRoom};
 use super::document::Document;
 use super::feed::{Feed, STEP};
 use super::filetype::{Compression, StreamFormat};
@@ -152,9 +152,14 @@ pub fn fetch(
         let mut wrong: Option<(DamageKind, String)> = None;
         let done = span(bytes, format, id, place).and_then(|span| {
             let mut damage = |kind, detail| wrong = Some((kind, detail));
-            document(&span, bytes, (format, input), (options, options.record_cap), &mut damage, |d| {
-                each(Document { place, ..d })
-            })
+            document(
+                &span,
+                bytes,
+                (format, input),
+                (options, &PageRoom::new(options.record_cap, u64::MAX)),
+                &mut damage,
+                |d| each(Document { place, ..d }),
+            )
         });
         if done.is_none() {
             let got = wrong.map_or_else(|| "no whole record".to_owned(), |(_, detail)| detail);

@@ -194,7 +194,12 @@ fn encoded(name: &str) -> String {
 /// The text of a page, and whether something in it was none of its charset.
 #[cfg(feature = "html")]
 fn text_of(bytes: &[u8], is_html: bool) -> Result<(Cow<'_, str>, bool), (DamageKind, String)> {
-    let text = super::html::text_of(bytes.into(), None, is_html)?;
+    let text = super::html::text_of(
+        bytes.into(),
+        None,
+        is_html,
+        &super::damage::PageRoom::new(usize::MAX, u64::MAX),
+    )?;
     Ok((text.text, text.mended))
 }
 

@@ -11,9 +11,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 use html2text::config;
 use html2text::render::TrivialDecorator;
-use memchr::{memchr, memmem};
+use memchr::{memchr, memchr_iter, memmem};
 
-use super::damage::DamageKind;
+use super::damage::{DamageKind, IN_MEMORY, PageRoom};
 use super::filetype::{GZIP_MAGIC, ZSTD_MAGIC, looks_like_html};
 
 /// What takes the text from HTML. Another one gives other texts, so a report names it.
@@ -25,6 +25,8 @@ pub(crate) struct Text<'a> {
     pub text: Cow<'a, str>,
     /// U+FFFD stands in it for bytes that are none of its charset.
     pub mended: bool,
+    /// Bytes of memory that the tree of its HTML took.
+    pub markup: u64,
 }
 
 type Flaw = (DamageKind, String);
@@ -38,13 +40,17 @@ pub(crate) fn panic_is_damage() -> bool {
     GUARDED.get()
 }
 
-/// The text of the page that a response holds, of at most `cap` bytes at every step; none if it holds no page:
+/// The text of the page that a response holds, as far as there is `room` at every step; none if it holds no page:
 /// no answer of HTTP, one other than 2xx, or one of something else than HTML or plain text. `cut` says that the
 /// crawler cut it.
 ///
 /// # Errors
 /// The kind of damage and what was found.
-pub(crate) fn text_of_response(content: &[u8], cap: usize, cut: bool) -> Result<Option<Text<'_>>, Flaw> {
+pub(crate) fn text_of_response<'a>(
+    content: &'a [u8],
+    room: &PageRoom,
+    cut: bool,
+) -> Result<Option<Text<'a>>, Flaw> {
     // Crawlers keep answers of name servers as responses, too.
     if !content.starts_with(b"HTTP/") {
         return Ok(None);
@@ -82,10 +88,10 @@ pub(crate) fn text_of_response(content: &[u8], cap: usize, cut: bool) -> Result<
     };
     let encodings = value("content-encoding");
     for encoding in encodings.rsplit(',').map(str::trim) {
-        body = decoded(body, encoding, cap, cut)?;
+        body = decoded(body, encoding, room, cut)?;
     }
     let charset = parameters.split(';').find_map(|it| it.trim().strip_prefix("charset="));
-    text_of(body, charset, is_html).map(Some)
+    text_of(body, charset, is_html, room).map(Some)
 }
 
 /// The text of a page, which is HTML or a text already, in a charset if one was named.
@@ -96,11 +102,88 @@ pub(crate) fn text_of<'a>(
     body: Cow<'a, [u8]>,
     charset: Option<&str>,
     is_html: bool,
+    room: &PageRoom,
 ) -> Result<Text<'a>, Flaw> {
     let (text, mended) = in_utf8(body, charset, is_html);
-    match is_html {
-        false => Ok(Text { text, mended }),
-        true => Ok(Text { text: Cow::Owned(guarded(|| rendered(&text))?), mended }),
+    if !is_html {
+        return Ok(Text { text, mended, markup: 0 });
+    }
+    let Markup { tags, depth, attributes } = Markup::of(text.as_bytes());
+    let (tree, length) = (tags * TAG, text.len() as u64);
+    room.take((tree + 6 * length) / IN_MEMORY)?;
+    for (number, most, what) in
+        [(depth, DEPTH, "elements within each other"), (attributes, ATTRIBUTES, "attributes of a tag")]
+    {
+        if number > most {
+            return Err((DamageKind::BadBody, format!("{number} {what}; {most} are read at most")));
+        }
+    }
+    Ok(Text { text: Cow::Owned(guarded(|| rendered(&text))?), mended, markup: tree + 3 * length })
+}
+
+/// Bytes of memory that an element takes with its text, while that is taken out.
+const TAG: u64 = 2300;
+/// Elements within each other: the time that they take grows with their square.
+const DEPTH: u64 = 5_000;
+/// Attributes of a tag: the same.
+const ATTRIBUTES: u64 = 10_000;
+
+/// What makes a page of HTML costly, by a look at its tags.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Markup {
+    tags: u64,
+    /// How many elements stand within each other at most, but for those that others end.
+    depth: u64,
+    /// The most of a tag, about.
+    attributes: u64,
+}
+
+impl Markup {
+    fn of(html: &[u8]) -> Self {
+        /// Elements that end where the next one begins, or are empty.
+        const FLAT: [&str; 32] = [
+            "area", "base", "br", "col", "colgroup", "dd", "dt", "embed", "frame", "hr", "image", "img",
+            "input", "keygen", "li", "link", "meta", "optgroup", "option", "p", "param", "rp", "rt",
+            "source", "tbody", "td", "tfoot", "th", "thead", "tr", "track", "wbr",
+        ];
+        let (mut markup, mut depth) = (Self::default(), 0u64);
+        let mut rest = html;
+        while let Some(at) = memchr(b'<', rest) {
+            rest = &rest[at + 1..];
+            markup.tags += 1;
+            if rest.starts_with(b"!--") {
+                rest = &rest[memmem::find(rest, b"-->").unwrap_or(rest.len())..];
+                continue;
+            }
+            let tag = &rest[..memchr(b'>', rest).unwrap_or(rest.len())];
+            // Most are far too short to have many.
+            if tag.len() as u64 > 2 * ATTRIBUTES {
+                let parts = tag.split(|byte| byte.is_ascii_whitespace() || *byte == b'/');
+                markup.attributes =
+                    markup.attributes.max(parts.filter(|part| !part.is_empty()).count() as u64);
+            }
+            let closes = tag.first() == Some(&b'/');
+            let name = &tag[usize::from(closes)..];
+            let name = &name[..name.iter().take(16).take_while(|byte| byte.is_ascii_alphanumeric()).count()];
+            let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+            if !closes && (is("script") || is("style")) {
+                // What looks like tags in it is none.
+                let end = |from: &&[u8]| {
+                    from.len() > name.len()
+                        && from[0] == b'/'
+                        && from[1..=name.len()].eq_ignore_ascii_case(name)
+                };
+                let ends = memchr_iter(b'<', rest).map(|at| &rest[at + 1..]);
+                rest = ends.filter(end).next().unwrap_or_default();
+                continue;
+            }
+            if name.is_empty() || FLAT.iter().any(|flat| is(flat)) {
+                continue;
+            }
+            depth = if closes { depth.saturating_sub(1) } else { depth + 1 };
+            markup.depth = markup.depth.max(depth);
+        }
+        markup
     }
 }
 
@@ -146,8 +229,8 @@ fn dechunked(body: &[u8], cut: bool) -> Result<Cow<'_, [u8]>, Flaw> {
 }
 
 /// A body without one content coding; as it is, if that is not what its bytes show.
-fn decoded<'a>(body: Cow<'a, [u8]>, coding: &str, cap: usize, cut: bool) -> Result<Cow<'a, [u8]>, Flaw> {
-    let bytes: &[u8] = &body;
+fn decoded<'a>(body: Cow<'a, [u8]>, coding: &str, room: &PageRoom, cut: bool) -> Result<Cow<'a, [u8]>, Flaw> {
+    let (bytes, cap): (&[u8], usize) = (&body, room.body());
     let mut out = Vec::new();
     let mut pull = |reader: &mut dyn Read| reader.take(cap as u64 + 1).read_to_end(&mut out).map(drop);
     let read: io::Result<()> = match coding {
@@ -172,7 +255,7 @@ fn decoded<'a>(body: Cow<'a, [u8]>, coding: &str, cap: usize, cut: bool) -> Resu
         _ => return Ok(body),
     };
     if out.len() > cap {
-        return Err((DamageKind::TooLong, format!("a body above {cap} bytes (--longest-page)")));
+        return Err(room.refuse_body());
     }
     match read {
         Ok(()) => Ok(Cow::Owned(out)),
@@ -255,9 +338,13 @@ mod tests {
     use super::*;
     use std::io::Write;
 
+    fn room(cap: usize) -> PageRoom {
+        PageRoom::new(cap, u64::MAX)
+    }
+
     fn text(head: &str, body: &[u8]) -> Result<Option<(String, bool)>, DamageKind> {
         let content = [format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n").as_bytes(), body].concat();
-        let read = text_of_response(&content, 1 << 20, false);
+        let read = text_of_response(&content, &room(1 << 20), false);
         read.map(|it| it.map(|it| (it.text.trim().to_owned(), it.mended))).map_err(|(kind, _)| kind)
     }
 
@@ -290,14 +377,17 @@ mod tests {
         assert_eq!(text("content-type: TEXT/PLAIN; charset=utf-8", b"a <b> c"), plain("a <b> c"));
         let answer = |line: &str| {
             let content = format!("{line}\r\nContent-Type: text/html\r\n\r\na");
-            text_of_response(content.as_bytes(), 9, false).map(|it| it.map(|it| it.text.into_owned()))
+            text_of_response(content.as_bytes(), &room(9), false).map(|it| it.map(|it| it.text.into_owned()))
         };
         assert_eq!(answer("HTTP/1.1 404 Not Found"), Ok(None));
         assert_eq!(answer("HTTP/1.1 301"), Ok(None));
         assert!(answer("HTTP/2 200").unwrap().is_some());
         assert_eq!(answer("20240518015810"), Ok(None));
-        assert_eq!(text_of_response(b"", 9, false), Ok(None));
-        assert_eq!(text_of_response(b"HTTP/1.1 200 OK\r\n", 9, false).unwrap_err().0, DamageKind::BadBody);
+        assert_eq!(text_of_response(b"", &room(9), false), Ok(None));
+        assert_eq!(
+            text_of_response(b"HTTP/1.1 200 OK\r\n", &room(9), false).unwrap_err().0,
+            DamageKind::BadBody
+        );
     }
 
     #[test]
@@ -340,7 +430,7 @@ mod tests {
             &gzip[..gzip.len() - 9],
         ]
         .concat();
-        assert!(text_of_response(&cut, 1 << 20, true).unwrap().is_some());
+        assert!(text_of_response(&cut, &room(1 << 20), true).unwrap().is_some());
     }
 
     #[test]
@@ -392,15 +482,46 @@ mod tests {
         for _ in 0..3_000 {
             let content: Vec<u8> =
                 (0..rng.below(40)).flat_map(|_| pieces[rng.below(14) as usize].to_vec()).collect();
-            let _ = text_of_response(&content, 1 << 16, rng.below(2) == 0);
+            let _ = text_of_response(&content, &room(1 << 16), rng.below(2) == 0);
         }
-        // Deep nesting is no matter of the stack.
-        let deep = [
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n".to_vec(),
-            b"<div><b>".repeat(5_000),
-            b"x".to_vec(),
-        ]
-        .concat();
-        assert!(text_of_response(&deep, 1 << 20, false).is_ok());
+        // Deep nesting is no matter of the stack, and beyond reason none of time.
+        let html = |body: &[u8]| text(HTML, body);
+        assert!(html(&b"<div><b>".repeat(2_000)).is_ok());
+        assert_eq!(html(&b"<div><b>".repeat(5_000)), Err(DamageKind::BadBody));
+        assert!(html(&b"<li>a<p>b<br>".repeat(9_000)).is_ok());
+        assert!(html(&b"<div>a</div>".repeat(9_000)).is_ok());
+        let tag = |attributes: usize| [b"<p".to_vec(), b" a=1".repeat(attributes), b">x".to_vec()].concat();
+        assert!(html(&tag(9_000)).is_ok());
+        assert_eq!(html(&tag(10_001)), Err(DamageKind::BadBody));
+    }
+
+    #[test]
+    fn a_look_at_the_tags_tells_what_a_page_costs() {
+        let of = |html: &str| {
+            let Markup { tags, depth, .. } = Markup::of(html.as_bytes());
+            (tags, depth)
+        };
+        assert_eq!(of("no tags, 3 > 2"), (0, 0));
+        assert_eq!(of("<div><b>x</b></div><i>y"), (5, 2));
+        assert_eq!(of("<ul><LI>a<li>b<Br/></ul></ul><p>"), (7, 1));
+        assert_eq!(of("<script>for (i = 0; i<n; i++) if (a<b) {}</SCRIPT><b>"), (2, 1));
+        assert_eq!(of("<!-- <div><div> --><b><style>a<b"), (3, 1));
+        assert_eq!(of("a < b <c"), (2, 1));
+    }
+
+    #[test]
+    fn a_page_takes_no_more_than_there_is_room_for() {
+        let page = b"<p>a</p>".repeat(1_000);
+        let content = [b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", &page[..]].concat();
+        let read = |most: u64| {
+            let room = PageRoom::new(1 << 20, most);
+            let read = text_of_response(&content, &room, false).map(|it| it.map(|it| it.markup));
+            (read.map_err(|(kind, _)| kind), room.exceeded())
+        };
+        let (markup, exceeded) = read(1 << 30);
+        assert_eq!((markup, exceeded), (Ok(Some(2_000 * TAG + 3 * 8_000)), None));
+        let (refused, exceeded) = read(100_000);
+        assert_eq!(refused, Err(DamageKind::TooLong));
+        assert_eq!(exceeded, Some((2_000 * TAG + 6 * 8_000) / IN_MEMORY));
     }
 }

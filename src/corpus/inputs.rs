@@ -382,6 +382,8 @@ fn held_to_decode(input: &Input, head: &[u8]) -> u64 {
     // it, should it be damaged, and what is decoded comes in large pieces.
     let kept = input.stored_bytes().min(window::KEPT);
     match input.compression {
+        // Of each column a page, stored and decoded, and a dictionary.
+        _ if input.format == Format::Parquet => (2 * input.stored_bytes()).min(6 << 20),
         Compression::None => 0,
         Compression::Gzip if input.has_short_members => kept.min(1 << 20) + (2 << 20),
         Compression::Gzip => kept + (14 << 20),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::cut::{Bounds, End, Step};
-use super::damage::{DamageKind, FileReading, TooLong};
+use super::damage::{DamageKind, FileReading, PageRoom, TooLong};
 use super::document::Document;
 use super::filetype::StreamFormat;
 #[cfg(feature = "html")]
@@ -47,21 +47,17 @@ impl Records {
         part: &mut FileReading,
         each: &mut impl FnMut(Document<'_>),
     ) -> Option<TooLong> {
-        let cap = options.record_cap.min(usize::try_from(TooLong::at_hand(most)).unwrap_or(usize::MAX));
-        let mut too_long = None;
+        let room = PageRoom::new(options.record_cap, most);
         for span in &self.spans {
             let Span { record, place, .. } = *span;
             part.take(&input.path, span.raw, (record, place.offset, place.within), each, |found, each| {
-                let mut found = |kind, detail| {
-                    if kind == DamageKind::TooLong && cap < options.record_cap {
-                        too_long = Some(TooLong::of(record, cap as u64 + 1));
-                    }
-                    found(kind, detail);
-                };
-                document(span, &self.bytes, (format, input), (options, cap), &mut found, each)
+                document(span, &self.bytes, (format, input), (options, &room), found, each)
             });
+            if let Some(bytes) = room.exceeded() {
+                return Some(TooLong { record, bytes });
+            }
         }
-        too_long
+        None
     }
 }
 
@@ -112,13 +108,13 @@ pub(crate) fn copyable(span: &Span, bytes: &[u8]) -> u64 {
     }
 }
 
-/// What becomes of a record: a document, or damage that only a close look shows. Of a body `cap` bytes are unpacked
-/// at most.
+/// What becomes of a record: a document, or damage that only a close look shows. A page for which there is no `room` is
+/// none.
 pub(crate) fn document<T>(
     span: &Span,
     bytes: &[u8],
     (format, input): (StreamFormat, &Input),
-    (options, cap): (&ReadOptions, usize),
+    (options, room): (&ReadOptions, &PageRoom),
     damage: &mut dyn FnMut(DamageKind, String),
     each: impl FnOnce(Document<'_>) -> T,
 ) -> Option<T> {
@@ -127,12 +123,12 @@ pub(crate) fn document<T>(
     match format {
         StreamFormat::Wet => {
             let fields = wet::fields(&bytes[span.start..span.content_start]);
-            // A body is unpacked with that feature alone.
-            let _ = cap;
-            let (text, mended) = match span.raw {
+            // What a server sent is read with that feature alone.
+            let _ = room;
+            let (text, mended, markup) = match span.raw {
                 #[cfg(feature = "html")]
-                true => match html::text_of_response(content, cap, fields.truncated) {
-                    Ok(text) => text.map(|text| (text.text, text.mended))?,
+                true => match html::text_of_response(content, room, fields.truncated) {
+                    Ok(text) => text.map(|text| (text.text, text.mended, text.markup))?,
                     Err((kind, detail)) => {
                         damage(kind, detail);
                         return None;
@@ -141,7 +137,7 @@ pub(crate) fn document<T>(
                 _ => {
                     let text = readable(content, strict, damage)?;
                     let mended = matches!(text, Cow::Owned(_));
-                    (text, mended)
+                    (text, mended, 0)
                 }
             };
             if strict && mended {
@@ -159,6 +155,7 @@ pub(crate) fn document<T>(
                 score: None,
                 mended,
                 text: &text,
+                markup,
                 place: Place { member: copyable(span, bytes), ..span.place },
             }))
         }
@@ -173,6 +170,7 @@ pub(crate) fn document<T>(
                     text: &line.text,
                     place: span.place,
                     mended: line.mended,
+                    markup: 0,
                 })
             }),
             Err((kind, detail)) => {

@@ -135,7 +135,9 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
                 told.expected_pages = expected.pages;
                 told.expected_bytes = expected.in_memory(&job.settings);
                 let longest = match expected.has_long_record() {
-                    true => format!(", of which the longest record has {},", told_bytes(expected.longest())),
+                    true => {
+                        format!(", of which one takes {} in a thread,", told_bytes(expected.longest_held()))
+                    }
                     false => String::new(),
                 };
                 format!(
@@ -228,7 +230,8 @@ fn rooms(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result
     let held = held_of(expected.pages);
     Budget::beside(limit, held).map_err(|error| format!("nor is it enough on disk: {error}"))?;
     let rooms = expected.rooms(limit, job.memory.is_some()).map_err(|least| {
-        format!("nor is it enough on disk, where so many threads take {}", told_bytes(least))
+        let more = if expected.has_long_record() { " or more" } else { "" };
+        format!("nor is it enough on disk, where so many threads take {}{more}", told_bytes(least))
     })?;
     // Pages are copied one after the other, but the rows of a Parquet file are gathered before.
     let parquet = inputs.iter().filter(|input| input.format == Format::Parquet);

@@ -50,9 +50,9 @@ impl Estimate {
         is_long(self.longest)
     }
 
-    /// Bytes of the longest record that has been seen.
-    pub fn longest(&self) -> u64 {
-        self.longest
+    /// Bytes of memory that the longest record takes that has been seen.
+    pub fn longest_held(&self) -> u64 {
+        self.longest.saturating_mul(IN_MEMORY)
     }
 
     /// That of some files.

@@ -6,7 +6,7 @@ use super::estimate::Rooms;
 use super::names::{NamedIn, Names};
 use super::sketches::{Column, Layout};
 use super::told_bytes;
-use crate::corpus::{self, Document, FileReading, Format, Input, ReadOptions, TextSum, TooLong};
+use crate::corpus::{self, Document, FileReading, Format, IN_MEMORY, Input, ReadOptions, TextSum, TooLong};
 use crate::error::{Error, Result};
 use crate::making::Unfinished;
 use crate::wording::printable_path;
@@ -271,25 +271,23 @@ impl Sketching<'_> {
                 languages: BTreeMap::new(),
             })
         };
-        let too_long = |needed: u64, record: u64, has: String| {
-            let what = match input.format {
-                Format::Parquet => {
-                    format!("what row {record} of {} is read with", printable_path(&input.path))
-                }
-                _ => format!("record {record} of {}", printable_path(&input.path)),
-            };
+        // Of one that is not read to its end it is not known how much it takes.
+        let too_long = |record: u64, (least, takes): (String, String)| {
+            let shown = printable_path(&input.path);
+            let what = if input.format == Format::Parquet { "the pages of row" } else { "record" };
             let expected = format!(
-                "at least {}, fewer threads, or --longest-page, which leaves such records out: {what} has {has}",
-                told_bytes(needed)
+                "{least}, fewer threads, or --longest-page, which leaves such records out: {what} {record} of {shown} takes \
+                 {takes} in a thread"
             );
             Error::parameter("memory", told_bytes(rooms.memory()), expected)
         };
         let has_failed = AtomicBool::new(false);
         let each = |worker: &mut Result<Worker>, page: Document<'_>| {
             let Ok(working) = worker else { return };
-            let heard = rooms
-                .hear(page.bytes())
-                .map_err(|needed| too_long(needed, page.id.row.into(), told_bytes(page.bytes())));
+            let heard = rooms.hear(page.bytes()).map_err(|needed| {
+                let takes = told_bytes(page.bytes() * IN_MEMORY);
+                too_long(page.id.row.into(), (format!("at least {}", told_bytes(needed)), takes))
+            });
             let done = heard.and_then(|()| {
                 working.add(&shape, &page);
                 let is_full = working.stream.bytes() as u64 >= rooms.bytes();
@@ -308,9 +306,12 @@ impl Sketching<'_> {
         }
         // What it has in all is not known yet.
         if let Some((_, TooLong { record, bytes })) = reading.too_long
-            && let Err(needed) = rooms.hear(bytes)
+            && rooms.hear(bytes).is_err()
         {
-            return Err(too_long(needed, record, format!("more than {}", told_bytes(bytes))));
+            return Err(too_long(
+                record,
+                ("more".to_owned(), format!("more than {}", told_bytes(bytes * IN_MEMORY))),
+            ));
         }
         let mut streams = Vec::new();
         let (mut sum, mut text_bytes, mut longest, mut languages) =

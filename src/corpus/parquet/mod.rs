@@ -88,7 +88,7 @@ impl Row {
         let place = Place { offset: self.offset, within: self.within, length, member: 0 };
         let id = DocId::new(shard, self.row);
         let mended = matches!(text, Cow::Owned(_));
-        Some(each(Document { id, record_id, url, language, score, text: &text, place, mended }))
+        Some(each(Document { id, record_id, url, language, score, text: &text, place, mended, markup: 0 }))
     }
 }
 
@@ -158,8 +158,9 @@ impl Group {
     fn new(input: &Input, layout: &Arc<Layout>, index: usize, block_bytes: usize) -> Self {
         let group = layout.metadata.row_group(index);
         let rows = usize::try_from(group.num_rows()).unwrap_or(0);
-        let text = usize::try_from(group.column(layout.text.index).uncompressed_size()).unwrap_or(0);
-        let batch = (block_bytes / (text / rows.max(1)).max(1)).clamp(16, BATCH_ROWS);
+        let columns = layout.names.iter().flatten().chain([&layout.text]);
+        let bytes = columns.map(|column| group.column(column.index).uncompressed_size().max(0) as usize);
+        let batch = (block_bytes / (bytes.sum::<usize>() / rows.max(1)).max(1)).clamp(16, BATCH_ROWS);
         let (input, layout, limit) = (input.clone(), layout.clone(), Arc::default());
         Self { input, layout, index, rows, done: 0, batch, limit, open: None }
     }
