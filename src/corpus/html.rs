@@ -173,8 +173,8 @@ impl Markup {
                         && from[0] == b'/'
                         && from[1..=name.len()].eq_ignore_ascii_case(name)
                 };
-                let ends = memchr_iter(b'<', rest).map(|at| &rest[at + 1..]);
-                rest = ends.filter(end).next().unwrap_or_default();
+                let mut ends = memchr_iter(b'<', rest).map(|at| &rest[at + 1..]);
+                rest = ends.find(end).unwrap_or_default();
                 continue;
             }
             if name.is_empty() || FLAT.iter().any(|flat| is(flat)) {
