@@ -39,7 +39,7 @@ const FEATURE: u64 = 24;
 /// About how many words a text has: of scripts that do not part them, a character is one.
 fn words(text: &str) -> u64 {
     /// Of shorter texts what they take is nothing beside what threads hold anyway.
-    const LONG: usize = 1 << 16;
+    const LONG: usize = 1 << 19;
     let ends = |&&byte: &&u8| byte <= b' ' || byte >= 0xe0;
     match text.len() {
         length @ ..LONG => length as u64 / 6,
