@@ -17,9 +17,39 @@ impl Level {
         hashes: &[u64],
         groups: &[Range<usize>],
         radius: u32,
+        found: impl FnMut(usize, usize),
+    ) {
+        self.rows(hashes, groups.iter().map(|group| (group.clone(), group.end)), radius, found);
+    }
+
+    /// The same of some hashes of a group, `rows`, each against every later one of the group, which has `end`.
+    ///
+    /// # Panics
+    /// If they lie outside of `hashes`.
+    #[inline]
+    pub fn pairs_of(
+        self,
+        hashes: &[u64],
+        rows: Range<usize>,
+        end: usize,
+        radius: u32,
+        found: impl FnMut(usize, usize),
+    ) {
+        self.rows(hashes, std::iter::once((rows, end)), radius, found);
+    }
+
+    /// The same of groups of rows, each with the end of those that they are compared with.
+    #[inline]
+    fn rows(
+        self,
+        hashes: &[u64],
+        groups: impl Iterator<Item = (Range<usize>, usize)>,
+        radius: u32,
         mut found: impl FnMut(usize, usize),
     ) {
-        assert!(groups.iter().all(|group| group.end <= hashes.len()), "groups inside of the list");
+        let groups = groups.inspect(|(rows, end)| {
+            assert!(rows.end <= *end && *end <= hashes.len(), "groups inside of the list");
+        });
         match self.isa() {
             Isa::Portable => pairs(hashes, groups, radius, &mut found),
             // SAFETY: the level is the proof that this processor has the features.
@@ -27,7 +57,7 @@ impl Level {
             Isa::Popcnt | Isa::Avx2 | Isa::Avx512 => unsafe {
                 x86::pairs_popcnt(hashes, groups, radius, &mut found)
             },
-            // SAFETY: as above, and the groups have just been checked.
+            // SAFETY: as above, and groups are checked as they come.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
                 x86::pairs_avx512(hashes, groups, radius, &mut found)
@@ -41,10 +71,15 @@ impl Level {
 
 /// The definition. Inlined where hardware counting is allowed, it uses it.
 #[inline(always)]
-fn pairs(hashes: &[u64], groups: &[Range<usize>], radius: u32, found: &mut impl FnMut(usize, usize)) {
-    for group in groups {
-        for i in group.clone() {
-            for j in i + 1..group.end {
+fn pairs(
+    hashes: &[u64],
+    groups: impl Iterator<Item = (Range<usize>, usize)>,
+    radius: u32,
+    found: &mut impl FnMut(usize, usize),
+) {
+    for (rows, end) in groups {
+        for i in rows {
+            for j in i + 1..end {
                 if (hashes[i] ^ hashes[j]).count_ones() <= radius {
                     found(i, j);
                 }
@@ -61,7 +96,7 @@ mod x86 {
     #[target_feature(enable = "popcnt")]
     pub fn pairs_popcnt(
         hashes: &[u64],
-        groups: &[Range<usize>],
+        groups: impl Iterator<Item = (Range<usize>, usize)>,
         radius: u32,
         found: &mut impl FnMut(usize, usize),
     ) {
@@ -78,14 +113,14 @@ mod x86 {
     #[target_feature(enable = "avx512f,avx512vpopcntdq,popcnt,bmi1,bmi2")]
     pub unsafe fn pairs_avx512(
         hashes: &[u64],
-        groups: &[Range<usize>],
+        groups: impl Iterator<Item = (Range<usize>, usize)>,
         radius: u32,
         found: &mut impl FnMut(usize, usize),
     ) {
         let radii = _mm512_set1_epi64(i64::from(radius));
-        for group in groups {
+        for (group, end) in groups {
             for first in group.clone().step_by(ROWS) {
-                // Rows beyond the group's end repeat its last hash, whose pairs are all dropped.
+                // Rows beyond the last one repeat it, and their pairs are all dropped.
                 let rows: [usize; ROWS] = std::array::from_fn(|row| (first + row).min(group.end - 1));
                 let wanted = rows.map(|row| _mm512_set1_epi64(hashes[row] as i64));
                 let distances = |later| wanted.map(|row| _mm512_popcnt_epi64(_mm512_xor_si512(later, row)));
@@ -104,7 +139,7 @@ mod x86 {
                 // The first load begins with the second row: a row's own lane and those before it do not count.
                 let counted: [__mmask8; ROWS] = [0xff, 0xfe, 0xfc, 0xf8];
                 let mut at = first + 1;
-                let lanes = _bzhi_u32(0xff, (group.end - at).min(8) as u32) as __mmask8;
+                let lanes = _bzhi_u32(0xff, (end - at).min(8) as u32) as __mmask8;
                 let all = distances(load(at, lanes));
                 tell(
                     at,
@@ -113,8 +148,8 @@ mod x86 {
                     }),
                 );
                 at += 8;
-                while at < group.end {
-                    let lanes = _bzhi_u32(0xff, (group.end - at).min(8) as u32) as __mmask8;
+                while at < end {
+                    let lanes = _bzhi_u32(0xff, (end - at).min(8) as u32) as __mmask8;
                     let all = distances(load(at, lanes));
                     // One comparison tells that none of all is near, as is most often so.
                     let [a, b, c, d] = all;
@@ -140,19 +175,19 @@ mod aarch64 {
     #[target_feature(enable = "neon")]
     pub fn pairs_neon(
         hashes: &[u64],
-        groups: &[Range<usize>],
+        groups: impl Iterator<Item = (Range<usize>, usize)>,
         radius: u32,
         found: &mut impl FnMut(usize, usize),
     ) {
         let radii = neon::radii(radius);
-        for group in groups {
-            for first in group.clone() {
+        for (rows, end) in groups {
+            for first in rows {
                 let wanted = vdupq_n_u64(hashes[first]);
-                for at in (first + 1..group.end).step_by(8) {
-                    let left = group.end - at;
+                for at in (first + 1..end).step_by(8) {
+                    let left = end - at;
                     let Some(later) = hashes[at..].first_chunk() else {
                         // Fewer than eight are left of the whole list.
-                        for second in at..group.end {
+                        for second in at..end {
                             if (hashes[first] ^ hashes[second]).count_ones() <= radius {
                                 found(first, second);
                             }
@@ -185,6 +220,7 @@ mod tests {
             ends in prop::collection::vec(prop_oneof![0usize..70, 250usize..600], 0..5),
             base: u64,
             radius in 0u32..9,
+            step in 1usize..70,
         ) {
             let hashes: Vec<u64> =
                 flips.iter().map(|bits| bits.iter().fold(base, |hash, bit| hash ^ 1 << bit)).collect();
@@ -205,6 +241,16 @@ mod tests {
             }
             for kernel in Level::available() {
                 prop_assert_eq!(&all(kernel), &expected, "{:?}", kernel);
+                // Some rows at a time come to the same.
+                let mut found = Vec::new();
+                for group in &groups {
+                    for from in group.clone().step_by(step) {
+                        let rows = from..group.end.min(from + step);
+                        kernel.pairs_of(&hashes, rows, group.end, radius, |i, j| found.push((i, j)));
+                    }
+                }
+                found.sort_unstable();
+                prop_assert_eq!(&found, &expected, "{:?}", kernel);
             }
         }
     }

@@ -37,7 +37,7 @@ use crate::{Error, Result};
 /// Parts of at most so many hashes are compared all against all.
 const SMALL: usize = 64;
 
-/// A group of more hashes is compared hash by hash, for its pairs may be very many.
+/// A group of more hashes is compared some hashes at a time, for its pairs may be very many.
 const LARGE: usize = 512;
 
 /// The size that parting aims at.
@@ -962,17 +962,13 @@ impl Worker {
         if let [group] = groups
             && group.len() > LARGE
         {
-            for i in group.clone() {
+            let rows = (LARGE * LARGE / group.len()).clamp(4, 64);
+            for from in group.clone().step_by(rows) {
                 if self.watch.is_over() {
                     return;
                 }
-                let (kernel, radius, rest) = (self.kernel, self.radius, &hashes[i + 1..group.end]);
-                self.keep(hashes, slots, chosen, |put| {
-                    kernel.scan(rest, hashes[i], radius, |at, _| {
-                        put(i, i + 1 + at);
-                        ControlFlow::Continue(())
-                    });
-                });
+                let (kernel, radius, rows) = (self.kernel, self.radius, from..group.end.min(from + rows));
+                self.keep(hashes, slots, chosen, |put| kernel.pairs_of(hashes, rows, group.end, radius, put));
                 out(&mut self.found);
             }
             return;
