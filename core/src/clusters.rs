@@ -123,9 +123,9 @@ pub enum Linkage {
 /// The similarity of what is the same to a judge.
 pub const SAME: f32 = 1.0;
 
-/// Of nodes that are the same as others, each with the first in `order` of those that are the same as one of them, where
-/// it was not compared with one as early: of very many that are the same, all are compared with a few alone, among which
-/// the first may not be.
+/// Of nodes that are the same as others, each with the first in `order` of those that are the same as one of them,
+/// where it was not compared with one as early: of very many that are the same, all are compared with a few alone,
+/// among which the first may not be.
 pub(crate) fn same_pairs<N: Id>(
     order: &[N],
     edges: impl Iterator<Item = (N, N, f32)> + Clone,

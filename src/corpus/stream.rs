@@ -119,7 +119,7 @@ impl StreamReader {
         self.carry.len() as u64
     }
 
-    /// A stretch for a thread to inflate ahead, for one of the next blocks; of its members one has `most` bytes at most.
+    /// A stretch for a thread to inflate ahead, for one of the next blocks; a member of it has `most` bytes at most.
     pub fn claim(&mut self, most: u64) -> Option<Claim> {
         let from = self.source.as_ref()?.stored();
         self.claims.as_mut()?.claim(from, usize::try_from(most).unwrap_or(usize::MAX))

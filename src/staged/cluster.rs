@@ -309,8 +309,8 @@ impl Clusterer<'_> {
         Ok(Edges { merge: self.graph.edges_and(more)?, next: None, pages, first_new })
     }
 
-    /// Of pages that are the same as others, each with the first of those that are the same as one of them, where it was
-    /// not compared with one as early: a list of edges, if there are any.
+    /// Of pages that are the same as others, each with the first of those that are the same as one of them, where it
+    /// was not compared with one as early: a list of edges, if there are any.
     fn same_pairs(&self, budget: &Budget) -> Result<Option<PathBuf>> {
         let mut same = Sorter::new(2 * PAGE, budget.bytes / 4, self.work, "same");
         let mut edges = self.edges()?;
@@ -974,7 +974,7 @@ mod tests {
             steps in prop::collection::vec((0u8..12, 1usize..4), 1..400),
         ) {
             let folder = tempfile::tempdir().unwrap();
-            // One page in a dozen follows a leader of its own; the others go with one that is up to three pages before them.
+            // One page in a dozen follows a leader of its own; the others go with one of the three before them.
             let (mut followers, mut along) = (List::create(folder.path().join("followers")).unwrap(),
                 List::create(folder.path().join("along")).unwrap());
             let mut leaders = vec![0];

@@ -193,8 +193,8 @@ pub fn writers<'a>(
     (1..=threads).rev().find(|&threads| needed(threads) <= memory).ok_or_else(|| needed(1))
 }
 
-/// What a run with so many threads holds beside pages, where the longest record has so many bytes and is there so often,
-/// and so many are read ahead.
+/// What a run with so many threads holds beside pages, where the longest record has so many bytes and is there so
+/// often, and so many are read ahead.
 fn beside_pages(threads: usize, longest: (u64, u64), read_ahead: u64) -> u64 {
     HELD_ANYWAY + threads as u64 * held_by_thread(longest) + read_ahead
 }
