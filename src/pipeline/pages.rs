@@ -99,6 +99,12 @@ impl<'a> Room<'a> {
         self.most.fetch_min((self.longest)(*seen), Ordering::Relaxed);
     }
 
+    /// Hears of these, which there is no room for: from now on it is full.
+    fn refuse(&self, more: Seen) {
+        self.add(more);
+        self.most.store(0, Ordering::Relaxed);
+    }
+
     /// Bytes that a record may have; 0 where there are too many pages.
     fn most(&self) -> u64 {
         self.most.load(Ordering::Relaxed)
@@ -227,7 +233,7 @@ impl Pages {
             let (Ok(worker), false) = (worker, room.is_some_and(Room::is_full)) else { return };
             if let Some(room) = room.filter(|room| record.bytes() > room.most()) {
                 worker.seen.add(&record);
-                return room.add(std::mem::take(&mut worker.seen));
+                return room.refuse(std::mem::take(&mut worker.seen));
             }
             worker.add(&record);
             if let Some(room) = room {
@@ -265,7 +271,7 @@ impl Pages {
             scores.extend(worker.scores);
         }
         if let (Some(room), Some((_, TooLong { bytes, .. }))) = (room, reading.too_long) {
-            room.add(Seen { longest: bytes, ..Seen::default() });
+            room.refuse(Seen { longest: bytes, ..Seen::default() });
         }
         if let Some(room) = room.filter(|room| room.is_full()) {
             let (pages, read_bytes) = (room.seen().pages, read.into_inner());

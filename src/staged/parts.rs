@@ -305,9 +305,7 @@ impl Sketching<'_> {
             return Err(Error::io(&input.path, failure));
         }
         // What it has in all is not known yet.
-        if let Some((_, TooLong { record, bytes })) = reading.too_long
-            && rooms.hear(bytes).is_err()
-        {
+        if let Some((_, TooLong { record, bytes })) = reading.too_long {
             return Err(too_long(
                 record,
                 ("more".to_owned(), format!("more than {}", told_bytes(bytes * IN_MEMORY))),
