@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::damage::{DamageKind, FileReading, Tally};
+use super::damage::{DamageKind, FileReading, Tally, TooLong};
 use super::document::Document;
 use super::inputs::Input;
 use super::kept::{Kept, KeptPages};
@@ -31,7 +31,7 @@ impl Rows {
         match *self {}
     }
 
-    pub fn next_block(&mut self, _: &mut Batch, _: &mut Tally) -> bool {
+    pub fn next_block(&mut self, _: &mut Batch, _: &mut Tally, _: u64) -> bool {
         match *self {}
     }
 }
@@ -46,9 +46,11 @@ impl Batch {
         _: u32,
         _: &Input,
         _: &ReadOptions,
+        _: u64,
         _: &mut FileReading,
         _: &mut impl FnMut(Document<'_>),
-    ) {
+    ) -> Option<TooLong> {
+        None
     }
 }
 
