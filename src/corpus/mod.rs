@@ -63,6 +63,7 @@ pub(crate) use kept::{is_kept_file, is_kept_name, kept_files};
 pub(crate) use object::Prefix;
 pub(crate) use options::pool;
 pub use options::{LONGEST_WINDOW, ReadOptions, ReadRules};
+pub(crate) use parquet::largest_page;
 pub use peek::{Peeked, peek};
 pub use read::{Reading, read};
 pub(crate) use read::{read_and_sum, read_while};

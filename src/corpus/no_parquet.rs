@@ -64,6 +64,10 @@ pub(crate) fn fetch(
     wanted.first().map_or(Ok(()), |&(_, place)| Err(wrong(place, ABSENT.to_owned())))
 }
 
+pub(crate) fn largest_page(_: &Input, _: &ReadOptions, _: u64) -> u64 {
+    0
+}
+
 pub(crate) fn write_kept(
     _: &[Input],
     _: &ReadOptions,

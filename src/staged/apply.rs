@@ -1,7 +1,7 @@
 //! The last stage: for each input file the pages that stay, and a list of the others.
 
 use super::cluster::{self, Grouping, goes_of};
-use super::estimate::writers;
+use super::estimate::{largest_page, writers};
 use super::kept::Kept;
 use super::record::Fate;
 use super::sketch::{Shard, tell_broken};
@@ -150,7 +150,8 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
         inputs: (job.kept_files != KeptFiles::Each).then(|| hash_of(&folder, &places)),
         file: None,
     };
-    let threads = threads_within(job, &folder, &inputs, &places)?;
+    let options = ReadOptions::new(reading.fields.clone(), Some(reading.longest_page), reading.rules);
+    let threads = threads_within(job, &folder, (&inputs, &places), &options)?;
     begin(&job.out, &note)?;
     let all: Vec<(&Input, usize)> = inputs.into_iter().zip(places).collect();
     let part: Vec<(usize, &[(&Input, usize)])> =
@@ -162,10 +163,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     let rows: Vec<OnceLock<Rows>> = folder.files.iter().map(|_| OnceLock::new()).collect();
     let done = with_threads(threads, || {
         let threads = (rayon::current_num_threads() / part.len().max(1)).max(1);
-        let options = ReadOptions {
-            threads,
-            ..ReadOptions::new(reading.fields.clone(), Some(reading.longest_page), reading.rules)
-        };
+        let options = ReadOptions { threads, ..options };
         part.par_iter().try_for_each(|&(number, inputs)| {
             let unit = Unit {
                 job,
@@ -194,15 +192,22 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
 }
 
 /// As many threads as the memory is enough for.
-fn threads_within(job: &ApplyJob, folder: &Folder, inputs: &[&Input], places: &[usize]) -> Result<usize> {
+fn threads_within(
+    job: &ApplyJob,
+    folder: &Folder,
+    (inputs, places): (&[&Input], &[usize]),
+    options: &ReadOptions,
+) -> Result<usize> {
     let Some(memory) = job.memory else { return Ok(job.threads) };
     give_back();
     let headers = || places.iter().map(|&place| &folder.files[place].header);
     let longest = headers().filter_map(|header| header.longest).max().unwrap_or(0);
-    let parquet = headers().zip(inputs).filter(|(_, input)| input.format == Format::Parquet);
-    let rows = parquet.map(|(header, _)| header.pages).max().filter(|_| job.writes.kept).unwrap_or(0);
+    let is_copied = |input: &Input| input.format == Format::Parquet && job.writes.kept;
+    let parquet = || headers().zip(inputs).filter(|(_, input)| is_copied(input));
+    let rows = parquet().map(|(header, _)| header.pages).max().unwrap_or(0);
+    let page = largest_page(parquet().map(|(_, input)| *input), options);
     let threads = with_threads(job.threads, rayon::current_num_threads)?;
-    let gathered = (rows, job.kept_files != KeptFiles::Each);
+    let gathered = (rows, page, job.kept_files != KeptFiles::Each);
     writers(memory, threads, inputs.iter().copied(), longest, gathered).map_err(|needed| {
         let expected = format!("at least {} for what is written of these files", told_bytes(needed));
         Error::parameter("memory", told_bytes(memory), expected)

@@ -2,7 +2,7 @@
 //! come to the folder of results that a run in memory makes.
 
 use super::cluster::{Grouping, cluster_folder};
-use super::estimate::{Estimate, Rooms};
+use super::estimate::{Estimate, Rooms, largest_page};
 use super::exact::{company_of, distance_of};
 use super::join::{all_edges, join_folder};
 use super::kept::Kept;
@@ -72,6 +72,14 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let begun = has_stream.then(|| OutputFolder::begin(&job.out, job.force)).transpose()?;
     let begun = Cell::new(begun);
     let (files, expected) = expected(job)?;
+    let page = largest_page_of(job, &files.inputs);
+    let needed = expected.copying(page, 1, 0);
+    if page > 0 && needed > limit {
+        let (needed, page) = (told_bytes(needed), told_bytes(page));
+        let expected =
+            format!("at least {needed}, or --write without kept: a page of a Parquet column has {page}");
+        return Err(Error::parameter("memory", told_bytes(limit), expected));
+    }
     let held = expected.in_memory(&job.settings);
     let mut told = MemoryReport {
         limit_bytes: limit,
@@ -225,6 +233,15 @@ fn can_be_staged(job: &Job) -> Result<(), String> {
     }
 }
 
+/// Bytes of the largest page of a column that is copied, if it counts and memory was promised.
+fn largest_page_of(job: &Job, inputs: &[Input]) -> u64 {
+    let parquet = inputs.iter().filter(|input| input.format == Format::Parquet);
+    match job.memory {
+        Some(_) if job.writes.kept => largest_page(parquet, &job.read_options()),
+        _ => 0,
+    }
+}
+
 /// Room of threads for pages while they are sketched, if the memory is enough for all stages.
 fn rooms(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result<Rooms, String> {
     let held = held_of(expected.pages);
@@ -234,10 +251,11 @@ fn rooms(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result
         format!("nor is it enough on disk, where so many threads take {}{more}", told_bytes(least))
     })?;
     // Pages are copied one after the other, but the rows of a Parquet file are gathered before.
-    let parquet = inputs.iter().filter(|input| input.format == Format::Parquet);
-    let largest = parquet.max_by_key(|input| input.stored_bytes()).filter(|_| job.writes.kept);
+    let parquet = || inputs.iter().filter(|input| input.format == Format::Parquet && job.writes.kept);
+    let largest = parquet().max_by_key(|input| input.stored_bytes());
     let at_once = if job.kept_files == KeptFiles::Each { inputs.len() } else { 1 };
-    let needed = largest.map_or(0, |largest| expected.keeping(largest, at_once, held));
+    let page = largest_page_of(job, inputs);
+    let needed = largest.map_or(0, |largest| expected.keeping(largest, at_once, page, held));
     match largest {
         Some(largest) if needed > limit => Err(format!(
             "on disk, writing what is kept of {} takes {}: cut it into several, or give --write without kept",

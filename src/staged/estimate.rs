@@ -1,6 +1,6 @@
 //! What a run will take, before it begins: from the sizes of its files and their first pages.
 
-use crate::corpus::{IN_MEMORY, Input, Peeked, ReadOptions, peek};
+use crate::corpus::{self, IN_MEMORY, Input, Peeked, ReadOptions, peek};
 use crate::pipeline::pages::Seen;
 use flipside_core::collection::Keeping;
 use flipside_core::settings::{Settings, Sketches};
@@ -39,6 +39,11 @@ const ROW: f64 = 88.0;
 const NAMED: f64 = 24.0;
 /// Bytes of a page of a Parquet file that is kept, while these are written: its list may have grown by half.
 const KEPT: f64 = 60.0;
+/// How often a large page of a column is in memory while it is copied: as it is stored, as it is decoded, and as it is
+/// written.
+const COPIED: u64 = 3;
+/// A page of a column that is no larger than this counts with what a thread holds besides.
+const USUAL_PAGE: u64 = 1 << 20;
 /// The least that each thread may hold of pages that are sketched.
 pub const LEAST_ROOM: u64 = 1 << 20;
 /// Bytes of what is known of a page's text.
@@ -120,11 +125,18 @@ impl Estimate {
         beside_pages(self.threads, (self.longest, WHILE_COPIED), self.read_ahead) + held
     }
 
+    /// Bytes that copying pages of columns takes that have so many bytes, of so many files at once, and so much
+    /// besides.
+    pub fn copying(&self, page: u64, files: u64, held: u64) -> u64 {
+        self.writing(held) + files * page * COPIED
+    }
+
     /// Bytes that writing the kept pages of a Parquet file is expected to take, which are gathered before; of so many
-    /// files at once, and besides so much.
-    pub fn keeping(&self, largest: &Input, files: usize, held: u64) -> u64 {
-        let pages = largest.stored_bytes() as f64 * self.density * files.clamp(1, self.threads.max(1)) as f64;
-        self.writing(held) + (pages * KEPT) as u64
+    /// files at once, whose largest page of a column has so many bytes, and besides so much.
+    pub fn keeping(&self, largest: &Input, files: usize, page: u64, held: u64) -> u64 {
+        let files = files.clamp(1, self.threads.max(1)) as u64;
+        let pages = largest.stored_bytes() as f64 * self.density * files as f64;
+        self.copying(page, files, held) + (pages * KEPT) as u64
     }
 
     /// Bytes of a page while the parts of threads are put together: its row is there twice.
@@ -173,9 +185,14 @@ pub fn is_long(record: u64) -> bool {
     held_by_thread((record, IN_MEMORY)) > HELD_BY_THREAD
 }
 
+/// Bytes of the largest page of a column of any of these Parquet files, if it counts.
+pub fn largest_page<'a>(inputs: impl Iterator<Item = &'a Input>, options: &ReadOptions) -> u64 {
+    inputs.map(|input| corpus::largest_page(input, options, USUAL_PAGE)).max().unwrap_or(0)
+}
+
 /// How many threads may write what is kept of these files, of which a record has so many bytes at most, in so much
 /// memory, if there are so many; `rows` is how many pages of a Parquet file are gathered for each thread, or, if
-/// `at_once`, for all.
+/// `at_once`, for all, and `page` how many bytes the largest page of a column has.
 ///
 /// # Errors
 /// What one thread takes, if that is more.
@@ -184,10 +201,11 @@ pub fn writers<'a>(
     threads: usize,
     inputs: impl ExactSizeIterator<Item = &'a Input> + Clone,
     longest: u64,
-    (rows, at_once): (u64, bool),
+    (rows, page, at_once): (u64, u64, bool),
 ) -> Result<usize, u64> {
     let needed = |threads: usize| {
-        let gathered = (rows as f64 * KEPT) as u64 * if at_once { 1 } else { threads as u64 };
+        let gathered = (rows as f64 * KEPT) as u64 + page * COPIED;
+        let gathered = gathered * if at_once { 1 } else { threads as u64 };
         beside_pages(threads, (longest, WHILE_COPIED), read_ahead(inputs.clone(), threads)) + gathered
     };
     (1..=threads).rev().find(|&threads| needed(threads) <= memory).ok_or_else(|| needed(1))

@@ -76,6 +76,29 @@ fn layout(input: &Input, options: &ReadOptions) -> Result<Layout, Flaw> {
     Layout::of(&stored.map_err(|error| (DamageKind::CannotOpen, error.to_string()))?, options)
 }
 
+/// Bytes of the largest page of a file, decoded, of those columns too that are not read, if any has more than `beyond`:
+/// the headers of pages say so. What cannot be read has none.
+pub(crate) fn largest_page(input: &Input, options: &ReadOptions, beyond: u64) -> u64 {
+    let Ok(layout) = layout(input, options) else { return 0 };
+    let Ok(stored) = input.open().and_then(Stored::new).map(Arc::new) else { return 0 };
+    let columns = layout.metadata.file_metadata().schema_descr().columns();
+    let mut largest = beyond;
+    for group in layout.metadata.row_groups() {
+        let rows = usize::try_from(group.num_rows()).unwrap_or(0);
+        for (chunk, column) in group.columns().iter().zip(columns) {
+            // No page is larger than all of its chunk.
+            if u64::try_from(chunk.uncompressed_size()).is_ok_and(|bytes| bytes > largest) {
+                let found = guarded(DamageKind::CorruptMember, || {
+                    let (mut pages, _) = Pages::open(&stored, chunk, column.clone(), rows)?;
+                    pages.largest()
+                });
+                largest = largest.max(found.unwrap_or(0));
+            }
+        }
+    }
+    if largest > beyond { largest } else { 0 }
+}
+
 /// The kept rows without those of files that are gone or have changed and do not read as before.
 struct Still<'a> {
     kept: &'a dyn KeptPages,

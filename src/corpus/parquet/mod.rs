@@ -27,7 +27,7 @@ use super::records::readable;
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
 use columns::{BATCH_ROWS, Cursor, Name};
-pub(crate) use copy::write_kept;
+pub(crate) use copy::{largest_page, write_kept};
 use footer::{Column, Layout, NAMES};
 pub(crate) use guard::panic_is_damage;
 use guard::{Flaw, guarded};

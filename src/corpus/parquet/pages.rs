@@ -279,6 +279,8 @@ pub(super) struct Pages {
     reader: SerializedPageReader<Chunk>,
     column: Arc<ColumnDescriptor>,
     turn: Arc<Turn>,
+    /// What the page header read last says of its page.
+    page: Arc<Mutex<PageSizes>>,
     /// A page that must wait for the next batch.
     held: Option<Page>,
 }
@@ -304,9 +306,20 @@ impl Pages {
         };
         let (stored, compression) = (stored.within(from, end)?, chunk.compression());
         let turn = Arc::new(Turn::new(stored.limit.clone()));
-        let file = Arc::new(Chunk { stored, compression, page: Arc::default() });
+        let page = Arc::<Mutex<PageSizes>>::default();
+        let file = Arc::new(Chunk { stored, compression, page: page.clone() });
         let reader = SerializedPageReader::new(file, chunk, rows, None)?;
-        Ok((Self { reader, column, turn: turn.clone(), held: None }, turn))
+        Ok((Self { reader, column, turn: turn.clone(), page, held: None }, turn))
+    }
+
+    /// Bytes of the largest page that is left, decoded: no page is read.
+    pub fn largest(&mut self) -> Result<u64> {
+        let mut largest = 0;
+        while self.reader.peek_next_page()?.is_some() {
+            largest = largest.max(self.page.lock().unwrap_or_else(PoisonError::into_inner).decoded);
+            self.reader.skip_next_page()?;
+        }
+        Ok(largest)
     }
 
     /// Holds the numbers of a page against its bytes.
