@@ -60,7 +60,7 @@ impl Header {
             Ends::WithBytes if is_all && !line.is_empty() => (line.len(), line.len()),
             _ => return None,
         };
-        let names = Row::of(&line[..end], delimiter);
+        let names = Row::of(&line[..end], delimiter, usize::MAX);
         let names = names.values().map(|name| String::from_utf8_lossy(name).trim().to_owned()).collect();
         Some(Self { bytes: line[..end].to_vec(), delimiter, length: (start + next) as u64, names })
     }
@@ -90,7 +90,7 @@ impl Header {
             let detail = format!("no column {:?} among {names}; --text-field names another", fields.text);
             return Err((DamageKind::NoText, detail));
         };
-        let row = Row::of(record, self.delimiter);
+        let row = Row::of(record, self.delimiter, self.names.len());
         if row.len() != self.names.len() {
             let (values, columns) = (
                 counted(row.len() as u64, "value", "values"),
@@ -177,13 +177,16 @@ struct Row {
     /// One after the other.
     bytes: Vec<u8>,
     ends: Vec<usize>,
+    /// How many more there are, which are only counted.
+    more: usize,
 }
 
 impl Row {
-    fn of(record: &[u8], delimiter: u8) -> Self {
+    /// Of a record that should have at most so many values.
+    fn of(record: &[u8], delimiter: u8, most: usize) -> Self {
         let mut reader = ReaderBuilder::new().delimiter(delimiter).build();
         let (mut bytes, mut ends) = (vec![0; record.len()], vec![0; 16]);
-        let (mut rest, mut written, mut ended) = (record, 0, 0);
+        let (mut rest, mut written, mut ended, mut more) = (record, 0, 0, 0);
         loop {
             let (result, read, wrote, closed) =
                 reader.read_record(rest, &mut bytes[written..], &mut ends[ended..]);
@@ -193,16 +196,20 @@ impl Row {
                 // An empty rest says that nothing follows.
                 ReadRecordResult::InputEmpty => {}
                 ReadRecordResult::OutputFull => bytes.resize(2 * bytes.len() + 1, 0),
+                ReadRecordResult::OutputEndsFull if ended > most => {
+                    more += ended - most;
+                    ended = most;
+                }
                 ReadRecordResult::OutputEndsFull => ends.resize(2 * ends.len(), 0),
                 ReadRecordResult::Record | ReadRecordResult::End => break,
             }
         }
         ends.truncate(ended);
-        Self { bytes, ends }
+        Self { bytes, ends, more }
     }
 
     fn len(&self) -> usize {
-        self.ends.len()
+        self.ends.len() + self.more
     }
 
     fn value(&self, at: usize) -> &[u8] {
@@ -211,7 +218,7 @@ impl Row {
     }
 
     fn values(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.len()).map(|at| self.value(at))
+        (0..self.ends.len()).map(|at| self.value(at))
     }
 }
 
@@ -281,7 +288,7 @@ mod tests {
     }
 
     fn row(record: &[u8]) -> Vec<Vec<u8>> {
-        Row::of(record, b',').values().map(<[u8]>::to_vec).collect()
+        Row::of(record, b',', usize::MAX).values().map(<[u8]>::to_vec).collect()
     }
 
     proptest! {
@@ -338,6 +345,11 @@ mod tests {
         );
         assert_eq!((line.language, line.score, line.mended), (None, Some(2.5), false));
         assert_eq!(header.parse(b"u,t", &fields, false).unwrap_err().0, DamageKind::WrongColumns);
+        for values in [5, 16, 17, 100, 1_000] {
+            let record = [b"a".repeat(30), b",".repeat(values - 1)].concat();
+            let (kind, detail) = header.parse(&record, &fields, false).unwrap_err();
+            assert_eq!((kind, detail), (DamageKind::WrongColumns, format!("{values} values for 4 columns")));
+        }
         assert!(header.parse(b"u,\xff,,", &fields, false).unwrap().mended);
         assert_eq!(header.parse(b"u,\xff,,", &fields, true).unwrap_err().0, DamageKind::InvalidUtf8);
         let other = JsonlFields { text: "body".to_owned(), ..fields };
