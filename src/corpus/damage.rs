@@ -236,7 +236,7 @@ impl PageRoom {
     /// Bytes of a body that are unpacked at most.
     #[cfg(feature = "html")]
     pub fn body(&self) -> usize {
-        self.cap.min(usize::try_from(TooLong::at_hand(self.most)).unwrap_or(usize::MAX))
+        self.cap.min(TooLong::at_hand(self.most))
     }
 
     /// Why a body is not read that is longer.
@@ -244,7 +244,7 @@ impl PageRoom {
     pub fn refuse_body(&self) -> (DamageKind, String) {
         let body = self.body();
         if body < self.cap {
-            self.exceeded.set(Some(body as u64 / 2 + 1));
+            self.exceeded.set(Some(TooLong::of(0, body + 1).bytes));
         }
         (DamageKind::TooLong, format!("a body above {body} bytes (--longest-page)"))
     }
@@ -283,13 +283,13 @@ pub(crate) struct TooLong {
 impl TooLong {
     /// How many bytes of a record may be at hand, if `most` says how many it may have: what is at hand is what is
     /// written, of which half counts.
-    pub fn at_hand(most: u64) -> u64 {
-        most.saturating_mul(2)
+    pub fn at_hand(most: u64) -> usize {
+        usize::try_from(most.saturating_mul(2)).unwrap_or(usize::MAX)
     }
 
     /// A record of which so many bytes are at hand.
-    pub fn of(record: u64, at_hand: u64) -> Self {
-        Self { record, bytes: at_hand.div_ceil(2) }
+    pub fn of(record: u64, at_hand: usize) -> Self {
+        Self { record, bytes: at_hand.div_ceil(2) as u64 }
     }
 }
 

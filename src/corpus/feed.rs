@@ -52,7 +52,7 @@ pub(crate) struct Feed {
     /// Bytes that a gzip member may have at most, where they are short.
     pub most: usize,
     /// Bytes that one has at least which has more: nothing else comes.
-    pub too_long: Option<u64>,
+    pub too_long: Option<usize>,
 }
 
 impl Feed {

@@ -276,7 +276,7 @@ impl GzipSource {
                 }
                 Err(InflateError::InsufficientSpace) => {
                     if had == feed.most {
-                        return feed.too_long = Some(had as u64 + 1);
+                        return feed.too_long = Some(had + 1);
                     }
                     if had == most {
                         break most < MEMBER_CAP;
@@ -347,7 +347,7 @@ impl GzipSource {
                 }
             }
             if stream.suspect && stream.produced > feed.most as u64 {
-                return feed.too_long = Some(stream.produced);
+                return feed.too_long = Some(stream.produced as usize);
             }
             if !stream.suspect || stream.produced > MEMBER_CAP as u64 {
                 stream.suspect = false;

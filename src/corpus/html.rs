@@ -110,7 +110,7 @@ pub(crate) fn text_of<'a>(
     }
     let Markup { tags, depth, attributes } = Markup::of(text.as_bytes());
     let (tree, length) = (tags * TAG, text.len() as u64);
-    room.take((tree + 6 * length) / IN_MEMORY)?;
+    room.take(tree / IN_MEMORY + length)?;
     for (number, most, what) in
         [(depth, DEPTH, "elements within each other"), (attributes, ATTRIBUTES, "attributes of a tag")]
     {

@@ -152,7 +152,7 @@ impl StreamReader {
         self.feed.filled = self.carry.len();
         self.feed.bytes = bytes;
         if self.has_short_members {
-            self.feed.most = usize::try_from(TooLong::at_hand(most)).unwrap_or(usize::MAX).max(STEP);
+            self.feed.most = TooLong::at_hand(most).max(STEP);
         }
         self.carry.clear();
 
@@ -188,7 +188,7 @@ impl StreamReader {
         source: &mut Source,
         spans: &mut Vec<Span>,
         tally: &mut Tally,
-        most: u64,
+        most: usize,
     ) -> (usize, bool) {
         let mut pos = 0;
         // With fewer bytes than this nothing new can be said.
@@ -206,8 +206,8 @@ impl StreamReader {
                 if source.is_used_up() && at_hand <= CARRY {
                     return (pos, true);
                 }
-                if at_hand as u64 > most {
-                    tally.too_long = Some(TooLong::of(self.records, at_hand as u64));
+                if at_hand > most {
+                    tally.too_long = Some(TooLong::of(self.records, at_hand));
                     return (pos, false);
                 }
                 self.fill(source, &mut need);

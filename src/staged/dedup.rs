@@ -72,10 +72,9 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let begun = has_stream.then(|| OutputFolder::begin(&job.out, job.force)).transpose()?;
     let begun = Cell::new(begun);
     let (files, expected) = expected(job)?;
-    let page = largest_page_of(job, &files.inputs);
-    let needed = expected.copying(page, 1, 0);
-    if page > 0 && needed > limit {
-        let (needed, page) = (told_bytes(needed), told_bytes(page));
+    let needed = expected.copying(1, 0);
+    if expected.page > 0 && needed > limit {
+        let (needed, page) = (told_bytes(needed), told_bytes(expected.page));
         let expected =
             format!("at least {needed}, or --write without kept: a page of a Parquet column has {page}");
         return Err(Error::parameter("memory", told_bytes(limit), expected));
@@ -213,7 +212,11 @@ pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
 fn expected(job: &Job) -> Result<(Against, Estimate)> {
     let files = all_inputs(job)?;
     let options = job.with_threads(|| job.read_options())?;
-    let estimate = Estimate::of(&files.inputs, &options);
+    let mut estimate = Estimate::of(&files.inputs, &options);
+    // Unless memory was promised, large pages are not looked for.
+    if job.memory.is_some() && job.writes.kept {
+        estimate.page = largest_page(parquet(&files.inputs), &options);
+    }
     Ok((files, estimate))
 }
 
@@ -233,13 +236,9 @@ fn can_be_staged(job: &Job) -> Result<(), String> {
     }
 }
 
-/// Bytes of the largest page of a column that is copied, if it counts and memory was promised.
-fn largest_page_of(job: &Job, inputs: &[Input]) -> u64 {
-    let parquet = inputs.iter().filter(|input| input.format == Format::Parquet);
-    match job.memory {
-        Some(_) if job.writes.kept => largest_page(parquet, &job.read_options()),
-        _ => 0,
-    }
+/// Those of the files that are Parquet.
+fn parquet(inputs: &[Input]) -> impl Iterator<Item = &Input> {
+    inputs.iter().filter(|input| input.format == Format::Parquet)
 }
 
 /// Room of threads for pages while they are sketched, if the memory is enough for all stages.
@@ -251,11 +250,9 @@ fn rooms(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result
         format!("nor is it enough on disk, where so many threads take {}{more}", told_bytes(least))
     })?;
     // Pages are copied one after the other, but the rows of a Parquet file are gathered before.
-    let parquet = || inputs.iter().filter(|input| input.format == Format::Parquet && job.writes.kept);
-    let largest = parquet().max_by_key(|input| input.stored_bytes());
+    let largest = parquet(inputs).max_by_key(|input| input.stored_bytes()).filter(|_| job.writes.kept);
     let at_once = if job.kept_files == KeptFiles::Each { inputs.len() } else { 1 };
-    let page = largest_page_of(job, inputs);
-    let needed = largest.map_or(0, |largest| expected.keeping(largest, at_once, page, held));
+    let needed = largest.map_or(0, |largest| expected.keeping(largest, at_once, held));
     match largest {
         Some(largest) if needed > limit => Err(format!(
             "on disk, writing what is kept of {} takes {}: cut it into several, or give --write without kept",

@@ -25,6 +25,8 @@ pub struct Estimate {
     threads: usize,
     /// Bytes that are read ahead from stores.
     read_ahead: u64,
+    /// Bytes of the largest page of a Parquet column that is copied, if it counts.
+    pub page: u64,
 }
 
 /// What a run holds whatever it works on.
@@ -69,13 +71,13 @@ impl Estimate {
         let [names, packed_names, text] = [name_bytes, packed_name_bytes, text_bytes].map(each);
         let (pages, threads) = ((stored as f64 * density) as u64, options.threads);
         let read_ahead = read_ahead(inputs.iter(), threads);
-        Self { pages, density, names, packed_names, text, longest: 0, threads, read_ahead }
+        Self { pages, density, names, packed_names, text, longest: 0, threads, read_ahead, page: 0 }
     }
 
     /// That of so many pages, whose ids and URLs have so many bytes, as they are and compressed, and whose texts,
     /// and of so many threads.
     pub fn new(pages: u64, [names, packed_names]: [f64; 2], text: f64, threads: usize) -> Self {
-        Self { pages, density: 0.0, names, packed_names, text, longest: 0, threads, read_ahead: 0 }
+        Self { pages, density: 0.0, names, packed_names, text, longest: 0, threads, read_ahead: 0, page: 0 }
     }
 
     /// The same where pages have come to this.
@@ -125,18 +127,17 @@ impl Estimate {
         beside_pages(self.threads, (self.longest, WHILE_COPIED), self.read_ahead) + held
     }
 
-    /// Bytes that copying pages of columns takes that have so many bytes, of so many files at once, and so much
-    /// besides.
-    pub fn copying(&self, page: u64, files: u64, held: u64) -> u64 {
-        self.writing(held) + files * page * COPIED
+    /// Bytes that copying the largest page of a column takes, of so many files at once, and so much besides.
+    pub fn copying(&self, files: u64, held: u64) -> u64 {
+        self.writing(held) + files * self.page * COPIED
     }
 
     /// Bytes that writing the kept pages of a Parquet file is expected to take, which are gathered before; of so many
-    /// files at once, whose largest page of a column has so many bytes, and besides so much.
-    pub fn keeping(&self, largest: &Input, files: usize, page: u64, held: u64) -> u64 {
+    /// files at once, and besides so much.
+    pub fn keeping(&self, largest: &Input, files: usize, held: u64) -> u64 {
         let files = files.clamp(1, self.threads.max(1)) as u64;
         let pages = largest.stored_bytes() as f64 * self.density * files as f64;
-        self.copying(page, files, held) + (pages * KEPT) as u64
+        self.copying(files, held) + (pages * KEPT) as u64
     }
 
     /// Bytes of a page while the parts of threads are put together: its row is there twice.
