@@ -201,12 +201,13 @@ impl Bytes<'_> {
         Ok((count, head & 15))
     }
 
-    /// Each field of a struct by its number. `each` returns whether it has read the value.
+    /// Each field of a struct by its number and its type, which of a truth is its value. `each` returns whether it
+    /// has read the value.
     fn fields(
         &mut self,
         known: Fields,
         deep: usize,
-        mut each: impl FnMut(&mut Self, i64) -> Result<bool, Refusal>,
+        mut each: impl FnMut(&mut Self, i64, u8) -> Result<bool, Refusal>,
     ) -> Result<(), Refusal> {
         let mut number = 0i64;
         loop {
@@ -226,7 +227,7 @@ impl Bytes<'_> {
             if shape.is_some_and(|shape| !shape.fits(kind)) {
                 return Err("a field of another type than it has");
             }
-            if !(shape.is_some() && each(self, number)?) {
+            if !(shape.is_some() && each(self, number, kind)?) {
                 self.value(kind, shape, deep, true)?;
             }
         }
@@ -274,7 +275,7 @@ impl Bytes<'_> {
                     Some(Struct(known)) => known,
                     _ => &[],
                 };
-                self.fields(known, deep + 1, |_, _| Ok(false))
+                self.fields(known, deep + 1, |_, _, _| Ok(false))
             }
             13 => self.skip(16),
             _ => Err("a type that Thrift does not have"),
@@ -284,7 +285,7 @@ impl Bytes<'_> {
 
 /// Whether bytes are a footer that can be given to the reader.
 pub(super) fn check_footer(bytes: &[u8]) -> Result<(), Refusal> {
-    Bytes(bytes).fields(FOOTER, 0, |bytes, number| {
+    Bytes(bytes).fields(FOOTER, 0, |bytes, number, _| {
         if number != 2 {
             return Ok(false);
         }
@@ -297,7 +298,7 @@ pub(super) fn check_footer(bytes: &[u8]) -> Result<(), Refusal> {
         let mut open: Vec<u64> = Vec::new();
         for left in (0..count).rev() {
             let mut children = 0;
-            bytes.fields(SCHEMA_ELEMENT, 1, |bytes, number| {
+            bytes.fields(SCHEMA_ELEMENT, 1, |bytes, number, _| {
                 if number == 5 {
                     children = bytes.zigzag()?;
                     return Ok(true);
@@ -334,22 +335,27 @@ pub(super) struct PageSizes {
     pub decoded: u64,
     /// Bytes that stand in front and are not compressed (pages of version 2).
     pub levels: u64,
+    /// Stored as it is, whatever the compression of its column (pages of version 2).
+    pub is_plain: bool,
 }
 
 /// Reads the sizes in a page header.
 pub(super) fn page_sizes(bytes: &[u8]) -> Result<PageSizes, Refusal> {
     let mut sizes = PageSizes::default();
     let size = |bytes: &mut Bytes<'_>| u64::try_from(bytes.zigzag()?).map_err(|_| "a size below nothing");
-    Bytes(bytes).fields(PAGE_HEADER, 0, |bytes, number| {
+    Bytes(bytes).fields(PAGE_HEADER, 0, |bytes, number, _| {
         match number {
             2 => sizes.decoded = size(bytes)?,
             3 => sizes.stored = size(bytes)?,
             8 => {
                 let mut levels = [0; 2];
-                bytes.fields(PAGE_2, 1, |bytes, number| {
+                sizes.is_plain = false;
+                bytes.fields(PAGE_2, 1, |bytes, number, kind| {
                     match number {
                         5 => levels[0] = size(bytes)?,
                         6 => levels[1] = size(bytes)?,
+                        // `is_compressed`; nothing follows a truth in a struct.
+                        7 => sizes.is_plain = kind == 2,
                         _ => return Ok(false),
                     }
                     Ok(true)
@@ -449,10 +455,14 @@ mod tests {
 
     #[test]
     fn page_headers_say_their_sizes() {
-        let sizes = PageSizes { stored: 5, decoded: 10, levels: 0 };
+        let sizes = PageSizes { stored: 5, decoded: 10, ..PageSizes::default() };
         assert_eq!(page_sizes(&[0x15, 0, 0x15, 20, 0x15, 10, 0x2c, 0x15, 2, 0, 0, 99]), Ok(sizes));
         let second = [0x15, 0, 0x15, 20, 0x15, 10, 0x5c, 0x55, 4, 0x15, 2, 0, 0];
         assert_eq!(page_sizes(&second), Ok(PageSizes { levels: 3, ..sizes }));
+        for (is_compressed, is_plain) in [(1, false), (2, true)] {
+            let second = [0x15, 0, 0x15, 20, 0x15, 10, 0x5c, 0x55, 4, 0x15, 2, 0x10 | is_compressed, 0, 0];
+            assert_eq!(page_sizes(&second), Ok(PageSizes { levels: 3, is_plain, ..sizes }));
+        }
         assert!(page_sizes(&[0x15, 0, 0x15, 1, 0]).is_err(), "less than no bytes");
         assert!(page_sizes(&[0x15, 0, 0x15, 20]).is_err_and(is_cut));
     }

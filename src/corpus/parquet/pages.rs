@@ -216,11 +216,11 @@ impl ChunkReader for Chunk {
         let bytes = self.stored.bytes(start, length as u64)?;
         let bytes = bytes.ok_or_else(|| refuse("a page goes beyond the end of the file"))?;
         let is_brotli = matches!(self.compression, Compression::BROTLI(_));
-        if length > UNWATCHED || is_brotli {
-            let page = *self.page.lock().unwrap_or_else(PoisonError::into_inner);
+        let page = *self.page.lock().unwrap_or_else(PoisonError::into_inner);
+        if (length > UNWATCHED || is_brotli) && !page.is_plain {
             let packed = bytes.get(page.levels as usize..).unwrap_or_default();
             let room = page.decoded.saturating_sub(page.levels);
-            // What does not decode within its size, as a page that is stored as it is, does not outgrow it either.
+            // What is no stream of its compression does not outgrow its size either: the reader refuses it.
             let decoded = match self.compression {
                 Compression::GZIP(_) => {
                     let mut decoder = flate2::read::MultiGzDecoder::new(packed).take(room + 1);
@@ -528,6 +528,21 @@ mod tests {
             let start = header(packed.len(), claim);
             let bytes = [start.clone(), packed.clone()].concat();
             let chunk = chunk(&bytes, Compression::BROTLI(Default::default()));
+            read_header(&chunk).expect("a header");
+            assert_eq!(chunk.get_bytes(start.len() as u64, packed.len()).is_ok(), fits);
+        }
+    }
+
+    #[test]
+    fn a_page_stored_as_it_is_is_not_decoded() {
+        let mut packed = Vec::new();
+        brotli::CompressorWriter::new(&mut packed, 4096, 5, 22).write_all(&[0; 4096]).expect("memory");
+        for (is_compressed, fits) in [(1, false), (2, true)] {
+            // Its own bytes happen to be a stream of Brotli that holds more than they are.
+            let mut start = header(packed.len(), packed.len());
+            start.pop();
+            start.extend([0x5c, 0x70 | is_compressed, 0, 0]);
+            let chunk = chunk(&[&start[..], &packed].concat(), Compression::BROTLI(Default::default()));
             read_header(&chunk).expect("a header");
             assert_eq!(chunk.get_bytes(start.len() as u64, packed.len()).is_ok(), fits);
         }
