@@ -14,7 +14,7 @@ use super::damage::DamageKind;
 use super::feed::{Feed, STEP};
 use super::filetype::{GZIP_MAGIC, StreamFormat};
 use super::storage::StoredFile;
-use super::window::{Window, keep};
+use super::window::{Window, search_from};
 use crate::kernel::inflate::{InflateError, Inflater};
 use crate::wording::counted;
 
@@ -23,8 +23,8 @@ pub(crate) const MEMBER_CAP: usize = 8 << 20;
 /// Members above so many are not tried whole where records are lines: there one is most often a whole file, and what
 /// is inflated of it before it turns out to be too large is inflated in vain. No line can be copied as stored.
 const LINES_TRY: usize = 1 << 20;
-/// No member within [`MEMBER_CAP`] is stored in more bytes than this: stored blocks cost 5 bytes in 65535.
-const MEMBER_INPUT: usize = MEMBER_CAP + (1 << 20);
+/// No member is stored in so many bytes more than it has decoded: stored blocks cost 5 bytes in 65535.
+const STORED_MORE: usize = 1 << 20;
 /// Stored bytes to have at hand before a member is tried; a first member is tried with [`FIRST_AHEAD`].
 pub(crate) const AHEAD: usize = 256 << 10;
 const FIRST_AHEAD: usize = 32 << 10;
@@ -34,6 +34,8 @@ pub(crate) const HEADER_CAP: usize = 1 << 20;
 /// How many candidates of one file are inflated whole when looking for the next member; afterwards only those
 /// that start like a record count. Keeps a file made to be slow from being very slow.
 const FULL_PROBES: u32 = 10_000;
+/// Decoded bytes of them at a time.
+const PROBED: usize = 64 << 10;
 
 /// A member being inflated as a stream.
 #[derive(Debug)]
@@ -55,7 +57,6 @@ pub(crate) struct GzipSource {
     inflater: Inflater,
     raw: Decompress,
     stream: Option<Stream>,
-    scratch: Vec<u8>,
     full_probes: u32,
     ahead: usize,
     ready: Option<Ready>,
@@ -128,7 +129,6 @@ impl GzipSource {
             inflater: Inflater::new(),
             raw: Decompress::new(false),
             stream: None,
-            scratch: Vec::new(),
             full_probes: 0,
             ahead: FIRST_AHEAD,
             ready: None,
@@ -191,7 +191,7 @@ impl GzipSource {
                 *used = true;
                 feed.start(start, Some((feed.decoded() + member.length as u64, end)));
                 feed.filled += member.length;
-                self.window.skip_to(end);
+                self.window.move_to(end);
                 return true;
             }
         }
@@ -260,7 +260,8 @@ impl GzipSource {
             StreamFormat::Wet => MEMBER_CAP,
             StreamFormat::Jsonl | StreamFormat::Csv => LINES_TRY,
         };
-        let (most, input) = (most.min(feed.most), MEMBER_INPUT.min(feed.most.saturating_add(AHEAD)));
+        let most = most.min(feed.most);
+        let input = most + STORED_MORE;
         let mut room = STEP;
         let suspect = loop {
             let bytes = self.window.bytes();
@@ -294,7 +295,7 @@ impl GzipSource {
         };
         feed.start(start, None);
         self.raw.reset(false);
-        self.window.consume_keeping(length, start);
+        self.window.consume(length);
         self.stream = Some(Stream { crc: crc32fast::Hasher::new(), produced: 0, start, suspect });
         self.inflate_stream(feed);
     }
@@ -327,8 +328,7 @@ impl GzipSource {
             stream.crc.update(&output[..produced]);
             stream.produced += produced as u64;
             feed.filled += produced;
-            let now = self.window.offset() + consumed as u64;
-            self.window.consume_keeping(consumed, keep(stream.start, now));
+            self.window.consume(consumed);
             let detail = |what: &str| format!("{what} after {} decoded bytes", stream.produced);
             match result {
                 Ok(Status::StreamEnd) => return self.end_member(feed, stream),
@@ -357,17 +357,22 @@ impl GzipSource {
         }
     }
 
+    /// Checksum and length at the end of a member; none where the file ends before.
+    fn trailer(&mut self) -> Option<(u32, u32)> {
+        self.window.ensure(8);
+        let (trailer, _) = self.window.bytes().as_chunks::<4>();
+        let &[crc, length, ..] = trailer else { return None };
+        Some((u32::from_le_bytes(crc), u32::from_le_bytes(length)))
+    }
+
     /// Compares the trailer of a member with what was decoded.
     fn end_member(&mut self, feed: &mut Feed, stream: Stream) {
         let found = stream.crc.finalize();
-        if self.window.ensure(8) < 8 {
+        let Some((crc, length)) = self.trailer() else {
             // The deflate stream is whole, and nothing speaks against it: no record is lost.
             let detail = "the file ends inside the checksum of a gzip member".into();
             return self.lose(feed, stream.start, DamageKind::Truncated, false, detail);
-        }
-        let bytes = self.window.bytes();
-        let crc = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        let length = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+        };
         if crc == found && length == stream.produced as u32 {
             return self.window.consume(8);
         }
@@ -392,8 +397,7 @@ impl GzipSource {
     /// Notes a damaged member and goes on with the next one, which may start inside what this one seemed to
     /// be.
     fn lose(&mut self, feed: &mut Feed, start: u64, kind: DamageKind, lost: bool, detail: String) {
-        let from = keep(start, self.window.offset()).max(start + 1);
-        self.window.go_back(from);
+        self.window.move_to(search_from(start, self.window.offset()));
         self.seek_member();
         let n = self.window.offset() - start;
         feed.gap(
@@ -440,12 +444,36 @@ impl GzipSource {
             return false;
         }
         self.full_probes += 1;
-        self.window.ensure(MEMBER_INPUT);
-        self.scratch.resize(MEMBER_CAP, 0);
-        match self.inflater.gzip_member(self.window.bytes(), &mut self.scratch) {
-            // A checksum that fits is no accident; neither are 8 MiB of deflate without a fault.
-            Ok(_) | Err(InflateError::InsufficientSpace) => true,
-            Err(InflateError::BadData) => false,
+        let start = self.window.offset();
+        self.window.consume(n);
+        let is_member = self.inflates();
+        self.window.move_to(start);
+        is_member
+    }
+
+    /// True if what is at hand is the deflate stream of a member: its checksum fits, or there are 8 MiB without a fault,
+    /// which are no accident either.
+    fn inflates(&mut self) -> bool {
+        let mut piece = vec![0; PROBED];
+        let mut crc = crc32fast::Hasher::new();
+        self.raw.reset(false);
+        loop {
+            self.window.ensure(1);
+            let (read, produced) = (self.raw.total_in(), self.raw.total_out());
+            let result = self.raw.decompress(self.window.bytes(), &mut piece, FlushDecompress::None);
+            let (read, wrote) = (self.raw.total_in() - read, self.raw.total_out() - produced);
+            crc.update(&piece[..wrote as usize]);
+            self.window.consume(read as usize);
+            let produced = produced + wrote;
+            match result {
+                _ if produced > MEMBER_CAP as u64 => return true,
+                Ok(Status::StreamEnd) => {
+                    return self.trailer() == Some((crc.finalize(), produced as u32));
+                }
+                Ok(_) if read == 0 && wrote == 0 => return false,
+                Ok(_) => {}
+                Err(_) => return false,
+            }
         }
     }
 }

@@ -24,7 +24,6 @@ use super::object::{self, Object};
 use super::options::{ReadRules, pool};
 use super::source::Source;
 use super::storage::{Stamp, Storage, StoredFile};
-use super::window;
 use super::zst::window_bits;
 use crate::format::Results;
 use crate::making::{Unfinished, is_address, is_being_made, is_unfinished};
@@ -378,16 +377,15 @@ impl Input {
 
 /// Bytes that decompressing a file holds, which begins like this.
 fn held_to_decode(input: &Input, head: &[u8]) -> u64 {
-    // In WET files each record is a member of its own. Of a longer one, what is stored is kept to look for another in
-    // it, should it be damaged, and what is decoded comes in large pieces.
-    let kept = input.stored_bytes().min(window::KEPT);
+    let window = input.stored_bytes().min(1 << 20);
     match input.compression {
         // Of each column a page, stored and decoded, and a dictionary.
         _ if input.format == Format::Parquet => (2 * input.stored_bytes()).min(6 << 20),
         Compression::None => 0,
-        Compression::Gzip if input.has_short_members => kept.min(1 << 20) + (2 << 20),
-        Compression::Gzip => kept + (14 << 20),
-        Compression::Zstd => kept + (2 << 20) + (1 << window_bits(head).unwrap_or(23).min(31)),
+        Compression::Gzip if input.has_short_members => window + (2 << 20),
+        // What is decoded comes in large pieces where a member is damaged.
+        Compression::Gzip => window + (14 << 20),
+        Compression::Zstd => window + (2 << 20) + (1 << window_bits(head).unwrap_or(23).min(31)),
     }
 }
 

@@ -62,6 +62,9 @@ pub(crate) struct StreamReader {
     claims: Option<Claims>,
 }
 
+/// A block holds a record for each of so many bytes of its size, if records are shorter than that.
+const SHORT: usize = 64;
+
 /// Decoded bytes of a record that is not whole, of which more are decoded in the next block's turn.
 const CARRY: usize = STEP;
 
@@ -139,22 +142,23 @@ impl StreamReader {
         tally.damage.extend(self.misnamed.take());
         let stored = source.stored();
         let usual = self.block_bytes + 2 * STEP;
-        let mut bytes = match (&mut source, ahead) {
-            (Source::Gzip(gzip), Some(inflated)) => gzip.take_over(inflated, self.carry.len()),
+        if records.bytes.len() > 4 * usual {
             // A buffer that had to grow for one large record is not kept at that size.
-            _ if records.bytes.len() > 4 * usual => Vec::new(),
+            records.bytes = Vec::new();
+        }
+        let mut carry = std::mem::take(&mut self.carry);
+        self.feed.filled = carry.len();
+        let mut bytes = match (&mut source, ahead) {
+            (Source::Gzip(gzip), Some(inflated)) => gzip.take_over(inflated, carry.len()),
+            _ if carry.len() > usual => std::mem::take(&mut carry),
             _ => std::mem::take(&mut records.bytes),
         };
-        if bytes.len() < self.carry.len().max(usual) {
-            bytes.resize(self.carry.len().max(usual), 0);
-        }
-        bytes[..self.carry.len()].copy_from_slice(&self.carry);
-        self.feed.filled = self.carry.len();
+        bytes.resize(bytes.len().max(self.feed.filled).max(usual), 0);
+        bytes[..carry.len()].copy_from_slice(&carry);
         self.feed.bytes = bytes;
         if self.has_short_members {
             self.feed.most = TooLong::at_hand(most).max(STEP);
         }
-        self.carry.clear();
 
         let (pos, more) = self.cut(&mut source, &mut records.spans, tally, TooLong::at_hand(most));
         if let (Source::Gzip(gzip), Some(claims)) = (&mut source, &mut self.claims)
@@ -166,11 +170,25 @@ impl StreamReader {
         if pos > 0 {
             self.before = self.feed.bytes[pos - 1];
         }
-        self.carry.extend_from_slice(&self.feed.bytes[pos..self.feed.filled]);
+        let mut bytes = std::mem::take(&mut self.feed.bytes);
+        let filled = self.feed.filled;
+        if filled - pos > usual {
+            // What is left of a long record, of which most is no record after all: the block has its part of it.
+            records.bytes.clear();
+            records.bytes.extend_from_slice(&bytes[..pos]);
+            bytes.truncate(filled);
+            bytes.drain(..pos);
+            bytes.shrink_to_fit();
+            self.carry = bytes;
+        } else {
+            carry.clear();
+            carry.extend_from_slice(&bytes[pos..filled]);
+            self.carry = carry;
+            records.bytes = bytes;
+        }
         self.feed.base += pos as u64;
         tally.decoded = pos as u64;
         tally.stored = source.stored() - stored;
-        records.bytes = std::mem::take(&mut self.feed.bytes);
         let base = self.feed.base;
         while self.feed.starts.get(1).is_some_and(|next| next.decoded <= base) {
             self.feed.starts.pop_front();
@@ -193,8 +211,9 @@ impl StreamReader {
         let mut pos = 0;
         // With fewer bytes than this nothing new can be said.
         let mut need = 0;
+        let short = (self.block_bytes / SHORT).max(1);
         // What was inflated ahead belongs to this block, whatever its size.
-        while pos < self.block_bytes || source.is_ready() {
+        while spans.len() + tally.damage.len() < short && (pos < self.block_bytes || source.is_ready()) {
             let (limit, end) = match self.feed.breaks.front() {
                 Some(gap) => ((gap.decoded - self.feed.base) as usize, End::Gap),
                 None if self.eof => (self.feed.filled, End::File),

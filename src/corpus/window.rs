@@ -1,4 +1,4 @@
-//! A window that slides over a stored file: read ahead when asked, forget what is behind.
+//! A window that slides over a stored file: read ahead when asked, forget what is behind, read it again if it must be.
 
 use std::io::{self, Seek, SeekFrom};
 
@@ -10,18 +10,19 @@ const FIRST_READ: usize = 64 << 10;
 /// The same for those who go on.
 const READ: usize = 1 << 20;
 
-/// Stored bytes of a member or frame that are kept, to look for another one in them should this one be
-/// damaged.
-pub(crate) const KEPT: u64 = 16 << 20;
-/// The same for a longer one: only this much before the damage.
-const KEPT_BEHIND: u64 = 64 << 10;
+/// Stored bytes of a damaged member or frame in which another one is looked for from the first on.
+const LOOKED_THROUGH: u64 = 16 << 20;
+/// Of a longer one, the bytes before the damage in which that is done.
+const LOOKED_BEHIND: u64 = 64 << 10;
 
-/// From which stored offset on a search for the next member or frame may be wanted.
-pub(crate) fn keep(start: u64, now: u64) -> u64 {
-    if now - start <= KEPT { start } else { now - KEPT_BEHIND }
+/// From which stored offset on the next member or frame is looked for, if one that starts at the first of these offsets
+/// is damaged at the other.
+pub(crate) fn search_from(start: u64, damage: u64) -> u64 {
+    let from = if damage - start <= LOOKED_THROUGH { start } else { damage - LOOKED_BEHIND };
+    from.max(start + 1)
 }
 
-/// The bytes of a file from `keep` to wherever was read, of which the user stands at [`Window::offset`].
+/// Bytes of a file from where the user stands, at [`Window::offset`], to wherever was read.
 #[derive(Debug)]
 pub(crate) struct Window {
     file: StoredFile,
@@ -30,8 +31,6 @@ pub(crate) struct Window {
     base: u64,
     /// Where the user stands, as a position in `buffer`.
     at: usize,
-    /// Bytes before this offset will not be asked for again.
-    keep: u64,
     eof: bool,
     /// The file stands elsewhere than at the end of `buffer`, to where it is to be moved before it is read again.
     is_moved: bool,
@@ -47,7 +46,6 @@ impl Window {
             buffer: Vec::new(),
             base: 0,
             at: 0,
-            keep: 0,
             eof: false,
             is_moved: false,
             read: FIRST_READ,
@@ -70,35 +68,20 @@ impl Window {
         self.eof
     }
 
-    /// Moves on by `n` bytes, at most to the end of [`Window::bytes`]; what lies behind may be forgotten.
+    /// Moves on by `n` bytes, at most to the end of [`Window::bytes`].
     pub fn consume(&mut self, n: usize) {
         self.at = (self.at + n).min(self.buffer.len());
-        self.keep = self.offset();
     }
 
-    /// Moves on by `n` bytes but keeps what lies behind from offset `keep` on, for [`Window::go_back`].
-    pub fn consume_keeping(&mut self, n: usize, keep: u64) {
-        self.at = (self.at + n).min(self.buffer.len());
-        self.keep = keep.min(self.offset());
-    }
-
-    /// Moves on to an offset, without a look at what lies before it.
-    pub fn skip_to(&mut self, offset: u64) {
-        let ahead = offset.saturating_sub(self.offset());
-        if ahead <= self.bytes().len() as u64 {
-            return self.consume(ahead as usize);
+    /// Moves to an offset, before or behind; what is not at hand is read when it is asked for.
+    pub fn move_to(&mut self, offset: u64) {
+        let at = offset.checked_sub(self.base).and_then(|at| usize::try_from(at).ok());
+        if let Some(at) = at.filter(|&at| at <= self.buffer.len()) {
+            return self.at = at;
         }
         self.buffer.clear();
-        (self.base, self.at, self.keep) = (offset, 0, offset);
-        self.is_moved = true;
-    }
-
-    /// Stands at `offset` again, or at the first later byte that was kept.
-    pub fn go_back(&mut self, offset: u64) {
-        let end = self.base + self.buffer.len() as u64;
-        let offset = offset.clamp(self.base.max(self.keep), end);
-        self.at = (offset - self.base) as usize;
-        self.keep = offset;
+        (self.base, self.at) = (offset, 0);
+        (self.eof, self.is_moved) = (false, true);
     }
 
     /// Reads until `n` bytes stand ready or the file ends; returns how many do.
@@ -111,12 +94,8 @@ impl Window {
                 self.failure = Some(error);
                 break;
             }
-            let dead = (self.keep - self.base) as usize;
-            if dead > 0 {
-                self.buffer.drain(..dead);
-                self.base += dead as u64;
-                self.at -= dead;
-            }
+            self.base += self.at as u64;
+            self.buffer.drain(..std::mem::take(&mut self.at));
             let end = self.buffer.len();
             let want = self.read.max(n - self.bytes().len());
             self.read = (self.read * 2).min(READ);
@@ -146,16 +125,18 @@ mod tests {
         while window.ensure(step) > 0 {
             let n = step.min(window.bytes().len());
             seen.extend_from_slice(&window.bytes()[..n]);
-            window.consume_keeping(n, window.offset().saturating_sub(100));
+            window.consume(n);
+            assert!(window.buffer.len() <= step + READ, "what is behind is forgotten");
             step = step * 2 + 1;
         }
         assert!(seen == bytes);
         assert!(window.complete() && window.failure.is_none());
         let end = window.offset();
-        window.go_back(end - 50);
-        assert_eq!(window.bytes(), &bytes[bytes.len() - 50..]);
-        window.go_back(0);
-        assert!(window.offset() >= end - 50, "what is forgotten cannot be had again");
+        for from in [50, 2 * READ + 9, bytes.len(), 1, 0] {
+            window.move_to(end - from as u64);
+            assert_eq!(window.ensure(usize::MAX), from);
+            assert!(window.bytes() == &bytes[bytes.len() - from..] && window.complete());
+        }
     }
 
     #[test]
@@ -166,7 +147,7 @@ mod tests {
         file.rewind().expect("rewinds");
         let mut window = Window::new(StoredFile::File(file));
         for offset in [0, 10, 2 * READ + 5, 2 * READ + 6, 3 * READ - 1, 3 * READ] {
-            window.skip_to(offset as u64);
+            window.move_to(offset as u64);
             assert_eq!(window.offset(), offset as u64);
             window.ensure(9);
             let n = window.bytes().len().min(9);

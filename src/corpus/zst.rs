@@ -8,7 +8,7 @@ use super::feed::{Feed, STEP};
 use super::filetype::ZSTD_MAGIC;
 use super::options::LONGEST_WINDOW;
 use super::storage::StoredFile;
-use super::window::{Window, keep};
+use super::window::{Window, search_from};
 use crate::wording::counted;
 
 /// A Zstandard file being decoded.
@@ -131,12 +131,9 @@ impl ZstdSource {
         match self.decoder.run_on_buffers(self.window.bytes(), &mut feed.room(STEP)[..STEP]) {
             Ok(status) => {
                 feed.filled += status.bytes_written;
-                let now = self.window.offset() + status.bytes_read as u64;
+                self.window.consume(status.bytes_read);
                 if status.remaining == 0 {
                     self.frame = None;
-                    self.window.consume(status.bytes_read);
-                } else {
-                    self.window.consume_keeping(status.bytes_read, keep(frame, now));
                 }
                 if status.bytes_read == 0 && status.bytes_written == 0 && self.frame.is_some() {
                     // Everything at hand is used up by contract; a decoder that stands
@@ -149,8 +146,7 @@ impl ZstdSource {
                 let bits = window_bits(self.window.bytes()).filter(|_| self.window.offset() == frame);
                 let too_long = bits.filter(|&bits| bits > self.longest_window);
                 self.frame = None;
-                let from = keep(frame, self.window.offset()).max(frame + 1);
-                self.window.go_back(from);
+                self.window.move_to(search_from(frame, self.window.offset()));
                 self.seek_frame();
                 let n = self.window.offset() - frame;
                 let (kind, what) = match too_long {
