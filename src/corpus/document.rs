@@ -1,7 +1,5 @@
 //! A document as it was read.
 
-use std::collections::BTreeMap;
-
 use super::damage::IN_MEMORY;
 use crate::document::{DocId, Place};
 
@@ -29,8 +27,8 @@ pub struct Document<'a> {
     pub mended: bool,
     /// Where it is stored.
     pub place: Place,
-    /// Bytes of memory that the tree of its HTML took.
-    pub(crate) markup: u64,
+    /// Bytes of memory that are taken beside it to read it: by the tree of its HTML, or by pages of Parquet.
+    pub(crate) beside: u64,
 }
 
 /// Bytes that a feature takes in the set of those of a page.
@@ -58,22 +56,11 @@ impl<'a> Document<'a> {
     pub fn bytes(&self) -> u64 {
         let page = self.name_bytes() + self.text.len() as u64;
         let buffers = (self.place.length.max(page) + page) * 3 / 2;
-        (buffers + FEATURE * words(self.text) + self.markup).div_ceil(IN_MEMORY)
+        (buffers + FEATURE * words(self.text) + self.beside).div_ceil(IN_MEMORY)
     }
 
     /// The first of its languages; empty where none is named.
     pub fn first_language(&self) -> &'a str {
         self.language.and_then(|languages| languages.split(',').next()).unwrap_or_default().trim()
-    }
-
-    /// Counts it among the pages of that language.
-    pub(crate) fn count_language(&self, pages: &mut BTreeMap<String, u64>) {
-        let language = self.first_language();
-        match pages.get_mut(language) {
-            Some(count) => *count += 1,
-            None => {
-                pages.insert(language.to_owned(), 1);
-            }
-        }
     }
 }

@@ -22,6 +22,7 @@ use super::jsonl::{self, JsonlFields};
 use super::kept::is_kept_of;
 use super::object::{self, Object};
 use super::options::{ReadRules, pool};
+use super::parquet;
 use super::source::Source;
 use super::storage::{Stamp, Storage, StoredFile};
 use super::zst::window_bits;
@@ -377,10 +378,16 @@ impl Input {
 
 /// Bytes that decompressing a file holds, which begins like this.
 fn held_to_decode(input: &Input, head: &[u8]) -> u64 {
+    /// What a footer of Parquet takes: its structs seven times its bytes, for who reads pages and who reads some of them
+    /// again, or for who copies them and for the new file.
+    const FOOTER: u64 = 4 * 7;
     let window = input.stored_bytes().min(1 << 20);
     match input.compression {
-        // Of each column a page, stored and decoded, and a dictionary.
-        _ if input.format == Format::Parquet => (2 * input.stored_bytes()).min(6 << 20),
+        // Pages of its columns count with what is read of them.
+        _ if input.format == Format::Parquet => {
+            let footer = input.open().map_or(0, parquet::footer_bytes);
+            (2 * input.stored_bytes()).min(2 << 20) + FOOTER * footer
+        }
         Compression::None => 0,
         Compression::Gzip if input.has_short_members => window + (2 << 20),
         // What is decoded comes in large pieces where a member is damaged.

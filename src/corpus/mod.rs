@@ -22,6 +22,7 @@ mod html;
 mod inputs;
 mod jsonl;
 mod kept;
+mod languages;
 #[cfg(not(feature = "stores"))]
 #[path = "no_object.rs"]
 mod object;
@@ -60,6 +61,7 @@ pub(crate) use inputs::{gone, is_other_table, is_stream};
 pub use jsonl::{JsonlFields, LinePage, page_of_line};
 pub use kept::{EachKept, Kept, KeptFile, KeptFiles, KeptPages};
 pub(crate) use kept::{is_kept_file, is_kept_name, kept_files};
+pub(crate) use languages::Languages;
 pub(crate) use object::Prefix;
 pub(crate) use options::pool;
 pub use options::{LONGEST_WINDOW, ReadOptions, ReadRules};

@@ -125,7 +125,7 @@ pub(crate) fn document<T>(
             let fields = wet::fields(&bytes[span.start..span.content_start]);
             // What a server sent is read with that feature alone.
             let _ = room;
-            let (text, mended, markup) = match span.raw {
+            let (text, mended, beside) = match span.raw {
                 #[cfg(feature = "html")]
                 true => match html::text_of_response(content, room, fields.truncated) {
                     Ok(text) => text.map(|text| (text.text, text.mended, text.markup))?,
@@ -155,7 +155,7 @@ pub(crate) fn document<T>(
                 score: None,
                 mended,
                 text: &text,
-                markup,
+                beside,
                 place: Place { member: copyable(span, bytes), ..span.place },
             }))
         }
@@ -170,7 +170,7 @@ pub(crate) fn document<T>(
                     text: &line.text,
                     place: span.place,
                     mended: line.mended,
-                    markup: 0,
+                    beside: 0,
                 })
             }),
             Err((kind, detail)) => {

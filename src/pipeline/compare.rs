@@ -85,6 +85,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
     save_frequencies(job, &pages, prepared.frequencies(), &stages)?;
     let mut warnings: Vec<String> = tell::odd_input_warnings(&pages.files);
     warnings.extend(pages.not_read.told());
+    warnings.extend(tell::languages_warning(&pages.languages));
     let mut runs = Vec::new();
     let name = |document| pages.shown_name(document);
     let mut few = 0;

@@ -8,7 +8,7 @@ use super::sources::{Scores, SourceNumbers, lost_by_source};
 use super::stages::{Progress, Stages};
 use super::upload::Upload;
 use super::{Against, Job, Summary, read_files, save_frequencies};
-use crate::corpus::{self, JsonlFields};
+use crate::corpus::{self, JsonlFields, Languages};
 use crate::error::{Error, Result};
 use crate::report::model::{
     AgainstReport, ClusterSample, ClusterSizes, Corpus, FileRow, FramesReport, MemoryReport,
@@ -215,7 +215,7 @@ pub(crate) struct Findings {
     /// Number of files that are new.
     pub new_files: usize,
     /// Number of new pages by language.
-    pub languages: BTreeMap<String, u64>,
+    pub languages: Languages,
     /// What folders hold that was not read.
     pub not_read: corpus::PassedOver,
     /// New pages whose record id an earlier page has already.
@@ -345,6 +345,7 @@ pub(crate) fn report(
     warnings.extend(told_first(lost));
     warnings.extend(tell::odd_input_warnings(files));
     warnings.extend(findings.not_read.told());
+    warnings.extend(tell::languages_warning(&findings.languages));
     warnings.extend(tell::repeated_ids_warning(findings.repeated));
     warnings.extend(tell::chaining_warning(&findings.chaining, settings.linkage, &name));
     let largest = findings.cluster_sizes.last().map_or(0, |sizes| sizes.size);

@@ -3,7 +3,7 @@
 
 use super::stages::Stages;
 use crate::corpus::{
-    self, Document as Record, FileReading, Input, PassedOver, ReadOptions, TextSum, TooLong,
+    self, Document as Record, FileReading, Input, Languages, PassedOver, ReadOptions, TextSum, TooLong,
 };
 use crate::document::{DocId, DocumentTable};
 use crate::error::{Error, Result};
@@ -17,7 +17,6 @@ use flipside_core::text::Extraction;
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -36,7 +35,7 @@ pub struct Pages {
     /// The score of each page, if scores were asked for; negative infinity where there is no number.
     pub scores: Option<Vec<f64>>,
     /// Number of new pages by the first language that their record names.
-    pub languages: BTreeMap<String, u64>,
+    pub languages: Languages,
     /// Pages whose record id an earlier page has already.
     pub repeated_ids: HashSet<Document>,
     /// Files that were named as new and as old, and are old.
@@ -142,7 +141,7 @@ struct Worker<'a> {
     shares: HashMap<String, Share>,
     collection: Collection,
     documents: DocumentTable,
-    languages: BTreeMap<String, u64>,
+    languages: Languages,
     new_files: usize,
     /// Of each document, if they are asked for.
     scores: Option<Vec<f64>>,
@@ -172,7 +171,7 @@ impl Worker<'_> {
         if record.id.shard as usize >= self.new_files {
             return;
         }
-        record.count_language(&mut self.languages);
+        self.languages.add(record.first_language(), 1);
     }
 }
 
@@ -210,8 +209,8 @@ impl Pages {
         wanted: &Wanted<'_>,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Self> {
-        /// Pages, and bytes of text, of which a thread tells at once.
-        const AT_ONCE: (u64, u64) = (256, 1 << 20);
+        /// Pages, and bytes of texts and names, of which a thread tells at once.
+        const AT_ONCE: (u64, u64) = (256, 1 << 18);
         let &Wanted { extraction, keeping, ref frequencies, frames, room } = wanted;
         let collection = || Collection::new(extraction, keeping, frequencies.clone());
         // What cannot be kept is told before anything is read.
@@ -223,7 +222,7 @@ impl Pages {
                 shares: HashMap::new(),
                 collection: collection()?,
                 documents: DocumentTable::default(),
-                languages: BTreeMap::new(),
+                languages: Languages::default(),
                 new_files,
                 scores: options.fields.score.as_ref().map(|_| Vec::new()),
                 seen: Seen::default(),
@@ -238,7 +237,8 @@ impl Pages {
             worker.add(&record);
             if let Some(room) = room {
                 worker.seen.add(&record);
-                if worker.seen.pages >= AT_ONCE.0 || worker.seen.text_bytes >= AT_ONCE.1 {
+                let Seen { pages, name_bytes, text_bytes, .. } = worker.seen;
+                if pages >= AT_ONCE.0 || text_bytes + name_bytes >= AT_ONCE.1 {
                     room.add(std::mem::take(&mut worker.seen));
                 }
             }
@@ -252,7 +252,7 @@ impl Pages {
         if let Some((input, failure)) = inputs.iter().find_map(|input| Some((input, input.failure()?))) {
             return Err(Error::io(&input.path, failure));
         }
-        let mut languages: BTreeMap<String, u64> = BTreeMap::new();
+        let mut languages = Languages::default();
         let (mut tables, mut collections, mut scores) = (Vec::new(), Vec::new(), Vec::new());
         let mut shares: HashMap<String, Share> = HashMap::new();
         for worker in reading.workers {
@@ -260,9 +260,7 @@ impl Pages {
             if let Some(room) = room {
                 room.add(worker.seen);
             }
-            for (language, count) in worker.languages {
-                *languages.entry(language).or_default() += count;
-            }
+            languages.merge(worker.languages);
             for (host, share) in worker.shares {
                 shares.entry(host).or_default().add(&share);
             }

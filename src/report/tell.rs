@@ -6,7 +6,7 @@ use super::model::{
     HostFrames, LanguageCount, MemoryReport, Method, Outcome as Counts, Parameter, Recall, Report, SCurve,
     SearchCost, Sources,
 };
-use crate::corpus::{Damage, EXTRACTOR, FileReading};
+use crate::corpus::{Damage, EXTRACTOR, FileReading, Languages};
 use crate::frames::Share;
 use crate::text::TOKENIZER;
 use crate::wording::{counted, plural, printable, printable_path};
@@ -341,15 +341,12 @@ pub fn corpus(
     files: &[FileReading],
     documents: u64,
     documents_with_few_features: u64,
-    languages: &BTreeMap<String, u64>,
+    languages: &Languages,
 ) -> Corpus {
     /// Languages that are listed.
     const LISTED: usize = 20;
-    let mut languages: Vec<LanguageCount> = languages
-        .iter()
-        .filter(|(language, _)| !language.is_empty())
-        .map(|(language, &documents)| LanguageCount { language: language.clone(), documents })
-        .collect();
+    let named = |(language, documents): (&str, _)| LanguageCount { language: language.to_owned(), documents };
+    let mut languages: Vec<LanguageCount> = languages.each().map(named).collect();
     languages.sort_by(|a, b| b.documents.cmp(&a.documents).then_with(|| a.language.cmp(&b.language)));
     languages.truncate(LISTED);
     let sum = |field: fn(&FileReading) -> u64| files.iter().map(field).sum();
@@ -365,6 +362,13 @@ pub fn corpus(
         documents_with_few_features,
         languages,
     }
+}
+
+/// What the user should know of languages that were not counted.
+pub fn languages_warning(languages: &Languages) -> Option<String> {
+    languages.are_too_many().then(|| {
+        "The pages name thousands of languages, which are not counted: the field `language` may hold something else.".to_owned()
+    })
 }
 
 /// How much damage there is, and what it costs.

@@ -2,7 +2,7 @@
 //! come to the folder of results that a run in memory makes.
 
 use super::cluster::{Grouping, cluster_folder};
-use super::estimate::{Estimate, Rooms, largest_page};
+use super::estimate::{Estimate, Rooms, largest_page, read_ahead};
 use super::exact::{company_of, distance_of};
 use super::join::{all_edges, join_folder};
 use super::kept::Kept;
@@ -14,7 +14,7 @@ use super::sketches::{Column, Folder};
 use super::tables::{ClusterCounts, CopiesGone, Tables, check_number, held_of, lost_by_file};
 use super::working::{FOLDERS, Left, WorkingFolder, left_beside, sweep_beside};
 use super::{Budget, told_bytes, workplace};
-use crate::corpus::{self, Format, Input, KeptFiles, Place};
+use crate::corpus::{self, Format, Input, KeptFiles, Languages, Place};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash::text_digest;
@@ -212,6 +212,16 @@ pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
 fn expected(job: &Job) -> Result<(Against, Estimate)> {
     let files = all_inputs(job)?;
     let options = job.with_threads(|| job.read_options())?;
+    if let Some(memory) = job.memory {
+        // The first pages are read for what is expected, and with them what a file has at its end.
+        let read_ahead = read_ahead(files.inputs.iter(), options.threads);
+        if read_ahead > memory
+            && let Err(least) = Rooms::new(memory, options.threads, read_ahead, 0, true)
+        {
+            let expected = format!("at least {} for so many threads", told_bytes(least));
+            return Err(Error::parameter("memory", told_bytes(memory), expected));
+        }
+    }
     let mut estimate = Estimate::of(&files.inputs, &options);
     // Unless memory was promised, large pages are not looked for.
     if job.memory.is_some() && job.writes.kept {
@@ -505,12 +515,12 @@ impl Run<'_> {
         let sketched = tables.sketched(&opened)?;
         let layout = folder.files[0].layout;
         let ClusterCounts { sizes, largest, clusters, pages: in_clusters, old } = clusters;
-        let (mut files_read, mut languages) =
-            (Vec::with_capacity(read.len()), BTreeMap::<String, u64>::new());
+        let (mut files_read, mut languages) = (Vec::with_capacity(read.len()), Languages::default());
         for (at, Read { file, languages: of_file }) in read.into_iter().enumerate() {
             files_read.push(file);
-            let of_new = of_file.into_iter().filter(|_| at < new_files);
-            of_new.for_each(|(language, n)| *languages.entry(language).or_default() += n);
+            if at < new_files {
+                languages.merge(of_file);
+            }
         }
         let of_file = |shard: usize| files_read[shard].documents;
         let paths = inputs[..new_files].iter().enumerate();

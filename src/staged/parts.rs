@@ -6,13 +6,14 @@ use super::estimate::Rooms;
 use super::names::{NamedIn, Names};
 use super::sketches::{Column, Layout};
 use super::told_bytes;
-use crate::corpus::{self, Document, FileReading, Format, IN_MEMORY, Input, ReadOptions, TextSum, TooLong};
+use crate::corpus::{
+    self, Document, FileReading, Format, IN_MEMORY, Input, Languages, ReadOptions, TextSum, TooLong,
+};
 use crate::error::{Error, Result};
 use crate::making::Unfinished;
 use crate::wording::printable_path;
 use flipside_core::settings::Settings;
 use flipside_core::sketch::{Sketch, SketchValue, Sketcher};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -226,7 +227,7 @@ struct Worker {
     sum: TextSum,
     text_bytes: u64,
     longest: u64,
-    languages: BTreeMap<String, u64>,
+    languages: Languages,
 }
 
 /// What is to be made of an input file, and in how much memory.
@@ -268,7 +269,7 @@ impl Sketching<'_> {
                 sum: TextSum::default(),
                 text_bytes: 0,
                 longest: 0,
-                languages: BTreeMap::new(),
+                languages: Languages::default(),
             })
         };
         // Of one that is not read to its end it is not known how much it takes.
@@ -313,7 +314,7 @@ impl Sketching<'_> {
         }
         let mut streams = Vec::new();
         let (mut sum, mut text_bytes, mut longest, mut languages) =
-            (TextSum::default(), 0, 0, BTreeMap::<String, u64>::new());
+            (TextSum::default(), 0, 0, Languages::default());
         for worker in reading.workers {
             let mut worker = worker?;
             worker.stream.end(scratch)?;
@@ -321,9 +322,7 @@ impl Sketching<'_> {
             sum.merge(worker.sum);
             text_bytes += worker.text_bytes;
             longest = longest.max(worker.longest);
-            for (language, count) in worker.languages {
-                *languages.entry(language).or_default() += count;
-            }
+            languages.merge(worker.languages);
         }
         let mut files = reading.files;
         let file = FileReading { texts: Some(sum), ..files.swap_remove(0) };
@@ -361,7 +360,7 @@ impl Worker {
         self.sum.add(page.id.row, facts.digest);
         self.text_bytes += facts.text_bytes;
         self.longest = self.longest.max(page.bytes());
-        page.count_language(&mut self.languages);
+        self.languages.add(page.first_language(), 1);
     }
 }
 
@@ -378,7 +377,7 @@ pub struct Parts {
     /// What reading the file came to.
     pub file: FileReading,
     /// Pages by the first language that their record names.
-    pub languages: BTreeMap<String, u64>,
+    pub languages: Languages,
 }
 
 /// Pages that stand together in the file and in a stream.

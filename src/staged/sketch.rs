@@ -4,7 +4,9 @@ use super::estimate::{Rooms, read_ahead};
 use super::parts::{Parts, Scratch, Sketching};
 use super::sketches::{self, InputMark, ReadingRules, SketchFile};
 use super::{told_bytes, working};
-use crate::corpus::{DiscoverOptions, FileReading, Input, JsonlFields, ReadOptions, ReadRules, discover_all};
+use crate::corpus::{
+    DiscoverOptions, FileReading, Input, JsonlFields, Languages, ReadOptions, ReadRules, discover_all,
+};
 use crate::error::{Error, Result};
 use crate::format::{self, SKETCHES, wrong};
 use crate::kernel::memory::give_back;
@@ -14,7 +16,6 @@ use crate::resources::memory_share;
 use flipside_core::settings::Settings;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -187,7 +188,7 @@ struct Made {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Read {
     pub file: FileReading,
-    pub languages: BTreeMap<String, u64>,
+    pub languages: Languages,
 }
 
 /// Threads that read each of so many files: where there are fewer files than threads, several read the same one.

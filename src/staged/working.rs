@@ -363,7 +363,7 @@ pub fn check_reading(path: &Path) -> Result<Inspection> {
     inspection.fact("input", file.path.display());
     inspection.fact("pages", file.documents);
     inspection.fact("damaged", file.damaged);
-    inspection.fact("languages", languages.len());
+    inspection.fact("languages", languages.each().count());
     Ok(inspection)
 }
 

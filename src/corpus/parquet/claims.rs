@@ -127,6 +127,7 @@ const FOOTER: Fields = &[
 ];
 const PAGE_2: Fields =
     &[(1, I32), (2, I32), (3, I32), (4, I32), (5, I32), (6, I32), (7, Truth), (8, STATISTICS)];
+const DICTIONARY_PAGE: Fields = &[(1, I32), (2, I32), (3, Truth)];
 const PAGE_HEADER: Fields = &[
     (1, I32),
     (2, I32),
@@ -134,7 +135,7 @@ const PAGE_HEADER: Fields = &[
     (4, I32),
     (5, Struct(&[(1, I32), (2, I32), (3, I32), (4, I32), (5, STATISTICS)])),
     (6, NOTHING),
-    (7, Struct(&[(1, I32), (2, I32), (3, Truth)])),
+    (7, Struct(DICTIONARY_PAGE)),
     (8, Struct(PAGE_2)),
 ];
 
@@ -337,6 +338,8 @@ pub(super) struct PageSizes {
     pub levels: u64,
     /// Stored as it is, whatever the compression of its column (pages of version 2).
     pub is_plain: bool,
+    /// Values of a dictionary, if it is one.
+    pub entries: u64,
 }
 
 /// Reads the sizes in a page header.
@@ -347,6 +350,12 @@ pub(super) fn page_sizes(bytes: &[u8]) -> Result<PageSizes, Refusal> {
         match number {
             2 => sizes.decoded = size(bytes)?,
             3 => sizes.stored = size(bytes)?,
+            7 => bytes.fields(DICTIONARY_PAGE, 1, |bytes, number, _| {
+                if number == 1 {
+                    sizes.entries = size(bytes)?;
+                }
+                Ok(number == 1)
+            })?,
             8 => {
                 let mut levels = [0; 2];
                 sizes.is_plain = false;
@@ -463,6 +472,8 @@ mod tests {
             let second = [0x15, 0, 0x15, 20, 0x15, 10, 0x5c, 0x55, 4, 0x15, 2, 0x10 | is_compressed, 0, 0];
             assert_eq!(page_sizes(&second), Ok(PageSizes { levels: 3, is_plain, ..sizes }));
         }
+        let dictionary = [0x15, 4, 0x15, 20, 0x15, 10, 0x4c, 0x15, 8, 0, 0];
+        assert_eq!(page_sizes(&dictionary), Ok(PageSizes { entries: 4, ..sizes }));
         assert!(page_sizes(&[0x15, 0, 0x15, 1, 0]).is_err(), "less than no bytes");
         assert!(page_sizes(&[0x15, 0, 0x15, 20]).is_err_and(is_cut));
     }

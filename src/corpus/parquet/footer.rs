@@ -12,6 +12,7 @@ use super::pages::Stored;
 use crate::corpus::damage::DamageKind;
 use crate::corpus::filetype::PARQUET_MAGIC;
 use crate::corpus::options::ReadOptions;
+use crate::corpus::storage::StoredFile;
 
 /// How a file ends whose footer is encrypted.
 const MAGIC_ENCRYPTED: [u8; 4] = *b"PARE";
@@ -37,6 +38,18 @@ pub(super) struct Layout {
     pub names: [Option<Column>; NAMES],
     /// The row at which each row group begins, and the row behind the last.
     pub starts: Vec<u64>,
+}
+
+/// Bytes of the footer, as a file says; 0 if it does not.
+pub(crate) fn footer_bytes(file: StoredFile) -> u64 {
+    let length = || {
+        let stored = Arc::new(Stored::new(file).ok()?);
+        let end = stored.length();
+        let from = end.checked_sub(8)?;
+        let tail = stored.within(from, end).and_then(|stored| stored.bytes(from, 8)).ok()??;
+        tail.first_chunk().map(|&size| u64::from(u32::from_le_bytes(size)).min(end))
+    };
+    length().unwrap_or(0)
 }
 
 /// Reads a footer.

@@ -28,10 +28,11 @@ use crate::document::{DocId, Place};
 use crate::{Error, Result};
 use columns::{BATCH_ROWS, Cursor, Name};
 pub(crate) use copy::{largest_page, write_kept};
+pub(crate) use footer::footer_bytes;
 use footer::{Column, Layout, NAMES};
 pub(crate) use guard::panic_is_damage;
 use guard::{Flaw, guarded};
-use pages::{Limit, Stored};
+use pages::{Limit, Stored, with_buffers};
 
 /// Row groups up to this size are left to one thread each; larger ones are decoded under the file's lock, so
 /// that several threads share the work on their rows.
@@ -48,10 +49,20 @@ struct Row {
 }
 
 impl Row {
-    /// What becomes of it: a document, or damage.
+    /// Bytes of its text and names.
+    fn bytes(&self) -> u64 {
+        let names = self.names.iter().map(|name| match name {
+            Name::Text(name) => name.len(),
+            _ => 0,
+        });
+        (self.text.as_ref().map_or(0, ByteArray::len) + names.sum::<usize>()) as u64
+    }
+
+    /// What becomes of it: a document, or damage. So many bytes are in memory with it.
     fn document<T>(
         &self,
         shard: u32,
+        held: u64,
         options: &ReadOptions,
         damage: &mut dyn FnMut(DamageKind, String),
         each: impl FnOnce(Document<'_>) -> T,
@@ -87,8 +98,10 @@ impl Row {
         let length = bytes.len() as u64;
         let place = Place { offset: self.offset, within: self.within, length, member: 0 };
         let id = DocId::new(shard, self.row);
+        // A text stands in its page, and is no copy of a record, as it counts.
+        let beside = with_buffers(held.saturating_sub(2 * length));
         let mended = matches!(text, Cow::Owned(_));
-        Some(each(Document { id, record_id, url, language, score, text: &text, place, mended, markup: 0 }))
+        Some(each(Document { id, record_id, url, language, score, text: &text, place, mended, beside }))
     }
 }
 
@@ -96,6 +109,8 @@ impl Row {
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     rows: Vec<Row>,
+    /// Bytes that are in memory with each of them: all of them, and pages.
+    held: u64,
     group: Option<Group>,
 }
 
@@ -114,12 +129,12 @@ impl Batch {
         loop {
             for row in self.rows.drain(..) {
                 part.take(&input.path, false, (u64::from(row.row), row.offset, 0), each, |found, each| {
-                    row.document(shard, options, found, each)
+                    row.document(shard, self.held, options, found, each)
                 });
             }
             let group = self.group.as_mut()?;
             let (before, mut tally) = (Instant::now(), Tally::default());
-            let more = group.next(&mut self.rows, &mut tally, most);
+            let more = group.next(&mut self.rows, &mut self.held, &mut tally, most);
             part.decoding += before.elapsed();
             if tally.too_long.is_some() {
                 self.group = None;
@@ -283,8 +298,9 @@ impl Group {
         Ok(n)
     }
 
-    /// Adds the next rows; false when there are none. Of a record `most` bytes are read.
-    fn next(&mut self, rows: &mut Vec<Row>, tally: &mut Tally, most: u64) -> bool {
+    /// Adds the next rows, and tells how many bytes are in memory with each of them; false when there are none. Of a
+    /// record `most` bytes are read.
+    fn next(&mut self, rows: &mut Vec<Row>, held: &mut u64, tally: &mut Tally, most: u64) -> bool {
         if self.done >= self.rows {
             return false;
         }
@@ -299,14 +315,9 @@ impl Group {
         match read {
             Ok(n) => {
                 tally.records += n as u64;
-                let bytes = |row: &Row| {
-                    let names = row.names.iter().map(|name| match name {
-                        Name::Text(name) => name.len(),
-                        _ => 0,
-                    });
-                    row.text.as_ref().map_or(0, ByteArray::len) + names.sum::<usize>()
-                };
-                tally.decoded += rows[rows.len() - n..].iter().map(bytes).sum::<usize>() as u64;
+                let bytes = rows[rows.len() - n..].iter().map(Row::bytes).sum::<u64>();
+                tally.decoded += bytes;
+                *held = bytes + self.limit.held();
             }
             Err((kind, detail)) => {
                 let lost = (self.rows - self.done) as u64;
@@ -416,7 +427,7 @@ impl Rows {
             return false;
         }
         if let Some(group) = &mut self.group {
-            if group.next(&mut batch.rows, tally, most) {
+            if group.next(&mut batch.rows, &mut batch.held, tally, most) {
                 self.finished = tally.too_long.is_some();
                 return true;
             }
@@ -441,7 +452,7 @@ impl Rows {
                 if text <= OWN_GROUP {
                     batch.group = Some(group);
                 } else {
-                    group.next(&mut batch.rows, tally, most);
+                    group.next(&mut batch.rows, &mut batch.held, tally, most);
                     self.finished = tally.too_long.is_some();
                     self.group = Some(group);
                 }
@@ -487,7 +498,7 @@ pub(crate) fn fetch(
         let mut damage = |kind, detail: String| flaw = (kind != DamageKind::HeaderCharset).then_some(detail);
         let same = |row: &Row| row.text.as_ref().is_some_and(|text| text.len() as u64 == place.length);
         let done = found.first().filter(|row| same(row)).and_then(|row| {
-            row.document(id.shard, options, &mut damage, |document| each(Document { place, ..document }))
+            row.document(id.shard, 0, options, &mut damage, |document| each(Document { place, ..document }))
         });
         if done.is_none() {
             return Err(wrong(place, flaw.unwrap_or_else(|| "a text of another length".to_owned())));

@@ -35,18 +35,30 @@ fn refuse(what: impl Into<String>) -> ParquetError {
     ParquetError::General(what.into())
 }
 
-/// How large the pages of a row group may be.
+/// Bytes that the reader keeps of an entry of a dictionary, beside those of its page.
+const ENTRY: u64 = 32;
+
+/// Bytes of pages, with what a thread holds beside large ones: its usual buffers, which count with a record where that is
+/// long, but not with pages.
+pub(super) fn with_buffers(pages: u64) -> u64 {
+    const BUFFERS: u64 = 4 << 20;
+    pages.saturating_add(pages.min(BUFFERS))
+}
+
+/// How large the pages of a row group may be that are in memory at once.
 #[derive(Debug)]
 pub(super) struct Limit {
     /// Bytes of a record at most.
     most: AtomicU64,
-    /// Bytes that a record would have to have to be as large as a page that is not read; 0 where there is none.
+    /// Bytes of the pages of all columns that are being read.
+    held: AtomicU64,
+    /// Bytes that a record would have to have to be as large as pages of which one is not read; 0 where there is none.
     exceeded: AtomicU64,
 }
 
 impl Default for Limit {
     fn default() -> Self {
-        Self { most: AtomicU64::new(u64::MAX), exceeded: AtomicU64::new(0) }
+        Self { most: AtomicU64::new(u64::MAX), held: AtomicU64::new(0), exceeded: AtomicU64::new(0) }
     }
 }
 
@@ -56,15 +68,27 @@ impl Limit {
         self.most.store(most, Relaxed);
     }
 
-    /// Whether a page may be read. It is in memory as it is stored, and as it is decoded, which may be in a buffer of
-    /// twice its size.
-    fn allows(&self, PageSizes { stored, decoded, .. }: PageSizes) -> bool {
-        let bytes = decoded.saturating_mul(2).saturating_add(stored).div_ceil(IN_MEMORY);
-        let is_allowed = bytes <= self.most.load(Relaxed);
-        if !is_allowed {
-            self.exceeded.fetch_max(bytes, Relaxed);
+    /// Whether so many bytes may be held instead of others.
+    fn allows(&self, bytes: u64, instead: u64) -> bool {
+        let held = self.held.load(Relaxed).saturating_sub(instead).saturating_add(bytes);
+        let record = with_buffers(held).div_ceil(IN_MEMORY);
+        let is_allowed = record <= self.most.load(Relaxed);
+        if is_allowed {
+            self.held.store(held, Relaxed);
+        } else {
+            self.exceeded.fetch_max(record, Relaxed);
         }
         is_allowed
+    }
+
+    /// So many bytes are held no more.
+    fn let_go(&self, bytes: u64) {
+        self.held.fetch_sub(bytes, Relaxed);
+    }
+
+    /// Bytes of the pages that are held.
+    pub fn held(&self) -> u64 {
+        self.held.load(Relaxed)
     }
 
     /// Bytes of pages of one batch.
@@ -97,7 +121,7 @@ impl Stored {
     }
 
     /// The same for someone who is going to read these bytes of it: of an object they are read ahead.
-    fn within(self: &Arc<Self>, from: u64, end: u64) -> io::Result<Arc<Self>> {
+    pub fn within(self: &Arc<Self>, from: u64, end: u64) -> io::Result<Arc<Self>> {
         let file = match &*self.file.lock().unwrap_or_else(PoisonError::into_inner) {
             StoredFile::File(_) => return Ok(self.clone()),
             StoredFile::Object(reader) => Mutex::new(StoredFile::Object(reader.within(from, end)?)),
@@ -122,12 +146,50 @@ impl Stored {
     }
 }
 
+/// What is in memory of a column chunk.
+struct Held {
+    limit: Arc<Limit>,
+    /// What the page header read last says of its page.
+    page: Mutex<PageSizes>,
+    /// Bytes of the dictionary, and of the page.
+    bytes: [AtomicU64; 2],
+}
+
+impl Held {
+    fn new(limit: Arc<Limit>) -> Self {
+        Self { limit, page: Mutex::default(), bytes: Default::default() }
+    }
+
+    /// The page whose header was read last.
+    fn page(&self) -> PageSizes {
+        *self.page.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a page may be read, which is in memory as it is stored and as it is decoded; then it is the last one.
+    fn allows(&self, page: PageSizes) -> bool {
+        let bytes =
+            page.decoded.saturating_add(page.stored).saturating_add(ENTRY.saturating_mul(page.entries));
+        let held = &self.bytes[usize::from(page.entries == 0)];
+        let is_allowed = self.limit.allows(bytes, held.load(Relaxed));
+        if is_allowed {
+            held.store(bytes, Relaxed);
+            *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
+        }
+        is_allowed
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.bytes.iter().for_each(|bytes| self.limit.let_go(bytes.load(Relaxed)));
+    }
+}
+
 /// A column chunk in a stored file.
 struct Chunk {
     stored: Arc<Stored>,
     compression: Compression,
-    /// What the page header read last says of its page.
-    page: Arc<Mutex<PageSizes>>,
+    held: Arc<Held>,
 }
 
 /// How much longer a page can get when it is decoded: what the format of its compression allows.
@@ -149,13 +211,13 @@ fn growth(compression: Compression) -> u64 {
 struct Header {
     stored: Arc<Stored>,
     growth: u64,
-    page: Arc<Mutex<PageSizes>>,
+    held: Arc<Held>,
     start: u64,
     bytes: Option<Cursor<Vec<u8>>>,
 }
 
 impl Header {
-    fn load(&self) -> io::Result<(PageSizes, Vec<u8>)> {
+    fn load(&self) -> io::Result<Vec<u8>> {
         let rest = self.stored.length.saturating_sub(self.start);
         let mut length = rest.min(512);
         loop {
@@ -171,10 +233,10 @@ impl Header {
                     let what = format!("a page of {} bytes; the most is {PAGE_CAP}", sizes.decoded);
                     return Err(io::Error::other(what));
                 }
-                Ok(sizes) if !self.stored.limit.allows(sizes) => {
+                Ok(sizes) if !self.held.allows(sizes) => {
                     return Err(io::Error::other("a page above what there is memory for"));
                 }
-                Ok(sizes) => return Ok((sizes, bytes)),
+                Ok(_) => return Ok(bytes),
                 Err(refusal) if claims::is_cut(refusal) && length < rest.min(HEADER_CAP) => {
                     length = (length * 8).min(rest).min(HEADER_CAP);
                 }
@@ -189,8 +251,7 @@ impl Read for Header {
         let bytes = match &mut self.bytes {
             Some(bytes) => bytes,
             None => {
-                let (sizes, loaded) = self.load()?;
-                *self.page.lock().unwrap_or_else(PoisonError::into_inner) = sizes;
+                let loaded = self.load()?;
                 self.bytes.insert(Cursor::new(loaded))
             }
         };
@@ -208,15 +269,15 @@ impl ChunkReader for Chunk {
     type T = Header;
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
-        let (stored, page) = (self.stored.clone(), self.page.clone());
-        Ok(Header { stored, growth: growth(self.compression), page, start, bytes: None })
+        let (stored, held) = (self.stored.clone(), self.held.clone());
+        Ok(Header { stored, growth: growth(self.compression), held, start, bytes: None })
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
         let bytes = self.stored.bytes(start, length as u64)?;
         let bytes = bytes.ok_or_else(|| refuse("a page goes beyond the end of the file"))?;
         let is_brotli = matches!(self.compression, Compression::BROTLI(_));
-        let page = *self.page.lock().unwrap_or_else(PoisonError::into_inner);
+        let page = self.held.page();
         if (length > UNWATCHED || is_brotli) && !page.is_plain {
             let packed = bytes.get(page.levels as usize..).unwrap_or_default();
             let room = page.decoded.saturating_sub(page.levels);
@@ -279,10 +340,9 @@ pub(super) struct Pages {
     reader: SerializedPageReader<Chunk>,
     column: Arc<ColumnDescriptor>,
     turn: Arc<Turn>,
-    /// What the page header read last says of its page.
-    page: Arc<Mutex<PageSizes>>,
+    held: Arc<Held>,
     /// A page that must wait for the next batch.
-    held: Option<Page>,
+    waiting: Option<Page>,
 }
 
 impl Pages {
@@ -306,17 +366,17 @@ impl Pages {
         };
         let (stored, compression) = (stored.within(from, end)?, chunk.compression());
         let turn = Arc::new(Turn::new(stored.limit.clone()));
-        let page = Arc::<Mutex<PageSizes>>::default();
-        let file = Arc::new(Chunk { stored, compression, page: page.clone() });
+        let held = Arc::new(Held::new(stored.limit.clone()));
+        let file = Arc::new(Chunk { stored, compression, held: held.clone() });
         let reader = SerializedPageReader::new(file, chunk, rows, None)?;
-        Ok((Self { reader, column, turn: turn.clone(), page, held: None }, turn))
+        Ok((Self { reader, column, turn: turn.clone(), held, waiting: None }, turn))
     }
 
     /// Bytes of the largest page that is left, decoded: no page is read.
     pub fn largest(&mut self) -> Result<u64> {
         let mut largest = 0;
         while self.reader.peek_next_page()?.is_some() {
-            largest = largest.max(self.page.lock().unwrap_or_else(PoisonError::into_inner).decoded);
+            largest = largest.max(self.held.page().decoded);
             self.reader.skip_next_page()?;
         }
         Ok(largest)
@@ -410,7 +470,7 @@ impl PageReader for Pages {
         if flat && left == 0 && !self.turn.ended() {
             return Ok(None);
         }
-        let page = match self.held.take() {
+        let page = match self.waiting.take() {
             Some(page) => page,
             None => match self.reader.get_next_page()? {
                 Some(page) => page,
@@ -425,7 +485,7 @@ impl PageReader for Pages {
         if flat && page.encoding() == Encoding::DELTA_BYTE_ARRAY && self.turn.widest.load(Relaxed) < length {
             self.turn.widest.store(length, Relaxed);
             self.turn.left.store(0, Relaxed);
-            self.held = Some(page);
+            self.waiting = Some(page);
             return Ok(None);
         }
         self.turn.left.store(left.saturating_sub(length), Relaxed);
@@ -433,7 +493,7 @@ impl PageReader for Pages {
     }
 
     fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
-        match &self.held {
+        match &self.waiting {
             Some(page) => {
                 let levels = Some(page.num_values() as usize);
                 Ok(Some(PageMetadata { num_rows: levels, num_levels: levels, is_dict: false }))
@@ -450,7 +510,7 @@ impl PageReader for Pages {
     }
 
     fn skip_next_page(&mut self) -> Result<()> {
-        match self.held.take() {
+        match self.waiting.take() {
             Some(_) => Ok(()),
             None => self.reader.skip_next_page(),
         }
@@ -474,7 +534,7 @@ mod tests {
         let mut file = tempfile::tempfile().expect("temp file");
         file.write_all(bytes).expect("writes");
         let stored = Arc::new(Stored::new(StoredFile::File(file)).expect("a size"));
-        Chunk { stored, compression, page: Arc::default() }
+        Chunk { stored, compression, held: Arc::new(Held::new(Arc::default())) }
     }
 
     /// A page header that claims these sizes.
