@@ -4,6 +4,7 @@ use crate::cli::{corpus, flipside};
 #[cfg(target_os = "linux")]
 use crate::place::ends_by;
 use crate::staged::{ONE, contents, quick, sketch_job, texts, write_files};
+use flate2::write::GzEncoder;
 use flipside::clusters::{Linkage, Quota, Source};
 use flipside::corpus::KeptFiles;
 use flipside::hash::SplitMix64;
@@ -15,6 +16,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
@@ -519,6 +521,47 @@ fn long_pages_count_as_often_as_threads_hold_them() {
     let report: Value = serde_json::from_slice(&fs::read(at("result/report.json")).unwrap()).unwrap();
     let peak = report["peak_memory_bytes"].as_u64().unwrap();
     assert!(is_well && peak <= (95 + UNOPTIMISED) << 20, "{told} {peak}");
+}
+
+#[test]
+fn what_is_no_page_takes_no_memory_that_grows_with_it() {
+    let top = tempfile::tempdir().unwrap();
+    let mut rng = SplitMix64::new(5);
+    let mut words = |n: usize| (0..n).map(|_| format!("{:08x} ", rng.next_u64() as u32)).collect::<String>();
+    // Lines of four bytes, one of which nobody reads without a note of where it is.
+    fs::write(top.path().join("short.jsonl"), b"\xff\xfe\xfd\n".repeat(1_000_000)).unwrap();
+    // A field of languages that holds something else.
+    let named = |at: u32| {
+        let language = format!("{at:08x}").repeat(20);
+        format!("{{\"text\": \"page {at:x} of some words {}\", \"language\": \"{language}\"}}\n", at % 977)
+    };
+    fs::write(top.path().join("named.jsonl"), (0..150_000).map(named).collect::<String>()).unwrap();
+    // Members of a megabyte each, three of which are damaged in the middle.
+    let mut damaged = Vec::new();
+    for at in 0..20 {
+        let mut member = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        writeln!(member, "{{\"text\": \"{}\"}}", words(120_000)).unwrap();
+        let mut member = member.finish().unwrap();
+        if at % 6 == 3 {
+            let middle = member.len() / 2;
+            member[middle..middle + 40].fill(0xff);
+        }
+        damaged.extend(member);
+    }
+    fs::write(top.path().join("damaged.jsonl.gz"), damaged).unwrap();
+    for (name, threads, memory) in [
+        ("short.jsonl", 8, 60),
+        ("named.jsonl", 1, 40),
+        ("damaged.jsonl.gz", 1, 40),
+        ("damaged.jsonl.gz", 2, 60),
+    ] {
+        let (input, out) = (top.path().join(name), top.path().join(format!("{name}-{threads}")));
+        let (threads, limit) = (threads.to_string(), format!("{memory}MiB"));
+        let out = out.to_string_lossy().into_owned();
+        let arguments = ["sketch", "-q", "--threads", &threads, "--memory", &limit, "--out", &out];
+        let (told, _) = said(&arguments, &[&input]);
+        assert!(peak_of(&told) <= memory + UNOPTIMISED, "{name}, {threads} threads, {limit}: {told}");
+    }
 }
 
 #[test]

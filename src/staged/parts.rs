@@ -275,11 +275,18 @@ impl Sketching<'_> {
         // Of one that is not read to its end it is not known how much it takes.
         let too_long = |record: u64, (least, takes): (String, String)| {
             let shown = printable_path(&input.path);
-            let what = if input.format == Format::Parquet { "the pages of row" } else { "record" };
-            let expected = format!(
-                "{least}, fewer threads, or --longest-page, which leaves such records out: {what} {record} of {shown} takes \
-                 {takes} in a thread"
-            );
+            let expected = match input.format {
+                // A page is in memory whole, whatever is left out of it.
+                Format::Parquet => {
+                    format!(
+                        "{least}, or fewer threads: row {record} of {shown}, with the pages it is in, takes {takes} in a thread"
+                    )
+                }
+                _ => format!(
+                    "{least}, fewer threads, or --longest-page, which leaves such records out: record {record} of {shown} takes \
+                     {takes} in a thread"
+                ),
+            };
             Error::parameter("memory", told_bytes(rooms.memory()), expected)
         };
         let has_failed = AtomicBool::new(false);

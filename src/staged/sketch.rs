@@ -129,6 +129,7 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     let (inputs, broken): (Vec<&Input>, Vec<&Input>) =
         inputs.partition(|input| input.cannot_open().is_none());
     tell_broken(&broken, progress);
+    let is_new = fs::symlink_metadata(&job.out).is_err();
     fs::create_dir_all(&job.out).map_err(|error| Error::io(&job.out, error))?;
     sweep(&job.out);
     let reading = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
@@ -161,7 +162,12 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
         })
     });
     progress.end();
-    done??;
+    let done = done.and_then(|done| done);
+    if done.is_err() && is_new {
+        // Unless something was finished.
+        let _ = fs::remove_dir(&job.out);
+    }
+    done?;
     let [there, pages, damaged] = sums.map(AtomicU64::into_inner);
     let damaged = damaged + broken.len() as u64;
     Ok(Sketched { files: inputs.len() as u64, there, pages, damaged })

@@ -580,6 +580,26 @@ mod tests {
     }
 
     #[test]
+    fn pages_of_all_columns_count_as_long_as_they_are_held() {
+        const MB: u64 = 1 << 20;
+        let limit = Arc::new(Limit::default());
+        // With the buffers beside them, 20 MB.
+        limit.set((20 * MB + 4 * MB).div_ceil(IN_MEMORY));
+        let (ids, texts) = (Held::new(limit.clone()), Held::new(limit.clone()));
+        let page = |decoded, entries| PageSizes { stored: MB, decoded, entries, ..PageSizes::default() };
+        assert!(ids.allows(page(MB, MB / 8)), "a dictionary");
+        assert_eq!(limit.held(), 2 * MB + 4 * MB);
+        assert!(ids.allows(page(5 * MB, 0)) && texts.allows(page(6 * MB, 0)));
+        assert_eq!(limit.held(), 19 * MB);
+        assert!(!texts.allows(page(8 * MB, 0)), "beside those of the other column");
+        assert_eq!(limit.exceeded(), Some((21 * MB + 4 * MB).div_ceil(IN_MEMORY)));
+        assert!(ids.allows(page(2 * MB, 0)) && texts.allows(page(8 * MB, 0)), "instead of larger ones");
+        drop(ids);
+        assert_eq!(limit.held(), 9 * MB);
+        assert!(texts.allows(page(19 * MB, 0)));
+    }
+
+    #[test]
     fn a_page_of_brotli_holds_no_more_than_it_claims() {
         let mut packed = Vec::new();
         brotli::CompressorWriter::new(&mut packed, 4096, 5, 22).write_all(&vec![0; 9 << 20]).expect("memory");
