@@ -1,7 +1,9 @@
 //! How two texts differ, word by word: the edit distance and the changes, with bounded work.
 
 use serde::{Deserialize, Serialize};
-use similar::{Algorithm, DiffOp, DiffTag, DiffableStr, TextDiff};
+use similar::algorithms::{Capture, Compact, Replace, myers};
+use similar::{DiffOp, DiffTag, DiffableStr};
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// How much of two texts is compared.
@@ -63,9 +65,9 @@ impl Alignment {
     pub fn new(a: &str, b: &str, params: DiffParams) -> Self {
         let (old, old_cut) = words(a, params.max_words);
         let (new, new_cut) = words(b, params.max_words);
-        let (old_words, new_words) = (slices(a, &old), slices(b, &new));
-        let diff = TextDiff::configure().algorithm(Algorithm::Myers).diff_slices(&old_words, &new_words);
-        debug_assert!(covers(diff.ops(), old.len(), new.len()));
+        let mut numbers = Numbers::default();
+        let mut numbered = |text, words: &[Range<usize>]| numbers.of(slices(text, words));
+        let ops = changes(&numbered(a, &old), &numbered(b, &new));
         let (mut distance, mut stretches) = (0u64, Vec::<Stretch>::new());
         let (mut end_a, mut end_b) = (0, 0);
         // From the first word to the end of the last; without words, the place after the words before.
@@ -78,7 +80,7 @@ impl Alignment {
             *end = range.end;
             range
         };
-        for op in diff.ops() {
+        for op in ops {
             let (from, to) = (&old[op.old_range()], &new[op.new_range()]);
             let same = op.tag() == DiffTag::Equal;
             distance += if same { 0 } else { (from.len() + to.len()) as u64 };
@@ -187,8 +189,32 @@ fn words(text: &str, most: usize) -> (Vec<Range<usize>>, bool) {
     (words, kept < text.len())
 }
 
-fn slices<'t>(text: &'t str, words: &[Range<usize>]) -> Vec<&'t str> {
-    words.iter().map(|word| &text[word.clone()]).collect()
+fn slices<'t>(text: &'t str, words: &[Range<usize>]) -> impl Iterator<Item = &'t str> {
+    words.iter().map(|word| &text[word.clone()])
+}
+
+/// Numbers that stand for words, which are compared over and over again.
+#[derive(Default)]
+pub struct Numbers<'t>(HashMap<&'t str, usize>);
+
+impl<'t> Numbers<'t> {
+    /// Those of some words, the same for the same word.
+    pub fn of(&mut self, words: impl Iterator<Item = &'t str>) -> Vec<usize> {
+        let number = |word| {
+            let next = self.0.len();
+            *self.0.entry(word).or_insert(next)
+        };
+        words.map(number).collect()
+    }
+}
+
+/// How the second of two lists comes of the first, by Myers' algorithm.
+pub fn changes(old: &[usize], new: &[usize]) -> Vec<DiffOp> {
+    let mut found = Compact::new(Replace::new(Capture::new()), old, new);
+    let Ok(()) = myers::diff(&mut found, old, 0..old.len(), new, 0..new.len());
+    let ops = found.into_inner().into_inner().into_ops();
+    debug_assert!(covers(&ops, old.len(), new.len()));
+    ops
 }
 
 /// Whether the operations walk through both texts from end to end.

@@ -4,12 +4,12 @@
 //! and only a window of what is left is cut into words and compared. Nothing depends on a clock, so an
 //! excerpt is always the same.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
-use similar::{Algorithm, DiffTag, DiffableStr, capture_diff_slices};
+use similar::{DiffTag, DiffableStr};
 
 use super::model::Piece;
+use crate::evaluate::diff::{Numbers, changes};
 
 /// Bytes of each text that are compared word by word, from shortly before the first difference.
 const WINDOW_BYTES: usize = 6 << 10;
@@ -131,9 +131,9 @@ struct Stretch {
 /// The texts as an alternation of common and different stretches. Only words are compared; a blank between a common
 /// word and one that differs is common.
 fn stretches<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<Stretch> {
-    let mut known = HashMap::new();
-    let (mut side_a, mut side_b) = (Side::new(a, &mut known), Side::new(b, &mut known));
-    let ops = capture_diff_slices(Algorithm::Myers, &side_a.words, &side_b.words);
+    let mut numbers = Numbers::default();
+    let (mut side_a, mut side_b) = (Side::new(a, &mut numbers), Side::new(b, &mut numbers));
+    let ops = changes(&side_a.words, &side_b.words);
     let mut out: Vec<Stretch> = Vec::new();
     for op in ops {
         let (tag, in_a, in_b) = op.as_tag_tuple();
@@ -157,20 +157,17 @@ struct Side<'p, 't> {
     pieces: &'p [&'t str],
     /// Where the words are among the pieces; the others are blanks.
     places: Vec<usize>,
-    /// Numbers that stand for the words: they are compared over and over again.
+    /// Numbers that stand for the words.
     words: Vec<usize>,
     /// Pieces of the stretches so far.
     taken: usize,
 }
 
 impl<'p, 't> Side<'p, 't> {
-    fn new(pieces: &'p [&'t str], known: &mut HashMap<&'t str, usize>) -> Self {
-        let words = pieces.iter().enumerate().filter(|(_, piece)| !piece.trim().is_empty());
-        let numbered = words.map(|(at, &word)| {
-            let next = known.len();
-            (at, *known.entry(word).or_insert(next))
-        });
-        let (places, words) = numbered.unzip();
+    fn new(pieces: &'p [&'t str], numbers: &mut Numbers<'t>) -> Self {
+        let is_word = |&at: &usize| !pieces[at].trim().is_empty();
+        let places: Vec<usize> = (0..pieces.len()).filter(is_word).collect();
+        let words = numbers.of(places.iter().map(|&at| pieces[at]));
         Self { pieces, places, words, taken: 0 }
     }
 
