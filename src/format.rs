@@ -218,14 +218,19 @@ impl NewBinary {
     /// # Errors
     /// If it cannot be made.
     pub fn begin(path: &Path, kind: Kind, header: &impl Serialize) -> Result<Self> {
+        let header = serde_json::to_vec(header).map_err(|e| Error::io(path, e.into()))?;
+        Self::begin_with(path, kind, &header)
+    }
+
+    /// The same of a header that is written already.
+    fn begin_with(path: &Path, kind: Kind, header: &[u8]) -> Result<Self> {
         let io = |source| Error::io(path, source);
         let mut new = NewFile::begin(path)?;
-        let header = serde_json::to_vec(header).map_err(|e| io(e.into()))?;
         let too_long = || io(io::Error::other(format!("{} bytes are too many for a header", header.len())));
         let length = u32::try_from(header.len()).ok().filter(|&length| length <= MAX_HEADER);
         let mut head = [&MAGIC[..], &kind.tag, &kind.version.to_le_bytes()].concat();
         head.extend_from_slice(&length.ok_or_else(too_long)?.to_le_bytes());
-        head.extend_from_slice(&header);
+        head.extend_from_slice(header);
         // The length is known at the end.
         new.file().write_all(&head).and_then(|()| new.file().write_all(&[0; 8])).map_err(io)?;
         let (buffer, body) = (Vec::with_capacity(PIECE), crc32fast::Hasher::new());
@@ -391,12 +396,16 @@ impl Read for BodyReader {
 /// # Errors
 /// If it cannot be read, is of another kind or version, or is longer or shorter than it says.
 pub fn open<H: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(H, Body)> {
+    let (header, body) = open_any(path, kind)?;
+    Ok((header_of(path, kind, &header)?, body))
+}
+
+/// The same with the header as it stands there.
+fn open_any(path: &Path, kind: Kind) -> Result<(Vec<u8>, Body)> {
     let file = File::open(path).map_err(|error| Error::io(path, error))?;
     let size = file.metadata().map_err(|error| Error::io(path, error))?.len();
     let mut file = BufReader::new(file);
     let (_, header) = read_head(path, &mut file, &[kind])?;
-    let header = serde_json::from_slice(&header)
-        .map_err(|e| wrong(path, "the header", format!("that of {}", kind.name), e.to_string(), AGAIN))?;
     let length = u64::from_le_bytes(take(path, &mut file, FILE)?);
     let start = file.stream_position().map_err(|error| Error::io(path, error))?;
     let whole = start.checked_add(length).and_then(|end| end.checked_add(4));
@@ -431,10 +440,13 @@ pub fn read_open_head<H: DeserializeOwned>(
     let mut file = Summing::new(file);
     let (_, header) = read_head(path, &mut file, &[kind])?;
     check_sum(path, &mut file, HEADER)?;
-    let header_bytes = header.len() as u64;
-    let header = serde_json::from_slice(&header)
-        .map_err(|e| wrong(path, "the header", format!("that of a {}", kind.name), e.to_string(), AGAIN))?;
-    Ok((header, 24 + header_bytes))
+    Ok((header_of(path, kind, &header)?, 24 + header.len() as u64))
+}
+
+/// Reads a header of a kind.
+fn header_of<H: DeserializeOwned>(path: &Path, kind: Kind, header: &[u8]) -> Result<H> {
+    serde_json::from_slice(header)
+        .map_err(|e| wrong(path, "the header", format!("that of {}", kind.name), e.to_string(), AGAIN))
 }
 
 /// What stands in front of a file's body.
@@ -450,10 +462,18 @@ pub struct Envelope {
 
 /// Reads any file of ours and checks magic, kind, version and checksum.
 pub fn read_any(path: &Path) -> Result<(Envelope, Vec<u8>)> {
+    let ((kind, version), header, body) = read_whole(path)?;
+    let header = serde_json::from_slice(&header)
+        .map_err(|e| wrong(path, "the header", "JSON", e.to_string(), AGAIN))?;
+    Ok((Envelope { kind, version, header }, body))
+}
+
+/// The same with the header as it stands there.
+fn read_whole(path: &Path) -> Result<((Kind, u32), Vec<u8>, Vec<u8>)> {
     let file = File::open(path).map_err(|e| Error::io(path, e))?;
     let size = file.metadata().map_err(|e| Error::io(path, e))?.len();
     let mut file = Summing::new(BufReader::new(file));
-    let ((kind, version), header) = read_head(path, &mut file, &KINDS)?;
+    let (of_kind, header) = read_head(path, &mut file, &KINDS)?;
     let length = u64::from_le_bytes(take(path, &mut file, FILE)?);
     if length > size {
         let expected = format!("at most the file's {size} bytes");
@@ -466,20 +486,16 @@ pub fn read_any(path: &Path) -> Result<(Envelope, Vec<u8>)> {
         let advice = "something was added to the file; make it again";
         return Err(wrong(path, "the end", "the end of the file", "more bytes", advice));
     }
-    let header = serde_json::from_slice(&header)
-        .map_err(|e| wrong(path, "the header", "JSON", e.to_string(), AGAIN))?;
-    Ok((Envelope { kind, version, header }, body))
+    Ok((of_kind, header, body))
 }
 
 /// Reads a file of `kind`.
 pub fn read<H: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(H, Vec<u8>)> {
-    let (envelope, body) = read_any(path)?;
-    if envelope.kind != kind {
-        return Err(wrong(path, "the kind", kind.name, envelope.kind.name, "name another file"));
+    let ((found, _), header, body) = read_whole(path)?;
+    if found != kind {
+        return Err(wrong(path, "the kind", kind.name, found.name, "name another file"));
     }
-    let header = serde_json::from_value(envelope.header)
-        .map_err(|e| wrong(path, "the header", format!("that of {}", kind.name), e.to_string(), AGAIN))?;
-    Ok((header, body))
+    Ok((header_of(path, kind, &header)?, body))
 }
 
 const AGAIN: &str = "make the file again";

@@ -5,8 +5,8 @@
 //! in which they are shown.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -653,7 +653,7 @@ pub struct WrittenFile {
 impl WrittenFile {
     /// The files that a report lists; none where it lists none.
     pub(crate) fn listed_in(report: &Path) -> Option<Vec<Self>> {
-        Self::listed(&std::fs::read(report).ok()?)
+        Self::listed(&fs::read(report).ok()?)
     }
 
     /// The same, of a report that was read.
@@ -867,8 +867,8 @@ fn write_json<T: Serialize>(report: &T, path: &Path) -> Result<()> {
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let file = File::open(path).map_err(|e| Error::io(path, e))?;
-    serde_json::from_reader(BufReader::new(file)).map_err(|e| Error::Format {
+    let bytes = fs::read(path).map_err(|e| Error::io(path, e))?;
+    serde_json::from_slice(&bytes).map_err(|e| Error::Format {
         path: path.to_path_buf(),
         field: "content",
         expected: "a report in JSON".to_string(),
