@@ -462,18 +462,26 @@ pub struct Envelope {
 
 /// Reads any file of ours and checks magic, kind, version and checksum.
 pub fn read_any(path: &Path) -> Result<(Envelope, Vec<u8>)> {
-    let ((kind, version), header, body) = read_whole(path)?;
+    let Whole { kind, version, header, body } = read_whole(path)?;
     let header = serde_json::from_slice(&header)
         .map_err(|e| wrong(path, "the header", "JSON", e.to_string(), AGAIN))?;
     Ok((Envelope { kind, version, header }, body))
 }
 
-/// The same with the header as it stands there.
-fn read_whole(path: &Path) -> Result<((Kind, u32), Vec<u8>, Vec<u8>)> {
+/// A file of ours, its header as it stands there.
+struct Whole {
+    kind: Kind,
+    version: u32,
+    header: Vec<u8>,
+    body: Vec<u8>,
+}
+
+/// Reads such a file, as [`read_any`] does.
+fn read_whole(path: &Path) -> Result<Whole> {
     let file = File::open(path).map_err(|e| Error::io(path, e))?;
     let size = file.metadata().map_err(|e| Error::io(path, e))?.len();
     let mut file = Summing::new(BufReader::new(file));
-    let (of_kind, header) = read_head(path, &mut file, &KINDS)?;
+    let ((kind, version), header) = read_head(path, &mut file, &KINDS)?;
     let length = u64::from_le_bytes(take(path, &mut file, FILE)?);
     if length > size {
         let expected = format!("at most the file's {size} bytes");
@@ -486,12 +494,12 @@ fn read_whole(path: &Path) -> Result<((Kind, u32), Vec<u8>, Vec<u8>)> {
         let advice = "something was added to the file; make it again";
         return Err(wrong(path, "the end", "the end of the file", "more bytes", advice));
     }
-    Ok((of_kind, header, body))
+    Ok(Whole { kind, version, header, body })
 }
 
 /// Reads a file of `kind`.
 pub fn read<H: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(H, Vec<u8>)> {
-    let ((found, _), header, body) = read_whole(path)?;
+    let Whole { kind: found, header, body, .. } = read_whole(path)?;
     if found != kind {
         return Err(wrong(path, "the kind", kind.name, found.name, "name another file"));
     }

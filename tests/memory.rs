@@ -488,9 +488,9 @@ fn long_pages_count_as_often_as_threads_hold_them() {
     let (told, is_well) = sketch("36MiB", &out("little"));
     assert!(!is_well && told.contains("long.jsonl takes more than "), "{told}");
     let (told, is_well) = sketch("80MiB", &out("little"));
-    assert!(!is_well && told.contains("long.jsonl takes 35MiB") && told.contains("at least 84MiB"), "{told}");
-    let (told, is_well) = sketch("90MiB", &out("sketches"));
-    assert!(is_well && peak_of(&told) <= 90 + UNOPTIMISED, "{told}");
+    assert!(!is_well && told.contains("long.jsonl takes 35MiB") && told.contains("at least 90MiB"), "{told}");
+    let (told, is_well) = sketch("95MiB", &out("sketches"));
+    assert!(is_well && peak_of(&told) <= 95 + UNOPTIMISED, "{told}");
     for stage in ["join", "cluster"] {
         said(&[stage, "-q"], &[&at("sketches")]);
     }
@@ -499,7 +499,7 @@ fn long_pages_count_as_often_as_threads_hold_them() {
         said(&arguments, &[&at("sketches"), &at("long.jsonl")])
     };
     let (told, is_well) = apply("30MiB", &out("none"));
-    assert!(!is_well && told.contains("at least 35MiB") && !at("none").exists(), "{told}");
+    assert!(!is_well && told.contains("at least 38MiB") && !at("none").exists(), "{told}");
     let (told, is_well) = apply("40MiB", &out("kept"));
     assert!(is_well && peak_of(&told) <= 40 + UNOPTIMISED, "{told}");
     // What a record holds besides counts as well.
@@ -516,7 +516,7 @@ fn long_pages_count_as_often_as_threads_hold_them() {
         said(&["dedup", "-q", "--threads", "2", "--memory", memory, "--out", out], &[&at("long.jsonl")])
     };
     let (told, is_well) = dedup("70MiB", &out("refused"));
-    assert!(!is_well && told.contains("84MiB") && !at("refused").exists(), "{told}");
+    assert!(!is_well && told.contains("90MiB") && !at("refused").exists(), "{told}");
     let (told, is_well) = dedup("95MiB", &out("result"));
     let report: Value = serde_json::from_slice(&fs::read(at("result/report.json")).unwrap()).unwrap();
     let peak = report["peak_memory_bytes"].as_u64().unwrap();
@@ -706,17 +706,18 @@ fn pages_that_nobody_expected_go_on_disk() {
         let mut command = flipside();
         command.args(["sketch", "-q", "--bands", "4x3"]).arg(&crawl).arg("--out").arg(&out).args(options);
         let told = command.output().unwrap();
-        (told.status.code(), contents(&out), String::from_utf8_lossy(&told.stderr).into_owned())
+        let made = if out.exists() { contents(&out) } else { BTreeMap::new() };
+        (told.status.code(), made, String::from_utf8_lossy(&told.stderr).into_owned())
     };
     let (_, expected, _) = sketch("sketches", &["--memory", "2GiB"]);
     for (threads, memory) in [("1", "18MiB"), ("3", "30MiB")] {
         let (code, got, _) = sketch(threads, &["--memory", memory, "--threads", threads]);
         assert!(code == Some(1) && got == expected, "{threads} threads");
     }
-    let (code, _, told) = sketch("none", &["--memory", "16MiB", "--threads", "3"]);
-    assert!(code == Some(2) && told.contains("for so many threads"), "{told}");
+    let (code, made, told) = sketch("none", &["--memory", "16MiB", "--threads", "3"]);
+    assert!(code == Some(2) && made.is_empty() && told.contains("for so many threads"), "{told}");
     let left = listed(top.path());
-    assert_eq!(left.len(), 11, "{left:?}");
+    assert_eq!(left.len(), 10, "{left:?}");
 }
 
 /// Hears which steps a run goes through and what it says, and ends it by a panic at one of them.

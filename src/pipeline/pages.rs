@@ -55,13 +55,16 @@ pub struct Seen {
     pub name_bytes: u64,
     /// Bytes of their texts.
     pub text_bytes: u64,
+    /// Features of their texts, each counted once a page.
+    pub features: u64,
     /// Bytes of the longest record.
     pub longest: u64,
 }
 
 impl Seen {
-    fn add(&mut self, page: &Record<'_>) {
+    fn add(&mut self, page: &Record<'_>, features: u64) {
         self.pages += 1;
+        self.features += features;
         self.name_bytes += page.name_bytes();
         self.text_bytes += page.text.len() as u64;
         self.longest = self.longest.max(page.bytes());
@@ -94,6 +97,7 @@ impl<'a> Room<'a> {
         seen.pages += more.pages;
         seen.name_bytes += more.name_bytes;
         seen.text_bytes += more.text_bytes;
+        seen.features += more.features;
         seen.longest = seen.longest.max(more.longest);
         self.most.fetch_min((self.longest)(*seen), Ordering::Relaxed);
     }
@@ -231,12 +235,13 @@ impl Pages {
         let add = |worker: &mut Result<Worker<'_>>, record: Record<'_>| {
             let (Ok(worker), false) = (worker, room.is_some_and(Room::is_full)) else { return };
             if let Some(room) = room.filter(|room| record.bytes() > room.most()) {
-                worker.seen.add(&record);
+                worker.seen.add(&record, 0);
                 return room.refuse(std::mem::take(&mut worker.seen));
             }
             worker.add(&record);
             if let Some(room) = room {
-                worker.seen.add(&record);
+                let features = worker.collection.all_facts().last().map_or(0, |facts| facts.features);
+                worker.seen.add(&record, features.into());
                 let Seen { pages, name_bytes, text_bytes, .. } = worker.seen;
                 if pages >= AT_ONCE.0 || text_bytes + name_bytes >= AT_ONCE.1 {
                     room.add(std::mem::take(&mut worker.seen));

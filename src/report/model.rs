@@ -900,7 +900,7 @@ mod tests {
     fn no_report_is_a_format_error_with_its_place() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("report.json");
-        std::fs::write(&path, "{\"outcome\": 3}").expect("writes");
+        fs::write(&path, "{\"outcome\": 3}").expect("writes");
         let error = Report::read_json(&path).expect_err("3 is no outcome").to_string();
         assert!(error.contains("report.json") && error.contains("line 1"), "{error}");
         assert!(matches!(Report::read_json(&folder.path().join("none")), Err(Error::Io { .. })));

@@ -229,7 +229,7 @@ pub(super) fn cluster_folder(
     let (bodies, edges) = all_edges(folder)?;
     let (work, bits) = (workplace(&path)?, bits_bytes(folder.pages()));
     progress.begin("cluster", edges, "pairs");
-    let done = Budget::beside(memory, bits)
+    let done = Budget::beside(memory, bits + folder.files_bytes())
         .and_then(|budget| Graph::new(folder, bodies, grouping, files, work.path(), &budget))
         .and_then(|graph| {
             let clusterer = Clusterer { folder, grouping, graph, memory, work: work.path(), path: &path };
@@ -285,11 +285,16 @@ pub(super) fn follower(page: u64, leader: u64, similarity: Option<f32>) -> [u8; 
 }
 
 impl Clusterer<'_> {
+    /// What there is beside so many bytes.
+    fn budget(&self, held: u64) -> Result<Budget> {
+        Budget::beside(self.memory, held + self.folder.files_bytes())
+    }
+
     fn run(&self, advance: &dyn Fn(u64)) -> Result<Clustered> {
         let bits = bits_bytes(self.graph.numbers());
         let (followers, copies, budget) = match self.grouping.linkage {
             Linkage::Star => {
-                let budget = Budget::beside(self.memory, bits)?;
+                let budget = self.budget(bits)?;
                 let (followers, copies) = self.star(&budget, advance)?;
                 (followers, copies, budget)
             }
@@ -403,7 +408,7 @@ impl Clusterer<'_> {
     fn connected(&self, bits: u64, advance: &dyn Fn(u64)) -> Result<(PathBuf, Sorted, Budget)> {
         let mut paired = Bits::new(self.graph.numbers());
         // What it takes is known once the pages with pairs are counted; so much is needed anyway.
-        Budget::beside(self.memory, 2 * bits)?;
+        self.budget(2 * bits)?;
         let (mut edges, mut group) = (self.edges()?, Vec::new());
         while edges.next_group(&mut group)?.is_some() {
             for edge in group.iter().filter(|edge| edge.distance.is_some()) {
@@ -412,7 +417,7 @@ impl Clusterer<'_> {
             }
         }
         let with_pairs = paired.count();
-        let budget = Budget::beside(self.memory, bits + bits / 8 + 4 * with_pairs)?;
+        let budget = self.budget(bits + bits / 8 + 4 * with_pairs)?;
         let Some(mut chains) = Chains::new(paired.clone()) else {
             return Err(Error::parameter(
                 "clusters",

@@ -79,7 +79,8 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
             format!("at least {needed}, or --write without kept: a page of a Parquet column has {page}");
         return Err(Error::parameter("memory", told_bytes(limit), expected));
     }
-    let held = expected.in_memory(&job.settings);
+    let frames = if job.without_frames { expected.frames() } else { 0 };
+    let held = expected.in_memory(&job.settings) + frames;
     let mut told = MemoryReport {
         limit_bytes: limit,
         expected_pages: expected.pages,
@@ -92,12 +93,13 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     // What pages had come to when they were too many.
     let over = Mutex::new(None);
     let in_memory = || {
-        let held = |seen| expected.of_seen(seen).in_memory(&job.settings);
+        let held = |seen| expected.of_seen(seen).in_memory(&job.settings) + frames;
         let longest = |seen| {
             if !is_bounded {
                 return u64::MAX;
             }
-            let longest = expected.of_seen(seen).longest_in_memory(&job.settings, limit);
+            let longest =
+                expected.of_seen(seen).longest_in_memory(&job.settings, limit.saturating_sub(frames));
             if longest == 0 {
                 over.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(seen);
             }
@@ -253,7 +255,7 @@ fn parquet(inputs: &[Input]) -> impl Iterator<Item = &Input> {
 
 /// Room of threads for pages while they are sketched, if the memory is enough for all stages.
 fn rooms(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result<Rooms, String> {
-    let held = held_of(expected.pages);
+    let held = held_of(expected.pages, inputs.len());
     Budget::beside(limit, held).map_err(|error| format!("nor is it enough on disk: {error}"))?;
     let rooms = expected.rooms(limit, job.memory.is_some()).map_err(|least| {
         let more = if expected.has_long_record() { " or more" } else { "" };
@@ -445,7 +447,7 @@ impl Run<'_> {
         part(4);
         let (order, folder) = (Order::of(&opened), opened.new_first());
         let called = self.called(&folder)?;
-        let budget = Budget::beside(self.limit, held_of(pages))?;
+        let budget = Budget::beside(self.limit, held_of(pages, opened.files.len()))?;
         let fates = renumber::fates(&opened, &grouping, self.scratch, &budget)?;
         let (edges, _) = all_edges(&opened)?;
         let graph = Graph::new(&opened, edges, &grouping, &of_files, self.scratch, &budget)?;

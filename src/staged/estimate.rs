@@ -19,20 +19,37 @@ pub struct Estimate {
     pub packed_names: f64,
     /// Bytes of a page's text.
     pub text: f64,
+    /// Features of a page, each counted once.
+    features: f64,
     /// Bytes of the longest record so far.
     longest: u64,
     /// Threads that work on them.
     threads: usize,
     /// Bytes that are read ahead from stores.
     read_ahead: u64,
+    /// Number of files.
+    files: u64,
     /// Bytes of the largest page of a Parquet column that is copied, if it counts.
     pub page: u64,
 }
 
 /// What a run holds whatever it works on.
 pub const HELD_ANYWAY: u64 = 12 << 20;
-/// What a thread holds besides: its buffers, and memory that it keeps.
+/// What a thread holds besides, if records are short: its buffers, and memory that it keeps.
 const HELD_BY_THREAD: u64 = 4 << 20;
+/// What it holds beside a long record, which is in memory several times.
+const BUFFERS: u64 = 3 << 20;
+/// What is known of a file: its path, what reading it came to, and its row in the report.
+const FILE: u64 = 1 << 10;
+/// The same on disk, with its sketches: their header, and what comes of the file.
+pub const SKETCHED_FILE: u64 = 3 << 10;
+/// Bytes of a feature of a page that is kept: its number and count, and, as if no other page had it, its hash in what
+/// each thread has, in what is put together of these, and in the tables by which it is found.
+const FEATURE: f64 = 62.0;
+/// Bytes of the least tables of features.
+const FEATURE_TABLES: u64 = 12 << 20;
+/// Bytes of a line that is counted for frames, of some dozen bytes itself, and of all of them at most.
+const FRAMES: (f64, u64) = (40.0 / 12.0, 640 << 20);
 /// How often it is there where it is only copied: it has no features.
 const WHILE_COPIED: u64 = 4;
 /// Bytes of a page's row in a table of documents, beside its names.
@@ -69,22 +86,40 @@ impl Estimate {
         let density = pages as f64 / stored_bytes.max(1) as f64;
         let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
         let [names, packed_names, text] = [name_bytes, packed_name_bytes, text_bytes].map(each);
-        let (pages, threads) = ((stored as f64 * density) as u64, options.threads);
-        let read_ahead = read_ahead(inputs.iter(), threads);
-        Self { pages, density, names, packed_names, text, longest: 0, threads, read_ahead, page: 0 }
+        Self {
+            density,
+            read_ahead: read_ahead(inputs.iter(), options.threads),
+            files: inputs.len() as u64,
+            ..Self::new((stored as f64 * density) as u64, [names, packed_names], text, options.threads)
+        }
     }
 
     /// That of so many pages, whose ids and URLs have so many bytes, as they are and compressed, and whose texts,
     /// and of so many threads.
     pub fn new(pages: u64, [names, packed_names]: [f64; 2], text: f64, threads: usize) -> Self {
-        Self { pages, density: 0.0, names, packed_names, text, longest: 0, threads, read_ahead: 0, page: 0 }
+        // A word has six bytes.
+        let features = text / 6.0;
+        let (density, longest, read_ahead, files, page) = (0.0, 0, 0, 0, 0);
+        Self {
+            pages,
+            density,
+            names,
+            packed_names,
+            text,
+            features,
+            longest,
+            threads,
+            read_ahead,
+            files,
+            page,
+        }
     }
 
     /// The same where pages have come to this.
     pub fn of_seen(&self, seen: Seen) -> Self {
         let each = |bytes: u64| bytes as f64 / seen.pages.max(1) as f64;
-        let [names, text] = [seen.name_bytes, seen.text_bytes].map(each);
-        Self { pages: seen.pages, names, text, longest: seen.longest, ..*self }
+        let [names, text, features] = [seen.name_bytes, seen.text_bytes, seen.features].map(each);
+        Self { pages: seen.pages, names, text, features, longest: seen.longest, ..*self }
     }
 
     /// Bytes of pages that each thread may hold when files are sketched in so much memory; if that is too little, what
@@ -98,8 +133,9 @@ impl Estimate {
     pub fn longest_in_memory(&self, settings: &Settings, limit: u64) -> u64 {
         match limit.checked_sub(self.in_memory(settings)) {
             Some(left) => {
-                held_by_thread((self.longest, IN_MEMORY)).saturating_add(left / self.threads as u64)
-                    / IN_MEMORY
+                let held =
+                    held_by_thread((self.longest, IN_MEMORY)).saturating_add(left / self.threads as u64);
+                (held - BUFFERS) / IN_MEMORY
             }
             None => 0,
         }
@@ -154,31 +190,40 @@ impl Estimate {
     /// Bytes that a run in memory is expected to hold at most, but for those of near pairs beyond the few that
     /// ordinary pages have: nothing says beforehand how many are of one template.
     pub fn in_memory(&self, settings: &Settings) -> u64 {
-        // Features as their numbers and counts, and of each different one its hash: of text, a word has six bytes.
-        let features = 14.0 * self.text / 6.0;
-        let kept = match (Keeping::of(settings), settings.sketches) {
-            (Keeping::Features, _) => features,
-            (_, Sketches::MinHash { permutations, .. }) => 4.0 * permutations as f64,
-            (_, Sketches::Both { .. }) => sketch_bytes(settings) as f64,
+        let (kept, tables) = match Keeping::of(settings) {
+            Keeping::Features => (FEATURE * self.features, FEATURE_TABLES),
+            _ => (0.0, 0),
+        };
+        let kept = match settings.sketches {
+            _ if tables > 0 => kept,
+            Sketches::MinHash { permutations, .. } => 4.0 * permutations as f64,
+            Sketches::Both { .. } => sketch_bytes(settings) as f64,
             _ => 80.0,
         };
         // Later, what is joined: both sketches once more, grouped; of others hashes, or signatures.
         let joined = match settings.sketches {
-            Sketches::Both { .. } => kept - 32.0,
+            Sketches::Both { .. } => sketch_bytes(settings) as f64 - 32.0,
             Sketches::MinHash { permutations, .. } => 8.0 * permutations as f64,
             _ => 250.0,
         };
         let read = ROW + self.names + FACTS + kept;
         let pages = |each: f64| (self.pages as f64 * each) as u64;
         let most = (self.read_ahead + pages(read)).max(pages(self.merged(kept).max(read + joined)));
-        beside_pages(self.threads, (self.longest, IN_MEMORY), 0) + most
+        beside_pages(self.threads, (self.longest, IN_MEMORY), self.files * FILE) + tables + most
+    }
+
+    /// Bytes that counting lines for frames is expected to take beside that.
+    pub fn frames(&self) -> u64 {
+        let (each, most) = FRAMES;
+        ((self.pages as f64 * self.text * each) as u64).min(most)
     }
 }
 
-/// Bytes that these files hold while so many threads read them: each has a file of its own open at most.
+/// Bytes that these files hold while so many threads read them: each has a file of its own open at most, and something
+/// is known of all.
 pub fn read_ahead<'a>(inputs: impl ExactSizeIterator<Item = &'a Input>, threads: usize) -> u64 {
-    let open = threads.min(inputs.len()) as u64;
-    open * inputs.map(Input::read_ahead).max().unwrap_or(0)
+    let (open, files) = (threads.min(inputs.len()) as u64, inputs.len() as u64);
+    open * inputs.map(Input::read_ahead).max().unwrap_or(0) + files * FILE
 }
 
 /// Whether a record of so many bytes is so long that what threads hold depends on it.
@@ -220,7 +265,7 @@ fn beside_pages(threads: usize, longest: (u64, u64), read_ahead: u64) -> u64 {
 
 /// What a thread holds where the longest record has so many bytes and is there so often.
 fn held_by_thread((longest, times): (u64, u64)) -> u64 {
-    longest.saturating_mul(times).max(HELD_BY_THREAD)
+    longest.saturating_mul(times).saturating_add(BUFFERS).max(HELD_BY_THREAD)
 }
 
 /// Room of threads for pages that they sketch, beside the buffers that records are read in: the longer these are, the
@@ -252,7 +297,7 @@ impl Rooms {
         longest: u64,
         is_promised: bool,
     ) -> Result<Self, u64> {
-        let longest = longest.max(HELD_BY_THREAD / IN_MEMORY);
+        let longest = longest.max((HELD_BY_THREAD - BUFFERS) / IN_MEMORY);
         let rooms = Self {
             memory,
             threads,
@@ -331,7 +376,7 @@ const LEAST_WITH_GAPS: u64 = LEAST_ROOM.div_ceil(2) * 3;
 /// Bytes of the longest record for which [`room`] is enough.
 fn longest_of(memory: u64, threads: usize, read_ahead: u64) -> u64 {
     let left = memory.saturating_sub(HELD_ANYWAY + read_ahead) / threads.max(1) as u64;
-    left.saturating_sub(LEAST_WITH_GAPS) / IN_MEMORY
+    left.saturating_sub(LEAST_WITH_GAPS + BUFFERS) / IN_MEMORY
 }
 
 /// Bytes of a page in a file of sketches.
@@ -371,13 +416,13 @@ mod tests {
     fn a_longer_record_leaves_less_room_to_all() {
         let least = room(0, 2, 0, 0).unwrap_err();
         assert_eq!(Rooms::new(least - (1 << 20), 2, 0, 0, true).unwrap_err(), least);
-        let rooms = Rooms::new(least + (20 << 20), 2, 0, 0, true).unwrap();
+        let rooms = Rooms::new(least + (24 << 20), 2, 0, 0, true).unwrap();
         let before = rooms.bytes();
-        assert_eq!((rooms.hear(600 << 10), rooms.bytes()), (Ok(()), before));
+        assert_eq!((rooms.hear(170 << 10), rooms.bytes()), (Ok(()), before));
         assert_eq!(rooms.hear(2 << 20), Ok(()));
-        // Each thread holds it six times instead of four MiB, and of what is left two thirds for pages.
+        // Each thread holds it six times, and three MiB, instead of four, and of what is left two thirds for pages.
         assert!(
-            rooms.bytes().abs_diff(before - (12 - 4) * (1 << 20) * 2 / 3) < 9,
+            rooms.bytes().abs_diff(before - (12 + 3 - 4) * (1 << 20) * 2 / 3) < 9,
             "{before} {}",
             rooms.bytes()
         );

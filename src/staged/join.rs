@@ -174,7 +174,7 @@ pub(super) struct Joiner<'a> {
 impl<'a> Joiner<'a> {
     pub(super) fn new(folder: &'a Folder, memory: u64, progress: &'a dyn Progress) -> Result<Self> {
         let company = exact::company_of(&folder.settings)?;
-        let budget = Budget::beside(memory, 2 * bits_bytes(folder.pages()))?;
+        let budget = Budget::beside(memory, 2 * bits_bytes(folder.pages()) + folder.files_bytes())?;
         let most_pairs = flipside_core::search::crowds::most_pairs;
         Ok(Self { folder, company, budget, places: Places::of(folder), most_pairs, progress })
     }

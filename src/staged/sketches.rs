@@ -1,6 +1,6 @@
 //! Files of sketches, and all those of a folder together.
 
-use super::estimate::is_long;
+use super::estimate::{SKETCHED_FILE, is_long};
 use super::names::{self, Named};
 use super::odd_length;
 use super::parts::InOrder;
@@ -504,6 +504,11 @@ impl Folder {
         }));
         let (path, settings, id) = (self.path.clone(), self.settings.clone(), self.id.clone());
         Self { path, files, old_files: 0, starts, settings, pairs_of_old: self.pairs_of_old, id }
+    }
+
+    /// Bytes of memory of what is known of its files.
+    pub fn files_bytes(&self) -> u64 {
+        self.files.len() as u64 * SKETCHED_FILE
     }
 
     /// Number of all pages, old ones among them.

@@ -3,6 +3,7 @@
 
 use super::Budget;
 use super::cluster::{Fates, List, Numbers, Records};
+use super::estimate::SKETCHED_FILE;
 use super::join::{all_edges, bits_bytes, source};
 use super::lookup::Lookup;
 use super::ranking::Graph;
@@ -695,9 +696,9 @@ pub fn lost_by_file<'p>(files: impl Iterator<Item = (&'p Path, u64, u64)>) -> [S
     [of_folders.settled(), all.settled()]
 }
 
-/// What stages and tables hold of all pages.
-pub fn held_of(pages: u64) -> u64 {
-    3 * bits_bytes(pages)
+/// What stages and tables hold of so many pages in so many files.
+pub fn held_of(pages: u64, files: usize) -> u64 {
+    3 * bits_bytes(pages) + files as u64 * SKETCHED_FILE
 }
 
 /// An error where a run has more pages than results can number.

@@ -77,8 +77,10 @@ fn layout(input: &Input, options: &ReadOptions) -> Result<Layout, Flaw> {
 }
 
 /// Bytes of the largest page of a file, decoded, of those columns too that are not read, if any has more than `beyond`:
-/// the headers of pages say so. What cannot be read has none.
+/// the headers of pages say so. What cannot be read has none. Where a row has many values, these count if they take more.
 pub(crate) fn largest_page(input: &Input, options: &ReadOptions, beyond: u64) -> u64 {
+    /// Bytes of a value of a list, with its levels: a third of them, for pages count three times.
+    const VALUE: u64 = (32 + 4) / 3;
     let Ok(layout) = layout(input, options) else { return 0 };
     let Ok(stored) = input.open().and_then(Stored::new).map(Arc::new) else { return 0 };
     let columns = layout.metadata.file_metadata().schema_descr().columns();
@@ -86,11 +88,13 @@ pub(crate) fn largest_page(input: &Input, options: &ReadOptions, beyond: u64) ->
     for group in layout.metadata.row_groups() {
         let rows = usize::try_from(group.num_rows()).unwrap_or(0);
         for (chunk, column) in group.columns().iter().zip(columns) {
+            let value = if column.max_rep_level() > 0 { VALUE } else { 0 };
+            let values = u64::try_from(chunk.num_values()).unwrap_or(0).saturating_mul(value);
             // No page is larger than all of its chunk.
-            if u64::try_from(chunk.uncompressed_size()).is_ok_and(|bytes| bytes > largest) {
+            if u64::try_from(chunk.uncompressed_size()).is_ok_and(|bytes| bytes.max(values) > largest) {
                 let found = guarded(DamageKind::CorruptMember, || {
                     let (mut pages, _) = Pages::open(&stored, chunk, column.clone(), rows)?;
-                    pages.largest()
+                    pages.largest(value)
                 });
                 largest = largest.max(found.unwrap_or(0));
             }
@@ -597,16 +601,26 @@ fn copy(
     let (pages, turn) = Pages::open(&stored, group.column(column), descriptor.clone(), rows)?;
     let mut reader = get_column_reader(descriptor.clone(), Box::new(pages));
     let levels = (descriptor.max_def_level(), descriptor.max_rep_level());
+    let values = usize::try_from(group.column(column).num_values()).unwrap_or(usize::MAX);
+    let batch = rows_with((rows, values));
     of_any_type!(&mut reader, reader => {
-        copy_values(reader, &turn, levels, &source.rows, writer.as_mut().map(|writer| get_typed_column_writer_mut(writer)))
+        copy_values(reader, &turn, levels, (&source.rows, batch), writer.as_mut().map(|writer| get_typed_column_writer_mut(writer)))
     })
+}
+
+/// How many rows come at once, of which so many have so many values: lists may be long, and each value takes more than it
+/// is stored in.
+fn rows_with((rows, values): (usize, usize)) -> usize {
+    /// Values that come at once, if a row has fewer.
+    const VALUES: usize = 1 << 16;
+    (VALUES / (values / rows.max(1)).max(1)).clamp(1, BATCH_ROWS)
 }
 
 fn copy_values<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     turn: &Turn,
     (most_present, most_repeats): (i16, i16),
-    rows: &[Range<usize>],
+    (rows, mut batch): (&[Range<usize>], usize),
     mut writer: Option<&mut ColumnWriterImpl<'_, T>>,
 ) -> Result<(), ParquetError> {
     let ended = || ParquetError::EOF("the column ends before its row group".to_owned());
@@ -621,13 +635,14 @@ fn copy_values<T: DataType>(
             present.clear();
             repeats.clear();
             values.clear();
-            let wanted = turn.begin(BATCH_ROWS.min(range.end - at));
+            let wanted = turn.begin(batch.min(range.end - at));
             let (n, _, _) =
                 reader.read_records(wanted, Some(&mut present), Some(&mut repeats), &mut values)?;
             if n == 0 && turn.ended() {
                 return Err(ended());
             }
             at += n;
+            batch = batch.min(rows_with((n, present.len().max(values.len()))).saturating_mul(2));
             let starts = repeats.iter().filter(|&&level| level == 0).count();
             let there = present.iter().filter(|&&level| level == most_present).count();
             let whole = most_repeats == 0 || starts == n && repeats.first() == Some(&0);

@@ -32,7 +32,7 @@ pub(crate) use footer::footer_bytes;
 use footer::{Column, Layout, NAMES};
 pub(crate) use guard::panic_is_damage;
 use guard::{Flaw, guarded};
-use pages::{Limit, Stored, with_buffers};
+use pages::{Limit, Stored};
 
 /// Row groups up to this size are left to one thread each; larger ones are decoded under the file's lock, so
 /// that several threads share the work on their rows.
@@ -99,7 +99,7 @@ impl Row {
         let place = Place { offset: self.offset, within: self.within, length, member: 0 };
         let id = DocId::new(shard, self.row);
         // A text stands in its page, and is no copy of a record, as it counts.
-        let beside = with_buffers(held.saturating_sub(2 * length));
+        let beside = held.saturating_sub(2 * length);
         let mended = matches!(text, Cow::Owned(_));
         Some(each(Document { id, record_id, url, language, score, text: &text, place, mended, beside }))
     }

@@ -38,13 +38,6 @@ fn refuse(what: impl Into<String>) -> ParquetError {
 /// Bytes that the reader keeps of an entry of a dictionary, beside those of its page.
 const ENTRY: u64 = 32;
 
-/// Bytes of pages, with what a thread holds beside large ones: its usual buffers, which count with a record where that is
-/// long, but not with pages.
-pub(super) fn with_buffers(pages: u64) -> u64 {
-    const BUFFERS: u64 = 4 << 20;
-    pages.saturating_add(pages.min(BUFFERS))
-}
-
 /// How large the pages of a row group may be that are in memory at once.
 #[derive(Debug)]
 pub(super) struct Limit {
@@ -71,7 +64,7 @@ impl Limit {
     /// Whether so many bytes may be held instead of others.
     fn allows(&self, bytes: u64, instead: u64) -> bool {
         let held = self.held.load(Relaxed).saturating_sub(instead).saturating_add(bytes);
-        let record = with_buffers(held).div_ceil(IN_MEMORY);
+        let record = held.div_ceil(IN_MEMORY);
         let is_allowed = record <= self.most.load(Relaxed);
         if is_allowed {
             self.held.store(held, Relaxed);
@@ -372,11 +365,12 @@ impl Pages {
         Ok((Self { reader, column, turn: turn.clone(), held, waiting: None }, turn))
     }
 
-    /// Bytes of the largest page that is left, decoded: no page is read.
-    pub fn largest(&mut self) -> Result<u64> {
+    /// Bytes of the largest page that is left, decoded, or of its values, of which each has so many: no page is read.
+    pub fn largest(&mut self, value: u64) -> Result<u64> {
         let mut largest = 0;
-        while self.reader.peek_next_page()?.is_some() {
-            largest = largest.max(self.held.page().decoded);
+        while let Some(page) = self.reader.peek_next_page()? {
+            let values = value * page.num_levels.unwrap_or(0) as u64;
+            largest = largest.max(self.held.page().decoded).max(values);
             self.reader.skip_next_page()?;
         }
         Ok(largest)
@@ -583,8 +577,7 @@ mod tests {
     fn pages_of_all_columns_count_as_long_as_they_are_held() {
         const MB: u64 = 1 << 20;
         let limit = Arc::new(Limit::default());
-        // With the buffers beside them, 20 MB.
-        limit.set((20 * MB + 4 * MB).div_ceil(IN_MEMORY));
+        limit.set((20 * MB).div_ceil(IN_MEMORY));
         let (ids, texts) = (Held::new(limit.clone()), Held::new(limit.clone()));
         let page = |decoded, entries| PageSizes { stored: MB, decoded, entries, ..PageSizes::default() };
         assert!(ids.allows(page(MB, MB / 8)), "a dictionary");
@@ -592,7 +585,7 @@ mod tests {
         assert!(ids.allows(page(5 * MB, 0)) && texts.allows(page(6 * MB, 0)));
         assert_eq!(limit.held(), 19 * MB);
         assert!(!texts.allows(page(8 * MB, 0)), "beside those of the other column");
-        assert_eq!(limit.exceeded(), Some((21 * MB + 4 * MB).div_ceil(IN_MEMORY)));
+        assert_eq!(limit.exceeded(), Some((21 * MB).div_ceil(IN_MEMORY)));
         assert!(ids.allows(page(2 * MB, 0)) && texts.allows(page(8 * MB, 0)), "instead of larger ones");
         drop(ids);
         assert_eq!(limit.held(), 9 * MB);
