@@ -451,8 +451,8 @@ impl GzipSource {
         is_member
     }
 
-    /// True if what is at hand is the deflate stream of a member: its checksum fits, or there are 8 MiB without a fault,
-    /// which are no accident either.
+    /// True if what is at hand is the deflate stream of a member: its checksum fits, or there are 8 MiB without a
+    /// fault, which are no accident either.
     fn inflates(&mut self) -> bool {
         let mut piece = vec![0; PROBED];
         let mut crc = crc32fast::Hasher::new();

@@ -378,8 +378,8 @@ impl Input {
 
 /// Bytes that decompressing a file holds, which begins like this.
 fn held_to_decode(input: &Input, head: &[u8]) -> u64 {
-    /// What a footer of Parquet takes: its structs seven times its bytes, for who reads pages and who reads some of them
-    /// again, or for who copies them and for the new file.
+    /// What a footer of Parquet takes: its structs seven times its bytes, for who reads pages and who reads some of
+    /// them again, or for who copies them and for the new file.
     const FOOTER: u64 = 4 * 7;
     let window = input.stored_bytes().min(1 << 20);
     match input.compression {

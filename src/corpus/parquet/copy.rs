@@ -77,7 +77,7 @@ fn layout(input: &Input, options: &ReadOptions) -> Result<Layout, Flaw> {
 }
 
 /// Bytes of the largest page of a file, decoded, of those columns too that are not read, if any has more than `beyond`:
-/// the headers of pages say so. What cannot be read has none. Where a row has many values, these count if they take more.
+/// the headers of pages say so. What cannot be read has none. Where rows have lists, values count if they take more.
 pub(crate) fn largest_page(input: &Input, options: &ReadOptions, beyond: u64) -> u64 {
     /// Bytes of a value of a list, with its levels: a third of them, for pages count three times.
     const VALUE: u64 = (32 + 4) / 3;
@@ -608,8 +608,8 @@ fn copy(
     })
 }
 
-/// How many rows come at once, of which so many have so many values: lists may be long, and each value takes more than it
-/// is stored in.
+/// How many rows come at once, of which so many have so many values: lists may be long, and each value takes more than
+/// it is stored in.
 fn rows_with((rows, values): (usize, usize)) -> usize {
     /// Values that come at once, if a row has fewer.
     const VALUES: usize = 1 << 16;
@@ -684,6 +684,19 @@ mod tests {
         let written = writable(&root(Some(LogicalType::_Unknown { field_id: 99 }))).expect("a schema");
         assert_eq!(written, root(None));
         assert_eq!(writable(&written).expect("a schema"), written);
+    }
+
+    #[test]
+    fn rows_of_many_values_come_few_at_a_time() {
+        for (rows, values, expected) in [
+            (1000, 1000, BATCH_ROWS),
+            (1000, 0, BATCH_ROWS),
+            (300, 10_000_000, 1),
+            (300, 300 << 10, 64),
+            (0, 0, BATCH_ROWS),
+        ] {
+            assert_eq!(rows_with((rows, values)), expected, "{rows} rows of {values}");
+        }
     }
 
     #[test]
