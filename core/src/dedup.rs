@@ -424,11 +424,12 @@ impl<'a> Prepared<'a> {
         let evidence = self.evidence(settings);
         let Caught { groups, joined, searched } =
             net::cast(settings, &evidence, context.most_pairs, context.progress)?;
-        let verdicts = settings.judge.measure().and_then(|_| {
-            run(context.progress, Step::Verify, joined.len(), |_| {
-                judge::judge(settings.judge, &evidence, &groups, &joined)
-            })
-        });
+        let verdicts = match settings.judge.measure() {
+            Some(_) => run(context.progress, Step::Verify, joined.len(), |_| {
+                judge::judge(settings.judge, &evidence, &groups, &joined, context.most_pairs)
+            })?,
+            None => None,
+        };
         let near = verdicts.as_ref().map_or(joined.len(), |found| found.pairs.len());
         Error::unless_at_most(near as u64, context.most_pairs)?;
         // Of many pairs two lists are held at a time, and no more.
