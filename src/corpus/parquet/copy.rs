@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parquet::basic::LogicalType;
+use parquet::basic::{LogicalType, Type as Physical};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::column::writer::{
     ColumnCloseResult, ColumnWriter, ColumnWriterImpl, get_column_writer, get_typed_column_writer_mut,
@@ -79,8 +79,9 @@ fn layout(input: &Input, options: &ReadOptions) -> Result<Layout, Flaw> {
 /// Bytes of the largest page of a file, decoded, of those columns too that are not read, if any has more than `beyond`:
 /// the headers of pages say so. What cannot be read has none. Where rows have lists, values count if they take more.
 pub(crate) fn largest_page(input: &Input, options: &ReadOptions, beyond: u64) -> u64 {
-    /// Bytes of a value of a list, with its levels: a third of them, for pages count three times.
-    const VALUE: u64 = (32 + 4) / 3;
+    /// Bytes of a value of a list, read and written, with its levels: a third of them, for pages count three times.
+    const STRING: u64 = 60 / 3;
+    const NUMBER: u64 = 36 / 3;
     let Ok(layout) = layout(input, options) else { return 0 };
     let Ok(stored) = input.open().and_then(Stored::new).map(Arc::new) else { return 0 };
     let columns = layout.metadata.file_metadata().schema_descr().columns();
@@ -88,7 +89,11 @@ pub(crate) fn largest_page(input: &Input, options: &ReadOptions, beyond: u64) ->
     for group in layout.metadata.row_groups() {
         let rows = usize::try_from(group.num_rows()).unwrap_or(0);
         for (chunk, column) in group.columns().iter().zip(columns) {
-            let value = if column.max_rep_level() > 0 { VALUE } else { 0 };
+            let value = match column.physical_type() {
+                _ if column.max_rep_level() == 0 => 0,
+                Physical::BYTE_ARRAY | Physical::FIXED_LEN_BYTE_ARRAY => STRING,
+                _ => NUMBER,
+            };
             let values = u64::try_from(chunk.num_values()).unwrap_or(0).saturating_mul(value);
             // No page is larger than all of its chunk.
             if u64::try_from(chunk.uncompressed_size()).is_ok_and(|bytes| bytes.max(values) > largest) {
@@ -666,7 +671,7 @@ fn copy_values<T: DataType>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parquet::basic::{Repetition, Type as Physical};
+    use parquet::basic::Repetition;
 
     #[test]
     fn annotations_from_the_future_are_left_out() {
