@@ -190,14 +190,12 @@ impl Estimate {
     /// Bytes that a run in memory is expected to hold at most, but for those of near pairs beyond the few that
     /// ordinary pages have: nothing says beforehand how many are of one template.
     pub fn in_memory(&self, settings: &Settings) -> u64 {
-        let (kept, tables) = match Keeping::of(settings) {
-            Keeping::Features => (FEATURE * self.features, FEATURE_TABLES),
-            _ => (0.0, 0),
-        };
-        let kept = match settings.sketches {
-            _ if tables > 0 => kept,
-            Sketches::MinHash { permutations, .. } => 4.0 * permutations as f64,
-            Sketches::Both { .. } => sketch_bytes(settings) as f64,
+        let keeping = Keeping::of(settings);
+        let tables = if keeping == Keeping::Features { FEATURE_TABLES } else { 0 };
+        let kept = match (keeping, settings.sketches) {
+            (Keeping::Features, _) => FEATURE * self.features,
+            (_, Sketches::MinHash { permutations, .. }) => 4.0 * permutations as f64,
+            (_, Sketches::Both { .. }) => sketch_bytes(settings) as f64,
             _ => 80.0,
         };
         // Later, what is joined: both sketches once more, grouped; of others hashes, or signatures.
