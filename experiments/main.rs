@@ -292,21 +292,6 @@ mod tests {
     }
 
     #[test]
-    fn exact_methods_find_everything() {
-        let folder = tempfile::tempdir().unwrap();
-        let options = options("online-throughput", folder.path());
-        run(&options).unwrap();
-        let rows = results::read_all(&options, "online-throughput").unwrap();
-        let exact = rows.iter().filter(|row| row.text("budget").is_empty());
-        assert!(exact.clone().count() >= 9);
-        assert!(
-            exact
-                .clone()
-                .all(|row| row.number("recall") == 1.0 && row.number("recall_with_distance_0") == 1.0)
-        );
-    }
-
-    #[test]
     fn near_pairs_need_no_corpus_and_exact_methods_find_all_of_them() {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { near_pairs: true, ..options("dial", folder.path()) };

@@ -398,9 +398,13 @@ fn misfit(rows: &[&Row], expected: &[Row]) -> f64 {
 
 /// The band that fits best on a corpus; the narrower of equals.
 fn choose(rows: &[Row], expected: &[Row], corpus: &str, bands: &[[f64; 2]]) -> Option<([f64; 2], f64)> {
+    // Few rows are at a published point, and every band looks through all rows that it is given.
+    let is_published = |row: &&Row| expected.iter().any(|point| point.number("flips") == row.number("flips"));
+    let of_corpus = rows.iter().filter(|row| row.text("corpus") == corpus);
+    let rows: Vec<Row> = of_corpus.filter(is_published).cloned().collect();
     let fits = bands
         .iter()
-        .filter_map(|&band| Some((band, misfit(&at_published(rows, expected, corpus, band)?, expected))));
+        .filter_map(|&band| Some((band, misfit(&at_published(&rows, expected, corpus, band)?, expected))));
     fits.min_by(|(a, x), (b, y)| x.total_cmp(y).then((a[1] - a[0]).total_cmp(&(b[1] - b[0]))))
 }
 

@@ -2,11 +2,12 @@
 
 use crate::{Options, root};
 use anyhow::{Context, Result, ensure};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// A file of results in the making. An abort loses the row that was being measured.
@@ -133,12 +134,16 @@ fn machine() -> String {
 
 /// A row read back.
 #[derive(Clone, Debug)]
-pub struct Row(HashMap<String, String>);
+pub struct Row {
+    /// The place of each column of the file, which all of its rows share.
+    columns: Arc<HashMap<String, usize>>,
+    values: csv::StringRecord,
+}
 
 impl Row {
     /// A field's text; empty if there is none.
     pub fn text(&self, name: &str) -> &str {
-        self.0.get(name).map_or("", String::as_str)
+        self.columns.get(name).and_then(|&at| self.values.get(at)).unwrap_or("")
     }
 
     /// A field's number; not a number if there is none.
@@ -150,7 +155,13 @@ impl Row {
 /// All rows of a CSV file.
 pub fn read(path: &Path) -> Result<Vec<Row>> {
     let mut reader = csv::Reader::from_path(path).with_context(|| format!("reading {}", path.display()))?;
-    reader.deserialize().map(|row| Ok(Row(row.with_context(|| path.display().to_string())?))).collect()
+    let context = || path.display().to_string();
+    let header = reader.headers().with_context(context)?;
+    let columns: HashMap<String, usize> = (0..).zip(header).map(|(at, name)| (name.to_owned(), at)).collect();
+    let columns = Arc::new(columns);
+    let row =
+        |values: csv::Result<_>| Ok(Row { columns: columns.clone(), values: values.with_context(context)? });
+    reader.records().map(row).collect()
 }
 
 /// The published figures that an experiment is held against; none if nothing was published.
@@ -166,7 +177,7 @@ pub fn read_all(options: &Options, experiment: &str) -> Result<Vec<Row>> {
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "csv"));
     paths.sort();
-    Ok(paths.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?.concat())
+    Ok(paths.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
 /// Processor and wall time since the start.
@@ -190,13 +201,9 @@ impl Clock {
 
 /// The values of a field in order of first occurrence.
 pub fn distinct<'a>(rows: impl IntoIterator<Item = &'a Row>, field: &str) -> Vec<String> {
-    let mut values: Vec<String> = Vec::new();
-    for row in rows {
-        if !values.iter().any(|value| value == row.text(field)) {
-            values.push(row.text(field).to_owned());
-        }
-    }
-    values
+    let mut seen = HashSet::new();
+    let values = rows.into_iter().map(|row| row.text(field));
+    values.filter(|&value| seen.insert(value)).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
