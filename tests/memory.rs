@@ -206,7 +206,7 @@ fn with_urls_and_scores(folder: &Path, paths: &[PathBuf], seed: u64) -> Vec<Path
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
     fn whoever_is_to_stay_stays_on_disk_as_in_memory(
         pages in 8usize..250, old in 0usize..60, files in 2usize..5, seed: u64, connected: bool,
@@ -367,6 +367,7 @@ fn of_very_many_pages_that_are_the_same_to_the_judge_few_stay() {
 }
 
 #[test]
+#[ignore = "measures memory and time of an optimised build: .ci/nightly"]
 fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
     let top = tempfile::tempdir().unwrap();
     let crawl = top.path().join("crawl");
@@ -458,9 +459,6 @@ fn said(arguments: &[&str], paths: &[&Path]) -> (String, bool) {
     (format!("{out}{errors}"), output.status.success())
 }
 
-/// MiB of the program itself beyond those of an optimised one.
-const UNOPTIMISED: u64 = if cfg!(debug_assertions) { 16 } else { 0 };
-
 /// The peak that a stage told, in MiB.
 fn peak_of(said: &str) -> u64 {
     let rest = said.split("Peak memory ").nth(1).and_then(|rest| rest.split(' ').next());
@@ -468,6 +466,7 @@ fn peak_of(said: &str) -> u64 {
 }
 
 #[test]
+#[ignore = "measures memory and time of an optimised build: .ci/nightly"]
 fn long_pages_count_as_often_as_threads_hold_them() {
     let top = tempfile::tempdir().unwrap();
     let at = |name: &str| top.path().join(name);
@@ -490,7 +489,7 @@ fn long_pages_count_as_often_as_threads_hold_them() {
     let (told, is_well) = sketch("80MiB", &out("little"));
     assert!(!is_well && told.contains("long.jsonl takes 35MiB") && told.contains("at least 90MiB"), "{told}");
     let (told, is_well) = sketch("95MiB", &out("sketches"));
-    assert!(is_well && peak_of(&told) <= 95 + UNOPTIMISED, "{told}");
+    assert!(is_well && peak_of(&told) <= 95, "{told}");
     for stage in ["join", "cluster"] {
         said(&[stage, "-q"], &[&at("sketches")]);
     }
@@ -501,7 +500,7 @@ fn long_pages_count_as_often_as_threads_hold_them() {
     let (told, is_well) = apply("30MiB", &out("none"));
     assert!(!is_well && told.contains("at least 38MiB") && !at("none").exists(), "{told}");
     let (told, is_well) = apply("40MiB", &out("kept"));
-    assert!(is_well && peak_of(&told) <= 40 + UNOPTIMISED, "{told}");
+    assert!(is_well && peak_of(&told) <= 40, "{told}");
     // What a record holds besides counts as well.
     let line = format!(
         "{{\"id\": 1, \"text\": \"some words of a page\", \"other\": \"{}\"}}\n",
@@ -520,10 +519,11 @@ fn long_pages_count_as_often_as_threads_hold_them() {
     let (told, is_well) = dedup("95MiB", &out("result"));
     let report: Value = serde_json::from_slice(&fs::read(at("result/report.json")).unwrap()).unwrap();
     let peak = report["peak_memory_bytes"].as_u64().unwrap();
-    assert!(is_well && peak <= (95 + UNOPTIMISED) << 20, "{told} {peak}");
+    assert!(is_well && peak <= 95 << 20, "{told} {peak}");
 }
 
 #[test]
+#[ignore = "measures memory and time of an optimised build: .ci/nightly"]
 fn what_is_no_page_takes_no_memory_that_grows_with_it() {
     let top = tempfile::tempdir().unwrap();
     let mut rng = SplitMix64::new(5);
@@ -560,11 +560,12 @@ fn what_is_no_page_takes_no_memory_that_grows_with_it() {
         let out = out.to_string_lossy().into_owned();
         let arguments = ["sketch", "-q", "--threads", &threads, "--memory", &limit, "--out", &out];
         let (told, _) = said(&arguments, &[&input]);
-        assert!(peak_of(&told) <= memory + UNOPTIMISED, "{name}, {threads} threads, {limit}: {told}");
+        assert!(peak_of(&told) <= memory, "{name}, {threads} threads, {limit}: {told}");
     }
 }
 
 #[test]
+#[ignore = "measures memory and time of an optimised build: .ci/nightly"]
 fn what_stays_is_written_by_as_many_threads_as_memory_is_enough_for() {
     let top = tempfile::tempdir().unwrap();
     let at = |name: &str| top.path().join(name);
@@ -585,11 +586,12 @@ fn what_stays_is_written_by_as_many_threads_as_memory_is_enough_for() {
     let (told, is_well) = apply("little", &["--memory", "12MiB"]);
     assert!(!is_well && told.contains("--memory 12MiB: expected at least 1"), "{told}");
     let (told, is_well) = apply("bound", &["--memory", "24MiB"]);
-    assert!(is_well && peak_of(&told) <= 24 + UNOPTIMISED, "{told}");
+    assert!(is_well && peak_of(&told) <= 24, "{told}");
     assert_eq!(contents(&at("free")), contents(&at("bound")));
 }
 
 #[test]
+#[ignore = "measures memory and time of an optimised build: .ci/nightly"]
 fn pairs_that_memory_does_not_hold_go_on_disk() {
     let top = tempfile::tempdir().unwrap();
     let crawl = top.path().join("crawl");
@@ -619,9 +621,7 @@ fn pairs_that_memory_does_not_hold_go_on_disk() {
     }
     let report = report(&staged);
     assert_eq!((&report["memory"]["on_disk"], &report["memory"]["pair_bytes"]), (&true.into(), &Value::Null));
-    // A build that is not optimised is itself larger than what is set apart for a program.
-    let most = if cfg!(debug_assertions) { limit * 5 / 4 } else { limit };
-    assert!(number(&report["peak_memory_bytes"]) <= most, "{}", report["peak_memory_bytes"]);
+    assert!(number(&report["peak_memory_bytes"]) <= limit, "{}", report["peak_memory_bytes"]);
     // What cannot go on disk is refused, and nothing is left.
     for options in [&["--clusters", "complete"][..], &["--all-pairs"]] {
         let (ended, out) = run("refused", &[&["--memory", "48MiB"], options].concat());
@@ -638,6 +638,7 @@ fn pairs_that_memory_does_not_hold_go_on_disk() {
 }
 
 #[test]
+#[ignore = "measures memory and time of an optimised build: .ci/nightly"]
 fn pages_that_nobody_expected_go_on_disk() {
     let top = tempfile::tempdir().unwrap();
     let crawl = top.path().join("crawl.jsonl");
@@ -682,9 +683,8 @@ fn pages_that_nobody_expected_go_on_disk() {
         }
         let report: Value = serde_json::from_slice(&fs::read(staged.join("report.json")).unwrap()).unwrap();
         assert_eq!(report["memory"]["on_disk"], true);
-        let most = if cfg!(debug_assertions) { limit * 5 / 4 } else { limit };
         let peak = &report["peak_memory_bytes"];
-        assert!(peak.as_u64().unwrap() <= most, "{peak}");
+        assert!(peak.as_u64().unwrap() <= limit, "{peak}");
     }
     // A stream beside a file, which comes behind it, on disk as in memory.
     let other = top.path().join("other.jsonl");
@@ -960,6 +960,7 @@ fn long_names(crawl: &Path, pages: usize, seed: u64) {
 }
 
 #[test]
+#[ignore = "kills runs for minutes: .ci/nightly"]
 fn killed_at_any_moment_the_same_command_goes_on() {
     let top = tempfile::tempdir().unwrap();
     let crawl = top.path().join("crawl");
@@ -1320,6 +1321,7 @@ fn stages_write_kept_pages_in_as_many_files_as_one_says() {
 }
 
 #[test]
+#[ignore = "measures memory and time of an optimised build: .ci/nightly"]
 fn a_plan_says_what_the_job_takes() {
     let top = tempfile::tempdir().unwrap();
     let crawl = top.path().join("crawl");

@@ -472,6 +472,7 @@ fn real_pages_of_several_formats_go_through_stages_as_through_memory() {
 }
 
 #[test]
+#[ignore = "takes more memory than a small run: .ci/nightly"]
 fn more_pages_than_the_memory_holds_give_the_same_bytes() {
     let top = tempfile::tempdir().unwrap();
     let paths = write_files(&top.path().join("crawl"), &texts(12_000, 9_000, 5), 4);
@@ -683,6 +684,7 @@ fn killed(arguments: &[&OsStr], kills: u32, rng: &mut SplitMix64, longest: Durat
 }
 
 #[test]
+#[ignore = "kills runs for minutes: .ci/nightly"]
 fn killed_at_any_moment_and_begun_again_the_result_is_the_same() {
     let top = tempfile::tempdir().unwrap();
     let crawl = top.path().join("crawl");

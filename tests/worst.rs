@@ -125,6 +125,7 @@ fn a_template_that_weighs_is_bounded_told_and_taken_apart() {
 }
 
 #[test]
+#[ignore = "measures memory and time of an optimised build: .ci/nightly"]
 fn minhash_of_a_template_is_bounded_too() {
     let settings = Settings::minhash(0.8).with(|settings| settings.features = FeatureKind::Words);
     let report = run(template(3_000), settings, None);
@@ -135,6 +136,7 @@ fn minhash_of_a_template_is_bounded_too() {
 }
 
 #[test]
+#[ignore = "measures memory and time of an optimised build: .ci/nightly"]
 fn one_very_large_page_is_a_page_and_one_beyond_the_cap_is_damage() {
     let large: String =
         (0..600_000u64).map(|i| format!("w{} ", flipside::hash::fmix64(i) % 90_000)).collect();

@@ -761,7 +761,7 @@ mod tests {
         let mut rng = SplitMix64::new(11);
         let both = |bands| Sketches::Both { bits: 128, banding: Banding { bands, rows: 3 } };
         let (mut crowds, mut audited) = (0, 0);
-        for round in 0..60 {
+        for round in 0..20 {
             let crowd = round % 5 == 0;
             let settings = match round % 3 {
                 0 => Settings::both(0.85),
@@ -859,7 +859,7 @@ mod tests {
             crowds += u64::from(met.crowded > 0 && outcome.searched.crowds.is_some());
         }
         assert!(audited > 1000, "the audit saw hardly anything: {audited}");
-        assert!(crowds > 8, "the guard against crowds was hardly looked at: {crowds}");
+        assert!(crowds > 2, "the guard against crowds was hardly looked at: {crowds}");
     }
 
     /// Texts in families: a text, and others with some of its words changed.

@@ -1434,6 +1434,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "takes half a minute: .ci/nightly"]
     fn crowds_are_thinned_as_by_definition() {
         let top = tempfile::tempdir().unwrap();
         let mut rng = SplitMix64::new(7);

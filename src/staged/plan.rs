@@ -440,7 +440,9 @@ impl Taken {
     /// Runs all stages over so many pages of about 1 kB, three in ten of which are like others.
     fn measure(settings: &Settings, pages: u64) -> Result<Self> {
         const WORDS: u64 = 150;
-        const JOINS: usize = if cfg!(debug_assertions) { 1 } else { 5 };
+        const JOINS: usize = 5;
+        /// Processor seconds after which no further join is measured.
+        const LONG_ENOUGH: f64 = 0.5;
         let io = |error| Error::io("a temporary folder", error);
         let folder = tempfile::tempdir().map_err(io)?;
         let path = folder.path().join("pages.jsonl");
@@ -482,8 +484,11 @@ impl Taken {
         let grouping = Grouping::of(Linkage::Star);
         // So short a time is often half as long again; the least of several is not.
         let [mut join_seconds, mut audit_seconds, mut cluster_seconds] = [f64::INFINITY; 3];
-        let mut joined = sketches.clone();
+        let (mut joined, begun_joins) = (sketches.clone(), seconds());
         for time in 0..JOINS {
+            if time > 0 && seconds() - begun_joins > LONG_ENOUGH {
+                break;
+            }
             joined = folder.path().join(format!("joined {time}"));
             copy_files(&sketches, &joined)?;
             let (steps, begun, against) = (Steps::default(), seconds(), Vec::new());

@@ -1085,9 +1085,9 @@ mod tests {
 
     #[test]
     fn bins_have_all_pairs_each_once() {
-        let skewed = skewed(6000, 5);
+        let skewed = skewed(1500, 5);
         let shapes =
-            [random(6000, 1), skewed, random(3000, 2).iter().map(|hash| hash & 0xffff_f0f0).collect()];
+            [random(1500, 1), skewed, random(900, 2).iter().map(|hash| hash & 0xffff_f0f0).collect()];
         for mut hashes in shapes {
             hashes.sort_unstable();
             hashes.dedup();
@@ -1134,7 +1134,7 @@ mod tests {
                 .collect()
         };
         for (mut hashes, radius) in
-            [(random(100, 3), 64), (random(3000, 1), 3), (crowd(3000, 3), 6), (skewed(6000, 5), 8)]
+            [(random(100, 3), 64), (random(1500, 1), 3), (crowd(1500, 3), 6), (skewed(2000, 5), 8)]
         {
             hashes.sort_unstable();
             hashes.dedup();
