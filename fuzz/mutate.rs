@@ -1,10 +1,10 @@
-//! Mutates the specimens of `tests/` and holds every target against them, with any compiler and without
-//! coverage: `mutate SECONDS [TARGET…]`, so many seconds for each target, all of them unless some are named.
-//! `mutate seeds FOLDER` writes what they begin with for a fuzzer that is guided: `FOLDER/TARGET/` holds the seeds,
-//! `FOLDER/TARGET.dict` the pieces.
+//! Runs every fuzz target on mutations of the specimens of `tests/`, with any compiler and without coverage:
+//! `cargo test -p flipside-fuzz -- [TARGET…] [SECONDS]`. Each target takes two seconds unless a number is given; names, or
+//! parts of them, choose targets. `… -- seeds FOLDER` writes the seeds for a coverage-guided fuzzer: `FOLDER/TARGET/`
+//! holds them, and `FOLDER/TARGET.dict` the words of the format.
 //!
-//! Mutations are drawn by number, so a run of the same length meets the same ones. What fails is put into
-//! `fuzz/artifacts/TARGET-NUMBER`, and the run ends with it.
+//! Mutations are drawn by number, so that a run of the same length makes the same inputs. An input that fails is
+//! written to `fuzz/artifacts/TARGET-NUMBER` and ends the run.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -307,32 +307,33 @@ impl Target {
 }
 
 fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let first = arguments.next();
-    let named: Vec<String> = arguments.collect();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
     files(&root.join("../tests"), &mut found);
-    if let (Some("seeds"), [folder]) = (first.as_deref(), &named[..]) {
+    if let [first, folder] = &arguments[..]
+        && first == "seeds"
+    {
         for target in &TARGETS {
             target.write(&found, Path::new(folder)).expect("a folder that can be written to");
         }
         return;
     }
-    let seconds: f64 = first.and_then(|n| n.parse().ok()).unwrap_or(10.0);
-    for target in
-        TARGETS.iter().filter(|target| named.is_empty() || named.iter().any(|name| name == target.name))
-    {
+    // Flags are those of other test programs, which `cargo test` passes to all of them.
+    let (numbers, names): (Vec<&String>, Vec<&String>) =
+        arguments.iter().filter(|word| !word.starts_with('-')).partition(|word| word.parse::<f64>().is_ok());
+    let seconds: f64 = numbers.last().and_then(|number| number.parse().ok()).unwrap_or(2.0);
+    let is_chosen =
+        |target: &&Target| names.is_empty() || names.iter().any(|name| target.name.contains(&name[..]));
+    for target in TARGETS.iter().filter(is_chosen) {
         let seeds = target.seeds(&found);
         let start = Instant::now();
         let mut number = 0u64;
         while start.elapsed() < Duration::from_secs_f64(seconds) {
             let mut rng = SplitMix64::new(number);
-            let mut bytes = seeds[number as usize % seeds.len()].clone();
-            if number >= seeds.len() as u64 {
-                let other = &seeds[rng.below(seeds.len() as u64) as usize];
-                mutate(&mut bytes, other, target.words, &mut rng);
-            }
+            let mut seed = || seeds[rng.below(seeds.len() as u64) as usize].clone();
+            let (mut bytes, other) = (seed(), seed());
+            mutate(&mut bytes, &other, target.words, &mut rng);
             if std::panic::catch_unwind(|| (target.run)(&bytes)).is_err() {
                 let folder = root.join("artifacts");
                 let path = folder.join(format!("{}-{number}", target.name));

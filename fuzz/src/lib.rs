@@ -1,8 +1,7 @@
 //! What must hold of any bytes that we read: one function for each target.
 //!
 //! `fuzz/weekly.sh` runs all of them under cargo-fuzz, with coverage to guide it, where that can be had.
-//! `cargo run --manifest-path fuzz/Cargo.toml --no-default-features --bin mutate` runs them under any compiler,
-//! on mutations of the specimens of `tests/`.
+//! `cargo test -p flipside-fuzz` runs them under any compiler, on mutations of the specimens of `tests/`.
 
 use std::path::Path;
 use std::sync::Once;
