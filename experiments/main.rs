@@ -25,7 +25,6 @@ mod online_throughput;
 mod pairs;
 mod plan;
 mod progress;
-mod psm_batch;
 mod quality;
 mod results;
 mod scalability;

@@ -207,6 +207,11 @@ pub fn asked(simhashes: &[SimHash]) -> Vec<Query<'_>> {
     simhashes.iter().map(|simhash| Query { hash: simhash.hash, weights: &simhash.weights }).collect()
 }
 
+/// What a mode is called in rows.
+pub fn mode_name(mode: Mode) -> &'static str {
+    if mode == Mode::All { "all" } else { "first" }
+}
+
 /// A method with its tuning; probabilistic ones are built without a budget.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
@@ -413,14 +418,11 @@ impl Method {
     }
 }
 
-/// Key bits for so many hashes, and the probes among them that find the wanted recall on the queries set
-/// apart.
-pub fn key_and_budgets(workload: &Workload, hashes: &[u64]) -> Result<(u32, [u32; 2])> {
-    let method = Method::PsmP { fewer: 2, order: FlipOrder::Vosh };
-    let built = method.build(hashes, workload.searches.distance)?;
-    let Built::Psm(psm) = &built else { unreachable!("it was built just so") };
-    let (every, first) = calibrate(&built, workload);
-    Ok((psm.key_bits(), [every, first]))
+/// The probes in keys of the usual width that find the wanted recall on the queries set apart, of every match and of one.
+pub fn usual_budgets(workload: &Workload, hashes: &[u64]) -> Result<[u32; 2]> {
+    let psm = Psm::new(hashes, PsmParams::new(workload.searches.distance, Reading::P { key_bits: None }))?;
+    let (every, first) = calibrate(&Built::Psm(psm), workload);
+    Ok([every, first])
 }
 
 /// The budgets for the wanted recall: of pairs at distance 1 to h, and of queries without a match at
@@ -681,7 +683,7 @@ impl<'a> Bench<'a> {
             ("radius", &self.radius),
             ("method", &method.name()),
             ("index", &name),
-            ("mode", &if mode == Mode::All { "all" } else { "first" }),
+            ("mode", &mode_name(mode)),
             ("budget", &budget),
             ("recall", &format_args!("{recall:.5}")),
             ("recall_with_distance_0", &format_args!("{recall_with_same:.5}")),

@@ -5,6 +5,7 @@
 //! list. All radii are inclusive: "within h" means distance ≤ h.
 
 pub mod bands;
+pub mod batch;
 pub mod bphs;
 mod buckets;
 pub mod crowds;

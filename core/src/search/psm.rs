@@ -77,6 +77,11 @@ impl PsmParams {
     }
 }
 
+/// The p of an index over `n` hashes, where none is given.
+pub(super) fn usual_key_bits(n: usize) -> u32 {
+    log2(n).saturating_sub(2).max(1)
+}
+
 /// Probes that are prepared together, so that their memory accesses overlap.
 const GROUP: usize = 16;
 
@@ -136,7 +141,7 @@ impl Psm {
                 return Err(Error::parameter("filter-bits", bits, "0 to 64"));
             }
             Reading::X { filter_bits } => (BITS as u32, u64::MAX, filter_bits),
-            Reading::P { key_bits } => match key_bits.unwrap_or(cells.saturating_sub(2).max(1)) {
+            Reading::P { key_bits } => match key_bits.unwrap_or_else(|| usual_key_bits(hashes.len())) {
                 bits @ 1..=64 => (bits, KeyBits::leading(bits).mask(), 0),
                 bits => return Err(Error::parameter("key-bits", bits, "1 to 64")),
             },
