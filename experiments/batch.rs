@@ -9,7 +9,7 @@ use crate::config::{self, Size};
 use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series, short};
 use crate::progress::Points;
-use crate::results::{Clock, Row, Table, distinct};
+use crate::results::{Clock, Row, Table, described, distinct};
 use crate::throughput::{Searches, Workload, asked, mode_name, usual_budgets};
 use crate::{Experiment, Options};
 use anyhow::Result;
@@ -286,7 +286,7 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
         }
         let note = "generated hashes, distance up to 3, one thread, index of the queries included; PSM at 95 % recall";
         let path = options.figures().join(format!("batch-{corpus}.svg"));
-        figure::draw(&path, &format!("Batches, {corpus}"), note, 2, &panels)?;
+        figure::draw(&path, &format!("Batches, {}", described(&corpus)), note, 2, &panels)?;
     }
     Ok(())
 }
