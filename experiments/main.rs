@@ -24,6 +24,8 @@ mod modulo_sketch;
 mod nearness;
 mod online_throughput;
 mod pairs;
+#[cfg(test)]
+mod paper;
 mod plan;
 mod progress;
 mod quality;
