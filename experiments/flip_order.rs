@@ -1,10 +1,10 @@
-//! The worth of the weights: recall against probes by the order in which flips are tried. Ours; the slides compare VOSH
-//! with random order for a fixed number of flips, which `flips-vs-recall` repeats.
+//! The worth of the weights: recall against probes by the order in which flips are tried. Ours; the slides compare
+//! VOSH with random order for a fixed number of flips, which `flips-vs-recall` repeats.
 //!
-//! A search makes the probe without flips first and then sets of up to three flips, of the key's bits or of all 64. Three
-//! orders are compared: that of the query's own weights (VOSH), one order for all queries by the rank of each bit
-//! ([`StaticOrder`](crate::static_order::StaticOrder)), and random order, in which sets of fewer flips come first. Pairs at
-//! distances 1 to 3 are counted together, as in a search.
+//! A search makes the probe without flips first and then sets of up to three flips, of the key's bits or of all 64.
+//! Three orders are compared: that of the query's own weights (VOSH), one order for all queries by the rank of each
+//! bit ([`StaticOrder`](crate::static_order::StaticOrder)), and random order, in which sets of fewer flips come
+//! first. Pairs at distances 1 to 3 are counted together, as in a search.
 
 use crate::check::{Finding, Verdict};
 use crate::config::{self, Size};

@@ -71,7 +71,8 @@ pub struct Options {
     /// Small sizes, a few seconds each; results and figures go to target/experiments unless told otherwise.
     #[arg(long)]
     pub quick: bool,
-    /// Only with dial and flip-order: uniform hashes, and queries that each have one stored partner, instead of a corpus.
+    /// Only with dial and flip-order: uniform hashes, and queries that each have one stored partner, instead of a
+    /// corpus.
     #[arg(long, conflicts_with = "corpora")]
     pub near_pairs: bool,
     /// Stored hashes, where they are generated.
@@ -93,8 +94,8 @@ pub struct Options {
     /// Folder for rows, figures and a summary [default with --corpus: target/own-corpora/NAME in the repository].
     #[arg(long, value_name = "DIR", conflicts_with_all = ["results", "figures"])]
     pub out: Option<PathBuf>,
-    /// Folder of result files, beside --figures, in the place of --out [default without --corpus: experiments/results in
-    /// the repository].
+    /// Folder of result files, beside --figures, in the place of --out [default without --corpus:
+    /// experiments/results in the repository].
     #[arg(long, value_name = "DIR", requires = "figures")]
     pub results: Option<PathBuf>,
     /// Folder of figures, beside --results [default without --corpus: figures in the repository].

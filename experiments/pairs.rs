@@ -131,7 +131,7 @@ pub fn flips(
                     let fewer: u64 = (*sizes.start()..size).map(|size| sets_of(bits, size)).sum();
                     let drawn =
                         fmix64((u64::from(pair.query.0) << 32 | u64::from(pair.other.0)) ^ fmix64(seed));
-                    let place = u128::from(drawn) * u128::from(sets_of(bits, size)) >> 64;
+                    let place = (u128::from(drawn) * u128::from(sets_of(bits, size))) >> 64;
                     fewer as u32 + place as u32 + 1
                 }
             }

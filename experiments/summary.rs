@@ -1,5 +1,5 @@
-//! The short text beside the rows and figures of somebody's own corpora: published figures, what these corpora show, and
-//! what was left out and why.
+//! The short text beside the rows and figures of somebody's own corpora: published figures, what these corpora
+//! show, and what was left out and why.
 
 use crate::{Experiment, Options, results};
 use anyhow::{Context, Result, bail};

@@ -116,8 +116,8 @@ impl Workload {
         Ok(Self::new(corpus, searches, "generated", hashes, asked, queries))
     }
 
-    /// The documents of a corpus, of which `queries` drawn at random are not stored but asked. Of a small corpus a tenth
-    /// is set apart to choose budgets on.
+    /// The documents of a corpus, of which `queries` drawn at random are not stored but asked. Of a small corpus a
+    /// tenth is set apart to choose budgets on.
     pub fn real(corpus: &Corpus, searches: &Searches, queries: usize, seed: u64) -> Self {
         let mut simhashes = corpus.simhashes(Weighting::TfIdf);
         let mut order: Vec<u32> = (0..simhashes.len() as u32).collect();
@@ -424,7 +424,8 @@ impl Method {
     }
 }
 
-/// The probes in keys of the usual width that find the wanted recall on the queries set apart, of every match and of one.
+/// The probes in keys of the usual width that find the wanted recall on the queries set apart, of every match and
+/// of one.
 pub fn usual_budgets(workload: &Workload, hashes: &[u64]) -> Result<[u32; 2]> {
     let psm = Psm::new(hashes, PsmParams::new(workload.searches.distance, Reading::P { key_bits: None }))?;
     let (every, first) = calibrate(&Built::Psm(psm), workload);

@@ -7,8 +7,8 @@
 //!   hashes. The abstract and the slides of Sood & Loguinov (2011) name a batch mode of PSM and plot its speed. They
 //!   do not describe it; this is our reading. Flips are made in the leading p bits, as in
 //!   [`Reading::P`](super::psm::Reading::P).
-//! - [`Batch::bphs`] is the batch mode of Manku, Jain & Das Sarma (2007): tables over the queries, in which every stored
-//!   hash is looked up. It is exact.
+//! - [`Batch::bphs`] is the batch mode of Manku, Jain & Das Sarma (2007): tables over the queries, in which every
+//!   stored hash is looked up. It is exact.
 //!
 //! Neither text says how a batch ends a search at its first match. Our reading of [`Mode::First`]: a query takes the
 //! first stored hash that matches. PSM then skips the query; BPHS looks every stored hash up all the same.
@@ -84,8 +84,8 @@ impl Batch {
         }
     }
 
-    /// Begins a pass of stored hashes, which are numbered from 0. Several passes may run in several threads, each over
-    /// a part of the hashes.
+    /// Begins a pass of stored hashes, which are numbered from 0. Several passes may run in several threads, each
+    /// over a part of the hashes.
     pub fn pass(&self, mode: Mode) -> Pass<'_> {
         let answered = match mode {
             Mode::All => Vec::new(),

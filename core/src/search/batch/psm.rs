@@ -94,8 +94,8 @@ impl Probes {
     }
 
     /// Compares ascending hashes with the queries that have a probe of their key. Every pair that the probes reach
-    /// comes once: a query has one probe of a key. `answered`, unless it is empty, has a place for each query; answered
-    /// queries are passed over.
+    /// comes once: a query has one probe of a key. `answered`, unless it is empty, has a place for each query;
+    /// answered queries are passed over.
     pub fn block(
         &self,
         stored: &[u64],
