@@ -210,7 +210,9 @@ fn run(options: &Options) -> Result<()> {
             ];
             for (name, join) in rivals {
                 // Its list of candidates grows with the square of a chunk's bucket: only where it fits.
-                if name.ends_with("u16") && n > config.most_for_four_chunks {
+                let most = config.most_for_four_chunks;
+                if name.ends_with("u16") && n > most {
+                    options.progress.omit(format!("{name}: {n} hashes, and its candidates fit up to {most}"));
                     continue;
                 }
                 let clock = Clock::start();
@@ -296,7 +298,7 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
                 continue;
             };
             all.push(Verdict {
-                item: format!("{corpus}: {what}, {} hashes", short(largest.number("pages"))),
+                item: format!("{corpus}: {what}, {} generated hashes", short(largest.number("pages"))),
                 paper: "not there".into(),
                 ours: format!(
                     "{:.2} s, {} bytes told, {} pairs",

@@ -1,30 +1,22 @@
 //! Many queries at once: speed against the number of queries, and against the number of stored hashes.
 //!
-//! Both batch methods index the queries and let the stored hashes pass, from memory or from a file. PSM batch
-//! sorts the probes of all queries by key and meets the ascending hashes in one pass ([`crate::psm_batch`]);
-//! BPHS batch is Manku's: tables over the queries, every stored hash looked up in them. Making the index is
-//! part of the time, and here time is wall time: waiting for a disk takes no processor.
-//!
-//! Both answer every match, and one match of each query. For one match PSM needs fewer probes, and skips queries that
-//! have an answer; BPHS batch has to look up every stored hash all the same. The paper does not say how its batch mode
-//! finds one match; this is our reading.
+//! Both batch methods index the queries and let the stored hashes pass, from memory or from a file
+//! ([`flipside::search::batch`]). Making the index is part of the time. Both answer every match, and one match of each
+//! query.
 
 use crate::check::{Finding, Verdict};
 use crate::config::{self, Size};
 use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series, short};
 use crate::progress::Points;
-use crate::psm_batch::{Batch, BatchParams};
-use crate::results::{Clock, Row, Table, distinct};
-use crate::throughput::{Searches, Workload, asked, key_and_budgets};
+use crate::results::{Clock, Row, Table, described, distinct};
+use crate::throughput::{Searches, Workload, asked, mode_name, usual_budgets};
 use crate::{Experiment, Options};
 use anyhow::Result;
-use flipside::Id;
 use flipside::hash::fmix64;
-use flipside::search::bphs::{Bphs, BphsParams};
-use flipside::search::distinct::DistinctHashes;
-use flipside::search::{Cost, HammingIndex, Hit, Mode, Query, Scratch};
-use flipside::simhash::BITS;
+use flipside::search::batch::{Batch, PsmBatchParams};
+use flipside::search::bphs::BphsParams;
+use flipside::search::{Cost, Mode, Query};
 use flipside::text::FeatureKind;
 use serde::Deserialize;
 use std::fs::File;
@@ -49,7 +41,7 @@ struct Config {
     /// Measurements of each point.
     rounds: usize,
     /// Hashes that pass at a time.
-    chunk: usize,
+    block: usize,
     /// Of the logarithm of a ratio.
     agree_within: f64,
     methods: Vec<Method>,
@@ -91,17 +83,15 @@ fn read_from_disk() -> f64 {
     bytes.unwrap_or(f64::NAN)
 }
 
-/// Calls `each` with the stored hashes part by part, and the slot of the first.
-fn chunks(
+/// Calls `each` with the stored hashes block by block.
+fn blocks(
     hashes: &[u64],
-    chunk: usize,
+    block: usize,
     medium: Medium<'_>,
-    each: &mut dyn FnMut(&[u64], u32) -> Result<()>,
+    each: &mut dyn FnMut(&[u64]) -> Result<()>,
 ) -> Result<()> {
     let mut file = match medium {
-        Medium::Memory => {
-            return hashes.chunks(chunk).zip(0..).try_for_each(|(part, at)| each(part, at * chunk as u32));
-        }
+        Medium::Memory => return hashes.chunks(block).try_for_each(each),
         Medium::File(file) => file,
         Medium::Disk(file) => {
             #[cfg(target_os = "linux")]
@@ -110,108 +100,48 @@ fn chunks(
         }
     };
     file.seek(SeekFrom::Start(0))?;
-    let mut part = vec![0u64; chunk];
-    let mut slot = 0;
-    while (slot as usize) < hashes.len() {
-        let n = chunk.min(hashes.len() - slot as usize);
-        file.read_exact(bytemuck::cast_slice_mut(&mut part[..n]))?;
-        each(&part[..n], slot)?;
-        slot += n as u32;
+    let mut read = vec![0u64; block];
+    let mut left = hashes.len();
+    while left > 0 {
+        let n = block.min(left);
+        file.read_exact(bytemuck::cast_slice_mut(&mut read[..n]))?;
+        each(&read[..n])?;
+        left -= n;
     }
     Ok(())
 }
 
-/// What is found, cost, and bytes of the index. Found are the pairs at distance 1 to h, or, for one match of each
+/// Found matches, cost, and bytes of the index. Found are the pairs at distance 1 to h, or, for one match of each
 /// query, the queries that were answered and are not stored themselves.
 type Answer = (u64, Cost, usize);
 
-/// The queries whose own hash is stored: any search finds that match at once, so they tell nothing.
+/// Whether the own hash of each query is stored: any search finds that match at once, so such queries tell nothing.
 fn stored_themselves(queries: &[Query<'_>], hashes: &[u64]) -> Vec<bool> {
     queries.iter().map(|query| hashes.binary_search(&query.hash).is_ok()).collect()
 }
 
-/// Answered queries that are not stored themselves.
-fn answers(answered: &[bool], themselves: &[bool]) -> u64 {
-    answered.iter().zip(themselves).filter(|&(&answered, &itself)| answered && !itself).count() as u64
-}
-
-/// Which matches are asked for.
-#[derive(Clone, Copy)]
-enum Wanted<'a> {
-    Every,
-    /// One of each query, and which queries are stored themselves.
-    First(&'a [bool]),
-}
-
-impl Wanted<'_> {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Every => "all",
-            Self::First(_) => "first",
-        }
-    }
-}
-
-/// Stored hashes, how many pass at a time, and from where.
-type Stored<'a> = (&'a [u64], usize, Medium<'a>);
-
-fn psm(
-    queries: &[Query<'_>],
-    params: BatchParams,
-    wanted: Wanted<'_>,
-    (hashes, chunk, medium): Stored<'_>,
+/// Lets the stored hashes pass a batch.
+fn answer(
+    batch: &Batch,
+    mode: Mode,
+    themselves: &[bool],
+    hashes: &[u64],
+    block: usize,
+    medium: Medium<'_>,
 ) -> Result<Answer> {
-    let batch = Batch::new(queries, params)?;
-    let (mut cost, mut hits, mut near) =
-        (Cost { probes: batch.probes() as u64, ..Cost::default() }, Vec::new(), 0);
-    let mut answered = vec![false; if let Wanted::First(_) = wanted { queries.len() } else { 0 }];
-    chunks(hashes, chunk, medium, &mut |part, slot| {
+    let (mut pass, mut hits, mut near) = (batch.pass(mode), Vec::new(), 0);
+    blocks(hashes, block, medium, &mut |stored| {
         hits.clear();
-        match wanted {
-            Wanted::Every => {
-                cost += batch.stream(part, slot, &mut hits)?;
-                near += hits.iter().filter(|(_, hit)| hit.distance > 0).count() as u64;
-            }
-            Wanted::First(_) => cost += batch.stream_first(part, slot, &mut answered, &mut hits)?,
-        }
+        pass.block(stored, &mut hits)?;
+        near += match mode {
+            Mode::All => hits.iter().filter(|(_, hit)| hit.distance > 0).count(),
+            Mode::First => hits.iter().filter(|(query, _)| !themselves[*query as usize]).count(),
+        };
         Ok(())
     })?;
-    if let Wanted::First(themselves) = wanted {
-        near = answers(&answered, themselves);
-    }
-    Ok((near, cost, batch.bytes() + answered.len()))
-}
-
-fn bphs(
-    queries: &[Query<'_>],
-    params: BphsParams,
-    wanted: Wanted<'_>,
-    (hashes, chunk, medium): Stored<'_>,
-) -> Result<Answer> {
-    let own: Vec<u64> = queries.iter().map(|query| query.hash).collect();
-    let distinct = DistinctHashes::new(&own);
-    let index = Bphs::new(distinct.hashes(), params)?;
-    let (mut cost, mut near) = (Cost::default(), 0);
-    let (mut scratch, mut hits): (Scratch, Vec<(u32, Hit)>) = Default::default();
-    let none = [0f32; BITS];
-    let mut answered = vec![false; if let Wanted::First(_) = wanted { queries.len() } else { 0 }];
-    chunks(hashes, chunk, medium, &mut |part, _| {
-        hits.clear();
-        let asked: Vec<Query<'_>> = part.iter().map(|&hash| Query { hash, weights: &none }).collect();
-        cost += index.search_many(&asked, Mode::All, &mut scratch, &mut hits);
-        for (_, hit) in &hits {
-            let members = distinct.members(hit.slot);
-            match wanted {
-                Wanted::Every => near += if hit.distance > 0 { members.len() as u64 } else { 0 },
-                Wanted::First(_) => members.iter().for_each(|query| answered[query.index()] = true),
-            }
-        }
-        Ok(())
-    })?;
-    if let Wanted::First(themselves) = wanted {
-        near = answers(&answered, themselves);
-    }
-    Ok((near, cost, index.bytes() + answered.len()))
+    // Which queries have their match takes a byte each.
+    let answered = if mode == Mode::First { batch.queries() } else { 0 };
+    Ok((near as u64, pass.cost(), batch.bytes() + answered))
 }
 
 fn run(options: &Options) -> Result<()> {
@@ -250,32 +180,32 @@ fn point(
     let all = workload.stored.hashes().iter().copied();
     let hashes: Vec<u64> = all.filter(|&hash| fmix64(hash) as f64 <= share * u64::MAX as f64).collect();
     let queries = &asked(&workload.queries)[..m.min(workload.queries.len())];
-    let (key_bits, [every, first]) = key_and_budgets(workload, &hashes)?;
+    let [every, first] = usual_budgets(workload, &hashes)?;
     let radius = workload.searches.distance;
     let themselves = stored_themselves(queries, &hashes);
     let mut file = tempfile::tempfile()?;
     file.write_all(bytemuck::cast_slice(&hashes))?;
     // Only what the disk has can be dropped from the cache.
     file.sync_all()?;
-    let of_first = Wanted::First(&themselves);
-    for (wanted, budget, medium) in [
-        (Wanted::Every, every, Medium::Memory),
-        (Wanted::Every, every, Medium::File(&file)),
-        (Wanted::Every, every, Medium::Disk(&file)),
-        (of_first, first, Medium::Memory),
-        (of_first, first, Medium::Disk(&file)),
+    for (mode, budget, medium) in [
+        (Mode::All, every, Medium::Memory),
+        (Mode::All, every, Medium::File(&file)),
+        (Mode::All, every, Medium::Disk(&file)),
+        (Mode::First, first, Medium::Memory),
+        (Mode::First, first, Medium::Disk(&file)),
     ] {
-        let params = BatchParams { radius, key_bits, budget: Some(budget), ..BatchParams::default() };
+        let params = PsmBatchParams::new(radius, hashes.len()).with(|params| params.budget = Some(budget));
         let mut truth = 0;
         for Method { name: method, tables } in &config.methods {
             let mut best = (f64::MAX, f64::MAX, f64::NAN, (0, Cost::default(), 0));
             for _ in 0..config.rounds {
                 let (clock, before) = (Clock::start(), read_from_disk());
-                let stored = (&hashes[..], config.chunk, medium);
-                let answer = match *tables {
-                    None => psm(queries, params, wanted, stored)?,
-                    Some(tables) => bphs(queries, BphsParams::new(radius, tables), wanted, stored)?,
+                let batch = match *tables {
+                    None => Batch::psm(queries, params)?,
+                    Some(tables) => Batch::bphs(queries, BphsParams::new(radius, tables))?,
                 };
+                let answer = answer(&batch, mode, &themselves, &hashes, config.block, medium)?;
+                drop(batch);
                 let (cpu, wall) = clock.read();
                 if cpu < best.0 {
                     best = (cpu, wall, read_from_disk() - before, answer);
@@ -291,11 +221,11 @@ fn point(
                 ("stored", &hashes.len()),
                 ("queries", &queries.len()),
                 ("radius", &radius),
-                ("mode", &wanted.name()),
+                ("mode", &mode_name(mode)),
                 ("medium", &medium.name()),
                 ("bytes_from_disk", &disk),
                 ("method", &method),
-                ("key_bits", &probabilistic(key_bits)),
+                ("key_bits", &probabilistic(params.key_bits)),
                 ("budget", &probabilistic(budget)),
                 ("recall", &format_args!("{recall:.5}")),
                 ("to_find", &truth),
@@ -312,7 +242,7 @@ fn point(
                 "  n {:>9} m {:>8} {:5} {:6} {method:22} recall {recall:.4} {:>9.0} queries/s, {:>4.0} MB from disk",
                 hashes.len(),
                 queries.len(),
-                wanted.name(),
+                mode_name(mode),
                 medium.name(),
                 queries.len() as f64 / wall,
                 disk / 1e6,
@@ -356,7 +286,7 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
         }
         let note = "generated hashes, distance up to 3, one thread, index of the queries included; PSM at 95 % recall";
         let path = options.figures().join(format!("batch-{corpus}.svg"));
-        figure::draw(&path, &format!("Batches, {corpus}"), note, 2, &panels)?;
+        figure::draw(&path, &format!("Batches, {}", described(&corpus)), note, 2, &panels)?;
     }
     Ok(())
 }

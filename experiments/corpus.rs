@@ -49,6 +49,12 @@ impl Corpus {
         let facts = pages.collection.all_facts().iter();
         let digest = facts.fold(0, |sum, facts| fmix64(sum ^ facts.digest as u64));
         let texts = Texts::new(&pages.collection, MIN_FEATURES);
+        let documents = pages.documents.len();
+        ensure!(
+            !texts.sketched.is_empty(),
+            "{}: expected documents of {MIN_FEATURES} different {features} or more, and none of its {documents} is one",
+            path.display()
+        );
         let frequencies = Arc::new(pages.collection.frequencies());
         let name = name_of(path);
         Ok(Self { name, digest: format!("{digest:016x}"), pages, texts, frequencies })

@@ -9,7 +9,7 @@
 use crate::check::Verdict;
 use crate::config::{self, Size};
 use crate::figure::{self, Axis, Look, Panel, Series, short};
-use crate::results::{Row, Table, distinct};
+use crate::results::{Row, Table, described, distinct};
 use crate::throughput::{Bench, Method, Searches, Workload, for_each_workload};
 use crate::{Experiment, Options};
 use anyhow::{Context, Result};
@@ -34,6 +34,8 @@ struct Config {
     near_pairs: Sizes,
     budgets: Budgets,
     distances: Vec<Distance>,
+    /// None where nothing is wanted.
+    #[serde(default)]
     aims: Vec<Aim>,
 }
 
@@ -127,7 +129,12 @@ fn run_at<'a>(
     with: impl Fn(Bench<'_>) -> Bench<'_>,
 ) -> Result<()> {
     let Distance { distance, most_stored, methods } = distance;
-    if most_stored.is_some_and(|most| workload.stored.len() > most) {
+    let stored = workload.stored.len();
+    if let Some(most) = most_stored.filter(|&most| stored > most) {
+        let name = workload.name();
+        options.progress.omit(format!(
+            "{name}, distance {distance}: {stored} stored hashes, and it is slow beyond {most}"
+        ));
         return Ok(());
     }
     // On all cores three recalls more, and every exact search.
@@ -195,7 +202,13 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
                 short(first.number("stored"))
             );
             let path = options.figures().join(format!("dial-{workload}-h{radius}.svg"));
-            figure::draw(&path, &format!("Speed against recall, {workload}"), &note, 1, &[panel])?;
+            figure::draw(
+                &path,
+                &format!("Speed against recall, {}", described(&workload)),
+                &note,
+                1,
+                &[panel],
+            )?;
         }
     }
     Ok(())

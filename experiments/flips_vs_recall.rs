@@ -52,6 +52,7 @@ struct Config {
     agree_within: f64,
     /// cot θ of the log-odds.
     cot_theta: f64,
+    #[serde(default)]
     nearer: Vec<Nearer>,
 }
 
@@ -127,6 +128,7 @@ fn measure(
 ) -> Result<()> {
     let (corpus, digest) = (&corpus.name, &corpus.digest);
     let suffix = if source == "real" { "" } else { "-generated" };
+    let named = named(corpus, source);
     let mut table = Table::create(options, EXPERIMENT.name, &format!("{corpus}{suffix}"), digest)?;
     let hashes: Vec<u64> = simhashes.iter().map(|simhash| simhash.hash).collect();
     let distinct = DistinctHashes::new(&hashes);
@@ -135,8 +137,11 @@ fn measure(
         distinct.slots().map(|slot| simhashes[distinct.members(slot)[0].index()].weights).collect();
     let pairs = near_pairs(&distinct, config.exact_tables, config.most_pairs, options.seed)?;
     for (pairs, h) in pairs.iter().zip(1u32..) {
-        options.progress.say(format!("  {corpus}, {source}: {} pairs at distance {h}", pairs.len() / 2));
-        if pairs.len() < 2 * config.fewest_pairs {
+        let (found, fewest) = (pairs.len() / 2, config.fewest_pairs);
+        options.progress.say(format!("  {named}: {found} pairs at distance {h}"));
+        if found < fewest {
+            let reason = format!("{named}, h = {h}: a curve takes {fewest} pairs, and there are {found}");
+            options.progress.omit(reason);
             continue;
         }
         let cosine = |pair: &Directed| cosine(&weights[pair.query.index()], &weights[pair.other.index()]);
@@ -147,7 +152,11 @@ fn measure(
         let steps = options.progress.points(config.orders().len() + config.nearer.len());
         let all = config.orders().map(|(name, order)| (name, order, pairs.clone()));
         for (name, order, pairs) in all.into_iter().chain(nearer) {
-            if pairs.len() < 2 * config.fewest_pairs {
+            if pairs.len() < 2 * fewest {
+                let found = pairs.len() / 2;
+                let reason =
+                    format!("{named}, h = {h}, {name}: a curve takes {fewest} pairs, and there are {found}");
+                options.progress.omit(reason);
                 continue;
             }
             let clock = Clock::start();
@@ -177,10 +186,22 @@ fn measure(
                     ("wall_seconds", &format_args!("{wall:.4}")),
                 ])?;
             }
-            steps.done(format!("  {corpus}, {source}: h = {h}, {name}, {cpu:.1} s"));
+            steps.done(format!("  {named}: h = {h}, {name}, {cpu:.1} s"));
         }
     }
     Ok(())
+}
+
+/// The documents that a curve is of.
+fn named(base: &str, source: &str) -> String {
+    if source == "real" { base.to_owned() } else { format!("{source} from {base}") }
+}
+
+/// The rows that are judged: those of real documents, or where no corpus has enough near pairs of its own, those of
+/// generated ones.
+fn judged(rows: &[Row]) -> Vec<&Row> {
+    let of = |source: &str| rows.iter().filter(|row| row.text("source") == source).collect::<Vec<_>>();
+    Some(of("real")).filter(|real| !real.is_empty()).unwrap_or_else(|| of("generated"))
 }
 
 /// Panels (a) to (c): recall against flips; (d), one for each h: speed-up over random order against recall.
@@ -240,14 +261,14 @@ fn panels(series: &[(String, Look, Vec<&Row>, bool)], expected: &[Row]) -> Vec<P
 fn draw(options: &Options, rows: &[Row]) -> Result<()> {
     let config: Config = config::read(options, EXPERIMENT.name)?;
     let expected = expected(EXPERIMENT.name)?;
-    let bases = distinct(rows.iter().filter(|row| row.text("source") == "real"), "base");
     let pick = |base: &str, source: &str, order: &str| -> Vec<&Row> {
         rows.iter()
             .filter(|r| r.text("base") == base && r.text("source") == source && r.text("order") == order)
             .collect()
     };
+    let real = distinct(rows.iter().filter(|row| row.text("source") == "real"), "base");
     let line = |colour| Look::Line { colour, dashed: false };
-    let corpora: Vec<_> = bases
+    let corpora: Vec<_> = real
         .iter()
         .enumerate()
         .map(|(colour, base)| {
@@ -259,15 +280,14 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
         .collect();
     let note =
         "VOSH by |W| over all 64 bits, both directions of each pair; bands: 95 % over duplicate clusters";
-    let path = options.figures().join("flips-vs-recall.svg");
-    figure::draw(
-        &path,
-        "Flips until a near-duplicate is found, on real pages",
-        note,
-        3,
-        &panels(&corpora, &expected),
-    )?;
-    for base in &bases {
+    let draw = |name: &str, title: &str, note: &str, series: &[(String, Look, Vec<&Row>, bool)]| {
+        let path = options.figures().join(format!("flips-vs-recall{name}.svg"));
+        figure::draw(&path, title, note, 3, &panels(series, &expected))
+    };
+    if !corpora.is_empty() {
+        draw("", "Flips until a near-duplicate is found, on real pages", note, &corpora)?;
+    }
+    for base in &real {
         let orders: Vec<_> = config
             .orders()
             .iter()
@@ -277,20 +297,18 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
                 ((*name).to_owned(), look, pick(base, "real", name), colour == 0)
             })
             .collect();
-        let path = options.figures().join(format!("flips-vs-recall-orders-{base}.svg"));
         let title = format!("Orders of flips compared, {base}");
-        figure::draw(
-            &path,
-            &title,
-            "band: 95 % over duplicate clusters, of the first",
-            3,
-            &panels(&orders, &expected),
-        )?;
+        let note = "band: 95 % over duplicate clusters, of the first";
+        draw(&format!("-orders-{base}"), &title, note, &orders)?;
+    }
+    for base in distinct(rows, "base") {
+        let title = match real.contains(&base) {
+            true => format!("May the generator be trusted? {base}, and documents generated from it"),
+            false => format!("Flips until a near-duplicate is found, on documents generated from {base}"),
+        };
         let both = [("real", 0), ("generated", 1)]
-            .map(|(source, colour)| (source.to_owned(), line(colour), pick(base, source, USUAL), true));
-        let path = options.figures().join(format!("flips-vs-recall-generated-{base}.svg"));
-        let title = format!("May the generator be trusted? {base}, and documents generated from it");
-        figure::draw(&path, &title, note, 3, &panels(&both, &expected))?;
+            .map(|(source, colour)| (source.to_owned(), line(colour), pick(&base, source, USUAL), true));
+        draw(&format!("-generated-{base}"), &title, note, &both)?;
     }
     Ok(())
 }
@@ -304,11 +322,11 @@ fn flips_for(rows: &[&Row], recall: f64) -> Option<f64> {
 fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Verdict>> {
     let config: Config = config::read(options, EXPERIMENT.name)?;
     let mut all = Vec::new();
-    let real: Vec<&Row> = rows.iter().filter(|row| row.text("source") == "real").collect();
+    let judged = judged(rows);
     for point in expected {
         let (flips, recall) = (point.number("flips"), point.number("recall"));
-        for base in distinct(real.iter().copied(), "base") {
-            let curve: Vec<&Row> = real
+        for base in distinct(judged.iter().copied(), "base") {
+            let curve: Vec<&Row> = judged
                 .iter()
                 .copied()
                 .filter(|row| row.text("base") == base && row.text("order") == USUAL)
@@ -317,7 +335,7 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
             if curve.is_empty() {
                 continue;
             }
-            let item = format!("h = {}, {base}", point.text("h"));
+            let item = format!("h = {}, {}", point.text("h"), named(&base, curve[0].text("source")));
             let paper = format!("{:.0} % after {flips} flips", recall * 100.0);
             let Some(at) = curve.iter().find(|row| row.number("flips") == flips) else {
                 let because = "the corpus was measured before this was a point of the curves".into();
@@ -344,7 +362,7 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
                 .iter()
                 .filter_map(|Nearer { name, cosine }| {
                     let near =
-                        real.iter().filter(|row| row.text("base") == base && row.text("order") == name);
+                        judged.iter().filter(|row| row.text("base") == base && row.text("order") == name);
                     let mut near = near.filter(|row| row.text("h") == point.text("h"));
                     let at = near.find(|row| row.number("flips") == flips)?;
                     Some(format!(
@@ -367,8 +385,8 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
             all.push(Verdict { item, paper, ours, finding: agrees.into(), because });
         }
     }
-    for base in distinct(real.iter().copied(), "base") {
-        all.extend(speedups(&base, &real, &config.speedups_at));
+    for base in distinct(judged.iter().copied(), "base") {
+        all.extend(speedups(&base, &judged, &config.speedups_at));
     }
     Ok(all)
 }
@@ -400,7 +418,7 @@ fn speedups(base: &str, rows: &[&Row], recalls: &[f64]) -> Option<Verdict> {
         })
         .collect();
     Some(Verdict {
-        item: format!("speed-up over random order for h = 1, 2, 3, {base}"),
+        item: format!("speed-up over random order for h = 1, 2, 3, {}", named(base, rows[0].text("source"))),
         paper: "increases with h, and as recall decreases; 3.8, 13.3, 61.7 at 100 %".into(),
         ours: told.join("; "),
         finding: (grows_with_h && grows_as_recall_falls).into(),

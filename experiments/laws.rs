@@ -29,9 +29,9 @@ fn is_share(value: f64) -> bool {
     (0.0..=1.0).contains(&value)
 }
 
-/// A curve: flips ascend, recall does not fall, stays a share, and lies within its interval.
-fn is_curve(rows: &[&Row]) -> bool {
-    numbers(rows, "flips").is_sorted_by(|a, b| a < b)
+/// A curve: the numbers of flips or probes ascend, recall does not fall, stays a share, and lies within its interval.
+fn is_curve(rows: &[&Row], over: &str) -> bool {
+    numbers(rows, over).is_sorted_by(|a, b| a < b)
         && numbers(rows, "recall").is_sorted()
         && rows.iter().all(|row| {
             let (low, high) = (row.number("low"), row.number("high"));
@@ -52,6 +52,7 @@ pub fn hold(experiment: &str, rows: &[Row]) -> Result<()> {
     );
     match experiment {
         "flips-vs-recall" => flips(&rows),
+        "flip-order" => flip_order(&rows),
         "nearness" => nearness(&rows),
         "online-throughput" | "scalability" | "dial" => throughput(&rows),
         "plan" => plan(&rows),
@@ -68,7 +69,7 @@ pub fn hold(experiment: &str, rows: &[Row]) -> Result<()> {
 fn flips(rows: &[&Row]) -> Result<()> {
     for (name, curve) in groups(rows, &["corpus", "h", "order"]) {
         let all = sets(curve[0].number("h") as u32);
-        ensure!(is_curve(&curve), "{name}: no curve");
+        ensure!(is_curve(&curve, "flips"), "{name}: no curve");
         let last = curve[curve.len() - 1];
         ensure!(
             last.number("flips") == all as f64 && last.number("recall") == 1.0,
@@ -86,9 +87,43 @@ fn flips(rows: &[&Row]) -> Result<()> {
     Ok(())
 }
 
+fn flip_order(rows: &[&Row]) -> Result<()> {
+    for (name, curve) in groups(rows, &["corpus", "among", "order"]) {
+        ensure!(is_curve(&curve, "probes"), "{name}: no curve");
+        ensure!(curve[curve.len() - 1].number("recall") == 1.0, "{name}: not everything found");
+    }
+    for (name, of) in groups(rows, &["corpus", "among"]) {
+        let orders = groups(&of, &["order"]);
+        let Some(random) = orders.get("random order") else { anyhow::bail!("{name}: no random order") };
+        ensure!(orders.len() == 3, "{name}: {} orders", orders.len());
+        for (order, curve) in &orders {
+            let pairs = || curve.iter().zip(random);
+            ensure!(
+                curve.len() == random.len() && pairs().all(|(a, b)| a.text("probes") == b.text("probes")),
+                "{name}: {order} was measured after other numbers of probes than random order"
+            );
+            // Weights cannot make a search worse; a draw may be lucky by as much.
+            let worse = pairs().find(|(ours, random)| ours.number("recall") + 0.02 < random.number("recall"));
+            if let Some((ours, _)) = worse {
+                anyhow::bail!(
+                    "{name}: {order} is worse than random order after {} probes",
+                    ours.text("probes")
+                );
+            }
+            // After some probes, where neither has found nearly nothing nor nearly all.
+            let gain = pairs().map(|(ours, random)| ours.number("recall") - random.number("recall"));
+            ensure!(
+                order == "random order" || gain.fold(0.0, f64::max) > 0.1,
+                "{name}: {order} is no better than random order"
+            );
+        }
+    }
+    Ok(())
+}
+
 fn nearness(rows: &[&Row]) -> Result<()> {
     for (name, curve) in groups(rows, &["corpus", "measure", "from", "to"]) {
-        ensure!(is_curve(&curve), "{name}: no curve");
+        ensure!(is_curve(&curve, "flips"), "{name}: no curve");
     }
     // Of the model, the nearer a pair, the fewer flips; and flips in a key are fewer than over all bits.
     let model: Vec<&Row> = rows.iter().filter(|row| row.text("source") == "model").copied().collect();
@@ -114,6 +149,9 @@ fn nearness(rows: &[&Row]) -> Result<()> {
 fn throughput(rows: &[&Row]) -> Result<()> {
     for row in rows {
         let name = format!("{}, {}, budget {:?}", row.text("method"), row.text("mode"), row.text("budget"));
+        if row.text("pairs") == "0" {
+            continue;
+        }
         ensure!(is_share(row.number("recall")), "{name}: recall {}", row.text("recall"));
         ensure!(row.number("stored") <= row.number("documents"), "{name}: more hashes than documents");
         let dial = row.text("method").starts_with("dial");
@@ -287,6 +325,19 @@ mod tests {
         assert!(broken("flips-vs-recall", &curve([0.3, 0.8, 0.9])).contains("not everything"));
         assert!(broken("flips-vs-recall", &curve([0.01, 0.8, 1.0])).contains("random order"));
         assert!(broken("flips-vs-recall", &curve([0.1, 0.8, 1.0])).contains("first flips"));
+        let order = "command,corpus,among,order,probes,recall,low,high\n";
+        let orders = |vosh: f64, random: f64| {
+            let of =
+                |order: &str, recall: f64| format!("x,c,k,{order},1,{recall},0,1\nx,c,k,{order},9,1,0,1\n");
+            format!("{order}{}{}{}", of("VOSH", vosh), of("static order", 0.9), of("random order", random))
+        };
+        assert!(hold("flip-order", &rows(&orders(0.9, 0.5))).is_ok());
+        assert!(broken("flip-order", &orders(0.4, 0.5)).contains("worse than random order after 1"));
+        assert!(broken("flip-order", &orders(0.55, 0.5)).contains("no better"));
+        assert!(
+            broken("flip-order", &orders(0.9, 0.5).replace("random order,9", "random order,8"))
+                .contains("other numbers")
+        );
         let plan = "command,radius,recall_wanted,bytes_told,bytes,recall_told,recall\n";
         assert!(broken("plan", &format!("{plan}x,3,0.95,10,11,0.95,0.95\n")).contains("bytes"));
         assert!(broken("plan", &format!("{plan}x,3,0.95,10,10,0.95,0.5\n")).contains("recall"));

@@ -15,6 +15,7 @@ mod corpus;
 mod dial;
 mod feature_choice;
 mod figure;
+mod flip_order;
 mod flips_vs_recall;
 mod generate;
 mod history;
@@ -23,15 +24,17 @@ mod modulo_sketch;
 mod nearness;
 mod online_throughput;
 mod pairs;
+#[cfg(test)]
+mod paper;
 mod plan;
 mod progress;
-mod psm_batch;
 mod quality;
 mod results;
 mod scalability;
 mod sketches;
 mod stages;
 mod static_order;
+mod summary;
 mod throughput;
 mod truth;
 
@@ -43,6 +46,7 @@ use results::Row;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use summary::Summary;
 
 /// What is measured, on what, and where it goes.
 #[derive(Clone, Debug, Parser)]
@@ -67,7 +71,8 @@ pub struct Options {
     /// Small sizes, a few seconds each; results and figures go to target/experiments unless told otherwise.
     #[arg(long)]
     pub quick: bool,
-    /// Only with dial: uniform hashes, and queries that each have one stored partner, instead of a corpus.
+    /// Only with dial and flip-order: uniform hashes, and queries that each have one stored partner, instead of a
+    /// corpus.
     #[arg(long, conflicts_with = "corpora")]
     pub near_pairs: bool,
     /// Stored hashes, where they are generated.
@@ -86,11 +91,15 @@ pub struct Options {
     /// Folder of what the experiments measure [default: experiments/configs in the repository].
     #[arg(long, value_name = "DIR")]
     pub configs: Option<PathBuf>,
-    /// Folder of result files [default: experiments/results in the repository].
-    #[arg(long, value_name = "DIR")]
+    /// Folder for rows, figures and a summary [default with --corpus: target/own-corpora/NAME in the repository].
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["results", "figures"])]
+    pub out: Option<PathBuf>,
+    /// Folder of result files, beside --figures, in the place of --out [default without --corpus:
+    /// experiments/results in the repository].
+    #[arg(long, value_name = "DIR", requires = "figures")]
     pub results: Option<PathBuf>,
-    /// Folder of figures [default: figures in the repository].
-    #[arg(long, value_name = "DIR")]
+    /// Folder of figures, beside --results [default without --corpus: figures in the repository].
+    #[arg(long, value_name = "DIR", requires = "results")]
     pub figures: Option<PathBuf>,
     /// What is shown meanwhile.
     #[arg(skip)]
@@ -108,19 +117,28 @@ impl Options {
         self.configs.clone().unwrap_or_else(|| root().join("experiments/configs"))
     }
 
+    /// The folder for rows, figures and a summary of somebody's own corpora; none where rows go to the repository's
+    /// folders or to those of --results and --figures.
+    fn out(&self) -> Option<PathBuf> {
+        let names = || self.corpora.iter().map(|path| corpus::name_of(path)).collect::<Vec<_>>().join("+");
+        let usual = || (!self.corpora.is_empty()).then(|| root().join("target/own-corpora").join(names()));
+        if self.results.is_some() { None } else { self.out.clone().or_else(usual) }
+    }
+
     /// The folder of result files.
     pub fn results(&self) -> PathBuf {
-        self.folder(&self.results, "experiments/results", "target/experiments/results")
+        self.folder(&self.results, "rows", "experiments/results", "target/experiments/results")
     }
 
     /// The folder of figures.
     pub fn figures(&self) -> PathBuf {
-        self.folder(&self.figures, "figures", "target/experiments/figures")
+        self.folder(&self.figures, "figures", "figures", "target/experiments/figures")
     }
 
-    fn folder(&self, given: &Option<PathBuf>, full: &str, quick: &str) -> PathBuf {
+    fn folder(&self, given: &Option<PathBuf>, own: &str, full: &str, quick: &str) -> PathBuf {
         let usual = if self.quick { quick } else { full };
-        given.clone().unwrap_or_else(|| root().join(usual))
+        let out = || self.out().map_or_else(|| root().join(usual), |out| out.join(own));
+        given.clone().unwrap_or_else(out)
     }
 
     /// One size or the other.
@@ -154,6 +172,7 @@ struct Experiment {
 
 const EXPERIMENTS: &[Experiment] = &[
     flips_vs_recall::EXPERIMENT,
+    flip_order::EXPERIMENT,
     nearness::EXPERIMENT,
     online_throughput::EXPERIMENT,
     scalability::EXPERIMENT,
@@ -175,8 +194,9 @@ fn run(options: &Options) -> Result<()> {
     match options.what.as_str() {
         "list" => EXPERIMENTS.iter().for_each(|e| println!("{:18} {}", e.name, e.about)),
         "all" => {
+            let summary = options.out().map(Summary::begin).transpose()?;
             for experiment in EXPERIMENTS {
-                measure(options, experiment)?;
+                measure(options, experiment, summary.as_ref())?;
                 laws::hold(experiment.name, &results::read_all(options, experiment.name)?)?;
             }
             check::check(options, &EXPERIMENTS.iter().collect::<Vec<_>>())?;
@@ -193,7 +213,10 @@ fn run(options: &Options) -> Result<()> {
         }
         "keep" => history::keep(options)?,
         "rivals" => rivals(options)?,
-        name => measure(options, find(name)?)?,
+        name => {
+            let experiment = find(name)?;
+            measure(options, experiment, options.out().map(Summary::begin).transpose()?.as_ref())?;
+        }
     }
     Ok(())
 }
@@ -232,13 +255,14 @@ fn chosen(options: &Options) -> Result<Vec<&'static Experiment>> {
     }
 }
 
-fn measure(options: &Options, experiment: &Experiment) -> Result<()> {
+fn measure(options: &Options, experiment: &Experiment, summary: Option<&Summary>) -> Result<()> {
     options.progress.say(format!("{}: {}", experiment.name, experiment.about));
     let clock = results::Clock::start();
     (experiment.run)(options)?;
     let (cpu, wall) = clock.read();
     options.progress.say(format!("{}: {wall:.1} s, {cpu:.1} s of processor time", experiment.name));
-    draw(options, experiment)
+    draw(options, experiment)?;
+    summary.map_or(Ok(()), |summary| summary.add(options, experiment))
 }
 
 fn draw(options: &Options, experiment: &Experiment) -> Result<()> {
@@ -352,6 +376,99 @@ mod tests {
         }
         assert_kept(&results, &root().join("experiments/results"));
         assert_kept(&figures, &root().join("figures"));
+    }
+
+    #[test]
+    fn what_is_measured_on_own_documents_keeps_out_of_the_repository() {
+        let parse = |flags: &[&str]| Options::try_parse_from([&["experiments", "dial"], flags].concat());
+        let folders = |flags: &[&str]| {
+            let options = parse(flags).unwrap();
+            [options.results(), options.figures()].map(|folder| {
+                folder
+                    .strip_prefix(root())
+                    .map_or(folder.clone(), Path::to_path_buf)
+                    .to_str()
+                    .unwrap()
+                    .to_owned()
+            })
+        };
+        assert_eq!(folders(&[]), ["experiments/results", "figures"]);
+        assert_eq!(folders(&["--near-pairs"]), ["experiments/results", "figures"]);
+        assert_eq!(folders(&["--quick"]), ["target/experiments/results", "target/experiments/figures"]);
+        let usual = ["target/own-corpora/a+b/rows", "target/own-corpora/a+b/figures"];
+        assert_eq!(folders(&["--corpus", "/x/a.jsonl.gz", "b"]), usual);
+        assert_eq!(folders(&["--quick", "--corpus", "a", "b"]), usual);
+        assert_eq!(folders(&["--corpus", "a", "--out", "/y"]), ["/y/rows", "/y/figures"]);
+        assert_eq!(folders(&["--corpus", "a", "--results", "/r", "--figures", "/f"]), ["/r", "/f"]);
+        assert!(parse(&["--results", "/r"]).is_err() && parse(&["--figures", "/f"]).is_err());
+        assert!(parse(&["--out", "/y", "--results", "/r", "--figures", "/f"]).is_err());
+    }
+
+    #[test]
+    fn a_summary_says_what_own_documents_show_and_what_was_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let (pages, out) = (folder.path().join("ships.jsonl"), folder.path().join("out"));
+        // Too few documents for a curve of their own; what is generated from them has one.
+        let page = |i: usize| {
+            (0..60).map(|word| format!("ship{} ", (i * 31 + word * word) % 977)).collect::<String>()
+        };
+        let lines = (0..60).map(|i| format!("{{\"text\":\"{}\"}}\n", page(i)));
+        fs::write(&pages, lines.collect::<String>()).unwrap();
+        let measured = |what: &str, out: &Path| {
+            let flags = ["experiments", what, "--quick", "--corpus"].map(Path::new);
+            run(&Options::parse_from(flags.iter().copied().chain([&*pages, Path::new("--out"), out])))
+        };
+        measured("flips-vs-recall", &out).unwrap();
+        measured("flip-order", &out).unwrap();
+        measured("flips-vs-recall", &out).unwrap();
+        let text = fs::read_to_string(out.join("summary.md")).unwrap();
+        for experiment in ["flips-vs-recall", "flip-order"] {
+            assert_eq!(text.matches(&format!("## {experiment}\n")).count(), 1, "{text}");
+        }
+        for told in [
+            "- ships, h = 1: a curve takes 50 pairs, and there are 0",
+            "- ships: a curve takes 50 pairs within 3 bits, and there are 0",
+            "| h = 1, generated from ships | 30 % after 1 flips |",
+            "| uniform near pairs, key of 15 bits: recall after 9 probes |",
+        ] {
+            assert!(text.contains(told), "{told}: {text}");
+        }
+        let names = |inside: &str| {
+            let entries = fs::read_dir(out.join(inside)).unwrap();
+            let mut names: Vec<String> =
+                entries.map(|entry| entry.unwrap().file_name().to_str().unwrap().to_owned()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names("figures"), ["flip-order.svg", "flips-vs-recall-generated-ships.svg"]);
+        assert_eq!(names("rows/flips-vs-recall"), ["ships-generated.csv"]);
+
+        // A folder with other files is not written into.
+        let refused = measured("flip-order", folder.path()).unwrap_err().to_string();
+        assert!(refused.starts_with("--out ") && refused.contains("has other files"), "{refused}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        // Documents of a few words have no hash.
+        fs::write(&pages, "{\"text\":\"a ship\"}\n").unwrap();
+        let refused = measured("flip-order", &out).unwrap_err().to_string();
+        assert!(
+            refused.ends_with("expected documents of 8 different words or more, and none of its 1 is one"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn a_config_need_not_want_anything() {
+        let folder = tempfile::tempdir().unwrap();
+        copy(&root().join("experiments/configs"), folder.path());
+        let usual = Options::parse_from(["experiments", "dial"]);
+        let own = Options { configs: Some(folder.path().into()), ..usual.clone() };
+        let path = folder.path().join("dial.toml");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.split("[[aims]]").next().unwrap()).unwrap();
+        let rows = results::read_all(&usual, "dial").unwrap();
+        let verdicts = |options: &Options| (dial::EXPERIMENT.verdicts)(options, &rows, &[]).unwrap().len();
+        assert!(verdicts(&usual) > 10);
+        assert_eq!(verdicts(&own), 0);
     }
 
     #[test]

@@ -201,10 +201,12 @@ fn measure(
         let cosines = near(pairs);
         let found = flips(pairs, &weights, among, sizes, Order::Vosh(FlipCost::Abs));
         options.progress.say(format!("  {name}: {}, {} searches", measure.name(), pairs.len()));
-        for band in bands(config) {
+        let (bands, mut thin) = (bands(config), 0);
+        for &band in &bands {
             let inside = |at: &usize| within(cosines[*at], band);
             let inside: Vec<usize> = (0..pairs.len()).filter(inside).collect();
             if inside.len() < config.fewest_searches {
+                thin += 1;
                 continue;
             }
             let pairs: Vec<Directed> = inside.iter().map(|&at| pairs[at]).collect();
@@ -216,6 +218,13 @@ fn measure(
             let (points, clusters) = curve(&pairs, &found, &grid, config.resamples, options.seed);
             let median = cosines[cosines.len() / 2];
             write(&mut table, &corpus.name, source, measure, band, median, [pairs.len(), clusters], &points)?;
+        }
+        if thin > 0 {
+            let (all, fewest, measure) = (bands.len(), config.fewest_searches, measure.name());
+            let reason = format!(
+                "{name}, {measure}: {thin} of {all} bands of cosines have fewer than {fewest} searches"
+            );
+            options.progress.omit(reason);
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use crate::check::{Finding, Verdict};
 use crate::config::{self, Size};
 use crate::figure::{self, Axis, Look, Panel, Series, short};
-use crate::results::{Row, distinct, expected};
+use crate::results::{Row, described, distinct, expected};
 use crate::throughput::{Bench, Method, for_each_workload};
 use crate::{Experiment, Options};
 use anyhow::Result;
@@ -97,7 +97,7 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
         );
         let panels = [panel("all", "(A) every match"), panel("first", "(F) the first match")];
         let path = options.figures().join(format!("online-throughput-{workload}.svg"));
-        figure::draw(&path, &format!("Speed against memory, {}", first.text("corpus")), &note, 2, &panels)?;
+        figure::draw(&path, &format!("Speed against memory, {}", described(&workload)), &note, 2, &panels)?;
     }
     Ok(())
 }

@@ -35,6 +35,9 @@ pub fn sets(h: u32) -> u64 {
 pub enum Order {
     Vosh(FlipCost),
     Static,
+    /// Fewer flips first, and sets of as many in an order that is drawn for each search from this seed: all that can be
+    /// done without weights.
+    Random(u64),
 }
 
 /// A pair of distinct hashes: the query's side and the other, the bits that differ, and the cluster.
@@ -100,7 +103,7 @@ pub fn flips(
     order: Order,
 ) -> Vec<u32> {
     let places: HashMap<u64, u32> = match order {
-        Order::Vosh(_) => HashMap::new(),
+        Order::Vosh(_) | Order::Random(_) => HashMap::new(),
         Order::Static => {
             let bits = among.count_ones() as usize;
             let sets = StaticOrder::new(bits, sizes.clone(), FlipCost::Abs, usize::MAX);
@@ -122,6 +125,14 @@ pub fn flips(
                     let volatility = Volatility::new(weights, among, FlipCost::Abs);
                     let ranks = (0..).zip(volatility.bits()).filter(|(_, bit)| mask >> **bit & 1 == 1);
                     places[&ranks.fold(0, |ranks, (rank, _)| ranks | 1 << rank)]
+                }
+                Order::Random(seed) => {
+                    let (bits, size) = (u64::from(among.count_ones()), mask.count_ones());
+                    let fewer: u64 = (*sizes.start()..size).map(|size| sets_of(bits, size)).sum();
+                    let drawn =
+                        fmix64((u64::from(pair.query.0) << 32 | u64::from(pair.other.0)) ^ fmix64(seed));
+                    let place = (u128::from(drawn) * u128::from(sets_of(bits, size))) >> 64;
+                    fewer as u32 + place as u32 + 1
                 }
             }
         })
@@ -232,6 +243,14 @@ mod tests {
         // Among the upper 32 bits the first two pairs do not differ: the probe without flips finds them.
         let key = u64::MAX << 32;
         assert_eq!(flips(&pairs, &weights, key, 0..=1, Order::Vosh(FlipCost::Abs)), [1, 1, 33]);
+        // In random order: anywhere among the sets of as many flips.
+        let other = |other| Directed { other: Slot(other), ..pair(1) };
+        let of_one: Vec<Directed> = (0..640).map(other).collect();
+        let mut places = flips(&of_one, &weights, u64::MAX, 0..=1, Order::Random(7));
+        places.sort_unstable();
+        assert_eq!((places[0], places[639]), (2, 65));
+        assert!(places.iter().map(|&place| f64::from(place)).sum::<f64>() / 640.0 - 33.5 < 2.0);
+        assert_eq!(flips(&pairs, &weights, key, 0..=1, Order::Random(7))[..2], [1, 1]);
         // Bits 0 and 1 weigh as much as bit 2; the smaller set comes first.
         let both = [pair(0b11), pair(0b100)];
         assert_eq!(flips(&both, &weights, u64::MAX, 0..=3, Order::Vosh(FlipCost::Abs)), [5, 4]);

@@ -13,7 +13,6 @@ use flipside::hash::fmix64;
 use flipside::plan::{Kind, Machine, Model, NearPair, Task, choose};
 use flipside::search::dial::{Dial, DialParams};
 use flipside::search::{Cost, HammingIndex, Hit, Mode, Query, Scratch};
-use flipside_core::internal::Level;
 use serde::Deserialize;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -79,7 +78,6 @@ fn run_on(options: &Options, config: &Config, workload: &Workload, table: &mut T
     let hashes = workload.stored.hashes();
     let machine = Machine::measure(flipside::resources::thread_seconds);
     let queries = asked(&workload.queries);
-    let kernel = Level::in_use();
     for &Tasks { distance: radius, ref recalls, exact_tables: tables } in &config.tasks {
         let exact = Dial::new(hashes, DialParams::new(radius, tables))?;
         let all = near(&answer(&exact, &queries).0);
@@ -89,7 +87,7 @@ fn run_on(options: &Options, config: &Config, workload: &Workload, table: &mut T
         let pairs = pairs.map(|(number, hit)| {
             let query = others[number as usize];
             let differing = query.hash ^ hashes[hit.slot.index()];
-            NearPair { differing, strengths: [kernel.strengths(query.weights); 2] }
+            NearPair::new(differing, [query.weights; 2])
         });
         let mut sample: Vec<u64> = hashes.to_vec();
         sample.sort_unstable_by_key(|&hash| fmix64(hash ^ options.seed));

@@ -2,17 +2,21 @@
 //! standard output everywhere.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The bars of a run.
+/// The bars of a run, and what it left out.
 #[derive(Clone, Debug, Default)]
-pub struct Progress(MultiProgress);
+pub struct Progress {
+    bars: MultiProgress,
+    omitted: Arc<Mutex<Vec<String>>>,
+}
 
 impl Progress {
     /// A bar of `total` of something. It draws nothing where standard error is not a terminal.
     pub fn bar(&self, what: &str, total: usize) -> ProgressBar {
         let style = ProgressStyle::with_template("  {bar:30} {human_pos} of {human_len} {msg}, {eta} left");
-        let bar = self.0.add(ProgressBar::new(total as u64));
+        let bar = self.bars.add(ProgressBar::new(total as u64));
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.set_message(what.to_owned());
         bar.enable_steady_tick(Duration::from_millis(500));
@@ -24,9 +28,21 @@ impl Progress {
         Points { all: self.clone(), bar: self.bar("measurements", total) }
     }
 
+    /// Prints what is left out and why, and keeps it for the summary.
+    pub fn omit(&self, reason: impl Into<String>) {
+        let reason = reason.into();
+        self.say(format!("  left out: {reason}"));
+        self.omitted.lock().unwrap_or_else(PoisonError::into_inner).push(reason);
+    }
+
+    /// What was left out since the last call.
+    pub fn take_omitted(&self) -> Vec<String> {
+        std::mem::take(&mut *self.omitted.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Prints a line above the bars.
     pub fn say(&self, line: impl AsRef<str>) {
-        self.0.suspend(|| println!("{}", line.as_ref()));
+        self.bars.suspend(|| println!("{}", line.as_ref()));
     }
 }
 
@@ -41,6 +57,11 @@ impl Points {
     pub fn done(&self, line: impl AsRef<str>) {
         self.bar.inc(1);
         self.all.say(line);
+    }
+
+    /// One is left out, as [`Progress::omit`] has it.
+    pub fn omit(&self, reason: impl Into<String>) {
+        self.all.omit(reason);
     }
 }
 

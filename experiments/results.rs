@@ -199,6 +199,21 @@ impl Clock {
     }
 }
 
+/// What a workload is of, by the name of its rows, `BASE-SOURCE-DOCUMENTS`: a corpus as it is, documents generated from
+/// it, or uniform hashes. Names without a source are of generated documents.
+pub fn described(workload: &str) -> String {
+    let parts = workload.rsplit_once('-').filter(|(_, documents)| documents.parse::<u64>().is_ok());
+    let (named, of) = parts.map_or((workload, String::new()), |(named, documents)| {
+        (named, format!(" ({} documents)", crate::figure::short(documents.parse().unwrap_or_default())))
+    });
+    match named.rsplit_once('-') {
+        Some((base, "real")) => format!("{base}{of}"),
+        Some((_, "pairs")) => "uniform hashes".into(),
+        Some((base, "generated")) => format!("documents generated from {base}{of}"),
+        _ => format!("documents generated from {workload}"),
+    }
+}
+
 /// The values of a field in order of first occurrence.
 pub fn distinct<'a>(rows: impl IntoIterator<Item = &'a Row>, field: &str) -> Vec<String> {
     let mut seen = HashSet::new();
@@ -210,6 +225,19 @@ pub fn distinct<'a>(rows: impl IntoIterator<Item = &'a Row>, field: &str) -> Vec
 mod tests {
     use super::*;
     use clap::Parser;
+
+    #[test]
+    fn generated_documents_are_called_so() {
+        for (workload, text) in [
+            ("a-b-generated-60000162", "documents generated from a-b (60M documents)"),
+            ("a-b-real-938947", "a-b (939k documents)"),
+            ("uniform-near-pairs-1000000", "uniform hashes"),
+            ("debian-docs", "documents generated from debian-docs"),
+            ("news-2026", "documents generated from news-2026"),
+        ] {
+            assert_eq!(described(workload), text);
+        }
+    }
 
     #[test]
     fn a_row_knows_its_command_but_not_where_files_are() {

@@ -4,7 +4,7 @@ use crate::check::{Finding, Verdict};
 use crate::config::{self, Size};
 use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series};
-use crate::results::{Row, Table, distinct};
+use crate::results::{Row, Table, described, distinct};
 use crate::throughput::{Bench, Method, Searches, Workload};
 use crate::{Experiment, Options};
 use anyhow::Result;
@@ -87,7 +87,13 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
         let panels = [panel("all", "(A) every match"), panel("first", "(F) the first match")];
         let note = "generated hashes, distance up to 3; probabilistic methods at 95 % recall, calibrated at each size";
         let path = options.figures().join(format!("scalability-{corpus}.svg"));
-        figure::draw(&path, &format!("Growth with the number of stored hashes, {corpus}"), note, 2, &panels)?;
+        figure::draw(
+            &path,
+            &format!("Growth with the number of stored hashes, {}", described(&corpus)),
+            note,
+            2,
+            &panels,
+        )?;
     }
     Ok(())
 }
@@ -103,7 +109,7 @@ fn verdicts(_: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> {
                 .map(|(mode, points)| format!("{mode}: time ~ n^{:.2}", growth(&points)))
                 .collect();
             all.push(Verdict {
-                item: format!("{corpus}, {method}"),
+                item: format!("{}, {method}", described(&corpus)),
                 paper: "Figure 7, no numbers in the slides".into(),
                 ours: fits.join("; "),
                 finding: Finding::New,

@@ -165,6 +165,21 @@ fn run(options: &Options) -> Result<()> {
         });
         let (name, n) = (&corpus.name, pairs.len());
         options.progress.say(format!("  {name}: {n} pairs of resemblance {least} or more"));
+        for (parts, first, fewest) in
+            [(10.0, 3, config.fewest_of_a_tenth), (20.0, 6, config.fewest_of_a_twentieth)]
+        {
+            let thin: Vec<String> = (first..parts as u32)
+                .map(|part| (f64::from(part) / parts, f64::from(part + 1) / parts))
+                .filter(|&(low, high)| pairs.iter().filter(|p| p.2 >= low && p.2 < high).count() < fewest)
+                .map(|(low, high)| format!("{low} to {high}"))
+                .collect();
+            if !thin.is_empty() {
+                let ranges = thin.join(", ");
+                options
+                    .progress
+                    .omit(format!("{name}: resemblances of {ranges}, with fewer than {fewest} pairs"));
+            }
+        }
         let mut table = Table::create(options, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
         let features: Vec<Vec<u64>> = sets.iter().map(|set| set.iter().map(|&(f, _)| f).collect()).collect();
         let mut row = |measured: Measured, clock: &Clock| {

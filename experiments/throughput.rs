@@ -116,16 +116,16 @@ impl Workload {
         Ok(Self::new(corpus, searches, "generated", hashes, asked, queries))
     }
 
-    /// The documents of a corpus, of which `queries` drawn at random are not stored but asked.
+    /// The documents of a corpus, of which `queries` drawn at random are not stored but asked. Of a small corpus a
+    /// tenth is set apart to choose budgets on.
     pub fn real(corpus: &Corpus, searches: &Searches, queries: usize, seed: u64) -> Self {
         let mut simhashes = corpus.simhashes(Weighting::TfIdf);
         let mut order: Vec<u32> = (0..simhashes.len() as u32).collect();
         order.sort_unstable_by_key(|&document| fmix64(u64::from(document) ^ fmix64(seed)));
-        let asked: Vec<SimHash> = order
-            .iter()
-            .take(queries + searches.calibration_queries)
-            .map(|&d| simhashes[d as usize])
-            .collect();
+        let calibration = searches.calibration_queries.min(simhashes.len() / 10);
+        let searches = &Searches { calibration_queries: calibration, ..searches.clone() };
+        let asked: Vec<SimHash> =
+            order.iter().take(queries + calibration).map(|&d| simhashes[d as usize]).collect();
         let hashes = order.iter().skip(asked.len()).map(|&d| simhashes[d as usize].hash).collect();
         simhashes.clear();
         Self::new(corpus, searches, "real", hashes, asked, queries)
@@ -176,8 +176,8 @@ impl Workload {
     }
 }
 
-/// The workloads of a run, one after the other, each with an empty table: large corpora as they are, and what
-/// is generated from each, unless no hashes are to be stored.
+/// The workloads of a run, one after the other, each with an empty table: large corpora as they are, and what is
+/// generated from each. Where no hashes are to be generated, small corpora are searched as they are, too.
 pub fn for_each_workload(
     options: &Options,
     experiment: &str,
@@ -192,7 +192,13 @@ pub fn for_each_workload(
     };
     for path in options.corpora() {
         let corpus = Corpus::load(&path, FeatureKind::Words)?;
-        if corpus.len() >= searches.large_corpus {
+        let (name, texts, large) = (&corpus.name, corpus.len(), searches.large_corpus);
+        if texts < large && stored > 0 {
+            options.progress.omit(format!(
+                "{name}: its {texts} texts as they are, because from {large} on they tell of a large index; --stored 0 \
+                 searches them, and generates none"
+            ));
+        } else {
             run(&Workload::real(&corpus, &searches, queries.min(corpus.len() / 10), options.seed))?;
         }
         if stored > 0 {
@@ -205,6 +211,11 @@ pub fn for_each_workload(
 /// Queries as indexes take them.
 pub fn asked(simhashes: &[SimHash]) -> Vec<Query<'_>> {
     simhashes.iter().map(|simhash| Query { hash: simhash.hash, weights: &simhash.weights }).collect()
+}
+
+/// What a mode is called in rows.
+pub fn mode_name(mode: Mode) -> &'static str {
+    if mode == Mode::All { "all" } else { "first" }
 }
 
 /// A method with its tuning; probabilistic ones are built without a budget.
@@ -413,14 +424,12 @@ impl Method {
     }
 }
 
-/// Key bits for so many hashes, and the probes among them that find the wanted recall on the queries set
-/// apart.
-pub fn key_and_budgets(workload: &Workload, hashes: &[u64]) -> Result<(u32, [u32; 2])> {
-    let method = Method::PsmP { fewer: 2, order: FlipOrder::Vosh };
-    let built = method.build(hashes, workload.searches.distance)?;
-    let Built::Psm(psm) = &built else { unreachable!("it was built just so") };
-    let (every, first) = calibrate(&built, workload);
-    Ok((psm.key_bits(), [every, first]))
+/// The probes in keys of the usual width that find the wanted recall on the queries set apart, of every match and
+/// of one.
+pub fn usual_budgets(workload: &Workload, hashes: &[u64]) -> Result<[u32; 2]> {
+    let psm = Psm::new(hashes, PsmParams::new(workload.searches.distance, Reading::P { key_bits: None }))?;
+    let (every, first) = calibrate(&Built::Psm(psm), workload);
+    Ok([every, first])
 }
 
 /// The budgets for the wanted recall: of pairs at distance 1 to h, and of queries without a match at
@@ -444,6 +453,9 @@ fn calibrate(built: &Built, workload: &Workload) -> (u32, u32) {
     };
     (quantile(&mut pairs), quantile(&mut firsts))
 }
+
+/// Queries that also a slow method answers, where there are as many.
+const FEWEST: usize = 500;
 
 /// For each query whether an exact search finds a match at distance 0, and one at 1 to h.
 type Kinds = Vec<[bool; 2]>;
@@ -471,6 +483,9 @@ fn judge(workload: &Workload, queries: &[Query<'_>], answers: &[(u32, u32)], tru
     found
 }
 
+/// Seconds of processor time that a measurement lasts at least.
+const SHORTEST: f64 = 0.02;
+
 /// On several threads each answers its part of the queries.
 fn time(
     built: &Built,
@@ -483,9 +498,8 @@ fn time(
     let each = queries.len().div_ceil(threads).max(1);
     let mut answers: Vec<Vec<(u32, u32)>> = vec![Vec::new(); threads];
     let (mut cost, mut cpu, mut slowest, mut wall) = (Cost::default(), f64::MAX, 0f64, f64::MAX);
-    for _ in 0..workload.searches.rounds {
+    let mut answer_all = || {
         let mut parts = answers.iter_mut().zip(queries.chunks(each));
-        let clock = Clock::start();
         cost = Cost::default();
         std::thread::scope(|scope| {
             let own = parts.next();
@@ -499,7 +513,19 @@ fn time(
                 cost += other.join().expect("a search does not panic");
             }
         });
-        let (c, w) = clock.read();
+    };
+    // The clock is too coarse for a few queries, so they are answered again and again.
+    let mut repeats = 1;
+    for _ in 0..workload.searches.rounds {
+        let (mut took, mut done) = ((0.0, 0.0), 0);
+        let clock = Clock::start();
+        while done < repeats || took.0 < SHORTEST {
+            answer_all();
+            done += 1;
+            took = clock.read();
+        }
+        repeats = done;
+        let (c, w) = (took.0 / f64::from(done), took.1 / f64::from(done));
         (cpu, slowest, wall) = (cpu.min(c), slowest.max(c), wall.min(w));
     }
     let parts = (0u32..).step_by(each).zip(&answers);
@@ -550,6 +576,12 @@ impl<'a> Bench<'a> {
         exact.method.build(workload.stored.hashes(), radius)?.answer(&queries, Mode::All, &mut truth);
         truth.sort_unstable();
         let kinds = kinds_of(workload, &queries, &truth);
+        if !kinds.iter().any(|[_, near]| *near) {
+            let (name, n) = (workload.name(), queries.len());
+            points.omit(format!(
+                "{name}: recall, because none of {n} queries has a match at distance 1 to {radius}"
+            ));
+        }
         let machine = Machine::measure(flipside::resources::thread_seconds);
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let first_matches = false;
@@ -577,9 +609,12 @@ impl<'a> Bench<'a> {
     pub fn at_recall(&mut self, methods: &[Method]) -> Result<()> {
         let mut budgets: HashMap<String, (u32, u32)> = HashMap::new();
         for &method in methods {
-            if matches!(method, Method::Gaoya { .. })
-                && self.workload.stored.len() > self.workload.searches.most_for_gaoya
-            {
+            let (stored, most) = (self.workload.stored.len(), self.workload.searches.most_for_gaoya);
+            if matches!(method, Method::Gaoya { .. }) && stored > most {
+                let name = method.name();
+                self.points.omit(format!(
+                    "{name}: {stored} stored hashes, and it fits beside the others up to {most}"
+                ));
                 continue;
             }
             let mut ready = self.build(method)?;
@@ -651,7 +686,7 @@ impl<'a> Bench<'a> {
     fn point(&mut self, ready: &Ready, mode: Mode, budget: Option<u32>, threads: usize) -> Result<f64> {
         let Ready { method, built, build_cpu, bytes, bytes_by } = ready;
         let stored = self.workload.stored.len();
-        let n = (self.queries.len() / method.share(self.radius)).max(1);
+        let n = (self.queries.len() / method.share(self.radius)).max(self.queries.len().min(FEWEST));
         let (queries, kinds) = (&self.queries[..n], &self.kinds[..n]);
         let end = self.truth.partition_point(|&(query, _)| (query as usize) < n);
         let truth = judge(self.workload, queries, &self.truth[..end], kinds);
@@ -681,7 +716,7 @@ impl<'a> Bench<'a> {
             ("radius", &self.radius),
             ("method", &method.name()),
             ("index", &name),
-            ("mode", &if mode == Mode::All { "all" } else { "first" }),
+            ("mode", &mode_name(mode)),
             ("budget", &budget),
             ("recall", &format_args!("{recall:.5}")),
             ("recall_with_distance_0", &format_args!("{recall_with_same:.5}")),

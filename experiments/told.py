@@ -417,6 +417,134 @@ def nearness():
     )
 
 
+# --- the paper's published numbers beside ours, docs/paper.md ----------------------------------------------------------
+
+def expected(name):
+    with open(HERE / f"expected/{name}.csv", newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def brief_number(value):
+    """Three digits with a unit: 1.17M."""
+    for power, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= power:
+            return f"{value / power:.3g}{unit}"
+    return f"{value:.3g}"
+
+
+def times(value):
+    """A ratio: 0.52, 3.1, 16."""
+    return f"{value:.3f} ×" if value < 0.095 else f"{value:.2f} ×" if value < 1 else f"{value:.1f} ×" if value < 9.95 else f"{value:,.0f} ×"
+
+
+def paper_flips():
+    """Panels (a) to (c): recall after some flips."""
+    for h, flips in PUBLISHED:
+        published = next(float(r["recall"]) for r in expected("flips-vs-recall") if (int(r["h"]), int(r["flips"])) == (h, flips))
+        ours = {
+            name: row(f"flips-vs-recall/{name}.csv", h=str(h), order="VOSH, |W|", flips=str(flips))["recall"]
+            for name in ("debian-docs", "debian-descriptions")
+        }
+        band = [
+            r["recall"] for r in rows("nearness/debian-docs.csv")
+            if (float(r["from"]), float(r["to"]), r["measure"], int(r["flips"])) == (0.994, 0.997, f"flips, h = {h}", flips)
+        ]
+        ours["debian-docs, cosine .994 to .997"] = band[0]
+        for name, recall in ours.items():
+            points = 100 * (float(recall) - published)
+            yield f"flips, h = {h}: recall after {flips}", f"{percent(published)} %", f"{percent(recall, 1)} %", f"{points:+.1f} points", name
+
+
+def levels():
+    """The rows of Table 2 by the level of the kernels that they were measured with."""
+    found = {}
+    for path in sorted(RESULTS.glob("online-throughput/debian-docs-generated-6*.csv")):
+        for r in rows(path.relative_to(RESULTS).as_posix()):
+            found.setdefault(r.get("kernel") or "not recorded", []).append(r)
+    return found
+
+
+# Our readings of PSM, and the names of their rows.
+READINGS = (
+    ("flips in the key, VOSH", r"PSM-P -\d"),
+    ("flips in the key, static order", r"PSM-P -\d static"),
+    ("flips over 64 bits, VOSH", r"PSM-X \d+"),
+)
+
+
+def paper_searches():
+    """Table 2: queries a second, their ratios, and memory."""
+    published = expected("online-throughput")
+    for level, of in levels().items():
+        where = f"{float(of[0]['stored']) / 1e6:.0f}M generated, kernels {level}"
+
+        def best(mode, pattern):
+            found = [r for r in of if r["mode"] == mode and re.fullmatch(pattern, r["method"])]
+            return max((float(r["queries_per_cpu_second"]), float(r["tables"])) for r in found)
+
+        for mode, letter in (("all", "A"), ("first", "F")):
+            bphs = {float(r["tables"]): float(r["queries_per_second"]) for r in published if (r["method"], r["mode"]) == ("bphs", mode)}
+            psm = max(float(r["queries_per_second"]) for r in published if (r["method"], r["mode"]) == ("psm", mode))
+            for tables, rate in bphs.items():
+                found, _ = best(mode, f"BPHS {tables:.0f}")
+                name = f"Table 2, BPHS<sub>{letter}</sub>, {tables:.0f} tables: queries a second"
+                yield name, brief_number(rate), brief_number(found), times(found / rate), where
+            for reading, pattern in READINGS:
+                found, _ = best(mode, pattern)
+                name = f"Table 2, PSM<sub>{letter}</sub>, the fastest: queries a second"
+                yield name, brief_number(psm), f"{brief_number(found)}, {reading}", times(found / psm), where
+            for tables, rate in bphs.items():
+                for reading, pattern in READINGS:
+                    ratio, found = psm / rate, best(mode, pattern)[0] / best(mode, f"BPHS {tables:.0f}")[0]
+                    name = f"Table 2, PSM<sub>{letter}</sub> over BPHS<sub>{letter}</sub>, {tables:.0f} tables"
+                    yield name, times(ratio), f"{times(found)}, {reading}", times(found / ratio), where
+        for method, least, most, patterns in (("BPHS, 10 tables", 10, 10, ["BPHS 10"]), ("PSM", 1.06, 2, ["PSM-P -2", r"PSM-X \d+"])):
+            for pattern in patterns:
+                sizes = [float(r["tables"]) for r in of if re.fullmatch(pattern, r["method"])]
+                reading = dict(zip(["PSM-P -2", r"PSM-X \d+"], [", flips in the key", ", flips over 64 bits"])).get(pattern, "")
+                told = f"{min(sizes):.2f} to {max(sizes):.2f}" if min(sizes) < max(sizes) else f"{min(sizes):.2f}"
+                wanted = f"{least:g} to {most:g}" if least < most else f"{least:g}"
+                yield f"Table 2, {method}: memory in tables", wanted, told + reading, times(min(sizes) / least), where
+
+
+def paper_others():
+    """Table 1 and the batches."""
+    for r in expected("all-pairs-cost"):
+        for what, name in (("cosine", "cosine"), ("Hamming distance", "hamming")):
+            ours = row("all-pairs-cost/debian-docs.csv", what=f"{what}, all pairs", pages=r["pages"])
+            seconds, found, pages = float(r[f"{name}_seconds"]), float(ours["cpu_seconds"]), float(r["pages"])
+            # Its times are not those of so many pages: what fits them is 1.024 billion.
+            deviation = "no comparison" if pages == 8e9 else times(found / seconds)
+            name = f"Table 1, {what}, all pairs of {brief_number(pages)} pages: seconds"
+            yield name, brief_number(seconds), brief_number(found), deviation, "debian-docs, one pair times their number"
+    ratio = next(float(r["ratio"]) for r in expected("batch") if r["mode"] == "all")
+    made = {}
+    for r in rows("batch/debian-docs.csv"):
+        if (r["medium"], r["varied"]) == ("disk", "m"):
+            made.setdefault(int(r["queries"]), {})[r["method"]] = r
+    for queries, of in sorted(made.items()):
+        stored = float(of["PSM batch"]["stored"]) / 1e6
+        for tables in (4, 10):
+            found = float(of[f"BPHS batch, {tables} tables"]["cpu_seconds"]) / float(of["PSM batch"]["cpu_seconds"])
+            where = f"{stored:.0f}M generated, {queries:,} queries"
+            yield "batch, every match, from a disk: PSM over BPHS", times(ratio), f"{times(found)}, {tables} tables", times(found / ratio), where
+
+
+def paper():
+    made = [*paper_flips(), *paper_searches(), *paper_others()]
+    return table(("figure", "published", "ours", "deviation", "our data"), made)
+
+
+def paper_sentences():
+    for level, of in levels().items():
+        def probes(mode, method):
+            one = next(r for r in of if (r["mode"], r["method"]) == (mode, method))
+            return f"{int(one['budget']):,}"
+
+        key, bits = (f"{probes('all', of)} probes for every match and {probes('first', of)} for the first" for of in ("PSM-P -2", "PSM-X 8"))
+        yield "docs/paper.md", f"""95 % recall takes {key} with flips in the key, {bits} with flips over 64 bits."""
+
+
 def flips():
     def recall(name, h, flips):
         of = row(f"flips-vs-recall/{name}.csv", h=str(h), order="VOSH, |W|", flips=str(flips))
@@ -437,6 +565,21 @@ def flips():
     real, made = ([needed(name + more) for name in ("large-docs", docs, short_ones)] for more in ("", "-generated"))
     yield "experiments/README.md", f"""real against generated: `large-docs` {real[0]:,} against {made[0]:,}; `debian-docs` {real[1]:,} against {made[1]:,};
         `debian-descriptions` {real[2]:,} against {made[2]:,}."""
+
+
+def order():
+    def at(name, order, key_bits):
+        of = [r for r in rows(f"flip-order/{name}.csv") if (r["order"], r["key_bits"]) == (order, key_bits)]
+        needed = min(int(r["probes"]) for r in of if float(r["recall"]) >= 0.95)
+        return needed, next(percent(r["recall"]) for r in of if r["probes"] == "9")
+
+    orders, real = ("VOSH", "static order", "random order"), ("debian-docs", "debian-descriptions")
+    crawl, small = ([at("near-pairs", of, key_bits) for of in orders] for key_bits in ("23", "15"))
+    pages = {of: sorted(at(name, of, "23")[0] for name in real) for of in (orders[0], orders[2])}
+    yield "experiments/README.md", f"""with a key for 60 million stored hashes, 95 % of the uniform near pairs take {crawl[0][0]} probes in the order of
+        the query's weights (VOSH), {crawl[1][0]} in one order for all queries and {crawl[2][0]} in random order; pairs of real documents
+        {pages["VOSH"][0]} and {pages["VOSH"][1]} probes, and {pages["random order"][0]} and {pages["random order"][1]} in random order.
+        Nine probes find {crawl[0][1]} % against {crawl[2][1]} %, and with a key for 200,000 stored hashes {small[0][1]} % against {small[2][1]} %"""
 
 
 def dials():
@@ -687,6 +830,7 @@ TABLES = {
         "held-out": held_out, "rivals": rivals, "chosen": chosen, "read": read, "labelled": labelled, "nine-f1": nine_f1,
         "nine-rates": nine_rates, "nine-aims": nine_aims, "nine-sorts": nine_sorts, "costs": costs, "worst": worst,
     },
+    "docs/paper.md": {"paper": paper},
     "docs/plan.md": {"plan": plan},
     "docs/stages.md": {"stages": stages, "exact-join": exact_join, "month": month},
     "experiments/rivals/README.md": {"rivals-costs": rivals_costs, "rivals-crawl": rivals_crawl},
@@ -950,7 +1094,7 @@ def seed():
 @functools.cache
 def sentences():
     """[(file, sentence)]: stands in the file, however it is wrapped."""
-    return [one for told in (sketches, frames, nine_sets, other_tools, plans, jobs, flips, searches, dials, batch, seed, cost_sentences, thread_sentences, after_sketches) for one in told()]
+    return [one for told in (sketches, frames, nine_sets, other_tools, plans, jobs, flips, order, paper_sentences, searches, dials, batch, seed, cost_sentences, thread_sentences, after_sketches) for one in told()]
 
 
 def commands():

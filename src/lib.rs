@@ -29,6 +29,8 @@
 //! # Ok::<(), flipside::Error>(())
 //! ```
 
+#![warn(unnameable_types)]
+
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod corpus;

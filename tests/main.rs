@@ -11,6 +11,7 @@ mod html;
 mod kept;
 mod mark;
 mod memory;
+mod paper;
 mod parquet;
 mod place;
 mod reading;

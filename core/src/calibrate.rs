@@ -1,40 +1,56 @@
-//! Calibration: how many probes a wanted recall needs, measured on a sample of the very data that is
+//! Calibration: the number of probes that a wanted recall takes, measured on a sample of the very data that is
 //! searched.
 //!
-//! For a sample of stored hashes all neighbours within the radius are found by an exhaustive search, and for
-//! each pair it is noted at which probe a search from one side, or from the other, would have come upon it.
-//! The budget is the smallest whose recall on one half of the duplicate clusters is *surely* enough: the
-//! lower end of the interval is at least the wanted recall. The other half says what recall that budget
-//! reaches. Where no budget is sure, because the pairs are too few, the search is exhaustive. (The method is
-//! ours; the paper fixes its flips by experiment.)
+//! [`recall`] answers for an index and its hashes; a [`Sample`] answers for several recalls.
+//!
+//! For a sample of stored hashes an exhaustive search finds all neighbours within the radius. For each pair the
+//! probe is noted at which a search would come upon it. The budget is the smallest whose recall on one half of the
+//! duplicate clusters is *surely* enough: the lower end of the interval is at least the wanted recall. The other
+//! half says what recall that budget reaches. Where no budget is sure, because the pairs are too few, the search is
+//! exhaustive. (The method is ours; the paper fixes its flips by experiment.)
 
 use crate::clusters::Partition;
+use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::id::{Id, Slot};
-use crate::search::Hit;
+use crate::plan::{self, Kind, Model, Task};
+use crate::search::dial::Dial;
+use crate::search::linear::Linear;
+use crate::search::{HammingIndex, Hit, Mode, Probing, Query, Scratch};
+use crate::simhash::BITS;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct CalibrationParams {
-    /// Wanted share of the pairs at distance 1 to h, in (0, 1]. At 1 nothing is measured:
-    /// the search is exhaustive.
-    pub recall: f64,
+/// The sample that a calibration measures on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SampleParams {
     /// Pairs to look at; more make the interval narrower.
     pub pairs: usize,
     /// Most hashes to search for, however few pairs they give.
     pub searches: usize,
+    /// Whether every stored hash is searched for, as in a join, so that either side of a pair may find it. If not,
+    /// each side has to find the other, as new documents have to find stored ones.
+    pub join: bool,
     /// Seed of the sample.
     pub seed: u64,
 }
 
-impl Default for CalibrationParams {
+impl Default for SampleParams {
     fn default() -> Self {
-        Self { recall: 0.95, pairs: 4_000, searches: 20_000, seed: 0 }
+        Self { pairs: 4_000, searches: 20_000, join: false, seed: 0 }
+    }
+}
+
+impl SampleParams {
+    /// These parameters with some of them changed.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
     }
 }
 
@@ -69,7 +85,7 @@ const FEWEST_PAIRS: u64 = 30;
 /// Neighbours of a sampled hash that are searched for in their turn.
 const MOST_NEIGHBOURS: usize = 256;
 
-/// A pair of slots and the probe at which a search from either side finds it first.
+/// A pair of slots and the probe at which a search for `a` finds `b`, or in a join either the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Traced {
     a: Slot,
@@ -77,16 +93,95 @@ struct Traced {
     probe: u32,
 }
 
-/// Finds the budget for `params.recall` over `hashes`, the distinct hashes of the index.
+/// Measures how many probes an index takes to find a share of the pairs at distance 1 to its radius.
+///
+/// `hashes` are the distinct hashes of the index, ascending; `weights(slot)` are the weights behind `hashes[slot]`, as
+/// any document with that hash has them. The budget of the index plays no part; [`Probing::set_budget`] takes the one
+/// that comes out.
+///
+/// ```
+/// use flipside_core::calibrate::{SampleParams, recall};
+/// use flipside_core::search::Probing;
+/// use flipside_core::search::distinct::DistinctHashes;
+/// use flipside_core::search::psm::{Psm, PsmParams};
+/// use flipside_core::{settings::Settings, sketch::Sketcher};
+///
+/// let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
+/// let texts = (0..100).map(|i| format!("page {i} of a catalogue of ships that call at this harbour all year round"));
+/// let sketches: Vec<_> = texts.map(|text| sketcher.simhash(&text).0).collect();
+/// let hashes: Vec<u64> = sketches.iter().map(|sketch| sketch.hash).collect();
+/// let distinct = DistinctHashes::new(&hashes);
+/// let mut index = Psm::new(distinct.hashes(), PsmParams::default())?;
+/// let weights = |slot| sketches[distinct.members(slot)[0].0 as usize].weights;
+/// let measured = recall(&index, distinct.hashes(), weights, 0.95, SampleParams::default())?;
+/// index.set_budget(measured.budget);
+/// # Ok::<(), flipside_core::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Parameter`] for a recall outside of 0 to 1, for an index that misses matches even with all its probes, and
+/// for hashes that do not ascend.
+pub fn recall(
+    index: &dyn Probing,
+    hashes: &[u64],
+    weights: impl Fn(Slot) -> [f32; BITS] + Sync,
+    wanted: f64,
+    params: SampleParams,
+) -> Result<Calibration> {
+    if !(wanted > 0.0 && wanted <= 1.0) {
+        return Err(Error::parameter("recall", wanted, "a share above 0 and at most 1"));
+    }
+    // All probes find everything: there is nothing to measure.
+    let params = if wanted < 1.0 { params } else { params.with(|params| params.searches = 0) };
+    Ok(Sample::of(index, hashes, weights, params)?.budget(wanted))
+}
+
+/// Probes of one table or of all bits that a calibration waits for a pair; a pair that takes more is beyond any
+/// number of probes that would be faster than an exhaustive search.
+const LONGEST_TRACE: u32 = 1 << 14;
+
+/// All hashes within the radius of a query, each with the number of the probe of `index` that finds it, or [`NEVER`].
+/// `exact` finds them; both are over `hashes`.
+pub(crate) fn trace(
+    index: &dyn Probing,
+    exact: &dyn HammingIndex,
+    hashes: &[u64],
+    query: Query<'_>,
+) -> Vec<(Hit, u32)> {
+    let mut hits = Vec::new();
+    exact.search(query, Mode::All, &mut Scratch::default(), &mut hits);
+    let probe_of = |hit: Hit| {
+        let differing = query.hash ^ hashes[hit.slot.index()];
+        (hit, index.probe_of(differing, query.weights, LONGEST_TRACE).unwrap_or(NEVER))
+    };
+    hits.into_iter().map(probe_of).collect()
+}
+
+/// An index that finds every one of `hashes`, which ascend, within `radius` of a query.
+///
+/// # Errors
+/// [`Error::Parameter`] for a radius above 64 and for hashes that do not ascend.
+pub(crate) fn exact(hashes: &[u64], radius: u32) -> Result<Box<dyn HammingIndex>> {
+    if !hashes.is_sorted_by(|a, b| a < b) {
+        return Err(Error::parameter("hashes", "an unsorted list", "distinct hashes in ascending order"));
+    }
+    let task = Task::new(hashes.len().max(1) as u64, radius, 1.0);
+    Ok(match plan::choose(&task, &Model::built_in(radius, 0))? {
+        Some(choice) if choice.kind == Kind::Dial => Box::new(Dial::new(hashes, choice.params(radius))?),
+        _ => Box::new(Linear::new(hashes, radius)?),
+    })
+}
+
+/// Finds the budget for a recall over `hashes`, the distinct hashes of the index.
 ///
 /// `trace(slot)` gives every stored hash within the radius of the slot's, each with the number of the probe,
 /// from 1, at which a search for it comes upon it, or [`NEVER`].
-pub(crate) fn calibrate<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Calibration
+pub(crate) fn calibrate<F>(hashes: &[u64], recall: f64, params: SampleParams, trace: F) -> Calibration
 where
     F: Fn(Slot) -> Vec<(Hit, u32)> + Sync,
 {
-    let sample = if params.recall < 1.0 { Sample::take(hashes, params, trace) } else { Sample::default() };
-    sample.budget(params.recall)
+    let sample = if recall < 1.0 { Sample::take(hashes, params, trace) } else { Sample::default() };
+    sample.budget(recall)
 }
 
 /// Traced pairs, on which the budget of any recall can be read off.
@@ -101,8 +196,31 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Traces the pairs of a sample; the parameters' recall plays no part. See [`calibrate`].
-    pub(crate) fn take<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Self
+    /// Traces the pairs of a sample; see [`recall`].
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for an index that misses matches even with all its probes, and for hashes that do not
+    /// ascend.
+    pub fn of(
+        index: &dyn Probing,
+        hashes: &[u64],
+        weights: impl Fn(Slot) -> [f32; BITS] + Sync,
+        params: SampleParams,
+    ) -> Result<Self> {
+        if !index.is_complete() {
+            let expected =
+                format!("an index that finds all within {} bits by all its probes", index.radius());
+            return Err(Error::parameter("index", index.name(), expected));
+        }
+        let exact = exact(hashes, index.radius())?;
+        Ok(Self::take(hashes, params, |slot| {
+            let query = Query { hash: hashes[slot.index()], weights: &weights(slot) };
+            trace(index, &*exact, hashes, query)
+        }))
+    }
+
+    /// Traces the pairs of a sample; see [`calibrate`].
+    pub(crate) fn take<F>(hashes: &[u64], params: SampleParams, trace: F) -> Self
     where
         F: Fn(Slot) -> Vec<(Hit, u32)> + Sync,
     {
@@ -155,15 +273,17 @@ fn smallest_sure_budget(clusters: &[Vec<u32>], recall: f64, seed: u64) -> Option
 }
 
 /// Near pairs that touch a random sample of slots, each once, the lesser slot first. See [`calibrate`].
-pub(crate) fn near_pairs<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Vec<(Slot, Slot)>
+pub(crate) fn near_pairs<F>(hashes: &[u64], params: SampleParams, trace: F) -> Vec<(Slot, Slot)>
 where
     F: Fn(Slot) -> Vec<(Hit, u32)> + Sync,
 {
+    let params = SampleParams { join: true, ..params };
     sample_pairs(hashes, params, trace).0.into_iter().map(|pair| (pair.a, pair.b)).collect()
 }
 
-/// Pairs that touch a random sample of slots, each once, and the number of searches made.
-fn sample_pairs<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> (Vec<Traced>, u64)
+/// Pairs that touch a random sample of slots, each once in a join and else once from each side, and the number of
+/// searches made.
+fn sample_pairs<F>(hashes: &[u64], params: SampleParams, trace: F) -> (Vec<Traced>, u64)
 where
     F: Fn(Slot) -> Vec<(Hit, u32)> + Sync,
 {
@@ -183,12 +303,19 @@ where
                     near.truncate(MOST_NEIGHBOURS);
                 }
                 let searches = 1 + near.len() as u64;
-                let both_sides = near.into_iter().map(|(hit, there)| {
+                let both_sides = near.into_iter().flat_map(|(hit, there)| {
                     let back = trace(hit.slot).into_iter().find(|(other, _)| other.slot == slot);
-                    let probe = back.map_or(there, |(_, back)| back.min(there));
-                    Traced { a: slot.min(hit.slot), b: slot.max(hit.slot), probe }
+                    let (other, back) = (hit.slot, back.map_or(NEVER, |(_, probe)| probe));
+                    match params.join {
+                        true => [
+                            Some(Traced { a: slot.min(other), b: slot.max(other), probe: there.min(back) }),
+                            None,
+                        ],
+                        false => [(slot, other, there), (other, slot, back)]
+                            .map(|(a, b, probe)| Some(Traced { a, b, probe })),
+                    }
                 });
-                (both_sides.collect(), searches)
+                (both_sides.flatten().collect(), searches)
             })
             .collect();
         for (found, n) in traced {
@@ -248,6 +375,8 @@ fn resampled_interval(clusters: &[Vec<u32>], budget: u32, seed: u64) -> (f64, f6
 mod tests {
     use super::*;
 
+    const JOIN: SampleParams = SampleParams { pairs: 4_000, searches: 20_000, join: true, seed: 0 };
+
     /// Slots 2i and 2i+1 are a pair, found at probe `probe(i)` from the even side and one later from the odd
     /// one.
     fn pairs_of(
@@ -267,7 +396,7 @@ mod tests {
     fn the_budget_is_the_quantile_and_holds_on_the_other_half() {
         let (hashes, trace) = pairs_of(20_000, |i| 1 + fmix64(u64::from(i)) as u32 % 100);
         for recall in [0.5, 0.9, 0.95, 0.99] {
-            let got = calibrate(&hashes, &CalibrationParams { recall, ..Default::default() }, &trace);
+            let got = calibrate(&hashes, recall, JOIN, &trace);
             let budget = f64::from(got.budget.unwrap());
             // Above the quantile by about two standard errors of some 2,000 pairs.
             assert!((-1.0..=7.0).contains(&(budget - 100.0 * recall)), "{recall}: {got:?}");
@@ -282,32 +411,31 @@ mod tests {
         // Of 80 pairs, 78 are found at probe 3 and two later: the point estimate would be content with 95 %
         // at 3.
         let (hashes, trace) = pairs_of(160, |i| if i % 40 == 7 { 40 } else { 3 });
-        let got = calibrate(&hashes, &CalibrationParams { recall: 0.95, ..Default::default() }, &trace);
+        let got = calibrate(&hashes, 0.95, JOIN, &trace);
         assert_eq!((got.budget, got.reached), (None, 1.0), "40 pairs prove no 95 %");
-        let got = calibrate(&hashes, &CalibrationParams { recall: 0.8, ..Default::default() }, &trace);
+        let got = calibrate(&hashes, 0.8, JOIN, &trace);
         assert!(got.budget.is_some_and(|budget| budget <= 41), "{got:?}");
         // What no trace reaches cannot be bought.
         let (hashes, trace) = pairs_of(4_000, |i| if i % 5 == 0 { NEVER - 1 } else { 3 });
         let trace =
             |slot| trace(slot).into_iter().map(|(hit, p)| (hit, if p > 9 { NEVER } else { p })).collect();
-        assert_eq!(calibrate(&hashes, &CalibrationParams::default(), trace).budget, None);
+        assert_eq!(calibrate(&hashes, 0.95, JOIN, trace).budget, None);
     }
 
     #[test]
     fn the_sooner_side_counts() {
         let (hashes, trace) = pairs_of(2_000, |_| 7);
-        let got = calibrate(&hashes, &CalibrationParams::default(), trace);
+        let got = calibrate(&hashes, 0.95, JOIN, trace);
         assert_eq!((got.budget, got.reached), (Some(7), 1.0));
     }
 
     #[test]
     fn nothing_to_measure_on_means_an_exhaustive_search() {
         let (hashes, trace) = pairs_of(40, |_| 7);
-        assert_eq!(calibrate(&hashes, &CalibrationParams::default(), trace).budget, None);
-        assert_eq!(calibrate(&[], &CalibrationParams::default(), |_| Vec::new()).budget, None);
+        assert_eq!(calibrate(&hashes, 0.95, JOIN, trace).budget, None);
+        assert_eq!(calibrate(&[], 0.95, JOIN, |_| Vec::new()).budget, None);
         let (hashes, trace) = pairs_of(20_000, |_| 7);
-        let exact = CalibrationParams { recall: 1.0, ..Default::default() };
-        assert_eq!(calibrate(&hashes, &exact, trace).budget, None);
+        assert_eq!(calibrate(&hashes, 1.0, JOIN, trace).budget, None);
     }
 
     #[test]
@@ -322,7 +450,7 @@ mod tests {
                 vec![(Hit { slot: Slot(slot.0 ^ 1), distance: 1 }, 2)]
             }
         };
-        let got = calibrate(&hashes, &CalibrationParams { pairs: usize::MAX, ..Default::default() }, trace);
+        let got = calibrate(&hashes, 0.95, SampleParams { pairs: usize::MAX, ..JOIN }, trace);
         let cluster = 200 * 199 / 2;
         assert!(got.chosen_on < cluster || got.held_out < cluster, "{got:?}");
         assert_eq!(got.chosen_on + got.held_out, cluster + 300);

@@ -32,7 +32,7 @@ mod stored;
 pub use columns::{Columns, Rows};
 pub use stored::{StoredTables, table_part};
 
-use crate::calibrate::{Calibration, CalibrationParams, calibrate};
+use crate::calibrate::{Calibration, SampleParams, calibrate};
 use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::id::{Document, Id, Slot};
@@ -862,8 +862,8 @@ impl ByHashes {
         }
         self.measured_at = hashes;
         self.online.set_budget(None);
-        let params = CalibrationParams { recall, seed, ..CalibrationParams::default() };
-        let measured = calibrate(self.online.hashes(), &params, |slot| {
+        let params = SampleParams::default().with(|params| (params.join, params.seed) = (true, seed));
+        let measured = calibrate(self.online.hashes(), recall, params, |slot| {
             let first = self.documents.of(slot.index()).first();
             let Some(hashed) = first.and_then(|&first| self.hashed[first as usize].as_ref()) else {
                 return Vec::new();

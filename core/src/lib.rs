@@ -47,8 +47,10 @@
 //! # Ok::<(), flipside_core::Error>(())
 //! ```
 //!
-//! An index of hashes that grows is [`search::online::Online`], one of pages
-//! [`index::Index`]. The examples of this crate show both at work.
+//! [`calibrate::recall`] measures how many probes find a wanted share of the neighbours. Many queries at once are a
+//! [`search::batch::Batch`], which the stored hashes pass without an index of their own. An index of hashes that
+//! grows is [`search::online::Online`], one of documents [`index::Index`]. The examples of this crate show all of
+//! them at work.
 //!
 //! # Which module answers which question?
 //!
@@ -64,6 +66,8 @@
 //! - [`dedup`]: all of it.
 //!
 //! Results do not depend on threads, on how documents were cut into batches, or on the processor.
+
+#![warn(unnameable_types)]
 
 pub mod audit;
 pub mod calibrate;
@@ -101,6 +105,7 @@ pub mod weight;
 pub mod internal {
     pub use crate::generate::NearPairs;
     pub use crate::kernel::Level;
+    pub use crate::net::probed::{Hashes, Probed, model};
     pub use crate::weight::vocabulary::Vocabulary;
 
     /// Large lists that are read at random places.

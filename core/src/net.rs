@@ -1,28 +1,26 @@
 //! The net: brings up the pairs of sketches that are worth a look, and counts what that cost.
 
-use crate::calibrate::{Calibration, CalibrationParams, NEVER, Sample, calibrate, near_pairs};
+pub(crate) mod probed;
+
+use crate::calibrate::Calibration;
 use crate::collection::{Collection, Texts};
 use crate::error::{Error, Result};
-use crate::hash::fmix64;
 use crate::id::{Document, Id, Lists, Slot, Text};
 use crate::judge::Evidence;
-use crate::kernel::Level;
 use crate::kernel::huge_pages::untouched;
 use crate::minhash::{DistinctSignatures, MinHashParams, MinHasher, Signatures};
-use crate::plan::{self, Kind, Model, NearPair, Task};
 use crate::progress::{Progress, Step, run};
 use crate::resemblance;
 use crate::search::bands::{self, BandStats, Banding, JoinParams, min_matches};
 use crate::search::bphs::{Bphs, BphsParams};
-use crate::search::dial::{Dial, DialParams};
 use crate::search::distinct::DistinctHashes;
 use crate::search::join::BYTES_PER_HASH as JOIN_BYTES_PER_HASH;
-use crate::search::psm::{Psm, PsmParams};
 use crate::search::selfjoin::{SlotJoin, SlotPair, Thinning, join_exactly, self_join};
-use crate::search::{self, Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet};
-use crate::settings::{BandShape, Judge, Net, Recall, Settings, Sketches, USUAL_RECALL};
+use crate::search::{self, Cost, HammingIndex, TableSet};
+use crate::settings::{BandShape, Judge, Net, Recall, Settings, Sketches};
 use crate::simhash::BITS;
 use hashbrown::HashMap;
+use probed::{Hashes, Probed};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -202,36 +200,6 @@ pub(crate) fn cast(
     }
 }
 
-/// The distinct SimHashes of a run.
-pub struct Hashes<'a> {
-    pub(crate) distinct: DistinctHashes<Text>,
-    evidence: &'a Evidence<'a>,
-}
-
-impl<'a> Hashes<'a> {
-    /// Groups the texts that have a SimHash by it.
-    pub fn new(evidence: &'a Evidence<'a>, progress: &dyn Progress) -> Self {
-        let texts = evidence.texts;
-        let distinct = run(progress, Step::Group, texts.sketched.len(), |_| {
-            let hashed = |&text: &Text| Some((evidence.hash(text)?, text));
-            DistinctHashes::of(texts.sketched.iter().filter_map(hashed))
-        });
-        Self { distinct, evidence }
-    }
-
-    /// The distinct hashes, ascending.
-    pub fn hashes(&self) -> &[u64] {
-        self.distinct.hashes()
-    }
-
-    /// The weights behind a slot's hash: those of the first text that has it; copies of a hash
-    /// differ a little in theirs.
-    fn weights(&self, slot: Slot) -> [f32; BITS] {
-        let first = self.distinct.members(slot)[0];
-        self.evidence.hashed(first).map_or([0.0; BITS], |hashed| hashed.weights.weights())
-    }
-}
-
 fn by_hashes(
     settings: &Settings,
     evidence: &Evidence<'_>,
@@ -306,34 +274,30 @@ fn by_hashes(
     Ok(Caught { groups: hashes.distinct.into_groups(), joined: join.pairs, searched })
 }
 
-type Probing = (Box<dyn HammingIndex>, Ran, Option<(f64, Calibration)>);
+type Ready = (Box<dyn HammingIndex>, Ran, Option<(f64, Calibration)>);
 
 /// The index of a net that probes, with the number of probes that its recall takes.
-fn probing(net: &Net, seed: u64, hashes: &Hashes<'_>, progress: &dyn Progress) -> Result<Probing> {
-    let slots = hashes.distinct.len();
-    let index = run(progress, Step::Index, slots, |_| Probed::new(hashes.hashes(), net))?;
-    let mut measured = None;
-    let probes = match net.recall() {
-        Some(Recall::Probes(probes)) => Some(probes),
+fn probing(net: &Net, seed: u64, hashes: &Hashes<'_>, progress: &dyn Progress) -> Result<Ready> {
+    let probed = run(progress, Step::Index, hashes.distinct.len(), |_| Probed::new(hashes.hashes(), net))?;
+    let (probes, measured) = match net.recall() {
+        Some(Recall::Probes(probes)) => (Some(probes), None),
         Some(Recall::AtLeast(recall)) => {
-            let params = CalibrationParams { recall, seed, ..Default::default() };
-            let calibration = run(progress, Step::Calibrate, slots, |_| {
-                calibrate(hashes.hashes(), &params, |slot| index.trace_slot(hashes, slot))
-            });
-            measured = Some((recall, calibration));
-            calibration.budget
+            let calibration = probed.sample(hashes, seed, progress).budget(recall);
+            (calibration.budget, Some((recall, calibration)))
         }
-        _ => None,
+        _ => (None, None),
     };
+    let mut index = probed.index;
     let ran = Ran::Probing {
-        distance: index.index().radius(),
-        tables: index.index().tables() as u32,
+        distance: index.radius(),
+        tables: index.tables() as u32,
         key_bits: index.key_bits(),
         flips: index.flips(),
         probes,
         all_probes: index.all_probes(),
     };
-    Ok((index.with_budget(probes), ran, measured))
+    index.set_budget(probes);
+    Ok((index, ran, measured))
 }
 
 /// The documents that have the most neighbours, for a person to look at.
@@ -348,151 +312,6 @@ fn most_neighbours(texts: &Texts, groups: &Lists<Slot, Text>, joined: &[SlotPair
     let mut slots: Vec<Slot> = Slot::all(groups.len()).collect();
     slots.sort_by_key(|&slot| (std::cmp::Reverse(neighbours[slot.index()]), slot));
     slots.iter().take(NAMED).map(|&slot| texts.first(groups.get(slot)[0])).collect()
-}
-
-/// An index before the number of its probes is known, and what tells how many a wanted recall takes.
-pub struct Probed(ProbingIndex);
-
-enum ProbingIndex {
-    Dial(Dial),
-    Psm {
-        /// With [`LONGEST_TRACE`] probes.
-        index: Box<Psm>,
-        /// Finds the pairs that the flips of one table would take too long to find.
-        truth: Dial,
-    },
-}
-
-/// Probes of one table or of all bits that a calibration waits for a pair; what takes more is beyond any
-/// number that would be faster than an exhaustive search.
-const LONGEST_TRACE: u32 = 1 << 14;
-
-impl Probed {
-    /// The index of a net over these distinct hashes, ascending.
-    ///
-    /// # Errors
-    /// If the net has no index that probes, or it cannot be built.
-    pub fn new(hashes: &[u64], net: &Net) -> Result<Self> {
-        let (distance, key_bits, reading) = match *net {
-            Net::Dial { distance, key_bits, .. } => (distance, key_bits, None),
-            Net::Psm { distance, reading, .. } => (distance, None, Some(reading)),
-            _ => {
-                return Err(Error::parameter(
-                    "search",
-                    net.name(),
-                    "dial or psm; the others make no probes to count",
-                ));
-            }
-        };
-        // Where the number of probes is given, the shape of the index is chosen for the usual recall.
-        let recall = net.recall().and_then(Recall::share).unwrap_or(USUAL_RECALL);
-        let dial = Dial::new(hashes, dial_params(hashes.len(), distance, recall, key_bits)?)?;
-        let Some(reading) = reading else { return Ok(Self(ProbingIndex::Dial(dial))) };
-        let params =
-            PsmParams { radius: distance, reading, budget: Some(LONGEST_TRACE), ..PsmParams::default() };
-        Ok(Self(ProbingIndex::Psm { index: Box::new(Psm::new(hashes, params)?), truth: dial }))
-    }
-
-    fn index(&self) -> &dyn HammingIndex {
-        match &self.0 {
-            ProbingIndex::Dial(dial) => dial,
-            ProbingIndex::Psm { index, .. } => &**index,
-        }
-    }
-
-    fn key_bits(&self) -> u32 {
-        match &self.0 {
-            ProbingIndex::Dial(dial) => dial.key_bits(),
-            ProbingIndex::Psm { index, .. } => index.key_bits(),
-        }
-    }
-
-    /// Most bits flipped in a key.
-    fn flips(&self) -> u32 {
-        match &self.0 {
-            ProbingIndex::Dial(dial) => dial.flips(),
-            ProbingIndex::Psm { .. } => self.index().radius(),
-        }
-    }
-
-    /// Probes of a query that finds everything.
-    pub fn all_probes(&self) -> u64 {
-        match &self.0 {
-            ProbingIndex::Dial(dial) => u64::from(dial.all_probes()),
-            ProbingIndex::Psm { index, .. } => index.all_probes(),
-        }
-    }
-
-    /// All that is within the radius, each with the probe that comes upon it, or [`NEVER`].
-    pub fn trace(&self, query: Query<'_>) -> Vec<(Hit, u32)> {
-        let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
-        match &self.0 {
-            ProbingIndex::Dial(dial) => {
-                dial.search_traced(query, Mode::All, &mut scratch, &mut hits);
-                hits
-            }
-            ProbingIndex::Psm { index, truth } => {
-                let mut all = Vec::new();
-                truth.search(query, Mode::All, &mut scratch, &mut all);
-                index.search_traced(query, Mode::All, &mut scratch, &mut hits);
-                hits.sort_unstable();
-                let probe_of = |hit: &Hit| {
-                    let at = hits.partition_point(|(found, _)| found < hit);
-                    hits.get(at).filter(|(found, _)| found == hit).map_or(NEVER, |&(_, probe)| probe)
-                };
-                all.into_iter().map(|hit| (hit, probe_of(&hit))).collect()
-            }
-        }
-    }
-
-    fn trace_slot(&self, hashes: &Hashes<'_>, slot: Slot) -> Vec<(Hit, u32)> {
-        self.trace(Query { hash: hashes.distinct.hash(slot), weights: &hashes.weights(slot) })
-    }
-
-    /// Traces the pairs of a sample of the hashes, on which the number of probes for any recall can be read
-    /// off.
-    pub fn sample(&self, hashes: &Hashes<'_>, seed: u64, progress: &dyn Progress) -> Sample {
-        let params = CalibrationParams { seed, ..Default::default() };
-        run(progress, Step::Calibrate, hashes.distinct.len(), |_| {
-            Sample::take(hashes.hashes(), &params, |slot| self.trace_slot(hashes, slot))
-        })
-    }
-
-    fn with_budget(self, budget: Option<u32>) -> Box<dyn HammingIndex> {
-        match self.0 {
-            ProbingIndex::Dial(dial) => Box::new(dial.with_budget(budget)),
-            ProbingIndex::Psm { index, .. } => Box::new(index.with_budget(budget)),
-        }
-    }
-}
-
-/// Near pairs of the built-in model that the shape of an index is chosen on. More would change little: the
-/// number of probes is chosen on the pairs of the corpus.
-const MODEL_PAIRS: usize = 400;
-
-/// The shape of the dial for so many hashes, as [`plan::choose`] gives it without a sample. The
-/// number of probes comes later.
-///
-/// # Errors
-/// For a distance or a key that no dial can have.
-pub(crate) fn dial_params(
-    hashes: usize,
-    distance: u32,
-    recall: f64,
-    key_bits: Option<u32>,
-) -> Result<DialParams> {
-    let task = Task {
-        hashes: hashes.max(1) as u64,
-        distance,
-        recall,
-        memory: None,
-        kind: Some(Kind::Dial),
-        key_bits,
-        join: true,
-    };
-    let choice = plan::choose(&task, &Model::built_in(distance, MODEL_PAIRS))?;
-    let none = || Error::parameter("distance", distance, "a distance that the dial index reaches");
-    Ok(DialParams { budget: None, ..choice.ok_or_else(none)?.params(distance) })
 }
 
 /// Adds what the recall is if pairs of equal hashes, which are always found, count as well. The pairs at
@@ -745,30 +564,4 @@ fn band_scores(stats: &[BandStats], least: usize) -> Vec<Scores> {
         Scores { table: Some(band), counts }
     };
     (0..).zip(stats).map(of).collect()
-}
-
-/// A model for plans from a corpus: near pairs within the distance around a random sample of texts, and
-/// hashes.
-///
-/// # Errors
-/// For a distance that no dial reaches.
-pub fn model(hashes: &Hashes<'_>, distance: u32, recall: f64, seed: u64) -> Result<Model> {
-    let all = hashes.hashes();
-    let dial = Dial::new(all, dial_params(all.len(), distance, recall, None)?)?;
-    let params = CalibrationParams { seed, ..CalibrationParams::default() };
-    let pairs = near_pairs(all, &params, |slot| {
-        let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
-        let query = Query { hash: hashes.distinct.hash(slot), weights: &hashes.weights(slot) };
-        dial.search(query, Mode::All, &mut scratch, &mut hits);
-        // Where the search comes upon them is for the plan to say.
-        hits.into_iter().map(|hit| (hit, 1)).collect()
-    });
-    let kernel = Level::in_use();
-    let of = |(a, b): (Slot, Slot)| NearPair {
-        differing: hashes.distinct.hash(a) ^ hashes.distinct.hash(b),
-        strengths: [a, b].map(|slot| kernel.strengths(&hashes.weights(slot))),
-    };
-    let mut sample = all.to_vec();
-    sample.par_sort_unstable_by_key(|&hash| fmix64(hash ^ seed));
-    Ok(Model::of_sample(pairs.into_iter().map(of).collect(), sample))
 }

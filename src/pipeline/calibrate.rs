@@ -5,7 +5,7 @@ use super::{Job, read};
 use crate::calibrate::Calibration;
 use crate::error::{Error, Result};
 use flipside_core::dedup::Prepared;
-use flipside_core::net::{Hashes, Probed};
+use flipside_core::internal::{Hashes, Probed};
 use serde::{Deserialize, Serialize};
 
 /// What probes buy on a corpus.

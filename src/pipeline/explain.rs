@@ -19,7 +19,7 @@ use crate::report::explanation::{
     opinion_of_text, opinions, weighed_by, weights_from,
 };
 use crate::search::psm::{Psm, PsmParams, Reading};
-use crate::search::{HammingIndex, Mode, Query, Scratch};
+use crate::search::{Probing, Query};
 use crate::simhash::hasher::SimHasher;
 use crate::simhash::volatility::{FlipCost, Volatility};
 use crate::simhash::{SimHash, distance};
@@ -29,7 +29,7 @@ use crate::weight::frequencies::Frequencies;
 use flipside_core::collection::Keeping;
 use flipside_core::dedup::Prepared;
 use flipside_core::id::{Document, Id};
-use flipside_core::net::{Hashes, Probed};
+use flipside_core::internal::{Hashes, Probed};
 use flipside_core::resemblance::Bits;
 use flipside_core::settings::{Measure, Net, Recall, Settings};
 use flipside_core::similarity::{Anchor, Page as Shows};
@@ -109,7 +109,7 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
     let trace = |from: &SimHash, to: &SimHash| {
         // As the search sees them: rounded.
         let weights = Hashed::from(from).weights.weights();
-        let hits = index.trace(Query { hash: from.hash, weights: &weights });
+        let hits = index.trace(hashes.hashes(), Query { hash: from.hash, weights: &weights });
         let found = hits.iter().find(|(hit, _)| hashes.hashes()[hit.slot.index()] == to.hash);
         found.map(|&(_, probe)| probe).filter(|&probe| probe != NEVER)
     };
@@ -181,18 +181,10 @@ pub fn explain_texts(
     explanation(methods, sides, &known, weighed, |hashes| {
         // A key, and what is flipped in it, depends on the size of a corpus; without one, all bits are the
         // key.
-        let params = PsmParams::new(radius, Reading::X { filter_bits: 0 })
-            .with(|params| params.budget = Some(MOST_PROBES));
-        let mut all_probes = 0;
-        let mut trace = |from: &SimHash, to: &SimHash| {
-            let index = Psm::new(&[to.hash], params)?;
-            all_probes = index.all_probes();
-            let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
-            let query = Query { hash: from.hash, weights: &from.weights };
-            index.search_traced(query, Mode::All, &mut scratch, &mut hits);
-            Ok::<_, Error>(hits.first().map(|&(_, probe)| probe))
-        };
-        let probes = [trace(&hashes[0], &hashes[1])?, trace(&hashes[1], &hashes[0])?];
+        let of_all_bits = Psm::new(&[], PsmParams::new(radius, Reading::X { filter_bits: 0 }))?;
+        let differing = hashes[0].hash ^ hashes[1].hash;
+        let probes = [0, 1].map(|side| of_all_bits.probe_of(differing, &hashes[side].weights, MOST_PROBES));
+        let all_probes = of_all_bits.all_probes();
         let index = index_of_two(radius, MOST_PROBES);
         Ok(PsmTrace { index, probes, all_probes, budget: None })
     })

@@ -5,7 +5,7 @@ use super::{Job, read};
 use crate::error::{Error, Result};
 use crate::plan::{Choice, Machine, Model, Task, choose, smallest};
 use flipside_core::dedup::Prepared;
-use flipside_core::net::{self, Hashes};
+use flipside_core::internal::{Hashes, model};
 use flipside_core::settings::{Net, Recall};
 use serde::{Deserialize, Serialize};
 
@@ -103,9 +103,8 @@ pub fn plan(job: &Job, purpose: &Purpose, progress: &dyn Progress) -> Result<Pla
             let evidence = prepared.evidence(settings);
             let hashes = Hashes::new(&evidence, &stages);
             stored = Some(hashes.hashes().len() as u64).filter(|&n| n > 0);
-            stages.run("near pairs", sampled, "pages", 0, |_| {
-                net::model(&hashes, purpose.distance, purpose.recall, settings.seed)
-            })?
+            stages
+                .run("near pairs", sampled, "pages", 0, |_| model(&hashes, purpose.distance, settings.seed))?
         };
         let machine =
             stages.run("machine", 1, "second", 0, |_| Machine::measure(crate::resources::thread_seconds));

@@ -30,7 +30,7 @@ impl Flip {
     }
 
     /// The bits.
-    #[inline]
+    #[cfg(test)]
     pub fn set(self) -> u64 {
         let (first, second) = self.bits();
         1 << first | 1 << second
@@ -77,7 +77,13 @@ impl Level {
     /// Puts the `count` least of the flips of one or two bits of one of the `keys`, which are disjoint masks,
     /// into `flips`, in no particular order; or all of them, if there are no more.
     #[inline]
-    pub fn least_flips(self, strengths: &Strengths, keys: &[u64], count: usize, flips: &mut Vec<Flip>) {
+    pub(crate) fn least_flips(
+        self,
+        strengths: &Strengths,
+        keys: &[u64],
+        count: usize,
+        flips: &mut Vec<Flip>,
+    ) {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
@@ -98,7 +104,7 @@ impl Level {
     }
 
     /// How many flips of one or two bits of one of the `keys` are less than `flip`.
-    pub fn lesser_flips(self, strengths: &Strengths, keys: &[u64], flip: Flip) -> u32 {
+    pub(crate) fn lesser_flips(self, strengths: &Strengths, keys: &[u64], flip: Flip) -> u32 {
         let costs = Costs::new(strengths);
         let mut lesser = 0;
         each(&|bound| below_portable(&costs, bound), &costs, keys, flip.cost() + 1, |other| {

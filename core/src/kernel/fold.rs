@@ -52,7 +52,7 @@ pub struct Characters {
 impl Level {
     /// Copies 64 bytes to `folded`, where ASCII capital letters become small ones, and says what they are.
     #[inline]
-    pub fn fold_ascii(self, bytes: &[u8; BLOCK], folded: &mut [u8; BLOCK]) -> Bytes {
+    pub(crate) fn fold_ascii(self, bytes: &[u8; BLOCK], folded: &mut [u8; BLOCK]) -> Bytes {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
@@ -71,7 +71,7 @@ impl Level {
     /// [`fold_ascii`](Self::fold_ascii) has said of them. The text is UTF-8 from the first byte on, and the table has
     /// an entry for each code point. `None`, with `folded` as it was, of a block that this level cannot fold.
     #[inline]
-    pub fn fold_others(
+    pub(crate) fn fold_others(
         self,
         table: &[u32; TABLE],
         text: &[u8; WINDOW],

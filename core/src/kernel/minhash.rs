@@ -49,7 +49,7 @@ impl Throw {
     }
 
     /// The bin of a feature, and its value there.
-    #[inline(always)]
+    #[cfg(test)]
     pub fn place(self, feature: u64, bins: usize) -> (usize, u32) {
         place(self.hash(feature), bins)
     }
@@ -76,7 +76,7 @@ impl Level {
     ///
     /// # Panics
     /// For a signature of no bins, unless there is no feature.
-    pub fn throw(self, throw: Throw, round: u32, features: &[u64], signature: &mut [u32]) {
+    pub(crate) fn throw(self, throw: Throw, round: u32, features: &[u64], signature: &mut [u32]) {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
@@ -103,7 +103,7 @@ impl Level {
     /// feature.
     ///
     /// No features give `u32::MAX`. Positions beyond the functions are left alone.
-    pub fn minima32(self, functions: &[Affine<u32>], features: &[u64], minima: &mut [u32]) {
+    pub(crate) fn minima32(self, functions: &[Affine<u32>], features: &[u64], minima: &mut [u32]) {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
@@ -124,7 +124,7 @@ impl Level {
     ///
     /// Factors and summands must be below [`PRIME`]; otherwise the values are not the reduced ones. No
     /// features give `u32::MAX`. Positions beyond the functions are left alone.
-    pub fn minima61(self, functions: &[Affine<u64>], features: &[u64], minima: &mut [u32]) {
+    pub(crate) fn minima61(self, functions: &[Affine<u64>], features: &[u64], minima: &mut [u32]) {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]

@@ -40,7 +40,7 @@ impl Level {
     /// Runs a job that is compiled for what this kernel may use, so that the kernels which it calls become
     /// part of its code.
     #[inline]
-    pub fn compiled_for<J: Job>(self, job: J) -> J::Output {
+    pub(crate) fn compiled_for<J: Job>(self, job: J) -> J::Output {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
@@ -55,7 +55,7 @@ impl Level {
     /// Ranks |W| on a scale of 32 steps an octave over the octave of the largest finite |W| and the seven
     /// below it; what is smaller counts as 0, what is no number or infinite as 255.
     #[inline]
-    pub fn strengths(self, weights: &[f32; BITS]) -> Strengths {
+    pub(crate) fn strengths(self, weights: &[f32; BITS]) -> Strengths {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
@@ -69,7 +69,7 @@ impl Level {
 
     /// The `count` weakest of the bits in `among`; of equally weak ones those at lower places.
     #[inline]
-    pub fn weakest(self, strengths: &Strengths, among: u64, count: u32) -> u64 {
+    pub(crate) fn weakest(self, strengths: &Strengths, among: u64, count: u32) -> u64 {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
@@ -87,7 +87,7 @@ impl Level {
     }
 
     /// How many of the bits in `among` come before `bit` in the order of [`weakest`](Self::weakest).
-    pub fn rank(self, strengths: &Strengths, among: u64, bit: u32) -> u32 {
+    pub(crate) fn rank(self, strengths: &Strengths, among: u64, bit: u32) -> u32 {
         let bound = strengths.0[bit as usize % BITS];
         let weaker = below(strengths, bound);
         let equal = below_or_equal(strengths, bound) & !weaker & ((1 << (bit % 64)) - 1);
@@ -96,7 +96,7 @@ impl Level {
 
     /// Splits a hash by the keys' masks, of which the first [`MAX_TABLES`] are used.
     #[inline]
-    pub fn split(self, hash: u64, masks: &[u64], splits: &mut [Split; MAX_TABLES]) {
+    pub(crate) fn split(self, hash: u64, masks: &[u64], splits: &mut [Split; MAX_TABLES]) {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]

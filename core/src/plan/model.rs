@@ -10,10 +10,17 @@ use crate::simhash::BITS;
 /// Two hashes that are near, and how strong the bits of each are.
 #[derive(Clone, Debug)]
 pub struct NearPair {
-    /// The bits in which they differ.
-    pub differing: u64,
-    /// The strengths of the bits of either side.
-    pub strengths: [Strengths; 2],
+    differing: u64,
+    /// Of the bits of either side.
+    strengths: [Strengths; 2],
+}
+
+impl NearPair {
+    /// The pair of two hashes that differ in these bits, with the weights behind each. A search from one side, as a
+    /// [`Task`](super::Task) has that is no join, reads the first weights alone.
+    pub fn new(differing: u64, weights: [&[f32; BITS]; 2]) -> Self {
+        Self { differing, strengths: weights.map(|weights| Level::in_use().strengths(weights)) }
+    }
 }
 
 /// Near pairs to count on, and how hashes crowd.
@@ -41,11 +48,9 @@ impl Model {
     /// A model without data: made-up [near pairs](NearPairs) at distance 1 to h, and
     /// hashes that are spread evenly.
     pub fn built_in(distance_at_most: u32, pairs: usize) -> Self {
-        let kernel = Level::in_use();
-        let made = NearPairs::new(distance_at_most, SEED).take(pairs).map(|[one, other]| NearPair {
-            differing: one.hash ^ other.hash,
-            strengths: [kernel.strengths(&one.weights), kernel.strengths(&other.weights)],
-        });
+        let made = NearPairs::new(distance_at_most, SEED)
+            .take(pairs)
+            .map(|[one, other]| NearPair::new(one.hash ^ other.hash, [&one.weights, &other.weights]));
         Self { pairs: made.collect(), hashes: Vec::new(), measured: false }
     }
 
@@ -134,8 +139,7 @@ mod tests {
         // Queries whose partners are stored: the share that the budget finds is what the model says.
         let (mut pairs, mut queries, mut partners) = (Vec::new(), Vec::new(), Vec::new());
         for [one, other] in NearPairs::new(5, 3).take(400) {
-            let strengths = [&one, &other].map(|side| Level::in_use().strengths(&side.weights));
-            pairs.push(NearPair { differing: one.hash ^ other.hash, strengths });
+            pairs.push(NearPair::new(one.hash ^ other.hash, [&one.weights, &other.weights]));
             queries.push(one);
             partners.push(other.hash);
         }

@@ -5,6 +5,7 @@
 //! list. All radii are inclusive: "within h" means distance ≤ h.
 
 pub mod bands;
+pub mod batch;
 pub mod bphs;
 mod buckets;
 pub mod crowds;
@@ -211,6 +212,30 @@ pub trait HammingIndex: Send + Sync {
         assert!(u32::try_from(queries.len()).is_ok(), "fewer than 2^32 queries in one batch");
         self.answer(queries, mode, false, scratch, &mut |found| hits.push((found.query, found.hit)))
     }
+}
+
+/// An index that takes its probes in the order of a query's weights, the likeliest first, so that a budget of probes
+/// buys a share of the matches. [`calibrate::recall`](crate::calibrate::recall) says which budget buys which share.
+pub trait Probing: HammingIndex {
+    /// Number of bits of a key, among which flips are made.
+    fn key_bits(&self) -> u32;
+
+    /// Most bits flipped in a key.
+    fn flips(&self) -> u32;
+
+    /// Number of all probes of a query; saturates. More find nothing more.
+    fn all_probes(&self) -> u64;
+
+    /// Whether all probes together find every hash within the radius.
+    fn is_complete(&self) -> bool;
+
+    /// The number, from 1, of the probe that finds a hash within the radius, for a query with these weights that
+    /// differs from the hash in the bits `differing`. None if that takes more than `most` probes; the budget plays
+    /// no part.
+    fn probe_of(&self, differing: u64, weights: &[f32; BITS], most: u32) -> Option<u32>;
+
+    /// Sets the number of probes of a query; `None` for all.
+    fn set_budget(&mut self, budget: Option<u32>);
 }
 
 /// What a search needs to work with. Reused from query to query, it makes searching free of allocations.
@@ -504,6 +529,16 @@ mod tests {
                 let mut trace = Vec::new();
                 psm_of(&hashes, params, fixed).search_traced(query, Mode::All, &mut scratch, &mut trace);
                 assert_eq!(trace.len(), hashes.len());
+                let index = psm_of(&hashes, params, fixed);
+                for &(hit, probe) in trace.iter().step_by(40) {
+                    let differing = hashes[hit.slot.index()] ^ query.hash;
+                    let probe_of = |most| index.probe_of(differing, &weights, most);
+                    assert_eq!(
+                        (probe_of(u32::MAX), probe_of(probe), probe_of(probe - 1)),
+                        (Some(probe), Some(probe), None)
+                    );
+                }
+                assert_eq!(index.probe_of(0b1111, &weights, u32::MAX), None, "beyond the radius");
                 for budget in [0, 1, 2, 7, 16, 17, 40, 100, u32::MAX] {
                     let index = psm_of(&hashes, PsmParams { budget: Some(budget), ..params }, fixed);
                     let mut hits = Vec::new();

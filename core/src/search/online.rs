@@ -14,7 +14,7 @@
 
 use super::dial::{Dial, DialParams, Probes, order_of};
 use super::keys::Keys;
-use super::{Cost, HammingIndex, Hit, Match, Mode, Query, Reach, Scratch};
+use super::{Cost, HammingIndex, Hit, Match, Mode, Probing, Query, Reach, Scratch};
 use crate::id::{Id, Slot};
 use crate::kernel::Level;
 use crate::{Error, Result};

@@ -9,20 +9,21 @@
 //!   compared with the query.
 //!
 //! Flips come in one order over all sizes from 0 to h. With a budget for every set of at most h
-//! flips the search is exact.
+//! flips the search is exact. [`calibrate::recall`](crate::calibrate::recall) measures which budget finds which share.
+//! Many queries at once are a [`Batch`](super::batch::Batch).
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::buckets::{Buckets, Course, Probe};
 use super::table::{KeyBits, Table, log2};
-use super::{Cost, HammingIndex, Hit, Match, Mode, Query, Reach, Scratch};
+use super::{Cost, HammingIndex, Hit, Match, Mode, Probing, Query, Reach, Scratch};
 use crate::hash::fmix64;
 use crate::id::Slot;
 use crate::kernel::{Level, prefetch};
 use crate::simhash::BITS;
-use crate::simhash::volatility::FlipCost;
-use crate::simhash::vosh::Ranks;
+use crate::simhash::volatility::{FlipCost, Volatility};
+use crate::simhash::vosh::{Ranks, Vosh};
 use crate::{Error, Result};
 
 /// Where a PSM index flips bits.
@@ -75,6 +76,11 @@ impl PsmParams {
         change(&mut self);
         self
     }
+}
+
+/// The p of an index over `n` hashes, where none is given.
+pub(super) fn usual_key_bits(n: usize) -> u32 {
+    log2(n).saturating_sub(2).max(1)
 }
 
 /// Probes that are prepared together, so that their memory accesses overlap.
@@ -136,7 +142,7 @@ impl Psm {
                 return Err(Error::parameter("filter-bits", bits, "0 to 64"));
             }
             Reading::X { filter_bits } => (BITS as u32, u64::MAX, filter_bits),
-            Reading::P { key_bits } => match key_bits.unwrap_or(cells.saturating_sub(2).max(1)) {
+            Reading::P { key_bits } => match key_bits.unwrap_or_else(|| usual_key_bits(hashes.len())) {
                 bits @ 1..=64 => (bits, KeyBits::leading(bits).mask(), 0),
                 bits => return Err(Error::parameter("key-bits", bits, "1 to 64")),
             },
@@ -151,25 +157,9 @@ impl Psm {
         self.params
     }
 
-    /// Number of bits among which flips are made: p, or 64.
-    pub fn key_bits(&self) -> u32 {
-        self.among.count_ones()
-    }
-
-    /// The number of sets of at most h flips: the budget from which on the search is exact. Saturates.
-    pub fn all_probes(&self) -> u64 {
-        let bits = u128::from(self.key_bits());
-        let (mut sets, mut sum) = (1u128, 1u128);
-        for k in 0..u128::from(self.params.radius).min(bits) {
-            sets = sets * (bits - k) / (k + 1);
-            sum += sets;
-        }
-        u64::try_from(sum).unwrap_or(u64::MAX)
-    }
-
     /// The same index, which tries these sets of ranks in this order for every query. The weights
     /// say only which bit has which rank, 1 being the weakest. The search is exact if every set of
-    /// at most h ranks is there.
+    /// at most h ranks is there once.
     pub fn with_rank_sets(mut self, sets: impl Into<Arc<[Ranks]>>) -> Self {
         self.fixed = Some(sets.into());
         self
@@ -179,6 +169,17 @@ impl Psm {
     pub fn with_budget(mut self, budget: Option<u32>) -> Self {
         self.params.budget = budget;
         self
+    }
+
+    /// The number of sets of at most h of the bits that may be flipped; saturates.
+    fn all_sets(&self) -> u64 {
+        let bits = u128::from(self.key_bits());
+        let (mut sets, mut sum) = (1u128, 1u128);
+        for k in 0..u128::from(self.params.radius).min(bits) {
+            sets = sets * (bits - k) / (k + 1);
+            sum += sets;
+        }
+        u64::try_from(sum).unwrap_or(u64::MAX)
     }
 
     fn budget(&self) -> u64 {
@@ -362,6 +363,48 @@ impl HammingIndex for Psm {
             });
         }
         cost
+    }
+}
+
+impl Probing for Psm {
+    fn key_bits(&self) -> u32 {
+        self.among.count_ones()
+    }
+
+    fn flips(&self) -> u32 {
+        self.params.radius
+    }
+
+    /// The number of sets of at most h flips; of a fixed order, the sets that it has.
+    fn all_probes(&self) -> u64 {
+        self.fixed.as_ref().map_or_else(|| self.all_sets(), |fixed| fixed.len() as u64)
+    }
+
+    fn is_complete(&self) -> bool {
+        self.all_probes() >= self.all_sets()
+    }
+
+    fn probe_of(&self, differing: u64, weights: &[f32; BITS], most: u32) -> Option<u32> {
+        if differing.count_ones() > self.params.radius {
+            return None;
+        }
+        let (wanted, most) = (differing & self.among, most as usize);
+        let place = match &self.fixed {
+            None => {
+                let mut vosh = Vosh::default();
+                vosh.start(weights, self.among, self.params.cost, 0..=self.params.radius, most);
+                vosh.take(most).position(|flip| flip.mask == wanted)
+            }
+            Some(fixed) => {
+                let order = Volatility::new(weights, self.among, self.params.cost);
+                fixed.iter().take(most).position(|&ranks| order.mask(ranks) == wanted)
+            }
+        };
+        place.map(|place| place as u32 + 1)
+    }
+
+    fn set_budget(&mut self, budget: Option<u32>) {
+        self.params.budget = budget;
     }
 }
 

@@ -176,7 +176,7 @@ impl Vocabulary {
     }
 
     /// Both, by term.
-    pub fn terms(&self) -> &Terms {
+    pub(crate) fn terms(&self) -> &Terms {
         &self.known
     }
 
@@ -191,7 +191,7 @@ impl Vocabulary {
     }
 
     /// Gives the look-up table back, once no more documents come.
-    pub fn into_terms(self) -> Terms {
+    pub(crate) fn into_terms(self) -> Terms {
         self.known
     }
 }

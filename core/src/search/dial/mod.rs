@@ -28,7 +28,7 @@ mod probes;
 
 use rayon::prelude::*;
 
-use super::{Cost, HammingIndex, Match, Mode, Query, Reach, Scratch};
+use super::{Cost, HammingIndex, Match, Mode, Probing, Query, Reach, Scratch};
 use crate::id::Slot;
 use crate::kernel::Level;
 use crate::kernel::packed::Packed;
@@ -140,11 +140,6 @@ impl Dial {
         self
     }
 
-    /// Makes so many probes from now on, or all of them.
-    pub(crate) fn set_budget(&mut self, budget: Option<u32>) {
-        self.params.budget = budget;
-    }
-
     /// Number of all probes: the budget from which on nothing more is found.
     pub fn all_probes(&self) -> u32 {
         self.probes.all()
@@ -217,6 +212,35 @@ impl HammingIndex for Dial {
             });
             found(Match { query: number, hit, probe: probe.unwrap_or_default() });
         })
+    }
+}
+
+impl Probing for Dial {
+    fn key_bits(&self) -> u32 {
+        self.key_bits()
+    }
+
+    fn flips(&self) -> u32 {
+        self.flips()
+    }
+
+    fn all_probes(&self) -> u64 {
+        u64::from(self.all_probes())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.probes.reach(self.params.radius)
+    }
+
+    fn probe_of(&self, differing: u64, weights: &[f32; BITS], most: u32) -> Option<u32> {
+        if differing.count_ones() > self.params.radius {
+            return None;
+        }
+        self.probes.first(differing, &self.kernel.strengths(weights)).filter(|&probe| probe <= most)
+    }
+
+    fn set_budget(&mut self, budget: Option<u32>) {
+        self.params.budget = budget;
     }
 }
 

@@ -1,0 +1,47 @@
+//! How many probes find 95 % of the near-duplicates? Measured on the hashes that are searched, for the paper's PSM and
+//! for the dial.
+//!
+//! `cargo run --release -p flipside-core --example recall`
+
+use flipside_core::calibrate::{Sample, SampleParams};
+use flipside_core::search::Probing;
+use flipside_core::search::dial::{Dial, DialParams};
+use flipside_core::search::distinct::DistinctHashes;
+use flipside_core::search::psm::{Psm, PsmParams, Reading};
+use flipside_core::{settings::Settings, sketch::Sketcher};
+
+fn main() -> flipside_core::Result<()> {
+    // Documents of 120 words in versions of which each has some words of its own.
+    let text = |document: usize, version: usize| -> String {
+        let word = |at: usize| match (at + 7 * version) % 120 < 3 * version {
+            true => format!("version{version}of{document}word{at} "),
+            false => format!("document{document}word{at} "),
+        };
+        (0..120).map(word).collect()
+    };
+    let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
+    let sketches: Vec<_> =
+        (0..8_000).map(|number| sketcher.simhash(&text(number / 4, number % 4)).0).collect();
+    let distinct = DistinctHashes::new(&sketches.iter().map(|sketch| sketch.hash).collect::<Vec<_>>());
+    let weights = |slot| sketches[distinct.members(slot)[0].0 as usize].weights;
+    let psm = Psm::new(distinct.hashes(), PsmParams::new(6, Reading::P { key_bits: None }))?;
+    let dial = Dial::new(distinct.hashes(), DialParams::new(6, 3))?;
+    let indexes: [Box<dyn Probing>; 2] = [Box::new(psm), Box::new(dial)];
+    for mut index in indexes {
+        // One sample answers for any recall.
+        let sample = Sample::of(&*index, distinct.hashes(), weights, SampleParams::default())?;
+        println!("{}, within {} bits, {} probes in all", index.name(), index.radius(), index.all_probes());
+        for wanted in [0.8, 0.95, 0.99] {
+            let found = sample.budget(wanted);
+            let probes = found.budget.map_or("all".to_owned(), |budget| budget.to_string());
+            let (reached, low, high) = (found.reached, found.low, found.high);
+            println!(
+                "  {wanted}: {probes} probes, {reached:.3} [{low:.3}, {high:.3}] of {} held-out pairs",
+                found.held_out
+            );
+        }
+        index.set_budget(sample.budget(0.95).budget);
+        assert!(sample.budget(0.95).high >= 0.95);
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! BPHS in batches: tables over the queries, in which every stored hash is looked up.
+
+use super::super::bphs::{Bphs, BphsParams};
+use super::super::distinct::DistinctHashes;
+use super::super::{self as search, Cost, HammingIndex, Hit, Mode, Query};
+use crate::Result;
+use crate::id::{Document, Id, Slot};
+use crate::simhash::BITS;
+
+/// Stored hashes that are looked up together.
+const TOGETHER: usize = 1 << 16;
+
+/// Tables over the distinct hashes of the queries.
+#[derive(Clone, Debug)]
+pub(super) struct Tables {
+    /// The queries that have each hash; a document is a query here.
+    distinct: DistinctHashes<Document>,
+    index: Bphs,
+}
+
+/// Buffers of a block's look-ups.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scratch {
+    search: search::Scratch,
+    /// Place of the stored hash in its block, and what it found among the queries.
+    found: Vec<(u32, Hit)>,
+}
+
+impl Tables {
+    pub fn new(queries: &[Query<'_>], params: BphsParams) -> Result<Self> {
+        let hashes = queries.iter().map(|query| query.hash);
+        let distinct = DistinctHashes::of(hashes.zip(Document::all(queries.len())));
+        Ok(Self { index: Bphs::new(distinct.hashes(), params)?, distinct })
+    }
+
+    pub fn bytes(&self) -> usize {
+        let groups = self.distinct.groups();
+        self.index.bytes() + size_of_val(groups.values()) + groups.len() * size_of::<u32>()
+    }
+
+    pub fn block(
+        &self,
+        stored: &[u64],
+        first: u32,
+        mode: Mode,
+        answered: &mut [bool],
+        scratch: &mut Scratch,
+        hits: &mut Vec<(u32, Hit)>,
+    ) -> Cost {
+        let mut cost = Cost::default();
+        for (part, at) in stored.chunks(TOGETHER).zip((first..).step_by(TOGETHER)) {
+            scratch.found.clear();
+            // An exact search asks for no weights.
+            let asked: Vec<Query<'_>> =
+                part.iter().map(|&hash| Query { hash, weights: &[0.0; BITS] }).collect();
+            cost += self.index.search_many(&asked, Mode::All, &mut scratch.search, &mut scratch.found);
+            if mode == Mode::First {
+                // Matches in later tables come late; a query takes the first stored hash that matches.
+                scratch.found.sort_unstable();
+            }
+            for &(place, Hit { slot, distance }) in &scratch.found {
+                for query in self.distinct.members(slot) {
+                    if let Some(answered) = answered.get_mut(query.index())
+                        && std::mem::replace(answered, true)
+                    {
+                        continue;
+                    }
+                    hits.push((query.0, Hit { slot: Slot(at + place), distance }));
+                }
+            }
+        }
+        cost
+    }
+}

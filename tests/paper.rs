@@ -1,0 +1,98 @@
+//! docs/paper.md: its commands for flipside run on the documents of the repository. Those for the experiments are held
+//! by a test of theirs.
+
+use assert_cmd::Command;
+use std::fs;
+use std::path::Path;
+
+const FLIPSIDE: &str = "cargo run --release -- ";
+const EXPERIMENTS: &str = "cargo run --release -p flipside-experiments -- ";
+
+#[test]
+fn the_commands_of_the_paper_run() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/paper.md")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = 0;
+    for line in page.lines().filter(|line| line.starts_with("cargo ")) {
+        if line.starts_with(EXPERIMENTS) {
+            continue;
+        }
+        let words =
+            line.strip_prefix(FLIPSIDE).expect("a command of the tool or of the experiments").split(' ');
+        let out = folder.path().join(run.to_string());
+        let words = words.map(|word| if word.starts_with("target/") { out.to_str().unwrap() } else { word });
+        Command::cargo_bin("flipside").unwrap().current_dir(root).args(words).assert().success();
+        for file in ["pairs.csv", "clusters.csv", "report.html", "report.json", "kept.warc.wet.gz"] {
+            assert!(out.join(file).exists(), "{line}: {file}");
+        }
+        let pairs = fs::read_to_string(out.join("pairs.csv")).unwrap();
+        assert!(pairs.lines().count() > 300, "{line}: {} pairs", pairs.lines().count());
+        run += 1;
+    }
+    assert_eq!(run, 2);
+}
+
+/// Whether a source file has an item: `name`, or `Type::name` for a method or a variant.
+fn has_item(source: &str, item: &str) -> bool {
+    let is_word = |text: &str, word: &str| {
+        text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|of_text| of_text == word)
+    };
+    let begins = |line: &str, name: &str| {
+        ["fn", "struct", "enum", "trait", "const"].iter().any(|kind| {
+            let found = line.split_once(&format!("{kind} {name}"));
+            found.is_some_and(|(_, rest)| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+        })
+    };
+    let Some((owner, name)) = item.split_once("::") else {
+        return source.lines().any(|line| begins(line, item));
+    };
+    let mut inside = false;
+    source.lines().any(|line| {
+        let opens =
+            ["impl", "pub enum", "pub trait", "enum", "trait"].iter().any(|kind| line.starts_with(kind));
+        inside = (inside || opens && is_word(line, owner)) && line != "}";
+        let is_variant = line.trim_start().starts_with(name) && line.trim_end().ends_with([',', '{']);
+        inside && (begins(line, name) || is_variant)
+    })
+}
+
+#[test]
+fn every_item_that_the_paper_leads_to_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/paper-to-code.md")).unwrap();
+    let (mut items, mut figures, mut experiments) = (0, 0, 0);
+    for line in page.lines() {
+        let mut source: Option<(&str, String)> = None;
+        for quoted in line.split('`').skip(1).step_by(2) {
+            if quoted.ends_with(".rs") {
+                let text = fs::read_to_string(root.join(quoted));
+                source = Some((quoted, text.unwrap_or_else(|e| panic!("{quoted}: {e}"))));
+            } else if root.join(format!("experiments/configs/{quoted}.toml")).exists() {
+                experiments += 1;
+            } else {
+                let (file, text) = source.as_ref().unwrap_or_else(|| panic!("{quoted}: of which file?"));
+                assert!(has_item(text, quoted), "{file} has no {quoted}");
+                items += 1;
+            }
+        }
+        for (_, rest) in line.match_indices("](").map(|(at, _)| line.split_at(at + 2)) {
+            let target = rest.split(')').next().unwrap_or_default();
+            assert!(root.join("docs").join(target).exists(), "{target}");
+            figures += usize::from(target.ends_with(".svg"));
+        }
+    }
+    assert!(items > 50 && figures > 7 && experiments > 8, "{items}, {figures}, {experiments}");
+}
+
+#[test]
+fn items_are_found_where_they_are_and_nowhere_else() {
+    let source = "pub struct A;\nimpl A {\n    pub fn go(&self) {}\n}\npub enum B {\n    One,\n    Two { a: u8 },\n}\n\
+                  impl Iterator for C {\n    fn next(&mut self) {}\n}\nfn going() {}\n";
+    for item in ["A", "B", "A::go", "B::One", "B::Two", "C::next", "going"] {
+        assert!(has_item(source, item), "{item}");
+    }
+    for item in ["goin", "A::going", "B::go", "A::next", "B::Three", "D", "C::go"] {
+        assert!(!has_item(source, item), "{item}");
+    }
+}
