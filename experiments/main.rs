@@ -172,7 +172,10 @@ fn main() -> Result<()> {
     let options = Options::parse();
     let choice = kernel_choice();
     if let Some(refused) = choice.refused {
-        bail!("{KERNEL_VARIABLE}={refused}: expected one of this processor's levels, {}", choice.available.join(", "));
+        bail!(
+            "{KERNEL_VARIABLE}={refused}: expected one of this processor's levels, {}",
+            choice.available.join(", ")
+        );
     }
     run(&options)
 }

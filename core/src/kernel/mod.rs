@@ -36,6 +36,7 @@ pub mod flips;
 pub mod fold;
 pub mod hamming;
 pub mod huge_pages;
+pub mod kept;
 pub mod minhash;
 pub mod near;
 #[cfg(target_arch = "aarch64")]
