@@ -136,7 +136,7 @@ mod x86 {
             for at in (16..end.saturating_sub(7)).step_by(8) {
                 step(at, at, None);
             }
-            if end > 16 && end % 8 > 0 {
+            if end > 16 && !end.is_multiple_of(8) {
                 step(end - end % 8, end - end % 8, Some((1 << (end % 8)) - 1));
             }
         }

@@ -22,6 +22,12 @@ impl<T: Copy + Default> Kept<T> {
         &self.rows[..self.len]
     }
 
+    /// The same, to be changed.
+    #[inline(always)]
+    pub fn rows_mut(&mut self) -> &mut [T] {
+        &mut self.rows[..self.len]
+    }
+
     /// Removes all rows.
     #[inline(always)]
     pub fn clear(&mut self) {
@@ -73,6 +79,12 @@ impl NearList {
                 Some((row.at.wrapping_add(bit), row.tag))
             })
         })
+    }
+
+    /// Number of positions.
+    #[inline(always)]
+    pub fn count(&self) -> usize {
+        self.rows().iter().map(|row| row.near.count_ones() as usize).sum()
     }
 
     /// Adds the positions `at` + i for the bits i of `near`, if there are any.
