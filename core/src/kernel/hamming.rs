@@ -18,12 +18,10 @@ impl Level {
             Isa::Portable => scan_portable(stored, query, radius, found),
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Popcnt | Isa::Avx2 | Isa::Avx512 => unsafe {
-                x86::scan_popcnt(stored, query, radius, found)
-            },
+            Isa::Popcnt | Isa::Avx2 => unsafe { x86::scan_popcnt(stored, query, radius, found) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe { x86::scan_avx512(stored, query, radius, found) },
+            Isa::Avx512Vbmi => unsafe { x86::scan_avx512(stored, query, radius, found) },
             // SAFETY: as above.
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => unsafe { aarch64::scan_neon(stored, query, radius, found) },
@@ -44,9 +42,7 @@ impl Level {
             Isa::Popcnt => unsafe { x86::runs_popcnt(runs, query, radius, list) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt => unsafe {
-                x86::runs_avx2(runs, query, radius, list)
-            },
+            Isa::Avx2 => unsafe { x86::runs_avx2(runs, query, radius, list) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vbmi => unsafe { x86::runs_avx512(runs, query, radius, list) },

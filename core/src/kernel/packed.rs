@@ -200,7 +200,7 @@ impl Packed {
             Isa::Avx512Vbmi => unsafe { x86::shortlist_avx512(self, runs, list) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt => unsafe { x86::shortlist_avx2(self, runs, list) },
+            Isa::Avx2 => unsafe { x86::shortlist_avx2(self, runs, list) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Isa::Popcnt => unsafe { x86::shortlist_popcnt(self, runs, list) },

@@ -18,7 +18,7 @@ impl Level {
             Isa::Avx2 => unsafe { x86::ranks_avx2(keys, n, ranks) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe { x86::ranks_avx512(keys, n, ranks) },
+            Isa::Avx512Vbmi => unsafe { x86::ranks_avx512(keys, n, ranks) },
             // SAFETY: as above.
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => unsafe { aarch64::ranks_neon(keys, n, ranks) },

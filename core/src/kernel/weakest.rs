@@ -32,7 +32,7 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt => unsafe { x86::run_avx2(job) },
+            Isa::Avx2 => unsafe { x86::run_avx2(job) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vbmi => unsafe { x86::run_avx512(job) },
@@ -47,7 +47,7 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt => unsafe { x86::strengths_avx2(weights) },
+            Isa::Avx2 => unsafe { x86::strengths_avx2(weights) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vbmi => unsafe { x86::strengths_avx512(weights) },
@@ -61,9 +61,7 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt => unsafe {
-                x86::weakest_avx2(strengths, among, count)
-            },
+            Isa::Avx2 => unsafe { x86::weakest_avx2(strengths, among, count) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vbmi => unsafe { x86::weakest_avx512(strengths, among, count) },
@@ -88,9 +86,7 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
-                std::arch::x86_64::_pext_u64(value, mask)
-            },
+            Isa::Avx2 | Isa::Avx512Vbmi => unsafe { std::arch::x86_64::_pext_u64(value, mask) },
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => aarch64::extract(value, mask),
             _ => extract_portable(value, mask),
@@ -107,9 +103,7 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
-                x86::extract_all_bmi2(values, mask, keys)
-            },
+            Isa::Avx2 | Isa::Avx512Vbmi => unsafe { x86::extract_all_bmi2(values, mask, keys) },
             // Of neighbouring bits.
             _ if (mask >> shift).wrapping_add(1).is_power_of_two() => {
                 extract_all_with(|value, mask| value >> shift & mask, values, mask >> shift, keys)
@@ -127,9 +121,7 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
-                std::arch::x86_64::_pdep_u64(value, mask)
-            },
+            Isa::Avx2 | Isa::Avx512Vbmi => unsafe { std::arch::x86_64::_pdep_u64(value, mask) },
             _ => deposit_portable(value, mask),
         }
     }
