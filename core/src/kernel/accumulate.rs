@@ -83,7 +83,9 @@ mod x86 {
     /// Delight*): what comes to sixteen is counted once, and what is left over at the end.
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(super) fn count_avx512(hashes: &[u64], counts: &mut [i64; 64]) {
-        let (blocks, rest) = hashes.as_chunks::<BLOCK>();
+        // One block is not worth what is counted of its sums at the end.
+        let (blocks, rest) =
+            if hashes.len() < 2 * BLOCK { (&[][..], hashes) } else { hashes.as_chunks::<BLOCK>() };
         few_avx512(rest, 1, counts);
         // Ones, twos, fours and eights.
         let mut sums = [_mm512_setzero_si512(); 4];
