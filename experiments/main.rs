@@ -42,6 +42,7 @@ use anyhow::{Context, Result, bail};
 use check::Verdict;
 use clap::Parser;
 use config::Size;
+use flipside_core::{KERNEL_VARIABLE, kernel_choice};
 use results::Row;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -187,7 +188,15 @@ const EXPERIMENTS: &[Experiment] = &[
 ];
 
 fn main() -> Result<()> {
-    run(&Options::parse())
+    let options = Options::parse();
+    let choice = kernel_choice();
+    if let Some(refused) = choice.refused {
+        bail!(
+            "{KERNEL_VARIABLE}={refused}: expected one of this processor's levels, {}",
+            choice.available.join(", ")
+        );
+    }
+    run(&options)
 }
 
 fn run(options: &Options) -> Result<()> {

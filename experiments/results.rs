@@ -2,6 +2,7 @@
 
 use crate::{Options, root};
 use anyhow::{Context, Result, ensure};
+use flipside_core::kernel_choice;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -42,6 +43,7 @@ impl Table {
             ("seed", options.seed.to_string()),
             ("revision", revision()),
             ("machine", machine()),
+            ("kernel", kernel_choice().level.to_owned()),
             ("command", command(options, experiment, corpus)),
         ];
         Ok(Self { writer: None, path, common, header: Vec::new() })

@@ -18,9 +18,7 @@ impl Level {
             Isa::Avx2 => unsafe { x86::avx2(hashes, weights, sums) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
-                x86::avx512(hashes, weights, sums)
-            },
+            Isa::Avx512Vbmi => unsafe { x86::avx512(hashes, weights, sums) },
             // SAFETY: as above.
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => unsafe { aarch64::neon(hashes, weights, sums) },
@@ -36,7 +34,7 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt => unsafe { x86::count_avx2(hashes, counts) },
+            Isa::Avx2 => unsafe { x86::count_avx2(hashes, counts) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vbmi => unsafe { x86::count_avx512(hashes, counts) },
@@ -85,7 +83,9 @@ mod x86 {
     /// Delight*): what comes to sixteen is counted once, and what is left over at the end.
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(super) fn count_avx512(hashes: &[u64], counts: &mut [i64; 64]) {
-        let (blocks, rest) = hashes.as_chunks::<BLOCK>();
+        // One block is not worth what is counted of its sums at the end.
+        let (blocks, rest) =
+            if hashes.len() < 2 * BLOCK { (&[][..], hashes) } else { hashes.as_chunks::<BLOCK>() };
         few_avx512(rest, 1, counts);
         // Ones, twos, fours and eights.
         let mut sums = [_mm512_setzero_si512(); 4];

@@ -22,13 +22,8 @@ pub(super) enum Isa {
     /// AVX2, and BMI1 and BMI2, which every processor with AVX2 has.
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// AVX-512F, from Skylake on.
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-    /// VPOPCNTDQ too, from Knights Mill on.
-    #[cfg(target_arch = "x86_64")]
-    Avx512Popcnt,
-    /// BW, DQ, VL, VBMI and VBMI2 too, from Ice Lake and Zen 4 on.
+    /// AVX-512 F, BW, DQ, VL, VBMI, VBMI2 and VPOPCNTDQ, which Ice Lake and Zen 4 brought together. Processors with less
+    /// of it use AVX2.
     #[cfg(target_arch = "x86_64")]
     Avx512Vbmi,
     #[cfg(target_arch = "aarch64")]
@@ -57,11 +52,11 @@ impl Level {
                         && is_x86_feature_detected!("bmi1")
                         && is_x86_feature_detected!("bmi2"),
                 ),
-                (Isa::Avx512, is_x86_feature_detected!("avx512f")),
-                (Isa::Avx512Popcnt, is_x86_feature_detected!("avx512vpopcntdq")),
                 (
                     Isa::Avx512Vbmi,
-                    is_x86_feature_detected!("avx512bw")
+                    is_x86_feature_detected!("avx512f")
+                        && is_x86_feature_detected!("avx512vpopcntdq")
+                        && is_x86_feature_detected!("avx512bw")
                         && is_x86_feature_detected!("avx512dq")
                         && is_x86_feature_detected!("avx512vl")
                         && is_x86_feature_detected!("avx512vbmi")
@@ -91,10 +86,6 @@ impl Level {
             Isa::Popcnt => "popcnt",
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => "avx2",
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => "avx512",
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Popcnt => "avx512-popcnt",
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vbmi => "avx512-vbmi",
             #[cfg(target_arch = "aarch64")]

@@ -10,10 +10,10 @@ impl Level {
             Isa::Portable => portable(a, b),
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Popcnt | Isa::Avx2 | Isa::Avx512 => unsafe { x86::popcnt(a, b) },
+            Isa::Popcnt | Isa::Avx2 => unsafe { x86::popcnt(a, b) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe { x86::avx512(a, b) },
+            Isa::Avx512Vbmi => unsafe { x86::avx512(a, b) },
             // NEON counts bits as the compiler uses it.
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => portable(a, b),
@@ -27,10 +27,10 @@ impl Level {
             Isa::Portable => within(row, rows, most, found),
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Popcnt | Isa::Avx2 | Isa::Avx512 => unsafe { x86::within(row, rows, most, found) },
+            Isa::Popcnt | Isa::Avx2 => unsafe { x86::within(row, rows, most, found) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe { x86::within_avx512(row, rows, most, found) },
+            Isa::Avx512Vbmi => unsafe { x86::within_avx512(row, rows, most, found) },
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => within(row, rows, most, found),
         }

@@ -56,7 +56,7 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt => unsafe { x86::avx2(bytes, folded) },
+            Isa::Avx2 => unsafe { x86::avx2(bytes, folded) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vbmi => unsafe { x86::avx512(bytes, folded) },

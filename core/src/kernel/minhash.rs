@@ -80,9 +80,7 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
-                x86_64::avx512::throw(throw, round, features, signature)
-            },
+            Isa::Avx512Vbmi => unsafe { x86_64::avx512::throw(throw, round, features, signature) },
             _ => portable::throw(throw, round, features, signature),
         }
     }
@@ -92,9 +90,7 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
-                x86_64::avx2::minimum32(a, b, features)
-            },
+            Isa::Avx2 | Isa::Avx512Vbmi => unsafe { x86_64::avx2::minimum32(a, b, features) },
             _ => minimum32(a, b, features),
         }
     }
@@ -110,9 +106,7 @@ impl Level {
             Isa::Avx2 => unsafe { x86_64::avx2::minima32(functions, features, minima) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
-                x86_64::avx512::minima32(functions, features, minima)
-            },
+            Isa::Avx512Vbmi => unsafe { x86_64::avx512::minima32(functions, features, minima) },
             // SAFETY: as above.
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => unsafe { aarch64::minima32(functions, features, minima) },
@@ -131,9 +125,7 @@ impl Level {
             Isa::Avx2 => unsafe { x86_64::avx2::minima61(functions, features, minima) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
-                x86_64::avx512::minima61(functions, features, minima)
-            },
+            Isa::Avx512Vbmi => unsafe { x86_64::avx512::minima61(functions, features, minima) },
             // SAFETY: as above.
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => unsafe { aarch64::minima61(functions, features, minima) },
@@ -148,9 +140,7 @@ impl Level {
             // Signatures are short: adding up the longer vectors at the end costs more than they save.
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
-                x86_64::avx2::matches(a, b)
-            },
+            Isa::Avx2 | Isa::Avx512Vbmi => unsafe { x86_64::avx2::matches(a, b) },
             _ => portable::matches(a, b),
         }
     }

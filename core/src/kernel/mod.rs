@@ -11,12 +11,8 @@
 //! | loop | portable | NEON |
 //! |---|---:|---:|
 //! | [`hamming`], a hash of a long run | 11 to 14 | 3.6 |
-//! | [`hamming`], a run of 8 | 130 | 83 |
 //! | [`near`], all pairs of 100 hashes | 56,492 | 24,510 |
-//! | [`packed`], a run of 64 | 1,406 | 483 |
-//! | [`packed`], a run of 8; of 4 | 230; 146 | 189; 173 |
 //! | [`weakest`], some of 32 bits | 1,747 | 250 |
-//! | [`weakest`], a hash parted for one table | 653 | 137 |
 //! | [`flips`], the 12 least of four keys | 12,308 | 3,898 |
 //! | [`fold`], 64 bytes | 215 | 88 |
 //! | [`accumulate`], a feature | 196 | 102 |
@@ -36,6 +32,7 @@ pub mod flips;
 pub mod fold;
 pub mod hamming;
 pub mod huge_pages;
+pub mod kept;
 pub mod minhash;
 pub mod near;
 #[cfg(target_arch = "aarch64")]

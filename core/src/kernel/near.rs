@@ -54,14 +54,10 @@ impl Level {
             Isa::Portable => pairs(hashes, groups, radius, &mut found),
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Popcnt | Isa::Avx2 | Isa::Avx512 => unsafe {
-                x86::pairs_popcnt(hashes, groups, radius, &mut found)
-            },
+            Isa::Popcnt | Isa::Avx2 => unsafe { x86::pairs_popcnt(hashes, groups, radius, &mut found) },
             // SAFETY: as above, and groups are checked as they come.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
-                x86::pairs_avx512(hashes, groups, radius, &mut found)
-            },
+            Isa::Avx512Vbmi => unsafe { x86::pairs_avx512(hashes, groups, radius, &mut found) },
             // SAFETY: as above.
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => unsafe { aarch64::pairs_neon(hashes, groups, radius, &mut found) },

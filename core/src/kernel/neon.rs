@@ -20,13 +20,6 @@ pub(super) fn mask(bytes: [uint8x16_t; 4]) -> u64 {
     vgetq_lane_u64::<0>(vreinterpretq_u64_u8(vpaddq_u8(fours, fours)))
 }
 
-/// One bit for each of eight bytes, which must all be ones or all be zeros.
-#[inline]
-#[target_feature(enable = "neon")]
-pub(super) fn mask_of_eight(bytes: uint8x8_t) -> u8 {
-    vaddv_u8(vand_u8(bytes, vcreate_u8(PLACES)))
-}
-
 /// The reverse of [`mask`]: bytes of ones where the bits are set.
 #[inline]
 #[target_feature(enable = "neon")]

@@ -17,7 +17,7 @@ impl Level {
             Isa::Popcnt => unsafe { x86::popcnt(words, places) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt => unsafe { x86::avx2(words, places) },
+            Isa::Avx2 => unsafe { x86::avx2(words, places) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vbmi => unsafe { x86::avx512(words, places) },

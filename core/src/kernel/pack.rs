@@ -16,9 +16,7 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
-                x86::bytes(bytes, words)
-            },
+            Isa::Avx2 | Isa::Avx512Vbmi => unsafe { x86::bytes(bytes, words) },
             _ => pack_bytes(bytes, words),
         }
     }
@@ -33,9 +31,7 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
-                x86::mixed(numbers, words)
-            },
+            Isa::Avx2 | Isa::Avx512Vbmi => unsafe { x86::mixed(numbers, words) },
             _ => pack_mixed(numbers, words),
         }
     }

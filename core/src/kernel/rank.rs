@@ -5,6 +5,10 @@ use super::cpu::{Isa, Level};
 /// Most numbers that can be ranked at once.
 pub const MAX: usize = 64;
 
+/// Up to so many numbers AVX2 is as fast as AVX-512 or faster, because masks take time.
+#[cfg(target_arch = "x86_64")]
+const FEW: usize = 32;
+
 impl Level {
     /// Writes to `ranks[i]`, for each of the first `n` keys, how many of them come before key `i`: smaller
     /// ones, and equal ones at an earlier place. Keys must not be negative; `n` above [`MAX`] counts as
@@ -15,10 +19,10 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => unsafe { x86::ranks_avx2(keys, n, ranks) },
+            Isa::Avx512Vbmi if n > FEW => unsafe { x86::ranks_avx512(keys, n, ranks) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe { x86::ranks_avx512(keys, n, ranks) },
+            Isa::Avx2 | Isa::Avx512Vbmi => unsafe { x86::ranks_avx2(keys, n, ranks) },
             // SAFETY: as above.
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => unsafe { aarch64::ranks_neon(keys, n, ranks) },

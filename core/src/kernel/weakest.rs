@@ -8,9 +8,6 @@
 use super::cpu::{Isa, Level};
 use crate::hash::BITS;
 
-/// Most tables that a hash is split for.
-pub const MAX_TABLES: usize = 8;
-
 /// The strength of each bit: |W| in one byte, three bits of exponent and five of mantissa. Smaller flips
 /// sooner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,15 +24,6 @@ pub trait Job {
     fn run(self) -> Self::Output;
 }
 
-/// A hash as one table sees it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Split {
-    /// The bits of the key, moved together.
-    pub key: u64,
-    /// The other bits, moved together.
-    pub rest: u64,
-}
-
 impl Level {
     /// Runs a job that is compiled for what this kernel may use, so that the kernels which it calls become
     /// part of its code.
@@ -44,7 +32,7 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt => unsafe { x86::run_avx2(job) },
+            Isa::Avx2 => unsafe { x86::run_avx2(job) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vbmi => unsafe { x86::run_avx512(job) },
@@ -59,7 +47,7 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt => unsafe { x86::strengths_avx2(weights) },
+            Isa::Avx2 => unsafe { x86::strengths_avx2(weights) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vbmi => unsafe { x86::strengths_avx512(weights) },
@@ -73,9 +61,7 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt => unsafe {
-                x86::weakest_avx2(strengths, among, count)
-            },
+            Isa::Avx2 => unsafe { x86::weakest_avx2(strengths, among, count) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vbmi => unsafe { x86::weakest_avx512(strengths, among, count) },
@@ -94,30 +80,13 @@ impl Level {
         ((weaker | equal) & among).count_ones()
     }
 
-    /// Splits a hash by the keys' masks, of which the first [`MAX_TABLES`] are used.
-    #[inline]
-    pub(crate) fn split(self, hash: u64, masks: &[u64], splits: &mut [Split; MAX_TABLES]) {
-        match self.isa() {
-            // SAFETY: the level is the proof that this processor has the features.
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
-                x86::split_bmi2(hash, masks, splits)
-            },
-            #[cfg(target_arch = "aarch64")]
-            Isa::Neon => split_with(aarch64::extract, hash, masks, splits),
-            _ => split_with(extract_portable, hash, masks, splits),
-        }
-    }
-
     /// The bits of `value` at the places that are set in `mask`, moved together to the low end.
     #[inline]
     pub fn extract(self, value: u64, mask: u64) -> u64 {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
-                std::arch::x86_64::_pext_u64(value, mask)
-            },
+            Isa::Avx2 | Isa::Avx512Vbmi => unsafe { std::arch::x86_64::_pext_u64(value, mask) },
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => aarch64::extract(value, mask),
             _ => extract_portable(value, mask),
@@ -134,9 +103,7 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
-                x86::extract_all_bmi2(values, mask, keys)
-            },
+            Isa::Avx2 | Isa::Avx512Vbmi => unsafe { x86::extract_all_bmi2(values, mask, keys) },
             // Of neighbouring bits.
             _ if (mask >> shift).wrapping_add(1).is_power_of_two() => {
                 extract_all_with(|value, mask| value >> shift & mask, values, mask >> shift, keys)
@@ -154,9 +121,7 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
-                std::arch::x86_64::_pdep_u64(value, mask)
-            },
+            Isa::Avx2 | Isa::Avx512Vbmi => unsafe { std::arch::x86_64::_pdep_u64(value, mask) },
             _ => deposit_portable(value, mask),
         }
     }
@@ -235,13 +200,6 @@ fn up_to(bound: u8, below: impl Fn(u8) -> u64, among: u64, count: u32) -> u64 {
 }
 
 #[inline(always)]
-fn split_with(extract: impl Fn(u64, u64) -> u64, hash: u64, masks: &[u64], splits: &mut [Split; MAX_TABLES]) {
-    for (split, &mask) in splits.iter_mut().zip(masks) {
-        *split = Split { key: extract(hash, mask), rest: extract(hash, !mask) };
-    }
-}
-
-#[inline(always)]
 fn extract_all_with(extract: impl Fn(u64, u64) -> u64, values: &[u64], mask: u64, keys: &mut [u16]) {
     for (key, &value) in keys.iter_mut().zip(values) {
         *key = extract(value, mask) as u16;
@@ -272,10 +230,10 @@ fn deposit_portable(value: u64, mask: u64) -> u64 {
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{BITS, DROPPED, INFINITE, Job, MAX_TABLES, Split, Strengths};
+    use super::{BITS, DROPPED, INFINITE, Job, Strengths};
 
     /// Up to so many bits are taken one by one, which is then the shorter way.
-    const FEW: u32 = 4;
+    const FEW: u32 = 2;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,avx2,bmi1,bmi2,popcnt")]
     pub fn run_avx512<J: Job>(job: J) -> J::Output {
@@ -328,16 +286,87 @@ mod x86 {
         // SAFETY: 64 bytes, aligned to 64.
         let strengths = unsafe { _mm512_load_si512(strengths.0.as_ptr().cast()) };
         if count <= FEW {
-            return few_weakest_avx512(strengths, among, count);
+            return few_weakest(among, count, |left| {
+                let now = _mm512_mask_mov_epi8(_mm512_set1_epi8(-1), left, strengths);
+                let half = _mm256_min_epu8(_mm512_castsi512_si256(now), _mm512_extracti64x4_epi64::<1>(now));
+                _mm512_cmpeq_epi8_mask(strengths, _mm512_broadcastb_epi8(least(half)))
+            });
         }
+        let ones = |digit: u32| _mm512_test_epi8_mask(strengths, _mm512_set1_epi8((1u8 << digit) as i8));
+        by_digits(std::array::from_fn(|digit| ones(digit as u32)), among, count)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+    pub fn weakest_avx2(strengths: &Strengths, among: u64, count: u32) -> u64 {
+        let at = strengths.0.as_ptr();
+        // SAFETY: twice 32 of the 64 bytes, aligned to 64.
+        let (mut low, mut high) =
+            unsafe { (_mm256_load_si256(at.cast()), _mm256_load_si256(at.add(32).cast())) };
+        if count <= FEW {
+            return few_weakest(among, count, |left| {
+                let half = _mm256_min_epu8(
+                    _mm256_or_si256(low, absent(left as u32)),
+                    _mm256_or_si256(high, absent((left >> 32) as u32)),
+                );
+                let least = _mm256_broadcastb_epi8(least(half));
+                let equal = |half| u64::from(_mm256_movemask_epi8(_mm256_cmpeq_epi8(half, least)) as u32);
+                equal(low) | equal(high) << 32
+            });
+        }
+        let mut ones = [0; 8];
+        for ones in ones.iter_mut().rev() {
+            let highest = |half| u64::from(_mm256_movemask_epi8(half) as u32);
+            *ones = highest(low) | highest(high) << 32;
+            (low, high) = (_mm256_add_epi8(low, low), _mm256_add_epi8(high, high));
+        }
+        by_digits(ones, among, count)
+    }
+
+    /// A few weakest bits, one by one. `equally_weak` finds the bits whose strength is the least of those left.
+    #[inline(always)]
+    fn few_weakest(among: u64, count: u32, equally_weak: impl Fn(u64) -> u64) -> u64 {
+        let mut left = among;
+        for _ in 0..count {
+            let weakest = equally_weak(left) & left;
+            left &= !(weakest & weakest.wrapping_neg());
+        }
+        among & !left
+    }
+
+    /// The least of 32 bytes.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn least(half: __m256i) -> __m128i {
+        let quarter = _mm_min_epu8(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half));
+        // Bytes in pairs, then the least of eight numbers of two bytes.
+        let pairs = _mm_min_epu8(quarter, _mm_srli_epi16::<8>(quarter));
+        _mm_minpos_epu16(_mm_and_si128(pairs, _mm_set1_epi16(255)))
+    }
+
+    /// Bytes of ones where the bits are not set.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn absent(mask: u32) -> __m256i {
+        let places =
+            _mm256_set_epi64x(0x0303_0303_0303_0303, 0x0202_0202_0202_0202, 0x0101_0101_0101_0101, 0);
+        let bits = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64 as i64);
+        let spread = _mm256_shuffle_epi8(_mm256_set1_epi32(mask as i32), places);
+        _mm256_cmpeq_epi8(_mm256_and_si256(spread, bits), _mm256_setzero_si256())
+    }
+
+    /// The weakest bits, from those whose strengths have a one in each binary digit.
+    ///
+    /// From the highest digit down: if those with a 0 are too few, all of them are among the weakest, and the others are
+    /// asked further; if not, the others are not among them.
+    #[inline]
+    #[target_feature(enable = "bmi1,bmi2,popcnt")]
+    fn by_digits(ones: [u64; 8], among: u64, count: u32) -> u64 {
         if count >= among.count_ones() {
             return among;
         }
-        // From the highest digit down: if those with a 0 are too few, all of them are among the weakest, and
-        // the others are asked further; if not, the others are not among them.
         let (mut left, mut chosen, mut missing) = (among, 0, count);
-        for digit in (0..8).rev() {
-            let ones = _mm512_test_epi8_mask(strengths, _mm512_set1_epi8((1u8 << digit) as i8));
+        for ones in ones.into_iter().rev() {
             let zeros = left & !ones;
             let number = zeros.count_ones();
             // All bits or none: which of both cannot be foreseen.
@@ -348,47 +377,6 @@ mod x86 {
         }
         // Those that are left are equally strong.
         chosen | _pdep_u64((1 << missing) - 1, left)
-    }
-
-    /// One by one: the least strength of all by halving, then the first bit that has it.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2,popcnt")]
-    fn few_weakest_avx512(strengths: __m512i, among: u64, count: u32) -> u64 {
-        let mut left = among;
-        for _ in 0..count {
-            let now = _mm512_mask_mov_epi8(_mm512_set1_epi8(-1), left, strengths);
-            let half = _mm256_min_epu8(_mm512_castsi512_si256(now), _mm512_extracti64x4_epi64::<1>(now));
-            let quarter = _mm_min_epu8(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half));
-            // Bytes in pairs, then the least of eight numbers of two bytes.
-            let pairs =
-                _mm_and_si128(_mm_min_epu8(quarter, _mm_srli_epi16::<8>(quarter)), _mm_set1_epi16(255));
-            let least = _mm512_broadcastb_epi8(_mm_minpos_epu16(pairs));
-            let weakest = _mm512_mask_cmpeq_epi8_mask(left, strengths, least);
-            left &= !(weakest & weakest.wrapping_neg());
-        }
-        among & !left
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    pub fn weakest_avx2(strengths: &Strengths, among: u64, count: u32) -> u64 {
-        let at = strengths.0.as_ptr();
-        // SAFETY: twice 32 of the 64 bytes, aligned to 64.
-        let (low, high) = unsafe { (_mm256_load_si256(at.cast()), _mm256_load_si256(at.add(32).cast())) };
-        let below = |bound: u8| {
-            let bound = _mm256_set1_epi8(bound as i8);
-            // Not below is where the maximum is the strength itself.
-            let not_below =
-                |half| _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_max_epu8(half, bound), half)) as u32;
-            !(u64::from(not_below(low)) | u64::from(not_below(high)) << 32)
-        };
-        super::weakest(below, among, count)
-    }
-
-    #[inline]
-    #[target_feature(enable = "bmi2")]
-    pub fn split_bmi2(hash: u64, masks: &[u64], splits: &mut [Split; MAX_TABLES]) {
-        super::split_with(|value, mask| _pext_u64(value, mask), hash, masks, splits);
     }
 
     #[target_feature(enable = "bmi2")]
@@ -485,9 +473,6 @@ mod tests {
                 prop_assert_eq!(key, extract_portable(value, mask));
                 prop_assert_eq!(kernel.deposit(key, mask) | kernel.deposit(rest, !mask), value);
                 prop_assert_eq!(kernel.deposit(value, mask), deposit_portable(value, mask));
-                let mut splits = [Split::default(); MAX_TABLES];
-                kernel.split(value, &[!mask, mask], &mut splits);
-                prop_assert_eq!(splits[..2].to_vec(), vec![Split { key: rest, rest: key }, Split { key, rest }]);
             }
         }
 

@@ -1,16 +1,16 @@
 //! The way of a search that probes groups of hashes, shared by the indexes that do so.
 //!
 //! One probe costs two dependent reads from places that no cache predicts: the directory, then the group. So
-//! the probes of a round, and in a batch the probes of several queries, go through three phases together: ask
-//! for the directory entries; read them and ask for the groups; compare. The slot of a match in a later table
+//! the probes of a round go through three phases together: ask for the directory entries; read them and ask for the
+//! groups; compare. In a batch several queries take turns, each in another phase. The slot of a match in a later table
 //! is a search in the first, and goes through the same phases beside the probes of the next queries.
-
-use std::ops::ControlFlow;
 
 use super::table::Table;
 use super::{Cost, Hit, Match, Mode, Query};
 use crate::id::Slot;
 use crate::kernel::Level;
+use crate::kernel::kept::NearList;
+use crate::kernel::weakest::Job;
 use crate::simhash::volatility::Volatility;
 use crate::simhash::vosh::Vosh;
 
@@ -20,8 +20,11 @@ const ROUND: usize = 16;
 /// Probes in the first round of a search that may end at its first match.
 const FIRST_ROUND: usize = 4;
 
-/// Queries of a batch that go through the phases together.
-pub(super) const LANES: usize = 4;
+/// Queries of a batch that are under way at the same time.
+pub(super) const LANES: usize = 8;
+
+/// How far ahead of a query its weights are asked for.
+const ASKED_AHEAD: usize = 16;
 
 /// One probe: of the hashes of a table that agree in the key with the query after `mask` is flipped.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,6 +47,10 @@ pub(super) trait Buckets {
 
     /// The next probe, if the sequence goes on.
     fn next(&self, course: &mut Course) -> Option<Probe>;
+
+    /// Asks for what `begin` will read of a query.
+    #[inline]
+    fn ask_ahead(&self, _: &Query<'_>) {}
 
     /// Whether a match belongs to this probe, and not to another one that finds it as well.
     fn owns(&self, course: &Course, probe: Probe, differing: u64, mode: Mode) -> bool;
@@ -70,7 +77,8 @@ pub(super) struct Lane {
     n: usize,
     /// Probes finished in earlier rounds.
     finished: u64,
-    done: bool,
+    /// Position of the query.
+    query: u32,
 }
 
 /// Matches of later tables, whose slots are not known yet.
@@ -106,55 +114,85 @@ impl Unplaced {
     }
 }
 
-/// Answers up to [`LANES`] queries, one lane each, of which the first stands at `position`. Matches in the
-/// first table go to `found`, the others to `unplaced`.
-pub(super) fn answer<B: Buckets>(
-    index: &B,
-    (queries, position): (&[Query<'_>], usize),
-    mode: Mode,
-    lanes: &mut [Lane],
-    unplaced: &mut Unplaced,
-    found: &mut dyn FnMut(Match),
-) -> Cost {
-    let mut cost = Cost::default();
-    let lanes = &mut lanes[..queries.len()];
-    for (lane, query) in lanes.iter_mut().zip(queries) {
-        lane.course.taken = 0;
-        lane.finished = 0;
-        lane.done = false;
-        index.begin(*query, &mut lane.course);
-        ask_for_directory(index, query.hash, mode, lane);
-    }
-    while lanes.iter().any(|lane| !lane.done) {
-        for (lane, query) in lanes.iter_mut().zip(queries).filter(|(lane, _)| !lane.done) {
-            ask_for_groups(index, query.hash, lane);
+/// The answers of an index to queries. Matches in the first table go to `found`, the others to `unplaced`.
+pub(super) struct Run<'a, B> {
+    pub index: &'a B,
+    pub queries: &'a [Query<'a>],
+    pub mode: Mode,
+    pub lanes: &'a mut Vec<Lane>,
+    pub unplaced: &'a mut Unplaced,
+    pub near: &'a mut NearList,
+    pub found: &'a mut dyn FnMut(Match),
+}
+
+impl<B: Buckets> Job for Run<'_, B> {
+    type Output = Cost;
+
+    /// Each turn serves two lanes of a ring: one whose groups have been on their way for half a round, and one whose
+    /// directory entries have.
+    #[inline(always)]
+    fn run(self) -> Cost {
+        let Self { index, queries, mode, lanes, unplaced, near, found } = self;
+        let mut cost = Cost::default();
+        lanes.resize_with(queries.len().clamp(lanes.len(), LANES), Lane::default);
+        let ring = &mut lanes[..queries.len().min(LANES)];
+        for lane in ring.iter_mut() {
+            lane.n = 0;
         }
-        for (number, (lane, query)) in lanes.iter_mut().zip(queries).enumerate() {
-            if lane.done {
-                continue;
-            }
-            let any = compare(index, query.hash, mode, lane, &mut cost, |stored, hit, probe, table| {
-                let matching = Match { query: (position + number) as u32, hit, probe: probe as u32 };
-                if table == 0 {
-                    found(matching);
+        let first = &index.tables()[0];
+        let (mut begun, mut under_way) = (0, 0);
+        // The lane that is served, and the one half a round away.
+        let (mut at, mut other) = (0, ring.len() / 2);
+        while begun < queries.len() || under_way > 0 {
+            let lane = &mut ring[at];
+            if lane.n > 0 {
+                let query = &queries[lane.query as usize];
+                let any =
+                    compare(index, query.hash, mode, lane, &mut cost, near, |stored, matching, table| {
+                        if table == 0 { found(matching) } else { unplaced.push(first, stored, matching) }
+                    });
+                lane.finished += lane.n as u64;
+                if any && mode == Mode::First {
+                    lane.n = 0;
                 } else {
-                    unplaced.push(&index.tables()[0], stored, matching);
+                    ask_for_directory(index, query.hash, mode, lane);
                 }
-            });
-            lane.finished += lane.n as u64;
-            if any && mode == Mode::First {
-                lane.done = true;
-            } else {
+                under_way -= usize::from(lane.n == 0);
+            }
+            if lane.n == 0
+                && let Some(query) = queries.get(begun)
+            {
+                if let Some(later) = queries.get(begun + ASKED_AHEAD) {
+                    index.ask_ahead(later);
+                }
+                (lane.query, lane.course.taken, lane.finished) = (begun as u32, 0, 0);
+                index.begin(*query, &mut lane.course);
                 ask_for_directory(index, query.hash, mode, lane);
+                begun += 1;
+                under_way += usize::from(lane.n > 0);
+            }
+            let lane = &mut ring[other];
+            if lane.n > 0 {
+                ask_for_groups(index, queries[lane.query as usize].hash, lane);
+            }
+            for place in [&mut at, &mut other] {
+                *place += 1;
+                if *place == ring.len() {
+                    *place = 0;
+                    unplaced.advance(first, found);
+                }
             }
         }
+        while !unplaced.is_empty() {
+            unplaced.advance(first, found);
+        }
+        cost
     }
-    cost
 }
 
 /// Phase 1: takes the probes of a round and asks for their directory entries. Without
 /// probes the lane is done.
-#[inline]
+#[inline(always)]
 fn ask_for_directory<B: Buckets>(index: &B, query: u64, mode: Mode, lane: &mut Lane) {
     let room = if mode == Mode::First && lane.finished == 0 { FIRST_ROUND } else { ROUND };
     lane.n = 0;
@@ -168,11 +206,10 @@ fn ask_for_directory<B: Buckets>(index: &B, query: u64, mode: Mode, lane: &mut L
         lane.cells[lane.n] = cell as u32;
         lane.n += 1;
     }
-    lane.done = lane.n == 0;
 }
 
 /// Phase 2: reads the directory entries and asks for the groups.
-#[inline]
+#[inline(always)]
 fn ask_for_groups<B: Buckets>(index: &B, query: u64, lane: &mut Lane) {
     let probes = lane.probes[..lane.n].iter().zip(&lane.cells);
     for ((probe, &cell), range) in probes.zip(&mut lane.ranges) {
@@ -183,38 +220,46 @@ fn ask_for_groups<B: Buckets>(index: &B, query: u64, lane: &mut Lane) {
     }
 }
 
-/// Phase 3: compares. `found` gets the stored hash, its position in its table for a slot, the number of the
-/// probe, from 1, and the table. Returns whether there was a match.
-#[inline]
+/// Phase 3: compares. `found` gets the stored hash, the match, with its position in its table for a slot, and the
+/// table. Returns whether there was a match.
+#[inline(always)]
 fn compare<B: Buckets>(
     index: &B,
     query: u64,
     mode: Mode,
     lane: &Lane,
     cost: &mut Cost,
-    mut found: impl FnMut(u64, Hit, u64, u32),
+    near: &mut NearList,
+    mut found: impl FnMut(u64, Match, u32),
 ) -> bool {
     let mut runs: [&[u64]; ROUND] = [&[]; ROUND];
     for (run, (probe, &(from, to))) in runs.iter_mut().zip(lane.probes[..lane.n].iter().zip(&lane.ranges)) {
         *run = &index.tables()[probe.table as usize].hashes()[from as usize..to as usize];
     }
     let runs = &runs[..lane.n];
-    let mut verified = 0;
+    let total = index.kernel().scan_runs(runs, query, index.search_radius(), near);
+    let (mut scanned, mut compared, mut verified) = (lane.n, total, 0);
     let mut any = false;
-    let (scanned, compared) =
-        index.kernel().scan_runs(runs, query, index.search_radius(), |run, at, distance| {
-            verified += 1;
-            let probe = lane.probes[run];
-            let stored = runs[run][at];
-            if !index.owns(&lane.course, probe, stored ^ query, mode) {
-                return ControlFlow::Continue(());
-            }
-            any = true;
-            let slot = Slot(lane.ranges[run].0 + at as u32);
-            let hit = Hit { slot, distance: distance as u8 };
-            found(stored, hit, lane.finished + run as u64 + 1, probe.table);
-            mode.after_hit()
-        });
+    for (at, run) in near.positions() {
+        let (at, run) = (at as usize, run as usize);
+        verified += 1;
+        let probe = lane.probes[run];
+        let stored = runs[run][at];
+        if !index.owns(&lane.course, probe, stored ^ query, mode) {
+            continue;
+        }
+        any = true;
+        let slot = Slot(lane.ranges[run].0 + at as u32);
+        let hit = Hit { slot, distance: (stored ^ query).count_ones() as u8 };
+        let number = (lane.finished + run as u64 + 1) as u32;
+        found(stored, Match { query: lane.query, hit, probe: number }, probe.table);
+        if mode == Mode::First {
+            // The rest would not have been needed.
+            scanned = run + 1;
+            compared = runs[..run].iter().map(|run| run.len()).sum::<usize>() + at + 1;
+            break;
+        }
+    }
     *cost += Cost { probes: scanned as u64, candidates: compared as u64, verified };
     any
 }

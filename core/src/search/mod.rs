@@ -24,10 +24,10 @@ pub(crate) mod table;
 
 use std::ops::ControlFlow;
 
-use buckets::{Buckets, Course, LANES, Lane, Unplaced};
+use buckets::{Buckets, Course, Lane, Run, Unplaced};
 
 use crate::id::Slot;
-use crate::kernel::prefetch;
+use crate::kernel::kept::NearList;
 use crate::simhash::BITS;
 
 /// What an index is asked: a hash and, for the probabilistic ones, the weights behind it.
@@ -243,6 +243,7 @@ pub trait Probing: HammingIndex {
 pub struct Scratch {
     lanes: Vec<Lane>,
     unplaced: Unplaced,
+    near: NearList,
     dial: dial::DialScratch,
 }
 
@@ -263,24 +264,8 @@ impl Scratch {
         mode: Mode,
         found: &mut dyn FnMut(Match),
     ) -> Cost {
-        let Self { lanes, unplaced, .. } = self;
-        lanes.resize_with(queries.len().clamp(lanes.len(), LANES), Lane::default);
-        let mut cost = Cost::default();
-        for (group, now) in queries.chunks(LANES).enumerate() {
-            // The weights of the next group are on their way while this one is answered.
-            let from = (group + 1) * LANES;
-            for query in queries.iter().skip(from).take(LANES) {
-                for line in (0..BITS).step_by(64 / size_of::<f32>()) {
-                    prefetch::read(query.weights, line);
-                }
-            }
-            cost += buckets::answer(index, (now, group * LANES), mode, lanes, unplaced, found);
-            unplaced.advance(&index.tables()[0], found);
-        }
-        while !unplaced.is_empty() {
-            unplaced.advance(&index.tables()[0], found);
-        }
-        cost
+        let Self { lanes, unplaced, near, .. } = self;
+        index.kernel().compiled_for(Run { index, queries, mode, lanes, unplaced, near, found })
     }
 }
 

@@ -319,6 +319,13 @@ impl Buckets for Psm {
         self.next_mask(course).map(|mask| Probe { table: 0, mask })
     }
 
+    #[inline]
+    fn ask_ahead(&self, query: &Query<'_>) {
+        for line in (0..BITS).step_by(64 / size_of::<f32>()) {
+            prefetch::read(query.weights, line);
+        }
+    }
+
     /// A group may hold several keys; each is another probe's.
     #[inline]
     fn owns(&self, _: &Course, probe: Probe, differing: u64, _: Mode) -> bool {

@@ -22,6 +22,8 @@ pub struct KeyBits {
     mask: u64,
     /// Bits of a run, and the left rotation that brings them to their place.
     runs: [(u64, u32); MAX_RUNS],
+    /// Number of runs.
+    count: usize,
 }
 
 impl KeyBits {
@@ -29,7 +31,7 @@ impl KeyBits {
     pub fn new(mask: u64) -> Option<Self> {
         let mut runs = [(0, 0); MAX_RUNS];
         let mut rest = mask;
-        let mut placed = 0;
+        let (mut placed, mut count) = (0, 0);
         for run in &mut runs {
             if rest == 0 {
                 break;
@@ -40,14 +42,15 @@ impl KeyBits {
             *run = (bits, above - placed);
             placed += width;
             rest &= !bits;
+            count += 1;
         }
-        (rest == 0).then_some(Self { mask, runs })
+        (rest == 0).then_some(Self { mask, runs, count })
     }
 
     /// The `bits` most significant bits; at most 64.
     pub fn leading(bits: u32) -> Self {
         let mask = if bits == 0 { 0 } else { u64::MAX << (64 - bits.min(64)) };
-        Self { mask, runs: [(mask, 0), (0, 0), (0, 0), (0, 0)] }
+        Self { mask, runs: [(mask, 0), (0, 0), (0, 0), (0, 0)], count: usize::from(mask != 0) }
     }
 
     /// The chosen bits in their place in the hash.
@@ -64,7 +67,8 @@ impl KeyBits {
     /// The key of a hash, left-aligned.
     #[inline]
     pub fn of(&self, hash: u64) -> u64 {
-        self.runs.iter().fold(0, |key, &(bits, rotation)| key | (hash & bits).rotate_left(rotation))
+        let runs = self.runs[..self.count].iter();
+        runs.fold(0, |key, &(bits, rotation)| key | (hash & bits).rotate_left(rotation))
     }
 
     fn is_leading(&self) -> bool {

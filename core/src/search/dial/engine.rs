@@ -1,66 +1,54 @@
 //! The stages of a search in the dial, and how queries take turns in them.
 
 use super::super::{Cost, Hit, Mode, Query};
-use super::Dial;
+use super::{Dial, MOST_TABLES};
 use crate::id::Slot;
 use crate::kernel::flips::Flip;
-use crate::kernel::packed::settle::{LANES, Settled, Tag, Unsettled, Wanted};
-use crate::kernel::packed::{self, Shortlist};
+use crate::kernel::kept::{Kept, NearList};
+use crate::kernel::packed;
 use crate::kernel::prefetch;
-use crate::kernel::weakest::{Job, MAX_TABLES, Split, Strengths};
+use crate::kernel::weakest::{Job, Strengths};
 use crate::simhash::BITS;
 
 impl Dial {
     /// First stage: chooses probes `from..to` of a query, which takes a place in the ring, and asks
     /// for their directory lines.
     #[inline(always)]
-    fn choose(
-        &self,
-        query: &Query<'_>,
-        (from, to): (u32, u32),
-        place: usize,
-        lane: &mut Lane,
-        wanted: &mut Wanted,
-    ) {
+    fn choose(&self, query: &Query<'_>, (from, to): (u32, u32), place: usize, lane: &mut Lane) {
         let masks = self.masks();
-        let mut splits = [Split::default(); MAX_TABLES];
-        self.kernel.split(query.hash, masks, &mut splits);
-        let strengths = self.kernel.strengths(query.weights);
         // Probes of the keys as they are come before all flips.
         let tables = masks.len() as u32;
         let plain = from.min(tables)..to.min(tables);
         let flips = (from.saturating_sub(tables), to.saturating_sub(tables));
         let (mut single, mut count) = (0, 0);
-        match self.flips() {
-            0 => {}
-            1 => (single, count) = self.single_flips(&strengths, flips),
-            _ => {
-                self.flips_up_to_two(&strengths, flips, &mut lane.flips);
+        if flips.1 > 0 && self.flips() > 0 {
+            lane.strengths = self.kernel.strengths(query.weights);
+            if self.flips() == 1 {
+                (single, count) = self.single_flips(&lane.strengths, flips);
+            } else {
+                self.flips_up_to_two(&lane.strengths, flips, &mut lane.flips);
                 count = lane.flips.len();
-                // What tells which of several probes of one match is the first.
-                lane.strengths = strengths;
             }
         }
-        for (table, (split, &mask)) in splits.iter().zip(masks).enumerate() {
-            wanted.rests[table] = split.rest;
-            wanted.flipped[table] = self.kernel.extract(single, !mask);
+        (lane.hash, lane.matched, lane.single) = (query.hash, false, single);
+        let mut keys = [(0, 0); MAX_TABLES];
+        for ((key, rest), &mask) in keys.iter_mut().zip(masks) {
+            *key = self.kernel.extract(query.hash, mask) as u32;
+            *rest = self.rests.high_bits(self.kernel.extract(query.hash, !mask));
         }
-        (lane.hash, lane.matched) = (query.hash, false);
-        lane.keys.resize(plain.len() + count, 0);
+        lane.cells.resize(plain.len() + count, 0);
         lane.runs.resize(plain.len() + count, packed::Run::default());
 
         let radius = self.params().radius as i32;
-        let mut places = lane.keys.iter_mut().zip(&mut lane.runs).enumerate();
+        let mut places = lane.cells.iter_mut().zip(&mut lane.runs).enumerate();
         // Takes the next place for a probe of a table, with these bits of its key flipped.
         let mut probe = |table: u32, flipped: u32, flips: u32| {
-            let Some((number, (lane_key, run))) = places.next() else { return };
-            let Split { key, rest } = splits[table as usize];
-            let key = key as u32 ^ flipped;
-            let cell = table * self.cells + key;
-            self.directory.prefetch(cell);
-            *lane_key = key;
-            let tag = Tag::new(table as usize, flips, place, number).bits();
-            *run = packed::Run { from: cell, len: 0, wanted: rest, radius: radius - flips as i32, tag };
+            let Some((number, (cell, run))) = places.next() else { return };
+            let (key, wanted) = keys[table as usize % MAX_TABLES];
+            *cell = table * self.cells + (key ^ flipped);
+            self.directory.prefetch(*cell);
+            let tag = Tag::new(table as usize, place, number).0;
+            (run.wanted, run.radius, run.tag) = (wanted, radius - flips as i32, tag);
         };
         plain.for_each(|table| probe(table, 0, 0));
         if self.flips() > 1 {
@@ -104,17 +92,16 @@ impl Dial {
     /// Second stage: reads the directory and asks for the hashes.
     #[inline(always)]
     fn locate(&self, lane: &mut Lane) {
-        for run in &mut lane.runs {
-            (run.from, run.len) = self.directory.range(run.from);
-            self.rests.prefetch(run.from as usize, run.len as usize);
+        for (run, &cell) in lane.runs.iter_mut().zip(&lane.cells) {
+            self.rests.locate(run, self.directory.range(cell));
         }
     }
 
     /// Third stage: compares. What may match goes to the list.
     #[inline(always)]
-    fn compare(&self, lane: &Lane, cost: &mut Cost, list: &mut Shortlist) {
+    fn compare(&self, lane: &Lane, cost: &mut Cost, list: &mut NearList) {
         cost.probes += lane.runs.len() as u64;
-        cost.candidates += self.rests.shortlist(&lane.runs, self.params.radius, list) as u64;
+        cost.candidates += self.rests.shortlist(&lane.runs, list) as u64;
     }
 
     /// Settles which of the list are matches, and belong to the probe that found them. Those of the first
@@ -124,69 +111,64 @@ impl Dial {
         &self,
         mode: Mode,
         ring: &mut [Lane],
-        wanted: &[Wanted; LANES],
         work: &mut Settling,
         cost: &mut Cost,
         found: &mut FoundIn<'_>,
     ) {
-        let Settling { list, settled, placed, unplaced: [new, located, last] } = work;
-        let differing_bits = |lane: &Lane, tag: Tag, in_rest: u64| {
-            let mask = self.masks()[tag.table()];
-            let stored_key = self.kernel.deposit(u64::from(lane.keys[tag.probe()]), mask);
-            (stored_key ^ lane.hash) & mask | self.kernel.deposit(in_rest, !mask)
-        };
-        let unplaced = |lane: &Lane, differing: u64| {
-            let stored = lane.hash ^ differing;
-            let cell = self.kernel.extract(stored, self.masks()[0]) as u32;
-            self.directory.prefetch(cell);
-            Unplaced { number: lane.number, run: (cell, 0), stored, differing }
-        };
-        if mode == Mode::All && self.flips() <= 1 {
-            let unsettled = Unsettled { list, wanted, keys: &self.keys, radius: self.params.radius };
-            let near = self.rests.settle(unsettled, settled);
-            cost.verified += near as u64;
-            placed.extend(settled.first.iter().map(|(slot, tag, in_rest)| {
-                let lane = &ring[tag.lane()];
-                Placed { number: lane.number, slot, differing: differing_bits(lane, tag, in_rest) }
-            }));
-            new.extend(settled.later.iter().map(|(_, tag, in_rest)| {
-                let lane = &ring[tag.lane()];
-                unplaced(lane, differing_bits(lane, tag, in_rest))
-            }));
-        } else {
-            for (position, tag) in list.iter() {
-                let tag = Tag::from_bits(tag);
-                let (lane, t) = (&mut ring[tag.lane()], tag.table());
-                let in_rest = self.rests.get(position as usize) ^ wanted[tag.lane()].rests[t];
-                let differing = differing_bits(lane, tag, in_rest);
-                let near = differing.count_ones() <= self.params.radius;
-                cost.verified += u64::from(near);
-                let counts = match mode {
-                    Mode::All => near && self.belongs(t, lane, differing),
-                    Mode::First => near && !std::mem::replace(&mut lane.matched, true),
+        let Settling { list, placed, unplaced: [new, located, last] } = work;
+        let count = list.count();
+        placed.make_room(count);
+        new.make_room(count);
+        for (position, tag) in list.positions() {
+            let tag = Tag(tag);
+            let (lane, t) = (&mut ring[tag.lane()], tag.table());
+            let mask = self.masks()[t];
+            let key = lane.cells[tag.probe()] - t as u32 * self.cells;
+            let key = self.kernel.deposit(u64::from(key), mask);
+            let stored = key | self.kernel.deposit(self.rests.get(position as usize), !mask);
+            let differing = stored ^ lane.hash;
+            let near = differing.count_ones() <= self.params.radius;
+            cost.verified += u64::from(near);
+            let counts = near
+                & match mode {
+                    Mode::All if self.flips() <= 1 => !self.found_before(t, lane, differing),
+                    Mode::All => self.belongs(t, lane, differing),
+                    Mode::First => !lane.matched,
                 };
-                if counts && t == 0 {
-                    placed.push(Placed { number: lane.number, slot: position, differing });
-                } else if counts {
-                    new.push(unplaced(lane, differing));
-                }
-            }
+            lane.matched |= near;
+            let number = lane.number;
+            placed.write(Placed { number, slot: position, differing }, counts & (t == 0));
+            new.write(Unplaced { number, run: (0, 0), stored, differing }, counts & (t > 0));
+        }
+        for found in new.rows_mut() {
+            found.run.0 = self.kernel.extract(found.stored, self.masks()[0]) as u32;
+            self.directory.prefetch(found.run.0);
         }
         list.clear();
         // The directory was asked for one round ago, the first table's hashes a round later.
-        placed.extend(last.iter().map(|found| {
-            let slot = self.slot(found.stored, found.run).expect("every table holds the same hashes");
-            Placed { number: found.number, slot, differing: found.differing }
-        }));
+        placed.make_room(last.rows().len());
+        for &Unplaced { number, run, stored, differing } in last.rows() {
+            let slot = self.slot(stored, run).expect("every table holds the same hashes");
+            placed.write(Placed { number, slot, differing }, true);
+        }
         last.clear();
-        found(placed);
+        found(placed.rows());
         placed.clear();
-        for found in located.iter_mut() {
+        for found in located.rows_mut() {
             found.run = self.directory.range(found.run.0);
             self.rests.prefetch(found.run.0 as usize, found.run.1 as usize);
         }
         std::mem::swap(last, located);
         std::mem::swap(located, new);
+    }
+
+    /// Whether a table before `t` finds a hash with these differing bits: as its key is, or by a flip.
+    #[inline(always)]
+    fn found_before(&self, t: usize, lane: &Lane, differing: u64) -> bool {
+        self.masks().iter().enumerate().fold(false, |before, (u, mask)| {
+            let flipped = differing & mask;
+            before | (u < t) & (flipped & (flipped.wrapping_sub(1) | !lane.single) == 0)
+        })
     }
 
     /// Whether of all probes that find a hash with these differing bits, the one of table `t` is the first.
@@ -237,6 +219,40 @@ impl Dial {
     }
 }
 
+/// The probe that a position is listed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tag(u32);
+
+/// Queries under way at the same time.
+const LANES: usize = 64;
+const MAX_TABLES: usize = MOST_TABLES as usize;
+const TABLE_BITS: u32 = MAX_TABLES.ilog2();
+const LANE_BITS: u32 = LANES.ilog2();
+
+impl Tag {
+    /// Probe number `probe` of the query in `lane`, at a table.
+    #[inline(always)]
+    fn new(table: usize, lane: usize, probe: usize) -> Self {
+        debug_assert!(table < MAX_TABLES && lane < LANES && probe >> (32 - TABLE_BITS - LANE_BITS) == 0);
+        Self((table | lane << TABLE_BITS | probe << (TABLE_BITS + LANE_BITS)) as u32)
+    }
+
+    #[inline(always)]
+    fn table(self) -> usize {
+        self.0 as usize % MAX_TABLES
+    }
+
+    #[inline(always)]
+    fn lane(self) -> usize {
+        (self.0 >> TABLE_BITS) as usize % LANES
+    }
+
+    #[inline(always)]
+    fn probe(self) -> usize {
+        (self.0 >> (TABLE_BITS + LANE_BITS)) as usize
+    }
+}
+
 /// One run over queries: probes `probes.0..probes.1` of each, every match to `found`.
 struct Run<'a> {
     dial: &'a Dial,
@@ -261,19 +277,17 @@ impl Job for Run<'_> {
         let count = of.map_or(queries.len(), <[u32]>::len);
         let number = |turn: usize| of.map_or(Some(turn), |of| of.get(turn).map(|&number| number as usize));
         let asked = |turn: usize| queries.get(number(turn)?);
-        let DialScratch { ring, wanted, settling } = scratch;
+        let DialScratch { ring, settling } = scratch;
         let mut cost = Cost::default();
         let Pace { gap, lanes, most_unsettled } = Pace::of(probes, count);
         ring.resize_with(LANES, Lane::default);
-        wanted.resize(LANES, Wanted::default());
-        let wanted: &mut [Wanted; LANES] = wanted.as_mut_slice().try_into().expect("one for each lane");
         let mut unsettled = 0;
         for turn in 0..count + 2 * gap {
             if let Some(now) = asked(turn) {
                 ask_ahead(turn, asked);
                 let place = turn % lanes;
                 ring[place].number = number(turn).unwrap_or(turn) as u32;
-                dial.choose(now, probes, place, &mut ring[place], &mut wanted[place]);
+                dial.choose(now, probes, place, &mut ring[place]);
             }
             if turn >= gap && turn - gap < count {
                 dial.locate(&mut ring[(turn - gap) % lanes]);
@@ -282,14 +296,14 @@ impl Job for Run<'_> {
                 let place = (turn - 2 * gap) % lanes;
                 dial.compare(&ring[place], &mut cost, &mut settling.list);
                 unsettled += 1;
-                if is_due(settling.list.len(), unsettled, most_unsettled) {
-                    dial.settle(mode, ring, wanted, settling, &mut cost, found);
+                if is_due(settling.list.rows().len(), unsettled, most_unsettled) {
+                    dial.settle(mode, ring, settling, &mut cost, found);
                     unsettled = 0;
                 }
             }
         }
         while !settling.is_done() {
-            dial.settle(mode, ring, wanted, settling, &mut cost, found);
+            dial.settle(mode, ring, settling, &mut cost, found);
         }
         cost
     }
@@ -351,7 +365,7 @@ const ASKED_AHEAD: usize = 16;
 const FIRST_ROUND: u32 = 4;
 
 /// A match whose slot is known.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Placed {
     /// Position of the query.
     number: u32,
@@ -360,7 +374,7 @@ struct Placed {
 }
 
 /// A match of which the slot is not known yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Unplaced {
     /// Position of the query.
     number: u32,
@@ -374,17 +388,16 @@ struct Unplaced {
 /// What comparing leaves to be settled.
 #[derive(Clone, Debug, Default)]
 struct Settling {
-    list: Shortlist,
-    settled: Settled,
+    list: NearList,
     /// Matches with their slots.
-    placed: Vec<Placed>,
+    placed: Kept<Placed>,
     /// Matches in other tables than the first, by the stage of placing that they are in.
-    unplaced: [Vec<Unplaced>; 3],
+    unplaced: [Kept<Unplaced>; 3],
 }
 
 impl Settling {
     fn is_done(&self) -> bool {
-        self.list.is_empty() && self.unplaced.iter().all(Vec::is_empty)
+        self.list.rows().is_empty() && self.unplaced.iter().all(|list| list.rows().is_empty())
     }
 }
 
@@ -396,11 +409,13 @@ struct Lane {
     /// Whether it has a match.
     matched: bool,
     hash: u64,
-    /// For keys with two flips.
+    /// For keys with one flip, the bits that are flipped.
+    single: u64,
+    /// For queries with flips.
     strengths: Strengths,
-    /// The key that each probe is of.
-    keys: Vec<u32>,
-    /// What each probe compares; before its cell has been read, where it begins is the cell.
+    /// The directory's cell of each probe.
+    cells: Vec<u32>,
+    /// What each probe compares.
     runs: Vec<packed::Run>,
     /// For keys with two flips, those chosen.
     flips: Vec<Flip>,
@@ -412,8 +427,9 @@ impl Default for Lane {
             number: 0,
             matched: false,
             hash: 0,
+            single: 0,
             strengths: Strengths([0; BITS]),
-            keys: Vec::new(),
+            cells: Vec::new(),
             runs: Vec::new(),
             flips: Vec::new(),
         }
@@ -424,7 +440,5 @@ impl Default for Lane {
 #[derive(Clone, Debug, Default)]
 pub(in crate::search) struct DialScratch {
     ring: Vec<Lane>,
-    /// What the query in each lane wants.
-    wanted: Vec<Wanted>,
     settling: Settling,
 }

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::table::log2;
-use crate::kernel::packed::WIDEST;
-use crate::kernel::weakest::MAX_TABLES;
+use crate::kernel::packed::WIDTHS;
 use crate::simhash::BITS;
 use crate::{Error, Result};
 
@@ -37,7 +36,7 @@ impl Default for DialParams {
 }
 
 /// Fewest bits of a key: a rest must fit 57 bits.
-const FEWEST_KEY_BITS: u32 = 64 - WIDEST + 1;
+const FEWEST_KEY_BITS: u32 = 64 - *WIDTHS.end() + 1;
 
 /// The widths that a key may have for so many hashes and tables.
 pub(crate) fn key_widths(n: usize, tables: u32) -> std::ops::RangeInclusive<u32> {
@@ -62,7 +61,7 @@ pub(crate) const MOST_FLIPS: u32 = 2;
 /// Most tables: of eight bits each at the least.
 pub(crate) const MOST_TABLES: u32 = 8;
 
-const _: () = assert!(MOST_TABLES as usize <= MAX_TABLES && MOST_TABLES * FEWEST_KEY_BITS <= 64);
+const _: () = assert!(MOST_TABLES * FEWEST_KEY_BITS <= 64);
 
 impl DialParams {
     /// So many tables for matches within a distance, and all else as usual.
