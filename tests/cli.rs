@@ -370,18 +370,53 @@ fn damage_is_named_and_the_rest_is_used() {
     let mut lines = fs::read_to_string(&input).unwrap();
     lines.insert_str(0, "{\"text\": 3}\n");
     fs::write(&input, lines).unwrap();
+    let no_gzip = top.path().join("no-gzip.warc.wet.gz");
+    fs::write(&no_gzip, b"\0\x01\x02\x03").unwrap();
     flipside()
         .arg("dedup")
         .arg(&input)
-        .arg(top.path().join("missing.warc.wet.gz"))
+        .arg(no_gzip)
         .arg("--out")
         .arg(&out)
         .assert()
         .code(1)
         .stderr(predicate::str::contains("pages.jsonl: record 0, offset 0"))
-        .stderr(predicate::str::contains("missing.warc.wet.gz"));
+        .stderr(predicate::str::contains("no-gzip.warc.wet.gz"));
     let report = report(&out);
     assert_eq!((&report["damage"]["total"], &report["corpus"]["documents"]), (&2.into(), &25.into()));
+}
+
+#[test]
+fn inputs_that_do_not_exist_stop_a_run_before_it_begins() {
+    let place = Place::new();
+    write_jsonl(&place.at("pages.jsonl"));
+    for command in [
+        "dedup pages.jsonl gone.jsonl away --out made",
+        "dedup pages.jsonl away --against gone.jsonl --out made",
+        "dedup pages.jsonl pages.jsonl/below gone.jsonl away --out made --memory 200MiB",
+        "compare pages.jsonl gone.jsonl away --out made",
+        "sketch pages.jsonl gone.jsonl away --out made",
+        "calibrate pages.jsonl gone.jsonl away",
+        "explain 0 1 pages.jsonl gone.jsonl away",
+        "seen pages.jsonl gone.jsonl away --index made",
+        "seen pages.jsonl gone.jsonl --import away --index made",
+        "plan pages.jsonl gone.jsonl away",
+        "gather pages.jsonl gone.jsonl away --out made.jsonl",
+    ] {
+        let told = place.told(command, 2);
+        assert!(told.contains("no such file or folder: "), "{command}: {told}");
+        assert!(told.contains("gone.jsonl") && told.contains("away"), "{command}: {told}");
+        assert_eq!(fs::read_dir(place.folder()).unwrap().count(), 1, "{command}");
+    }
+    place.told("dedup pages.jsonl --out result", 0);
+    place.put("truth.csv", "a,b\n0,1\n");
+    for command in [
+        "evaluate result --truth truth.csv --corpus gone.jsonl",
+        "review result --corpus gone.jsonl",
+    ] {
+        let told = place.told(command, 2);
+        assert!(told.contains("no such file or folder: gone.jsonl"), "{command}: {told}");
+    }
 }
 
 #[test]

@@ -158,6 +158,7 @@ impl Args {
         if self.threads > 0 {
             rayon::ThreadPoolBuilder::new().num_threads(self.threads).build_global().context("threads")?;
         }
+        corpus::check_exist(self.inputs.iter().chain(&self.import))?;
         let found = match piped || self.inputs.is_empty() {
             true => None,
             false => {
