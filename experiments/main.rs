@@ -39,6 +39,7 @@ use anyhow::{Context, Result, bail};
 use check::Verdict;
 use clap::Parser;
 use config::Size;
+use flipside::terminal::say;
 use results::Row;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -173,7 +174,7 @@ fn main() -> Result<()> {
 
 fn run(options: &Options) -> Result<()> {
     match options.what.as_str() {
-        "list" => EXPERIMENTS.iter().for_each(|e| println!("{:18} {}", e.name, e.about)),
+        "list" => EXPERIMENTS.iter().try_for_each(|e| say(format_args!("{:18} {}", e.name, e.about)))?,
         "all" => {
             for experiment in EXPERIMENTS {
                 measure(options, experiment)?;
@@ -244,7 +245,7 @@ fn measure(options: &Options, experiment: &Experiment) -> Result<()> {
 fn draw(options: &Options, experiment: &Experiment) -> Result<()> {
     let rows = results::read_all(options, experiment.name)?;
     if rows.is_empty() {
-        println!("{}: no results", experiment.name);
+        say(format_args!("{}: no results", experiment.name))?;
         return Ok(());
     }
     (experiment.draw)(options, &rows)

@@ -410,12 +410,55 @@ fn inputs_that_do_not_exist_stop_a_run_before_it_begins() {
     }
     place.told("dedup pages.jsonl --out result", 0);
     place.put("truth.csv", "a,b\n0,1\n");
-    for command in [
-        "evaluate result --truth truth.csv --corpus gone.jsonl",
-        "review result --corpus gone.jsonl",
-    ] {
+    for command in
+        ["evaluate result --truth truth.csv --corpus gone.jsonl", "review result --corpus gone.jsonl"]
+    {
         let told = place.told(command, 2);
         assert!(told.contains("no such file or folder: gone.jsonl"), "{command}: {told}");
+    }
+}
+
+#[test]
+fn closed_output_changes_neither_the_result_nor_the_exit_code() {
+    // A pipe whose reader has gone.
+    let closed = || std::io::pipe().unwrap().1;
+    let place = Place::new();
+    write_jsonl(&place.at("pages.jsonl"));
+    let damaged = fs::read_to_string(place.at("pages.jsonl")).unwrap() + "no json\n";
+    place.put("damaged.jsonl", damaged);
+    let command = |arguments: &str| {
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("flipside"));
+        command.current_dir(place.folder()).args(arguments.split(' '));
+        command
+    };
+    for (number, [out, error]) in [[true, false], [false, true], [true, true]].into_iter().enumerate() {
+        let run = |arguments: &str, code: i32| {
+            let mut command = command(arguments);
+            if out {
+                command.stdout(closed());
+            }
+            if error {
+                command.stderr(closed());
+            }
+            let status = command.output().unwrap().status;
+            assert_eq!(
+                status.code(),
+                Some(code),
+                "{arguments}, output closed: {out}, errors closed: {error}"
+            );
+        };
+        // These write notes of damage and of what is not read.
+        run(&format!("dedup damaged.jsonl --out result{number}"), 1);
+        assert!(place.at(&format!("result{number}/report.json")).is_file());
+        run(&format!("inspect result{number}"), 0);
+        run(&format!("dedup gone.jsonl --out none{number}"), 2);
+        run("plan --documents 1000", 0);
+        run("completions bash", 0);
+        run("man", 0);
+        run("dedup --help", 0);
+        run("hash pages.jsonl", 0);
+        run(&format!("seen --index {number}.seen --import nothing"), 2);
+        run(&format!("seen --index {number}.seen --remove nothing"), 0);
     }
 }
 

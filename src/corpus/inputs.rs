@@ -928,9 +928,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("temp dir");
         let good = dir.path().join("a.jsonl");
         write(&good, b"{}");
-        let missing = [dir.path().join("0-missing.jsonl"), good.join("below-a-file.jsonl")];
+        let named = [dir.path().join("0-missing.jsonl"), good.clone(), good.join("below-a-file.jsonl")];
+        let missing = [named[0].clone(), named[2].clone()];
         let options = DiscoverOptions::default();
-        let error = discover(&[&missing[..], &[good.clone()]].concat(), &options).expect_err("two are missing");
+        let error = discover(&named, &options).expect_err("two are missing");
         assert!(matches!(&error, Error::NoSuchInput(named) if named[..] == missing), "{error}");
         assert!(matches!(discover(&[], &options), Err(Error::NoDocuments(_))));
         let link = dir.path().join("link.jsonl");
