@@ -372,11 +372,13 @@ pub(crate) struct GroupArgs {
     #[arg(long, value_enum, default_value_t = LinkageName::from(Settings::default().linkage), help_heading = "Results")]
     clusters: LinkageName,
 
-    /// Which copy of a cluster stays: first (in the order of sorted files), longest, shortest-url, score:FIELD
-    /// (the highest number in that JSONL field or CSV or Parquet column) or input-order (that of the INPUT named
-    /// first). Of equals one stays that the texts decide, and not their places
-    #[arg(long, value_name = "RULE", default_value_t, value_parser = parsed::<Keep>, help_heading = "Results")]
-    keep: Keep,
+    /// Which document of a cluster is kept: first (in the order of sorted files), fullest (most distinct features),
+    /// longest, shortest-url, score:FIELD (the highest number in that JSONL field or CSV or Parquet column) or
+    /// input-order (that of the INPUT named first). Ties are broken by a hash of the text, so that the order of files
+    /// does not matter. With a check of containment, a document is removed only if the one that is kept holds it
+    /// [default: first; fullest with a check of containment]
+    #[arg(long, value_name = "RULE", value_parser = parsed::<Keep>, help_heading = "Results")]
+    keep: Option<Keep>,
 
     #[command(flatten)]
     quota: QuotaArgs,
@@ -785,9 +787,11 @@ impl Given<'_> {
             }
             None => self.judge(settings.judge.measure(), similarity, weighting),
         };
+        // Sketches and indexes make no clusters, and store what they always did.
+        settings.keep = Keep::default();
         if let Some(groups) = groups {
             settings.linkage = groups.clusters.into();
-            settings.keep = groups.keep.clone();
+            settings.keep = groups.keep.clone().unwrap_or_else(|| settings.judge.usual_keep());
             settings.quota = groups.quota.quota();
         }
         settings.all_pairs = self.all_pairs;
