@@ -419,6 +419,55 @@ fn inputs_that_do_not_exist_stop_a_run_before_it_begins() {
 }
 
 #[test]
+fn the_fuller_document_is_kept_where_containment_decides() {
+    let place = Place::new();
+    let whole = words(1, 300);
+    let part: String = whole.split_inclusive(' ').take(180).collect();
+    let line = |id: &str, text: &str| format!("{{\"id\": \"{id}\", \"text\": \"{text}\"}}\n");
+    place.put("ab/a.jsonl", line("whole", &whole) + &line("part", &part));
+    place.put("ba/a.jsonl", line("part", &part) + &line("whole", &whole));
+    let kept = |out: &str| {
+        let pages = fs::read(place.at(out)).unwrap();
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut flate2::read::MultiGzDecoder::new(&pages[..]), &mut text).unwrap();
+        let names = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].clone());
+        names.map(|name| name.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    for input in ["ab", "ba"] {
+        for (number, options) in [
+            "--preset removable",
+            "--preset removable --memory 200MiB",
+            "--preset removable --keep fullest",
+            "--preset removable --keep longest",
+            "--similarity 0.5 --verify estimated-containment",
+            "--similarity 0.5 --verify containment",
+            "--method minhash --similarity 0.5 --verify containment",
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let out = format!("{input}{number}");
+            place.told(&format!("dedup {input} --out {out} {options}"), 0);
+            assert_eq!(kept(&format!("{out}/kept.jsonl.gz")), ["whole"], "{input} {options}");
+        }
+        place.told(&format!("sketch {input} --preset removable --out {input}.sketches"), 0);
+        place.told(&format!("join {input}.sketches"), 0);
+        place.told(&format!("cluster {input}.sketches"), 0);
+        place.told(&format!("apply {input}.sketches {input} --out {input}.kept --kept-files one"), 0);
+        assert_eq!(kept(&format!("{input}.kept/part-00001.jsonl.gz")), ["whole"], "{input}");
+        let told = place.told(&format!("cluster {input}.sketches --clusters connected"), 2);
+        assert!(told.contains("--clusters connected: expected star"), "{told}");
+    }
+    // What is asked to stay does, but removes nothing that it does not hold.
+    place.told("dedup ba --out first --preset removable --keep first", 0);
+    assert_eq!(kept("first/kept.jsonl.gz"), ["part", "whole"]);
+    for options in ["--preset removable", "--verify containment --similarity 0.5"] {
+        let told = place.told(&format!("dedup ba --out none --clusters connected {options}"), 2);
+        assert!(told.contains("--clusters connected: expected star or complete"), "{told}");
+    }
+}
+
+#[test]
 fn closed_output_changes_neither_the_result_nor_the_exit_code() {
     // A pipe whose reader has gone.
     let closed = || std::io::pipe().unwrap().1;
