@@ -276,6 +276,27 @@ fn nothing_is_removed_for_a_document_that_holds_less_of_it_on_disk_as_in_memory(
 }
 
 #[test]
+fn the_recall_of_titles_is_the_same_on_disk_as_in_memory() {
+    let top = tempfile::tempdir().unwrap();
+    let mut rng = SplitMix64::new(1);
+    let mut titles: Vec<String> = Vec::new();
+    for _ in 0..3_000 {
+        let words: Vec<String> = (0..2 + rng.below(6)).map(|_| format!("w{}", rng.below(9_000))).collect();
+        titles.push(words.join(" "));
+        titles.extend((rng.below(10) == 0).then(|| words.join(", ")));
+    }
+    let paths = write_files(&top.path().join("crawl"), &titles, 2);
+    for settings in [Settings::both(0.8), Settings::both(0.5), Settings::removable()] {
+        let job = job(&paths, &top.path().join("out"), settings);
+        assert_same(&job, 2, false);
+        pipeline::dedup(&job, &Silent).unwrap();
+        let report: Value = serde_json::from_slice(&fs::read(job.out.join("report.json")).unwrap()).unwrap();
+        assert_eq!(report["audit"]["recall"]["share"], 1.0, "{}", report["audit"]);
+        fs::remove_dir_all(&job.out).unwrap();
+    }
+}
+
+#[test]
 fn results_of_earlier_runs_are_held_against_on_disk_as_in_memory() {
     let top = tempfile::tempdir().unwrap();
     let at = |name: &str| top.path().join(name);

@@ -1038,6 +1038,38 @@ mod tests {
     }
 
     #[test]
+    fn the_recall_of_titles_is_measured_as_it_is() {
+        // Of two to seven words, every tenth of them twice; hardly a word is in two others.
+        let mut rng = SplitMix64::new(1);
+        let mut titles = Vec::new();
+        for title in 0..8_000 {
+            let words: Vec<String> =
+                (0..2 + rng.below(6)).map(|_| format!("w{}", rng.below(30_000))).collect();
+            titles.push(words.join(" "));
+            if title % 10 == 0 {
+                titles.push(words.join(", ").to_uppercase() + "!");
+            }
+        }
+        for settings in [Settings::default(), Settings::both(0.5), Settings::removable()] {
+            let outcome = run_on(&settings, &titles);
+            assert!(outcome.pairs.len() >= 800, "{settings:?}");
+            let audit = outcome.audit.unwrap();
+            assert!(audit.pairs > 500 && audit.found == audit.pairs, "{audit:?} {settings:?}");
+        }
+        // A run that finds less says so: of the pairs of 0.5 and more, those of 0.8 and more are found.
+        let mut few = Settings::both(0.5);
+        few.sketches = Sketches::Both { bits: 1024, banding: Banding { bands: 1, rows: 40 } };
+        let cut: Vec<String> =
+            (0..300).map(|page| (0..40).map(|at| format!("p{page}w{at} ")).collect()).collect();
+        let cut: Vec<String> = cut
+            .iter()
+            .flat_map(|text: &String| [text.clone(), text[..text.len() * 7 / 10].to_owned()])
+            .collect();
+        let audit = run_on(&few, &cut).audit.unwrap();
+        assert!(audit.pairs > 290 && audit.found < 100, "{audit:?}");
+    }
+
+    #[test]
     fn the_highest_score_stays_and_no_number_is_the_lowest() {
         let texts: Vec<String> = vec!["one page of some words and more of them".to_owned(); 5];
         let kept = |keep: Keep, scores: [Option<f64>; 5]| {
