@@ -26,7 +26,7 @@ _Verify: TypeAlias = Literal[
 ]
 _Weighting: TypeAlias = Literal["tf-idf", "tf", "binary"]
 _Linkage: TypeAlias = Literal["star", "connected", "complete"]
-_Keep: TypeAlias = Literal["first", "longest", "shortest-url"]
+_Keep: TypeAlias = Literal["first", "fullest", "longest", "shortest-url"]
 _Write: TypeAlias = Literal["kept", "removed", "pages", "pages.jsonl", "pages.parquet", "none"]
 _Index: TypeAlias = Literal["dial", "one-table", "all-bits"]
 
@@ -236,7 +236,12 @@ def join(
     sketches: _ArrowStream, *, against: _ArrowStream | None = None, progress: _Progress | None = None, **settings: Any
 ) -> Table: ...
 def clusters(
-    n: int, pairs: _ArrowStream, *, clusters: _Linkage = "star", keep: Iterable[float] | None = None
+    n: int,
+    pairs: _ArrowStream,
+    *,
+    clusters: _Linkage = "star",
+    keep: Iterable[float] | None = None,
+    features: Iterable[int | None] | None = None,
 ) -> Table: ...
 def explain(a: str, b: str, **settings: Any) -> Explanation: ...
 def evaluate(

@@ -38,6 +38,7 @@ impl Refused {
     fn new(error: &anyhow::Error, options: &[String]) -> Self {
         let kind = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref() {
             Some(flipside::Error::Io { source, .. }) => Some(source.kind()),
+            Some(flipside::Error::NoSuchInput(_)) => Some(io::ErrorKind::NotFound),
             _ => cause.downcast_ref::<io::Error>().map(io::Error::kind),
         };
         Self { told: told(error, options), io: error.chain().find_map(kind) }
