@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let methods = [
         ("both", Settings::default()),
         ("simhash", Settings::simhash()),
-        ("psm", searched(dial)),
+        ("dial", searched(dial)),
         ("bphs", searched(Net::Bphs { distance: 3, tables: None })),
         ("minhash", Settings::minhash(0.8)),
         ("minhash, counted", Settings::minhash(0.8).with(|settings| settings.judge = Judge::Jaccard(0.8))),

@@ -52,7 +52,9 @@ fn write_jsonl(path: &Path) {
 fn every_method_gives_whole_results_that_inspect_finds_in_order() {
     let top = tempfile::tempdir().unwrap();
     let wide = ["--distance", "10"];
-    for (method, distance) in [("simhash", &[][..]), ("psm", &wide), ("bphs", &wide), ("minhash", &[])] {
+    for (method, distance) in
+        [("simhash", &[][..]), ("psm", &wide), ("dial", &wide), ("bphs", &wide), ("minhash", &[])]
+    {
         let out = top.path().join(method);
         flipside()
             .arg("dedup")
@@ -100,7 +102,7 @@ fn results_depend_neither_on_threads_nor_on_the_order_of_files() {
         .filter(|path| path.extension().is_some_and(|e| e == "gz"))
         .collect();
     files.sort();
-    for method in ["simhash", "psm", "bphs", "minhash"] {
+    for method in ["simhash", "psm", "dial", "bphs", "minhash"] {
         let one = top.path().join(format!("{method}-1"));
         let two = top.path().join(format!("{method}-2"));
         let run = |files: &[PathBuf], out: &Path, threads: &str| {
@@ -232,8 +234,10 @@ fn psm_without_budget_finds_what_bphs_finds() {
         fs::read_to_string(out.join("pairs.csv")).unwrap()
     };
     let bphs = run("bphs", &["--method", "bphs", "--distance", "4", "--all-pairs"]);
-    let psm = run("psm", &["--method", "psm", "--distance", "4", "--recall", "1", "--all-pairs"]);
-    assert!(bphs == psm);
+    for method in ["psm", "dial"] {
+        let found = run(method, &["--method", method, "--distance", "4", "--recall", "1", "--all-pairs"]);
+        assert!(bphs == found, "{method}");
+    }
     let budgeted = run(
         "budget",
         &["--method", "simhash", "--search", "dial", "--distance", "4", "--budget", "1", "--all-pairs"],
@@ -595,6 +599,8 @@ fn options_that_would_change_nothing_are_refused() {
         ("--method minhash --sketch-bytes 64 --preset removable", ["--preset", "--method minhash"]),
         ("--method minhash --sketch-bytes 64 --search dial", ["--search dial", "--method minhash"]),
         ("--search dial --method psm", ["--search dial", "--method psm"]),
+        ("--search psm --method bphs", ["--search psm", "--method simhash --search psm"]),
+        ("--method dial --index one-table", ["--index", "--method dial"]),
         ("--search join --method minhash", ["--search", "--method minhash"]),
         ("--method simhash --tables 10", ["--tables", "--search auto"]),
         ("--method simhash --bands 4x16", ["--bands", "--search bands"]),
@@ -602,7 +608,7 @@ fn options_that_would_change_nothing_are_refused() {
         ("--method simhash --search bands --budget 9", ["--budget", "--search bands"]),
         ("--search bands", ["--search bands", "--method both"]),
         ("--search bands --method minhash", ["--search", "--method minhash"]),
-        ("--method psm --index all-bits --key-bits 20", ["--key-bits", "--index dial or one-table"]),
+        ("--method psm --index all-bits --key-bits 20", ["--key-bits", "--index one-table"]),
         ("--verify none --verify-threshold 0.9", ["--verify-threshold", "--verify none"]),
         ("--method simhash --frequencies f", ["--frequencies", "--weighting binary"]),
         (
@@ -663,6 +669,8 @@ fn a_wrong_value_is_told_with_its_option_and_what_is_expected() {
     );
     told("dedup none --out o --method psm --key-bits 99", "--key-bits 99: expected 1 to 64");
     told("dedup none --out o --exact-jaccard", "--exact-jaccard is gone: --verify jaccard does the same");
+    told("dedup none --out o --method psm --index dial", "a method of its own: --method dial");
+    told("calibrate data --method bphs", "--method bphs makes no probes to count");
     told("dedup none --out o --flip-cost square", "--flip-cost is gone: ");
     told("dedup none --out o --method minhash --family prime61", "--family is gone: ");
     told("dedup none --out o --verify query-mismatch", "--verify mismatch takes both pages");

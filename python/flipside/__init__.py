@@ -96,7 +96,7 @@ def dedup(
     url: the column of the table that holds URLs, or a list of them, for ``keep="shortest-url"`` and
     ``keep_each="host"``.
     progress: called with (stage, done, total, unit) about ten times a second; what it raises ends the run.
-    method: ``both`` (the default), ``simhash``, ``minhash``, ``psm`` or ``bphs``.
+    method: ``both`` (the default), ``simhash``, ``minhash``, ``psm``, ``dial`` or ``bphs``.
     preset: ``removable``.
     similarity: Jaccard coefficient from which two pages are near, above 0 and at most 1.
     features: ``words``, ``shingles:N`` or ``characters:N``. feature_hash: ``product`` or ``murmur3``.

@@ -19,7 +19,7 @@ _Texts: TypeAlias = Iterable[str | None] | _ArrowStream | _ArrowArray | Mapping[
 _Path: TypeAlias = str | PathLike[str]
 _Paths: TypeAlias = _Path | Iterable[_Path]
 _Progress: TypeAlias = Callable[[str, int, int, str], object]
-_Method: TypeAlias = Literal["both", "simhash", "minhash", "psm", "bphs"]
+_Method: TypeAlias = Literal["both", "simhash", "minhash", "psm", "dial", "bphs"]
 _Search: TypeAlias = Literal["auto", "keys", "join", "dial", "psm", "bphs", "bands"]
 _Verify: TypeAlias = Literal[
     "none", "weights", "mismatch", "estimate", "estimated-containment", "jaccard", "containment", "cosine"
@@ -28,7 +28,7 @@ _Weighting: TypeAlias = Literal["tf-idf", "tf", "binary"]
 _Linkage: TypeAlias = Literal["star", "connected", "complete"]
 _Keep: TypeAlias = Literal["first", "fullest", "longest", "shortest-url"]
 _Write: TypeAlias = Literal["kept", "removed", "pages", "pages.jsonl", "pages.parquet", "none"]
-_Index: TypeAlias = Literal["dial", "one-table", "all-bits"]
+_Index: TypeAlias = Literal["one-table", "all-bits"]
 
 @overload
 def dedup(
