@@ -11,6 +11,7 @@ use flipside::pipeline::{self, Job, Silent};
 use flipside::resources::{cpu_seconds, peak_memory_bytes};
 use flipside::settings::{Judge, Net, Recall, Settings};
 use flipside::sketch::Sketcher;
+use flipside::terminal::say;
 use std::error::Error;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let methods = [
         ("both", Settings::default()),
         ("simhash", Settings::simhash()),
-        ("psm", searched(dial)),
+        ("dial", searched(dial)),
         ("bphs", searched(Net::Bphs { distance: 3, tables: None })),
         ("minhash", Settings::minhash(0.8)),
         ("minhash, counted", Settings::minhash(0.8).with(|settings| settings.judge = Judge::Jaccard(0.8))),
@@ -56,9 +57,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             *least = least.min(seconds()? - before);
         }
     }
-    println!("decompressing    {plain:8.3} s  {decoded} bytes");
+    say(format_args!("decompressing    {plain:8.3} s  {decoded} bytes"))?;
     for ((name, _), whole) in methods.iter().zip(whole) {
-        println!("dedup {name:16} {whole:8.3} s  {:.2} times decompressing", whole / plain);
+        say(format_args!("dedup {name:16} {whole:8.3} s  {:.2} times decompressing", whole / plain))?;
     }
     // Wall time and processor time by one thread and by two.
     let mut taken = [(f64::INFINITY, f64::INFINITY); 2];
@@ -70,13 +71,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let [one, two] = taken;
-    println!(
+    say(format_args!(
         "two threads      {:8.3} s after {:.3} s by one: {:.1} % of their time, and {:.2} times the processor's",
         two.0,
         one.0,
         50.0 * one.0 / two.0,
         two.1 / one.1
-    );
+    ))?;
     let found = corpus::discover(&inputs, &DiscoverOptions::default())?;
     let options = ReadOptions { threads: 2, ..ReadOptions::default() };
     let sketcher = || Sketcher::new(&Settings::default(), None);
@@ -91,11 +92,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let sum = |of: fn(&FileReading) -> Duration| reading.files.iter().map(of).sum::<Duration>().as_secs_f64();
     let (locked, all) = (sum(|file| file.locked), sum(|file| file.decoding + file.processing));
     let (share, threads) = (100.0 * locked / all, all / locked);
-    println!(
+    say(format_args!(
         "under the lock   {share:8.2} % of reading and sketching: one file keeps up to {threads:.0} threads busy"
-    );
+    ))?;
     if let Some(peak) = peak_memory_bytes() {
-        println!("peak memory      {:8.1} MB of all these runs together", peak as f64 / 1e6);
+        say(format_args!("peak memory      {:8.1} MB of all these runs together", peak as f64 / 1e6))?;
     }
     Ok(())
 }

@@ -20,6 +20,7 @@ use flipside::hash::fmix64;
 use flipside::resources::{cpu_seconds, thread_seconds};
 use flipside::seen::{Access, Request, Seen, SeenParams};
 use flipside::settings::{Net, Recall, Settings, USUAL_DISTANCE};
+use flipside::terminal::print;
 use rayon::prelude::*;
 use std::error::Error;
 use std::fmt::Write as _;
@@ -352,8 +353,7 @@ fn write_row(options: &Options, table: &str, header: &str, row: &str) -> Result<
     let line = format!("{pages},{method},{},{rest},{}\n", options.fsync, surroundings());
     let header = format!("{header},revision,machine,command\n");
     let Some(out) = &options.out else {
-        print!("{header}{line}");
-        return Ok(());
+        return Ok(print(format!("{header}{line}").as_bytes())?);
     };
     fs::create_dir_all(out)?;
     let path = out.join(format!("{table}.csv"));

@@ -23,6 +23,7 @@ use flipside::core::text::FeatureExtractor;
 use flipside::resources::thread_seconds;
 use flipside::settings::Settings;
 use flipside::sketch::{Sketch, SketchValue};
+use flipside::terminal::say;
 use rayon::prelude::*;
 use std::collections::HashSet;
 use std::error::Error;
@@ -133,10 +134,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             question
         })
         .collect();
-    println!(
+    say(format_args!(
         "pages,net,questions,similar_pairs,recall,probes,candidates,brought_up,near,bytes_a_page,\
          microseconds_a_question,microseconds_with_judge"
-    );
+    ))?;
     let (choose, tell) = questions.split_at(questions.len() / 2);
     by_keys(&stored, tell)?;
     // Different hashes, ascending, and the pages that have each.
@@ -153,21 +154,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         let params = DialParams::new(radius, (radius / 2 + 1).max(2));
         let dial = Dial::new(&distinct, params)?;
         let probes = hashed.probes(&dial, choose);
-        hashed.tell(&format!("dial h={radius} exact"), &dial, tell);
+        hashed.tell(&format!("dial h={radius} exact"), &dial, tell)?;
         for recall in [0.99, 0.95, 0.9, 0.8] {
             let dial = dial.clone().with_budget(budget(&probes, recall));
-            hashed.tell(&format!("dial h={radius} recall {recall}"), &dial, tell);
+            hashed.tell(&format!("dial h={radius} recall {recall}"), &dial, tell)?;
         }
     }
     for radius in [3, 6] {
         let bphs = Bphs::new(&distinct, BphsParams::new(radius, BphsParams::usual_tables(radius)))?;
-        hashed.tell(&format!("BPHS h={radius} {} tables", BphsParams::usual_tables(radius)), &bphs, tell);
+        hashed.tell(&format!("BPHS h={radius} {} tables", BphsParams::usual_tables(radius)), &bphs, tell)?;
     }
     let psm = Psm::new(&distinct, PsmParams::new(3, Reading::P { key_bits: None }))?;
     let probes = hashed.probes(&psm, choose);
     for recall in [0.99, 0.95, 0.9, 0.8] {
         let psm = psm.clone().with_budget(budget(&probes, recall));
-        hashed.tell(&format!("PSM h=3 recall {recall}"), &psm, tell);
+        hashed.tell(&format!("PSM h=3 recall {recall}"), &psm, tell)?;
     }
     Ok(())
 }
@@ -198,11 +199,11 @@ impl Tally {
         }
     }
 
-    fn tell(&self, net: &str, stored: &Stored, bytes: usize, questions: &[Question]) {
+    fn tell(&self, net: &str, stored: &Stored, bytes: usize, questions: &[Question]) -> std::io::Result<()> {
         let similar: usize = questions.iter().map(|question| question.similar.len()).sum();
         let (pages, asked) = (stored.sizes.len(), questions.len());
         let each = |count: u64| count as f64 / asked as f64;
-        println!(
+        say(format_args!(
             "{pages},{net},{asked},{similar},{:.4},{:.1},{:.1},{:.2},{:.3},{:.1},{:.2},{:.2}",
             self.found as f64 / similar.max(1) as f64,
             each(self.probes),
@@ -212,7 +213,7 @@ impl Tally {
             bytes as f64 / pages as f64,
             self.seconds * 1e6 / asked as f64,
             self.judged * 1e6 / asked as f64,
-        );
+        ))
     }
 }
 
@@ -235,7 +236,7 @@ fn by_keys(stored: &Stored, questions: &[Question]) -> Result<(), Box<dyn Error>
         }
         *(if judging { &mut tally.judged } else { &mut tally.seconds }) = thread_seconds() - begun;
     }
-    tally.tell(&format!("keys {}", stored.bands), stored, keyed.bytes(), questions);
+    tally.tell(&format!("keys {}", stored.bands), stored, keyed.bytes(), questions)?;
     Ok(())
 }
 
@@ -262,7 +263,7 @@ impl Hashed<'_> {
         probes
     }
 
-    fn tell(&self, net: &str, index: &dyn HammingIndex, questions: &[Question]) {
+    fn tell(&self, net: &str, index: &dyn HammingIndex, questions: &[Question]) -> std::io::Result<()> {
         let (mut tally, mut scratch) = (Tally::default(), Scratch::default());
         let (mut hits, mut pages): (Vec<Hit>, Vec<u32>) = (Vec::new(), Vec::new());
         for judging in [false, true] {
@@ -285,6 +286,6 @@ impl Hashed<'_> {
         }
         // The slots' pages take four bytes each beside the index.
         let bytes = index.bytes() + 4 * self.stored.hashes.len();
-        tally.tell(net, self.stored, bytes, questions);
+        tally.tell(net, self.stored, bytes, questions)
     }
 }

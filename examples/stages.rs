@@ -26,6 +26,7 @@ use flipside::resources::{cpu_seconds, peak_memory_bytes};
 use flipside::search::join;
 use flipside::settings::{Net, Settings};
 use flipside::staged::{self, Applied, ApplyJob, ClusterJob, Grouping, JoinJob, Outputs, Shard, SketchJob};
+use flipside::terminal::say;
 use made_up::Vocabulary;
 use std::error::Error;
 use std::fs::{self, File};
@@ -115,16 +116,16 @@ fn measure(
     });
     let (vocabulary, sketches) = (Vocabulary::new(), folder.join("sketches"));
     fs::create_dir_all(folder)?;
-    println!(
+    say(format_args!(
         "pages,of_one_template,memory_mib,limit_mib,stage,cpu_seconds,wall_seconds,microseconds_a_page,peak_bytes,\
          disk_bytes_a_page,said"
-    );
+    ))?;
     let row = |stage: &str, cpu: f64, wall: f64, peak: u64, disk: u64, said: &str| {
         let (each, disk) = (cpu * 1e6 / pages as f64, disk as f64 / pages as f64);
         let limit = limit >> 10;
-        println!(
+        say(format_args!(
             "{pages},{template},{memory},{limit},{stage},{cpu:.1},{wall:.1},{each:.3},{peak},{disk:.1},{said}"
-        );
+        ))
     };
     let (mut cpu, begun, mut text_bytes) = (0.0, Instant::now(), 0);
     let path_of = |start: u64| folder.join(format!("pages-{:06}.jsonl", start / FILE));
@@ -138,7 +139,7 @@ fn measure(
     }
     let peak = peak_memory_bytes().unwrap_or(0);
     let said = format!("{text_bytes} bytes of text");
-    row("sketch", cpu, begun.elapsed().as_secs_f64(), peak, bytes_of(&sketches), &said);
+    row("sketch", cpu, begun.elapsed().as_secs_f64(), peak, bytes_of(&sketches), &said)?;
     for stage in ["join", "star", "connected"] {
         let (ended, most) = (AtomicBool::new(false), AtomicU64::new(0));
         let output = std::thread::scope(|scope| {
@@ -170,12 +171,12 @@ fn measure(
         let (peak, most) = (peak.parse()?, most.into_inner());
         let exactly = distance.filter(|_| stage == "join");
         let name = exactly.map_or(stage.to_owned(), |distance| format!("join:{distance}"));
-        row(&name, cpu - audit_cpu, wall - audit_wall, peak, most, said);
+        row(&name, cpu - audit_cpu, wall - audit_wall, peak, most, said)?;
         if let Some(distance) = exactly {
-            row(&format!("passes:{distance}"), passes_cpu, passes_wall, peak, most, "");
+            row(&format!("passes:{distance}"), passes_cpu, passes_wall, peak, most, "")?;
         }
         if stage == "join" {
-            row("audit", audit_cpu, audit_wall, peak, most, "");
+            row("audit", audit_cpu, audit_wall, peak, most, "")?;
         }
     }
     if distance.is_none() {
@@ -198,7 +199,7 @@ fn measure(
         }
         let peak = peak_memory_bytes().unwrap_or(0);
         let said = format!("{} pages stay; {} go", done.kept, done.removed);
-        row("apply", cpu, wall, peak, written, &said);
+        row("apply", cpu, wall, peak, written, &said)?;
     }
     if let Some(distance) = distance {
         let mut hashes = Vec::new();
@@ -214,7 +215,7 @@ fn measure(
         join::join(&hashes, distance, &|_| (), |found| pairs += found.len())?;
         let cpu = cpu_seconds().ok_or("no processor time")? - before;
         let said = format!("{pairs} pairs of {} distinct hashes", hashes.len());
-        row("in memory", cpu, begun.elapsed().as_secs_f64(), 0, 0, &said);
+        row("in memory", cpu, begun.elapsed().as_secs_f64(), 0, 0, &said)?;
     }
     Ok(())
 }
@@ -342,6 +343,6 @@ fn stage(name: &str, sketches: &Path, memory: u64) -> Result<(), Box<dyn Error>>
     let (cpu, peak) = (cpu_seconds().unwrap_or(0.0), peak_memory_bytes().unwrap_or(0));
     let [[audit_cpu, audit_wall], [passes_cpu, passes_wall]] = steps.times().taken;
     let wall = begun.elapsed().as_secs_f64();
-    println!("{cpu} {wall} {audit_cpu} {audit_wall} {passes_cpu} {passes_wall} {peak} {said}");
+    say(format_args!("{cpu} {wall} {audit_cpu} {audit_wall} {passes_cpu} {passes_wall} {peak} {said}"))?;
     Ok(())
 }

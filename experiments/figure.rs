@@ -4,6 +4,7 @@
 //! too.
 
 use anyhow::{Result, anyhow};
+use flipside::terminal::say;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -180,7 +181,7 @@ pub fn draw(path: &Path, title: &str, note: &str, columns: usize, panels: &[Pane
         area.present()
     })();
     drawn.map_err(|e| anyhow!("drawing {}: {e}", path.display()))?;
-    println!("drawn {}", path.display());
+    say(format_args!("drawn {}", path.display()))?;
     Ok(())
 }
 

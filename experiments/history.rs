@@ -5,6 +5,7 @@ use crate::figure::{self, Axis, Look, Panel, Series};
 use crate::results::{Row, distinct, read};
 use crate::{Options, root};
 use anyhow::{Context, Result, bail, ensure};
+use flipside::terminal::say;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
@@ -132,7 +133,7 @@ pub fn keep(options: &Options) -> Result<()> {
     writer.write_record(COLUMNS)?;
     rows.iter().try_for_each(|row| writer.write_record(*row))?;
     writer.flush()?;
-    println!("{} key figures, {} of them new", rows.len(), rows.len() - before);
+    say(format_args!("{} key figures, {} of them new", rows.len(), rows.len() - before))?;
     Ok(())
 }
 

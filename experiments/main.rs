@@ -42,6 +42,7 @@ use anyhow::{Context, Result, bail};
 use check::Verdict;
 use clap::Parser;
 use config::Size;
+use flipside::terminal::say;
 use flipside_core::{KERNEL_VARIABLE, kernel_choice};
 use results::Row;
 use std::fs;
@@ -201,7 +202,7 @@ fn main() -> Result<()> {
 
 fn run(options: &Options) -> Result<()> {
     match options.what.as_str() {
-        "list" => EXPERIMENTS.iter().for_each(|e| println!("{:18} {}", e.name, e.about)),
+        "list" => EXPERIMENTS.iter().try_for_each(|e| say(format_args!("{:18} {}", e.name, e.about)))?,
         "all" => {
             let summary = options.out().map(Summary::begin).transpose()?;
             for experiment in EXPERIMENTS {
@@ -277,7 +278,7 @@ fn measure(options: &Options, experiment: &Experiment, summary: Option<&Summary>
 fn draw(options: &Options, experiment: &Experiment) -> Result<()> {
     let rows = results::read_all(options, experiment.name)?;
     if rows.is_empty() {
-        println!("{}: no results", experiment.name);
+        say(format_args!("{}: no results", experiment.name))?;
         return Ok(());
     }
     (experiment.draw)(options, &rows)

@@ -1,6 +1,7 @@
 //! Progress of a run: bars on standard error where a person looks on, lines of results on
 //! standard output everywhere.
 
+use flipside::terminal::say;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -42,7 +43,8 @@ impl Progress {
 
     /// Prints a line above the bars.
     pub fn say(&self, line: impl AsRef<str>) {
-        self.bars.suspend(|| println!("{}", line.as_ref()));
+        // The rows are what counts, and they are in files.
+        let _ = self.bars.suspend(|| say(line.as_ref()));
     }
 }
 

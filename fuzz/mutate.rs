@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use flipside::hash::SplitMix64;
+use flipside::terminal::{note, say};
 
 /// A target, its name, and which files under `tests/` it begins with, by the ends of their names.
 struct Target {
@@ -338,11 +339,11 @@ fn main() {
                 let folder = root.join("artifacts");
                 let path = folder.join(format!("{}-{number}", target.name));
                 let saved = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&path, &bytes));
-                eprintln!("{} failed on {} ({saved:?})", target.name, path.display());
+                note(format_args!("{} failed on {} ({saved:?})", target.name, path.display()));
                 std::process::exit(1);
             }
             number += 1;
         }
-        println!("{}: {number} inputs of {} seeds", target.name, seeds.len());
+        let _ = say(format_args!("{}: {number} inputs of {} seeds", target.name, seeds.len()));
     }
 }

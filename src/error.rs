@@ -52,6 +52,12 @@ pub enum Error {
     /// No document was found in the input.
     #[error("no documents to work on: {}", printable(.0))]
     NoDocuments(String),
+    /// Inputs were named that do not exist.
+    #[error(
+        "no such file or folder: {}. Nothing was read; correct the names of these inputs, or leave them out",
+        .0.iter().map(|path| printable_path(path)).collect::<Vec<_>>().join(", ")
+    )]
+    NoSuchInput(Vec<PathBuf>),
     /// More pages than memory was set apart for.
     #[error(
         "more than {pages} pages, which {read_bytes} of {of_bytes} bytes of the input held, do not fit in memory"
@@ -113,6 +119,7 @@ mod tests {
             Error::parameter("page", evil, evil),
             Error::Table { path: evil.into(), line: 1, expected, got: evil.into() },
             Error::NoDocuments(evil.into()),
+            Error::NoSuchInput(vec![evil.into()]),
             Error::Missing(evil.into()),
         ] {
             let told = error.to_string();

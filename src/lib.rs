@@ -52,6 +52,7 @@ pub mod resources;
 pub mod seen;
 pub mod staged;
 pub mod tables;
+pub mod terminal;
 pub mod wording;
 
 #[cfg(feature = "cli")]

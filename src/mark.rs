@@ -147,8 +147,7 @@ fn marks<'r>(job: &MarkJob, files: &'r [FileRow], options: &ReadOptions) -> Resu
         Ok(Marks { input, row, members: Vec::new() })
     };
     // A file that could not be opened has no pages, and may still not be there.
-    let is_broken = |row: &&FileRow| row.documents == 0 && corpus::gone(Path::new(&row.path)).is_some();
-    let files: Vec<&FileRow> = files.iter().filter(|row| !is_broken(row)).collect();
+    let files: Vec<&FileRow> = files.iter().filter(|row| !row.is_dispensable()).collect();
     let mut marks: Vec<Marks<'_>> = files.iter().copied().map(found).collect::<Result<_>>()?;
     let places: HashMap<&str, usize> =
         files.iter().enumerate().map(|(at, row)| (&row.path[..], at)).collect();

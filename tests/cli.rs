@@ -52,7 +52,9 @@ fn write_jsonl(path: &Path) {
 fn every_method_gives_whole_results_that_inspect_finds_in_order() {
     let top = tempfile::tempdir().unwrap();
     let wide = ["--distance", "10"];
-    for (method, distance) in [("simhash", &[][..]), ("psm", &wide), ("bphs", &wide), ("minhash", &[])] {
+    for (method, distance) in
+        [("simhash", &[][..]), ("psm", &wide), ("dial", &wide), ("bphs", &wide), ("minhash", &[])]
+    {
         let out = top.path().join(method);
         flipside()
             .arg("dedup")
@@ -100,7 +102,7 @@ fn results_depend_neither_on_threads_nor_on_the_order_of_files() {
         .filter(|path| path.extension().is_some_and(|e| e == "gz"))
         .collect();
     files.sort();
-    for method in ["simhash", "psm", "bphs", "minhash"] {
+    for method in ["simhash", "psm", "dial", "bphs", "minhash"] {
         let one = top.path().join(format!("{method}-1"));
         let two = top.path().join(format!("{method}-2"));
         let run = |files: &[PathBuf], out: &Path, threads: &str| {
@@ -232,8 +234,10 @@ fn psm_without_budget_finds_what_bphs_finds() {
         fs::read_to_string(out.join("pairs.csv")).unwrap()
     };
     let bphs = run("bphs", &["--method", "bphs", "--distance", "4", "--all-pairs"]);
-    let psm = run("psm", &["--method", "psm", "--distance", "4", "--recall", "1", "--all-pairs"]);
-    assert!(bphs == psm);
+    for method in ["psm", "dial"] {
+        let found = run(method, &["--method", method, "--distance", "4", "--recall", "1", "--all-pairs"]);
+        assert!(bphs == found, "{method}");
+    }
     let budgeted = run(
         "budget",
         &["--method", "simhash", "--search", "dial", "--distance", "4", "--budget", "1", "--all-pairs"],
@@ -370,18 +374,145 @@ fn damage_is_named_and_the_rest_is_used() {
     let mut lines = fs::read_to_string(&input).unwrap();
     lines.insert_str(0, "{\"text\": 3}\n");
     fs::write(&input, lines).unwrap();
+    let no_gzip = top.path().join("no-gzip.warc.wet.gz");
+    fs::write(&no_gzip, b"\0\x01\x02\x03").unwrap();
     flipside()
         .arg("dedup")
         .arg(&input)
-        .arg(top.path().join("missing.warc.wet.gz"))
+        .arg(no_gzip)
         .arg("--out")
         .arg(&out)
         .assert()
         .code(1)
         .stderr(predicate::str::contains("pages.jsonl: record 0, offset 0"))
-        .stderr(predicate::str::contains("missing.warc.wet.gz"));
+        .stderr(predicate::str::contains("no-gzip.warc.wet.gz"));
     let report = report(&out);
     assert_eq!((&report["damage"]["total"], &report["corpus"]["documents"]), (&2.into(), &25.into()));
+}
+
+#[test]
+fn inputs_that_do_not_exist_stop_a_run_before_it_begins() {
+    let place = Place::new();
+    write_jsonl(&place.at("pages.jsonl"));
+    for command in [
+        "dedup pages.jsonl gone.jsonl away --out made",
+        "dedup pages.jsonl away --against gone.jsonl --out made",
+        "dedup pages.jsonl pages.jsonl/below gone.jsonl away --out made --memory 200MiB",
+        "compare pages.jsonl gone.jsonl away --out made",
+        "sketch pages.jsonl gone.jsonl away --out made",
+        "calibrate pages.jsonl gone.jsonl away",
+        "explain 0 1 pages.jsonl gone.jsonl away",
+        "seen pages.jsonl gone.jsonl away --index made",
+        "seen pages.jsonl gone.jsonl --import away --index made",
+        "plan pages.jsonl gone.jsonl away",
+        "gather pages.jsonl gone.jsonl away --out made.jsonl",
+    ] {
+        let told = place.told(command, 2);
+        assert!(told.contains("no such file or folder: "), "{command}: {told}");
+        assert!(told.contains("gone.jsonl") && told.contains("away"), "{command}: {told}");
+        assert_eq!(fs::read_dir(place.folder()).unwrap().count(), 1, "{command}");
+    }
+    place.told("dedup pages.jsonl --out result", 0);
+    place.put("truth.csv", "a,b\n0,1\n");
+    for command in
+        ["evaluate result --truth truth.csv --corpus gone.jsonl", "review result --corpus gone.jsonl"]
+    {
+        let told = place.told(command, 2);
+        assert!(told.contains("no such file or folder: gone.jsonl"), "{command}: {told}");
+    }
+}
+
+#[test]
+fn the_fuller_document_is_kept_where_containment_decides() {
+    let place = Place::new();
+    let whole = words(1, 300);
+    let part: String = whole.split_inclusive(' ').take(180).collect();
+    let line = |id: &str, text: &str| format!("{{\"id\": \"{id}\", \"text\": \"{text}\"}}\n");
+    place.put("ab/a.jsonl", line("whole", &whole) + &line("part", &part));
+    place.put("ba/a.jsonl", line("part", &part) + &line("whole", &whole));
+    let kept = |out: &str| {
+        let pages = fs::read(place.at(out)).unwrap();
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut flate2::read::MultiGzDecoder::new(&pages[..]), &mut text).unwrap();
+        let names = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].clone());
+        names.map(|name| name.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    for input in ["ab", "ba"] {
+        for (number, options) in [
+            "--preset removable",
+            "--preset removable --memory 200MiB",
+            "--preset removable --keep fullest",
+            "--preset removable --keep longest",
+            "--similarity 0.5 --verify estimated-containment",
+            "--similarity 0.5 --verify containment",
+            "--method minhash --similarity 0.5 --verify containment",
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let out = format!("{input}{number}");
+            place.told(&format!("dedup {input} --out {out} {options}"), 0);
+            assert_eq!(kept(&format!("{out}/kept.jsonl.gz")), ["whole"], "{input} {options}");
+        }
+        place.told(&format!("sketch {input} --preset removable --out {input}.sketches"), 0);
+        place.told(&format!("join {input}.sketches"), 0);
+        place.told(&format!("cluster {input}.sketches"), 0);
+        place.told(&format!("apply {input}.sketches {input} --out {input}.kept --kept-files one"), 0);
+        assert_eq!(kept(&format!("{input}.kept/part-00001.jsonl.gz")), ["whole"], "{input}");
+        let told = place.told(&format!("cluster {input}.sketches --clusters connected"), 2);
+        assert!(told.contains("--clusters connected: expected star"), "{told}");
+    }
+    // What is asked to stay does, but removes nothing that it does not hold.
+    place.told("dedup ba --out first --preset removable --keep first", 0);
+    assert_eq!(kept("first/kept.jsonl.gz"), ["part", "whole"]);
+    for options in ["--preset removable", "--verify containment --similarity 0.5"] {
+        let told = place.told(&format!("dedup ba --out none --clusters connected {options}"), 2);
+        assert!(told.contains("--clusters connected: expected star or complete"), "{told}");
+    }
+}
+
+#[test]
+fn closed_output_changes_neither_the_result_nor_the_exit_code() {
+    // A pipe whose reader has gone.
+    let closed = || std::io::pipe().unwrap().1;
+    let place = Place::new();
+    write_jsonl(&place.at("pages.jsonl"));
+    let damaged = fs::read_to_string(place.at("pages.jsonl")).unwrap() + "no json\n";
+    place.put("damaged.jsonl", damaged);
+    let command = |arguments: &str| {
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("flipside"));
+        command.current_dir(place.folder()).args(arguments.split(' '));
+        command
+    };
+    for (number, [out, error]) in [[true, false], [false, true], [true, true]].into_iter().enumerate() {
+        let run = |arguments: &str, code: i32| {
+            let mut command = command(arguments);
+            if out {
+                command.stdout(closed());
+            }
+            if error {
+                command.stderr(closed());
+            }
+            let status = command.output().unwrap().status;
+            assert_eq!(
+                status.code(),
+                Some(code),
+                "{arguments}, output closed: {out}, errors closed: {error}"
+            );
+        };
+        // These write notes of damage and of what is not read.
+        run(&format!("dedup damaged.jsonl --out result{number}"), 1);
+        assert!(place.at(&format!("result{number}/report.json")).is_file());
+        run(&format!("inspect result{number}"), 0);
+        run(&format!("dedup gone.jsonl --out none{number}"), 2);
+        run("plan --documents 1000", 0);
+        run("completions bash", 0);
+        run("man", 0);
+        run("dedup --help", 0);
+        run("hash pages.jsonl", 0);
+        run(&format!("seen --index {number}.seen --import nothing"), 2);
+        run(&format!("seen --index {number}.seen --remove nothing"), 0);
+    }
 }
 
 #[test]
@@ -468,6 +599,8 @@ fn options_that_would_change_nothing_are_refused() {
         ("--method minhash --sketch-bytes 64 --preset removable", ["--preset", "--method minhash"]),
         ("--method minhash --sketch-bytes 64 --search dial", ["--search dial", "--method minhash"]),
         ("--search dial --method psm", ["--search dial", "--method psm"]),
+        ("--search psm --method bphs", ["--search psm", "--method simhash --search psm"]),
+        ("--method dial --index one-table", ["--index", "--method dial"]),
         ("--search join --method minhash", ["--search", "--method minhash"]),
         ("--method simhash --tables 10", ["--tables", "--search auto"]),
         ("--method simhash --bands 4x16", ["--bands", "--search bands"]),
@@ -475,7 +608,7 @@ fn options_that_would_change_nothing_are_refused() {
         ("--method simhash --search bands --budget 9", ["--budget", "--search bands"]),
         ("--search bands", ["--search bands", "--method both"]),
         ("--search bands --method minhash", ["--search", "--method minhash"]),
-        ("--method psm --index all-bits --key-bits 20", ["--key-bits", "--index dial or one-table"]),
+        ("--method psm --index all-bits --key-bits 20", ["--key-bits", "--index one-table"]),
         ("--verify none --verify-threshold 0.9", ["--verify-threshold", "--verify none"]),
         ("--method simhash --frequencies f", ["--frequencies", "--weighting binary"]),
         (
@@ -536,6 +669,8 @@ fn a_wrong_value_is_told_with_its_option_and_what_is_expected() {
     );
     told("dedup none --out o --method psm --key-bits 99", "--key-bits 99: expected 1 to 64");
     told("dedup none --out o --exact-jaccard", "--exact-jaccard is gone: --verify jaccard does the same");
+    told("dedup none --out o --method psm --index dial", "a method of its own: --method dial");
+    told("calibrate data --method bphs", "--method bphs makes no probes to count");
     told("dedup none --out o --flip-cost square", "--flip-cost is gone: ");
     told("dedup none --out o --method minhash --family prime61", "--family is gone: ");
     told("dedup none --out o --verify query-mismatch", "--verify mismatch takes both pages");

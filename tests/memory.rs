@@ -138,7 +138,7 @@ proptest! {
             paths.iter().for_each(|path| with_oddities(path));
         }
         let settings = settings(removable, distance);
-        let linkage = if connected { Linkage::Connected } else { Linkage::Star };
+        let linkage = if connected && !removable { Linkage::Connected } else { Linkage::Star };
         let job = job(&paths, &top.path().join("out"), settings.with(|s| s.linkage = linkage));
         let kept_files = if each { KeptFiles::Each } else { KeptFiles::One };
         assert_same(&Job { kept_files, ..job }, threads, false);
@@ -164,7 +164,7 @@ proptest! {
             paths.iter().chain(&old_paths).for_each(|path| with_oddities(path));
         }
         let settings = settings(removable, distance);
-        let linkage = if connected { Linkage::Connected } else { Linkage::Star };
+        let linkage = if connected && !removable { Linkage::Connected } else { Linkage::Star };
         let job = job(&[to_new], &top.path().join("out"), settings.with(|s| s.linkage = linkage));
         let kept_files = if each { KeptFiles::Each } else { KeptFiles::One };
         assert_same(&Job { kept_files, against: vec![to_old], ..job }, threads, false);
@@ -209,8 +209,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
     fn whoever_is_to_stay_stays_on_disk_as_in_memory(
-        pages in 8usize..250, old in 0usize..60, files in 2usize..5, seed: u64, connected: bool,
-        keep in prop::sample::select(vec!["first", "longest", "shortest-url", "score:score", "input-order"]),
+        pages in 8usize..250, old in 0usize..60, files in 2usize..5, seed: u64, connected: bool, removable: bool,
+        keep in prop::sample::select(vec!["first", "fullest", "longest", "shortest-url", "score:score", "input-order"]),
         count in 1u32..4, each in prop::option::of(prop::sample::select(vec![Source::Host, Source::File, Source::Folder])),
         distance in prop::option::of(Just(9u32)), threads in 1usize..4,
     ) {
@@ -225,8 +225,8 @@ proptest! {
             let paths = write_files(&to_old, old, 2);
             against = with_urls_and_scores(&to_old, &paths, seed + 1);
         }
-        let settings = settings(false, distance).with(|s| {
-            s.linkage = if connected { Linkage::Connected } else { Linkage::Star };
+        let settings = settings(removable, distance).with(|s| {
+            s.linkage = if connected && !removable { Linkage::Connected } else { Linkage::Star };
             s.keep = keep.parse().unwrap();
             s.quota = Quota { count, each };
         });
@@ -239,6 +239,60 @@ proptest! {
             return Ok(());
         }
         assert_same(&Job { against, ..job }, threads, false);
+    }
+}
+
+#[test]
+fn nothing_is_removed_for_a_document_that_holds_less_of_it_on_disk_as_in_memory() {
+    let top = tempfile::tempdir().unwrap();
+    let words = |page: usize, n: usize| (0..n).map(|at| format!("page{page}w{at} ")).collect::<String>();
+    let wholes: Vec<String> = (0..9).map(|page| words(page, 300)).collect();
+    let parts: Vec<String> = (0..9).map(|page| words(page, 3 * (50 + 5 * page))).collect();
+    let [first, last] = ["a", "b"].map(|name| top.path().join(name));
+    let kept = |summary: &pipeline::Summary| summary.documents - summary.removed;
+    for (name, [to_wholes, to_parts]) in [("whole first", [&first, &last]), ("part first", [&last, &first])] {
+        let at = top.path().join(name);
+        let [to_wholes, to_parts] = [to_wholes, to_parts].map(|path| at.join(path.file_name().unwrap()));
+        write_files(&to_wholes, &wholes, 2);
+        write_files(&to_parts, &parts, 2);
+        let run = |inputs: &[&PathBuf], against: &[&PathBuf]| {
+            let inputs: Vec<PathBuf> = inputs.iter().copied().cloned().collect();
+            let job = job(&inputs, &at.join("out"), Settings::removable());
+            let job = Job { against: against.iter().copied().cloned().collect(), ..job };
+            assert_same(&job, 2, false);
+            let summary = pipeline::dedup(&job, &Silent).unwrap();
+            let rows = fs::read_to_string(job.out.join("removed.csv")).unwrap();
+            fs::remove_dir_all(&job.out).unwrap();
+            (summary, rows.lines().count() as u64 - 1)
+        };
+        let (both, rows) = run(&[&to_wholes, &to_parts], &[]);
+        assert_eq!((kept(&both), rows), (9, 9), "{name}");
+        // Wholes are kept, with their parts as old pages, but for those of which .82 or more stands in them.
+        let (new_wholes, _) = run(&[&to_wholes], &[&to_parts]);
+        assert_eq!(kept(&new_wholes), 7, "{name}");
+        let (new_parts, _) = run(&[&to_parts], &[&to_wholes]);
+        assert_eq!(kept(&new_parts), 0, "{name}");
+    }
+}
+
+#[test]
+fn the_recall_of_titles_is_the_same_on_disk_as_in_memory() {
+    let top = tempfile::tempdir().unwrap();
+    let mut rng = SplitMix64::new(1);
+    let mut titles: Vec<String> = Vec::new();
+    for _ in 0..3_000 {
+        let words: Vec<String> = (0..2 + rng.below(6)).map(|_| format!("w{}", rng.below(9_000))).collect();
+        titles.push(words.join(" "));
+        titles.extend((rng.below(10) == 0).then(|| words.join(", ")));
+    }
+    let paths = write_files(&top.path().join("crawl"), &titles, 2);
+    for settings in [Settings::both(0.8), Settings::both(0.5), Settings::removable()] {
+        let job = job(&paths, &top.path().join("out"), settings);
+        assert_same(&job, 2, false);
+        pipeline::dedup(&job, &Silent).unwrap();
+        let report: Value = serde_json::from_slice(&fs::read(job.out.join("report.json")).unwrap()).unwrap();
+        assert_eq!(report["audit"]["recall"]["share"], 1.0, "{}", report["audit"]);
+        fs::remove_dir_all(&job.out).unwrap();
     }
 }
 

@@ -8,6 +8,9 @@
 //!
 //! It takes 15 seconds, or as many as `FLIPSIDE_SOAK_SECONDS` says.
 
+// The test runner shows the prints of a test that fails, and those alone.
+#![allow(clippy::print_stdout)]
+
 #[path = "../examples/crawl/mod.rs"]
 mod crawl;
 

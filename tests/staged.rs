@@ -3,7 +3,7 @@
 use crate::cli::{corpus, flipside};
 #[cfg(target_os = "linux")]
 use crate::place::{ends_by, is_caught};
-use flipside::clusters::Linkage;
+use flipside::clusters::{Keep, Linkage};
 use flipside::core::dedup::{Context, Deduper, Kind, Outcome};
 use flipside::corpus::{DiscoverOptions, JsonlFields, KeptFiles, ReadOptions, ReadRules, discover, read};
 use flipside::hash::SplitMix64;
@@ -47,6 +47,10 @@ pub fn texts(pages: usize, template: usize, seed: u64) -> Vec<String> {
             for _ in 0..rng.below(4) {
                 let place = rng.below(text.len() as u64) as usize;
                 text[place] = format!("w{}", rng.below(4000));
+            }
+            // Some are the first part of others.
+            if rng.below(4) == 0 {
+                text.truncate(30 + rng.below(30) as usize);
             }
             texts.push(text.join(" "));
         }
@@ -120,6 +124,14 @@ fn join_job(sketches: &Path) -> JoinJob {
         threads: 1,
         shard: Shard::default(),
     }
+}
+
+/// Containment decides, and what is first is kept where it may be.
+fn removable_first() -> Settings {
+    Settings::removable().with(|s| {
+        s.sketches = quick(0.8).sketches;
+        s.keep = Keep::First;
+    })
 }
 
 /// Sketches and joins, each part in a folder of its own at first.
@@ -211,6 +223,9 @@ fn assert_same(paths: &[PathBuf], top: &Path, settings: &Settings, machine: Mach
     let joined = sketch_and_join(paths, &sketches, &[], settings, machine);
     for linkage in [Linkage::Star, Linkage::Connected] {
         let settings = settings.clone().with(|settings| settings.linkage = linkage);
+        if settings.check().is_err() {
+            continue;
+        }
         let outcome = in_memory(&texts, &settings);
         let mut got = Vec::new();
         pairs(&sketches, |p| {
@@ -315,6 +330,9 @@ fn assert_same_against(
     assert_eq!((joined.pages, joined.old), (new.len() as u64, old.len() as u64));
     for linkage in [Linkage::Star, Linkage::Connected] {
         let settings = settings.clone().with(|settings| settings.linkage = linkage);
+        if settings.check().is_err() {
+            continue;
+        }
         let mut deduper = Deduper::new(settings).unwrap();
         deduper.extend(texts);
         let outcome = deduper.run_with(&Context::default().against(first_old)).unwrap();
@@ -380,7 +398,7 @@ proptest! {
         let top = tempfile::tempdir().unwrap();
         let paths = write_files(&top.path().join("crawl"), &texts(pages, 0, seed), files);
         let settings = match removable {
-            true => Settings::removable().with(|s| s.sketches = quick(0.8).sketches),
+            true => removable_first(),
             false => quick(similarity),
         };
         let settings = searched(settings, distance);
@@ -399,7 +417,7 @@ proptest! {
         let top = tempfile::tempdir().unwrap();
         let first_old = pages - (pages * old / 100).clamp(1, pages - 1);
         let settings = match removable {
-            true => Settings::removable().with(|s| s.sketches = quick(0.8).sketches),
+            true => removable_first(),
             false => quick(0.6),
         };
         let settings = searched(settings, distance);

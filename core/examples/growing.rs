@@ -2,6 +2,9 @@
 //!
 //! `cargo run -p flipside-core --example growing`
 
+// The prints of an example are as short as a first program's.
+#![allow(clippy::print_stdout)]
+
 use flipside_core::search::dial::DialParams;
 use flipside_core::search::online::Online;
 use flipside_core::search::{HammingIndex, Mode, Query, Scratch};

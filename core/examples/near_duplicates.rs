@@ -2,6 +2,9 @@
 //!
 //! `cargo run -p flipside-core --example near_duplicates`
 
+// The prints of an example are as short as a first program's.
+#![allow(clippy::print_stdout)]
+
 use flipside_core::{dedup::Deduper, settings::Settings};
 
 fn main() -> flipside_core::Result<()> {

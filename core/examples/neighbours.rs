@@ -3,6 +3,9 @@
 //!
 //! `cargo run -p flipside-core --example neighbours`
 
+// The prints of an example are as short as a first program's.
+#![allow(clippy::print_stdout)]
+
 use flipside_core::search::dial::{Dial, DialParams};
 use flipside_core::search::distinct::DistinctHashes;
 use flipside_core::search::{Cost, HammingIndex, Mode, Query, Scratch};

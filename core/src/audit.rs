@@ -128,9 +128,11 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
         false => 0.0,
     };
     let test = Test::of(measure, threshold - doubt);
-    // What passes the test is near, unless features have to be counted.
-    let is_near = |a: Text, b: Text| {
-        !measure.needs_features() || evidence.anchor(measure, a).with(&evidence.page(b)) >= threshold
+    let keys = |text: Text| evidence.two(text).map(|two| two.keys);
+    // What passes the test is near, unless chance would do as well, or features have to be counted.
+    let is_near = |a: &Candidate<'_>, b: &Candidate<'_>| match measure.needs_features() {
+        true => evidence.anchor(measure, a.text).with(&evidence.page(b.text)) >= threshold,
+        false => test.is_near(a.bits, b.bits, || keys(a.text) == keys(b.text)),
     };
     // For each of these drawn texts what it has of pairs; and what of it shows from another drawn text as well.
     let count = |ranks: Range<usize>| {
@@ -143,7 +145,7 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
                     let a = drawn[at];
                     sieve.near(a.bits, test, &mut near);
                     let near = near.iter().map(|&at| &block[at as usize]);
-                    for b in near.filter(|b| b.text != a.text && is_near(a.text, b.text)) {
+                    for b in near.filter(|b| b.text != a.text && is_near(a, b)) {
                         let is_found = partners[at].binary_search(&b.text).is_ok();
                         count.add(is_found);
                         if rank(b.text).is_some_and(|other| other < at) {

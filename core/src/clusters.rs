@@ -248,14 +248,17 @@ impl Linkage {
     }
 }
 
-/// Which document of a cluster stays: always the same one. Among equals by `Longest`, `ShortestUrl` and `Score`, the
-/// least digest of the text decides, then the URL, then the place.
+/// Which document of a cluster stays: always the same one. Among equals by `Fullest`, `Longest`, `ShortestUrl` and
+/// `Score`, the least digest of the text decides, then the URL, then the place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keep {
     /// The first in the order of the sorted input files.
     #[default]
     First,
+    /// The one with the most distinct features, then the longest text: no other member holds more of it. The default
+    /// where containment decides.
+    Fullest,
     /// The one with the longest text, in bytes.
     Longest,
     /// The one with the shortest URL, in bytes, then the first in the order of URLs; those without one come
@@ -353,17 +356,29 @@ impl fmt::Display for Quota {
 /// How a rule with a name of a field begins.
 const SCORE: &str = "score:";
 
+/// Facts of a document by which a [`Keep`] prefers one to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Merits<'a> {
+    /// Number of distinct features.
+    pub features: u32,
+    /// Length of the text in bytes.
+    pub text_bytes: u64,
+    /// The URL, if it has one.
+    pub url: Option<&'a str>,
+}
+
 impl Keep {
-    /// Orders two documents, given as text length and URL; the lesser one is the better one to keep.
+    /// Orders two documents; the lesser one is the better one to keep.
     ///
     /// Rules that go by scores find all equal: [`by_score`](Self::by_score) says which these are.
-    pub fn compare(&self, a: (u64, Option<&str>), b: (u64, Option<&str>)) -> Ordering {
+    pub fn compare(&self, a: Merits<'_>, b: Merits<'_>) -> Ordering {
         match self {
             Self::First | Self::Score(_) | Self::InputOrder => Ordering::Equal,
-            Self::Longest => b.0.cmp(&a.0),
+            Self::Fullest => (b.features, b.text_bytes).cmp(&(a.features, a.text_bytes)),
+            Self::Longest => b.text_bytes.cmp(&a.text_bytes),
             Self::ShortestUrl => {
                 // An empty one is none.
-                let [a, b] = [a.1, b.1].map(|url| url.filter(|url| !url.is_empty()));
+                let [a, b] = [a.url, b.url].map(|url| url.filter(|url| !url.is_empty()));
                 let rank = |url: Option<&str>| url.map_or(usize::MAX, str::len);
                 rank(a).cmp(&rank(b)).then_with(|| a.cmp(&b))
             }
@@ -390,6 +405,7 @@ impl fmt::Display for Keep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::First => f.write_str("first"),
+            Self::Fullest => f.write_str("fullest"),
             Self::Longest => f.write_str("longest"),
             Self::ShortestUrl => f.write_str("shortest-url"),
             Self::Score(field) => write!(f, "{SCORE}{field}"),
@@ -405,11 +421,12 @@ impl FromStr for Keep {
         if let Some(field) = text.strip_prefix(SCORE).filter(|field| !field.is_empty()) {
             return Ok(Self::Score(field.to_owned()));
         }
-        [Self::First, Self::Longest, Self::ShortestUrl, Self::InputOrder]
+        [Self::First, Self::Fullest, Self::Longest, Self::ShortestUrl, Self::InputOrder]
             .into_iter()
             .find(|rule| rule.to_string() == text)
             .ok_or_else(|| {
-                Error::parameter("keep", text, "first, longest, shortest-url, score:FIELD or input-order")
+                let expected = "first, fullest, longest, shortest-url, score:FIELD or input-order";
+                Error::parameter("keep", text, expected)
             })
     }
 }
@@ -697,15 +714,20 @@ mod tests {
 
     #[test]
     fn which_copy_stays() {
-        let less = |rule: Keep, a, b| rule.compare(a, b) == Ordering::Less;
+        let merits = |(text_bytes, url)| Merits { features: 7, text_bytes, url };
+        let less = |rule: Keep, a, b| rule.compare(merits(a), merits(b)) == Ordering::Less;
+        let short = Merits { features: 8, ..merits((3, None)) };
+        assert_eq!(Keep::Fullest.compare(short, merits((9, None))), Ordering::Less);
+        assert!(less(Keep::Fullest, (9, None), (3, Some("a"))));
         assert!(less(Keep::Longest, (9, None), (3, Some("a"))));
         assert!(less(Keep::ShortestUrl, (1, Some("bb")), (9, Some("aaa"))));
         assert!(less(Keep::ShortestUrl, (1, Some("aa")), (9, Some("bb"))));
         assert!(less(Keep::ShortestUrl, (1, Some("aaaa")), (9, None)));
-        assert_eq!(Keep::First.compare((1, Some("b")), (9, Some("a"))), Ordering::Equal);
-        for rule in
-            [Keep::First, Keep::Longest, Keep::ShortestUrl, Keep::InputOrder, Keep::Score("a:b".to_owned())]
-        {
+        assert_eq!(Keep::First.compare(merits((1, Some("b"))), merits((9, Some("a")))), Ordering::Equal);
+        let by_score = Keep::Score("a:b".to_owned());
+        let rules =
+            [Keep::First, Keep::Fullest, Keep::Longest, Keep::ShortestUrl, Keep::InputOrder, by_score];
+        for rule in rules {
             assert_eq!(rule.to_string().parse::<Keep>().unwrap(), rule);
         }
         assert_eq!(Keep::Score("votes".to_owned()).score_field(), Some("votes"));

@@ -636,13 +636,21 @@ impl Drawn {
         let Company { measure, threshold, .. } = self.company;
         let test = Test::of(measure, threshold);
         let of_block = |block: &[Companion<'_>]| {
-            let bits = block.iter().map(|page| Bits::by_size(page.two.bits, page.facts.features));
-            let sieve = Sieve::new(bits.collect());
+            let bits_of = |page| -> Bits<'_> {
+                let Companion { facts, two, .. } = page;
+                Bits::by_size(two.bits, facts.features)
+            };
+            let sieve = Sieve::new(block.iter().copied().map(bits_of).collect());
             let (mut found, mut places) = (Vec::new(), Vec::new());
             for drawn in &self.pages {
-                sieve.near(Bits::by_size(&drawn.bits, drawn.facts.features), test, &mut places);
-                let others = places.iter().map(|&at| block[at as usize].page);
-                found.extend(others.filter(|&other| other != drawn.page).map(|other| (drawn.page, other)));
+                let bits = Bits::by_size(&drawn.bits, drawn.facts.features);
+                sieve.near(bits, test, &mut places);
+                let others = places.iter().map(|&at| &block[at as usize]);
+                let near = others.filter(|other| {
+                    let have_equal_keys = || *other.two.keys == *drawn.keys;
+                    other.page != drawn.page && test.is_near(bits, bits_of(**other), have_equal_keys)
+                });
+                found.extend(near.map(|other| (drawn.page, other.page)));
             }
             found
         };

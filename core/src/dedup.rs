@@ -1,7 +1,7 @@
 //! Near-duplicates of documents in memory: texts or sketches in, an [`Outcome`] of plain numbers out.
 
 use crate::audit::{self, Audit};
-use crate::clusters::{Keep, Quota};
+use crate::clusters::{Keep, Merits, Quota};
 use crate::collection::{Collection, Keeping, Texts};
 use crate::company::Met;
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ pub use crate::net::{Crowds, MeasuredRecall, Ran, Scores, Searched};
 use crate::progress::{Progress, Step, run};
 use crate::settings::{Judge, Measure, Settings, Sketches};
 use crate::simhash::hasher::SimHasher;
-use crate::sketch::{Hashed, Sketch, TwoSketcher, TwoSketches};
+use crate::sketch::{Facts, Hashed, Sketch, TwoSketcher, TwoSketches};
 use crate::weight::frequencies::Frequencies;
 use crate::weight::{Weigher, Weighting};
 use rayon::prelude::*;
@@ -93,7 +93,8 @@ impl<'a> Context<'a> {
     /// Documents from this number on are old: new ones are held against them, and they stay whatever is found.
     ///
     /// A new document that has the text of an old one, or is near one, goes. With [`Linkage::Connected`] so
-    /// does each that hangs together with such; with the other linkages what is left is linked among itself.
+    /// does each that hangs together with such; with the other linkages what is left is linked among itself. Where
+    /// containment decides, an old document that holds too little of a new one does not remove it.
     /// Pairs of old documents are not listed, and clusters of old documents alone are none.
     ///
     /// [`Linkage::Connected`]: crate::clusters::Linkage::Connected
@@ -442,7 +443,10 @@ impl<'a> Prepared<'a> {
             })
         });
         let (collection, texts) = (self.collection, &self.texts);
-        let of = |document: Document| (collection.facts(document).text_bytes, (context.url)(document));
+        let of = |document: Document| {
+            let Facts { features, text_bytes, .. } = *collection.facts(document);
+            Merits { features, text_bytes, url: (context.url)(document) }
+        };
         let keep = &settings.keep;
         let score = |document: Document| {
             (context.score)(document).filter(|score| !score.is_nan()).unwrap_or(f64::NEG_INFINITY)
@@ -593,9 +597,7 @@ impl Found<'_> {
         let n = collection.len();
         let new = groups.first_old.min(n);
         let (clusters, representatives, also) = run(progress, Step::Clusters, n, |_| {
-            let mut clusters = groups
-                .partition(&joined, settings.linkage, settings.judge.ones_are_same(), better)
-                .clusters();
+            let mut clusters = groups.partition(&joined, settings.linkage, settings.judge, better).clusters();
             if new < n {
                 // The members of a cluster ascend, so the first is new if any is.
                 let of_new = clusters.iter().filter(|members| members[0].index() < new);
@@ -832,15 +834,23 @@ mod tests {
             for settings in all_settings().into_iter().filter(|settings| !settings.needs_frequencies()) {
                 for linkage in [Linkage::Connected, Linkage::Star, Linkage::Complete] {
                     let settings = Settings { linkage, all_pairs: true, ..settings.clone() };
+                    if settings.check().is_err() {
+                        continue;
+                    }
                     let outcome = against(&settings, &new, &old);
                     let kept: Vec<usize> = outcome.kept().map(Id::index).collect();
                     let said = format!("{settings:?} {new:?} {old:?}");
 
                     // The twin: old documents first, in one list, without a word of their being old.
                     let plain = run_on(&settings, &[&old[..], &new].concat());
+                    let features = |text: &String| text.split(' ').collect::<BTreeSet<_>>().len() as u32;
                     let is_near_old = |at: &usize| {
-                        let of = |pair: &Pair| (pair.a.index() < m).then_some(pair.b.index());
-                        plain.pairs.iter().filter_map(of).any(|b| b == m + at)
+                        let of_it = plain.pairs.iter().filter(|pair| pair.a.index() < m && pair.b.index() == m + at);
+                        let sizes = |pair: &Pair| [features(&old[pair.a.index()]), features(&new[*at])];
+                        let may_go = |pair: &Pair, [kept, removed]: [u32; 2]| {
+                            settings.judge.may_replace(pair.similarity, kept, removed)
+                        };
+                        of_it.into_iter().any(|pair| may_go(pair, sizes(pair)))
                     };
                     let expected: Vec<usize> = if linkage == Linkage::Connected {
                         plain.kept().map(Id::index).filter(|&at| at >= m).map(|at| at - m).collect()
@@ -946,6 +956,117 @@ mod tests {
                 prop_assert!(outcome.clusters.iter().zip(&outcome.representatives).all(is_longest));
             }
         }
+    }
+
+    /// Texts of many words, each followed by its first 50 to 90 %; and a short one that stands in two long ones.
+    fn wholes_and_parts() -> Vec<String> {
+        let words = |of: &str, n: usize| (0..n).map(|at| format!("{of}{at}")).collect::<Vec<_>>().join(" ");
+        let mut texts: Vec<String> = Vec::new();
+        for (whole, share) in (0..9).zip((50..=90).step_by(5)) {
+            texts.push(words(&format!("page{whole}w"), 300));
+            texts.push(words(&format!("page{whole}w"), 3 * share));
+        }
+        let quoted = words("quoted", 100);
+        texts.extend([
+            format!("{} {quoted}", words("one", 120)),
+            format!("{quoted} {}", words("two", 130)),
+            quoted,
+        ]);
+        texts
+    }
+
+    #[test]
+    fn nothing_is_removed_for_a_document_that_holds_less_of_it() {
+        let texts = wholes_and_parts();
+        let mut extractor = FeatureExtractor::new(FeatureKind::Shingles(3));
+        let features = |text: &String| {
+            extractor.counts(text).into_iter().map(|(feature, _)| feature).collect::<BTreeSet<u64>>()
+        };
+        let sets: Vec<BTreeSet<u64>> = texts.iter().map(features).collect();
+        let held = |part: usize, whole: usize| {
+            sets[part].intersection(&sets[whole]).count() as f64 / sets[part].len() as f64
+        };
+        let wholes = |at: &usize| *at < 18 && at % 2 == 0 || *at == 18 || *at == 19;
+        let expected: Vec<usize> = (0..texts.len()).filter(wholes).collect();
+        let counted = Settings { judge: Judge::Containment(0.9), ..Settings::removable() };
+        let simhash = Settings {
+            judge: Judge::Containment(0.9),
+            features: FeatureKind::Shingles(3),
+            net: Net::Dial { distance: 15, recall: Recall::Exact, key_bits: None },
+            keep: Keep::Fullest,
+            ..Settings::simhash()
+        };
+        for settings in [Settings::removable(), counted, simhash.clone()] {
+            let finds_all = settings != simhash;
+            for keep in [Keep::Fullest, Keep::First, Keep::ShortestUrl] {
+                for linkage in [Linkage::Star, Linkage::Complete] {
+                    for is_reversed in [false, true] {
+                        let settings = Settings { linkage, keep: keep.clone(), ..settings.clone() };
+                        let at = |place: usize| if is_reversed { texts.len() - 1 - place } else { place };
+                        let ordered: Vec<String> =
+                            (0..texts.len()).map(|place| texts[at(place)].clone()).collect();
+                        let outcome = run_on(&settings, &ordered);
+                        for (members, &kept) in outcome.clusters.iter().zip(&outcome.representatives) {
+                            for &member in members.iter().filter(|&&member| member != kept) {
+                                let share = held(at(member.index()), at(kept.index()));
+                                assert!(share > 0.8, "{share} of {member} stands in {kept}: {settings:?}");
+                            }
+                        }
+                        if keep == Keep::Fullest && finds_all {
+                            let mut kept: Vec<usize> = outcome.kept().map(|kept| at(kept.index())).collect();
+                            kept.sort_unstable();
+                            assert_eq!(kept, expected, "{settings:?}");
+                        }
+                    }
+                }
+            }
+            // Old wholes remove their parts, and old parts remove nothing that holds more.
+            let (wholes, parts): (Vec<usize>, Vec<usize>) = (0..texts.len()).partition(wholes);
+            let of = |places: &[usize]| places.iter().map(|&at| texts[at].clone()).collect::<Vec<_>>();
+            let left = against(&settings, &of(&wholes), &of(&parts));
+            // Of these, parts of 85 and 90 % hold as much as the threshold asks for.
+            let threshold = settings.judge.threshold().unwrap();
+            let enough = wholes.iter().zip(&parts).filter(|&(&whole, &part)| held(whole, part) >= threshold);
+            assert_eq!(left.removed(), enough.count(), "{settings:?}");
+            assert!(left.pairs.len() > 5, "they are near all the same");
+            let gone = against(&settings, &of(&parts), &of(&wholes));
+            assert!(gone.removed() == parts.len() || !finds_all && gone.removed() > 5, "{settings:?}");
+        }
+        let connected = Settings { linkage: Linkage::Connected, ..Settings::removable() };
+        let refused = Deduper::new(connected).unwrap_err().to_string();
+        assert!(refused.contains("clusters connected: expected star or complete"), "{refused}");
+    }
+
+    #[test]
+    fn the_recall_of_titles_is_measured_as_it_is() {
+        // Of two to seven words, every tenth of them twice; hardly a word is in two others.
+        let mut rng = SplitMix64::new(1);
+        let mut titles = Vec::new();
+        for title in 0..8_000 {
+            let words: Vec<String> =
+                (0..2 + rng.below(6)).map(|_| format!("w{}", rng.below(30_000))).collect();
+            titles.push(words.join(" "));
+            if title % 10 == 0 {
+                titles.push(words.join(", ").to_uppercase() + "!");
+            }
+        }
+        for settings in [Settings::default(), Settings::both(0.5), Settings::removable()] {
+            let outcome = run_on(&settings, &titles);
+            assert!(outcome.pairs.len() >= 800, "{settings:?}");
+            let audit = outcome.audit.unwrap();
+            assert!(audit.pairs > 500 && audit.found == audit.pairs, "{audit:?} {settings:?}");
+        }
+        // A run that finds less says so: of the pairs of 0.5 and more, those of 0.8 and more are found.
+        let mut few = Settings::both(0.5);
+        few.sketches = Sketches::Both { bits: 1024, banding: Banding { bands: 1, rows: 40 } };
+        let cut: Vec<String> =
+            (0..300).map(|page| (0..40).map(|at| format!("p{page}w{at} ")).collect()).collect();
+        let cut: Vec<String> = cut
+            .iter()
+            .flat_map(|text: &String| [text.clone(), text[..text.len() * 7 / 10].to_owned()])
+            .collect();
+        let audit = run_on(&few, &cut).audit.unwrap();
+        assert!(audit.pairs > 290 && audit.found < 100, "{audit:?}");
     }
 
     #[test]

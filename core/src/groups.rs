@@ -4,6 +4,7 @@ use crate::clusters::{Linkage, Partition, same_pairs};
 use crate::collection::Collection;
 use crate::error::{Error, Result};
 use crate::id::{Document, Group, Id, Lists};
+use crate::settings::Judge;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -217,17 +218,25 @@ impl<'a> Groups<'a> {
     /// Groups with old documents stay, so pairs of them are left out, and each leads. They are taken first, so
     /// that nothing near one of them leads in a star. In a complete cluster, a group near an old one might not
     /// be near the others there, so it goes to the old one that it is most like before the rest is linked.
-    /// `ones_are_same` is as in [`Linkage::link_all`].
+    /// A pair is left out if, by `judge`, the worse of its groups may not be removed in favour of the better one.
     pub(crate) fn partition(
         &self,
         joined: &[GroupPair],
         linkage: Linkage,
-        ones_are_same: bool,
+        judge: Judge,
         better: Better<'_>,
     ) -> Partition {
         let mut order: Vec<Group> = Group::all(self.len()).collect();
         order.par_sort_unstable_by(|&a, &b| better(self.leader(a), self.leader(b)));
+        let ones_are_same = judge.ones_are_same();
+        let features = |group: Group| self.collection.facts(self.leader(group)).features;
+        let may_replace = |pair: &GroupPair| {
+            let is_better = better(self.leader(pair.a), self.leader(pair.b)).is_lt();
+            let [kept, removed] = if is_better { [pair.a, pair.b] } else { [pair.b, pair.a] };
+            judge.may_replace(pair.similarity, features(kept), features(removed))
+        };
         let edges = joined.iter().filter(|pair| !(self.holds_old(pair.a) && self.holds_old(pair.b)));
+        let edges = edges.filter(|pair| ones_are_same || may_replace(pair));
         let edges = edges.map(|pair| (pair.a, pair.b, pair.similarity));
         let mut taken: HashMap<Group, (Group, f32)> = HashMap::new();
         let are_taken = linkage == Linkage::Complete && self.first_old < self.collection.len();
@@ -275,8 +284,9 @@ fn pair_of(a: Document, b: Document, distance: u32, similarity: f32, kind: Kind)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clusters::Keep;
+    use crate::clusters::{Keep, Merits};
     use crate::collection::Keeping;
+    use crate::sketch::Facts;
     use crate::text::FeatureKind;
     use proptest::prelude::*;
 
@@ -295,8 +305,10 @@ mod tests {
         collection: &'a Collection,
         urls: &'a [String],
     ) -> impl Fn(Document, Document) -> Ordering + Sync + 'a {
-        let of =
-            |document: Document| (collection.facts(document).text_bytes, Some(&urls[document.index()][..]));
+        let of = |document: Document| {
+            let Facts { features, text_bytes, .. } = *collection.facts(document);
+            Merits { features, text_bytes, url: Some(&urls[document.index()][..]) }
+        };
         move |a, b| keep.compare(of(a), of(b)).then(a.cmp(&b))
     }
 
@@ -335,7 +347,7 @@ mod tests {
             let star = groups.star_pairs(&joined);
             prop_assert_eq!(all.len() as u64, groups.count_pairs(&joined));
             prop_assert!(star.len() <= n + joined.len());
-            let connected = groups.partition(&joined, Linkage::Connected, false, &better).clusters();
+            let connected = groups.partition(&joined, Linkage::Connected, Judge::Net, &better).clusters();
             prop_assert_eq!(connected, connect(n, &star).clusters());
             for pairs in [&all, &star] {
                 prop_assert!(pairs.iter().all(|p| p.a < p.b));

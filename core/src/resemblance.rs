@@ -193,6 +193,47 @@ impl Test {
         self.passes(estimate(a, b), [a.size, b.size]) && (!self.is_of_containment || stands_out(a, b))
     }
 
+    /// Whether two sets that pass by their bits are near, and not strangers whose few elements happened to turn over the
+    /// same bits; `have_equal_keys` tells whether all of their MinHash keys are equal.
+    ///
+    /// Two odd sketches of one element each are equal by chance once in (bits / 2)² pairs, which is once in 262,144 at
+    /// 1,024 bits. A sample of thousands that is compared with all others meets millions of such pairs. Where a few
+    /// elements that cancel out suffice to pass, there are two cases:
+    ///
+    /// - Two different sets of n elements share at most n - 1, so that their Jaccard coefficient is at most
+    ///   (n - 1) / (n + 1), and their containment (n - 1) / n. Where that does not pass, only equal sets do: below 9
+    ///   elements for a coefficient of 0.8. Equal sets have equal keys, and different ones of so few elements practically
+    ///   never have.
+    /// - Otherwise the pair counts if chance is unlikely to cancel out as many elements, or if all keys are equal. Of
+    ///   strangers with n elements together, any two cancel out in one odd sketch with probability
+    ///   λ = n·(n - 1) / 2 / (bits / 2) at most, and k times two with λᵏ / k! at most. At 0.8 and 1,024 bits chance is
+    ///   unlikely for all sizes.
+    ///
+    /// Where λ is above 1, sets pass as their bits say.
+    pub fn is_near(self, a: Bits<'_>, b: Bits<'_>, have_equal_keys: impl FnOnce() -> bool) -> bool {
+        /// The most likely that chance may do as much in one sketch: in both, and of all comparisons of a sample, it
+        /// does so for a handful of pairs at most.
+        const LIKELY: f64 = 1.0 / (1 << 13) as f64;
+        let (sizes, half) = ([a.size, b.size], a.words.len() / 2);
+        let best = f64::from(a.size.saturating_sub(1)) / (f64::from(a.size) + 1.0);
+        let must_be_equal = a.size == b.size && !self.passes(best as f32, sizes);
+        let is_unlikely = || {
+            let all = a.size.saturating_add(b.size);
+            let meet = f64::from(all) * (f64::from(all) - 1.0) / 2.0 / (half * WORD) as f64;
+            if (a.form(), b.form()) != (Form::Twice, Form::Twice) || meet > 1.0 {
+                return true;
+            }
+            let passes = |differing| self.passes(at_most(of_odd(&[differing; 2], half, sizes), sizes), sizes);
+            let (mut left, mut cancelled, mut chance) = (all, 0, 1.0);
+            while left >= 2 && !passes(left) {
+                (left, cancelled) = (left - 2, cancelled + 1);
+                chance *= meet / f64::from(cancelled);
+            }
+            cancelled == 0 || chance <= LIKELY
+        };
+        !must_be_equal && is_unlikely() || a.size == b.size && have_equal_keys()
+    }
+
     /// Whether two sets of these sizes cannot pass, whatever their bits are.
     fn is_ruled_out(self, sizes: [u32; 2]) -> bool {
         !self.is_of_containment && at_most(1.0, sizes) < self.threshold
@@ -522,6 +563,51 @@ mod tests {
             let least = if size == 300 { 280 } else { 297 };
             assert!(strangers == 0 && inside >= least, "{size}: {strangers} {inside} {small_inside}");
         }
+    }
+
+    #[test]
+    fn few_elements_that_meet_by_chance_are_no_pair_and_many_are_as_their_bits_say() {
+        let words = [0; 16];
+        let never = || unreachable!("such sets need no keys");
+        let is_near = |test: Test, [a, b]: [u32; 2], equal: &dyn Fn() -> bool| {
+            test.is_near(Bits::by_size(&words, a), Bits::by_size(&words, b), equal)
+        };
+        for (is_of_containment, threshold, needs_keys) in
+            [(false, 0.8, 8), (false, 0.7, 5), (false, 0.5, 2), (true, 0.82, 5), (true, 0.5, 1)]
+        {
+            let test = Test { threshold, is_of_containment };
+            for size in 1..=needs_keys {
+                // The definition: the best of two different sets.
+                let shared = f64::from(size - 1);
+                let jaccard = (shared / f64::from(size + 1)) as f32;
+                let best = if is_of_containment { (shared / f64::from(size)) as f32 } else { jaccard };
+                assert!(best < threshold, "{size} {best}");
+                assert!(is_near(test, [size; 2], &|| true) && !is_near(test, [size; 2], &|| false), "{size}");
+            }
+            // Half of nine elements are few, too.
+            let largest = if is_of_containment && threshold < 0.8 { 0 } else { 700 };
+            for (a, b) in (9..largest).flat_map(|a| [(a, a), (a, a + 1), (a, 2 * a), (3 * a, a)]) {
+                assert!(is_near(test, [a, b], &never), "{a} {b}");
+            }
+        }
+        let resemblance = |threshold| Test { threshold, is_of_containment: false };
+        // Of 0.8, all pairs of other sizes are told by their bits.
+        for (a, b) in (1..60).flat_map(|a| (1..60).map(move |b| (a, b))).filter(|(a, b)| a != b) {
+            assert!(
+                resemblance(0.8).is_ruled_out([a, b]) || is_near(resemblance(0.8), [a, b], &never),
+                "{a} {b}"
+            );
+        }
+        // One element in two, or in ten, may be another one; three of four hardly are.
+        let contained = Test { threshold: 0.82, is_of_containment: true };
+        assert!(!is_near(resemblance(0.5), [1, 2], &never) && is_near(resemblance(0.5), [3, 4], &never));
+        assert!(!is_near(contained, [1, 2], &never) && !is_near(contained, [10, 1], &never));
+        assert!(is_near(contained, [3, 4], &never) && !is_near(contained, [3, 20], &never));
+        // Sets of three that share two pass, but chance would do as well.
+        assert!(is_near(resemblance(0.5), [3; 2], &|| true) && !is_near(resemblance(0.5), [3; 2], &|| false));
+        // Minima of strangers differ in half of their bits, however few elements there are.
+        let minima = |size| Bits { forms: Forms::Minima, ..Bits::by_size(&words, size) };
+        assert!(resemblance(0.5).is_near(minima(1), minima(2), never));
     }
 
     fn sketcher(bits: usize, seed: u64) -> BitSketcher {

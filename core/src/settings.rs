@@ -302,13 +302,14 @@ impl Settings {
         }
     }
 
-    /// For those who want gone what a careful reader would let go: the smaller page's 3-word shingles are
-    /// nearly all in the other page. Chosen on pairs that were read (docs/quality.md).
+    /// Settings for removing what a careful reader would: the smaller document's 3-word shingles are nearly all in the
+    /// other document, and the fuller one is kept. Chosen on pairs that were read (docs/quality.md).
     pub fn removable() -> Self {
         Self {
             features: FeatureKind::Shingles(3),
             sketches: Sketches::Both { bits: USUAL_BITS, banding: REMOVABLE.0 },
             judge: Judge::EstimatedContainment(REMOVABLE.1),
+            keep: Keep::Fullest,
             ..Self::both(USUAL_SIMILARITY)
         }
     }
@@ -486,6 +487,14 @@ impl Settings {
             && !(1..=MOST_PERMUTATIONS).contains(&permutations)
         {
             return Err(Error::parameter("permutations", permutations, format!("1 to {MOST_PERMUTATIONS}")));
+        }
+        if self.linkage == Linkage::Connected && !self.judge.ones_are_same() {
+            let expected = format!(
+                "star or complete with --verify {}: a short document that stands in two long ones would connect these, \
+                 and one of them would be removed",
+                self.judge.name()
+            );
+            return Err(Error::parameter("clusters", self.linkage.name(), expected));
         }
         if self.quota.count == 0 {
             return Err(Error::parameter(
@@ -743,6 +752,26 @@ impl Judge {
     /// other. Of containment it says that one holds the other.
     pub fn ones_are_same(self) -> bool {
         !matches!(self, Self::EstimatedContainment(_) | Self::Containment(_))
+    }
+
+    /// Which document of a cluster stays where nothing else is asked for: where containment decides, the fullest.
+    pub fn usual_keep(self) -> Keep {
+        if self.ones_are_same() { Keep::First } else { Keep::Fullest }
+    }
+
+    /// Whether a document may be removed in favour of one that it has this similarity to, by their numbers of distinct
+    /// features: where containment decides, the one that is kept must hold enough of the other.
+    ///
+    /// Containment is the share of the *smaller* set that the larger one has: similarity · min / removed is the share
+    /// of the removed one. Of another measure, every similarity that passes says as much of both.
+    pub fn may_replace(self, similarity: f32, kept: u32, removed: u32) -> bool {
+        let held = |threshold| f64::from(similarity) * f64::from(kept) >= threshold * f64::from(removed);
+        match self {
+            Self::EstimatedContainment(threshold) | Self::Containment(threshold) => {
+                removed <= kept || held(threshold)
+            }
+            _ => true,
+        }
     }
 
     /// The similarity from which on two documents are near.

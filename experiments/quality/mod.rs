@@ -13,6 +13,7 @@ use crate::results::{Row, Table, read};
 use crate::{Experiment, Options, config};
 use anyhow::{Context, Result};
 use flipside::settings::Measure;
+use flipside::terminal::say;
 use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
 use serde::Deserialize;
@@ -91,7 +92,12 @@ fn run(options: &Options) -> Result<()> {
     for path in options.corpora() {
         let corpus = Corpus::load(&path, FeatureKind::Shingles(5))?;
         let set = Set::open(&path, options, &config, &corpus)?;
-        println!("  {}: {} documents, {} true pairs", set.name, corpus.documents(), set.true_pairs());
+        say(format_args!(
+            "  {}: {} documents, {} true pairs",
+            set.name,
+            corpus.documents(),
+            set.true_pairs()
+        ))?;
         if let Some(folder) = &options.rivals {
             let part = ".rivals";
             let mut table = Table::part(options, EXPERIMENT.name, &set.name, &corpus.digest, part)?;

@@ -7,6 +7,7 @@ use crate::figure::{self, Axis, Look, Panel, Series};
 use crate::results::{Row, distinct};
 use crate::{Options, config};
 use anyhow::{Context, Result};
+use flipside::terminal::say;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -196,7 +197,7 @@ pub fn draw(options: &Options, rows: &[Row]) -> Result<()> {
     figure::draw(&options.figures().join("quality.svg"), "Precision against recall", note, columns, &panels)?;
     let path = options.results().join("quality").join("TABLE.md");
     std::fs::write(&path, table(&config, &rows_by)?).with_context(|| path.display().to_string())?;
-    println!("written {}", path.display());
+    say(format_args!("written {}", path.display()))?;
     Ok(())
 }
 

@@ -96,16 +96,17 @@ def dedup(
     url: the column of the table that holds URLs, or a list of them, for ``keep="shortest-url"`` and
     ``keep_each="host"``.
     progress: called with (stage, done, total, unit) about ten times a second; what it raises ends the run.
-    method: ``both`` (the default), ``simhash``, ``minhash``, ``psm`` or ``bphs``.
+    method: ``both`` (the default), ``simhash``, ``minhash``, ``psm``, ``dial`` or ``bphs``.
     preset: ``removable``.
     similarity: Jaccard coefficient from which two pages are near, above 0 and at most 1.
     features: ``words``, ``shingles:N`` or ``characters:N``. feature_hash: ``product`` or ``murmur3``.
     distance, key_bits: bits of 64. sketch_bytes: bytes of a page. permutations, tables: counts.
     bands: ``"16x8"`` or ``(16, 8)``. recall, verify_threshold: shares of 1. budget: probes of a page.
-    keep: ``first``, ``longest`` or ``shortest-url``; of files also ``score:FIELD`` or ``input-order``.
+    keep: ``first`` (the default), ``fullest`` (most distinct features; the default where containment decides),
+    ``longest`` or ``shortest-url``; of files also ``score:FIELD`` or ``input-order``.
     keep_count: how many pages of a cluster stay, 1 by default; with keep_each, ``host`` (of the URL) or, of files,
     ``file`` or ``folder``, how many of each of these in a cluster.
-    clusters: ``star``, ``connected`` or ``complete``.
+    clusters: ``star``, ``connected`` (not where containment decides) or ``complete``.
     threads: 0 for one per core; results are the same for any number.
 
     ``KeyboardInterrupt`` ends the run, and what it had begun to write is taken away.
@@ -245,18 +246,24 @@ def join(sketches, *, against=None, progress=None, **settings):
     return _flipside.join(sketches, against, _options(settings), progress)
 
 
-def clusters(n, pairs, *, clusters="star", keep=None):
+def clusters(n, pairs, *, clusters="star", keep=None, features=None):
     """Makes clusters of ``n`` pages by their near pairs: a table with columns a, b (0 to n - 1) and similarity, as
     `join` gives it. Where it has a column kind, pages of a pair that is ``exact`` have the same text: they are one in
     the clusters, and what is near one of them is near all.
 
     clusters: ``connected`` (any chain of pairs), ``star`` (every page is near the one that stays) or ``complete`` (all
     are near one another). keep: ``n`` numbers, of which the largest of a cluster says which page stays; the first
-    page by default, and among equals.
+    page by default, and among equals. features: instead of keep, ``n`` numbers of distinct features, such as
+    ``sketch(texts)["features"]``. Pairs by containment need them: then the fullest page of a cluster stays, and each page
+    that goes stands in one that stays.
 
     Gives a `Table` with a row for each page of a cluster of two or more, by cluster: page, cluster, size (uint32),
     kept (bool).
     """
+    if keep is not None and features is not None:
+        raise ValueError("keep and features: expected one of the two, as either says which page stays")
+    if features is not None:
+        return _flipside.clusters(n, pairs, clusters, [float(number or 0) for number in features], True)
     return _flipside.clusters(n, pairs, clusters, None if keep is None else list(map(float, keep)))
 
 

@@ -19,16 +19,16 @@ _Texts: TypeAlias = Iterable[str | None] | _ArrowStream | _ArrowArray | Mapping[
 _Path: TypeAlias = str | PathLike[str]
 _Paths: TypeAlias = _Path | Iterable[_Path]
 _Progress: TypeAlias = Callable[[str, int, int, str], object]
-_Method: TypeAlias = Literal["both", "simhash", "minhash", "psm", "bphs"]
+_Method: TypeAlias = Literal["both", "simhash", "minhash", "psm", "dial", "bphs"]
 _Search: TypeAlias = Literal["auto", "keys", "join", "dial", "psm", "bphs", "bands"]
 _Verify: TypeAlias = Literal[
     "none", "weights", "mismatch", "estimate", "estimated-containment", "jaccard", "containment", "cosine"
 ]
 _Weighting: TypeAlias = Literal["tf-idf", "tf", "binary"]
 _Linkage: TypeAlias = Literal["star", "connected", "complete"]
-_Keep: TypeAlias = Literal["first", "longest", "shortest-url"]
+_Keep: TypeAlias = Literal["first", "fullest", "longest", "shortest-url"]
 _Write: TypeAlias = Literal["kept", "removed", "pages", "pages.jsonl", "pages.parquet", "none"]
-_Index: TypeAlias = Literal["dial", "one-table", "all-bits"]
+_Index: TypeAlias = Literal["one-table", "all-bits"]
 
 @overload
 def dedup(
@@ -236,7 +236,12 @@ def join(
     sketches: _ArrowStream, *, against: _ArrowStream | None = None, progress: _Progress | None = None, **settings: Any
 ) -> Table: ...
 def clusters(
-    n: int, pairs: _ArrowStream, *, clusters: _Linkage = "star", keep: Iterable[float] | None = None
+    n: int,
+    pairs: _ArrowStream,
+    *,
+    clusters: _Linkage = "star",
+    keep: Iterable[float] | None = None,
+    features: Iterable[int | None] | None = None,
 ) -> Table: ...
 def explain(a: str, b: str, **settings: Any) -> Explanation: ...
 def evaluate(

@@ -65,30 +65,31 @@ def dedup(df, text="text", id="id", *, clusters="star", partitions=None, **setti
     """Finds near-duplicates among the texts of a DataFrame: a `DataFrameResult`.
 
     text: the column of texts; null is no text. id: a column of strings or whole numbers, a different one for each row.
-    Of a cluster the page with the least id stays, so ids stand for the order of pages: the answer is that of
-    ``flipside.dedup(texts, ...)`` with texts in the order of their ids, for any number of partitions and machines.
+    Of a cluster the page with the least id stays, so ids stand for the order of pages; by containment the fullest one
+    stays, as everywhere. The answer is that of ``flipside.dedup(texts, ...)`` with texts in the order of their ids, for
+    any number of partitions and machines.
 
     clusters: ``star`` or ``connected``. partitions: of shuffles; ``spark.sql.shuffle.partitions`` by default.
     settings: those of `flipside.dedup` by which sketches are made and judged: similarity, features, min_features,
     feature_hash, sketch_bytes, bands, recall, seed, verify (estimate or estimated-containment), verify_threshold,
-    preset. Keep is the first page's.
+    preset.
     """
     from pyspark.sql import functions as f
 
     _check_settings("dedup", settings)
     _check_clusters(clusters)
-    made_with = _flipside.record_settings(options_of(settings))
+    made_with = _flipside.record_settings(options_of({**settings, "clusters": clusters}))
     spark = df.sparkSession
     partitions = partitions or int(spark.conf.get("spark.sql.shuffle.partitions"))
     id_type = _id_type(df, id)
-    schema = f"id {id_type}, digest binary, compared boolean, keys array<int>, record binary"
+    schema = f"id {id_type}, digest binary, order binary, compared boolean, keys array<int>, record binary"
     given = df.select(f.col(id).alias("id"), f.col(text).alias("text"))
     pages = given.mapInArrow(_sketching(made_with), schema).persist()
     on_the_way, results = [pages], []
     try:
         _check_ids(pages, id)
         # A sketch follows from its text, so that any copy's will do.
-        of_text = [f.min("id").alias("id"), *(f.first(name).alias(name) for name in ["compared", "keys", "record"])]
+        of_text = [f.min("id").alias("id"), *(f.first(name).alias(name) for name in ["order", "compared", "keys", "record"])]
         firsts = pages.where("digest is not null").groupBy("digest").agg(*of_text).persist()
         on_the_way.append(firsts)
         company, crowded = _company(firsts, "digest", partitions, made_with, on_the_way)
@@ -97,24 +98,30 @@ def dedup(df, text="text", id="id", *, clusters="star", partitions=None, **setti
         groups = _judged(records, crowded, partitions, made_with, by_digest=True)
         # Where keys are crowded, several bands bring a pair up.
         near = groups.where("met is null").dropDuplicates(["a", "b"])
-        ends = firsts.select("digest", "id")
-        near = near.join(ends.select(f.col("digest").alias("a"), f.col("id").alias("x")), "a")
-        near = near.join(ends.select(f.col("digest").alias("b"), f.col("id").alias("y")), "b")
+        ends = firsts.select("digest", f.struct("id", "order").alias("end"))
+        near = near.join(ends.select(f.col("digest").alias("a"), f.col("end").alias("x")), "a")
+        near = near.join(ends.select(f.col("digest").alias("b"), f.col("end").alias("y")), "b")
+        # By their ids, which are different.
+        near = near.withColumns({"a": f.least("x", "y"), "b": f.greatest("x", "y")})
+        ordered = [f.col("a.order").alias("order_a"), f.col("b.order").alias("order_b")]
         near = near.select(
-            f.least("x", "y").alias("a"),
-            f.greatest("x", "y").alias("b"),
+            f.col("a.id").alias("a"),
+            f.col("b.id").alias("b"),
             "distance",
             "similarity",
             f.lit("near").alias("kind"),
+            *ordered,
         )
         copies = pages.select("digest", f.col("id").alias("b"))
-        copies = copies.join(ends.select("digest", f.col("id").alias("a")), "digest").where("a != b")
+        copies = copies.join(ends.select("digest", f.col("end.id").alias("a"), "end.order"), "digest").where("a != b")
         copies = copies.select(
             "a",
             "b",
             f.lit(0).alias("distance"),
             f.lit(1.0).cast("float").alias("similarity"),
             f.lit("exact").alias("kind"),
+            f.col("order").alias("order_a"),
+            f.col("order").alias("order_b"),
         )
         pairs = near.unionByName(copies).persist()
         results.append(pairs)
@@ -139,7 +146,7 @@ def dedup(df, text="text", id="id", *, clusters="star", partitions=None, **setti
     finally:
         for frame in on_the_way:
             frame.unpersist()
-    return DataFrameResult(found, pairs, results)
+    return DataFrameResult(found, pairs.drop("order_a", "order_b"), results)
 
 
 def dedup_files(spark, paths, *, sketches, out, clusters="star", write=None, partitions=None, **settings):
@@ -374,16 +381,25 @@ def _clustering(linkage):
         a, b = (pc.index_in(pairs[end], ids).to_numpy() for end in "ab")
         near = pc.equal(pairs["kind"], "near").to_numpy()
         edges = {"a": a[near], "b": b[near], "similarity": pairs["similarity"].to_numpy()[near]}
-        members = flipside.clusters(len(ids), pa.table(edges), clusters=linkage)
+        # Pages in the order in which they are kept: by what their sketches say of it, then by their ids.
+        _, at = np.unique(np.concatenate([a, b]), return_index=True)
+        orders = pa.chunked_array([*pairs["order_a"].chunks, *pairs["order_b"].chunks]).take(pa.array(at))
+        order = pa.table({"order": orders, "id": pa.array(np.arange(len(ids)))})
+        best = pc.sort_indices(order, [("order", "ascending"), ("id", "ascending")]).to_numpy()
+        score = np.empty(len(ids))
+        score[best] = -np.arange(len(ids))
+        members = flipside.clusters(len(ids), pa.table(edges), clusters=linkage, keep=score)
         page, number, kept = (np.asarray(members[name]) for name in ["page", "cluster", "kept"])
-        # The first page of a cluster stays, and copies follow the first page of their text.
+        # The best page of a cluster stays, and copies follow the first page of their text.
         leader = np.arange(len(ids))
         leads = np.zeros(int(number.max()) + 1 if len(number) else 0, dtype=np.int64)
         leads[number[kept]] = page[kept]
         leader[page] = leads[number]
         leader[b[~near]] = leader[a[~near]]
         # Clusters are numbered in order of their first pages.
-        _, number, size = np.unique(leader, return_inverse=True, return_counts=True)
+        first = np.full(len(ids), len(ids))
+        np.minimum.at(first, leader, np.arange(len(ids)))
+        _, number, size = np.unique(first[leader], return_inverse=True, return_counts=True)
         in_cluster = size[number] > 1
         number_of = np.cumsum(size > 1) - 1
         rows = np.flatnonzero(in_cluster)

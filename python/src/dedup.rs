@@ -1,11 +1,11 @@
 //! Near-duplicates of texts in memory, and of files.
 
-use crate::errors::{of_library, of_refusal};
+use crate::errors::{of_arrow, of_library, of_refusal};
 use crate::run::run;
 use crate::table::{Column, Table};
 use crate::texts::{Data, Texts, as_many};
 use arrow_array::{ArrayRef, BooleanArray, Float32Array, StringArray, UInt32Array};
-use flipside::cli::options::{OfTexts, Refused, now, of_files, of_texts, refused};
+use flipside::cli::options::{OfTexts, now, of_files, of_texts};
 use flipside::clusters::{Keep, Source};
 use flipside::core::dedup::{Kind, Outcome, Pair};
 use flipside::core::id::{Cluster, Document, Id};
@@ -63,6 +63,9 @@ impl Rows {
     }
 }
 
+/// Where the metadata of a table of pairs says what decided about them.
+pub const JUDGED_BY: &str = "flipside.verify";
+
 /// Pairs as a table.
 ///
 /// # Errors
@@ -81,7 +84,9 @@ pub fn pairs_table(pairs: &[Pair], settings: &Settings, rows: &Rows) -> PyResult
         ("distance", Arc::new(distances), true),
         ("similarity", Arc::new(similarities), false),
         ("kind", Arc::new(kinds), false),
-    ])
+    ])?
+    .saying(JUDGED_BY, settings.judge.name().to_owned())
+    .map_err(of_arrow)
 }
 
 /// The word for a kind of pair.
@@ -281,14 +286,7 @@ pub fn dedup_of_files<'py>(
     let typed = ["flipside".to_owned(), "dedup".to_owned()];
     let arguments = arguments.iter().map(|argument| argument.to_string_lossy().into_owned());
     job.command_line = typed.into_iter().chain(arguments).collect();
-    let summary = run(py, progress, |ticker| dedup(&job, ticker))?.map_err(|error| {
-        // Where no path is there at all, Python's word for that is another exception.
-        let missing = |path: &PathBuf| path.as_os_str() != "-" && !path.exists();
-        let none = matches!(error, flipside::Error::NoDocuments(_)) && job.inputs.iter().all(missing);
-        let refused = refused(error);
-        let io = if none { Some(std::io::ErrorKind::NotFound) } else { refused.io };
-        of_refusal(Refused { io, ..refused })
-    })?;
+    let summary = run(py, progress, |ticker| dedup(&job, ticker))?.map_err(of_library)?;
     from_json(py, &json!(summary))
 }
 

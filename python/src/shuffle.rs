@@ -14,10 +14,11 @@ use arrow_array::{
 };
 use arrow_schema::DataType;
 use flipside::cli::options::{OfTexts, of_texts};
+use flipside::clusters::Keep;
 use flipside::core::collection::Two;
 use flipside::core::company::Met;
 use flipside::settings::Settings;
-use flipside::sketch::{SketchValue, Sketcher};
+use flipside::sketch::{Facts, SketchValue, Sketcher};
 use flipside::staged::PagePair;
 use flipside::staged::shuffled::{self, GroupPair, RecordForm};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -68,7 +69,19 @@ fn digests(digests: &[u128]) -> ArrayRef {
     Arc::new(BinaryArray::from_iter_values(digests.iter().map(|digest| digest.to_be_bytes())))
 }
 
-/// Texts as records, a row for each: digest, compared, keys, record; null where there is no text.
+/// Bytes in whose order pages are kept: none where their ids alone decide.
+fn keep_order(keep: &Keep, facts: &Facts) -> Vec<u8> {
+    match keep {
+        Keep::Fullest => {
+            let length = (!facts.text_bytes).to_be_bytes();
+            [&(!facts.features).to_be_bytes()[..], &length, &facts.digest.to_be_bytes()].concat()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Texts as records, a row for each: digest, order ([`keep_order`]), compared, keys, record; null where there is no
+/// text.
 ///
 /// # Errors
 /// As for `sketch`.
@@ -85,7 +98,7 @@ pub fn sketch_records(
     let texts = held.rows()?;
     let columns = py.detach(|| -> Result<_, flipside::core::Error> {
         let mut sketcher = Sketcher::new(&settings, None)?;
-        let (mut digests, mut records) = (BinaryBuilder::new(), BinaryBuilder::new());
+        let [mut digests, mut orders, mut records] = std::array::from_fn(|_| BinaryBuilder::new());
         let (mut compared, mut keys) = (Vec::new(), ListBuilder::new(Int32Builder::new()));
         let mut record = Vec::new();
         for text in texts {
@@ -98,6 +111,7 @@ pub fn sketch_records(
             compared.push(of_page.map(|(facts, _)| form.is_compared(facts.features)));
             let Some((facts, two)) = of_page else {
                 digests.append_null();
+                orders.append_null();
                 records.append_null();
                 keys.append(false);
                 continue;
@@ -105,15 +119,17 @@ pub fn sketch_records(
             record.clear();
             form.write(0, &facts, two, &mut record);
             digests.append_value(facts.digest.to_be_bytes());
+            orders.append_value(keep_order(&settings.keep, &facts));
             records.append_value(&record);
             two.keys.iter().for_each(|&key| keys.values().append_value(key.cast_signed()));
             keys.append(true);
         }
-        Ok((digests.finish(), BooleanArray::from(compared), keys.finish(), records.finish()))
+        Ok((digests.finish(), orders.finish(), BooleanArray::from(compared), keys.finish(), records.finish()))
     });
-    let (digests, compared, keys, records) = columns.map_err(of_core)?;
+    let (digests, orders, compared, keys, records) = columns.map_err(of_core)?;
     Table::of(vec![
         ("digest", Arc::new(digests), true),
+        ("order", Arc::new(orders), true),
         ("compared", Arc::new(compared), true),
         ("keys", Arc::new(keys), true),
         ("record", Arc::new(records), true),

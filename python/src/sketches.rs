@@ -1,6 +1,6 @@
 //! Sketches of texts as a table, and near-duplicates among sketches that were made before.
 
-use crate::dedup::{Rows, clusters_table, kind, pairs_table};
+use crate::dedup::{JUDGED_BY, Rows, clusters_table, kind, pairs_table};
 use crate::errors::{of_arrow, of_core, of_library, of_refusal};
 use crate::run::run;
 use crate::table::Table;
@@ -15,7 +15,7 @@ use flipside::clusters::Linkage;
 use flipside::core::dedup::{Context, Deduper, Kind};
 use flipside::core::id::{Document, Id};
 use flipside::pipeline::Progress;
-use flipside::settings::{Settings, Sketches};
+use flipside::settings::{Measure, Settings, Sketches};
 use flipside::simhash::quantised::QuantisedWeights;
 use flipside::sketch::{Facts, Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -144,10 +144,7 @@ fn table_of(sketches: &[Option<Sketch>], settings: &Settings) -> Result<Table, a
         }
         _ => return Err(arrow_schema::ArrowError::NotYetImplemented("a table of this sketch".to_owned())),
     }
-    let batch = RecordBatch::try_from_iter_with_nullable(columns)?;
-    let metadata = HashMap::from([(MADE_WITH.to_owned(), made_with(settings))]);
-    let schema = batch.schema().as_ref().clone().with_metadata(metadata);
-    Ok(Table::new(batch.with_schema(Arc::new(schema))?))
+    Table::new(RecordBatch::try_from_iter_with_nullable(columns)?).saying(MADE_WITH, made_with(settings))
 }
 
 fn binary(
@@ -332,18 +329,21 @@ fn list(values: &ArrayRef) -> Vec<u32> {
     values.as_primitive::<UInt32Type>().values().to_vec()
 }
 
-/// Clusters of pages by their near pairs: see the package's `clusters`.
+/// Clusters of pages by their near pairs: see the package's `clusters`. Scores are numbers of features if `by_features`
+/// says so.
 ///
 /// # Errors
-/// `ValueError` for a pair of pages that are not there, or scores of another number than pages.
+/// `ValueError` for a pair of pages that are not there, or scores of another number than pages; and for pairs by
+/// containment without numbers of features, or connected clusters of them.
 #[pyfunction]
-#[pyo3(signature = (n, pairs, linkage, scores=None))]
+#[pyo3(signature = (n, pairs, linkage, scores=None, by_features=false))]
 pub fn clusters(
     py: Python<'_>,
     n: u32,
     pairs: &Bound<'_, PyAny>,
     linkage: &str,
     scores: Option<Vec<f64>>,
+    by_features: bool,
 ) -> PyResult<Table> {
     let linkage = match linkage {
         "connected" => Linkage::Connected,
@@ -357,6 +357,19 @@ pub fn clusters(
     if let Some(scores) = scores.as_ref().filter(|scores| scores.len() != n as usize) {
         let expected = format!("a score for each of {n} pages");
         return Err(of_library(flipside::Error::parameter("keep", scores.len(), expected)));
+    }
+    let (pairs, field) = chunks(pairs)?;
+    let containment = [Measure::EstimatedContainment, Measure::Containment].map(Measure::name);
+    let judged_by = field.metadata().get(JUDGED_BY).map(String::as_str).unwrap_or_default();
+    if containment.contains(&judged_by) && !by_features {
+        return Err(PyValueError::new_err(format!(
+            "these pairs are by {judged_by}, so that the fullest page of a cluster must stay: give features=, a number for each page, \
+             such as flipside.sketch(texts, ...)[\"features\"], and no keep="
+        )));
+    }
+    if by_features && linkage == Linkage::Connected {
+        let expected = "star or complete with features, for a short page that stands in two long ones would connect these";
+        return Err(of_library(flipside::Error::parameter("clusters", linkage.name(), expected)));
     }
     let edges = Edges::of(n, pairs)?;
     let members = run(py, None, |_| members(n, &edges, linkage, scores.as_deref()))?;
@@ -373,9 +386,9 @@ struct Edges {
 
 impl Edges {
     /// The pairs of a table: near, unless it has a column of kinds that says otherwise.
-    fn of(n: u32, pairs: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn of(n: u32, pairs: Vec<ArrayRef>) -> PyResult<Self> {
         let mut edges = Self::default();
-        for chunk in chunks(pairs)?.0 {
+        for chunk in pairs {
             let chunk =
                 chunk.as_struct_opt().ok_or_else(|| PyTypeError::new_err("expected a table of pairs"))?;
             let column = |name: &str, to: DataType| {

@@ -5,12 +5,13 @@ use crate::errors::of_arrow;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float32Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
-use arrow_schema::{DataType, Field, FieldRef};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef};
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyCapsule, PyIterator, PyList, PyTuple};
 use pyo3_arrow::error::PyArrowResult;
 use pyo3_arrow::ffi::{ArrayIterator, to_array_pycapsules, to_schema_pycapsule, to_stream_pycapsule};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Rows of a result, by columns.
@@ -32,6 +33,16 @@ impl Table {
     /// If the columns differ in length.
     pub fn of(columns: Vec<(&str, ArrayRef, bool)>) -> PyResult<Self> {
         RecordBatch::try_from_iter_with_nullable(columns).map(Self).map_err(of_arrow)
+    }
+
+    /// The same table whose schema says this.
+    ///
+    /// # Errors
+    /// None that a table has shown yet: its columns stay as they are.
+    pub fn saying(self, name: &str, said: String) -> Result<Self, ArrowError> {
+        let metadata = HashMap::from([(name.to_owned(), said)]);
+        let schema = self.0.schema().as_ref().clone().with_metadata(metadata);
+        self.0.with_schema(Arc::new(schema)).map(Self)
     }
 }
 

@@ -119,6 +119,45 @@ def test_sketches_come_to_what_texts_come_to(texts, settings):
     assert list(flipside.join(table.replace_schema_metadata(None), **settings)) == expected
 
 
+def parts_and_wholes():
+    """Texts, each behind its first 50 to 90 %, and a short one that stands in two long ones."""
+    words = [[f"page{page}w{word}" for word in range(300)] for page in range(11)]
+    pairs = [(" ".join(page[: 150 + 15 * number]), " ".join(page)) for number, page in enumerate(words[:9])]
+    quoted = " ".join(words[9][:100])
+    quoting = [f"{' '.join(words[9][100:230])} {quoted}", f"{quoted} {' '.join(words[10][:140])}"]
+    return [text for pair in pairs for text in pair] + [quoted, *quoting], {*range(1, 18, 2), 19, 20}
+
+
+def test_the_fullest_page_stays_where_containment_decides():
+    texts, wholes = parts_and_wholes()
+    for given, expected in [(texts, wholes), (texts[::-1], {20 - row for row in wholes})]:
+        for settings in [{"preset": "removable"}, {"verify": "containment", "similarity": 0.5}]:
+            kept = set(flipside.dedup(given, **settings).kept)
+            assert kept >= expected
+            if "preset" in settings:
+                assert kept == expected
+        # In steps.
+        sketches = flipside.sketch(given, preset="removable")
+        pairs = flipside.join(sketches, preset="removable")
+        for clusters in ["star", "complete"]:
+            whole = flipside.dedup(given, preset="removable", clusters=clusters)
+            made = flipside.clusters(len(given), pairs, clusters=clusters, features=sketches["features"])
+            assert list(made) == list(whole.clusters) and len(made) > 18
+        with pytest.raises(ValueError, match="the fullest page of a cluster must stay: give features="):
+            flipside.clusters(len(given), pairs)
+        with pytest.raises(ValueError, match="expected star or complete with features"):
+            flipside.clusters(len(given), pairs, clusters="connected", features=sketches["features"])
+        with pytest.raises(ValueError, match="expected one of the two"):
+            flipside.clusters(len(given), pairs, keep=[1] * len(given), features=sketches["features"])
+        with pytest.raises(ValueError, match="clusters connected: expected star or complete"):
+            flipside.dedup(given, preset="removable", clusters="connected")
+    parts = [text for row, text in enumerate(texts) if row not in wholes]
+    whole_texts = [texts[row] for row in sorted(wholes)]
+    assert len(flipside.dedup(parts, against=whole_texts, preset="removable").kept) == 0
+    # Old parts of 85 and 90 % hold as much of their wholes as the threshold asks for.
+    assert len(flipside.dedup(whole_texts, against=parts, preset="removable").kept) == len(wholes) - 2
+
+
 def test_sketches_of_other_settings_are_refused(texts):
     sketches = flipside.sketch(texts, seed=1)
     with pytest.raises(ValueError, match="the sketches were made with .* give join the settings"):

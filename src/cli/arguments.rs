@@ -275,7 +275,7 @@ pub(crate) struct SearchArgs {
 
     /// SimHash, and both with --search join: two hashes are near if at most this many of their 64 bits differ.
     /// Search time grows steeply
-    /// with it; for tens of millions of pages, 8 is cheaper [default: 10; 3 for psm and bphs]
+    /// with it; for tens of millions of pages, 8 is cheaper [default: 10; psm and bphs 3]
     #[arg(long, value_name = "BITS", help_heading = "Search")]
     pub(crate) distance: Option<u32>,
 
@@ -290,7 +290,7 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     similarity: Option<f64>,
 
-    /// psm: the index to probe [default: dial with --method psm, one-table with --search psm]
+    /// psm: where bits are flipped [default: one-table]
     #[arg(long, value_enum, help_heading = "Search")]
     index: Option<IndexName>,
 
@@ -359,8 +359,8 @@ pub(crate) struct CheckArgs {
     verify: Option<VerifyName>,
 
     /// --verify: the least similarity that passes, a share of 1 [default: estimate and jaccard --similarity,
-    /// weights what --similarity comes to, 0.889, mismatch 0.97, estimated-containment 0.76, containment 0.9,
-    /// cosine 0.9]
+    /// weights what --similarity comes to, 0.889, mismatch 0.97, estimated-containment 0.76, or 0.82 with --preset
+    /// removable, containment 0.9, cosine 0.9]
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     verify_threshold: Option<f64>,
 }
@@ -372,11 +372,13 @@ pub(crate) struct GroupArgs {
     #[arg(long, value_enum, default_value_t = LinkageName::from(Settings::default().linkage), help_heading = "Results")]
     clusters: LinkageName,
 
-    /// Which copy of a cluster stays: first (in the order of sorted files), longest, shortest-url, score:FIELD
-    /// (the highest number in that JSONL field or CSV or Parquet column) or input-order (that of the INPUT named
-    /// first). Of equals one stays that the texts decide, and not their places
-    #[arg(long, value_name = "RULE", default_value_t, value_parser = parsed::<Keep>, help_heading = "Results")]
-    keep: Keep,
+    /// Which document of a cluster is kept: first (in the order of sorted files), fullest (most distinct features),
+    /// longest, shortest-url, score:FIELD (the highest number in that JSONL field or CSV or Parquet column) or
+    /// input-order (that of the INPUT named first). Ties are broken by a hash of the text, so that the order of files
+    /// does not matter. With a check of containment, a document is removed only if the one that is kept holds it
+    /// [default: first; fullest with a check of containment]
+    #[arg(long, value_name = "RULE", value_parser = parsed::<Keep>, help_heading = "Results")]
+    keep: Option<Keep>,
 
     #[command(flatten)]
     quota: QuotaArgs,
@@ -498,11 +500,10 @@ impl Given<'_> {
     /// Which net a method's arguments name.
     fn net_name(&self, method: MethodName, alone: bool) -> anyhow::Result<NetName> {
         let SearchArgs { search, index, .. } = self.search;
-        let of_psm = |usual: NetName| match index {
-            None => usual,
-            Some(IndexName::Dial) => NetName::Dial,
-            Some(IndexName::OneTable) => NetName::OneTable,
+        let psm = match index {
+            None | Some(IndexName::OneTable) => NetName::OneTable,
             Some(IndexName::AllBits) => NetName::AllBits,
+            Some(IndexName::Dial) => anyhow::bail!("--index dial is a method of its own: --method dial"),
         };
         if method == MethodName::Both || self.one_bit(method, alone) {
             return Ok(match search {
@@ -521,39 +522,37 @@ impl Given<'_> {
             "--search keys has no effect with --method {}: pages of --method both alone have keys. Leave one of the two out",
             method.name()
         );
-        if method != MethodName::Simhash
-            && let Some(search) = search
+        let own = method.search();
+        if let (Some(own), Some(search)) = (own, search)
+            && own != *search
         {
-            let (method, search) = (method.name(), search.name());
-            match method {
-                "minhash" => anyhow::bail!(
-                    "--search has no effect with --method minhash: signatures are always compared in bands. Leave it out"
-                ),
-                _ => anyhow::bail!(
-                    "--search {search} beside --method {method}: {method} is a search already. Leave one of the two out, or \
-                     give --method simhash"
-                ),
-            }
+            let (own, search) = (own.name(), search.name());
+            anyhow::bail!(
+                "--search {search} beside --method {own}, which is short for --method simhash --search {own}. Leave one of the two \
+                 out, or give --method simhash --search {search}"
+            );
         }
-        Ok(match (method, search) {
-            (MethodName::Both, _) => NetName::Keys,
-            (MethodName::Minhash, _) => NetName::Bands,
-            (MethodName::Psm, _) => of_psm(NetName::Dial),
-            (MethodName::Simhash, Some(SearchName::Psm)) => of_psm(NetName::OneTable),
-            (MethodName::Bphs, _) | (_, Some(SearchName::Bphs)) => NetName::Bphs,
-            (_, Some(SearchName::Join)) => NetName::Join,
-            (_, Some(SearchName::Dial)) => NetName::Dial,
-            (_, Some(SearchName::Bands)) => NetName::HashBands,
-            (_, Some(SearchName::Auto | SearchName::Keys) | None) => NetName::Auto,
+        if method == MethodName::Minhash {
+            anyhow::ensure!(
+                search.is_none(),
+                "--search has no effect with --method minhash: signatures are always compared in bands. Leave it out"
+            );
+            return Ok(NetName::Bands);
+        }
+        Ok(match own.or(*search) {
+            Some(SearchName::Psm) => psm,
+            Some(SearchName::Dial) => NetName::Dial,
+            Some(SearchName::Bphs) => NetName::Bphs,
+            Some(SearchName::Join) => NetName::Join,
+            Some(SearchName::Bands) => NetName::HashBands,
+            Some(SearchName::Auto | SearchName::Keys) | None => NetName::Auto,
         })
     }
 
     /// The distance that a net gets.
-    fn distance(&self, net: NetName, method: MethodName) -> u32 {
-        let usual = match (net, method) {
-            (NetName::OneTable | NetName::AllBits | NetName::Bphs, _) | (_, MethodName::Psm) => {
-                PAPER_DISTANCE
-            }
+    fn distance(&self, net: NetName) -> u32 {
+        let usual = match net {
+            NetName::OneTable | NetName::AllBits | NetName::Bphs => PAPER_DISTANCE,
             _ => USUAL_DISTANCE,
         };
         self.search.distance.unwrap_or(usual)
@@ -565,7 +564,8 @@ impl Given<'_> {
                               give --search dial, which probes";
         const ALL: &str = "sketches are found by their keys, or all are compared. Leave it out, or give --method simhash \
                            --search dial, which probes";
-        const PROBING: &str = "it has a meaning for searches that probe. Leave it out, or give --method psm";
+        const PROBING: &str =
+            "it has a meaning for searches that probe. Leave it out, or give --method psm or dial";
         const MINHASH: &str = "it has a meaning for minhash only. Leave it out, or give --method minhash";
         const BANDED: &str = "it has a meaning for bands only. Leave it out, or give --method both or minhash, or --search bands";
         const BOTH: &str = "it has a meaning for both sketches only. Leave it out, or give --method both";
@@ -575,7 +575,7 @@ impl Given<'_> {
         let search = self.search;
         let (both, one_bit) = (method == MethodName::Both, self.one_bit(method, alone));
         let keyed = both || one_bit;
-        let probes = net.probes(self.distance(net, method));
+        let probes = net.probes(self.distance(net));
         let no_probes = match net {
             _ if keyed => ALL,
             NetName::Auto | NetName::Join => JOINED,
@@ -598,14 +598,13 @@ impl Given<'_> {
             "key-bits",
             search.key_bits.is_some(),
             net == NetName::AllBits,
-            "whole hashes are looked up there. Leave it out, or give --index dial or one-table",
+            "whole hashes are looked up there. Leave it out, or give --index one-table",
         );
         add("distance", search.distance.is_some(), bands, SIMHASH);
-        let asks_psm = method == MethodName::Psm || search.search == Some(SearchName::Psm);
         add(
             "index",
             search.index.is_some(),
-            !asks_psm,
+            !matches!(net, NetName::OneTable | NetName::AllBits),
             "it has a meaning for psm only. Leave it out, or give --method psm",
         );
         add(
@@ -741,7 +740,7 @@ impl Given<'_> {
             }
             _ => Sketches::SimHash { weighting },
         };
-        let distance = self.distance(net, method);
+        let distance = self.distance(net);
         let share = search.recall.unwrap_or(USUAL_RECALL);
         let recall = search.budget.map_or_else(|| Recall::of(share), Recall::Probes);
         let key_bits = search.key_bits;
@@ -785,9 +784,11 @@ impl Given<'_> {
             }
             None => self.judge(settings.judge.measure(), similarity, weighting),
         };
+        // Sketches and indexes make no clusters, and store what they always did.
+        settings.keep = Keep::default();
         if let Some(groups) = groups {
             settings.linkage = groups.clusters.into();
-            settings.keep = groups.keep.clone();
+            settings.keep = groups.keep.clone().unwrap_or_else(|| settings.judge.usual_keep());
             settings.quota = groups.quota.quota();
         }
         settings.all_pairs = self.all_pairs;
@@ -815,9 +816,7 @@ impl Given<'_> {
     fn judges(&self, method: MethodName) -> bool {
         use VerifyName::{Estimate, EstimatedContainment, Mismatch, None as Nothing, Weights};
         match self.check.and_then(|check| check.verify) {
-            Some(Weights | Mismatch) => {
-                matches!(method, MethodName::Simhash | MethodName::Psm | MethodName::Bphs)
-            }
+            Some(Weights | Mismatch) => !matches!(method, MethodName::Both | MethodName::Minhash),
             Some(Estimate | EstimatedContainment) => matches!(method, MethodName::Both | MethodName::Minhash),
             Some(Nothing) => method != MethodName::Both,
             _ => true,
@@ -858,14 +857,26 @@ pub(crate) enum MethodName {
     Simhash,
     /// MinHash signatures, compared in bands
     Minhash,
-    /// Short for SimHash with --search dial: probes an index, the likeliest flips first; --index selects the
-    /// paper's own
+    /// Short for simhash with --search psm: one table, the likeliest flips of its key first, within 3 bits
+    /// (Sood & Loguinov 2011, as we read it; --index selects our other reading)
     Psm,
-    /// Short for SimHash with --search bphs: block-permuted tables; exact
+    /// Short for simhash with --search dial: a few small tables, the likeliest flips of their keys first (ours)
+    Dial,
+    /// Short for simhash with --search bphs: block-permuted tables, within 3 bits; exact (Manku et al. 2007)
     Bphs,
 }
 
 impl MethodName {
+    /// The search that a method is short for, of SimHashes.
+    pub(crate) fn search(self) -> Option<SearchName> {
+        match self {
+            Self::Psm => Some(SearchName::Psm),
+            Self::Dial => Some(SearchName::Dial),
+            Self::Bphs => Some(SearchName::Bphs),
+            Self::Both | Self::Simhash | Self::Minhash => None,
+        }
+    }
+
     /// The command line's spelling.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -873,6 +884,7 @@ impl MethodName {
             Self::Simhash => "simhash",
             Self::Minhash => "minhash",
             Self::Psm => "psm",
+            Self::Dial => "dial",
             Self::Bphs => "bphs",
         }
     }
@@ -889,7 +901,7 @@ pub(crate) enum SearchName {
     Join,
     /// Probe a few small tables, the likeliest flips first (ours)
     Dial,
-    /// Probe one table, the likeliest sets of flips first (the paper's, as we read it)
+    /// Probe one table, the likeliest sets of flips first (Sood & Loguinov, as we read them)
     Psm,
     /// Look hashes up in block-permuted tables; exact (Manku et al.)
     Bphs,
@@ -1008,12 +1020,13 @@ enum PresetName {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum IndexName {
-    /// Flip bits in the keys of a few small tables (ours)
-    Dial,
     /// Flip bits in the key of one table (our reading P of the paper)
     OneTable,
     /// Flip any of the 64 bits (our reading X of the paper)
     AllBits,
+    // An option of earlier versions, which answers with what replaces it.
+    #[value(hide = true)]
+    Dial,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -7,7 +7,7 @@ use flipside::pipeline::{self, Job, ProbeTable};
 use flipside::wording::counted;
 use std::fmt::Write;
 
-/// Measure how many probes per page each recall takes on a corpus.
+/// Measure how many probes per page each recall takes on a corpus, by psm or the dial.
 ///
 /// Finds all near pairs of a sample exactly and notes which probe finds each. One half of the duplicate
 /// clusters chooses the smallest budget of probes that reaches a recall; the other half measures what
@@ -16,6 +16,7 @@ use std::fmt::Write;
 #[command(after_help = "Examples:
   flipside calibrate crawl
   flipside calibrate crawl --distance 6 --recalls 0.9,0.99 --json
+  flipside calibrate crawl --method psm --features words --weighting tf-idf   # flips against recall, as in the paper
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
@@ -25,6 +26,10 @@ pub(crate) struct Args {
     /// The recalls, shares of 1 separated by commas
     #[arg(long, value_name = "SHARES", value_delimiter = ',', default_values_t = [0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999])]
     recalls: Vec<f64>,
+
+    /// The search whose probes are counted: psm or dial
+    #[arg(long, value_enum, default_value_t = MethodName::Dial)]
+    method: MethodName,
 
     #[command(flatten)]
     search: SearchArgs,
@@ -60,7 +65,13 @@ impl Args {
             "on flipside calibrate",
             "how many probes a recall takes is what it measures. Leave it out; --recalls says for which recalls",
         )?;
-        let settings = given.settings(MethodName::Psm, "on flipside calibrate, which measures psm alone")?;
+        anyhow::ensure!(
+            matches!(self.method, MethodName::Psm | MethodName::Dial),
+            "--method {} makes no probes to count. Give --method psm or dial",
+            self.method.name()
+        );
+        let said = format!("on flipside calibrate, which measures {}", self.method.name());
+        let settings = given.settings(self.method, &said)?;
         let distance = settings.net.distance().unwrap_or_default();
         let job = Job {
             inputs: self.input.inputs.clone(),

@@ -63,7 +63,10 @@ impl Args {
             Some(settings) => settings.feature_hash,
             None => all.first().map(|settings| settings.feature_hash).unwrap_or_default(),
         };
-        all.iter_mut().for_each(|settings| settings.feature_hash = hash);
+        all.iter_mut().for_each(|settings| {
+            settings.feature_hash = hash;
+            settings.keep = settings.judge.usual_keep();
+        });
         let contenders: Vec<Contender> = names
             .iter()
             .zip(&all)

@@ -24,7 +24,7 @@ use std::time::SystemTime;
   flipside dedup november --against october --against results/september --out result
   flipside dedup crawl --out result --method minhash --similarity 0.8
   flipside dedup crawl --out result --method psm --features words --weighting tf-idf --verify none   # as in the paper
-  zcat pages.jsonl.gz | flipside dedup - --out result --search dial --distance 6 --recall 0.99
+  zcat pages.jsonl.gz | flipside dedup - --out result --method dial --distance 6 --recall 0.99
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {

@@ -114,7 +114,10 @@ impl Args {
             [] if report.files.iter().any(|file| file.path == "-") => anyhow::bail!(
                 "the pages came by standard input, which is gone; --corpus names files that hold the same ones"
             ),
-            [] => report.files.iter().map(|file| PathBuf::from(&file.path)).collect(),
+            [] => {
+                let needed = report.files.iter().filter(|file| !file.is_dispensable());
+                needed.map(|file| PathBuf::from(&file.path)).collect()
+            }
             corpus => corpus.to_vec(),
         };
         let fields = report.fields(self.names.fields());

@@ -105,7 +105,7 @@ impl IndexArgs {
     pub(crate) fn open(&self, reads: bool) -> anyhow::Result<Opened> {
         let opened = self.open_silently(reads)?;
         for note in opened.seen.notes() {
-            eprintln!("flipside: {}", printable(note));
+            super::note(&printable(note));
         }
         Ok(opened)
     }

@@ -29,8 +29,8 @@ mod staged;
 mod upload;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use flipside::Error;
 use flipside::wording::{printable, printable_json};
+use flipside::{Error, terminal};
 use std::ffi::OsString;
 use std::io::{self, Write};
 
@@ -128,7 +128,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }));
     let (cli, options) = parse(arguments);
     if let Some(error) = refused_kernel(&flipside_core::kernel_choice()) {
-        eprintln!("flipside: {}", harmless(&error));
+        note(&harmless(&error));
         return 2;
     }
     // Not before the arguments are understood: nothing has been begun.
@@ -168,7 +168,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(Done::WithDamage) => 1,
         Err(error) if is_broken_pipe(&error) => 0,
         Err(error) => {
-            eprintln!("flipside: {}", harmless(&told(&error, &options)));
+            note(&harmless(&told(&error, &options)));
             2
         }
     }
@@ -212,10 +212,13 @@ fn manual() -> anyhow::Result<Vec<u8>> {
 
 /// Writes a result to standard output.
 fn print(bytes: &[u8]) -> anyhow::Result<Done> {
-    let mut out = io::stdout().lock();
-    out.write_all(bytes)?;
-    out.flush()?;
+    terminal::print(bytes)?;
     Ok(Done::Well)
+}
+
+/// Tells something on standard error, in the program's name.
+fn note(text: &str) {
+    terminal::note(format_args!("flipside: {text}"));
 }
 
 /// Tells a person something on standard output.
@@ -256,12 +259,10 @@ fn told(error: &anyhow::Error, options: &[String]) -> String {
     text
 }
 
-/// Whether the reader of our output has gone, which is no failure of ours.
+/// Reports whether the reader of standard output has gone, which is not a failure. Files and stores fail by errors of the
+/// library, even where a pipe to them broke.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ impl Refused {
     fn new(error: &anyhow::Error, options: &[String]) -> Self {
         let kind = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref() {
             Some(flipside::Error::Io { source, .. }) => Some(source.kind()),
+            Some(flipside::Error::NoSuchInput(_)) => Some(io::ErrorKind::NotFound),
             _ => cause.downcast_ref::<io::Error>().map(io::Error::kind),
         };
         Self { told: told(error, options), io: error.chain().find_map(kind) }
@@ -248,6 +249,8 @@ fn options_of<T: CommandFactory>(subcommand: Option<&str>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flipside::search::psm::Reading;
+    use flipside::settings::{Net, PAPER_DISTANCE};
 
     fn options(typed: &str) -> Vec<OsString> {
         typed.split_whitespace().map(OsString::from).collect()
@@ -266,6 +269,24 @@ mod tests {
             let job = of_files(&options(&format!("{typed} --out=r pages.jsonl"))).unwrap();
             assert_eq!(of_texts(&options(typed)).unwrap().settings, job.settings, "{typed}");
         }
+    }
+
+    #[test]
+    fn methods_run_the_searches_whose_names_they_have() {
+        let settings = |typed: &str| of_texts(&options(typed)).unwrap().settings;
+        for search in ["psm", "dial", "bphs"] {
+            let short = settings(&format!("--method={search}"));
+            assert_eq!(short, settings(&format!("--method=simhash --search={search}")));
+            assert_eq!(short, settings(&format!("--method={search} --search={search}")));
+            assert_eq!(short.net.name(), search);
+        }
+        let paper = "--method=psm --features=words --weighting=tf-idf --verify=none";
+        assert_eq!(settings(paper), Settings::paper());
+        let net = settings("--method=psm --index=all-bits").net;
+        assert!(
+            matches!(net, Net::Psm { distance: PAPER_DISTANCE, reading: Reading::X { .. }, .. }),
+            "{net:?}"
+        );
     }
 
     #[test]

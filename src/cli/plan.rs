@@ -19,7 +19,7 @@ use std::path::PathBuf;
 ///
 /// With --method simhash, an index that is probed: tables, key bits, probes, memory and speed. Recall and probes are
 /// estimated from near pairs of a sample of your pages, if you give files, otherwise from a built-in model. `dedup`
-/// chooses its index by the same rule where it probes with the dial (--search dial, --method psm, or beyond distance
+/// chooses its index by the same rule where it probes with the dial (--method dial, or beyond distance
 /// 10); up to distance 10 it joins all hashes by default, without an index.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

@@ -4,7 +4,7 @@
 use flipside::pipeline::Progress;
 use flipside::wording::printable;
 use indicatif::{HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,9 +24,7 @@ impl Bars {
     /// Bars if standard error is a terminal, lines if it is none, and neither if somebody asked for quiet.
     pub(crate) fn new(quiet: bool) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
-        // A log that nobody reads any more ends no run.
-        let say = |line: &str| drop(writeln!(std::io::stderr(), "flipside: {line}"));
-        let lines = (!quiet && !is_terminal).then(|| Lines::new(INTERVAL, say));
+        let lines = (!quiet && !is_terminal).then(|| Lines::new(INTERVAL, super::note));
         Self { visible: !quiet && is_terminal, current: Mutex::new(None), lines }
     }
 
@@ -80,8 +78,8 @@ impl Progress for Bars {
     fn note(&self, message: &str) {
         let message = printable(message);
         self.with(|current| match current {
-            Some(bar) => bar.suspend(|| eprintln!("flipside: {message}")),
-            None => eprintln!("flipside: {message}"),
+            Some(bar) => bar.suspend(|| super::note(&message)),
+            None => super::note(&message),
         });
     }
 

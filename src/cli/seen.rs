@@ -1,8 +1,8 @@
 //! `flipside seen`
 
-use super::Done;
 use super::arguments::{FieldArgs, threads};
 use super::index::{Form, IndexArgs, Opened, millis};
+use super::{Done, note};
 use anyhow::Context;
 use flipside::corpus::{
     self, DiscoverOptions, Discovered, Document, FileReading, Input, JsonlFields, ReadOptions, discover_all,
@@ -158,6 +158,7 @@ impl Args {
         if self.threads > 0 {
             rayon::ThreadPoolBuilder::new().num_threads(self.threads).build_global().context("threads")?;
         }
+        corpus::check_exist(self.inputs.iter().chain(&self.import))?;
         let found = match piped || self.inputs.is_empty() {
             true => None,
             false => {
@@ -181,7 +182,7 @@ impl Args {
             damaged = self.pipe(&mut opened, &mut out)?;
         } else if let Some(Discovered { inputs, passed_over }) = found {
             if let Some(told) = passed_over.told() {
-                eprintln!("flipside: {told}");
+                note(&told);
             }
             for input in inputs {
                 damaged += self.file(&input, &mut opened, &mut out)?;
@@ -189,7 +190,7 @@ impl Args {
         }
         if let Some(path) = &self.export {
             opened.seen.export(path)?;
-            eprintln!("flipside: {} pages were exported", opened.seen.len());
+            note(&format!("{} pages were exported", opened.seen.len()));
         }
         opened.seen.close()?;
         Ok(if damaged > 0 { Done::WithDamage } else { Done::Well })
@@ -210,7 +211,7 @@ impl Args {
         if opened.seen.has_traces() {
             opened.seen.snapshot()?;
         }
-        eprintln!("flipside: {gone} pages were removed");
+        note(&format!("{gone} pages were removed"));
         Ok(())
     }
 
@@ -234,12 +235,12 @@ impl Args {
                 seen.acknowledge()?;
                 if left_out > 0 {
                     let path = path.display();
-                    eprintln!(
-                        "flipside: {path}: {left_out} pages were left out, whose names have more than {LONGEST_NAME} bytes"
-                    );
+                    note(&format!(
+                        "{path}: {left_out} pages were left out, whose names have more than {LONGEST_NAME} bytes"
+                    ));
                 }
             }
-            eprintln!("flipside: {} pages were imported from {}", seen.len() - before, path.display());
+            note(&format!("{} pages were imported from {}", seen.len() - before, path.display()));
         }
         Ok(())
     }
@@ -253,7 +254,7 @@ impl Args {
         }
         let (pages, reading) = sketched(input, &options, opened)?;
         for line in reading.damage_told() {
-            eprintln!("flipside: {line}");
+            note(&line);
         }
         let mut pages = pages.into_iter().map(|(_, page)| Asked::of(page));
         let mut damaged = reading.damaged;

@@ -17,9 +17,9 @@ pub(super) fn clean_up_on_end(farewell: Option<&'static str>) {
         for signal in signals.forever() {
             take_all_away();
             if let Some(folder) = kept() {
-                eprintln!("flipside: ended. What was finished is {}", kept_told(&folder));
+                super::note(&format!("ended. What was finished is {}", kept_told(&folder)));
             } else if let Some(farewell) = farewell {
-                eprintln!("flipside: {farewell}");
+                super::note(farewell);
             }
             let _ = emulate_default_handler(signal);
         }

@@ -12,7 +12,7 @@ use flipside::report::tell::audited;
 use flipside::resources::peak_memory_bytes;
 use flipside::staged::{self, Grouping, Outputs, Shard};
 use flipside::wording::counted;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Sketch each input file into a file of its own: the first stage for more pages than memory holds.
 ///
@@ -238,10 +238,12 @@ struct GroupingArgs {
     #[arg(long, value_enum, default_value_t = LinkageName::Star)]
     clusters: LinkageName,
 
-    /// Which copy of a cluster stays: first (in the order of sorted files), longest, shortest-url, score:FIELD (the
-    /// highest number in the field that flipside sketch --score has read), or input-order (that of --priority)
-    #[arg(long, value_name = "RULE", default_value_t, value_parser = parsed::<Keep>)]
-    keep: Keep,
+    /// Which document of a cluster is kept: first (in the order of sorted files), fullest (most distinct features),
+    /// longest, shortest-url, score:FIELD (the highest number in the field that flipside sketch --score has read), or
+    /// input-order (that of --priority). With sketches that are checked by containment, a document is removed only if
+    /// the one that is kept holds it [default: first; fullest with a check of containment]
+    #[arg(long, value_name = "RULE", value_parser = parsed::<Keep>)]
+    keep: Option<Keep>,
 
     /// With --keep input-order: an input file or folder whose pages stay before others. May be given several times, the
     /// most important first; pages of inputs that are in none come last
@@ -253,13 +255,14 @@ struct GroupingArgs {
 }
 
 impl GroupingArgs {
-    fn grouping(self) -> Grouping {
-        Grouping {
-            linkage: self.clusters.into(),
-            keep: self.keep,
-            quota: self.quota.quota(),
-            priority: staged::priority_of(&self.priority),
-        }
+    /// The grouping of these sketches.
+    fn grouping(self, sketches: &Path) -> anyhow::Result<Grouping> {
+        let keep = match self.keep {
+            Some(keep) => keep,
+            None => staged::settings_of(sketches)?.judge.usual_keep(),
+        };
+        let priority = staged::priority_of(&self.priority);
+        Ok(Grouping { linkage: self.clusters.into(), keep, quota: self.quota.quota(), priority })
     }
 }
 
@@ -290,7 +293,7 @@ impl ClusterArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let MachineArgs { memory, threads, quiet } = self.machine;
         let (sketches, against) = (self.sketches, self.old.against);
-        let grouping = self.groups.grouping();
+        let grouping = self.groups.grouping(&sketches)?;
         let job = staged::ClusterJob { sketches, against, grouping, memory, threads };
         let bars = Bars::new(quiet);
         let (done, listed) = match &self.tables {
@@ -372,12 +375,13 @@ enum OutputName {
 impl ApplyArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let asks = |name| self.write.contains(&name);
+        let grouping = self.groups.grouping(&self.sketches)?;
         let job = staged::ApplyJob {
             sketches: self.sketches,
             against: self.old.against,
             inputs: self.inputs,
             out: self.out,
-            grouping: self.groups.grouping(),
+            grouping,
             writes: Outputs { kept: asks(OutputName::Kept), removed: asks(OutputName::Removed) },
             kept_files: self.kept_files,
             memory: self.memory,

@@ -488,6 +488,7 @@ impl<'a> Found<'a> {
         options: &'a DiscoverOptions,
         wanted: Option<fn(&Path) -> bool>,
     ) -> Result<Self> {
+        check_exist(paths)?;
         let mut found = Self {
             options,
             wanted,
@@ -707,6 +708,22 @@ impl<'a> Found<'a> {
     }
 }
 
+/// Checks that all inputs exist which a user named. Standard input is one; what is at an address, its store says when it
+/// is asked.
+///
+/// # Errors
+/// [`Error::NoSuchInput`] with all that do not exist.
+pub(crate) fn check_exist<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<()> {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    let is_missing = |path: &PathBuf| {
+        let is_file = path != Path::new("-") && !is_address(path);
+        let error = if is_file { fs::metadata(path).err() } else { None };
+        error.is_some_and(|error| matches!(error.kind(), NotFound | NotADirectory))
+    };
+    let missing: Vec<PathBuf> = paths.into_iter().filter(|path| is_missing(path)).cloned().collect();
+    if missing.is_empty() { Ok(()) } else { Err(Error::NoSuchInput(missing)) }
+}
+
 /// Finds the files to read.
 ///
 /// A folder stands for the files below it with a known name: `.wet`, `.warc` (also `.warc.wet`, `.warc.txt`),
@@ -722,13 +739,13 @@ impl<'a> Found<'a> {
 /// are files, and an address in a store that ends in `/` is a folder. An address at which nothing is, or whose
 /// store does not answer, is an error.
 ///
-/// The list is sorted by real path; streams come behind the files, and what cannot be found behind the
-/// streams. It does not depend on the order of `paths`. A file that is missing or unreadable stays in the
-/// list, and reading it yields damage: a bad file does not end a run.
+/// The list is sorted by real path; streams come behind the files, and what cannot be opened behind the
+/// streams. It does not depend on the order of `paths`. A file that cannot be read stays in the list, and reading it
+/// yields damage: a bad file does not end a run.
 ///
 /// # Errors
-/// [`Error::NoDocuments`] if nothing was found or nothing of it can be read; [`Error::Io`] if a
-/// stream cannot be copied, or nothing can be had of an address.
+/// [`Error::NoSuchInput`] if one of `paths` does not exist; [`Error::NoDocuments`] if nothing was found or nothing of it
+/// can be read; [`Error::Io`] if a stream cannot be copied, or nothing can be had of an address.
 pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Vec<Input>> {
     discover_all(paths, options).map(|found| found.inputs)
 }
@@ -907,16 +924,21 @@ mod tests {
     }
 
     #[test]
-    fn missing_files_stay_unless_nothing_else_is_there() {
+    fn named_files_must_exist_and_those_of_folders_need_not_open() {
         let dir = tempfile::tempdir().expect("temp dir");
         let good = dir.path().join("a.jsonl");
         write(&good, b"{}");
-        let missing = dir.path().join("0-missing.jsonl");
+        let named = [dir.path().join("0-missing.jsonl"), good.clone(), good.join("below-a-file.jsonl")];
+        let missing = [named[0].clone(), named[2].clone()];
         let options = DiscoverOptions::default();
-        let inputs = discover(&[missing.clone(), good.clone()], &options).expect("one is there");
-        assert_eq!(inputs.iter().map(|i| &i.path).collect::<Vec<_>>(), [&good, &missing]);
-        assert!(matches!(discover(&[missing], &options), Err(Error::NoDocuments(_))));
+        let error = discover(&named, &options).expect_err("two are missing");
+        assert!(matches!(&error, Error::NoSuchInput(named) if named[..] == missing), "{error}");
         assert!(matches!(discover(&[], &options), Err(Error::NoDocuments(_))));
+        let link = dir.path().join("link.jsonl");
+        std::os::unix::fs::symlink("nowhere", &link).expect("link");
+        let inputs = discover(&[dir.path().into()], &options).expect("one can be opened");
+        assert_eq!(inputs.iter().map(|i| &i.path).collect::<Vec<_>>(), [&good, &link]);
+        assert!(matches!(discover(&[link], &options), Err(Error::NoSuchInput(_))));
     }
 
     #[cfg(not(feature = "stores"))]

@@ -57,7 +57,7 @@ pub(crate) use filetype::split_name;
 pub use filetype::{Compression, Format};
 pub use gather::{GatherJob, Gathered, gather};
 pub use inputs::{DiscoverOptions, Discovered, Input, NotRead, PassedOver, Reason, discover, discover_all};
-pub(crate) use inputs::{gone, is_other_table, is_stream};
+pub(crate) use inputs::{check_exist, gone, is_other_table, is_stream};
 pub use jsonl::{JsonlFields, LinePage, page_of_line};
 pub use kept::{EachKept, Kept, KeptFile, KeptFiles, KeptPages};
 pub(crate) use kept::{is_kept_file, is_kept_name, kept_files};

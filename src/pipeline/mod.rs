@@ -248,8 +248,9 @@ pub(crate) struct Against {
 /// The files of a job, new ones and old ones.
 ///
 /// # Errors
-/// If there are no new ones, or none to hold them against where that is asked for.
+/// If one that was named does not exist, if there are no new ones, or none to hold them against where that is asked for.
 pub(crate) fn all_inputs(job: &Job) -> Result<Against> {
+    corpus::check_exist(job.inputs.iter().chain(&job.against))?;
     let options = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
     let Discovered { inputs, passed_over } = discover_all(&job.inputs, &options)?;
     hold_against(job, inputs, passed_over, &options)

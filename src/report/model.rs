@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::facts::RunFacts;
 use super::snippet::{differences, opening};
 use super::tell;
-use crate::corpus::{FileReading, JsonlFields, NotRead, TextSum};
+use crate::corpus::{self, FileReading, JsonlFields, NotRead, TextSum};
 use crate::frames::Share;
 use crate::search::bands::Banding;
 use crate::{Error, Result};
@@ -696,6 +696,11 @@ pub struct FileRow {
 }
 
 impl FileRow {
+    /// Reports whether the file gave no page and does not exist now, so that nobody needs it.
+    pub(crate) fn is_dispensable(&self) -> bool {
+        self.documents == 0 && corpus::gone(Path::new(&self.path)).is_some()
+    }
+
     /// Whether a file that was read again has as many pages with the same texts, as far as the report and reading tell.
     pub fn is_same(&self, now: &FileReading) -> bool {
         let other_texts = self.texts.zip(now.texts).is_some_and(|(before, now)| before != now);

@@ -19,7 +19,7 @@ use crate::making::{is_address, sweep};
 use crate::pipeline::{Progress, with_threads};
 use crate::resources::memory_share;
 use flipside_core::clusters::{Keep, Linkage, Quota, SAME};
-use flipside_core::settings::Settings;
+use flipside_core::settings::{Judge, Settings};
 use flipside_core::streamed::{Bits, Chains, Place, Star};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -97,9 +97,9 @@ impl Grouping {
         }
     }
 
-    /// Whether the order of pages says all that decides.
-    pub(super) fn goes_by_number(&self) -> bool {
-        is_first(&self.keep) && self.quota.each.is_none()
+    /// Whether the order of pages says all that decides, of pages that were judged so.
+    pub(super) fn goes_by_number(&self, judge: Judge) -> bool {
+        is_first(&self.keep) && self.quota.each.is_none() && judge.ones_are_same()
     }
 
     /// What a file of such clusters is called.
@@ -171,8 +171,10 @@ pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
 /// Refuses what sketches alone do not tell.
 ///
 /// # Errors
-/// If pages are to stay by the order of inputs, or by a score that was not read.
+/// If pages are to stay by the order of inputs, or by a score that was not read; or as [`Settings::check`] for how they
+/// form clusters.
 pub(super) fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
+    folder.settings.clone().with(|settings| settings.linkage = grouping.linkage).check()?;
     let refuse = |expected: String| Err(Error::parameter("keep", &grouping.keep, expected));
     match &grouping.keep {
         Keep::InputOrder if grouping.priority.is_empty() => {
@@ -202,7 +204,7 @@ pub(super) fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
                 }
             }
         }
-        Keep::First | Keep::Longest | Keep::ShortestUrl => Ok(()),
+        Keep::First | Keep::Fullest | Keep::Longest | Keep::ShortestUrl => Ok(()),
     }
 }
 
@@ -355,7 +357,8 @@ impl Clusterer<'_> {
             }
             if firsts.of(page)?.is_some_and(|(first, _)| earliest < first) {
                 any = true;
-                let edge = Edge { later: page, earlier: earliest, distance: UNCOMPARED, similarity: SAME };
+                let (distance, similarity) = (UNCOMPARED, SAME);
+                let edge = Edge { later: page, earlier: earliest, distance, similarity, may_replace: true };
                 pairs.put(&edge.bytes())?;
             }
         }
@@ -685,7 +688,8 @@ struct Edges {
     merge: Merge,
     next: Option<Edge>,
     pages: u64,
-    /// Near pairs of old pages are passed over: old ones stay.
+    /// Near pairs of old pages are passed over, for old ones stay; and those of which the later page may not be removed
+    /// in favour of the earlier one.
     first_new: u64,
 }
 
@@ -693,7 +697,8 @@ impl Edges {
     fn take(&mut self) -> Result<Option<Edge>> {
         let edge = loop {
             match self.merge.next()?.map(Edge::of) {
-                Some(edge) if edge.later < self.first_new && edge.distance.is_some() => {}
+                Some(edge) if edge.later < self.first_new && edge.distance.is_some() || !edge.may_replace => {
+                }
                 Some(edge) => break edge,
                 None => return Ok(None),
             }

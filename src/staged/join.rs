@@ -1124,7 +1124,7 @@ pub fn pairs(sketches: &Path, mut each: impl FnMut(PagePair)) -> Result<()> {
     let (bodies, _) = all_edges(&Folder::open(sketches)?)?;
     let mut edges = Merge::of(Edge::WIDTH, bodies.iter().map(source).collect::<Result<Vec<_>>>()?)?;
     while let Some(edge) = edges.next()? {
-        let Edge { later, earlier, distance, similarity } = Edge::of(edge);
+        let Edge { later, earlier, distance, similarity, .. } = Edge::of(edge);
         each(PagePair { a: earlier, b: later, distance, similarity });
     }
     Ok(())

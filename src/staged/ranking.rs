@@ -101,6 +101,9 @@ enum Pairs {
 /// A page of a rank, and the number of its source.
 const RANKED: usize = PAGE + 8;
 
+/// Numbers of a page in a list by pages: itself, a rank, and how many features it has.
+const OF_PAGE: usize = 3;
+
 impl Graph {
     /// The pairs of a folder, which are [`all_edges`](super::join::all_edges), as somebody is to stay of each
     /// cluster. What is sorted for it is in `work`.
@@ -115,7 +118,7 @@ impl Graph {
         work: &Path,
         budget: &Budget,
     ) -> Result<Self> {
-        if grouping.goes_by_number() {
+        if grouping.goes_by_number(folder.settings.judge) {
             let (numbers, first_new) = (folder.pages(), folder.first_new());
             return Ok(Self { pairs: Pairs::ByNumber(bodies), numbers, first_new });
         }
@@ -226,10 +229,10 @@ impl PagesOf {
     }
 }
 
-/// What a page has in a list of all that are asked for.
-fn must(list: &mut Numbers<2>, page: u64) -> Result<u64> {
-    let of = list.of(page)?;
-    of.map(|[_, of]| of).ok_or_else(|| Error::io(list.path(), std::io::ErrorKind::InvalidData.into()))
+/// What a page has in a list of all that are asked for: a rank, and its features.
+fn must(list: &mut Numbers<OF_PAGE>, page: u64) -> Result<(u64, u32)> {
+    let of = list.of(page)?.map(|[_, rank, features]| (rank, features as u32));
+    of.ok_or_else(|| Error::io(list.path(), std::io::ErrorKind::InvalidData.into()))
 }
 
 fn two(record: &[u8]) -> (u64, u64) {
@@ -255,13 +258,13 @@ impl Ranking<'_> {
 
     fn graph(&self, bodies: &[Body]) -> Result<Graph> {
         let mut keyed = self.keyed(&self.paired(bodies)?)?;
-        let (mut list, mut by_page) = (self.list("ranked")?, self.sorter(2 * PAGE, "ranks"));
+        let (mut list, mut by_page) = (self.list("ranked")?, self.sorter(OF_PAGE * PAGE, "ranks"));
         let (mut numbers, mut first_new) = (0, 0);
         while let Some(record) = keyed.next()? {
-            // Page and source stand behind the key.
-            let ranked = &record[record.len() - RANKED..];
+            // Page, source and features stand behind the key.
+            let (ranked, features) = record[record.len() - RANKED - PAGE..].split_at(RANKED);
             list.put(ranked)?;
-            by_page.push(&[&ranked[..PAGE], &page_bytes(numbers)].concat())?;
+            by_page.push(&[&ranked[..PAGE], &page_bytes(numbers), features].concat())?;
             numbers += 1;
             first_new += u64::from(page_of(ranked) < self.folder.first_new());
         }
@@ -288,13 +291,15 @@ impl Ranking<'_> {
         Ok(paired)
     }
 
-    /// These pages in order, each as bytes that end with its number and the number of its source.
+    /// These pages in order, each as bytes that end with its number, the number of its source, and how many features it
+    /// has.
     fn keyed(&self, pages: &Bits) -> Result<Merge> {
         let Grouping { keep, quota, .. } = self.grouping;
         let mut keyed = LongSorter::new(self.budget.bytes / 4, self.work, "keys");
         let needs_names =
             !matches!(keep, Keep::First | Keep::InputOrder) || quota.each == Some(SourceKind::Host);
-        let (mut digests, mut lengths, mut scores, mut record) = (vec![], vec![], vec![], vec![]);
+        let (mut digests, mut lengths, mut features) = (vec![], vec![], vec![]);
+        let (mut scores, mut record) = (vec![], vec![]);
         for (at, file) in self.folder.files.iter().enumerate() {
             let (start, end) = (self.folder.starts[at], self.folder.starts[at + 1]);
             if !(start..end).any(|page| pages.get(page)) {
@@ -308,13 +313,14 @@ impl Ranking<'_> {
                 let count = (file.header.pages - from).min(CHUNK) as usize;
                 columns.read(Column::Digests, from, count, &mut digests)?;
                 columns.read(Column::Lengths, from, count, &mut lengths)?;
+                columns.read(Column::Features, from, count, &mut features)?;
                 scores.clear();
                 if keep.score_field().is_some()
                     && file.header.reading.fields.score.as_deref() == keep.score_field()
                 {
                     columns.read(Column::Scores, from, count, &mut scores)?;
                 }
-                for (place, length) in words(&lengths).enumerate() {
+                for (place, (length, features)) in words(&lengths).zip(words(&features)).enumerate() {
                     let page = start + from + place as u64;
                     let named = names.as_mut().and_then(Iterator::next).transpose()?;
                     if !pages.get(page) {
@@ -327,6 +333,9 @@ impl Ranking<'_> {
                         Keep::First => {}
                         Keep::InputOrder => put_score(self.files.scores.get(at).copied(), &mut record),
                         Keep::Score(_) => put_score(score_at(&scores, place), &mut record),
+                        Keep::Fullest => {
+                            record.extend([features, length].map(|most| (!most).to_be_bytes()).concat());
+                        }
                         Keep::Longest => record.extend_from_slice(&(!length).to_be_bytes()),
                         Keep::ShortestUrl => {
                             let url = url.filter(|url| !url.is_empty());
@@ -346,6 +355,7 @@ impl Ranking<'_> {
                         Some(SourceKind::Host) => number_of_host(url),
                     };
                     record.extend_from_slice(&source.to_be_bytes());
+                    record.extend_from_slice(&page_bytes(u64::from(features)));
                     keyed.push(&record)?;
                 }
             }
@@ -354,14 +364,15 @@ impl Ranking<'_> {
     }
 
     /// Copies by rank, each with the one that stays for all, and of every page that has a pair the rank of the page
-    /// that stays for its text, by page.
+    /// that stays for its text, by page, with its features.
     fn copies(&self, body: &Body, ranks: &Path) -> Result<(PathBuf, PathBuf)> {
         // First page of the text, rank.
         let mut texts = self.sorter(2 * PAGE, "texts");
         let (mut edges, mut rank) = (Merge::of(Edge::WIDTH, vec![source(body)?])?, Numbers::open(ranks)?);
         while let Some(edge) = edges.next()? {
             let (page, first) = two(edge);
-            texts.push(&[page_bytes(first), page_bytes(must(&mut rank, page)?)].concat())?;
+            let (rank, _) = must(&mut rank, page)?;
+            texts.push(&pair(first, rank))?;
         }
         drop(edges);
         let (mut texts, mut rank) = (texts.finish()?, Numbers::open(ranks)?);
@@ -373,7 +384,7 @@ impl Ranking<'_> {
                 Some((of, leader)) if of == first => leader,
                 _ => {
                     // The copies of a text ascend.
-                    let of_first = must(&mut rank, first)?;
+                    let (of_first, _) = must(&mut rank, first)?;
                     let leader = copy.min(of_first);
                     if of_first != leader {
                         copies.push(&Edge::copy(of_first, leader).bytes())?;
@@ -389,35 +400,44 @@ impl Ranking<'_> {
         }
         drop(texts);
         let copied = leaders.finish()?;
-        let (mut copied, mut ranks) = (Numbers::open(&copied)?, Numbers::open(ranks)?);
+        let (mut copied, mut ranks) = (Numbers::<2>::open(&copied)?, Numbers::<OF_PAGE>::open(ranks)?);
         let mut leaders = self.list("leaders")?;
-        while let Some([page, rank]) = ranks.take()? {
+        while let Some([page, rank, features]) = ranks.take()? {
             let leader = copied.of(page)?.map_or(rank, |[_, leader]| leader);
-            leaders.put(&pair(page, leader))?;
+            // Copies have the same features.
+            leaders.put(&[page, leader, features].map(page_bytes).concat())?;
         }
         Ok((List::of(self.work.join("copies.edges"), copies.finish()?)?, leaders.finish()?))
     }
 
-    /// Near pairs, each by the ranks of the pages that stay for the two texts.
+    /// Near pairs, each by the ranks of the pages that stay for the two texts, with whether the later one may be removed
+    /// in favour of the earlier one.
     fn near(&self, bodies: &[Body], leaders: &Path) -> Result<PathBuf> {
         let (mut edges, mut leader) = (
             Merge::of(Edge::WIDTH, bodies.iter().map(source).collect::<Result<Vec<_>>>()?)?,
             Numbers::open(leaders)?,
         );
-        let mut by_earlier = self.sorter(Edge::WIDTH, "near by earlier");
+        let mut by_earlier = self.sorter(Edge::WIDTH + PAGE, "near by earlier");
         while let Some(edge) = edges.next()? {
             let (later, earlier) = two(edge);
-            let rank = must(&mut leader, later)?;
-            by_earlier.push(&[&page_bytes(earlier)[..], &page_bytes(rank), &edge[2 * PAGE..]].concat())?;
+            let (rank, features) = must(&mut leader, later)?;
+            let features = page_bytes(u64::from(features));
+            by_earlier.push(
+                &[&page_bytes(earlier)[..], &page_bytes(rank), &edge[2 * PAGE..], &features].concat(),
+            )?;
         }
         drop(edges);
         let (mut by_earlier, mut leader) = (by_earlier.finish()?, Numbers::open(leaders)?);
         let mut near = self.sorter(Edge::WIDTH, "near by rank");
         while let Some(record) = by_earlier.next()? {
-            let (earlier, rank) = two(record);
-            let other = must(&mut leader, earlier)?;
-            let [later, earlier] = [rank.max(other), rank.min(other)].map(page_bytes);
-            near.push(&[&later[..], &earlier, &record[2 * PAGE..]].concat())?;
+            let (edge, features) = record.split_at(Edge::WIDTH);
+            // By the number of one page and the rank of the other.
+            let edge = Edge::of(edge);
+            let one = (edge.earlier, page_of(features) as u32);
+            let other = must(&mut leader, edge.later)?;
+            let [(earlier, kept), (later, removed)] = [one.min(other), one.max(other)];
+            let may_replace = self.folder.settings.judge.may_replace(edge.similarity, kept, removed);
+            near.push(&Edge { later, earlier, may_replace, ..edge }.bytes())?;
         }
         drop(by_earlier);
         List::of(self.work.join("near.edges"), near.finish()?)

@@ -27,8 +27,11 @@ pub struct Edge {
     pub earlier: u64,
     /// Hamming distance of their hashes; none for copies of a text.
     pub distance: Option<u32>,
-    /// What the judge measured.
+    /// What the judge measured; never negative.
     pub similarity: f32,
+    /// Whether the later page may be removed in favour of the earlier one: where containment decides, it may be that
+    /// the earlier one holds too little of it.
+    pub may_replace: bool,
 }
 
 /// Where a distance would stand, in an edge of copies.
@@ -40,7 +43,7 @@ impl Edge {
 
     /// Copies of a text.
     pub fn copy(later: u64, earlier: u64) -> Self {
-        Self { later, earlier, distance: None, similarity: 1.0 }
+        Self { later, earlier, distance: None, similarity: 1.0, may_replace: true }
     }
 
     /// As bytes.
@@ -49,25 +52,29 @@ impl Edge {
         bytes[..PAGE].copy_from_slice(&page_bytes(self.later));
         bytes[PAGE..2 * PAGE].copy_from_slice(&page_bytes(self.earlier));
         bytes[10..12].copy_from_slice(&self.distance.map_or(COPY, |distance| distance as u16).to_be_bytes());
-        bytes[12..].copy_from_slice(&self.similarity.to_bits().to_be_bytes());
+        // The sign, which no similarity needs.
+        let signed = if self.may_replace { self.similarity } else { -self.similarity };
+        bytes[12..].copy_from_slice(&signed.to_bits().to_be_bytes());
         bytes
     }
 
     /// From bytes.
     pub fn of(bytes: &[u8]) -> Self {
         let distance = u16::from_be_bytes([bytes[10], bytes[11]]);
+        let signed = f32::from_bits(u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]));
         Self {
             later: page_of(bytes),
             earlier: page_of(&bytes[PAGE..]),
             distance: (distance != COPY).then_some(u32::from(distance)),
-            similarity: f32::from_bits(u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]])),
+            similarity: signed.abs(),
+            may_replace: signed.is_sign_positive(),
         }
     }
 }
 
 impl From<Near> for Edge {
     fn from(Near { later, earlier, distance, similarity }: Near) -> Self {
-        Self { later, earlier, distance: Some(distance), similarity }
+        Self { later, earlier, distance: Some(distance), similarity, may_replace: true }
     }
 }
 
@@ -144,10 +151,11 @@ mod tests {
         #[test]
         fn records_are_read_as_they_were_written_and_ascend_as_they_should(
             numbers in prop::collection::vec(0..MOST_PAGES, 4), distance in prop::option::of(0u32..=64), similarity: u8,
+            may_replace: bool,
         ) {
             let [later, earlier, cluster, size] = numbers[..] else { unreachable!() };
             let similarity = f32::from(similarity) / 255.0;
-            let edge = Edge { later, earlier, distance, similarity };
+            let edge = Edge { later, earlier, distance, similarity, may_replace };
             prop_assert_eq!(Edge::of(&edge.bytes()), edge);
             for (similarity, beside) in [(None, false), (Some(similarity), false), (None, true)] {
                 let fate = Fate { page: later, stays: earlier, cluster, size, similarity, beside };

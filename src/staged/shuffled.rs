@@ -265,7 +265,7 @@ impl SketchFolder {
                 return Err(Error::parameter("edges", format!("{a}, {b}"), expected));
             }
             last = Some((b, a));
-            let edge = Edge { later: b, earlier: a, distance, similarity };
+            let edge = Edge { later: b, earlier: a, distance, similarity, may_replace: true };
             file.write_all(&edge.bytes()).map_err(|error| Error::io(&path, error))?;
         }
         file.finish()

@@ -156,15 +156,16 @@ impl Tables<'_> {
         let mut by_later = self.sorter(Edge::WIDTH, "pairs by later");
         let (mut counts, mut pages) = (PairCounts::default(), self.graph.pages()?);
         while let Some(record) = by_earlier.next()? {
-            let Edge { later: earlier, earlier: later, distance, similarity } = Edge::of(record);
-            if distance.is_some() {
+            let edge = Edge::of(record);
+            let (earlier, later) = (edge.later, edge.earlier);
+            if edge.distance.is_some() {
                 let [pages, old] = of_earlier.of(earlier)?;
                 let [others, old_others] = [0, 1].map(|at| page_of(&record[Edge::WIDTH + at * PAGE..]));
                 counts.found += pages * others - old * old_others;
             }
             // The later one is old only if both are.
             if later >= first_new {
-                by_later.push(&Edge { later, earlier: pages.of(earlier)?, distance, similarity }.bytes())?;
+                by_later.push(&Edge { later, earlier: pages.of(earlier)?, ..edge }.bytes())?;
             }
         }
         drop(by_earlier);
@@ -179,7 +180,7 @@ impl Tables<'_> {
         let mut listed = listed.finish()?;
         let mut next = || -> Result<Option<Pair>> {
             let Some(record) = listed.next()? else { return Ok(None) };
-            let Edge { later: a, earlier: b, distance, similarity } = Edge::of(record);
+            let Edge { later: a, earlier: b, distance, similarity, .. } = Edge::of(record);
             counts.written += 1;
             let kind = if distance.is_some() { Kind::Near } else { Kind::Exact };
             let (a, b, distance) = (document(a), document(b), distance.unwrap_or(0));

@@ -248,5 +248,5 @@ fn event(what: &str, facts: &[(&str, &str)]) {
     facts.iter().for_each(|(name, value)| {
         line.insert((*name).to_owned(), (*value).into());
     });
-    eprintln!("{}", serde_json::Value::Object(line));
+    flipside::terminal::note(serde_json::Value::Object(line));
 }
