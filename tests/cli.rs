@@ -2,6 +2,7 @@
 
 use crate::place::{Place, words};
 use assert_cmd::Command;
+use flipside::settings::{Net, Settings};
 use predicates::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -627,6 +628,11 @@ fn options_that_would_change_nothing_are_refused() {
         "compare none.wet --out o --methods simhash,bphs --recall 0.9",
         ["--recall", "--methods simhash,bphs"],
     );
+    refused("compare none.wet --out o --methods psm,bphs --similarity 0.7", ["--similarity", "--verify"]);
+    refused(
+        "compare none.wet --out o --methods psm,minhash --verify-threshold 0.7",
+        ["--verify-threshold", "--verify none"],
+    );
     refused("calibrate none.wet --budget 9", ["--budget", "calibrate"]);
     refused("calibrate none.wet --recall 0.9", ["--recall", "--recalls"]);
     refused("explain a b none.wet --tables 10", ["--tables", "explain"]);
@@ -728,8 +734,34 @@ fn frequencies_are_saved_used_and_refused() {
 fn methods_side_by_side() {
     let top = tempfile::tempdir().unwrap();
     let out = top.path().join("out");
-    flipside().arg("compare").arg(corpus()).arg("--out").arg(&out).assert().success();
+    let run = flipside().arg("compare").arg(corpus()).arg("--out").arg(&out).assert().success();
+    let told = String::from_utf8(run.get_output().stdout.clone()).unwrap();
     let report = report(&out);
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    // Each label says what ran: the searches of the paper's hashes, and MinHash as dedup runs it.
+    let methods = report["methods"].as_array().unwrap();
+    for (method, expected) in methods.iter().zip([
+        Settings::paper(),
+        Settings::paper().with(|settings| settings.net = Net::Bphs { distance: 3, tables: None }),
+        Settings::minhash(0.8),
+    ]) {
+        let settings: Settings = serde_json::from_value(method["settings"].clone()).unwrap();
+        assert_eq!(settings, expected, "{}", method["label"]);
+        let (exact, speed) = (&method["exact"], &method["speed"]);
+        let number = |value: &Value| value.as_f64().unwrap();
+        assert!(number(&exact["pairs"]) > 300.0 && number(&exact["found"]) <= number(&exact["pairs"]));
+        let share = number(&exact["found"]) / number(&exact["pairs"]);
+        assert!((number(&exact["recall"]["share"]) - share).abs() < 1e-9 && share > 0.9, "{exact}");
+        assert!(number(&speed["queries_per_second"]) > 1.0, "{speed}");
+        assert!(number(&speed["cpu_seconds"]) >= 0.2 || speed["rounds"].as_u64().unwrap() > 1, "{speed}");
+        assert!(number(&method["cost"]["probes"]) > 0.0 && number(&method["cost"]["index_bytes"]) > 0.0);
+        let of = exact["of"].as_str().unwrap();
+        assert!(told.contains(of) && page.contains(of), "{of}: {told}");
+    }
+    assert_eq!(methods[1]["exact"]["recall"]["share"], 1.0, "block-permuted tables are exact");
+    assert!(
+        methods[2]["exact"]["of"].as_str().unwrap().contains("Jaccard coefficient of 0.8 or more, counted")
+    );
     let agreement = report["agreement"].as_array().unwrap();
     assert_eq!(agreement.len(), 7, "every set of three methods");
     for (number, method) in report["methods"].as_array().unwrap().iter().enumerate() {
@@ -740,7 +772,7 @@ fn methods_side_by_side() {
     let exact: Vec<&Value> =
         agreement.iter().filter(|a| a["found_by"].as_array().unwrap() == &["psm"]).collect();
     assert_eq!(exact[0]["pairs"], 0, "bphs is exact: psm alone finds nothing");
-    // A pair that minhash has found as well shows its coefficient beside the cosine of the hashes.
+    // A pair that minhash has found as well shows its coefficient beside the estimate of the hashes.
     let all = agreement.iter().find(|a| a["found_by"].as_array().unwrap().len() == 3).unwrap();
     let others = |example: &Value| example["others"].as_array().unwrap().clone();
     let shown: Vec<Value> = all["examples"].as_array().unwrap().iter().flat_map(others).collect();
@@ -749,7 +781,7 @@ fn methods_side_by_side() {
     flipside()
         .arg("compare")
         .arg(corpus())
-        .args(["--out", "x", "--methods", "psm,psm"])
+        .args(["--out", "x", "--methods", "dial,dial"])
         .assert()
         .code(2)
         .stderr(predicate::str::contains("two or more"));
@@ -774,9 +806,9 @@ fn a_comparison_is_the_same_in_any_order_of_methods() {
         };
         report["methods"].as_array().unwrap().iter().map(of).collect::<BTreeMap<_, _>>()
     };
-    let expected = found("both,minhash,simhash");
+    let expected = found("both,minhash,dial");
     assert!(expected.values().all(|&pairs| pairs > 100), "{expected:?}");
-    for methods in ["minhash,both,simhash", "simhash,minhash,both"] {
+    for methods in ["minhash,both,dial", "dial,minhash,both"] {
         assert_eq!(found(methods), expected, "{methods}");
     }
 }
@@ -788,7 +820,8 @@ fn a_comparison_shows_the_similarity_that_a_deduplication_lists() {
     let run = |command: &str, out: &Path, options: &[&str]| {
         flipside().arg(command).arg(corpus()).arg("--out").arg(out).args(options).assert().success();
     };
-    run("compare", &compared, &["--methods", "simhash,bphs", "--distance", "10"]);
+    let same = ["--features", "shingles:5", "--weighting", "binary", "--verify", "weights"];
+    run("compare", &compared, &[&["--methods", "simhash,bphs", "--distance", "10"][..], &same].concat());
     run("dedup", &listed, &["--method", "simhash", "--all-pairs"]);
     let pairs = fs::read_to_string(listed.join("pairs.csv")).unwrap();
     let agreement = &report(&compared)["agreement"];

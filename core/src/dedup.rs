@@ -8,11 +8,11 @@ use crate::error::{Error, Result};
 use crate::groups::{Better, GroupPair, Groups};
 pub use crate::groups::{Kind, Pair};
 use crate::id::{Cluster, Document, Group, Id, Lists};
-use crate::judge::{self, Evidence, Verdicts, idf_by_part};
+use crate::judge::{self, Evidence, TextPair, Verdicts, idf_by_part};
 use crate::net::{self, Caught};
 pub use crate::net::{Crowds, MeasuredRecall, Ran, Scores, Searched};
 use crate::progress::{Progress, Step, run};
-use crate::settings::{Judge, Measure, Settings, Sketches};
+use crate::settings::{Forms, Judge, Measure, Settings, Sketches};
 use crate::simhash::hasher::SimHasher;
 use crate::sketch::{Facts, Hashed, Sketch, TwoSketcher, TwoSketches};
 use crate::weight::frequencies::Frequencies;
@@ -415,6 +415,36 @@ impl<'a> Prepared<'a> {
             Judge::Cosine { weighting, .. } => evidence.weighed(weighting, self.frequencies.as_deref()),
             _ => evidence,
         }
+    }
+
+    /// Searches as the settings say, and drops the candidates: for measuring the time that it takes.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub fn search(&self, settings: &Settings, progress: &dyn Progress) -> Result<Searched> {
+        Ok(net::cast(settings, &self.evidence(settings), u64::MAX, progress)?.searched)
+    }
+
+    /// The share of the pairs from a Jaccard coefficient on that these near pairs hold, with coefficients counted on the
+    /// features of a sample of texts and all others; of few texts, all are the sample. None unless features and
+    /// [both sketches](Self::sketch_both) are there: bits tell which coefficients need not be counted.
+    pub fn counted_recall(
+        &self,
+        similarity: f64,
+        seed: u64,
+        pairs: &[Pair],
+        progress: &dyn Progress,
+    ) -> Option<Audit> {
+        let evidence = Evidence::new(self.collection, &self.texts, &self.hashed, &self.two, Forms::BySize);
+        let pair = |pair: &Pair| {
+            let [a, b] = pair.documents().map(|document| self.texts.text_of(document));
+            TextPair { a: a.min(b), b: a.max(b), distance: pair.distance, similarity: pair.similarity }
+        };
+        let mut found: Vec<TextPair> = pairs.iter().map(pair).collect();
+        found.sort_unstable_by_key(|pair| (pair.a, pair.b));
+        run(progress, Step::Audit, self.texts.sketched.len(), |_| {
+            audit::audit(Judge::Jaccard(similarity), seed, &evidence, &found)
+        })
     }
 
     /// Casts the net and judges what it brings up.

@@ -422,6 +422,8 @@ pub(crate) struct Given<'a> {
     pub features: &'a FeatureArgs,
     pub check: Option<&'a CheckArgs>,
     pub groups: Option<&'a GroupArgs>,
+    /// Whether searches of SimHashes search those of [`Settings::paper`], where nothing else is asked for.
+    pub as_published: bool,
     pub all_pairs: bool,
     pub saves_frequencies: bool,
 }
@@ -549,10 +551,16 @@ impl Given<'_> {
         })
     }
 
+    /// Whether a method searches the hashes of [`Settings::paper`], where nothing else is asked for.
+    fn is_published(&self, method: MethodName) -> bool {
+        self.as_published && method.search().is_some()
+    }
+
     /// The distance that a net gets.
-    fn distance(&self, net: NetName) -> u32 {
+    fn distance(&self, net: NetName, method: MethodName) -> u32 {
         let usual = match net {
             NetName::OneTable | NetName::AllBits | NetName::Bphs => PAPER_DISTANCE,
+            _ if self.is_published(method) => PAPER_DISTANCE,
             _ => USUAL_DISTANCE,
         };
         self.search.distance.unwrap_or(usual)
@@ -575,7 +583,7 @@ impl Given<'_> {
         let search = self.search;
         let (both, one_bit) = (method == MethodName::Both, self.one_bit(method, alone));
         let keyed = both || one_bit;
-        let probes = net.probes(self.distance(net));
+        let probes = net.probes(self.distance(net, method));
         let no_probes = match net {
             _ if keyed => ALL,
             NetName::Auto | NetName::Join => JOINED,
@@ -615,7 +623,8 @@ impl Given<'_> {
         );
         let resembles = keyed
             || net == NetName::Bands
-            || matches!(verify, None | Some(VerifyName::Weights | VerifyName::Jaccard));
+            || matches!(verify, Some(VerifyName::Weights | VerifyName::Jaccard))
+            || verify.is_none() && !self.is_published(method);
         add(
             "similarity",
             search.similarity.is_some(),
@@ -664,7 +673,10 @@ impl Given<'_> {
             verify != Some(VerifyName::QueryMismatch),
             "--verify query-mismatch is gone, because it depended on which page came first: --verify mismatch takes both pages"
         );
-        features.check()?;
+        // The paper's hashes weigh features by document frequencies.
+        if features.weighting.is_some() || !methods.iter().any(|&method| self.is_published(method)) {
+            features.check()?;
+        }
         refuse(
             &[("similarity", search.similarity.is_some() && search.preset.is_some())],
             "with --preset removable",
@@ -684,11 +696,13 @@ impl Given<'_> {
         )?;
         let of_bands = |&method: &MethodName| matches!(method, MethodName::Minhash | MethodName::Both);
         let only_bands = methods.iter().all(of_bands);
-        let only_minhash = methods.iter().all(|&method| method == MethodName::Minhash)
-            && !methods.iter().any(|&method| self.one_bit(method, methods.len() == 1));
+        let has_none = |&method: &MethodName| {
+            let signatures = method == MethodName::Minhash && !self.one_bit(method, methods.len() == 1);
+            signatures || self.is_published(method)
+        };
         let checked = match verify {
             Some(verify) => verify != VerifyName::None,
-            None => !only_minhash,
+            None => !methods.iter().all(has_none),
         };
         let threshold = check.and_then(|check| check.verify_threshold);
         refuse(
@@ -722,9 +736,13 @@ impl Given<'_> {
             (MethodName::Both, ..) => Settings::both(similarity),
             _ if self.one_bit(method, alone) => Settings::one_bit(USUAL_BITS, similarity),
             (_, NetName::Bands, _) => Settings::minhash(similarity),
+            _ if self.is_published(method) => Settings::paper(),
             _ => Settings::simhash(),
         };
-        let weighting = features.weighting();
+        let weighting = match (features.weighting, settings.sketches) {
+            (None, Sketches::SimHash { weighting }) => weighting,
+            _ => features.weighting(),
+        };
         settings.features = features.features.unwrap_or(settings.features);
         settings.feature_hash = features.hash_or(settings.feature_hash);
         settings.min_features = search.min_features.unwrap_or(settings.min_features);
@@ -740,7 +758,7 @@ impl Given<'_> {
             }
             _ => Sketches::SimHash { weighting },
         };
-        let distance = self.distance(net);
+        let distance = self.distance(net, method);
         let share = search.recall.unwrap_or(USUAL_RECALL);
         let recall = search.budget.map_or_else(|| Recall::of(share), Recall::Probes);
         let key_bits = search.key_bits;

@@ -57,6 +57,7 @@ impl Args {
             features: &self.features,
             check: None,
             groups: None,
+            as_published: false,
             all_pairs: false,
             saves_frequencies: false,
         };

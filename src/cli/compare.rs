@@ -7,14 +7,20 @@ use super::dedup::job;
 use super::progress::Bars;
 use super::{Done, tell};
 use flipside::pipeline::{self, Contender};
-use flipside::settings::{PAPER_DISTANCE, Sketches};
+use flipside::settings::Sketches;
 use flipside::wording::printable_path;
 
 /// Run several methods on the same pages and report what each found, side by side.
+///
+/// psm, dial and bphs run as searches of the paper's hashes, if nothing else is asked for: words weighted by tf-idf,
+/// pairs within 3 bits, and no check. The other methods run as `dedup` runs them. Each is held against an exact answer:
+/// SimHashes against an exact join of the same hashes, MinHash and both against counted Jaccard coefficients of a
+/// sample of pages with all others.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside compare crawl/*.warc.wet.gz --out comparison
-  flipside compare crawl --out comparison --methods bphs,minhash --distance 6 --similarity 0.7
+  flipside compare crawl --out comparison --methods psm,dial,bphs --distance 4 --recall 0.9
+  flipside compare crawl --out comparison --methods bphs,minhash --features shingles:5 --weighting binary --similarity 0.7
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
@@ -43,30 +49,28 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
-        let mut search = self.search;
-        if self.methods.iter().any(|method| matches!(method, MethodName::Psm | MethodName::Bphs)) {
-            // Pairs of one distance are compared with pairs of the same.
-            search.distance.get_or_insert(PAPER_DISTANCE);
-        }
         let names: Vec<&str> = self.methods.iter().map(|method| method.name()).collect();
         let given = Given {
-            search: &search,
+            search: &self.search,
             features: &self.features,
             check: Some(&self.check),
             groups: Some(&self.groups),
+            as_published: true,
             all_pairs: false,
             saves_frequencies: self.run.save_frequencies.is_some(),
         };
         let mut all = given.settings_of_all(&self.methods, &format!("with --methods {}", names.join(",")))?;
-        // Pages are read once for all of them, and SimHash keeps its hash.
-        let hash = match all.iter().find(|settings| matches!(settings.sketches, Sketches::SimHash { .. })) {
-            Some(settings) => settings.feature_hash,
-            None => all.first().map(|settings| settings.feature_hash).unwrap_or_default(),
-        };
-        all.iter_mut().for_each(|settings| {
-            settings.feature_hash = hash;
-            settings.keep = settings.judge.usual_keep();
-        });
+        // Pages are read once for all of one kind of features, and SimHash keeps its hash.
+        let hashes: Vec<_> = all
+            .iter()
+            .filter(|settings| matches!(settings.sketches, Sketches::SimHash { .. }))
+            .map(|settings| (settings.features, settings.feature_hash))
+            .collect();
+        for settings in &mut all {
+            if let Some((_, hash)) = hashes.iter().find(|(features, _)| *features == settings.features) {
+                settings.feature_hash = *hash;
+            }
+        }
         let contenders: Vec<Contender> = names
             .iter()
             .zip(&all)

@@ -146,6 +146,7 @@ impl Args {
             features: &self.features,
             check: Some(&self.check),
             groups: Some(&self.groups),
+            as_published: false,
             all_pairs: self.all_pairs,
             saves_frequencies: self.run.save_frequencies.is_some(),
         };

@@ -95,6 +95,7 @@ pub(super) fn methods(
         features,
         check: Some(check),
         groups: None,
+        as_published: false,
         all_pairs: false,
         saves_frequencies: false,
     };

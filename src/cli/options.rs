@@ -120,6 +120,7 @@ pub fn of_texts(options: &[OsString]) -> Result<OfTexts, Refused> {
         features: &args.features,
         check: Some(&args.check),
         groups: Some(&args.groups),
+        as_published: false,
         all_pairs: args.all_pairs,
         saves_frequencies: false,
     };

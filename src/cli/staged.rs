@@ -77,6 +77,7 @@ impl SketchArgs {
             features: &self.features,
             check: Some(&self.check),
             groups: None,
+            as_published: false,
             all_pairs: false,
             saves_frequencies: false,
         };

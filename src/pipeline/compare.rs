@@ -4,16 +4,19 @@ use super::output::OutputFolder;
 use super::pages::Pages;
 use super::samples::{Shown, sample_pairs};
 use super::sources::SourceNumbers;
-use super::stages::{Progress, Stages};
-use super::{Job, Summary, read, save_frequencies};
+use super::stages::{Progress, SEARCH, Stages};
+use super::{Job, Silent, Summary, all_inputs, read_files};
 use crate::error::{Error, Result};
-use crate::report::model::{Agreement, CompareReport, MethodResult, OtherScore, PairSample, SCHEMA, Tool};
+use crate::report::model::{
+    Agreement, CompareReport, ExactRecall, MethodResult, OtherScore, PairSample, SCHEMA, Speed, Stage, Tool,
+};
 use crate::report::{html, tell};
 use crate::resources::peak_memory_bytes;
-use flipside_core::collection::Keeping;
-use flipside_core::dedup::{Context, Pair, Prepared};
+use flipside_core::collection::{Keeping, Texts};
+use flipside_core::dedup::{Context, Outcome, Pair, Prepared};
 use flipside_core::id::Document;
-use flipside_core::settings::{Settings, Sketches};
+use flipside_core::settings::{Judge, Net, Settings, Sketches};
+use flipside_core::weight::Weighting;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -25,18 +28,19 @@ const EXAMPLES: usize = 6;
 pub struct Contender {
     /// What the report calls it.
     pub label: String,
-    /// What it does. Features, their weights and [`Settings::min_features`] must be those of the others.
+    /// What it does.
     pub settings: Settings,
 }
 
-/// Runs several methods on the same documents, and those of SimHash on the same hashes, and writes a report
-/// of what each found into a new folder. The job's own settings count for nothing but the seed of samples.
+/// Runs several methods on the same documents, and writes a report of what each found into a new folder: its pairs, how
+/// many of the pairs of an exact answer these are, and how fast it searched. Those that share features, weights and
+/// [`Settings::min_features`] share the sketches that are made of them; for others the input is read again. The job's
+/// own settings count for nothing but the seed of samples.
 ///
 /// Pairs are pairs of distinct texts: copies of a text are found by every method.
 ///
 /// # Errors
-/// If there are fewer than two contenders, if two have one label or different features, and as
-/// [`super::dedup`].
+/// If there are fewer than two contenders, if two have one label, and as [`super::dedup`].
 pub fn compare(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<Summary> {
     let labels = || contenders.iter().map(|contender| &*contender.label).collect::<Vec<_>>();
     let mut different = labels();
@@ -47,9 +51,6 @@ pub fn compare(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> 
     }
     // What one of them cannot do is told before the others have worked.
     contenders.iter().try_for_each(|contender| contender.settings.check())?;
-    for pair in contenders.windows(2) {
-        pair[0].settings.extraction().fits(pair[1].settings.extraction())?;
-    }
     let folder = OutputFolder::begin(&job.out, job.force)?;
     let report = job.with_threads(|| run(job, contenders, progress))??;
     report.write_json(&folder.path().join("report.json"))?;
@@ -69,58 +70,95 @@ struct Run {
     pairs: Vec<Pair>,
 }
 
+/// How features are weighted for SimHashes, if documents get these.
+fn weighting(settings: &Settings) -> Option<Weighting> {
+    match settings.sketches {
+        Sketches::SimHash { weighting } => Some(weighting),
+        _ => None,
+    }
+}
+
+/// Contenders that share what is made of the documents before they search.
+struct Group {
+    /// Their places among all.
+    members: Vec<usize>,
+    /// The settings of the first of them, or of one that needs document frequencies, if one does.
+    settings: Settings,
+    /// How features are weighted for SimHashes, if one of them has these.
+    weighting: Option<Weighting>,
+}
+
+impl Group {
+    /// Groups of contenders, in order of their first.
+    fn all(contenders: &[Contender]) -> Vec<Self> {
+        let mut groups: Vec<Self> = Vec::new();
+        for (member, Contender { settings, .. }) in contenders.iter().enumerate() {
+            let own = weighting(settings);
+            let fits = |group: &&mut Self| {
+                settings.extraction() == group.settings.extraction()
+                    && settings.min_features == group.settings.min_features
+                    && (own == group.weighting || own.is_none() || group.weighting.is_none())
+            };
+            match groups.iter_mut().find(fits) {
+                Some(group) => {
+                    group.members.push(member);
+                    group.weighting = group.weighting.or(own);
+                    if settings.needs_frequencies() && !group.settings.needs_frequencies() {
+                        group.settings = settings.clone();
+                    }
+                }
+                None => {
+                    groups.push(Self { members: vec![member], settings: settings.clone(), weighting: own });
+                }
+            }
+        }
+        groups
+    }
+}
+
 fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<CompareReport> {
     let stages = Stages::new(progress);
-    let hashed = |contender: &&Contender| matches!(contender.settings.sketches, Sketches::SimHash { .. });
-    // Whoever needs the most of the documents decides what all of them share.
-    let by_frequencies = contenders.iter().find(|contender| contender.settings.needs_frequencies());
-    let first = by_frequencies.or(contenders.iter().find(hashed)).unwrap_or(&contenders[0]);
-    let (pages, frequencies, _) = read(job, &first.settings, Some(Keeping::Features), &stages)?;
-    let mut prepared = Prepared::new(&pages.collection, &first.settings, frequencies, &stages);
-    if let Some(Sketches::SimHash { weighting }) = contenders.iter().find(hashed).map(|c| c.settings.sketches)
-        && !hashed(&first)
-    {
-        prepared.hash(weighting, &stages);
-    }
-    save_frequencies(job, &pages, prepared.frequencies(), &stages)?;
-    let mut warnings: Vec<String> = tell::odd_input_warnings(&pages.files);
-    warnings.extend(pages.not_read.told());
-    warnings.extend(tell::languages_warning(&pages.languages));
-    let mut runs = Vec::new();
-    let name = |document| pages.shown_name(document);
-    let mut few = 0;
-    for Contender { label, settings } in contenders {
-        let own = Stages::new(progress);
-        if settings.sketches.keyed().is_some() && *settings != first.settings {
-            prepared.sketch_both(settings, &own);
+    let groups = Group::all(contenders);
+    let files = all_inputs(job)?;
+    // Who saves frequencies is the first group that has them anyway.
+    let saves = groups.iter().position(|group| group.settings.needs_frequencies()).unwrap_or(0);
+    let mut warnings = Vec::new();
+    let mut runs: Vec<Option<Run>> = contenders.iter().map(|_| None).collect();
+    let (mut first, mut shared, mut few) = (None::<Pages>, Vec::new(), 0);
+    for (at, group) in groups.iter().enumerate() {
+        let save_frequencies = job.save_frequencies.clone().filter(|_| at == saves);
+        let job = Job { save_frequencies, ..job.clone() };
+        // What is to be said of the input was said when it was first read.
+        let own = Stages::new(if at == 0 { progress } else { &Silent });
+        let (pages, frequencies, _) =
+            read_files(&job, &group.settings, Some(Keeping::Features), Some(files.clone()), None, &own)?;
+        if let Some(first) = &first
+            && first.len() != pages.len()
+        {
+            let changed = "the input has changed while it was read for several methods";
+            return Err(Error::io(&job.inputs[0], std::io::Error::other(changed)));
         }
-        let url = |document| pages.url(document);
-        let sources = SourceNumbers::new(settings, &pages);
-        let source = |document| sources.of(document);
-        let context = Context::new(&url, &own).from_sources(&source);
-        let outcome = prepared.find(settings, &context)?.outcome_of_texts()?;
-        let (searched, judged) = (&outcome.searched, outcome.judged);
-        few = outcome.documents_with_few_features;
-        warnings.extend(tell::search_warnings(searched, judged.as_ref(), &name));
-        let frequencies = job.frequencies.as_deref().filter(|_| settings.needs_frequencies());
-        runs.push(Run {
-            result: MethodResult {
-                label: label.clone(),
-                settings: Some(settings.clone()),
-                frequencies: frequencies.map(Path::to_path_buf),
-                method: tell::method(settings, frequencies, searched, judged.as_ref()),
-                pairs: outcome.pairs.len() as u64,
-                clusters: outcome.clusters.len() as u64,
-                kept: (outcome.documents - outcome.removed()) as u64,
-                wall_seconds: own.done().iter().map(|stage| stage.wall_seconds).sum(),
-                cpu_seconds: own.done().iter().map(|stage| stage.cpu_seconds).sum(),
-                peak_memory_bytes: None,
-                cost: tell::cost(searched),
-                recall: tell::recall(searched),
-            },
-            pairs: outcome.pairs,
-        });
+        let mut prepared = Prepared::new(&pages.collection, &group.settings, frequencies, &own);
+        if let Some(weighting) = group.weighting.filter(|_| weighting(&group.settings).is_none()) {
+            prepared.hash(weighting, &own);
+        }
+        super::save_frequencies(&job, &pages, prepared.frequencies(), &own)?;
+        shared.extend(own.done());
+        let mut methods = Methods { job: &job, pages: &pages, prepared, exact: Vec::new(), progress };
+        for &member in &group.members {
+            let (run, outcome) = methods.run(&contenders[member])?;
+            few = outcome.documents_with_few_features;
+            let name = |document| pages.shown_name(document);
+            warnings.extend(tell::search_warnings(&outcome.searched, outcome.judged.as_ref(), &name));
+            runs[member] = Some(run);
+        }
+        first.get_or_insert(pages);
     }
+    let Some(pages) = first else { return Err(Error::parameter("methods", "none", "two or more")) };
+    let runs: Vec<Run> = runs.into_iter().flatten().collect();
+    let mut of_input: Vec<String> = tell::odd_input_warnings(&pages.files);
+    of_input.extend(pages.not_read.told());
+    of_input.extend(tell::languages_warning(&pages.languages));
     let agreement = stages.run("samples", 0, "pairs", 0, |_| agreement(job, &pages, contenders, &runs))?;
     Ok(CompareReport {
         schema: SCHEMA,
@@ -130,11 +168,146 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
         corpus: tell::corpus(&pages.files, pages.len() as u64, few, &pages.languages),
         methods: runs.into_iter().map(|run| run.result).collect(),
         agreement,
-        shared_stages: stages.done(),
+        shared_stages: shared.into_iter().chain(stages.done()).collect(),
         peak_memory_bytes: peak_memory_bytes(),
         damage: tell::damage(&pages.files, &[]),
-        warnings,
+        warnings: of_input.into_iter().chain(warnings).collect(),
     })
+}
+
+/// What the methods of a group run on.
+struct Methods<'a> {
+    job: &'a Job,
+    pages: &'a Pages,
+    prepared: Prepared<'a>,
+    /// Exact answers that were worked out, by the settings that gave them.
+    exact: Vec<(Settings, Vec<[Document; 2]>)>,
+    progress: &'a dyn Progress,
+}
+
+impl Methods<'_> {
+    fn run(&mut self, Contender { label, settings }: &Contender) -> Result<(Run, Outcome)> {
+        let (job, pages) = (self.job, self.pages);
+        let own = Stages::new(self.progress);
+        if settings.sketches.keyed().is_some() {
+            self.prepared.sketch_both(settings, &own);
+        }
+        let mut outcome = self.outcome(settings, &own)?;
+        // Whoever is kept of the copies of a text, the first of them names it.
+        let texts = self.prepared.texts();
+        for pair in &mut outcome.pairs {
+            let [a, b] = pair.documents().map(|document| texts.copies(texts.text_of(document))[0]);
+            (pair.a, pair.b) = (a.min(b), a.max(b));
+        }
+        let (searched, judged) = (&outcome.searched, outcome.judged);
+        let done = own.done();
+        let speed = self.speed(settings, searched.distinct, &done)?;
+        let frequencies = job.frequencies.as_deref().filter(|_| settings.needs_frequencies());
+        let mut result = MethodResult {
+            label: label.clone(),
+            settings: Some(settings.clone()),
+            frequencies: frequencies.map(Path::to_path_buf),
+            method: tell::method(settings, frequencies, searched, judged.as_ref()),
+            pairs: outcome.pairs.len() as u64,
+            clusters: outcome.clusters.len() as u64,
+            kept: (pages.len() - outcome.removed()) as u64,
+            wall_seconds: done.iter().map(|stage| stage.wall_seconds).sum(),
+            cpu_seconds: done.iter().map(|stage| stage.cpu_seconds).sum(),
+            peak_memory_bytes: None,
+            cost: tell::cost(searched),
+            recall: tell::recall(searched),
+            exact: None,
+            speed,
+        };
+        result.exact = self.recall(settings, &outcome)?;
+        let pairs = std::mem::take(&mut outcome.pairs);
+        Ok((Run { result, pairs }, outcome))
+    }
+
+    fn outcome(&self, settings: &Settings, progress: &Stages<'_>) -> Result<Outcome> {
+        let url = |document| self.pages.url(document);
+        let sources = SourceNumbers::new(settings, self.pages);
+        let source = |document| sources.of(document);
+        let context = Context::new(&url, progress).from_sources(&source);
+        Ok(self.prepared.find(settings, &context)?.outcome_of_texts()?)
+    }
+
+    /// How fast candidates are searched. What was measured is enough if it took long enough; otherwise it is done again.
+    fn speed(&self, settings: &Settings, distinct: u64, done: &[Stage]) -> Result<Option<Speed>> {
+        /// Processor time from which on it is measured well.
+        const ENOUGH: f64 = 0.2;
+        const MOST_ROUNDS: u64 = 50;
+        /// Processor time that rounds may take, with what else they do.
+        const MOST: f64 = 2.0;
+        let of = |stages: &[Stage]| -> f64 {
+            stages.iter().filter(|stage| stage.name == SEARCH).map(|stage| stage.cpu_seconds).sum()
+        };
+        let (mut seconds, mut rounds, mut all) = (of(done), 1, 0.0);
+        while seconds < ENOUGH && rounds < MOST_ROUNDS && all < MOST {
+            let again = Stages::new(&Silent);
+            self.prepared.search(settings, &again)?;
+            let again = again.done();
+            seconds += of(&again);
+            all += again.iter().map(|stage| stage.cpu_seconds).sum::<f64>();
+            rounds += 1;
+        }
+        let queries = distinct * rounds;
+        Ok((seconds > 0.0).then(|| Speed {
+            queries,
+            rounds,
+            cpu_seconds: seconds,
+            queries_per_second: queries as f64 / seconds,
+        }))
+    }
+
+    /// The recall against an exact answer: of SimHashes, the join of the same hashes; of sets, counted coefficients.
+    fn recall(&mut self, settings: &Settings, outcome: &Outcome) -> Result<Option<ExactRecall>> {
+        if let Sketches::SimHash { .. } = settings.sketches {
+            return self.hamming_recall(settings, &outcome.pairs).map(Some);
+        }
+        let similarity = match (settings.judge, settings.net) {
+            (Judge::Estimate(similarity) | Judge::Jaccard(similarity), _) => similarity,
+            (Judge::Net, Net::Bands { similarity, .. }) => similarity,
+            // What is near by another measure, the sketches alone tell.
+            _ => return Ok(outcome.audit.map(|audit| tell::audited_recall(&audit, settings.judge))),
+        };
+        let bits = Settings::both(similarity).with(|bits| {
+            bits.features = settings.features;
+            bits.seed = settings.seed;
+        });
+        let stages = Stages::new(self.progress);
+        self.prepared.sketch_both(&bits, &stages);
+        let audit = self.prepared.counted_recall(similarity, settings.seed, &outcome.pairs, &stages);
+        Ok(audit.map(|audit| tell::counted_recall(&audit, similarity, settings.min_features)))
+    }
+
+    fn hamming_recall(&mut self, settings: &Settings, found: &[Pair]) -> Result<ExactRecall> {
+        let distance = settings.net.distance().unwrap_or_default();
+        let join = settings.clone().with(|join| join.net = Net::Join { distance });
+        if !self.exact.iter().any(|(of, _)| *of == join) {
+            let pairs = match *settings == join {
+                true => found.to_vec(),
+                false => self.outcome(&join, &Stages::new(self.progress))?.pairs,
+            };
+            self.exact.push((join.clone(), different(self.prepared.texts(), &pairs)));
+        }
+        let exact = self.exact.iter().find(|(of, _)| *of == join).map_or(&[][..], |(_, pairs)| pairs);
+        let own = different(self.prepared.texts(), found);
+        let of_exact = own.iter().filter(|pair| exact.binary_search(pair).is_ok()).count();
+        Ok(tell::hamming_recall(of_exact as u64, exact.len() as u64, distance, settings.judge))
+    }
+}
+
+/// The pairs of texts whose hashes differ, ascending, each text by its first document: equal hashes every search finds.
+fn different(texts: &Texts, pairs: &[Pair]) -> Vec<[Document; 2]> {
+    let of = |pair: &Pair| {
+        let mut pair = pair.documents().map(|document| texts.copies(texts.text_of(document))[0]);
+        pair.sort_unstable();
+        pair
+    };
+    let mut pairs: Vec<_> = pairs.iter().filter(|pair| pair.distance > 0).map(of).collect();
+    pairs.sort_unstable();
+    pairs
 }
 
 /// For each set of methods, the pairs that those found and no other, with examples.

@@ -78,16 +78,14 @@ pub(crate) fn dedup_within(
     let upload = Upload::of(job)?;
     let summary = job.with_threads(|| {
         let stages = Stages::new(progress);
-        let (found, most_pairs, room);
-        (found, most_pairs) = match bounds {
+        let (files, room, most_pairs) = match bounds {
             Some(Bounds { files, longest, most_pairs, .. }) => {
-                room = Room::new(longest);
-                (Some((files, &room)), Some((most_pairs, &room)))
+                (Some(files), Some(Room::new(longest)), Some(most_pairs))
             }
-            None => (None, None),
+            None => (None, None, None),
         };
-        let (pages, frequencies, _) = read_files(job, &job.settings, None, found, &stages)?;
-        let most_pairs = most_pairs.map_or(u64::MAX, |(most, room)| most(room.seen()));
+        let (pages, frequencies, _) = read_files(job, &job.settings, None, files, room.as_ref(), &stages)?;
+        let most_pairs = most_pairs.zip(room).map_or(u64::MAX, |(most, room)| most(room.seen()));
         let prepared = Prepared::new(&pages.collection, &job.settings, frequencies, &stages);
         save_frequencies(job, &pages, prepared.frequencies(), &stages)?;
         let url = |document| pages.url(document);

@@ -158,7 +158,7 @@ fn read(
     keeping: Option<Keeping>,
     stages: &Stages<'_>,
 ) -> Result<(Pages, Option<Arc<Frequencies>>, Option<Frames>)> {
-    read_files(job, settings, keeping, None, stages)
+    read_files(job, settings, keeping, None, None, stages)
 }
 
 /// The same of files that were found before, as far as there is room for their pages.
@@ -166,7 +166,8 @@ fn read_files(
     job: &Job,
     settings: &Settings,
     keeping: Option<Keeping>,
-    found: Option<(Against, &Room<'_>)>,
+    files: Option<Against>,
+    room: Option<&Room<'_>>,
     stages: &Stages<'_>,
 ) -> Result<(Pages, Option<Arc<Frequencies>>, Option<Frames>)> {
     settings.check()?;
@@ -193,9 +194,9 @@ fn read_files(
         (None, Some(_)) => Keeping::Features,
         (None, None) => Keeping::of(settings),
     };
-    let (Against { inputs, new_files, both, passed_over }, room) = match found {
-        Some((files, room)) => (files, Some(room)),
-        None => (all_inputs(job)?, None),
+    let Against { inputs, new_files, both, passed_over } = match files {
+        Some(files) => files,
+        None => all_inputs(job)?,
     };
     output::spare(&job.out, inputs.iter().filter(|input| !input.is_stream()).map(Input::stored))?;
     if let Some(path) = &job.save_frequencies {

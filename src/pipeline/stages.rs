@@ -103,6 +103,9 @@ impl<'a> Stages<'a> {
     }
 }
 
+/// The stage that looks for candidates.
+pub(crate) const SEARCH: &str = "join";
+
 /// What a step of the core is called, and what it works through.
 fn words(step: Step) -> (&'static str, &'static str) {
     match step {
@@ -113,7 +116,7 @@ fn words(step: Step) -> (&'static str, &'static str) {
         Step::Group => ("group", "pages"),
         Step::Index => ("index", "distinct sketches"),
         Step::Calibrate => ("calibrate", "distinct sketches"),
-        Step::Join => ("join", "distinct sketches"),
+        Step::Join => (SEARCH, "distinct sketches"),
         Step::Histograms => ("histograms", "pairs"),
         Step::Verify => ("verify", "pairs of sketches"),
         Step::Audit => ("audit", "texts"),

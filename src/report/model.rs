@@ -18,7 +18,7 @@ use crate::corpus::{self, FileReading, JsonlFields, NotRead, TextSum};
 use crate::frames::Share;
 use crate::search::bands::Banding;
 use crate::{Error, Result};
-use flipside_core::audit::Audit;
+use flipside_core::audit::{Audit, Estimated};
 pub use flipside_core::dedup::Kind as PairKind;
 use flipside_core::dedup::{Judged, Searched};
 use flipside_core::settings::Settings;
@@ -748,8 +748,40 @@ pub struct MethodResult {
     pub peak_memory_bytes: Option<u64>,
     /// The counted work, and the size of the index.
     pub cost: SearchCost,
-    /// How many of the pairs were found, where that was measured.
+    /// How many of the pairs were found, where the search itself measured it.
     pub recall: Option<Recall>,
+    /// How many of the pairs of an exact answer were found; none where there is none to compare with.
+    pub exact: Option<ExactRecall>,
+    /// How fast candidates were searched.
+    pub speed: Option<Speed>,
+}
+
+/// How many pairs of an exact answer a method found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExactRecall {
+    /// Pairs of the exact answer, or of a sample of it.
+    pub pairs: u64,
+    /// Of these, pairs that the method found.
+    pub found: u64,
+    /// The recall; none of too few pairs. Its interval has no width where all pairs are known.
+    pub recall: Option<Estimated>,
+    /// The exact answer, in words.
+    pub of: String,
+}
+
+/// How fast candidates were searched: the index is there, and nothing is verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Speed {
+    /// Distinct sketches that were searched for, those of all rounds.
+    pub queries: u64,
+    /// How often all of them were searched for.
+    pub rounds: u64,
+    /// Processor time that took.
+    pub cpu_seconds: f64,
+    /// Queries per second of processor time.
+    pub queries_per_second: f64,
 }
 
 /// The pairs that exactly these methods found.

@@ -1,16 +1,17 @@
 //! An outcome told in words: the only place where a run's numbers become sentences.
 
 use super::facts::Reach;
+use super::figures;
 use super::model::{
-    AgainstReport, CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord, FramesReport, Histogram,
-    HostFrames, LanguageCount, MemoryReport, Method, Outcome as Counts, Parameter, Recall, Report, SCurve,
-    SearchCost, Sources,
+    AgainstReport, CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord, ExactRecall,
+    FramesReport, Histogram, HostFrames, LanguageCount, MemoryReport, Method, Outcome as Counts, Parameter,
+    Recall, Report, SCurve, SearchCost, Sources,
 };
 use crate::corpus::{Damage, EXTRACTOR, FileReading, Languages};
 use crate::frames::Share;
 use crate::text::TOKENIZER;
 use crate::wording::{counted, plural, printable, printable_path};
-use flipside_core::audit::Audit;
+use flipside_core::audit::{Audit, Estimated};
 use flipside_core::clusters::Linkage;
 use flipside_core::dedup::{Cohesion, Crowds, Judged, Kind, MeasuredRecall, Outcome, Ran, Scores, Searched};
 use flipside_core::id::{Cluster, Document, Id};
@@ -724,6 +725,53 @@ fn near_words(judge: Judge) -> String {
     }
 }
 
+/// The recall of a search of SimHashes against the exact join of the same hashes.
+pub(crate) fn hamming_recall(found: u64, pairs: u64, distance: u32, judge: Judge) -> ExactRecall {
+    let checked = match judge {
+        Judge::Net => String::new(),
+        _ => format!(" that pass --verify {}", judge.name()),
+    };
+    let share = found as f64 / pairs as f64;
+    ExactRecall {
+        pairs,
+        found,
+        recall: (pairs > 0).then_some(Estimated { share, low: share, high: share }),
+        of: format!(
+            "pairs of texts whose hashes differ in 1 to {distance} bits{checked}, by an exact join of the same hashes"
+        ),
+    }
+}
+
+/// The recall against counted Jaccard coefficients of a sample.
+pub(crate) fn counted_recall(audit: &Audit, similarity: f64, min_features: usize) -> ExactRecall {
+    let features = match min_features {
+        0 | 1 => String::new(),
+        least => format!(" of {least} features or more"),
+    };
+    sampled(
+        audit,
+        format!("pairs of texts{features} with a Jaccard coefficient of {similarity} or more, counted"),
+    )
+}
+
+/// The recall against what the sketches call near, of a sample.
+pub(crate) fn audited_recall(audit: &Audit, judge: Judge) -> ExactRecall {
+    sampled(audit, format!("pairs of texts with {}, as the sketches estimate it", near_words(judge)))
+}
+
+fn sampled(audit: &Audit, of: String) -> ExactRecall {
+    let sample = match audit.drawn > audit.compared {
+        true => "all texts compared with each other".to_owned(),
+        false => format!("a sample of {} compared with all", counted(audit.drawn, "text", "texts")),
+    };
+    ExactRecall {
+        pairs: audit.pairs,
+        found: audit.found,
+        recall: audit.recall,
+        of: format!("{of}: {sample}"),
+    }
+}
+
 /// How many of the near pairs a run found, as it measured itself.
 pub fn audited(audit: &Audit, judge: Judge) -> String {
     let all = audit.drawn > audit.compared;
@@ -847,15 +895,33 @@ pub fn comparison(report: &CompareReport) -> String {
     let mut text = format!("{}.", counted(report.corpus.documents, "page", "pages"));
     for method in &report.methods {
         text.push_str(&format!(
-            "\n{}: {} of different texts, {}, {} kept, {:.2} s of processor time",
+            "\n{}: {} of different texts, {}, {} kept",
             method.label,
             counted(method.pairs, "pair", "pairs"),
             counted(method.clusters, "cluster", "clusters"),
             counted(method.kept, "page", "pages"),
-            method.cpu_seconds
         ));
+        if let Some(exact) = &method.exact {
+            let recall = exact.recall.map_or("too few to measure recall".to_owned(), |recall| {
+                let interval = match recall.low < recall.high {
+                    true => format!(" [{:.1}, {:.1}]", 100.0 * recall.low, 100.0 * recall.high),
+                    false => String::new(),
+                };
+                format!("recall {:.1} %{interval}", 100.0 * recall.share)
+            });
+            text.push_str(&format!("\n  {recall}: found {} of {} {}", exact.found, exact.pairs, exact.of));
+        }
+        let cost = &method.cost;
+        if let Some(speed) = &method.speed {
+            let each = cost.probes as f64 / cost.distinct_hashes.max(1) as f64;
+            text.push_str(&format!(
+                "\n  {} queries per second of processor time, {each:.1} look-ups a query, index of {}",
+                figures::count(speed.queries_per_second as u64),
+                figures::bytes(cost.index_bytes)
+            ));
+        }
     }
-    for agreement in &report.agreement {
+    for agreement in report.agreement.iter().filter(|agreement| agreement.pairs > 0) {
         text.push_str(&format!(
             "\nfound by {}: {}",
             match agreement.found_by.len() {

@@ -3,7 +3,7 @@
 use super::super::charts::{self, Part};
 use super::super::figures;
 use super::super::model::{
-    Agreement, CompareReport, LanguageCount, MethodResult, Parameter, Recall, SearchCost,
+    Agreement, CompareReport, ExactRecall, LanguageCount, MethodResult, Parameter, Recall, SearchCost,
 };
 use super::parts::{
     Cut, DamageView, Heads, LANGUAGES, METHOD_PARAMETERS, METHODS, PairView, StageView, Total, WARNINGS,
@@ -77,6 +77,9 @@ struct MethodView {
     peak: Option<u64>,
     cost: SearchCost,
     recall: Option<Recall>,
+    exact: Option<ExactRecall>,
+    queries: String,
+    look_ups: String,
 }
 
 impl MethodView {
@@ -96,6 +99,12 @@ impl MethodView {
             peak: result.peak_memory_bytes,
             cost: result.cost,
             recall: result.recall.clone(),
+            exact: result.exact.clone(),
+            queries: result.speed.map_or_else(
+                || "–".to_owned(),
+                |speed| figures::rate(speed.queries as f64, speed.cpu_seconds),
+            ),
+            look_ups: figures::rate(result.cost.probes as f64, result.cost.distinct_hashes as f64),
         }
     }
 }
