@@ -1,14 +1,14 @@
-//! The kernels at every level of this processor, on the shapes in which they are used. Fails where a level is slower
-//! than the one below it.
+//! The kernels at every level of this processor, on the shapes in which they are used. Fails where a level is
+//! slower than the one below it.
 //!
-//! `cargo bench --bench kernels` measures, `-- --short` for about ten seconds of processor time, `-- WORD` the shapes
-//! and kernels with that word in their names. `cargo test --bench kernels` only compares answers, which must be the same
-//! at every level.
+//! `cargo bench --bench kernels` measures; `-- --short` takes about five seconds of processor time; `-- WORD` measures
+//! the shapes and kernels with that word in their names. `cargo test --bench kernels` only compares answers, which must
+//! be the same at every level.
 //!
 //! A process chooses its level once, so there is a process for each level. All of them take turns at one shape: what
-//! else the machine does then meets every level. The fastest round counts, in processor time. A shape on which a level
-//! looks slower than the one below is measured again before it fails, with more and more rounds, by new processes: where
-//! the system puts the memory of a process decides about its times, too.
+//! else the machine does then meets every level. The fastest round counts, in processor time. A shape on which a
+//! level looks slower than the one below is measured again before it fails, with more rounds and by new processes:
+//! times depend on where the system puts the memory of a process, too.
 
 use flipside::minhash::{Family, MinHashParams, MinHasher, matches, one_bit};
 use flipside::resources::{cpu_seconds, thread_seconds};
@@ -342,8 +342,8 @@ impl AtLevel {
     }
 }
 
-/// Starts a process for each level and runs these shapes, all levels in turn: once to compare their answers, then so many
-/// rounds to find the least time of each.
+/// Starts a process for each level and runs these shapes, all levels in turn: once to compare their answers, then
+/// so many rounds to find the least time of each.
 fn measure_all(levels: &[&'static str], shapes: &[usize], rounds: u32, least: &mut [Vec<f64>]) {
     let mut processes: Vec<AtLevel> =
         levels.iter().map(|level| AtLevel::start(level).expect("this program, once more")).collect();

@@ -22,8 +22,8 @@ pub(super) enum Isa {
     /// AVX2, and BMI1 and BMI2, which every processor with AVX2 has.
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// AVX-512 F, BW, DQ, VL, VBMI, VBMI2 and VPOPCNTDQ, which Ice Lake and Zen 4 brought together. Processors with less
-    /// of it use AVX2.
+    /// AVX-512 F, BW, DQ, VL, VBMI, VBMI2 and VPOPCNTDQ, which Ice Lake and Zen 4 brought together. Processors
+    /// with less of it use AVX2.
     #[cfg(target_arch = "x86_64")]
     Avx512Vbmi,
     #[cfg(target_arch = "aarch64")]

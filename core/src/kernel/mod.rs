@@ -1,7 +1,8 @@
 //! The loops that a compiler does not make fast enough by itself. All `unsafe` of the crate is in this
 //! folder, behind safe methods of [`Level`], which says what the processor can do. It is found once
 //! ([`cpu`]), and a lower one can be forced. Whoever calls a kernel often keeps a copy of the level. Each
-//! kernel is tested against its scalar twin.
+//! kernel is tested against its scalar twin. The benchmark `kernels` of the workspace fails where a level is
+//! slower than the one below it on a shape in use.
 //!
 //! # aarch64
 //!

@@ -163,7 +163,7 @@ impl Packed {
     /// Asks for the lines from `first` to that of place `end`, three at most.
     #[inline(always)]
     fn prefetch_lines(&self, first: usize, end: usize) {
-        // Without a branch, which would have to wait for the directory. A scan asks for the further lines of a long run.
+        // Without a branch, which would have to wait for the directory. A scan asks for further lines of a long run.
         prefetch::read(&self.lines, first);
         prefetch::read(&self.lines, first + usize::from(end > self.each));
         prefetch::read(&self.lines, first + 2 * usize::from(end > 2 * self.each));

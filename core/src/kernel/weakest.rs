@@ -357,8 +357,8 @@ mod x86 {
 
     /// The weakest bits, from those whose strengths have a one in each binary digit.
     ///
-    /// From the highest digit down: if those with a 0 are too few, all of them are among the weakest, and the others are
-    /// asked further; if not, the others are not among them.
+    /// From the highest digit down: if those with a 0 are too few, all of them are among the weakest, and the others
+    /// are asked further; if not, the others are not among them.
     #[inline]
     #[target_feature(enable = "bmi1,bmi2,popcnt")]
     fn by_digits(ones: [u64; 8], among: u64, count: u32) -> u64 {
