@@ -115,7 +115,7 @@ fn blocks(
 /// query, the queries that were answered and are not stored themselves.
 type Answer = (u64, Cost, usize);
 
-/// Whether the own hash of each query is stored: any search finds that match at once, so such queries tell nothing.
+/// Marks the queries whose own hash is stored: any search finds that match at once, so they tell nothing.
 fn stored_themselves(queries: &[Query<'_>], hashes: &[u64]) -> Vec<bool> {
     queries.iter().map(|query| hashes.binary_search(&query.hash).is_ok()).collect()
 }

@@ -33,7 +33,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     verdicts,
 };
 
-/// What is measured.
+/// Sizes and points of the measurement.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Config {
@@ -53,7 +53,7 @@ struct Config {
 /// The largest distance of a pair.
 const RADIUS: u32 = 3;
 
-/// What the rows of uniform pairs are called.
+/// Name of the uniform pairs in rows.
 const UNIFORM: &str = "near-pairs";
 
 fn orders(seed: u64) -> [(&'static str, Order); 3] {
@@ -159,7 +159,7 @@ fn measure(options: &Options, config: &Config, (name, digest): (&str, &str), of:
     Ok(())
 }
 
-/// What the pairs of a corpus are called.
+/// Name of the pairs of a corpus, for a reader.
 fn named(corpus: &str) -> &str {
     if corpus == UNIFORM { "uniform near pairs" } else { corpus }
 }

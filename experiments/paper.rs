@@ -5,7 +5,7 @@ use clap::Parser;
 use std::fs;
 use std::path::Path;
 
-/// What comes before the arguments of an experiment.
+/// Start of a command, before the arguments of an experiment.
 const COMMAND: &str = "cargo run --release -p flipside-experiments -- ";
 
 /// The fenced blocks of a page: what they are called, and their lines.
@@ -19,7 +19,7 @@ fn blocks(page: &str) -> Vec<(&str, Vec<&str>)> {
     blocks
 }
 
-/// Whether a line is as the pattern has it, in which `…` stands for anything.
+/// Compares a line with a pattern, in which `…` stands for anything.
 fn is_like(line: &str, pattern: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('…') else { return line == pattern };
     let Some(line) = line.strip_prefix(first) else { return false };

@@ -36,7 +36,7 @@ impl Progress {
         self.omitted.lock().unwrap_or_else(PoisonError::into_inner).push(reason);
     }
 
-    /// What was left out since the last call.
+    /// Takes the reasons for which something was left out since the last call.
     pub fn take_omitted(&self) -> Vec<String> {
         std::mem::take(&mut *self.omitted.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -201,7 +201,7 @@ impl Clock {
     }
 }
 
-/// What a workload is of, by the name of its rows, `BASE-SOURCE-DOCUMENTS`: a corpus as it is, documents generated from
+/// Describes a workload by the name of its rows, `BASE-SOURCE-DOCUMENTS`: a corpus as it is, documents generated from
 /// it, or uniform hashes. Names without a source are of generated documents.
 pub fn described(workload: &str) -> String {
     let parts = workload.rsplit_once('-').filter(|(_, documents)| documents.parse::<u64>().is_ok());

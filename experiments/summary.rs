@@ -79,7 +79,7 @@ impl Summary {
     }
 }
 
-/// Whether an earlier run wrote this summary.
+/// True if an earlier run wrote this summary.
 fn is_ours(path: &Path) -> bool {
     fs::read_to_string(path).is_ok_and(|text| text.starts_with(TITLE))
 }

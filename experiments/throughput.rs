@@ -213,7 +213,7 @@ pub fn asked(simhashes: &[SimHash]) -> Vec<Query<'_>> {
     simhashes.iter().map(|simhash| Query { hash: simhash.hash, weights: &simhash.weights }).collect()
 }
 
-/// What a mode is called in rows.
+/// Name of a mode in rows.
 pub fn mode_name(mode: Mode) -> &'static str {
     if mode == Mode::All { "all" } else { "first" }
 }

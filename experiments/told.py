@@ -813,6 +813,20 @@ def rivals_costs():
     return table(("pages", "job", "processor time", "times flipside", "kept", "what it does"), body)
 
 
+def rivals_jobs():
+    body = []
+    made = rows("rivals/jobs.csv")
+    for row in sorted(made, key=lambda row: [one["set"] for one in made].index(row["set"])):
+        setting = row["setting"]
+        if row["best_of"]:
+            setting += " (best of grid.py)" if row["best_of"] == "grid.py" else f' (best of {row["best_of"]})'
+        body.append([
+            row["set"], f'{row["tool"]} {row["version"]}', setting, f'{float(row["cpu_seconds"]):.2f} s', row["times_flipside"],
+            f'{row["peak_mib"]} MiB', *(short(row[rate]) for rate in ("f1", "precision", "recall")),
+        ])
+    return table(("documents", "tool", "setting", "processor time", "times flipside", "peak memory", "F1", "precision", "recall"), body)
+
+
 def rivals_crawl():
     body = []
     for row in rows("crawl/rivals.csv"):
@@ -833,7 +847,7 @@ TABLES = {
     "docs/paper.md": {"paper": paper},
     "docs/plan.md": {"plan": plan},
     "docs/stages.md": {"stages": stages, "exact-join": exact_join, "month": month},
-    "experiments/rivals/README.md": {"rivals-costs": rivals_costs, "rivals-crawl": rivals_crawl},
+    "experiments/rivals/README.md": {"rivals-costs": rivals_costs, "rivals-jobs": rivals_jobs, "rivals-crawl": rivals_crawl},
     "experiments/README.md": {"nearness": nearness, "seed-000": seed_table},
 }
 

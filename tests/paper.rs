@@ -33,7 +33,7 @@ fn the_commands_of_the_paper_run() {
     assert_eq!(run, 2);
 }
 
-/// Whether a source file has an item: `name`, or `Type::name` for a method or a variant.
+/// Looks for an item in a source file: `name`, or `Type::name` for a method or a variant.
 fn has_item(source: &str, item: &str) -> bool {
     let is_word = |text: &str, word: &str| {
         text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|of_text| of_text == word)

@@ -1,5 +1,5 @@
-//! How many probes find 95 % of the near-duplicates? Measured on the hashes that are searched, for the paper's PSM and
-//! for the dial.
+//! The number of probes that find 95 % of the near-duplicates, measured on the hashes that are searched, for the
+//! paper's PSM and for the dial.
 //!
 //! `cargo run --release -p flipside-core --example recall`
 

@@ -32,8 +32,8 @@ pub struct SampleParams {
     pub pairs: usize,
     /// Most hashes to search for, however few pairs they give.
     pub searches: usize,
-    /// Whether every stored hash is searched for, as in a join, so that either side of a pair may find it. If not,
-    /// each side has to find the other, as new documents have to find stored ones.
+    /// A join searches for every stored hash, so that either side of a pair may find it. If false, each side has to
+    /// find the other, as new documents have to find stored ones.
     pub join: bool,
     /// Seed of the sample.
     pub seed: u64,
@@ -306,16 +306,13 @@ where
                 let both_sides = near.into_iter().flat_map(|(hit, there)| {
                     let back = trace(hit.slot).into_iter().find(|(other, _)| other.slot == slot);
                     let (other, back) = (hit.slot, back.map_or(NEVER, |(_, probe)| probe));
+                    let side = |a, b, probe| Traced { a, b, probe };
                     match params.join {
-                        true => [
-                            Some(Traced { a: slot.min(other), b: slot.max(other), probe: there.min(back) }),
-                            None,
-                        ],
-                        false => [(slot, other, there), (other, slot, back)]
-                            .map(|(a, b, probe)| Some(Traced { a, b, probe })),
+                        true => vec![side(slot.min(other), slot.max(other), there.min(back))],
+                        false => vec![side(slot, other, there), side(other, slot, back)],
                     }
                 });
-                (both_sides.flatten().collect(), searches)
+                (both_sides.collect(), searches)
             })
             .collect();
         for (found, n) in traced {

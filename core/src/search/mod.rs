@@ -226,7 +226,7 @@ pub trait Probing: HammingIndex {
     /// Number of all probes of a query; saturates. More find nothing more.
     fn all_probes(&self) -> u64;
 
-    /// Whether all probes together find every hash within the radius.
+    /// True if all probes together find every hash within the radius.
     fn is_complete(&self) -> bool;
 
     /// The number, from 1, of the probe that finds a hash within the radius, for a query with these weights that

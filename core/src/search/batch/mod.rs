@@ -123,7 +123,7 @@ pub struct Pass<'b> {
 }
 
 impl Pass<'_> {
-    /// The same pass, whose next stored hash has this slot.
+    /// Goes on with the stored hash of this slot.
     #[must_use]
     pub fn starting_at(mut self, slot: Slot) -> Self {
         self.next = u64::from(slot.0);

@@ -9,7 +9,7 @@ use crate::simhash::vosh::Vosh;
 use crate::{Error, Result};
 use rayon::prelude::*;
 
-/// What a batch of PSM is made with.
+/// Parameters of a batch of PSM.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PsmBatchParams {
@@ -17,7 +17,7 @@ pub struct PsmBatchParams {
     pub radius: u32,
     /// p: number of leading bits among which flips are made, 1 to 32.
     pub key_bits: u32,
-    /// What a flip costs.
+    /// Cost of a flip.
     pub cost: FlipCost,
     /// Probes per query, the one without flips included; `None` for all, which makes the search exact.
     pub budget: Option<u32>,
