@@ -1016,7 +1016,7 @@ mod tests {
         let held = |part: usize, whole: usize| {
             sets[part].intersection(&sets[whole]).count() as f64 / sets[part].len() as f64
         };
-        let wholes = |at: &usize| *at < 18 && at % 2 == 0 || *at == 18 || *at == 19;
+        let wholes = |at: &usize| *at < 18 && at.is_multiple_of(2) || *at == 18 || *at == 19;
         let expected: Vec<usize> = (0..texts.len()).filter(wholes).collect();
         let counted = Settings { judge: Judge::Containment(0.9), ..Settings::removable() };
         let simhash = Settings {
