@@ -39,7 +39,7 @@ use anyhow::{Context, Result, bail};
 use check::Verdict;
 use clap::Parser;
 use config::Size;
-use flipside::terminal::say;
+use progress::say;
 use results::Row;
 use std::fs;
 use std::path::{Path, PathBuf};
