@@ -29,7 +29,7 @@ const LEFT_OUT: [(&str, &str); 14] = [
     ("flipside sketch --force", "names an option, without an input"),
 ];
 
-/// What stands for a name that a reader puts in, in commands that have it.
+/// Values for the names that a reader puts in.
 const PUT_IN: [(&str, &str); 9] = [
     (" A B ", " http://a.example/ http://b.example/ "),
     (" FILE", " result"),
@@ -48,7 +48,7 @@ struct Printed {
     commands: Vec<String>,
 }
 
-/// Whether a line begins a command that has `flipside` in it.
+/// True of a line that begins a command with `flipside` in it.
 fn begins(line: &str) -> bool {
     let first = line.split(' ').next().unwrap_or_default();
     ["flipside", "crawler", "zcat", "echo"].contains(&first)
@@ -62,7 +62,7 @@ fn command(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What a page of Markdown prints: blocks, and commands and options within the text.
+/// Collects the commands of a page of Markdown: of blocks, and commands and options within the text.
 fn of_page(name: &str, page: &str, printed: &mut Vec<Printed>) {
     for (at, part) in page.split("```").enumerate() {
         if at % 2 == 1 {

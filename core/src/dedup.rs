@@ -425,9 +425,9 @@ impl<'a> Prepared<'a> {
         Ok(net::cast(settings, &self.evidence(settings), u64::MAX, progress)?.searched)
     }
 
-    /// The share of the pairs from a Jaccard coefficient on that these near pairs hold, with coefficients counted on the
-    /// features of a sample of texts and all others; of few texts, all are the sample. None unless features and
-    /// [both sketches](Self::sketch_both) are there: bits tell which coefficients need not be counted.
+    /// Recall of these near pairs among all pairs from a Jaccard coefficient on. Coefficients are counted on the
+    /// features of a sample of texts and of all others; of few texts, all are the sample. None unless features and
+    /// [both sketches](Self::sketch_both) are there: bits show which coefficients need not be counted.
     pub fn counted_recall(
         &self,
         similarity: f64,
