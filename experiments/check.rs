@@ -1,9 +1,9 @@
 //! The judge: what was published, what we see, and why they differ.
 
+use crate::progress::say;
 use crate::results::{expected, read_all};
 use crate::{Experiment, Options};
 use anyhow::{Context, Result};
-use flipside::terminal::print;
 use std::fmt::Write;
 
 /// How what we measured compares with what was published.
@@ -74,7 +74,7 @@ pub fn check(options: &Options, experiments: &[&Experiment]) -> Result<()> {
             writeln!(page, "| {item} | {paper} | {ours} | {word} | {because} |")?;
         }
     }
-    print(page.as_bytes())?;
+    say(page.trim_end())?;
     // Verdicts on one experiment alone are for the eye; the page is of all.
     if options.only.is_none() {
         let path = options.results().join("VERDICTS.md");

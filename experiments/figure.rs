@@ -3,8 +3,8 @@
 //! Colours are those of Okabe and Ito, which colour-blind readers tell apart; lines differ by marker or dash
 //! too.
 
+use crate::progress::say;
 use anyhow::{Result, anyhow};
-use flipside::terminal::say;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};

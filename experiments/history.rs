@@ -2,10 +2,10 @@
 //! versions of the rows that git has, and adds to `results/history.csv` what is not there; `draw` draws it.
 
 use crate::figure::{self, Axis, Look, Panel, Series};
+use crate::progress::say;
 use crate::results::{Row, distinct, read};
 use crate::{Options, root};
 use anyhow::{Context, Result, bail, ensure};
-use flipside::terminal::say;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,10 +1,20 @@
 //! Progress of a run: bars on standard error where a person looks on, lines of results on
 //! standard output everywhere.
 
-use flipside::terminal::say;
+use flipside::terminal;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use std::fmt::Display;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+/// Prints a line on standard output; in tests none, where it would stand among what tests say.
+///
+/// # Errors
+/// As [`terminal::say`].
+pub fn say(line: impl Display) -> io::Result<()> {
+    if cfg!(test) { Ok(()) } else { terminal::say(line) }
+}
 
 /// The bars of a run, and what it left out.
 #[derive(Clone, Debug, Default)]

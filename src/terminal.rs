@@ -13,7 +13,7 @@ pub fn note(line: impl Display) {
 /// Writes a line on standard output.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn say(line: impl Display) -> io::Result<()> {
     print(format!("{line}\n").as_bytes())
 }

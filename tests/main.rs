@@ -2,6 +2,7 @@
 
 mod against;
 mod cli;
+mod commands;
 mod edges;
 mod floors;
 mod frames;

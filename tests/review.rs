@@ -13,14 +13,14 @@ fn result(top: &Path, arguments: &[&str]) -> PathBuf {
 }
 
 /// What the script of a page is given.
-fn data(page: &Path) -> Value {
+pub fn data(page: &Path) -> Value {
     let page = fs::read_to_string(page).unwrap();
     let (_, rest) = page.split_once("<script type=\"application/json\" id=\"data\">").unwrap();
     serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
 }
 
 /// The CSV that the page saves once every pair has the label that `label` gives its place.
-fn judged(data: &Value, label: impl Fn(usize) -> &'static str) -> String {
+pub fn judged(data: &Value, label: impl Fn(usize) -> &'static str) -> String {
     let rows = data["pairs"].as_array().unwrap().iter().enumerate();
     let rows = rows.map(|(i, pair)| format!("{}{}\n", pair["csv"].as_str().unwrap(), label(i)));
     format!("{}\n{}", data["header"].as_str().unwrap(), rows.collect::<String>())

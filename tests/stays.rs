@@ -54,7 +54,7 @@ fn the_page_with_the_highest_score_stays() {
         "{told}"
     );
     let told = place.told("dedup in --out none --keep best", 2);
-    assert!(told.contains("first, longest, shortest-url, score:FIELD or input-order"), "{told}");
+    assert!(told.contains("first, fullest, longest, shortest-url, score:FIELD or input-order"), "{told}");
 }
 
 #[test]

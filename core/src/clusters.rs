@@ -248,8 +248,8 @@ impl Linkage {
     }
 }
 
-/// Which document of a cluster stays: always the same one. Among equals by `Fullest`, `Longest`, `ShortestUrl` and
-/// `Score`, the least digest of the text decides, then the URL, then the place.
+/// Rule for the document of a cluster that is kept: always the same one. Among equals by `Fullest`, `Longest`,
+/// `ShortestUrl` and `Score`, the least digest of the text decides, then the URL, then the place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keep {

@@ -425,9 +425,9 @@ impl<'a> Prepared<'a> {
         Ok(net::cast(settings, &self.evidence(settings), u64::MAX, progress)?.searched)
     }
 
-    /// The share of the pairs from a Jaccard coefficient on that these near pairs hold, with coefficients counted on the
-    /// features of a sample of texts and all others; of few texts, all are the sample. None unless features and
-    /// [both sketches](Self::sketch_both) are there: bits tell which coefficients need not be counted.
+    /// Recall of these near pairs among all pairs from a Jaccard coefficient on. Coefficients are counted on the
+    /// features of a sample of texts and of all others; of few texts, all are the sample. None unless features and
+    /// [both sketches](Self::sketch_both) are there: bits show which coefficients need not be counted.
     pub fn counted_recall(
         &self,
         similarity: f64,
@@ -1016,7 +1016,7 @@ mod tests {
         let held = |part: usize, whole: usize| {
             sets[part].intersection(&sets[whole]).count() as f64 / sets[part].len() as f64
         };
-        let wholes = |at: &usize| *at < 18 && at % 2 == 0 || *at == 18 || *at == 19;
+        let wholes = |at: &usize| *at < 18 && at.is_multiple_of(2) || *at == 18 || *at == 19;
         let expected: Vec<usize> = (0..texts.len()).filter(wholes).collect();
         let counted = Settings { judge: Judge::Containment(0.9), ..Settings::removable() };
         let simhash = Settings {

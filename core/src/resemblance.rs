@@ -193,8 +193,8 @@ impl Test {
         self.passes(estimate(a, b), [a.size, b.size]) && (!self.is_of_containment || stands_out(a, b))
     }
 
-    /// Whether two sets that pass by their bits are near, and not strangers whose few elements happened to turn over the
-    /// same bits; `have_equal_keys` tells whether all of their MinHash keys are equal.
+    /// Decides if two sets that pass by their bits are near, and not strangers whose few elements happened to turn over
+    /// the same bits; `have_equal_keys` says if all of their MinHash keys are equal.
     ///
     /// Two odd sketches of one element each are equal by chance once in (bits / 2)² pairs, which is once in 262,144 at
     /// 1,024 bits. A sample of thousands that is compared with all others meets millions of such pairs. Where a few
@@ -202,14 +202,14 @@ impl Test {
     ///
     /// - Two different sets of n elements share at most n - 1, so that their Jaccard coefficient is at most
     ///   (n - 1) / (n + 1), and their containment (n - 1) / n. Where that does not pass, only equal sets do: below 9
-    ///   elements for a coefficient of 0.8. Equal sets have equal keys, and different ones of so few elements practically
+    ///   elements for a coefficient of 0.8. Equal sets have equal keys. Different sets of so few elements practically
     ///   never have.
     /// - Otherwise the pair counts if chance is unlikely to cancel out as many elements, or if all keys are equal. Of
     ///   strangers with n elements together, any two cancel out in one odd sketch with probability
     ///   λ = n·(n - 1) / 2 / (bits / 2) at most, and k times two with λᵏ / k! at most. At 0.8 and 1,024 bits chance is
     ///   unlikely for all sizes.
     ///
-    /// Where λ is above 1, sets pass as their bits say.
+    /// Sets with λ above 1 pass as their bits say.
     pub fn is_near(self, a: Bits<'_>, b: Bits<'_>, have_equal_keys: impl FnOnce() -> bool) -> bool {
         /// The most likely that chance may do as much in one sketch: in both, and of all comparisons of a sample, it
         /// does so for a handful of pairs at most.

@@ -754,16 +754,16 @@ impl Judge {
         !matches!(self, Self::EstimatedContainment(_) | Self::Containment(_))
     }
 
-    /// Which document of a cluster stays where nothing else is asked for: where containment decides, the fullest.
+    /// Default rule for the document that is kept: the fullest where containment decides.
     pub fn usual_keep(self) -> Keep {
         if self.ones_are_same() { Keep::First } else { Keep::Fullest }
     }
 
-    /// Whether a document may be removed in favour of one that it has this similarity to, by their numbers of distinct
-    /// features: where containment decides, the one that is kept must hold enough of the other.
+    /// Decides if a document may be removed in favour of one that it has this similarity to, by their numbers of
+    /// distinct features: where containment decides, the one that is kept must hold enough of the other.
     ///
-    /// Containment is the share of the *smaller* set that the larger one has: similarity · min / removed is the share
-    /// of the removed one. Of another measure, every similarity that passes says as much of both.
+    /// Containment is the share of the *smaller* set that the larger one has, so that the kept document holds
+    /// similarity · min / removed of the removed one. Every other measure says as much of both.
     pub fn may_replace(self, similarity: f32, kept: u32, removed: u32) -> bool {
         let held = |threshold| f64::from(similarity) * f64::from(kept) >= threshold * f64::from(removed);
         match self {

@@ -9,11 +9,11 @@ mod summary;
 mod sweep;
 
 use crate::corpus::Corpus;
+use crate::progress::say;
 use crate::results::{Row, Table, read};
 use crate::{Experiment, Options, config};
 use anyhow::{Context, Result};
 use flipside::settings::Measure;
-use flipside::terminal::say;
 use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
 use serde::Deserialize;

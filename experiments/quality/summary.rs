@@ -4,10 +4,10 @@ use super::sweep::Setting;
 use super::{Config, EXPERIMENT, Shown};
 use crate::check::Verdict;
 use crate::figure::{self, Axis, Look, Panel, Series};
+use crate::progress::say;
 use crate::results::{Row, distinct};
 use crate::{Options, config};
 use anyhow::{Context, Result};
-use flipside::terminal::say;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

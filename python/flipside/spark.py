@@ -89,7 +89,8 @@ def dedup(df, text="text", id="id", *, clusters="star", partitions=None, **setti
     try:
         _check_ids(pages, id)
         # A sketch follows from its text, so that any copy's will do.
-        of_text = [f.min("id").alias("id"), *(f.first(name).alias(name) for name in ["order", "compared", "keys", "record"])]
+        names = ["order", "compared", "keys", "record"]
+        of_text = [f.min("id").alias("id"), *(f.first(name).alias(name) for name in names)]
         firsts = pages.where("digest is not null").groupBy("digest").agg(*of_text).persist()
         on_the_way.append(firsts)
         company, crowded = _company(firsts, "digest", partitions, made_with, on_the_way)

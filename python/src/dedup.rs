@@ -63,7 +63,7 @@ impl Rows {
     }
 }
 
-/// Where the metadata of a table of pairs says what decided about them.
+/// Name in the metadata of a table of pairs for what decided about them.
 pub const JUDGED_BY: &str = "flipside.verify";
 
 /// Pairs as a table.

@@ -35,7 +35,7 @@ impl Table {
         RecordBatch::try_from_iter_with_nullable(columns).map(Self).map_err(of_arrow)
     }
 
-    /// The same table whose schema says this.
+    /// Adds a name and its value to the metadata of the schema.
     ///
     /// # Errors
     /// None that a table has shown yet: its columns stay as they are.

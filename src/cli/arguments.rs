@@ -372,10 +372,10 @@ pub(crate) struct GroupArgs {
     #[arg(long, value_enum, default_value_t = LinkageName::from(Settings::default().linkage), help_heading = "Results")]
     clusters: LinkageName,
 
-    /// Which document of a cluster is kept: first (in the order of sorted files), fullest (most distinct features),
-    /// longest, shortest-url, score:FIELD (the highest number in that JSONL field or CSV or Parquet column) or
-    /// input-order (that of the INPUT named first). Ties are broken by a hash of the text, so that the order of files
-    /// does not matter. With a check of containment, a document is removed only if the one that is kept holds it
+    /// Rule for the document of a cluster that is kept: first (in the order of sorted files), fullest (most distinct
+    /// features), longest, shortest-url, score:FIELD (the highest number in that JSONL field or CSV or Parquet column)
+    /// or input-order (that of the INPUT named first). Ties are broken by a hash of the text, so that the order of
+    /// files does not matter. With a check of containment, a document is removed only if the one that is kept holds it
     /// [default: first; fullest with a check of containment]
     #[arg(long, value_name = "RULE", value_parser = parsed::<Keep>, help_heading = "Results")]
     keep: Option<Keep>,
@@ -422,7 +422,7 @@ pub(crate) struct Given<'a> {
     pub features: &'a FeatureArgs,
     pub check: Option<&'a CheckArgs>,
     pub groups: Option<&'a GroupArgs>,
-    /// Whether searches of SimHashes search those of [`Settings::paper`], where nothing else is asked for.
+    /// Set if psm, dial and bphs search the hashes of [`Settings::paper`], where nothing else is asked for.
     pub as_published: bool,
     pub all_pairs: bool,
     pub saves_frequencies: bool,
@@ -551,7 +551,7 @@ impl Given<'_> {
         })
     }
 
-    /// Whether a method searches the hashes of [`Settings::paper`], where nothing else is asked for.
+    /// True of a method that searches the hashes of [`Settings::paper`], where nothing else is asked for.
     fn is_published(&self, method: MethodName) -> bool {
         self.as_published && method.search().is_some()
     }

@@ -15,8 +15,8 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside explain http://a.example/ http://b.example/ crawl/*.warc.wet.gz
-  flipside explain 17 4711 crawl/part.warc.wet.gz --distance 6 --json
-  flipside explain one.txt two.txt --frequencies frequencies.bin")]
+  flipside explain 17 42 crawl/part.warc.wet.gz --distance 6 --json
+  flipside explain one.txt two.txt --weighting tf-idf --frequencies frequencies.bin")]
 pub(crate) struct Args {
     /// First page: its id, its URL, or its number (counted from 0); without INPUT, a plain text file
     a: String,

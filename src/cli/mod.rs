@@ -259,7 +259,7 @@ fn told(error: &anyhow::Error, options: &[String]) -> String {
     text
 }
 
-/// Reports whether the reader of standard output has gone, which is not a failure. Files and stores fail by errors of the
+/// True if the reader of standard output has gone, which is not a failure. Files and stores fail by errors of the
 /// library, even where a pipe to them broke.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)

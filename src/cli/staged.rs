@@ -239,10 +239,10 @@ struct GroupingArgs {
     #[arg(long, value_enum, default_value_t = LinkageName::Star)]
     clusters: LinkageName,
 
-    /// Which document of a cluster is kept: first (in the order of sorted files), fullest (most distinct features),
-    /// longest, shortest-url, score:FIELD (the highest number in the field that flipside sketch --score has read), or
-    /// input-order (that of --priority). With sketches that are checked by containment, a document is removed only if
-    /// the one that is kept holds it [default: first; fullest with a check of containment]
+    /// Rule for the document of a cluster that is kept: first (in the order of sorted files), fullest (most distinct
+    /// features), longest, shortest-url, score:FIELD (the highest number in the field that flipside sketch --score has
+    /// read), or input-order (that of --priority). With sketches that are checked by containment, a document is removed
+    /// only if the one that is kept holds it [default: first; fullest with a check of containment]
     #[arg(long, value_name = "RULE", value_parser = parsed::<Keep>)]
     keep: Option<Keep>,
 

@@ -708,8 +708,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Checks that all inputs exist which a user named. Standard input is one; what is at an address, its store says when it
-/// is asked.
+/// Checks that all inputs exist which a user named. Standard input does; the store of an address is asked later.
 ///
 /// # Errors
 /// [`Error::NoSuchInput`] with all that do not exist.
@@ -744,8 +743,8 @@ pub(crate) fn check_exist<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> R
 /// yields damage: a bad file does not end a run.
 ///
 /// # Errors
-/// [`Error::NoSuchInput`] if one of `paths` does not exist; [`Error::NoDocuments`] if nothing was found or nothing of it
-/// can be read; [`Error::Io`] if a stream cannot be copied, or nothing can be had of an address.
+/// [`Error::NoSuchInput`] if one of `paths` does not exist; [`Error::NoDocuments`] if nothing was found or nothing of
+/// it can be read; [`Error::Io`] if a stream cannot be copied, or nothing can be had of an address.
 pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Vec<Input>> {
     discover_all(paths, options).map(|found| found.inputs)
 }

@@ -28,7 +28,7 @@ const EXAMPLES: usize = 6;
 pub struct Contender {
     /// What the report calls it.
     pub label: String,
-    /// What it does.
+    /// Its settings.
     pub settings: Settings,
 }
 
@@ -70,7 +70,7 @@ struct Run {
     pairs: Vec<Pair>,
 }
 
-/// How features are weighted for SimHashes, if documents get these.
+/// Weights of features for SimHashes, if documents get these.
 fn weighting(settings: &Settings) -> Option<Weighting> {
     match settings.sketches {
         Sketches::SimHash { weighting } => Some(weighting),
@@ -84,7 +84,7 @@ struct Group {
     members: Vec<usize>,
     /// The settings of the first of them, or of one that needs document frequencies, if one does.
     settings: Settings,
-    /// How features are weighted for SimHashes, if one of them has these.
+    /// Weights of features for SimHashes, if one of them has these.
     weighting: Option<Weighting>,
 }
 
@@ -175,7 +175,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
     })
 }
 
-/// What the methods of a group run on.
+/// Documents and sketches that the methods of a group run on.
 struct Methods<'a> {
     job: &'a Job,
     pages: &'a Pages,
@@ -232,7 +232,7 @@ impl Methods<'_> {
         Ok(self.prepared.find(settings, &context)?.outcome_of_texts()?)
     }
 
-    /// How fast candidates are searched. What was measured is enough if it took long enough; otherwise it is done again.
+    /// Speed of the search for candidates. Short searches are repeated.
     fn speed(&self, settings: &Settings, distinct: u64, done: &[Stage]) -> Result<Option<Speed>> {
         /// Processor time from which on it is measured well.
         const ENOUGH: f64 = 0.2;

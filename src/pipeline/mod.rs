@@ -249,7 +249,7 @@ pub(crate) struct Against {
 /// The files of a job, new ones and old ones.
 ///
 /// # Errors
-/// If one that was named does not exist, if there are no new ones, or none to hold them against where that is asked for.
+/// If one that was named does not exist, if there are no new ones, or no old ones where these are asked for.
 pub(crate) fn all_inputs(job: &Job) -> Result<Against> {
     corpus::check_exist(job.inputs.iter().chain(&job.against))?;
     let options = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };

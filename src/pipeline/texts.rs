@@ -77,7 +77,8 @@ where
         let settings = &job.settings;
         settings.check()?;
         if settings.keep.by_score() {
-            let expected = "first, longest or shortest-url; texts in memory have no scores and no inputs";
+            let expected =
+                "first, fullest, longest or shortest-url; texts in memory have no scores and no inputs";
             return Err(Error::parameter("keep", &settings.keep, expected));
         }
         if let Some(source @ (Source::File | Source::Folder)) = settings.quota.each {

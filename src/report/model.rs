@@ -696,7 +696,7 @@ pub struct FileRow {
 }
 
 impl FileRow {
-    /// Reports whether the file gave no page and does not exist now, so that nobody needs it.
+    /// True of a file that gave no page and does not exist now, so that nobody needs it.
     pub(crate) fn is_dispensable(&self) -> bool {
         self.documents == 0 && corpus::gone(Path::new(&self.path)).is_some()
     }
@@ -748,15 +748,15 @@ pub struct MethodResult {
     pub peak_memory_bytes: Option<u64>,
     /// The counted work, and the size of the index.
     pub cost: SearchCost,
-    /// How many of the pairs were found, where the search itself measured it.
+    /// Recall that the search itself measured, if it did.
     pub recall: Option<Recall>,
-    /// How many of the pairs of an exact answer were found; none where there is none to compare with.
+    /// Recall against an exact answer; none where there is none to compare with.
     pub exact: Option<ExactRecall>,
-    /// How fast candidates were searched.
+    /// Speed of the search for candidates.
     pub speed: Option<Speed>,
 }
 
-/// How many pairs of an exact answer a method found.
+/// Recall of a method against an exact answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExactRecall {
@@ -770,13 +770,13 @@ pub struct ExactRecall {
     pub of: String,
 }
 
-/// How fast candidates were searched: the index is there, and nothing is verified.
+/// Speed of a search for candidates: the index is there, and nothing is verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Speed {
     /// Distinct sketches that were searched for, those of all rounds.
     pub queries: u64,
-    /// How often all of them were searched for.
+    /// Number of searches for all of them.
     pub rounds: u64,
     /// Processor time that took.
     pub cpu_seconds: f64,

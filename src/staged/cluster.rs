@@ -97,7 +97,7 @@ impl Grouping {
         }
     }
 
-    /// Whether the order of pages says all that decides, of pages that were judged so.
+    /// True if the order of pages says all that decides, of pages that were judged so.
     pub(super) fn goes_by_number(&self, judge: Judge) -> bool {
         is_first(&self.keep) && self.quota.each.is_none() && judge.ones_are_same()
     }

@@ -408,7 +408,8 @@ impl Rates {
     /// Runs all stages over few pages and over more: the difference is what pages take, without what a stage takes
     /// however few there are.
     fn measure(settings: &Settings) -> Result<Self> {
-        const PAGES: [u64; 2] = [5_000, 30_000];
+        // Code that is not optimised takes as long for fewer.
+        const PAGES: [u64; 2] = if cfg!(debug_assertions) { [2_000, 8_000] } else { [5_000, 30_000] };
         let [few, many] = [Taken::measure(settings, PAGES[0])?, Taken::measure(settings, PAGES[1])?];
         let pages = (PAGES[1] - PAGES[0]) as f64;
         let drawn = PAGES.map(|pages| pages as f64 * Drawn::number(pages) as f64);

@@ -229,7 +229,7 @@ impl PagesOf {
     }
 }
 
-/// What a page has in a list of all that are asked for: a rank, and its features.
+/// Rank and number of features of a page, in a list of all that are asked for.
 fn must(list: &mut Numbers<OF_PAGE>, page: u64) -> Result<(u64, u32)> {
     let of = list.of(page)?.map(|[_, rank, features]| (rank, features as u32));
     of.ok_or_else(|| Error::io(list.path(), std::io::ErrorKind::InvalidData.into()))
@@ -410,8 +410,8 @@ impl Ranking<'_> {
         Ok((List::of(self.work.join("copies.edges"), copies.finish()?)?, leaders.finish()?))
     }
 
-    /// Near pairs, each by the ranks of the pages that stay for the two texts, with whether the later one may be removed
-    /// in favour of the earlier one.
+    /// Near pairs, each by the ranks of the pages that stay for the two texts. Each says if the later one may be
+    /// removed in favour of the earlier one.
     fn near(&self, bodies: &[Body], leaders: &Path) -> Result<PathBuf> {
         let (mut edges, mut leader) = (
             Merge::of(Edge::WIDTH, bodies.iter().map(source).collect::<Result<Vec<_>>>()?)?,

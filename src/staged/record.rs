@@ -27,10 +27,9 @@ pub struct Edge {
     pub earlier: u64,
     /// Hamming distance of their hashes; none for copies of a text.
     pub distance: Option<u32>,
-    /// What the judge measured; never negative.
+    /// Similarity by the judge's measure; never negative.
     pub similarity: f32,
-    /// Whether the later page may be removed in favour of the earlier one: where containment decides, it may be that
-    /// the earlier one holds too little of it.
+    /// Set unless the earlier page holds too little of the later one to be kept in its place: containment alone tells.
     pub may_replace: bool,
 }
 

@@ -1,0 +1,305 @@
+//! Every command that README, docs and help print runs, on small inputs that are called as they are there.
+
+use crate::cli::flipside;
+use crate::place::{Place, gz, words};
+use crate::review::{data, judged};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Commands that are not run, and why. Each must still be printed somewhere.
+const LEFT_OUT: [(&str, &str); 14] = [
+    ("flipside serve --index crawl.seen", "runs until it is ended; tests/serve.rs runs it, with its feature"),
+    ("flipside serve --index crawls --collections", "runs until it is ended"),
+    ("flipside dedup s3://bucket/crawl/ --out result", "a store, which tests/stores has"),
+    ("flipside sketch s3://bucket/crawl/ --out sketches", "a store"),
+    (
+        "flipside dedup https://data.example.org/a.warc.wet.gz gs://bucket/pages.parquet --out result",
+        "a store and a web server",
+    ),
+    ("flipside dedup s3://bucket/crawl/ --out result --upload s3://bucket/results/november/", "a store"),
+    ("flipside upload result s3://bucket/results/november/", "a store"),
+    ("flipside upload result s3://bucket/results/november/ --force", "a store"),
+    ("flipside upload result s3://bucket/prefix/", "a store"),
+    ("flipside seen --export", "names an option, without its file"),
+    ("flipside evaluate --judged", "names an option, without its file"),
+    ("flipside sketch --score quality", "names an option, without an input"),
+    ("flipside sketch --search join --distance 8", "names options, without an input"),
+    ("flipside sketch --force", "names an option, without an input"),
+];
+
+/// Values for the names that a reader puts in.
+const PUT_IN: [(&str, &str); 9] = [
+    (" A B ", " http://a.example/ http://b.example/ "),
+    (" FILE", " result"),
+    (" RESULT", " result"),
+    (" INDEX", " crawl.seen"),
+    (" FOLDER", " site"),
+    (" MARKS", " marks"),
+    (" URL", " https://example.org/gone"),
+    ("datatrove|dolma|numpy", "numpy"),
+    ("/etc/bash_completion.d/", ""),
+];
+
+/// Commands that belong together, one after the other: those of a block, or of a command's help.
+struct Printed {
+    place: String,
+    commands: Vec<String>,
+}
+
+/// True of a line that begins a command with `flipside` in it.
+fn begins(line: &str) -> bool {
+    let first = line.split(' ').next().unwrap_or_default();
+    ["flipside", "crawler", "zcat", "echo"].contains(&first)
+        && line.contains("flipside ")
+        && !line.starts_with("flipside = ")
+}
+
+/// The command on a line, without its comment and with single blanks.
+fn command(line: &str) -> String {
+    let line = line.split("  #").next().unwrap_or_default();
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Collects the commands of a page of Markdown: of blocks, and commands and options within the text.
+fn of_page(name: &str, page: &str, printed: &mut Vec<Printed>) {
+    for (at, part) in page.split("```").enumerate() {
+        if at % 2 == 1 {
+            let commands: Vec<String> =
+                part.lines().map(str::trim).filter(|line| begins(line)).map(command).collect();
+            printed.push(Printed { place: format!("a block of {name}"), commands });
+            continue;
+        }
+        for span in part.split('`').skip(1).step_by(2) {
+            let span = command(&span.replace("\\|", "|"));
+            let is_command = begins(&span) && span.split(' ').count() > 2;
+            let options = span.starts_with("--") && span.matches("--").count() > 1;
+            let commands = match span.strip_prefix("flipside dedup --") {
+                // Options that matter, without what every run has.
+                Some(options) if !span.contains(" --out ") => {
+                    vec![format!("flipside dedup crawl --out result --{options}")]
+                }
+                _ if is_command => vec![span],
+                _ if options && span.contains("--priority") => vec![
+                    "flipside sketch crawl/news crawl/blogs --out sketches".to_owned(),
+                    "flipside join sketches".to_owned(),
+                    format!("flipside cluster sketches {span}"),
+                ],
+                _ if options => vec![format!("flipside dedup crawl --out result {span}")],
+                _ => continue,
+            };
+            printed.push(Printed { place: name.to_owned(), commands });
+        }
+    }
+}
+
+/// The examples of a command's help. Lines that were wrapped are put together.
+fn of_help(subcommand: &str, printed: &mut Vec<Printed>) {
+    let help = flipside().args(["help", subcommand]).assert().success();
+    let help = String::from_utf8(help.get_output().stdout.clone()).unwrap();
+    let Some((_, examples)) = help.split_once("\nExample") else { return };
+    // On the line of the heading, or on those behind it, up to an empty one.
+    let examples = examples.trim_start_matches('s').trim_start_matches(':').trim_start();
+    let mut lines: Vec<String> = Vec::new();
+    for line in examples.lines().map(str::trim).take_while(|line| !line.is_empty()) {
+        match lines.last_mut() {
+            Some(last) if !begins(line) => *last += &format!(" {line}"),
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    // A comment stands behind several blanks, and may have been wrapped to a line of its own.
+    let commands = lines.iter().map(|line| command(&line.replace(" # ", "  # "))).collect();
+    printed.push(Printed { place: format!("help {subcommand}"), commands });
+}
+
+/// All commands of the tool.
+fn subcommands() -> Vec<String> {
+    let help = flipside().arg("--help").assert().success();
+    let help = String::from_utf8(help.get_output().stdout.clone()).unwrap();
+    let (_, list) = help.split_once("Commands:\n").unwrap();
+    let names = list.lines().take_while(|line| line.starts_with("  "));
+    let names =
+        names.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
+fn printed() -> Vec<Printed> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut pages = vec!["README.md".to_owned(), "python/README.md".to_owned(), "METHODOLOGY.md".to_owned()];
+    let docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
+    pages.extend(docs.map(|name| format!("docs/{}", name.to_string_lossy())));
+    pages.sort();
+    let mut printed = Vec::new();
+    for name in pages {
+        of_page(&name, &fs::read_to_string(root.join(&name)).unwrap(), &mut printed);
+    }
+    subcommands().iter().for_each(|name| of_help(name, &mut printed));
+    printed
+}
+
+/// A page of WET.
+fn wet(url: &str, text: &str) -> String {
+    format!(
+        "WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: {url}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n\
+         {text}\r\n\r\n",
+        text.len()
+    )
+}
+
+/// Pages of which some are near others.
+fn texts(from: usize, n: usize) -> impl Iterator<Item = (usize, String)> {
+    (from..from + n).map(|page| (page, words(page / 3, 60) + &words(1_000 + page, page % 3)))
+}
+
+fn wet_file(host: &str, from: usize, n: usize) -> Vec<u8> {
+    let pages = texts(from, n).map(|(page, text)| wet(&format!("http://{host}/{page}"), &text));
+    gz(pages.collect::<String>().as_bytes())
+}
+
+fn json_lines(field: &str, from: usize, n: usize) -> String {
+    let line = |(page, text): (usize, String)| {
+        format!(
+            "{{\"id\": \"{page}\", \"url\": \"https://example.org/{page}\", \"quality\": {}, \"{field}\": \"{text}\"}}\n",
+            page % 7
+        )
+    };
+    texts(from, n).map(line).collect()
+}
+
+/// The files that commands name.
+fn prepare(place: &Place) {
+    let put = |name: &str, content: &dyn AsRef<[u8]>| drop(place.put(name, content.as_ref()));
+    let a_and_b = ["a", "b"].map(|host| wet(&format!("http://{host}.example/"), &words(900, 60)));
+    put("crawl/00000.warc.wet.gz", &gz(a_and_b.concat().as_bytes()));
+    put("crawl/part.warc.wet.gz", &wet_file("part.example", 0, 60));
+    put("crawl/pages.jsonl.gz", &gz(json_lines("text", 60, 20).as_bytes()));
+    put("crawl/news/pages.jsonl", &json_lines("text", 90, 9));
+    put("crawl/blogs/pages.jsonl", &json_lines("text", 93, 9));
+    put("november/pages.warc.wet.gz", &wet_file("november.example", 30, 30));
+    put("october/pages.warc.wet.gz", &wet_file("october.example", 20, 30));
+    put("monday.warc.wet.gz", &wet_file("monday.example", 0, 9));
+    put("tuesday.warc.wet.gz", &wet_file("tuesday.example", 5, 9));
+    put("pages.jsonl.gz", &gz(json_lines("text", 0, 9).as_bytes()));
+    put("page.jsonl", &json_lines("text", 0, 1));
+    put("shards/pages.jsonl", &json_lines("raw_content", 0, 9));
+    put("site/one.txt", &words(1, 60));
+    put("site/two.md", &words(2, 60));
+    put("www.example.org/one.txt", &words(1, 60));
+    for name in ["page.txt", "one.txt", "two.txt"] {
+        put(name, &words(1, 60));
+    }
+    // Programs that stand in for a reader's own; and the tool, which says how it ended.
+    let programs = [
+        ("crawler", "cat page.jsonl"),
+        ("decider", "cat > /dev/null"),
+        ("man", "cat > /dev/null"),
+        ("flipside", "\"$FLIPSIDE\" \"$@\"; code=$?; echo $code >> codes; exit $code"),
+    ];
+    for (name, body) in programs {
+        let path = place.put(&format!("bin/{name}"), format!("#!/bin/sh\n{body}\n"));
+        let status = Command::new("chmod").arg("+x").arg(path).status().unwrap();
+        assert!(status.success());
+    }
+    for arguments in [
+        "dedup crawl --out result --all-pairs --quiet",
+        "dedup crawl/pages.jsonl.gz --out result-of-lines --quiet",
+        "dedup october --out results/september --quiet",
+        "dedup crawl/part.warc.wet.gz --out saved --method simhash --weighting tf-idf --save-frequencies frequencies.bin --quiet",
+        "sketch crawl/part.warc.wet.gz crawl/00000.warc.wet.gz --out sketches --quiet",
+        "join sketches --quiet",
+        "cluster sketches --quiet",
+        "sketch october/pages.warc.wet.gz --out sketches/october --quiet",
+        "sketch november/pages.warc.wet.gz --out sketches/november --quiet",
+        "sketch october/pages.warc.wet.gz --out october --quiet",
+        "sketch november/pages.warc.wet.gz --out november --quiet",
+        "seen --index yesterday.seen monday.warc.wet.gz",
+        "seen --index crawl.seen monday.warc.wet.gz",
+        "review result --quiet",
+    ] {
+        place.told(arguments, 0);
+    }
+    put("judged.csv", &judged(&data(&place.at("result/review.html")), |_| "duplicate"));
+    fs::remove_file(place.at("result/review.html")).unwrap();
+    put("truth.csv", &"a,b\n2,3\n");
+    put("scores.csv.gz", &gz(b"a,b,score\n2,3,0.9\n3,4,0.7\n"));
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let (path, name) = (entry.path(), entry.file_name());
+        if path.is_dir() {
+            copy(&path, &to.join(name));
+        } else {
+            fs::copy(&path, to.join(name)).unwrap();
+        }
+    }
+}
+
+/// Runs a command in a shell, and gives what went wrong.
+fn run(folder: &Path, command: &str) -> Option<String> {
+    let mut command = command.to_owned();
+    PUT_IN.iter().for_each(|(name, value)| command = command.replace(name, value));
+    // What a command makes is not there yet.
+    let mut before = "";
+    for word in command.split(' ') {
+        if ["--out", "--tables"].contains(&before) {
+            let path = folder.join(word);
+            let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+        }
+        before = word;
+    }
+    if command.contains("--for dolma") {
+        // Dolma has lines of JSON alone.
+        fs::remove_dir_all(folder.join("result")).unwrap();
+        fs::rename(folder.join("result-of-lines"), folder.join("result")).unwrap();
+    }
+    let path = format!("{}:{}", folder.join("bin").display(), std::env::var("PATH").unwrap());
+    let output = Command::new("sh")
+        .args(["-c", &command])
+        .current_dir(folder)
+        .env("PATH", path)
+        .env("FLIPSIDE", assert_cmd::cargo::cargo_bin!("flipside"))
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    let codes = fs::read_to_string(folder.join("codes")).unwrap_or_default();
+    let _ = fs::remove_file(folder.join("codes"));
+    let is_well = output.status.success() && !codes.is_empty() && codes.lines().all(|code| code == "0");
+    (!is_well).then(|| format!("{command}\n{codes}{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+#[cfg(unix)]
+#[test]
+fn what_documents_and_help_print_runs() {
+    let template = Place::new();
+    prepare(&template);
+    let mut unused = BTreeSet::from(LEFT_OUT.map(|(command, _)| command));
+    let (mut failed, mut done, mut ran) = (Vec::new(), BTreeSet::new(), 0);
+    for Printed { place, commands } in printed() {
+        let mut wanted = |command: &String| {
+            let is_left_out = LEFT_OUT.iter().any(|(left_out, _)| left_out == command);
+            unused.remove(&command[..]);
+            // A plan measures the machine for seconds, and depends on nothing that was run before.
+            let is_plan = command.starts_with("flipside plan ");
+            !is_left_out && (!is_plan || done.insert(vec![command.clone()]))
+        };
+        let commands: Vec<String> = commands.into_iter().filter(|command| wanted(command)).collect();
+        let are_plans = commands.iter().all(|command| command.starts_with("flipside plan "));
+        // The same commands, printed elsewhere, do the same.
+        if commands.is_empty() || !are_plans && !done.insert(commands.clone()) {
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        copy(template.folder(), folder.path());
+        for command in commands {
+            ran += 1;
+            failed.extend(run(folder.path(), &command).map(|why| format!("{place}: {why}")));
+        }
+    }
+    assert!(failed.is_empty(), "{} of {ran} commands failed:\n{}", failed.len(), failed.join("\n"));
+    assert!(ran > 70, "{ran} commands");
+    assert!(unused.is_empty(), "printed nowhere: {unused:?}");
+}
