@@ -10,6 +10,9 @@
 //! level looks slower than the one below is measured again before it fails, with more rounds and by new processes:
 //! times depend on where the system puts the memory of a process, too.
 
+// A benchmark prints to whoever started it; a process that it starts prints to a pipe of its own.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
 use flipside::minhash::{Family, MinHashParams, MinHasher, matches, one_bit};
 use flipside::resources::{cpu_seconds, thread_seconds};
 use flipside::search::bphs::{Bphs, BphsParams};

@@ -1,6 +1,7 @@
 //! The short text beside the rows and figures of somebody's own corpora: published figures, what these corpora
 //! show, and what was left out and why.
 
+use crate::progress::say;
 use crate::{Experiment, Options, results};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
@@ -42,7 +43,7 @@ impl Summary {
             let head = format!("{TITLE}\n\nRows are in rows/, figures in figures/.\n");
             fs::write(&path, head).with_context(|| format!("writing {}", path.display()))?;
         }
-        println!("rows, figures and {FILE} go to {}", folder.display());
+        say(format_args!("rows, figures and {FILE} go to {}", folder.display()))?;
         Ok(Self { path })
     }
 
@@ -74,7 +75,7 @@ impl Summary {
         let sections: Vec<&str> = text.split(SECTION).filter(other).chain([&*section]).collect();
         fs::write(&self.path, sections.join(SECTION))
             .with_context(|| format!("writing {}", self.path.display()))?;
-        println!("{}", self.path.display());
+        say(self.path.display())?;
         Ok(())
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! `cargo run --release -p flipside-core --example batch`
 
+// The prints of an example are as short as a first program's.
+#![allow(clippy::print_stdout)]
+
 use flipside_core::search::batch::{Batch, PsmBatchParams};
 use flipside_core::search::bphs::BphsParams;
 use flipside_core::search::{Mode, Query};

@@ -3,6 +3,9 @@
 //!
 //! `cargo run --release -p flipside-core --example recall`
 
+// The prints of an example are as short as a first program's.
+#![allow(clippy::print_stdout)]
+
 use flipside_core::calibrate::{Sample, SampleParams};
 use flipside_core::search::Probing;
 use flipside_core::search::dial::{Dial, DialParams};

@@ -32,7 +32,7 @@ impl Level {
     /// Writes to `list` the positions in each run of fewer than 2³² hashes that lie within `radius` of `query`, in
     /// order, tagged with the number of the run. Returns how many hashes the runs have.
     #[inline(always)]
-    pub fn scan_runs(self, runs: &[&[u64]], query: u64, radius: u32, list: &mut NearList) -> usize {
+    pub(crate) fn scan_runs(self, runs: &[&[u64]], query: u64, radius: u32, list: &mut NearList) -> usize {
         let total: usize = runs.iter().map(|run| run.len()).sum();
         list.clear();
         list.make_room(total / 8 + 2 * runs.len());
