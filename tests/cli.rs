@@ -506,13 +506,16 @@ fn closed_output_changes_neither_the_result_nor_the_exit_code() {
         assert!(place.at(&format!("result{number}/report.json")).is_file());
         run(&format!("inspect result{number}"), 0);
         run(&format!("dedup gone.jsonl --out none{number}"), 2);
-        run("plan --documents 1000", 0);
         run("completions bash", 0);
         run("man", 0);
         run("dedup --help", 0);
         run("hash pages.jsonl", 0);
         run(&format!("seen --index {number}.seen --import nothing"), 2);
         run(&format!("seen --index {number}.seen --remove nothing"), 0);
+        // One that takes seconds: once.
+        if out && error {
+            run("plan --documents 1000", 0);
+        }
     }
 }
 
@@ -788,7 +791,7 @@ fn methods_side_by_side() {
 }
 
 #[test]
-fn a_comparison_is_the_same_in_any_order_of_methods() {
+fn a_comparison_is_the_same_in_another_order_of_methods() {
     let top = tempfile::tempdir().unwrap();
     let found = |methods: &str| {
         let out = top.path().join(methods);
@@ -808,9 +811,7 @@ fn a_comparison_is_the_same_in_any_order_of_methods() {
     };
     let expected = found("both,minhash,dial");
     assert!(expected.values().all(|&pairs| pairs > 100), "{expected:?}");
-    for methods in ["minhash,both,dial", "dial,minhash,both"] {
-        assert_eq!(found(methods), expected, "{methods}");
-    }
+    assert_eq!(found("dial,both,minhash"), expected);
 }
 
 #[test]

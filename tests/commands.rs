@@ -104,10 +104,11 @@ fn of_help(subcommand: &str, printed: &mut Vec<Printed>) {
     let mut lines: Vec<String> = Vec::new();
     for line in examples.lines().map(str::trim).take_while(|line| !line.is_empty()) {
         match lines.last_mut() {
-            Some(last) if !begins(line) => *last += &format!(" {line}"),
+            Some(last) if !begins(line) && !line.starts_with("curl ") => *last += &format!(" {line}"),
             _ => lines.push(line.to_owned()),
         }
     }
+    lines.retain(|line| begins(line));
     // A comment stands behind several blanks, and may have been wrapped to a line of its own.
     let commands = lines.iter().map(|line| command(&line.replace(" # ", "  # "))).collect();
     printed.push(Printed { place: format!("help {subcommand}"), commands });

@@ -6,7 +6,7 @@
 //! have names; those that were on their way when the service was killed are sent again, and must be answered as if
 //! they had been sent once. Of those without a name the service is asked what became of them.
 //!
-//! It takes 15 seconds, or as many as `FLIPSIDE_SOAK_SECONDS` says.
+//! It takes 6 seconds, or as many as `FLIPSIDE_SOAK_SECONDS` says.
 
 // The test runner shows the prints of a test that fails, and those alone.
 #![allow(clippy::print_stdout)]
@@ -430,7 +430,7 @@ fn nothing_is_lost_and_no_answer_is_wrong_while_it_is_stopped_and_killed() {
     let top = tempfile::tempdir().unwrap();
     let index = top.path().join("index");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let (models, memory, rounds) = runtime.block_on(soak(&index, seconds.unwrap_or(15)));
+    let (models, memory, rounds) = runtime.block_on(soak(&index, seconds.unwrap_or(6)));
     assert!(rounds > 1);
     // All that the models have is there, and nothing else.
     let seen = Seen::open(&index, Access::Read, None).unwrap();

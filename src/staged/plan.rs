@@ -408,14 +408,16 @@ impl Rates {
     /// Runs all stages over few pages and over more: the difference is what pages take, without what a stage takes
     /// however few there are.
     fn measure(settings: &Settings) -> Result<Self> {
-        // Code that is not optimised takes as long for fewer.
-        const PAGES: [u64; 2] = if cfg!(debug_assertions) { [2_000, 8_000] } else { [5_000, 30_000] };
-        let [few, many] = [Taken::measure(settings, PAGES[0])?, Taken::measure(settings, PAGES[1])?];
-        let pages = (PAGES[1] - PAGES[0]) as f64;
-        let drawn = PAGES.map(|pages| pages as f64 * Drawn::number(pages) as f64);
+        const FEW: u64 = 1_000;
+        let few = Taken::measure(settings, FEW)?;
+        // A slow machine, and code that is not optimised, take as long for fewer.
+        let sizes = [FEW, if few.sketch < 0.015 { 30_000 } else { 4_000 }];
+        let many = Taken::measure(settings, sizes[1])?;
+        let pages = (sizes[1] - sizes[0]) as f64;
+        let drawn = sizes.map(|pages| pages as f64 * Drawn::number(pages) as f64);
         let each = |of: fn(&Taken) -> f64, more: f64| (of(&many) - of(&few)).max(0.0) / more;
         Ok(Self {
-            pages: PAGES.iter().sum(),
+            pages: sizes.iter().sum(),
             sketch: each(|taken| taken.sketch, many.text_bytes - few.text_bytes),
             join: each(|taken| taken.join, pages),
             hashes: distance_of(settings).map_or(Ok(0.0), hashes_rate)?,
