@@ -32,7 +32,7 @@ sys.path.insert(0, str(HERE.parent / "evidence"))
 
 from corpus import read_wet  # noqa: E402
 
-FIELDS = ["date", "machine", "command", "corpus", "pages", "text_bytes", "tool", "version", "work", "kept", "cpu_seconds", "times_flipside"]
+FIELDS = ["date", "machine", "kernel", "command", "corpus", "pages", "text_bytes", "tool", "version", "work", "kept", "cpu_seconds", "times_flipside"]
 SECONDS = float(os.environ.get("RIVAL_SECONDS", "900"))
 
 # What a rival's process runs: `pages` is read, and kept lines go to `kept`.
@@ -130,6 +130,11 @@ ENVIRONMENTS = {
 }
 # On no registry: its program is named by the environment, or built of its repository.
 DUPLODOCUS = "https://github.com/allenai/duplodocus"
+
+
+def kernel():
+    """The level of vector instructions that flipside uses: what is asked for, or the highest that the processor has."""
+    return os.environ.get("FLIPSIDE_KERNEL", "highest")
 
 
 def processor():
@@ -268,7 +273,7 @@ def main():
                 sys.exit(f"{tool} kept {kept} of {number} pages: that is not the same job")
             times = seconds / (rows[0]["cpu_seconds"] if rows else seconds)
             rows.append(dict(zip(FIELDS, [
-                datetime.date.today(), machine, command, corpus, number, size, tool, version, did, kept, round(seconds, 2), f"{times:.2f}",
+                datetime.date.today(), machine, kernel(), command, corpus, number, size, tool, version, did, kept, round(seconds, 2), f"{times:.2f}",
             ])))
             print(f"{tool} {version}: {seconds:.2f} s, {times:.2f} times; {kept} of {number} pages kept", file=sys.stderr)
 

@@ -25,11 +25,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from costs import environment, lines_of, processor, reason_of
+from costs import environment, kernel, lines_of, processor, reason_of
 
 HERE = Path(__file__).parent
 FIELDS = [
-    "date", "machine", "command", "corpus", "pages", "tool", "version", "work", "sketching_microseconds", "asking_microseconds",
+    "date", "machine", "kernel", "command", "corpus", "pages", "tool", "version", "work", "sketching_microseconds", "asking_microseconds",
     "bytes_a_page", "called_near", "recall", "precision",
 ]
 SECONDS = float(os.environ.get("RIVAL_SECONDS", "1800"))
@@ -235,7 +235,7 @@ def main():
             sketching, asking, held, near = measured
             right = len(truly.intersection(near))
             made.append(dict(zip(FIELDS, [
-                datetime.date.today(), machine, command, corpus, number, tool, version, did, f"{sketching / number * 1e6:.1f}",
+                datetime.date.today(), machine, kernel(), command, corpus, number, tool, version, did, f"{sketching / number * 1e6:.1f}",
                 f"{asking / number * 1e6:.1f}", round(held / number), len(near), f"{right / max(len(truly), 1):.4f}",
                 f"{right / max(len(near), 1):.4f}",
             ])))

@@ -29,7 +29,7 @@ from corpus import read_wet  # noqa: E402
 
 AT = 0.8
 FIELDS = [
-    "date", "machine", "command", "set", "kind", "documents", "text_bytes", "tool", "version", "setting", "best_of", "work", "kept",
+    "date", "machine", "kernel", "command", "set", "kind", "documents", "text_bytes", "tool", "version", "setting", "best_of", "work", "kept",
     "pairs", "true_pairs", "precision", "recall", "f1", "cpu_seconds", "times_flipside", "peak_mib",
 ]
 
@@ -304,7 +304,7 @@ def main():
             first = next((r["cpu_seconds"] for r in rows if r["set"] == one.name), seconds)
             precision, recall, f1 = one.rates(pairs)
             rows.append(dict(zip(FIELDS, [
-                datetime.date.today(), machine, command, one.name, one.kind, one.documents, one.bytes, tool, version, setting, best_of, work, kept,
+                datetime.date.today(), machine, costs.kernel(), command, one.name, one.kind, one.documents, one.bytes, tool, version, setting, best_of, work, kept,
                 len(pairs), len(one.true), f"{precision:.4f}", f"{recall:.4f}", f"{f1:.4f}", round(seconds, 3), f"{seconds / first:.2f}", f"{peak:.0f}",
             ])))
             print(f"{one.name}: {tool}, {setting}: {seconds:.2f} s, {peak:.0f} MiB, F1 {f1:.3f}", file=sys.stderr, flush=True)
