@@ -14,7 +14,7 @@ cost *FILES:
     cargo run --release --example job_cost -- {{FILES}}
 
 bench:
-    cargo bench
+    cargo bench -p flipside-benches
 
 # The published curves and tables, measured again: just experiment list.
 experiment *ARGS:

@@ -1,9 +1,9 @@
 //! The kernels at every level of this processor, on the shapes in which they are used. Fails where a level is
 //! slower than the one below it.
 //!
-//! `cargo bench --bench kernels` measures; `-- --short` takes about five seconds of processor time; `-- WORD` measures
-//! the shapes and kernels with that word in their names. `cargo test --bench kernels` only compares answers, which must
-//! be the same at every level.
+//! `cargo bench -p flipside-benches --bench kernels` measures; `-- --short` takes about five seconds of processor time;
+//! `-- WORD` measures the shapes and kernels with that word in their names. With `cargo test` in the place of
+//! `cargo bench` it only compares answers, which must be the same at every level.
 //!
 //! A process chooses its level once, so there is a process for each level. All of them take turns at one shape: what
 //! else the machine does then meets every level. The fastest round counts, in processor time. A shape on which a
@@ -13,22 +13,22 @@
 // A benchmark prints to whoever started it; a process that it starts prints to a pipe of its own.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-use flipside::minhash::{Family, MinHashParams, MinHasher, matches, one_bit};
-use flipside::resources::{cpu_seconds, thread_seconds};
-use flipside::search::bphs::{Bphs, BphsParams};
-use flipside::search::dial::{Dial, DialParams};
-use flipside::search::distinct::DistinctHashes;
-use flipside::search::linear::Linear;
-use flipside::search::psm::{Psm, PsmParams, Reading};
-use flipside::search::{HammingIndex, Mode, Query, Scratch, join};
-use flipside::simhash::SimHash;
-use flipside::simhash::hasher::SimHasher;
-use flipside::simhash::volatility::{FlipCost, Volatility};
-use flipside::text::{FeatureExtractor, FeatureKind};
+use flipside_benches::seconds;
 use flipside_core::hash::{SplitMix64, fmix64};
 use flipside_core::internal::{Level, NearPairs};
+use flipside_core::minhash::{Family, MinHashParams, MinHasher, matches, one_bit};
+use flipside_core::search::bphs::{Bphs, BphsParams};
+use flipside_core::search::dial::{Dial, DialParams};
+use flipside_core::search::distinct::DistinctHashes;
+use flipside_core::search::linear::Linear;
+use flipside_core::search::psm::{Psm, PsmParams, Reading};
+use flipside_core::search::{HammingIndex, Mode, Query, Scratch, join};
 use flipside_core::settings::Settings;
+use flipside_core::simhash::SimHash;
+use flipside_core::simhash::hasher::SimHasher;
+use flipside_core::simhash::volatility::{FlipCost, Volatility};
 use flipside_core::sketch::Sketcher;
+use flipside_core::text::{FeatureExtractor, FeatureKind};
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
@@ -253,7 +253,7 @@ fn searches(shapes: &mut Vec<Shape>) {
             some.len(),
             move || {
                 let mut digest = 0;
-                let pairs = |pairs: &[flipside::search::NearPair]| {
+                let pairs = |pairs: &[flipside_core::search::NearPair]| {
                     digest = pairs.iter().fold(digest, |sum, pair| {
                         sum ^ fmix64(u64::from(pair.a.0) << 32 | u64::from(pair.b.0))
                     });
@@ -278,7 +278,7 @@ fn search(
     shapes.push(Shape::new(kernels, name, queries.len(), move || {
         hits.clear();
         let cost = index.search_many(&asked, Mode::All, &mut scratch, &mut hits);
-        let found = |(query, hit): &(u32, flipside::search::Hit)| {
+        let found = |(query, hit): &(u32, flipside_core::search::Hit)| {
             fmix64(u64::from(*query) << 32 | u64::from(hit.slot.0))
         };
         hits.iter().map(found).fold(cost.candidates, u64::wrapping_add)
@@ -290,12 +290,11 @@ fn measure() {
     let mut shapes = shapes();
     for line in std::io::stdin().lines().map_while(Result::ok) {
         let Some(shape) = line.parse().ok().and_then(|number: usize| shapes.get_mut(number)) else { return };
-        // Of all threads, because a join has a pool of its own; where the system does not say, of this one.
-        let clock = || cpu_seconds().unwrap_or_else(thread_seconds);
-        let start = clock();
+        // Of all threads, because a join has a pool of its own.
+        let start = seconds();
         let digest = (shape.run)();
-        let seconds = clock() - start;
-        println!("{} {digest}", seconds * 1e9 / shape.parts as f64);
+        let took = seconds() - start;
+        println!("{} {digest}", took * 1e9 / shape.parts as f64);
     }
 }
 

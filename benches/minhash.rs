@@ -1,11 +1,11 @@
 //! MinHash: signing and comparing, for every family and every kernel of this processor; the join of bands.
 //!
-//! What is timed is also checked, so that `cargo bench --bench minhash -- --test` is a test.
+//! What is timed is also checked, so that `cargo bench -p flipside-benches --bench minhash -- --test` is a test.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use flipside::minhash::{DistinctSignatures, Family, MinHashParams, MinHasher};
-use flipside::search::bands::{Banding, JoinParams, join, min_matches};
 use flipside_core::internal::Level;
+use flipside_core::minhash::{DistinctSignatures, Family, MinHashParams, MinHasher};
+use flipside_core::search::bands::{Banding, JoinParams, join, min_matches};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use std::hint::black_box;

@@ -379,9 +379,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (results, figures) = (folder.path().join("results"), folder.path().join("figures"));
         copy(&root().join("experiments/results"), &results);
-        for what in ["draw", "check"] {
+        // At the highest level of kernels, and at a lower one.
+        for (level, what) in [("", "draw"), ("", "check"), ("avx2", "draw"), ("avx2", "check")] {
             let mut options = Options::parse_from(["experiments", what]);
-            (options.results, options.figures) = (Some(results.clone()), Some(figures.clone()));
+            (options.results, options.figures) = (Some(results.join(level)), Some(figures.join(level)));
             run(&options).unwrap();
         }
         assert_kept(&results, &root().join("experiments/results"));

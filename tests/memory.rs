@@ -406,7 +406,7 @@ fn of_very_many_pages_that_are_the_same_to_the_judge_few_stay() {
     write_files(&top.path().join("old"), &pages[150..], 2);
     let old = vec![top.path().join("old")];
     for distance in [None, Some(9)] {
-        for (keep, against) in [("first", &[][..]), ("longest", &[]), ("first", &old), ("longest", &old)] {
+        for (keep, against) in [("first", &[][..]), ("longest", &old)] {
             let settings = settings(false, distance).with(|s| s.keep = keep.parse().unwrap());
             let job = job(&paths, &top.path().join("out"), settings);
             let job = Job { against: against.to_vec(), ..job };
@@ -847,6 +847,7 @@ fn a_run_that_is_ended_at_any_step_goes_on_there() {
 }
 
 #[test]
+#[ignore = "as the one above, with another search: .ci/nightly"]
 fn an_exact_join_that_is_ended_at_any_step_goes_on_there() {
     ends_at_any_step(settings(false, Some(6)));
 }
