@@ -1,6 +1,6 @@
 """Whole jobs of flipside and of other tools: processor time, peak memory, and F1 on pairs, on short and on long documents.
 
-    python3 jobs.py FLIPSIDE ROWS.csv WORK_FOLDER SET=DOCUMENTS,TRUTH,KIND … [--runs 3]      KIND: chosen, judged
+    python3 jobs.py FLIPSIDE ROWS.csv WORK_FOLDER SET=DOCUMENTS,TRUTH,KIND … [--runs 3] [--tools NAME,…]      KIND: chosen, judged
 
 DOCUMENTS is a WET file, or lines of JSON with the field `text`; TRUTH has the exact Jaccard coefficients of pairs (a,b,jaccard), numbered as
 the documents stand there. A pair is true from .8 on. A job is a process that reads lines of JSON and writes the lines that it keeps and
@@ -289,15 +289,20 @@ def main():
     parser.add_argument("work", type=Path)
     parser.add_argument("sets", nargs="+")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--tools", type=lambda names: names.split(","), default=[*TOOLS, *OTHERS])
     given = parser.parse_args()
+    unknown = set(given.tools) - {*TOOLS, *OTHERS}
+    if unknown:
+        parser.error(f"--tools has {', '.join(sorted(unknown))}, and may have {', '.join([*TOOLS, *OTHERS])}")
     work, flipside = given.work.resolve(), given.flipside.resolve()
     work.mkdir(parents=True, exist_ok=True)
+    given.rows.parent.mkdir(parents=True, exist_ok=True)
     machine, rows = f"{costs.processor()} x{os.cpu_count()}", []
     with tempfile.TemporaryDirectory(dir=work) as folder:
         folder = Path(folder)
         sets = [Set(one, folder) for one in given.sets]
         chosen, judged = ([one for one in sets if one.kind == kind] for kind in ("chosen", "judged"))
-        command = f"jobs.py {' '.join(f'{one.name}={one.files}' for one in sets)}"
+        command = f"jobs.py {' '.join(f'{one.name}={one.files}' for one in sets)} --tools {','.join(given.tools)}"
 
         def row(one, tool, version, setting, best_of, work, kept, pairs, measured):
             seconds, peak = measured
@@ -307,6 +312,10 @@ def main():
                 datetime.date.today(), machine, costs.kernel(), command, one.name, one.kind, one.documents, one.bytes, tool, version, setting, best_of, work, kept,
                 len(pairs), len(one.true), f"{precision:.4f}", f"{recall:.4f}", f"{f1:.4f}", round(seconds, 3), f"{seconds / first:.2f}", f"{peak:.0f}",
             ])))
+            with open(given.rows, "w", newline="") as file:
+                out = csv.DictWriter(file, FIELDS, lineterminator="\n")
+                out.writeheader()
+                out.writerows(rows)
             print(f"{one.name}: {tool}, {setting}: {seconds:.2f} s, {peak:.0f} MiB, F1 {f1:.3f}", file=sys.stderr, flush=True)
 
         version = subprocess.run([flipside, "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
@@ -323,7 +332,8 @@ def main():
                 run([*job, "--all-pairs"], folder)
                 places = [(str(number), "", "") for number in range(one.documents)]
                 row(one, "flipside", version, options or "default", "", did, kept, set(score.found_pairs(folder / "out/pairs.csv", places)), measured)
-        for tool, (name, program, did, documented, tried) in TOOLS.items():
+        for tool in filter(TOOLS.get, given.tools):
+            name, program, did, documented, tried = TOOLS[tool]
             python, version = costs.environment(work / f"environment-{name}", *ENVIRONMENTS[name])
             if python is None:
                 print(f"{tool}: left out: {version}", file=sys.stderr)
@@ -343,7 +353,8 @@ def main():
                     kept = costs.number_of_lines(folder / "kept")
                     told = ", ".join(f"{key} {value}" for key, value in setting.items())
                     row(one, tool, version, told, best_of, did, kept, pairs_of(folder / "pairs"), measured)
-        for tool, (variable, did, documented, best) in OTHERS.items():
+        for tool in filter(OTHERS.get, given.tools):
+            variable, did, documented, best = OTHERS[tool]
             found, version = where(tool, work)
             if found is None:
                 print(f"{tool}: left out: {version}", file=sys.stderr)
@@ -361,11 +372,6 @@ def main():
                         continue
                     kept = one.documents - len({b for _, b in pairs})
                     row(one, tool, version, name.removeprefix(f"{tool.lower()}-"), "grid.py" if name == best else "", did, kept, pairs, measured)
-    given.rows.parent.mkdir(parents=True, exist_ok=True)
-    with open(given.rows, "w", newline="") as file:
-        out = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        out.writeheader()
-        out.writerows(rows)
 
 
 if __name__ == "__main__":
