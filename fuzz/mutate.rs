@@ -1,7 +1,7 @@
 //! Runs every fuzz target on mutations of the specimens of `tests/`, with any compiler and without coverage:
-//! `cargo test -p flipside-fuzz -- [TARGET…] [SECONDS]`. Each target takes two seconds unless a number is given; names, or
-//! parts of them, choose targets. `… -- seeds FOLDER` writes the seeds for a coverage-guided fuzzer: `FOLDER/TARGET/`
-//! holds them, and `FOLDER/TARGET.dict` the words of the format.
+//! `cargo test -p flipside-fuzz -- [TARGET…] [SECONDS]`. Each target takes two seconds unless a number is given;
+//! names, or parts of them, choose targets. `… -- seeds FOLDER` writes the seeds for a coverage-guided fuzzer:
+//! `FOLDER/TARGET/` holds them, and `FOLDER/TARGET.dict` the words of the format.
 //!
 //! Mutations are drawn by number, so that a run of the same length makes the same inputs. An input that fails is
 //! written to `fuzz/artifacts/TARGET-NUMBER` and ends the run.
