@@ -14,11 +14,11 @@ cost *FILES:
     cargo run --release --example job_cost -- {{FILES}}
 
 bench:
-    cargo bench -p flipside-benches
+    cargo bench -p simflip-benches
 
 # The published curves and tables, measured again: just experiment list.
 experiment *ARGS:
-    cargo run --release -p flipside-experiments -- {{ARGS}}
+    cargo run --release -p simflip-experiments -- {{ARGS}}
 
 # Which changes of the code no test would notice: needs cargo-mutants, and hours; just mutants -f src/format.rs.
 mutants *ARGS:

@@ -1,15 +1,15 @@
 //! From a text to its sketch, stage by stage: cutting into features, counting them, SimHash.
 //!
 //! Each benchmark first checks what it computes, so one run of them
-//! (`cargo test -p flipside-benches --bench document`) is a test.
+//! (`cargo test -p simflip-benches --bench document`) is a test.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use flipside_core::internal::Vocabulary;
-use flipside_core::simhash::hasher::SimHasher;
-use flipside_core::text::{FeatureExtractor, FeatureKind};
-use flipside_core::weight::{Weigher, Weighting};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
+use simflip_core::internal::Vocabulary;
+use simflip_core::simhash::hasher::SimHasher;
+use simflip_core::text::{FeatureExtractor, FeatureKind};
+use simflip_core::weight::{Weigher, Weighting};
 use std::hint::black_box;
 
 /// About 64 kB of words drawn from a list by a skewed law, in the shape of prose.
@@ -75,7 +75,7 @@ fn vocabulary(criterion: &mut Criterion) {
     let documents: Vec<Vec<u64>> = (0..2_000)
         .map(|_| {
             let rank = |rng: &mut Xoshiro256PlusPlus| (500_000.0 * rng.random::<f64>().powi(3)) as u64;
-            (0..300).map(|_| flipside_core::hash::fmix64(rank(&mut rng) + 1)).collect()
+            (0..300).map(|_| simflip_core::hash::fmix64(rank(&mut rng) + 1)).collect()
         })
         .collect();
     let run = || {

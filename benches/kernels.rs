@@ -1,7 +1,7 @@
 //! The kernels at every level of this processor, on the shapes in which they are used. Fails where a level is
 //! slower than the one below it.
 //!
-//! `cargo bench -p flipside-benches --bench kernels` measures; `-- --short` takes about five seconds of processor time;
+//! `cargo bench -p simflip-benches --bench kernels` measures; `-- --short` takes about five seconds of processor time;
 //! `-- WORD` measures the shapes and kernels with that word in their names. With `cargo test` in the place of
 //! `cargo bench` it only compares answers, which must be the same at every level.
 //!
@@ -13,22 +13,22 @@
 // A benchmark prints to whoever started it; a process that it starts prints to a pipe of its own.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-use flipside_benches::seconds;
-use flipside_core::hash::{SplitMix64, fmix64};
-use flipside_core::internal::{Level, NearPairs};
-use flipside_core::minhash::{Family, MinHashParams, MinHasher, matches, one_bit};
-use flipside_core::search::bphs::{Bphs, BphsParams};
-use flipside_core::search::dial::{Dial, DialParams};
-use flipside_core::search::distinct::DistinctHashes;
-use flipside_core::search::linear::Linear;
-use flipside_core::search::psm::{Psm, PsmParams, Reading};
-use flipside_core::search::{HammingIndex, Mode, Query, Scratch, join};
-use flipside_core::settings::Settings;
-use flipside_core::simhash::SimHash;
-use flipside_core::simhash::hasher::SimHasher;
-use flipside_core::simhash::volatility::{FlipCost, Volatility};
-use flipside_core::sketch::Sketcher;
-use flipside_core::text::{FeatureExtractor, FeatureKind};
+use simflip_benches::seconds;
+use simflip_core::hash::{SplitMix64, fmix64};
+use simflip_core::internal::{Level, NearPairs};
+use simflip_core::minhash::{Family, MinHashParams, MinHasher, matches, one_bit};
+use simflip_core::search::bphs::{Bphs, BphsParams};
+use simflip_core::search::dial::{Dial, DialParams};
+use simflip_core::search::distinct::DistinctHashes;
+use simflip_core::search::linear::Linear;
+use simflip_core::search::psm::{Psm, PsmParams, Reading};
+use simflip_core::search::{HammingIndex, Mode, Query, Scratch, join};
+use simflip_core::settings::Settings;
+use simflip_core::simhash::SimHash;
+use simflip_core::simhash::hasher::SimHasher;
+use simflip_core::simhash::volatility::{FlipCost, Volatility};
+use simflip_core::sketch::Sketcher;
+use simflip_core::text::{FeatureExtractor, FeatureKind};
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
@@ -253,7 +253,7 @@ fn searches(shapes: &mut Vec<Shape>) {
             some.len(),
             move || {
                 let mut digest = 0;
-                let pairs = |pairs: &[flipside_core::search::NearPair]| {
+                let pairs = |pairs: &[simflip_core::search::NearPair]| {
                     digest = pairs.iter().fold(digest, |sum, pair| {
                         sum ^ fmix64(u64::from(pair.a.0) << 32 | u64::from(pair.b.0))
                     });
@@ -278,7 +278,7 @@ fn search(
     shapes.push(Shape::new(kernels, name, queries.len(), move || {
         hits.clear();
         let cost = index.search_many(&asked, Mode::All, &mut scratch, &mut hits);
-        let found = |(query, hit): &(u32, flipside_core::search::Hit)| {
+        let found = |(query, hit): &(u32, simflip_core::search::Hit)| {
             fmix64(u64::from(*query) << 32 | u64::from(hit.slot.0))
         };
         hits.iter().map(found).fold(cost.candidates, u64::wrapping_add)
@@ -310,7 +310,7 @@ impl AtLevel {
     fn start(level: &'static str) -> std::io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg(MEASURE)
-            .env(flipside_core::KERNEL_VARIABLE, level)
+            .env(simflip_core::KERNEL_VARIABLE, level)
             .env("RAYON_NUM_THREADS", "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

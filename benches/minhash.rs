@@ -1,13 +1,13 @@
 //! MinHash: signing and comparing, for every family and every kernel of this processor; the join of bands.
 //!
-//! What is timed is also checked, so that `cargo bench -p flipside-benches --bench minhash -- --test` is a test.
+//! What is timed is also checked, so that `cargo bench -p simflip-benches --bench minhash -- --test` is a test.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use flipside_core::internal::Level;
-use flipside_core::minhash::{DistinctSignatures, Family, MinHashParams, MinHasher};
-use flipside_core::search::bands::{Banding, JoinParams, join, min_matches};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
+use simflip_core::internal::Level;
+use simflip_core::minhash::{DistinctSignatures, Family, MinHashParams, MinHasher};
+use simflip_core::search::bands::{Banding, JoinParams, join, min_matches};
 use std::hint::black_box;
 
 /// Features of a page of usual length.

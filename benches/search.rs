@@ -4,14 +4,14 @@
 //! many partners it expects to find, and checks it, before it measures: run with `--test`, this is a test.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use flipside_core::internal::NearPairs;
-use flipside_core::search::bphs::{Bphs, BphsParams};
-use flipside_core::search::dial::{Dial, DialParams};
-use flipside_core::search::distinct::DistinctHashes;
-use flipside_core::search::linear::Linear;
-use flipside_core::search::psm::{Psm, PsmParams, Reading};
-use flipside_core::search::{HammingIndex, Mode, Query, Scratch};
-use flipside_core::simhash::SimHash;
+use simflip_core::internal::NearPairs;
+use simflip_core::search::bphs::{Bphs, BphsParams};
+use simflip_core::search::dial::{Dial, DialParams};
+use simflip_core::search::distinct::DistinctHashes;
+use simflip_core::search::linear::Linear;
+use simflip_core::search::psm::{Psm, PsmParams, Reading};
+use simflip_core::search::{HammingIndex, Mode, Query, Scratch};
+use simflip_core::simhash::SimHash;
 use std::hint::black_box;
 
 const STORED: usize = 1 << 18;

@@ -5,13 +5,13 @@
 //! the default by one thread and by two, and reads the files by two threads to say what share of the work was done
 //! under a file's lock: that share bounds how many threads one large file keeps busy.
 
-use flipside::corpus::{self, DiscoverOptions, FileReading, ReadOptions};
-use flipside::kernel::inflate::Inflater;
-use flipside::pipeline::{self, Job, Silent};
-use flipside::resources::{cpu_seconds, peak_memory_bytes};
-use flipside::settings::{Judge, Net, Recall, Settings};
-use flipside::sketch::Sketcher;
-use flipside::terminal::say;
+use simflip::corpus::{self, DiscoverOptions, FileReading, ReadOptions};
+use simflip::kernel::inflate::Inflater;
+use simflip::pipeline::{self, Job, Silent};
+use simflip::resources::{cpu_seconds, peak_memory_bytes};
+use simflip::settings::{Judge, Net, Recall, Settings};
+use simflip::sketch::Sketcher;
+use simflip::terminal::say;
 use std::error::Error;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

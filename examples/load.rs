@@ -1,6 +1,6 @@
-//! How fast does `flipside serve` answer, and what does a page cost in memory and on disk?
+//! How fast does `simflip serve` answer, and what does a page cost in memory and on disk?
 //!
-//! `cargo build --release --features serve --bin flipside --example load`, then `target/release/examples/load --pages
+//! `cargo build --release --features serve --bin simflip --example load`, then `target/release/examples/load --pages
 //! 1000000 --index FOLDER --out RESULTS` makes an index of so many pages (one that is there is made longer), starts the
 //! service on it, and asks over HTTP on the loopback interface; several sizes one after the other. Rows go to
 //! `RESULTS/size.csv` and `RESULTS/requests.csv`, behind those that are there; without `--out`, to standard output.
@@ -16,12 +16,12 @@ mod crawl;
 use bytes::Bytes;
 use clap::Parser;
 use crawl::{Client, Pages, Server, cpu_of, memory_of, ready};
-use flipside::hash::fmix64;
-use flipside::resources::{cpu_seconds, thread_seconds};
-use flipside::seen::{Access, Request, Seen, SeenParams};
-use flipside::settings::{Net, Recall, Settings, USUAL_DISTANCE};
-use flipside::terminal::print;
 use rayon::prelude::*;
+use simflip::hash::fmix64;
+use simflip::resources::{cpu_seconds, thread_seconds};
+use simflip::seen::{Access, Request, Seen, SeenParams};
+use simflip::settings::{Net, Recall, Settings, USUAL_DISTANCE};
+use simflip::terminal::print;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -90,7 +90,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let pages = Arc::new(Pages::new(&settings));
     let program = std::env::current_exe()?;
-    let program = program.ancestors().nth(2).ok_or("no folder of programs")?.join("flipside");
+    let program = program.ancestors().nth(2).ok_or("no folder of programs")?.join("simflip");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let more = if options.fsync { vec!["--fsync".to_owned()] } else { Vec::new() };
     // New pages for each series, which no earlier run on the index has asked about.
@@ -319,7 +319,7 @@ async fn figures(address: &str) -> Result<[f64; 3], Box<dyn Error + Send + Sync>
     let (_, body) = Client::connect(address).await?.get("/metrics").await?;
     let told = std::str::from_utf8(&body)?;
     let figure = |part: &str| {
-        let name = format!("flipside_memory_bytes{{part=\"{part}\"}} ");
+        let name = format!("simflip_memory_bytes{{part=\"{part}\"}} ");
         told.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap_or(f64::NAN)
     };
     Ok(["sketches", "index", "names"].map(figure))

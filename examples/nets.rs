@@ -12,19 +12,19 @@
 mod crawl;
 
 use crawl::Pages;
-use flipside::core::id::Id;
-use flipside::core::resemblance::{Bits, estimate};
-use flipside::core::search::bphs::{Bphs, BphsParams};
-use flipside::core::search::dial::{Dial, DialParams};
-use flipside::core::search::keyed::Keyed;
-use flipside::core::search::psm::{Psm, PsmParams, Reading};
-use flipside::core::search::{HammingIndex, Hit, Mode, Query, Scratch};
-use flipside::core::text::FeatureExtractor;
-use flipside::resources::thread_seconds;
-use flipside::settings::Settings;
-use flipside::sketch::{Sketch, SketchValue};
-use flipside::terminal::say;
 use rayon::prelude::*;
+use simflip::core::id::Id;
+use simflip::core::resemblance::{Bits, estimate};
+use simflip::core::search::bphs::{Bphs, BphsParams};
+use simflip::core::search::dial::{Dial, DialParams};
+use simflip::core::search::keyed::Keyed;
+use simflip::core::search::psm::{Psm, PsmParams, Reading};
+use simflip::core::search::{HammingIndex, Hit, Mode, Query, Scratch};
+use simflip::core::text::FeatureExtractor;
+use simflip::resources::thread_seconds;
+use simflip::settings::Settings;
+use simflip::sketch::{Sketch, SketchValue};
+use simflip::terminal::say;
 use std::collections::HashSet;
 use std::error::Error;
 

@@ -17,17 +17,17 @@
 
 mod made_up;
 
-use flipside::clusters::Linkage;
-use flipside::core::sketch::SketchValue;
-use flipside::corpus::{JsonlFields, KeptFiles, ReadRules};
-use flipside::hash::fmix64;
-use flipside::pipeline::{Progress, Silent};
-use flipside::resources::{cpu_seconds, peak_memory_bytes};
-use flipside::search::join;
-use flipside::settings::{Net, Settings};
-use flipside::staged::{self, Applied, ApplyJob, ClusterJob, Grouping, JoinJob, Outputs, Shard, SketchJob};
-use flipside::terminal::say;
 use made_up::Vocabulary;
+use simflip::clusters::Linkage;
+use simflip::core::sketch::SketchValue;
+use simflip::corpus::{JsonlFields, KeptFiles, ReadRules};
+use simflip::hash::fmix64;
+use simflip::pipeline::{Progress, Silent};
+use simflip::resources::{cpu_seconds, peak_memory_bytes};
+use simflip::search::join;
+use simflip::settings::{Net, Settings};
+use simflip::staged::{self, Applied, ApplyJob, ClusterJob, Grouping, JoinJob, Outputs, Shard, SketchJob};
+use simflip::terminal::say;
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};

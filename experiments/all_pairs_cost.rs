@@ -10,17 +10,17 @@ use crate::throughput::{Searches, Workload};
 use crate::{Experiment, Options};
 use all_pairs_hamming::ChunkedJoiner;
 use anyhow::{Result, anyhow, ensure};
-use flipside::features::cosine;
-use flipside::search::bphs::{Bphs, BphsParams};
-use flipside::search::dial::{Dial, DialParams};
-use flipside::search::{HammingIndex, Mode, Query, Scratch, join};
-use flipside::simhash::BITS;
-use flipside::text::FeatureKind;
-use flipside::weight::{Weigher, Weighting};
-use flipside_core::internal::Level;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use serde::Deserialize;
+use simflip::features::cosine;
+use simflip::search::bphs::{Bphs, BphsParams};
+use simflip::search::dial::{Dial, DialParams};
+use simflip::search::{HammingIndex, Mode, Query, Scratch, join};
+use simflip::simhash::BITS;
+use simflip::text::FeatureKind;
+use simflip::weight::{Weigher, Weighting};
+use simflip_core::internal::Level;
 use std::hint::black_box;
 
 pub const EXPERIMENT: Experiment = Experiment {

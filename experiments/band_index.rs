@@ -1,12 +1,12 @@
 //! An index that grows: has something like this signature been seen before?
 
 use anyhow::{Result, ensure};
-use flipside::hash::fmix64;
-use flipside::minhash::Signatures;
-use flipside::search::Cost;
-use flipside::search::bands::Banding;
-use flipside_core::internal::Level;
 use hashbrown::HashMap;
+use simflip::hash::fmix64;
+use simflip::minhash::Signatures;
+use simflip::search::Cost;
+use simflip::search::bands::Banding;
+use simflip_core::internal::Level;
 
 /// End of a chain.
 const NONE: u32 = u32::MAX;

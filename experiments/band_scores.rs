@@ -1,7 +1,7 @@
 //! Seed 000 again: SimHash of 3-word shingles in 4 bands of 16 bits against MinHash of words, 20 hashes in 4 bands
 //! of 5; score histograms per band, and which of the two is the better, judged by exact Jaccard coefficients and, where
 //! there are labels, by people. MinHash of the same shingles stands beside them, because the seed gave its two methods
-//! different features. Of many texts some are drawn, and their pairs with all others are judged. `flipside dedup` does
+//! different features. Of many texts some are drawn, and their pairs with all others are judged. `simflip dedup` does
 //! the same from files to a list of pairs, as the seed's program did.
 
 use crate::check::{Finding, Verdict};
@@ -12,26 +12,26 @@ use crate::results::{Clock, Row, Table, distinct, expected};
 use crate::truth::{similar_pairs, similar_to};
 use crate::{Experiment, Options};
 use anyhow::{Context, Result, bail, ensure};
-use flipside::corpus::{ReadOptions, discover};
-use flipside::evaluate::corpus::record_names;
-use flipside::evaluate::found::Records;
-use flipside::evaluate::truth::{Truth, TruthFile, TruthParams, Verdict as Judgement};
-use flipside::hash::fmix64;
-use flipside::minhash::{DistinctSignatures, Family, MinHashParams, MinHasher};
-use flipside::pipeline::{self, Job, Silent, Writes};
-use flipside::report::model::Report;
-use flipside::search::bands::{Banding, JoinParams, join_with};
-use flipside::search::bphs::Bphs;
-use flipside::search::distinct::DistinctHashes;
-use flipside::search::join::join as join_hashes;
-use flipside::search::{HammingIndex, Mode, Query, Scratch};
-use flipside::settings::{BandShape, Judge, Net, Settings, Sketches};
-use flipside::simhash::BITS;
-use flipside::text::FeatureKind;
-use flipside::weight::Weighting;
-use flipside::{Document, Id};
 use rayon::prelude::*;
 use serde::Deserialize;
+use simflip::corpus::{ReadOptions, discover};
+use simflip::evaluate::corpus::record_names;
+use simflip::evaluate::found::Records;
+use simflip::evaluate::truth::{Truth, TruthFile, TruthParams, Verdict as Judgement};
+use simflip::hash::fmix64;
+use simflip::minhash::{DistinctSignatures, Family, MinHashParams, MinHasher};
+use simflip::pipeline::{self, Job, Silent, Writes};
+use simflip::report::model::Report;
+use simflip::search::bands::{Banding, JoinParams, join_with};
+use simflip::search::bphs::Bphs;
+use simflip::search::distinct::DistinctHashes;
+use simflip::search::join::join as join_hashes;
+use simflip::search::{HammingIndex, Mode, Query, Scratch};
+use simflip::settings::{BandShape, Judge, Net, Settings, Sketches};
+use simflip::simhash::BITS;
+use simflip::text::FeatureKind;
+use simflip::weight::Weighting;
+use simflip::{Document, Id};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Mutex;
@@ -72,7 +72,7 @@ const MINHASH: &str = "MinHash";
 const MINHASH_SHINGLES: &str = "MinHash on shingles";
 
 /// What the tool makes of files, with the seed's settings: the name of a method of the seed's goes before.
-const BY_THE_TOOL: &str = ", flipside dedup";
+const BY_THE_TOOL: &str = ", simflip dedup";
 
 /// Truths by which a method is judged.
 const BY_JACCARD: &str = "Jaccard of shingles";
@@ -222,7 +222,7 @@ fn simhash(corpus: &Corpus, drawn: &[bool], config: &Config) -> Result<Answer> {
     let clock = Clock::start();
     let hashes: Vec<u64> = corpus.simhashes(Weighting::Tf).iter().map(|simhash| simhash.hash).collect();
     let groups = DistinctHashes::new(&hashes);
-    let members = |slot: usize| groups.groups().get(flipside::Slot(slot as u32));
+    let members = |slot: usize| groups.groups().get(simflip::Slot(slot as u32));
     let told = Told::new(corpus, drawn, groups.len(), &members);
     let tally = Tally::new(config.bands, BITS as u32);
     let (radius, width) = (BITS as u32 - config.simhash_from, BITS / config.bands);
@@ -255,7 +255,7 @@ fn simhash(corpus: &Corpus, drawn: &[bool], config: &Config) -> Result<Answer> {
     // What bands miss, beside what the seed does.
     let mut near: u64 = told.groups.iter().map(|group| group.texts * (group.texts - 1) / 2).sum();
     join_hashes(groups.hashes(), radius, &|_| (), |part| {
-        let texts = |slot: flipside::Slot| told.groups[slot.index()].texts;
+        let texts = |slot: simflip::Slot| told.groups[slot.index()].texts;
         near += part.iter().map(|pair| texts(pair.a) * texts(pair.b)).sum::<u64>();
     })?;
     Ok(Answer {
@@ -288,14 +288,14 @@ fn minhash(
     let params = MinHashParams::new(positions, Family::Prime61, seed);
     let signatures = DistinctSignatures::new(MinHasher::new(params)?.sign_all(&sets));
     drop(sets);
-    let members = |slot: usize| signatures.groups().get(flipside::Slot(slot as u32));
+    let members = |slot: usize| signatures.groups().get(simflip::Slot(slot as u32));
     let told = Told::new(corpus, drawn, signatures.len(), &members);
     let tally = Tally::new(config.bands, positions as u32);
     let rows = positions / config.bands;
     let mut params = JoinParams::new(Banding { bands: config.bands, rows }, config.minhash_from as usize);
     params.full_bucket = corpus.len();
     // Counted where they are found: of a crowd there are too many for a list.
-    let count = |pair: flipside::search::NearPair| {
+    let count = |pair: simflip::search::NearPair| {
         let slots = [pair.a.index(), pair.b.index()];
         let [a, b] = slots.map(|slot| signatures.signatures().get(slot));
         let equal = |band: usize| a[band * rows..][..rows] == b[band * rows..][..rows];
@@ -488,7 +488,7 @@ fn write(
     Ok(())
 }
 
-/// What `flipside dedup` is asked to do what the seed's program does: its sketches and bands, and every pair from the
+/// What `simflip dedup` is asked to do what the seed's program does: its sketches and bands, and every pair from the
 /// seed's least score on; or, of many, enough to connect each cluster.
 fn seed_settings(config: &Config, seed: u64, all_pairs: bool) -> [(&'static str, Settings, u32); 2] {
     let simhash = Settings::simhash().with(|settings| {
@@ -758,7 +758,7 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
             };
             all.push(Verdict {
                 item: format!(
-                    "{corpus}: from files to a list of pairs by `flipside dedup`, {} pages",
+                    "{corpus}: from files to a list of pairs by `simflip dedup`, {} pages",
                     simhash.text("documents")
                 ),
                 paper: "2 million pages, 18 GB: SimHash 546 s and 1.5 GB, MinHash 501 s and 5 GB".into(),
@@ -778,7 +778,7 @@ mod tests {
     use super::*;
     use crate::results::read_all;
     use clap::Parser;
-    use flipside::simhash::distance;
+    use simflip::simhash::distance;
 
     #[test]
     fn the_join_finds_what_comparing_every_pair_of_a_band_finds() {

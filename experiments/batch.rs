@@ -1,7 +1,7 @@
 //! Many queries at once: speed against the number of queries, and against the number of stored hashes.
 //!
 //! Both batch methods index the queries and let the stored hashes pass, from memory or from a file
-//! ([`flipside::search::batch`]). Making the index is part of the time. Both answer every match, and one match of each
+//! ([`simflip::search::batch`]). Making the index is part of the time. Both answer every match, and one match of each
 //! query.
 
 use crate::check::{Finding, Verdict};
@@ -13,12 +13,12 @@ use crate::results::{Clock, Row, Table, described, distinct};
 use crate::throughput::{Searches, Workload, asked, mode_name, usual_budgets};
 use crate::{Experiment, Options};
 use anyhow::Result;
-use flipside::hash::fmix64;
-use flipside::search::batch::{Batch, PsmBatchParams};
-use flipside::search::bphs::BphsParams;
-use flipside::search::{Cost, Mode, Query};
-use flipside::text::FeatureKind;
 use serde::Deserialize;
+use simflip::hash::fmix64;
+use simflip::search::batch::{Batch, PsmBatchParams};
+use simflip::search::bphs::BphsParams;
+use simflip::search::{Cost, Mode, Query};
+use simflip::text::FeatureKind;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 

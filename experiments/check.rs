@@ -57,7 +57,7 @@ pub struct Verdict {
 /// Prints the verdicts, and writes them beside the results.
 pub fn check(options: &Options, experiments: &[&Experiment]) -> Result<()> {
     let mut page = String::from(
-        "# Verdicts\n\nMade by `cargo run --release -p flipside-experiments -- check` from the files in this folder and in `experiments/expected`.\n",
+        "# Verdicts\n\nMade by `cargo run --release -p simflip-experiments -- check` from the files in this folder and in `experiments/expected`.\n",
     );
     for experiment in experiments {
         let rows = read_all(options, experiment.name)?;

@@ -2,17 +2,17 @@
 //! vectors.
 
 use anyhow::{Context, Result, ensure};
-use flipside::Document;
-use flipside::corpus::{ReadOptions, discover};
-use flipside::hash::fmix64;
-use flipside::pipeline::pages::{Pages, Wanted};
-use flipside::simhash::SimHash;
-use flipside::simhash::hasher::SimHasher;
-use flipside::text::FeatureKind;
-use flipside::weight::frequencies::Frequencies;
-use flipside::weight::{Weigher, Weighting};
-use flipside_core::collection::{Counted, Keeping, Texts};
 use rayon::prelude::*;
+use simflip::Document;
+use simflip::corpus::{ReadOptions, discover};
+use simflip::hash::fmix64;
+use simflip::pipeline::pages::{Pages, Wanted};
+use simflip::simhash::SimHash;
+use simflip::simhash::hasher::SimHasher;
+use simflip::text::FeatureKind;
+use simflip::weight::frequencies::Frequencies;
+use simflip::weight::{Weigher, Weighting};
+use simflip_core::collection::{Counted, Keeping, Texts};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

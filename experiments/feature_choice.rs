@@ -9,13 +9,13 @@ use crate::results::{Clock, Row, Table, distinct};
 use crate::truth::similar_pairs;
 use crate::{Experiment, Options};
 use anyhow::Result;
-use flipside::features::cosine;
-use flipside::simhash::{BITS, SimHash, distance};
-use flipside::text::FeatureKind;
-use flipside::weight::{Weigher, Weighting};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use serde::Deserialize;
+use simflip::features::cosine;
+use simflip::simhash::{BITS, SimHash, distance};
+use simflip::text::FeatureKind;
+use simflip::weight::{Weigher, Weighting};
 use std::collections::HashMap;
 
 pub const EXPERIMENT: Experiment = Experiment {

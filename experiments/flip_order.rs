@@ -14,16 +14,16 @@ use crate::pairs::{Directed, Order, curve, flips, near_pairs, quantiles, sets_of
 use crate::results::{Row, Table, distinct};
 use crate::{Experiment, Options};
 use anyhow::Result;
-use flipside::hash::fmix64;
-use flipside::search::batch::PsmBatchParams;
-use flipside::search::distinct::DistinctHashes;
-use flipside::simhash::BITS;
-use flipside::simhash::volatility::FlipCost;
-use flipside::text::FeatureKind;
-use flipside::weight::Weighting;
-use flipside::{Id, Slot};
-use flipside_core::internal::NearPairs;
 use serde::Deserialize;
+use simflip::hash::fmix64;
+use simflip::search::batch::PsmBatchParams;
+use simflip::search::distinct::DistinctHashes;
+use simflip::simhash::BITS;
+use simflip::simhash::volatility::FlipCost;
+use simflip::text::FeatureKind;
+use simflip::weight::Weighting;
+use simflip::{Id, Slot};
+use simflip_core::internal::NearPairs;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "flip-order",
@@ -245,14 +245,14 @@ mod tests {
     use super::*;
     use crate::static_order::StaticOrder;
     use clap::Parser;
-    use flipside::search::psm::{Psm, PsmParams, Reading};
-    use flipside::search::{HammingIndex, Mode, Query, Scratch};
     use rand::SeedableRng;
     use rand::rngs::Xoshiro256PlusPlus;
     use rand::seq::SliceRandom;
+    use simflip::search::psm::{Psm, PsmParams, Reading};
+    use simflip::search::{HammingIndex, Mode, Query, Scratch};
 
     /// The share of the pairs that an index finds from their first side.
-    fn found_by(index: &Psm, pairs: &[[flipside::simhash::SimHash; 2]], hashes: &[u64]) -> f64 {
+    fn found_by(index: &Psm, pairs: &[[simflip::simhash::SimHash; 2]], hashes: &[u64]) -> f64 {
         let mut scratch = Scratch::default();
         let found = pairs.iter().filter(|[query, stored]| {
             let mut hits = Vec::new();

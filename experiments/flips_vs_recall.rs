@@ -14,13 +14,13 @@ use crate::pairs::{Directed, Order, curve, flips, near_pairs, quantiles, sets};
 use crate::results::{Clock, Row, Table, distinct, expected};
 use crate::{Experiment, Options};
 use anyhow::Result;
-use flipside::Id;
-use flipside::search::distinct::DistinctHashes;
-use flipside::simhash::volatility::FlipCost;
-use flipside::simhash::{BITS, SimHash};
-use flipside::text::FeatureKind;
-use flipside::weight::Weighting;
 use serde::Deserialize;
+use simflip::Id;
+use simflip::search::distinct::DistinctHashes;
+use simflip::simhash::volatility::FlipCost;
+use simflip::simhash::{BITS, SimHash};
+use simflip::text::FeatureKind;
+use simflip::weight::Weighting;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "flips-vs-recall",

@@ -12,14 +12,14 @@
 use crate::corpus::Corpus;
 use crate::{Options, config};
 use anyhow::Result;
-use flipside::hash::fmix64;
-use flipside::simhash::SimHash;
-use flipside::simhash::hasher::SimHasher;
-use flipside::weight::{Weigher, Weighting};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rayon::prelude::*;
 use serde::Deserialize;
+use simflip::hash::fmix64;
+use simflip::simhash::SimHash;
+use simflip::simhash::hasher::SimHasher;
+use simflip::weight::{Weigher, Weighting};
 
 /// A document: features with their weights before normalisation.
 pub type Features = Vec<(u64, i64)>;
@@ -241,7 +241,7 @@ fn cluster_starts(recipe: &Recipe) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipside::simhash::distance;
+    use simflip::simhash::distance;
 
     fn donors() -> Donors {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);

@@ -1,6 +1,6 @@
 //! The paper and the seeds reproduced: one runner per figure or table. See `experiments/README.md`.
 //!
-//! `cargo run --release -p flipside-experiments -- <name> [--corpus PATH]… [--quick]`. A run measures and
+//! `cargo run --release -p simflip-experiments -- <name> [--corpus PATH]… [--quick]`. A run measures and
 //! appends rows to CSV files; `draw` draws figures from CSV alone; `check` compares CSV with what was
 //! published. The three never mix.
 
@@ -42,9 +42,9 @@ use anyhow::{Context, Result, bail};
 use check::Verdict;
 use clap::Parser;
 use config::Size;
-use flipside_core::{KERNEL_VARIABLE, kernel_choice};
 use progress::say;
 use results::Row;
+use simflip_core::{KERNEL_VARIABLE, kernel_choice};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -231,7 +231,7 @@ fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Builds flipside and hands it to the script that runs the others.
+/// Builds simflip and hands it to the script that runs the others.
 fn rivals(options: &Options) -> Result<()> {
     let run = |command: &mut Command| -> Result<()> {
         let status = command.current_dir(root()).status().with_context(|| format!("{command:?}"))?;
@@ -239,14 +239,13 @@ fn rivals(options: &Options) -> Result<()> {
     };
     let corpora = options.corpora().iter().map(fs::canonicalize).collect::<Result<Vec<_>, _>>()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    run(Command::new(cargo).args(["build", "--release", "--bin", "flipside"]))?;
+    run(Command::new(cargo).args(["build", "--release", "--bin", "simflip"]))?;
     // Where cargo has put this program, it puts that one.
-    let flipside =
-        std::env::current_exe()?.with_file_name(format!("flipside{}", std::env::consts::EXE_SUFFIX));
+    let simflip = std::env::current_exe()?.with_file_name(format!("simflip{}", std::env::consts::EXE_SUFFIX));
     let work = root().join("target/rivals");
     run(Command::new("python3")
         .arg("experiments/rivals/costs.py")
-        .args([&flipside, &options.results().join("rivals/costs.csv"), &work])
+        .args([&simflip, &options.results().join("rivals/costs.csv"), &work])
         .args(corpora)
         .args(["--runs", if options.quick { "1" } else { "3" }]))
 }

@@ -78,8 +78,8 @@ impl ModuloSketch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipside::hash::SplitMix64;
     use proptest::prelude::*;
+    use simflip::hash::SplitMix64;
     use std::collections::BTreeSet;
 
     #[test]

@@ -16,18 +16,18 @@ use crate::pairs::{Directed, Order, Point, curve, flips, near_pairs, quantiles, 
 use crate::results::{Row, Table, distinct, expected};
 use crate::{Experiment, Options};
 use anyhow::Result;
-use flipside::features::cosine;
-use flipside::search::distinct::DistinctHashes;
-use flipside::simhash::volatility::{FlipCost, Volatility};
-use flipside::simhash::vosh::Vosh;
-use flipside::simhash::{BITS, SimHash};
-use flipside::text::FeatureKind;
-use flipside::weight::{Weigher, Weighting};
-use flipside::{Id, Slot};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rayon::prelude::*;
 use serde::Deserialize;
+use simflip::features::cosine;
+use simflip::search::distinct::DistinctHashes;
+use simflip::simhash::volatility::{FlipCost, Volatility};
+use simflip::simhash::vosh::Vosh;
+use simflip::simhash::{BITS, SimHash};
+use simflip::text::FeatureKind;
+use simflip::weight::{Weigher, Weighting};
+use simflip::{Id, Slot};
 use std::collections::{HashMap, HashSet};
 use std::f64::consts::{SQRT_2, TAU};
 

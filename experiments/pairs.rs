@@ -5,18 +5,18 @@
 
 use crate::static_order::StaticOrder;
 use anyhow::Result;
-use flipside::clusters::Partition;
-use flipside::hash::fmix64;
-use flipside::search::bphs::{Bphs, BphsParams};
-use flipside::search::distinct::DistinctHashes;
-use flipside::search::{HammingIndex, Mode, Query, Scratch};
-use flipside::simhash::BITS;
-use flipside::simhash::volatility::{FlipCost, Volatility};
-use flipside::simhash::vosh::Vosh;
-use flipside::{Id, Slot};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rayon::prelude::*;
+use simflip::clusters::Partition;
+use simflip::hash::fmix64;
+use simflip::search::bphs::{Bphs, BphsParams};
+use simflip::search::distinct::DistinctHashes;
+use simflip::search::{HammingIndex, Mode, Query, Scratch};
+use simflip::simhash::BITS;
+use simflip::simhash::volatility::{FlipCost, Volatility};
+use simflip::simhash::vosh::Vosh;
+use simflip::{Id, Slot};
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 

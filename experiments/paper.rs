@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Start of a command, before the arguments of an experiment.
-const COMMAND: &str = "cargo run --release -p flipside-experiments -- ";
+const COMMAND: &str = "cargo run --release -p simflip-experiments -- ";
 
 /// The fenced blocks of a page: what they are called, and their lines.
 fn blocks(page: &str) -> Vec<(&str, Vec<&str>)> {

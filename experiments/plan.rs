@@ -8,16 +8,16 @@ use crate::results::{Clock, Row, Table, distinct};
 use crate::throughput::{Workload, asked, for_each_workload};
 use crate::{Experiment, Options};
 use anyhow::{Context, Result};
-use flipside::Id;
-use flipside::hash::fmix64;
-use flipside::plan::{Kind, Machine, Model, NearPair, Task, choose};
-use flipside::search::dial::{Dial, DialParams};
-use flipside::search::{Cost, HammingIndex, Hit, Mode, Query, Scratch};
 use serde::Deserialize;
+use simflip::Id;
+use simflip::hash::fmix64;
+use simflip::plan::{Kind, Machine, Model, NearPair, Task, choose};
+use simflip::search::dial::{Dial, DialParams};
+use simflip::search::{Cost, HammingIndex, Hit, Mode, Query, Scratch};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "plan",
-    about: "what `flipside plan` tells of an index, against the index: recall, candidates, bytes, speed",
+    about: "what `simflip plan` tells of an index, against the index: recall, candidates, bytes, speed",
     run,
     draw,
     verdicts,
@@ -76,7 +76,7 @@ fn near(hits: &[(u32, Hit)]) -> usize {
 
 fn run_on(options: &Options, config: &Config, workload: &Workload, table: &mut Table) -> Result<()> {
     let hashes = workload.stored.hashes();
-    let machine = Machine::measure(flipside::resources::thread_seconds);
+    let machine = Machine::measure(simflip::resources::thread_seconds);
     let queries = asked(&workload.queries);
     for &Tasks { distance: radius, ref recalls, exact_tables: tables } in &config.tasks {
         let exact = Dial::new(hashes, DialParams::new(radius, tables))?;

@@ -1,8 +1,8 @@
 //! Progress of a run: bars on standard error where a person looks on, lines of results on
 //! standard output everywhere.
 
-use flipside::terminal;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use simflip::terminal;
 use std::fmt::Display;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};

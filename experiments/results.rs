@@ -2,7 +2,7 @@
 
 use crate::{Options, root};
 use anyhow::{Context, Result, ensure};
-use flipside_core::kernel_choice;
+use simflip_core::kernel_choice;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -73,7 +73,7 @@ impl Table {
     }
 }
 
-/// What makes the rows again, after `cargo run --release -p flipside-experiments --`. Of files and folders only the
+/// What makes the rows again, after `cargo run --release -p simflip-experiments --`. Of files and folders only the
 /// names are told: where they are is each machine's own.
 fn command(options: &Options, experiment: &str, corpus: &str) -> String {
     let name = |path: &str| Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -191,12 +191,12 @@ pub struct Clock {
 impl Clock {
     /// Starts now.
     pub fn start() -> Self {
-        Self { cpu: flipside::resources::cpu_seconds().unwrap_or(f64::NAN), wall: Instant::now() }
+        Self { cpu: simflip::resources::cpu_seconds().unwrap_or(f64::NAN), wall: Instant::now() }
     }
 
     /// Processor seconds over all threads, and wall seconds.
     pub fn read(&self) -> (f64, f64) {
-        let cpu = flipside::resources::cpu_seconds().unwrap_or(f64::NAN) - self.cpu;
+        let cpu = simflip::resources::cpu_seconds().unwrap_or(f64::NAN) - self.cpu;
         (cpu, self.wall.elapsed().as_secs_f64())
     }
 }

@@ -8,8 +8,8 @@ use crate::results::{Row, Table, described, distinct};
 use crate::throughput::{Bench, Method, Searches, Workload};
 use crate::{Experiment, Options};
 use anyhow::Result;
-use flipside::text::FeatureKind;
 use serde::Deserialize;
+use simflip::text::FeatureKind;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "scalability",

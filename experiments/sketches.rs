@@ -12,15 +12,15 @@ use crate::results::{Clock, Row, Table, distinct};
 use crate::truth::{TruePair, similar_pairs};
 use crate::{Experiment, Options};
 use anyhow::Result;
-use flipside::features::overlap;
-use flipside::hash::fmix64;
-use flipside::minhash::{Family, MinHashParams, MinHasher, matches};
-use flipside::search::bands::Banding;
-use flipside::simhash::distance;
-use flipside::text::FeatureKind;
-use flipside::weight::Weighting;
 use rayon::prelude::*;
 use serde::Deserialize;
+use simflip::features::overlap;
+use simflip::hash::fmix64;
+use simflip::minhash::{Family, MinHashParams, MinHasher, matches};
+use simflip::search::bands::Banding;
+use simflip::simhash::distance;
+use simflip::text::FeatureKind;
+use simflip::weight::Weighting;
 use std::collections::HashSet;
 
 pub const EXPERIMENT: Experiment = Experiment {

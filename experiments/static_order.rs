@@ -1,10 +1,10 @@
 //! PSM with one order of flips for all queries: ours, and measured beside the order of the query's own
 //! weights.
 
-use flipside::simhash::BITS;
-use flipside::simhash::volatility::{FlipCost, Volatility, expected_order_statistics};
-use flipside::simhash::vosh::{Ranks, Vosh};
 use serde::Deserialize;
+use simflip::simhash::BITS;
+use simflip::simhash::volatility::{FlipCost, Volatility, expected_order_statistics};
+use simflip::simhash::vosh::{Ranks, Vosh};
 use std::ops::RangeInclusive;
 
 /// Where the order of flips comes from.
@@ -51,10 +51,10 @@ impl StaticOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipside::search::linear::Linear;
-    use flipside::search::psm::{Psm, PsmParams, Reading};
-    use flipside::search::{HammingIndex, Mode, Query, Scratch};
-    use flipside_core::internal::NearPairs;
+    use simflip::search::linear::Linear;
+    use simflip::search::psm::{Psm, PsmParams, Reading};
+    use simflip::search::{HammingIndex, Mode, Query, Scratch};
+    use simflip_core::internal::NearPairs;
     use std::collections::HashSet;
 
     #[test]

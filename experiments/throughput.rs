@@ -11,24 +11,24 @@ use crate::results::{Clock, Table};
 use crate::static_order::{FlipOrder, StaticOrder};
 use crate::{Options, config};
 use anyhow::{Result, anyhow};
-use flipside::Id;
-use flipside::hash::fmix64;
-use flipside::plan::Machine;
-use flipside::search::bphs::{Bphs, BphsParams};
-use flipside::search::dial::{Dial, DialParams};
-use flipside::search::distinct::DistinctHashes;
-use flipside::search::linear::Linear;
-use flipside::search::psm::{Psm, PsmParams, Reading};
-use flipside::search::{Cost, HammingIndex, Mode, Query, Scratch};
-use flipside::simhash::SimHash;
-use flipside::simhash::volatility::FlipCost;
-use flipside::text::FeatureKind;
-use flipside::weight::Weighting;
-use flipside_core::internal::NearPairs;
 use gaoya::simhash::SimHashIndex;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use serde::Deserialize;
+use simflip::Id;
+use simflip::hash::fmix64;
+use simflip::plan::Machine;
+use simflip::search::bphs::{Bphs, BphsParams};
+use simflip::search::dial::{Dial, DialParams};
+use simflip::search::distinct::DistinctHashes;
+use simflip::search::linear::Linear;
+use simflip::search::psm::{Psm, PsmParams, Reading};
+use simflip::search::{Cost, HammingIndex, Mode, Query, Scratch};
+use simflip::simhash::SimHash;
+use simflip::simhash::volatility::FlipCost;
+use simflip::text::FeatureKind;
+use simflip::weight::Weighting;
+use simflip_core::internal::NearPairs;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 
@@ -588,7 +588,7 @@ impl<'a> Bench<'a> {
                 "{name}: recall, because none of {n} queries has a match at distance 1 to {radius}"
             ));
         }
-        let machine = Machine::measure(flipside::resources::thread_seconds);
+        let machine = Machine::measure(simflip::resources::thread_seconds);
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let first_matches = false;
         Ok(Self { workload, radius, queries, truth, kinds, machine, cores, first_matches, table, points })

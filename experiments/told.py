@@ -856,10 +856,10 @@ def rivals_costs():
     body = []
     for row in rows("rivals/costs.csv"):
         body.append([
-            row["corpus"], f'{row["tool"]} {row["version"]}', f'{float(row["cpu_seconds"]):.1f} s', row["times_flipside"],
+            row["corpus"], f'{row["tool"]} {row["version"]}', f'{float(row["cpu_seconds"]):.1f} s', row["times_simflip"],
             f'{int(row["kept"]):,} of {int(row["pages"]):,}', row["work"],
         ])
-    return table(("pages", "job", "processor time", "times flipside", "kept", "what it does"), body)
+    return table(("pages", "job", "processor time", "times simflip", "kept", "what it does"), body)
 
 
 def rivals_jobs():
@@ -870,10 +870,10 @@ def rivals_jobs():
         if row["best_of"]:
             setting += " (best of grid.py)" if row["best_of"] == "grid.py" else f' (best of {row["best_of"]})'
         body.append([
-            row["set"], f'{row["tool"]} {row["version"]}', setting, f'{float(row["cpu_seconds"]):.2f} s', row["times_flipside"],
+            row["set"], f'{row["tool"]} {row["version"]}', setting, f'{float(row["cpu_seconds"]):.2f} s', row["times_simflip"],
             f'{row["peak_mib"]} MiB', *(short(row[rate]) for rate in ("f1", "precision", "recall")),
         ])
-    return table(("documents", "tool", "setting", "processor time", "times flipside", "peak memory", "F1", "precision", "recall"), body)
+    return table(("documents", "tool", "setting", "processor time", "times simflip", "peak memory", "F1", "precision", "recall"), body)
 
 
 def rivals_jobs_sentence():
@@ -883,10 +883,10 @@ def rivals_jobs_sentence():
 
     def told(documents, tool, best):
         r = of(documents, tool, best)
-        return f'{float(r["times_flipside"]):.1f} times as long', short(r["f1"])
+        return f'{float(r["times_simflip"]):.1f} times as long', short(r["f1"])
 
     sets = ("debian-descriptions", "web-pages")
-    ours = [short(of(name, "flipside", False)["f1"]) for name in sets]
+    ours = [short(of(name, "simflip", False)["f1"]) for name in sets]
     words, shingles, gaoya = ([told(name, tool, best) for name in sets] for tool, best in (("rensa", False), ("rensa", True), ("gaoya", True)))
     yield "README.md", f"""On package descriptions of 440 bytes, rensa takes {words[0][0]} as the default for sets of words (F1 {words[0][1]} against {ours[0]}) and
         {shingles[0][0]} for shingles of five ({shingles[0][1]}); on web pages of 4,000 bytes {words[1][0]} ({words[1][1]} against {ours[1]}) and
@@ -1073,7 +1073,7 @@ def jobs():
     yield "README.md", f"""the default {of["both"]:.1f} times, `--method simhash` {of["simhash"]:.1f}, `minhash` {of["minhash"]:.1f}, `dial` {dial:.1f},
         `bphs` {of["bphs"]:.1f}, and `minhash` with `--verify jaccard` {of["minhash, counted"]:.1f}"""
     yield "README.md", f"""default {all_sets["both"]:.1f} times, `simhash` {all_sets["simhash"]:.1f}, `minhash` {all_sets["minhash"]:.1f}"""
-    times = {r["tool"]: float(r["times_flipside"]) for r in rows("rivals/costs.csv")}
+    times = {r["tool"]: float(r["times_simflip"]) for r in rows("rivals/costs.csv")}
     yield "README.md", f"""rensa takes {times["rensa, as documented"]:.1f} times as much for sets of words and {times["rensa, runs of 5 words"]:.1f}
         times for runs of five, Duplodocus {times["Duplodocus, uniseg"]:.0f} to {times["Duplodocus, cl100k"]:.0f} times, fastrustrag
         {times["fastrustrag, as documented"]:.0f}, datasketch {times["datasketch, as documented"]:.0f}, find-simdoc {times["find-simdoc"]:.0f}, text-dedup
@@ -1165,7 +1165,7 @@ def seed():
     times = pairs_of_seed("large", "MinHash") / pairs_of_seed("large", "SimHash")
     yield "experiments/README.md", f"which the seed compares with SimHash of shingles, finds {times:.0f} times as many pairs"
     simhash, minhash = (
-        row("band-scores/large-tool.csv", method=f"{method}, flipside dedup", band="0", score=score)
+        row("band-scores/large-tool.csv", method=f"{method}, simflip dedup", band="0", score=score)
         for method, score in (("SimHash", "64"), ("MinHash", "20"))
     )
 
@@ -1187,7 +1187,7 @@ def seed():
         and {short(alone[1]["f1_from_score"])} of words."""
     slower = [float(best_of_seed("large", method)["cpu_seconds"]) for method in SEED_METHODS]
     yield "experiments/README.md", f"""of the same shingles SimHash takes {slower[0] / slower[2]:.1f} times MinHash's time."""
-    yield "experiments/README.md", f"""`flipside dedup` with the seed's settings takes these {int(simhash["documents"]):,} pages from files to a
+    yield "experiments/README.md", f"""`simflip dedup` with the seed's settings takes these {int(simhash["documents"]):,} pages from files to a
         table: SimHash {told(simhash)}; MinHash {told(minhash)}."""
 
 

@@ -1,7 +1,7 @@
 //! All pairs of documents above a Jaccard coefficient, exactly: the truth that sketches are held against.
 
-use flipside::features::jaccard;
 use rayon::prelude::*;
+use simflip::features::jaccard;
 use std::collections::HashMap;
 
 /// A pair of documents and its Jaccard coefficient.

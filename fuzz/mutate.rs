@@ -1,5 +1,5 @@
 //! Runs every fuzz target on mutations of the specimens of `tests/`, with any compiler and without coverage:
-//! `cargo test -p flipside-fuzz -- [TARGET…] [SECONDS]`. Each target takes two seconds unless a number is given;
+//! `cargo test -p simflip-fuzz -- [TARGET…] [SECONDS]`. Each target takes two seconds unless a number is given;
 //! names, or parts of them, choose targets. `… -- seeds FOLDER` writes the seeds for a coverage-guided fuzzer:
 //! `FOLDER/TARGET/` holds them, and `FOLDER/TARGET.dict` the words of the format.
 //!
@@ -10,8 +10,8 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use flipside::hash::SplitMix64;
-use flipside::terminal::{note, say};
+use simflip::hash::SplitMix64;
+use simflip::terminal::{note, say};
 
 /// A target, its name, and which files under `tests/` it begins with, by the ends of their names.
 struct Target {
@@ -45,38 +45,38 @@ const CSV: &[&str] =
 const TARGETS: [Target; 8] = [
     Target {
         name: "stored_file",
-        run: flipside_fuzz::stored_file,
+        run: simflip_fuzz::stored_file,
         seeds: &[".warc", ".wet", ".jsonl", ".ndjson", ".csv", ".tsv", ".gz", ".zst"],
         made: none,
         words: WARC,
     },
     Target {
         name: "packed_records",
-        run: flipside_fuzz::packed_records,
+        run: simflip_fuzz::packed_records,
         seeds: &[".warc", ".wet", ".jsonl", ".csv", ".tsv"],
         made: none,
         words: WARC,
     },
     Target {
         name: "parquet_file",
-        run: flipside_fuzz::parquet_file,
+        run: simflip_fuzz::parquet_file,
         seeds: &[".parquet"],
         made: none,
         words: &["PAR1"],
     },
     Target {
         name: "gzip_member",
-        run: flipside_fuzz::gzip_member,
+        run: simflip_fuzz::gzip_member,
         seeds: &[".gz"],
         made: gzip_members,
         words: &["\x1f\u{8b}\x08"],
     },
-    Target { name: "binary_file", run: flipside_fuzz::binary_file, seeds: &[], made: binaries, words: JSON },
-    Target { name: "tables", run: flipside_fuzz::tables, seeds: &[".csv"], made: truths, words: CSV },
-    Target { name: "report", run: flipside_fuzz::report, seeds: &["report.json"], made: none, words: JSON },
+    Target { name: "binary_file", run: simflip_fuzz::binary_file, seeds: &[], made: binaries, words: JSON },
+    Target { name: "tables", run: simflip_fuzz::tables, seeds: &[".csv"], made: truths, words: CSV },
+    Target { name: "report", run: simflip_fuzz::report, seeds: &["report.json"], made: none, words: JSON },
     Target {
         name: "text",
-        run: flipside_fuzz::text,
+        run: simflip_fuzz::text,
         seeds: &[".wet"],
         made: texts,
         words: &["東京", "e\u{301}", "ß", "\u{200d}", "İ", "\u{fe0f}", "ﬁ", "กา"],
@@ -115,14 +115,14 @@ fn binaries() -> Vec<Vec<u8>> {
     let dir = tempfile::tempdir().expect("a folder");
     let mut seeds = Vec::new();
     let path = dir.path().join("frequencies");
-    let kind = flipside::text::FeatureKind::Shingles(3);
+    let kind = simflip::text::FeatureKind::Shingles(3);
     let saved =
-        flipside::weight::frequencies::Frequencies::from_entries(kind, 9, (1..9).map(|i| (i * 77, i as u32)));
-    flipside::frequencies::save(&saved, &path).expect("saves");
-    let (envelope, body) = flipside::format::read_any(&path).expect("what was saved");
+        simflip::weight::frequencies::Frequencies::from_entries(kind, 9, (1..9).map(|i| (i * 77, i as u32)));
+    simflip::frequencies::save(&saved, &path).expect("saves");
+    let (envelope, body) = simflip::format::read_any(&path).expect("what was saved");
     seeds.push(file(0, envelope.header, body));
     let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/seen/version-2.seen");
-    let (envelope, body) = flipside::format::read_any(&old).expect("a specimen");
+    let (envelope, body) = simflip::format::read_any(&old).expect("a specimen");
     seeds.push(file(1, envelope.header, body));
     seeds.push(records());
     seeds.extend(staged(dir.path()).into_iter().map(|(kind, header, body)| file(kind, header, body)));
@@ -131,11 +131,11 @@ fn binaries() -> Vec<Vec<u8>> {
 
 /// The files of a small run in stages: the place of each one's kind among all, its header and its body.
 fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
-    use flipside::clusters::Linkage;
-    use flipside::corpus::{JsonlFields, KeptFiles, ReadRules};
-    use flipside::format::{KINDS, read_any};
-    use flipside::pipeline::Silent;
-    use flipside::staged::{self, ApplyJob, ClusterJob, Grouping, JoinJob, Outputs, Shard, SketchJob};
+    use simflip::clusters::Linkage;
+    use simflip::corpus::{JsonlFields, KeptFiles, ReadRules};
+    use simflip::format::{KINDS, read_any};
+    use simflip::pipeline::Silent;
+    use simflip::staged::{self, ApplyJob, ClusterJob, Grouping, JoinJob, Outputs, Shard, SketchJob};
     let words = ["a page of a few words that stands twice", "a page of a few words that stands alone, or so"];
     let pages: String =
         (0..9).map(|n| serde_json::json!({"text": words[n % 2]}).to_string() + "\n").collect();
@@ -151,7 +151,7 @@ fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
         memory: None,
         threads: 1,
         shard: Shard::default(),
-        settings: flipside::settings::Settings::default(),
+        settings: simflip::settings::Settings::default(),
     };
     staged::sketch(&sketch, &Silent).expect("sketches");
     let join = JoinJob {
@@ -204,11 +204,11 @@ fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
 
 /// The records of a log of an index, which any index may hold.
 fn records() -> Vec<u8> {
-    use flipside::seen::{Access, Request, Seen, SeenParams};
+    use simflip::seen::{Access, Request, Seen, SeenParams};
     let dir = tempfile::tempdir().expect("a folder");
     let index = dir.path().join("index");
-    let settings = flipside::settings::Settings::default();
-    let mut sketcher = flipside::sketch::Sketcher::new(&settings, None).expect("settings");
+    let settings = simflip::settings::Settings::default();
+    let mut sketcher = simflip::sketch::Sketcher::new(&settings, None).expect("settings");
     let params = SeenParams { settings, frequencies: None };
     let mut seen = Seen::open(&index, Access::Write { fsync: false }, Some(&params)).expect("an index");
     let begun = seen.stored_bytes().1 as usize;

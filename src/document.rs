@@ -1,8 +1,8 @@
 //! What a document is called inside a run.
 
-use flipside_core::id::{Document, Id};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use simflip_core::id::{Document, Id};
 
 /// A document's place in the corpus: which input file, and which document of that file.
 ///

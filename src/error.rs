@@ -33,7 +33,7 @@ pub enum Error {
     },
     /// The core refused what it was asked for.
     #[error(transparent)]
-    Core(#[from] flipside_core::Error),
+    Core(#[from] simflip_core::Error),
     /// A chart or a page of the report could not be made: a fault of the program, not of the input.
     #[error("the report could not be drawn: {0}")]
     Render(String),
@@ -83,13 +83,13 @@ impl Error {
 
     /// A parameter that has no meaning.
     pub fn parameter(parameter: &'static str, got: impl ToString, expected: impl Into<String>) -> Self {
-        flipside_core::Error::parameter(parameter, got, expected).into()
+        simflip_core::Error::parameter(parameter, got, expected).into()
     }
 
     /// The parameter that has no meaning, if that is what went wrong.
     pub fn parameter_name(&self) -> Option<&'static str> {
         match self {
-            Self::Core(flipside_core::Error::Parameter { parameter, .. }) => Some(parameter),
+            Self::Core(simflip_core::Error::Parameter { parameter, .. }) => Some(parameter),
             _ => None,
         }
     }

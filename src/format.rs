@@ -3,7 +3,7 @@
 //! name of the field that does not.
 //!
 //! ```text
-//! 8 bytes   "flipside"
+//! 8 bytes   "simflip"
 //! 4 bytes   kind, ASCII
 //! u32       version of the kind's header and body
 //! u32       length of the header in bytes
@@ -21,7 +21,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-const MAGIC: [u8; 8] = *b"flipside";
+const MAGIC: [u8; 8] = *b"simflip\0";
 
 /// Longest header that is written, and believed: the note on what was written names all inputs of a file.
 const MAX_HEADER: u32 = 1 << 26;
@@ -109,7 +109,7 @@ pub const KINDS: [Kind; 14] = [
 pub(crate) const WORKING_ENDING: &str = ".stages";
 
 /// The name of a working folder's mark.
-pub(crate) const WORKING_MARK: &str = "flipside.working";
+pub(crate) const WORKING_MARK: &str = "simflip.working";
 
 /// Whether a folder is one in which a run works, or one that was ended did.
 pub fn is_working_folder(folder: &Path) -> bool {
@@ -118,7 +118,7 @@ pub fn is_working_folder(folder: &Path) -> bool {
 }
 
 /// The name of the file that says that a folder holds the kept pages of a run in stages.
-pub const NOTE: &str = "flipside.note";
+pub const NOTE: &str = "simflip.note";
 
 /// The name of the report of a folder of results.
 pub(crate) const REPORT: &str = "report.json";
@@ -541,14 +541,14 @@ fn read_head(path: &Path, file: &mut impl Read, kinds: &[Kind]) -> Result<((Kind
     let mut magic = [0; 8];
     if file.read_exact(&mut magic).is_err() || magic != MAGIC {
         let got = format!("{:?}", String::from_utf8_lossy(&magic));
-        return Err(wrong(path, "the magic", "\"flipside\"", got, "this is no file of flipside's"));
+        return Err(wrong(path, "the magic", "\"simflip\" and a zero", got, "this is no file of simflip's"));
     }
     let tag = take(path, file, HEADER)?;
     let Some(&kind) = kinds.iter().find(|kind| kind.tag == tag) else {
         let got = format!("{:?}", String::from_utf8_lossy(&tag));
         return Err(match kinds {
             [kind] => wrong(path, "the kind", kind.name, got, "name another file"),
-            _ => wrong(path, "the kind", "one that is known", got, "a newer flipside may read it"),
+            _ => wrong(path, "the kind", "one that is known", got, "a newer simflip may read it"),
         });
     };
     let version = u32::from_le_bytes(take(path, file, HEADER)?);
@@ -558,8 +558,8 @@ fn read_head(path: &Path, file: &mut impl Read, kinds: &[Kind]) -> Result<((Kind
             only => only.to_string(),
         };
         let advice = match (kind.version..).contains(&version) {
-            true => "a newer flipside may read it",
-            false => "make the file again with this flipside",
+            true => "a newer simflip may read it",
+            false => "make the file again with this simflip",
         };
         return Err(wrong(path, "the version", expected, version.to_string(), advice));
     }
@@ -654,7 +654,7 @@ mod tests {
     fn a_kind_takes_magic_and_tag() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        for (head, is) in [("flipsideFREQ", true), ("flopsideFREQ", false), ("flipsideFRE", false)] {
+        for (head, is) in [("simflip\0FREQ", true), ("simflopsFREQ", false), ("simflip\0FRE", false)] {
             std::fs::write(&path, head).unwrap();
             assert_eq!(is_of_kind(&path, FREQUENCIES), is, "{head}");
         }
@@ -666,10 +666,10 @@ mod tests {
         let put = |name: &str, content: &str| std::fs::write(folder.path().join(name), content).unwrap();
         assert!(!is_result_folder(folder.path()));
         for (report, is) in [
-            (r#"{"tool": {"name": "flipside"}}"#, true),
+            (r#"{"tool": {"name": "simflip"}}"#, true),
             (r#"{"tool": {"name": "another"}}"#, false),
-            (r#"{"name": "flipside"}"#, false),
-            ("flipside", false),
+            (r#"{"name": "simflip"}"#, false),
+            ("simflip", false),
         ] {
             put("report.json", report);
             assert_eq!(is_result_folder(folder.path()), is, "{report}");
@@ -697,9 +697,9 @@ mod tests {
             bytes[at..at + to.len()].copy_from_slice(to);
             std::fs::write(&path, bytes).unwrap();
         };
-        changed(0, b"FLIPSIDE");
+        changed(0, b"SIMFLIPS");
         assert_eq!(refusal(read_any(&path)).0, "the magic");
-        let newer = "a newer flipside may read it";
+        let newer = "a newer simflip may read it";
         changed(8, b"NEVR");
         assert_eq!(refusal(read_any(&path)), ("the kind", "one that is known".into(), newer));
         let one = refusal(open::<serde_json::Value>(&path, FREQUENCIES));
@@ -709,7 +709,7 @@ mod tests {
         write(&path, FRAMES, &serde_json::json!({}), &[]).unwrap();
         let other = refusal(read::<serde_json::Value>(&path, FREQUENCIES));
         assert_eq!(other, ("the kind", "document frequencies".into(), "name another file"));
-        let older = "make the file again with this flipside";
+        let older = "make the file again with this simflip";
         for (kind, version, expected, advice) in [
             (FREQUENCIES, 0, "1", older),
             (FREQUENCIES, 2, "1", newer),

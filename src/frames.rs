@@ -47,7 +47,7 @@ const PLACES: usize = (1 << 25) / PARTS;
 /// The host of a URL: what stands between `://` and the path, without user and port, in lower case.
 ///
 /// ```
-/// use flipside::frames::host_of;
+/// use simflip::frames::host_of;
 ///
 /// assert_eq!(host_of("https://me@Example.org:8080/a?b").as_deref(), Some("example.org"));
 /// assert_eq!(host_of("urn:isbn:0451450523"), None);
@@ -499,7 +499,7 @@ pub fn load(path: &Path) -> Result<Frames> {
         if expected == got {
             return Ok(());
         }
-        let advice = "count the frames again with this flipside";
+        let advice = "count the frames again with this simflip";
         Err(format::wrong(path, field, expected, got, advice))
     };
     must("the feature hash", MURMUR3.to_owned(), header.hash)?;

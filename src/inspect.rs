@@ -49,7 +49,7 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
             false => seen::check_export(path),
         };
     }
-    if head.starts_with(b"flipside") {
+    if head.starts_with(b"simflip\0") {
         return check_binary(path);
     }
     let head = String::from_utf8_lossy(&head);
@@ -117,7 +117,7 @@ fn check_stages(folder: &Path) -> Result<Option<Inspection>> {
     });
     files.sort();
     let (mut kinds, mut inspection) =
-        (BTreeMap::<String, u64>::new(), Inspection::of("folder of files of flipside"));
+        (BTreeMap::<String, u64>::new(), Inspection::of("folder of files of simflip"));
     for file in &files {
         let mut of_file = check_binary(file)?;
         of_file.problems.iter_mut().for_each(|problem| *problem = format!("{}: {problem}", file.display()));
@@ -139,7 +139,7 @@ fn check_folder(folder: &Path) -> Result<Inspection> {
             field: "report.json",
             expected: "one".to_owned(),
             got: "missing".to_owned(),
-            advice: "name a folder that flipside dedup, compare, sketch or apply wrote, or a file of another",
+            advice: "name a folder that simflip dedup, compare, sketch or apply wrote, or a file of another",
         });
     }
     let mut inspection = check_report(&path)?;

@@ -97,9 +97,9 @@ pub(crate) fn nothing_of_ours(path: &Path, got: String) -> Error {
     Error::Format {
         path: path.to_path_buf(),
         field: "the content",
-        expected: "something that flipside writes".to_owned(),
+        expected: "something that simflip writes".to_owned(),
         got,
-        advice: "that is a folder of results, a table or page of one, judged.csv, what flipside seen prints, a file of pages, a \
+        advice: "that is a folder of results, a table or page of one, judged.csv, what simflip seen prints, a file of pages, a \
                  file of document frequencies, frames or seen pages, or of a stage",
     }
 }

@@ -1,11 +1,11 @@
-//! flipside finds near-duplicate pages in web text and measures how many of them it found.
+//! simflip finds near-duplicate pages in web text and measures how many of them it found.
 //!
 //! This crate reads files and writes folders of results: [`corpus`] reads pages, [`pipeline`] runs the core
 //! over them, [`report`] tells what came of it, [`seen`] keeps an index that grows. Texts that are in memory
 //! need none of it; they go to the core, which is here as [`core`]:
 //!
 //! ```
-//! use flipside::core::{dedup::Deduper, settings::Settings};
+//! use simflip::core::{dedup::Deduper, settings::Settings};
 //!
 //! let texts = vec![
 //!     "Opening hours: Monday to Friday from nine to five, Saturday from ten to two. Closed on Sunday.",
@@ -16,17 +16,17 @@
 //! deduper.extend(&texts);
 //! let outcome = deduper.run()?;
 //! assert_eq!(outcome.pairs[0].documents().map(|document| document.0), [0, 2]);
-//! # Ok::<(), flipside::core::Error>(())
+//! # Ok::<(), simflip::core::Error>(())
 //! ```
 //!
 //! Files go through [`pipeline::dedup`], as on the command line:
 //!
 //! ```no_run
-//! use flipside::pipeline::{Job, Silent, dedup};
+//! use simflip::pipeline::{Job, Silent, dedup};
 //!
 //! let job = Job { inputs: vec!["crawl/".into()], out: "result".into(), ..Job::default() };
 //! println!("{}", dedup(&job, &Silent)?.text);
-//! # Ok::<(), flipside::Error>(())
+//! # Ok::<(), simflip::Error>(())
 //! ```
 
 #![warn(unnameable_types)]
@@ -56,12 +56,12 @@ pub mod terminal;
 pub mod wording;
 
 #[cfg(feature = "cli")]
-extern crate self as flipside;
+extern crate self as simflip;
 
-pub use flipside_core::{
+pub use simflip_core::{
     calibrate, clusters, features, hash, minhash, plan, search, settings, simhash, sketch, text, weight,
 };
 
 pub use error::{Error, Result};
-pub use flipside_core as core;
-pub use flipside_core::id::{self, Document, Id, Lists, Slot, Text};
+pub use simflip_core as core;
+pub use simflip_core::id::{self, Document, Id, Lists, Slot, Text};

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::from(flipside::cli::run(std::env::args_os()))
+    ExitCode::from(simflip::cli::run(std::env::args_os()))
 }

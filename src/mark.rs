@@ -34,8 +34,8 @@ pub enum Filter {
     /// NumPy: for each file, in the same order, `000000.npy`, an array of truth values, one for each row as tables of
     /// ours count them, up to the last page: whether it stays. Rows that are no pages do not.
     Numpy,
-    /// Dolma's mixer: for each file of lines of JSON one of the same name under `attributes/flipside/` with the id of
-    /// every document, and for those that go the attribute `flipside_duplicate`, from 0 to the length of the text in
+    /// Dolma's mixer: for each file of lines of JSON one of the same name under `attributes/simflip/` with the id of
+    /// every document, and for those that go the attribute `simflip_duplicate`, from 0 to the length of the text in
     /// characters.
     Dolma,
 }
@@ -124,7 +124,7 @@ fn earlier(path: &Path) -> Error {
         field: "version",
         expected: "one that says where each page stands".to_owned(),
         got: "earlier".to_owned(),
-        advice: "run flipside dedup again",
+        advice: "run simflip dedup again",
     }
 }
 
@@ -184,7 +184,7 @@ fn changed(row: &FileRow, now: u64) -> Error {
         field: "content",
         expected: format!("what the run read, {},", counted(row.documents, "page", "pages")),
         got,
-        advice: "run flipside dedup again, or give the options of reading that it was given",
+        advice: "run simflip dedup again, or give the options of reading that it was given",
     }
 }
 
@@ -302,7 +302,7 @@ fn attributes(
 ) -> Result<()> {
     let paths: Vec<&Path> = marks.iter().map(|file| &*file.input.path).collect();
     let names = below(&paths);
-    let folder = folder.join("attributes/flipside");
+    let folder = folder.join("attributes/simflip");
     let mut taken = HashSet::new();
     if let Some(name) = names.iter().find(|name| !taken.insert(*name)) {
         let expected = "files of different names below their folders of documents";
@@ -335,7 +335,7 @@ fn attributes(
                 None => serde_json::json!([]),
             };
             let id = &object[&options.fields.id];
-            let line = serde_json::json!({"id": id, "attributes": {"flipside_duplicate": spans}});
+            let line = serde_json::json!({"id": id, "attributes": {"simflip_duplicate": spans}});
             lines.extend_from_slice(line.to_string().as_bytes());
             lines.push(b'\n');
             match lines.len() > 1 << 20 {

@@ -1,7 +1,7 @@
 //! Words around what is told: counts with their nouns, and text of the input that is to be shown and not
 //! obeyed.
 
-pub use flipside_core::error::{is_control, printable};
+pub use simflip_core::error::{is_control, printable};
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -81,8 +81,8 @@ mod tests {
     #[test]
     fn orders_to_a_terminal_are_shown() {
         assert_eq!(
-            printable("\u{1b}[2Jgone\r\nflipside: all is well\u{7}"),
-            "\\u{1b}[2Jgone\\r\\nflipside: all is well\\u{7}"
+            printable("\u{1b}[2Jgone\r\nsimflip: all is well\u{7}"),
+            "\\u{1b}[2Jgone\\r\\nsimflip: all is well\\u{7}"
         );
         assert_eq!(
             printable("c1 \u{9b}31m, \u{202e}txt.exe, \u{7f}"),

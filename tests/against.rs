@@ -162,7 +162,7 @@ fn old_files_are_neither_written_over_nor_read_twice() {
     assert!(told.contains("--against: 1 file was read"), "{told}");
     said(&place, "seen --index pages.seen old", 0);
     let told = said(&place, "dedup new.jsonl --against pages.seen --out none", 2);
-    assert!(told.contains("flipside seen asks an index"), "{told}");
+    assert!(told.contains("simflip seen asks an index"), "{told}");
 }
 
 #[test]

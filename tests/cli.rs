@@ -2,9 +2,9 @@
 
 use crate::place::{Place, words};
 use assert_cmd::Command;
-use flipside::settings::{Net, Settings};
 use predicates::prelude::*;
 use serde_json::Value;
+use simflip::settings::{Net, Settings};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ pub fn corpus() -> PathBuf {
 }
 
 /// The tool in a folder that holds nothing; a test that names files goes to a folder of its own.
-pub fn flipside() -> Command {
+pub fn simflip() -> Command {
     let nowhere = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nowhere");
     fs::create_dir_all(&nowhere).unwrap();
-    let mut command = Command::cargo_bin("flipside").expect("the tool is built");
+    let mut command = Command::cargo_bin("simflip").expect("the tool is built");
     command.current_dir(nowhere);
     command
 }
@@ -57,7 +57,7 @@ fn every_method_gives_whole_results_that_inspect_finds_in_order() {
         [("simhash", &[][..]), ("psm", &wide), ("dial", &wide), ("bphs", &wide), ("minhash", &[])]
     {
         let out = top.path().join(method);
-        flipside()
+        simflip()
             .arg("dedup")
             .arg(corpus())
             .arg("--out")
@@ -77,14 +77,14 @@ fn every_method_gives_whole_results_that_inspect_finds_in_order() {
         // 1,572 pages with 1,217 different texts, many of these in two or three versions.
         assert_eq!(outcome["exact_duplicates"], 355, "{method}");
         assert!(outcome["near_duplicates"].as_u64().unwrap() > 250, "{method}: {outcome}");
-        flipside().arg("inspect").arg(&out).assert().success();
+        simflip().arg("inspect").arg(&out).assert().success();
         for file in ["pairs.csv", "clusters.csv", "kept.warc.wet.gz", "report.json"] {
-            flipside().arg("inspect").arg(out.join(file)).assert().success();
+            simflip().arg("inspect").arg(out.join(file)).assert().success();
         }
     }
     // What is kept has no duplicates left that the same method would find, except across what chained.
     let again = top.path().join("again");
-    flipside()
+    simflip()
         .arg("dedup")
         .arg(top.path().join("bphs/kept.warc.wet.gz"))
         .arg("--out")
@@ -107,7 +107,7 @@ fn results_depend_neither_on_threads_nor_on_the_order_of_files() {
         let one = top.path().join(format!("{method}-1"));
         let two = top.path().join(format!("{method}-2"));
         let run = |files: &[PathBuf], out: &Path, threads: &str| {
-            flipside()
+            simflip()
                 .arg("dedup")
                 .args(files)
                 .arg("--out")
@@ -138,7 +138,7 @@ fn a_table_on_standard_input_is_known_by_its_header() {
     place.put("pages.csv", &bytes);
     place.told("dedup pages.csv --quiet --out of-file", 0);
     for (name, bytes) in [("plain", bytes.clone().into_bytes()), ("gz", crate::place::gz(bytes.as_bytes()))] {
-        let mut command = flipside();
+        let mut command = simflip();
         command.args(["dedup", "-", "--quiet", "--out"]).arg(place.at(name)).write_stdin(bytes);
         command.assert().success();
         let ids = |out: &str| -> Vec<String> {
@@ -148,7 +148,7 @@ fn a_table_on_standard_input_is_known_by_its_header() {
         assert_eq!(ids(name), ids("of-file"));
         assert!(place.at(name).join("kept.csv.gz").exists());
     }
-    let mut prose = flipside();
+    let mut prose = simflip();
     prose
         .args(["dedup", "-", "--out"])
         .arg(place.at("no"))
@@ -174,7 +174,7 @@ fn a_run_is_repeated_from_its_report() {
     let top = tempfile::tempdir().unwrap();
     let run = |out: &str, options: &[&str]| {
         let out = top.path().join(out);
-        flipside().arg("dedup").arg(corpus()).arg("--out").arg(&out).args(options).assert().success();
+        simflip().arg("dedup").arg(corpus()).arg("--out").arg(&out).args(options).assert().success();
         out
     };
     let options = [
@@ -199,12 +199,12 @@ fn a_run_is_repeated_from_its_report() {
     }
     assert_eq!(self::report(&first)["settings"], self::report(&again)["settings"]);
     let both = ["dedup", "none", "--out", "o", "--settings", &report, "--distance", "3"];
-    flipside().args(both).assert().code(2).stderr(predicate::str::contains("cannot be used with"));
+    simflip().args(both).assert().code(2).stderr(predicate::str::contains("cannot be used with"));
     // Results of the first form have no settings as data.
     let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/results-v1/checked/report.json");
     let old = old.display().to_string();
     let asked = ["dedup", "none", "--out", "o", "--settings", &old];
-    flipside().args(asked).assert().code(2).stderr(predicate::str::contains("the settings"));
+    simflip().args(asked).assert().code(2).stderr(predicate::str::contains("the settings"));
     // What is no report is said to be none, with what to give instead.
     let table = first.join("pairs.csv").display().to_string();
     let folder = first.display().to_string();
@@ -222,7 +222,7 @@ fn a_run_is_repeated_from_its_report() {
         ),
     ] {
         let asked = ["dedup", "none", "--out", "o", "--settings", given];
-        flipside().args(asked).assert().code(2).stderr(predicate::str::contains(told));
+        simflip().args(asked).assert().code(2).stderr(predicate::str::contains(told));
     }
 }
 
@@ -231,7 +231,7 @@ fn psm_without_budget_finds_what_bphs_finds() {
     let top = tempfile::tempdir().unwrap();
     let run = |name: &str, args: &[&str]| {
         let out = top.path().join(name);
-        flipside().arg("dedup").arg(corpus()).arg("--out").arg(&out).args(args).assert().success();
+        simflip().arg("dedup").arg(corpus()).arg("--out").arg(&out).args(args).assert().success();
         fs::read_to_string(out.join("pairs.csv")).unwrap()
     };
     let bphs = run("bphs", &["--method", "bphs", "--distance", "4", "--all-pairs"]);
@@ -252,15 +252,7 @@ fn hashes_that_agree_in_a_band_are_told_band_by_band() {
     let run = |name: &str, args: &[&str]| {
         let out = top.path().join(name);
         let usual = ["--method", "simhash", "--distance", "8", "--verify", "none", "--all-pairs"];
-        flipside()
-            .arg("dedup")
-            .arg(corpus())
-            .arg("--out")
-            .arg(&out)
-            .args(usual)
-            .args(args)
-            .assert()
-            .success();
+        simflip().arg("dedup").arg(corpus()).arg("--out").arg(&out).args(usual).args(args).assert().success();
         let report: Value =
             serde_json::from_str(&fs::read_to_string(out.join("report.json")).unwrap()).unwrap();
         (fs::read_to_string(out.join("pairs.csv")).unwrap(), report)
@@ -285,7 +277,7 @@ fn jsonl_comes_in_by_standard_input_and_goes_out_as_jsonl() {
     let top = tempfile::tempdir().unwrap();
     let (input, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
     write_jsonl(&input);
-    flipside()
+    simflip()
         .args(["dedup", "-", "--method", "simhash", "--distance", "8", "--out"])
         .arg(&out)
         .pipe_stdin(&input)
@@ -293,7 +285,7 @@ fn jsonl_comes_in_by_standard_input_and_goes_out_as_jsonl() {
         .assert()
         .success()
         .stdout(predicate::str::contains("25 pages: 20 kept, 5 can go"));
-    flipside()
+    simflip()
         .arg("inspect")
         .arg(out.join("kept.jsonl.gz"))
         .assert()
@@ -314,7 +306,7 @@ fn a_pipe_with_a_name_is_read_once() {
         let pipe = pipe.clone();
         move || write_jsonl(&pipe)
     });
-    flipside()
+    simflip()
         .timeout(std::time::Duration::from_secs(60))
         .args(["dedup", "--out"])
         .args([&out, &pipe])
@@ -327,23 +319,23 @@ fn a_pipe_with_a_name_is_read_once() {
 #[test]
 fn names_in_the_input_give_no_orders_to_a_terminal() {
     let top = tempfile::tempdir().unwrap();
-    let input = top.path().join("pages\u{1b}[2J\nflipside: all is well.jsonl");
+    let input = top.path().join("pages\u{1b}[2J\nsimflip: all is well.jsonl");
     fs::write(&input, "{\"text\": 1, \"id\": \"\u{1b}[31m\"}\n{\"text\": \"a\", \"url\": \"u\u{7f}\"}\n")
         .unwrap();
     let quiet = |arguments: &[&str]| {
-        let output = flipside().current_dir(&top).args(arguments).arg(&input).output().unwrap();
+        let output = simflip().current_dir(&top).args(arguments).arg(&input).output().unwrap();
         for told in [&output.stdout, &output.stderr] {
             let told = String::from_utf8_lossy(told);
             let order = |c: char| c.is_control() && c != '\n';
             assert!(
-                !told.contains(order) && !told.contains("\nflipside: all is well"),
+                !told.contains(order) && !told.contains("\nsimflip: all is well"),
                 "{arguments:?}: {told:?}"
             );
         }
         String::from_utf8(output.stderr).unwrap()
     };
     assert!(
-        quiet(&["dedup", "--out", "out"]).contains(r"pages\u{1b}[2J\nflipside: all is well.jsonl: record 0")
+        quiet(&["dedup", "--out", "out"]).contains(r"pages\u{1b}[2J\nsimflip: all is well.jsonl: record 0")
     );
     quiet(&["seen", "--index", "seen", "--json"]);
     quiet(&["inspect"]);
@@ -358,8 +350,7 @@ fn an_existing_folder_stays_without_force() {
     let top = tempfile::tempdir().unwrap();
     let (input, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
     write_jsonl(&input);
-    let run =
-        |force: &[&str]| flipside().arg("dedup").arg(&input).arg("--out").arg(&out).args(force).assert();
+    let run = |force: &[&str]| simflip().arg("dedup").arg(&input).arg("--out").arg(&out).args(force).assert();
     run(&[]).success();
     run(&[]).code(2).stderr(predicate::str::contains("--force"));
     run(&["--force"]).success();
@@ -377,7 +368,7 @@ fn damage_is_named_and_the_rest_is_used() {
     fs::write(&input, lines).unwrap();
     let no_gzip = top.path().join("no-gzip.warc.wet.gz");
     fs::write(&no_gzip, b"\0\x01\x02\x03").unwrap();
-    flipside()
+    simflip()
         .arg("dedup")
         .arg(&input)
         .arg(no_gzip)
@@ -481,7 +472,7 @@ fn closed_output_changes_neither_the_result_nor_the_exit_code() {
     let damaged = fs::read_to_string(place.at("pages.jsonl")).unwrap() + "no json\n";
     place.put("damaged.jsonl", damaged);
     let command = |arguments: &str| {
-        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("flipside"));
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("simflip"));
         command.current_dir(place.folder()).args(arguments.split(' '));
         command
     };
@@ -526,8 +517,8 @@ fn pages_with_one_id_are_told_apart() {
     write_jsonl(&input);
     let copy = top.path().join("again.jsonl");
     fs::copy(&input, &copy).unwrap();
-    flipside().arg("dedup").args([&input, &copy]).arg("--out").arg(&out).assert().success();
-    flipside().arg("inspect").arg(&out).assert().success();
+    simflip().arg("dedup").args([&input, &copy]).arg("--out").arg(&out).assert().success();
+    simflip().arg("inspect").arg(&out).assert().success();
     let clusters = fs::read_to_string(out.join("clusters.csv")).unwrap();
     let ids: std::collections::BTreeSet<&str> =
         clusters.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
@@ -542,7 +533,7 @@ fn nothing_to_read_or_senseless_settings_make_no_folder() {
     let empty = top.path().join("empty.jsonl");
     fs::write(&empty, "").unwrap();
     let fails = |args: &[&str], input: &Path, what: &str| {
-        let run = flipside().arg("dedup").arg(input).arg("--out").arg(&out).args(args).assert();
+        let run = simflip().arg("dedup").arg(input).arg("--out").arg(&out).args(args).assert();
         run.code(2).stderr(predicate::str::contains(what.to_owned()));
         assert!(!out.exists(), "{args:?}");
     };
@@ -575,7 +566,7 @@ fn options_that_would_change_nothing_are_refused() {
     let refused = |command: &str, names: [&str; 2]| {
         // There is no such input: what is refused is refused before anything is read.
         let folder = tempfile::tempdir().unwrap();
-        let run = flipside().current_dir(&folder).args(command.split(' ')).assert().code(2).stdout("");
+        let run = simflip().current_dir(&folder).args(command.split(' ')).assert().code(2).stdout("");
         let message = String::from_utf8(run.get_output().stderr.clone()).unwrap();
         assert!(names.iter().all(|name| message.contains(name)), "{command}: {message}");
         assert!(message.to_lowercase().contains("leave"), "{command}: {message}");
@@ -652,7 +643,7 @@ fn options_that_would_change_nothing_are_refused() {
     refused("evaluate --judged j --id-field key", ["--id-field", "--judged"]);
     // The budget is one method's, the recall another's.
     let both = ["compare", "none.wet", "--out", "o", "--budget", "9", "--recall", "0.9"];
-    flipside().args(both).assert().code(2).stderr(predicate::str::contains("none.wet"));
+    simflip().args(both).assert().code(2).stderr(predicate::str::contains("none.wet"));
 }
 
 #[test]
@@ -662,7 +653,7 @@ fn a_wrong_value_is_told_with_its_option_and_what_is_expected() {
     write_jsonl(&folder.path().join("data/pages.jsonl"));
     fs::write(folder.path().join("file"), "words").unwrap();
     let told = |command: &str, message: &str| {
-        let run = flipside().current_dir(&folder).args(command.split(' ')).assert().code(2);
+        let run = simflip().current_dir(&folder).args(command.split(' ')).assert().code(2);
         run.stderr(predicate::str::contains(message));
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "{command}");
     };
@@ -711,7 +702,7 @@ fn frequencies_are_saved_used_and_refused() {
     let saved = top.path().join("frequencies.bin");
     let run = |out: &str, args: &[&str]| {
         let out = top.path().join(out);
-        let mut command = flipside();
+        let mut command = simflip();
         command
             .arg("dedup")
             .arg(corpus())
@@ -723,7 +714,7 @@ fn frequencies_are_saved_used_and_refused() {
     };
     let (mut first, one) = run("one", &["--save-frequencies", saved.to_str().unwrap()]);
     first.assert().success();
-    flipside().arg("inspect").arg(&saved).assert().success().stdout(predicate::str::contains("murmur3"));
+    simflip().arg("inspect").arg(&saved).assert().success().stdout(predicate::str::contains("murmur3"));
     let (mut second, two) = run("two", &["--frequencies", saved.to_str().unwrap()]);
     second.assert().success();
     let pairs = |out: &Path| fs::read(out.join("pairs.csv")).unwrap();
@@ -737,7 +728,7 @@ fn frequencies_are_saved_used_and_refused() {
 fn methods_side_by_side() {
     let top = tempfile::tempdir().unwrap();
     let out = top.path().join("out");
-    let run = flipside().arg("compare").arg(corpus()).arg("--out").arg(&out).assert().success();
+    let run = simflip().arg("compare").arg(corpus()).arg("--out").arg(&out).assert().success();
     let told = String::from_utf8(run.get_output().stdout.clone()).unwrap();
     let report = report(&out);
     let page = fs::read_to_string(out.join("report.html")).unwrap();
@@ -780,8 +771,8 @@ fn methods_side_by_side() {
     let others = |example: &Value| example["others"].as_array().unwrap().clone();
     let shown: Vec<Value> = all["examples"].as_array().unwrap().iter().flat_map(others).collect();
     assert!(!shown.is_empty() && shown.iter().all(|other| other["by"] == "minhash"), "{shown:?}");
-    flipside().arg("inspect").arg(&out).assert().success();
-    flipside()
+    simflip().arg("inspect").arg(&out).assert().success();
+    simflip()
         .arg("compare")
         .arg(corpus())
         .args(["--out", "x", "--methods", "dial,dial"])
@@ -795,7 +786,7 @@ fn a_comparison_is_the_same_in_another_order_of_methods() {
     let top = tempfile::tempdir().unwrap();
     let found = |methods: &str| {
         let out = top.path().join(methods);
-        flipside()
+        simflip()
             .arg("compare")
             .arg(corpus())
             .arg("--out")
@@ -819,7 +810,7 @@ fn a_comparison_shows_the_similarity_that_a_deduplication_lists() {
     let top = tempfile::tempdir().unwrap();
     let (compared, listed) = (top.path().join("compared"), top.path().join("listed"));
     let run = |command: &str, out: &Path, options: &[&str]| {
-        flipside().arg(command).arg(corpus()).arg("--out").arg(out).args(options).assert().success();
+        simflip().arg(command).arg(corpus()).arg("--out").arg(out).args(options).assert().success();
     };
     let same = ["--features", "shingles:5", "--weighting", "binary", "--verify", "weights"];
     run("compare", &compared, &[&["--methods", "simhash,bphs", "--distance", "10"][..], &same].concat());
@@ -845,9 +836,9 @@ fn a_comparison_shows_the_similarity_that_a_deduplication_lists() {
 #[test]
 fn kernels_can_be_chosen_and_a_wrong_choice_is_refused() {
     let hash = |kernel: Option<&str>| {
-        let mut command = flipside();
-        command.env_remove("FLIPSIDE_KERNEL").args(["hash", "-", "--json"]);
-        command.envs(kernel.map(|kernel| ("FLIPSIDE_KERNEL", kernel)));
+        let mut command = simflip();
+        command.env_remove("SIMFLIP_KERNEL").args(["hash", "-", "--json"]);
+        command.envs(kernel.map(|kernel| ("SIMFLIP_KERNEL", kernel)));
         command.write_stdin("near-duplicate pages of the web").assert()
     };
     let usual = hash(None).success().get_output().stdout.clone();
@@ -855,13 +846,13 @@ fn kernels_can_be_chosen_and_a_wrong_choice_is_refused() {
     assert_eq!(hash(Some("")).success().get_output().stdout, usual);
     let refused = hash(Some("abacus")).code(2).get_output().stderr.clone();
     let told = String::from_utf8(refused).unwrap();
-    assert!(told.starts_with("flipside: FLIPSIDE_KERNEL=abacus: expected one of"), "{told}");
+    assert!(told.starts_with("simflip: SIMFLIP_KERNEL=abacus: expected one of"), "{told}");
     assert!(told.contains("portable") && told.lines().count() == 1, "{told}");
 }
 
 #[test]
 fn a_hash_is_shown_with_its_weakest_bits_first() {
-    let output = flipside()
+    let output = simflip()
         .args(["hash", "-", "--json"])
         .write_stdin("near-duplicate pages of the web")
         .output()
@@ -873,13 +864,13 @@ fn a_hash_is_shown_with_its_weakest_bits_first() {
     assert!(weights.is_sorted());
     assert_eq!(shown["features"], 2, "six words, five at a time");
     assert_eq!(shown["flips"][0]["bits"][0], shown["order"][0]["bit"], "the first flip is the weakest bit");
-    flipside()
+    simflip()
         .args(["hash", "-"])
         .write_stdin([0xff, 0xfe])
         .assert()
         .code(2)
         .stderr(predicate::str::contains("byte 0"));
-    flipside().args(["hash", "-"]).write_stdin("").assert().success();
+    simflip().args(["hash", "-"]).write_stdin("").assert().success();
 }
 
 #[test]
@@ -887,19 +878,19 @@ fn inspect_refuses_what_does_not_fit() {
     let top = tempfile::tempdir().unwrap();
     let (input, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
     write_jsonl(&input);
-    flipside().arg("dedup").arg(&input).arg("--out").arg(&out).assert().success();
+    simflip().arg("dedup").arg(&input).arg("--out").arg(&out).assert().success();
     let pairs = fs::read_to_string(out.join("pairs.csv")).unwrap();
     let shorter: String = pairs.lines().take(3).flat_map(|line| [line, "\n"]).collect();
     fs::write(out.join("pairs.csv"), shorter).unwrap();
-    flipside()
+    simflip()
         .arg("inspect")
         .arg(&out)
         .assert()
         .code(2)
         .stderr(predicate::str::contains("rows of pairs.csv: 2"));
     let binary = top.path().join("binary");
-    fs::write(&binary, b"flipsideFREQ\x09\0\0\0").unwrap();
-    flipside().arg("inspect").arg(&binary).assert().code(2).stderr(predicate::str::contains("version"));
+    fs::write(&binary, b"simflip\0FREQ\x09\0\0\0").unwrap();
+    simflip().arg("inspect").arg(&binary).assert().code(2).stderr(predicate::str::contains("version"));
 }
 
 /// A folder of results with a page to judge on, judgements, and what `seen` prints and
@@ -909,7 +900,7 @@ fn written(top: &Path) -> PathBuf {
     write_jsonl(&input);
     // Pairs of SimHash have a distance and a similarity, of which both are held against the settings.
     let clusters = ["--clusters", "connected"];
-    flipside()
+    simflip()
         .args(["dedup", "--method", "simhash"])
         .args(clusters)
         .arg(&input)
@@ -917,7 +908,7 @@ fn written(top: &Path) -> PathBuf {
         .arg(&out)
         .assert()
         .success();
-    flipside().arg("review").arg(&out).assert().success();
+    simflip().arg("review").arg(&out).assert().success();
     let page = fs::read_to_string(out.join("review.html")).unwrap();
     let data = page.split_once("id=\"data\">").unwrap().1.split_once("</script>").unwrap().0;
     let data: Value = serde_json::from_str(data).unwrap();
@@ -925,7 +916,7 @@ fn written(top: &Path) -> PathBuf {
     let rows: String = rows.map(|pair| pair["csv"].as_str().unwrap().to_owned() + "1\n").collect();
     fs::write(top.join("judged.csv"), format!("{}\n{rows}", data["header"].as_str().unwrap())).unwrap();
     for (options, name) in [(&[][..], "answers.csv"), (&["--json"], "answers.jsonl")] {
-        let mut seen = flipside();
+        let mut seen = simflip();
         let output =
             seen.args(["seen", "--index"]).arg(top.join("index")).arg(&input).args(options).output().unwrap();
         fs::write(top.join(name), output.stdout).unwrap();
@@ -938,7 +929,7 @@ fn inspect_knows_whatever_is_written() {
     let top = tempfile::tempdir().unwrap();
     let out = written(top.path());
     let shows = |path: &Path, what: &str| {
-        flipside().arg("inspect").arg(path).assert().success().stdout(predicate::str::contains(what));
+        simflip().arg("inspect").arg(path).assert().success().stdout(predicate::str::contains(what));
     };
     shows(&out, "folder of results");
     shows(&out.join("report.html"), "those of report.json");
@@ -948,13 +939,13 @@ fn inspect_knows_whatever_is_written() {
     shows(&top.path().join("judged.csv"), "judged right");
     shows(&top.path().join("index"), "index of seen pages");
     for answers in ["answers.csv", "answers.jsonl"] {
-        shows(&top.path().join(answers), "answers of flipside seen");
+        shows(&top.path().join(answers), "answers of simflip seen");
     }
     let renamed = top.path().join("mine.csv");
     fs::copy(out.join("clusters.csv"), &renamed).unwrap();
     shows(&renamed, "table of clusters");
     let compared = top.path().join("compared");
-    flipside()
+    simflip()
         .arg("compare")
         .arg(top.path().join("pages.jsonl"))
         .arg("--out")
@@ -963,7 +954,7 @@ fn inspect_knows_whatever_is_written() {
         .success();
     shows(&compared, "report of a comparison");
     let refuses = |path: &Path, why: &str| {
-        flipside().arg("inspect").arg(path).assert().code(2).stderr(predicate::str::contains(why));
+        simflip().arg("inspect").arg(path).assert().code(2).stderr(predicate::str::contains(why));
     };
     refuses(top.path(), "report.json is missing");
     let other = top.path().join("report.json");
@@ -977,7 +968,7 @@ fn inspect_knows_whatever_is_written() {
         [("a.html", "<!doctype html><title>Home</title>"), ("notes.txt", "words"), ("a.csv", "x,y\n")]
     {
         fs::write(top.path().join(name), content).unwrap();
-        refuses(&top.path().join(name), "something that flipside writes");
+        refuses(&top.path().join(name), "something that simflip writes");
     }
 }
 
@@ -1054,7 +1045,7 @@ fn inspect_finds_what_was_cut_or_changed() {
             "answers.csv",
             |text| text.replacen(",new,,", ",new,7,", 1),
             &["answers.csv"],
-            "no answer of flipside seen",
+            "no answer of simflip seen",
         ),
         ("answers.jsonl", cut_within, &["answers.jsonl"], "the file was cut"),
     ];
@@ -1065,17 +1056,17 @@ fn inspect_finds_what_was_cut_or_changed() {
         assert_ne!(before, changed, "{file}: {what}");
         fs::write(&path, changed).unwrap();
         for place in shown_in {
-            let run = flipside().arg("inspect").arg(top.path().join(place)).assert().code(2);
+            let run = simflip().arg("inspect").arg(top.path().join(place)).assert().code(2);
             run.stderr(predicate::str::contains(what));
         }
         fs::write(&path, before).unwrap();
     }
-    flipside().arg("inspect").arg(&out).assert().success();
+    simflip().arg("inspect").arg(&out).assert().success();
 }
 
 /// The rows of a plan as JSON.
 fn plan(args: &[&str]) -> Value {
-    let output = flipside().args(["plan", "--method", "simhash"]).args(args).arg("--json").output().unwrap();
+    let output = simflip().args(["plan", "--method", "simhash"]).args(args).arg("--json").output().unwrap();
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -1093,7 +1084,7 @@ fn a_plan_without_pages_is_of_the_built_in_model() {
         assert!(row["queries_per_second"].as_f64().unwrap() > 0.0, "{row}");
     }
     assert!(rows[5]["choice"]["parts"].as_u64().unwrap() > 1, "2^32 hashes are the most of one index");
-    flipside()
+    simflip()
         .args(["plan", "--method", "simhash", "--documents", "60000000", "--recall", "1"])
         .assert()
         .success()
@@ -1106,18 +1097,18 @@ fn a_plan_keeps_the_memory_or_says_what_would_do() {
     let bytes = free["rows"][0]["choice"]["bytes"].as_u64().unwrap();
     let tight = plan(&["--documents", "60000000", "--memory", &(bytes - 1).to_string()]);
     assert!(tight["rows"][0]["choice"]["bytes"].as_u64().unwrap() < bytes);
-    flipside()
+    simflip()
         .args(["plan", "--method", "simhash", "--documents", "60000000", "--memory", "1M"])
         .assert()
         .success()
         .stdout(predicate::str::contains("nothing fits 1.00 MB: the smallest"));
-    flipside().args(["plan", "--memory", "7Q"]).assert().code(2);
-    flipside()
+    simflip().args(["plan", "--memory", "7Q"]).assert().code(2);
+    simflip()
         .args(["plan", "--documents", "0"])
         .assert()
         .code(2)
         .stderr(predicate::str::contains("documents"));
-    flipside()
+    simflip()
         .args(["plan", "--method", "simhash", "--distance", "40"])
         .assert()
         .code(2)
@@ -1133,7 +1124,7 @@ fn a_plan_of_pages_counts_on_them_and_fits_what_dedup_does() {
     assert!(shown["pairs"].as_u64().unwrap() > 100);
     // The same number of hashes as a run has, and an index that needs as many.
     let out = top.path().join("out");
-    flipside()
+    simflip()
         .arg("dedup")
         .arg(&corpus)
         .arg("--out")
@@ -1150,10 +1141,10 @@ fn a_plan_of_pages_counts_on_them_and_fits_what_dedup_does() {
 #[test]
 fn scripts_and_manual() {
     for shell in ["bash", "zsh", "fish"] {
-        flipside().args(["completions", shell]).assert().success().stdout(predicate::str::contains("dedup"));
+        simflip().args(["completions", shell]).assert().success().stdout(predicate::str::contains("dedup"));
     }
-    flipside().arg("man").assert().success().stdout(predicate::str::contains("FLIPSIDE DEDUP"));
-    flipside().arg("--help").assert().success();
+    simflip().arg("man").assert().success().stdout(predicate::str::contains("SIMFLIP DEDUP"));
+    simflip().arg("--help").assert().success();
 }
 
 #[test]
@@ -1162,7 +1153,7 @@ fn pages_and_files_are_explained() {
     let (input, saved) = (top.path().join("pages.jsonl"), top.path().join("frequencies.bin"));
     write_jsonl(&input);
     let explain = |names: [&str; 2], arguments: &[&str], corpus: Option<&Path>| {
-        let mut command = flipside();
+        let mut command = simflip();
         let features = ["--features", "words", "--weighting", "tf-idf"];
         command.arg("explain").args(names).args(corpus).args(features).args(arguments).arg("--json");
         let output = command.output().unwrap();
@@ -1192,7 +1183,7 @@ fn pages_and_files_are_explained() {
     assert!(!says(&keyless, "both"), "{}", why(&keyless));
     assert!(why(&keyless).starts_with("0 of 1 key is equal, and without an equal key it is not looked at; "));
     // What a preset is of has its own features in its figures.
-    let mut removable = flipside();
+    let mut removable = simflip();
     removable.args(["explain", "page 4", "page 4today", "--preset", "removable", "--json"]).arg(&input);
     let removable: Value = serde_json::from_slice(&removable.output().unwrap().stdout).unwrap();
     assert!(why(&removable).contains("of shingles:3: "), "{}", why(&removable));
@@ -1205,7 +1196,7 @@ fn pages_and_files_are_explained() {
     );
 
     // The same pages as files, weighed by the frequencies of that corpus: the same hashes.
-    flipside()
+    simflip()
         .arg("dedup")
         .arg(&input)
         .args(["--method", "simhash", "--features", "words", "--weighting", "tf-idf"])
@@ -1245,8 +1236,8 @@ fn pages_and_files_are_explained() {
     let of_few = explain([few[0].to_str().unwrap(), few[1].to_str().unwrap()], &[], None);
     assert!(says(&of_few, "both") && !says(&of_few, "every other method"), "{}", of_few["opinions"]);
     fs::write(&files[0], [0x61, 0xff]).unwrap();
-    flipside().arg("explain").args(names).assert().code(2).stderr(predicate::str::contains("byte 1"));
-    flipside()
+    simflip().arg("explain").args(names).assert().code(2).stderr(predicate::str::contains("byte 1"));
+    simflip()
         .args(["explain", "no-file", "none"])
         .assert()
         .code(2)
@@ -1258,10 +1249,10 @@ fn every_page_can_be_listed_with_the_page_that_stays_for_it() {
     let top = tempfile::tempdir().unwrap();
     let run = |name: &str, options: &[&str]| {
         let out = top.path().join(name);
-        let mut command = flipside();
+        let mut command = simflip();
         command.arg("dedup").arg(corpus()).args(["--quiet", "--out"]).arg(&out).args(options);
         command.assert().success();
-        flipside().arg("inspect").arg(&out).assert().success();
+        simflip().arg("inspect").arg(&out).assert().success();
         out
     };
     let names = |out: &Path| {
@@ -1344,24 +1335,24 @@ fn every_page_can_be_listed_with_the_page_that_stays_for_it() {
         assert!(of_columns == pages);
         let metadata = file.metadata().file_metadata().key_value_metadata().unwrap();
         let value = |key: &str| metadata.iter().find(|it| it.key == key).unwrap().value.clone().unwrap();
-        assert_eq!(value("flipside.pages"), "1");
-        let settings: Value = serde_json::from_str(&value("flipside.settings")).unwrap();
+        assert_eq!(value("simflip.pages"), "1");
+        let settings: Value = serde_json::from_str(&value("simflip.settings")).unwrap();
         assert_eq!(settings, report(&formed)["settings"]);
     }
     // Of a result that is named, no table of pages is read for pages.
-    let again = flipside().arg("dedup").arg(&formed).args(["--out", "none"]).assert().code(2);
+    let again = simflip().arg("dedup").arg(&formed).args(["--out", "none"]).assert().code(2);
     again.stderr(predicate::str::contains("files of a result beside its pages"));
     fs::write(formed.join("pages.jsonl"), lines.lines().skip(1).collect::<Vec<_>>().join("\n") + "\n")
         .unwrap();
-    let told = flipside().arg("inspect").arg(&formed).assert().code(2);
+    let told = simflip().arg("inspect").arg(&formed).assert().code(2);
     told.stderr(predicate::str::contains("rows of pages.jsonl: 1571, but the report says 1572"));
     // A file and a number that lead to the page.
     assert!(pages[0][0].ends_with(".warc.wet.gz") && pages[0][1] == "0", "{:?}", pages[0]);
     // What was changed is found.
     let text = fs::read_to_string(listed.join("removed.csv")).unwrap();
     fs::write(listed.join("removed.csv"), text.replacen(",false,", ",true,", 1)).unwrap();
-    let told = flipside().arg("inspect").arg(&listed).assert().code(2);
+    let told = simflip().arg("inspect").arg(&listed).assert().code(2);
     told.stderr(predicate::str::contains("a page stays exactly where it stays for itself"));
     let both = ["dedup", "none", "--out", "o", "--write", "none,kept"];
-    flipside().args(both).assert().code(2).stderr(predicate::str::contains("--write none"));
+    simflip().args(both).assert().code(2).stderr(predicate::str::contains("--write none"));
 }

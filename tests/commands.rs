@@ -1,6 +1,6 @@
 //! Every command that README, docs and help print runs, on small inputs that are called as they are there.
 
-use crate::cli::flipside;
+use crate::cli::simflip;
 use crate::place::{Place, gz, words};
 use crate::review::{data, judged};
 use std::collections::BTreeSet;
@@ -10,23 +10,23 @@ use std::process::Command;
 
 /// Commands that are not run, and why. Each must still be printed somewhere.
 const LEFT_OUT: [(&str, &str); 14] = [
-    ("flipside serve --index crawl.seen", "runs until it is ended; tests/serve.rs runs it, with its feature"),
-    ("flipside serve --index crawls --collections", "runs until it is ended"),
-    ("flipside dedup s3://bucket/crawl/ --out result", "a store, which tests/stores has"),
-    ("flipside sketch s3://bucket/crawl/ --out sketches", "a store"),
+    ("simflip serve --index crawl.seen", "runs until it is ended; tests/serve.rs runs it, with its feature"),
+    ("simflip serve --index crawls --collections", "runs until it is ended"),
+    ("simflip dedup s3://bucket/crawl/ --out result", "a store, which tests/stores has"),
+    ("simflip sketch s3://bucket/crawl/ --out sketches", "a store"),
     (
-        "flipside dedup https://data.example.org/a.warc.wet.gz gs://bucket/pages.parquet --out result",
+        "simflip dedup https://data.example.org/a.warc.wet.gz gs://bucket/pages.parquet --out result",
         "a store and a web server",
     ),
-    ("flipside dedup s3://bucket/crawl/ --out result --upload s3://bucket/results/november/", "a store"),
-    ("flipside upload result s3://bucket/results/november/", "a store"),
-    ("flipside upload result s3://bucket/results/november/ --force", "a store"),
-    ("flipside upload result s3://bucket/prefix/", "a store"),
-    ("flipside seen --export", "names an option, without its file"),
-    ("flipside evaluate --judged", "names an option, without its file"),
-    ("flipside sketch --score quality", "names an option, without an input"),
-    ("flipside sketch --search join --distance 8", "names options, without an input"),
-    ("flipside sketch --force", "names an option, without an input"),
+    ("simflip dedup s3://bucket/crawl/ --out result --upload s3://bucket/results/november/", "a store"),
+    ("simflip upload result s3://bucket/results/november/", "a store"),
+    ("simflip upload result s3://bucket/results/november/ --force", "a store"),
+    ("simflip upload result s3://bucket/prefix/", "a store"),
+    ("simflip seen --export", "names an option, without its file"),
+    ("simflip evaluate --judged", "names an option, without its file"),
+    ("simflip sketch --score quality", "names an option, without an input"),
+    ("simflip sketch --search join --distance 8", "names options, without an input"),
+    ("simflip sketch --force", "names an option, without an input"),
 ];
 
 /// Values for the names that a reader puts in.
@@ -48,12 +48,12 @@ struct Printed {
     commands: Vec<String>,
 }
 
-/// True of a line that begins a command with `flipside` in it.
+/// True of a line that begins a command with `simflip` in it.
 fn begins(line: &str) -> bool {
     let first = line.split(' ').next().unwrap_or_default();
-    ["flipside", "crawler", "zcat", "echo"].contains(&first)
-        && line.contains("flipside ")
-        && !line.starts_with("flipside = ")
+    ["simflip", "crawler", "zcat", "echo"].contains(&first)
+        && line.contains("simflip ")
+        && !line.starts_with("simflip = ")
 }
 
 /// The command on a line, without its comment and with single blanks.
@@ -75,18 +75,18 @@ fn of_page(name: &str, page: &str, printed: &mut Vec<Printed>) {
             let span = command(&span.replace("\\|", "|"));
             let is_command = begins(&span) && span.split(' ').count() > 2;
             let options = span.starts_with("--") && span.matches("--").count() > 1;
-            let commands = match span.strip_prefix("flipside dedup --") {
+            let commands = match span.strip_prefix("simflip dedup --") {
                 // Options that matter, without what every run has.
                 Some(options) if !span.contains(" --out ") => {
-                    vec![format!("flipside dedup crawl --out result --{options}")]
+                    vec![format!("simflip dedup crawl --out result --{options}")]
                 }
                 _ if is_command => vec![span],
                 _ if options && span.contains("--priority") => vec![
-                    "flipside sketch crawl/news crawl/blogs --out sketches".to_owned(),
-                    "flipside join sketches".to_owned(),
-                    format!("flipside cluster sketches {span}"),
+                    "simflip sketch crawl/news crawl/blogs --out sketches".to_owned(),
+                    "simflip join sketches".to_owned(),
+                    format!("simflip cluster sketches {span}"),
                 ],
-                _ if options => vec![format!("flipside dedup crawl --out result {span}")],
+                _ if options => vec![format!("simflip dedup crawl --out result {span}")],
                 _ => continue,
             };
             printed.push(Printed { place: name.to_owned(), commands });
@@ -96,7 +96,7 @@ fn of_page(name: &str, page: &str, printed: &mut Vec<Printed>) {
 
 /// The examples of a command's help. Lines that were wrapped are put together.
 fn of_help(subcommand: &str, printed: &mut Vec<Printed>) {
-    let help = flipside().args(["help", subcommand]).assert().success();
+    let help = simflip().args(["help", subcommand]).assert().success();
     let help = String::from_utf8(help.get_output().stdout.clone()).unwrap();
     let Some((_, examples)) = help.split_once("\nExample") else { return };
     // On the line of the heading, or on those behind it, up to an empty one.
@@ -116,7 +116,7 @@ fn of_help(subcommand: &str, printed: &mut Vec<Printed>) {
 
 /// All commands of the tool.
 fn subcommands() -> Vec<String> {
-    let help = flipside().arg("--help").assert().success();
+    let help = simflip().arg("--help").assert().success();
     let help = String::from_utf8(help.get_output().stdout.clone()).unwrap();
     let (_, list) = help.split_once("Commands:\n").unwrap();
     let names = list.lines().take_while(|line| line.starts_with("  "));
@@ -195,7 +195,7 @@ fn prepare(place: &Place) {
         ("crawler", "cat page.jsonl"),
         ("decider", "cat > /dev/null"),
         ("man", "cat > /dev/null"),
-        ("flipside", "\"$FLIPSIDE\" \"$@\"; code=$?; echo $code >> codes; exit $code"),
+        ("simflip", "\"$SIMFLIP\" \"$@\"; code=$?; echo $code >> codes; exit $code"),
     ];
     for (name, body) in programs {
         let path = place.put(&format!("bin/{name}"), format!("#!/bin/sh\n{body}\n"));
@@ -262,7 +262,7 @@ fn run(folder: &Path, command: &str) -> Option<String> {
         .args(["-c", &command])
         .current_dir(folder)
         .env("PATH", path)
-        .env("FLIPSIDE", assert_cmd::cargo::cargo_bin!("flipside"))
+        .env("SIMFLIP", assert_cmd::cargo::cargo_bin!("simflip"))
         .stdin(std::process::Stdio::null())
         .output()
         .unwrap();
@@ -284,11 +284,11 @@ fn what_documents_and_help_print_runs() {
             let is_left_out = LEFT_OUT.iter().any(|(left_out, _)| left_out == command);
             unused.remove(&command[..]);
             // A plan measures the machine for seconds, and depends on nothing that was run before.
-            let is_plan = command.starts_with("flipside plan ");
+            let is_plan = command.starts_with("simflip plan ");
             !is_left_out && (!is_plan || done.insert(vec![command.clone()]))
         };
         let commands: Vec<String> = commands.into_iter().filter(|command| wanted(command)).collect();
-        let are_plans = commands.iter().all(|command| command.starts_with("flipside plan "));
+        let are_plans = commands.iter().all(|command| command.starts_with("simflip plan "));
         // The same commands, printed elsewhere, do the same.
         if commands.is_empty() || !are_plans && !done.insert(commands.clone()) {
             continue;

@@ -112,7 +112,7 @@ fn wait_for(what: impl Fn() -> bool) {
 #[cfg(unix)]
 fn begun(place: &Place) -> (std::process::Child, std::process::ChildStdin) {
     fs::create_dir_all(place.at("tmp")).unwrap();
-    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("flipside"))
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("simflip"))
         .current_dir(place.folder())
         .env("TMPDIR", place.at("tmp"))
         .args(["dedup", "-", "--out", "out"])
@@ -285,9 +285,9 @@ fn an_odd_member_in_front_of_the_first_kept_page_costs_nothing() {
 }
 
 /// A run through the library whose `change` comes between reading and writing.
-fn changed_meanwhile(place: &Place, change: impl Fn(&Place) + Sync) -> flipside::pipeline::Summary {
+fn changed_meanwhile(place: &Place, change: impl Fn(&Place) + Sync) -> simflip::pipeline::Summary {
     struct Changing<F>(F, std::sync::Once);
-    impl<F: Fn() + Sync> flipside::pipeline::Progress for Changing<F> {
+    impl<F: Fn() + Sync> simflip::pipeline::Progress for Changing<F> {
         fn begin(&self, stage: &str, _: u64, _: &str) {
             if stage == "write results" {
                 self.1.call_once(&self.0);
@@ -297,12 +297,12 @@ fn changed_meanwhile(place: &Place, change: impl Fn(&Place) + Sync) -> flipside:
         fn end(&self) {}
         fn note(&self, _: &str) {}
     }
-    let job = flipside::pipeline::Job {
+    let job = simflip::pipeline::Job {
         inputs: vec![place.at("in")],
         out: place.at("out"),
-        ..flipside::pipeline::Job::default()
+        ..simflip::pipeline::Job::default()
     };
-    flipside::pipeline::dedup(&job, &Changing(|| change(place), std::sync::Once::new())).unwrap()
+    simflip::pipeline::dedup(&job, &Changing(|| change(place), std::sync::Once::new())).unwrap()
 }
 
 #[test]

@@ -375,12 +375,12 @@ fn assert_floors(folder: &str, name: &str) {
 
 #[test]
 fn core_imports_downwards() {
-    assert_floors("core/src", "flipside_core");
+    assert_floors("core/src", "simflip_core");
 }
 
 #[test]
 fn the_tool_imports_downwards() {
-    assert_floors("src", "flipside");
+    assert_floors("src", "simflip");
 }
 
 /// A made-up crate of three floors, with this text in `middle/room.rs`.

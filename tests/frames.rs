@@ -1,9 +1,9 @@
 //! Pages without the frame of their host.
 
-use super::cli::flipside;
-use flipside::hash::SplitMix64;
+use super::cli::simflip;
 use predicates::prelude::*;
 use serde_json::Value;
+use simflip::hash::SplitMix64;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ fn write(path: &Path, pages: &[(String, String, String)]) {
 }
 
 fn run(inputs: &[&Path], out: PathBuf, options: &[&str]) -> PathBuf {
-    let mut command = flipside();
+    let mut command = simflip();
     // A run that is repeated takes this from its report.
     let all_pairs = (!options.contains(&"--settings")).then_some("--all-pairs");
     command.arg("dedup").args(inputs).args(all_pairs).args(["--quiet", "--out"]).arg(&out);
@@ -110,7 +110,7 @@ fn frames_neither_make_nor_hide_near_duplicates() {
         assert_eq!(frames["most"][0]["host"], "shop.example");
         assert_eq!(frames["most"][0]["frame_lines"], FORMS * 40);
         assert_eq!(frames["most"].as_array().unwrap().len(), 2);
-        flipside().arg("inspect").arg(&out).assert().success();
+        simflip().arg("inspect").arg(&out).assert().success();
     }
 }
 
@@ -121,7 +121,7 @@ fn what_is_frame_is_shown_apart() {
     let mut pages = pages();
     write(&input, &pages);
     let explained = |options: &[&str]| {
-        let mut command = flipside();
+        let mut command = simflip();
         command.args(["explain", "article-0", "article-1"]).arg(&input).args(["--json", "--quiet"]);
         let out = command.args(options).assert().success().get_output().stdout.clone();
         serde_json::from_slice::<Value>(&out).unwrap()
@@ -135,7 +135,7 @@ fn what_is_frame_is_shown_apart() {
         assert_eq!(frame.len(), 30);
         assert!(frame.iter().zip(text.lines()).all(|(line, own)| line == own));
     }
-    let mut command = flipside();
+    let mut command = simflip();
     command.args(["explain", "article-0", "article-1", "--without-frames", "--quiet"]).arg(&input);
     command.assert().success().stdout(predicate::str::contains("frame of b, which is left out"));
 
@@ -143,7 +143,7 @@ fn what_is_frame_is_shown_apart() {
     pages.iter_mut().find(|page| page.0 == "article-1").unwrap().2 += " more";
     write(&input, &pages);
     let out = run(&[&input], top.path().join("out"), &["--without-frames"]);
-    flipside().arg("review").arg(&out).arg("--quiet").assert().success();
+    simflip().arg("review").arg(&out).arg("--quiet").assert().success();
     let page = fs::read_to_string(out.join("review.html")).unwrap();
     let frame = pages.iter().find(|page| page.0 == "other-0-0").unwrap().2.lines().next().unwrap().to_owned();
     let shown = page.matches(r#"{"frame":["#).count();
@@ -222,7 +222,7 @@ fn frames_are_saved_used_and_refused() {
     let (first, second) = (report(&one), report(&two));
     assert_eq!(first["frames"]["most"], second["frames"]["most"]);
     assert_eq!((&first["frames"]["from"], second["frames"]["from"].as_str()), (&Value::Null, Some(&*saved)));
-    flipside().args(["inspect", &saved]).assert().success().stdout(predicate::str::contains("lines"));
+    simflip().args(["inspect", &saved]).assert().success().stdout(predicate::str::contains("lines"));
     // A run is repeated with its frames, counted or named.
     for (n, earlier) in [one, two].iter().enumerate() {
         let settings = earlier.join("report.json").display().to_string();
@@ -233,7 +233,7 @@ fn frames_are_saved_used_and_refused() {
     let input = input.display().to_string();
     let refused = |options: &[&str], told: &str| {
         let out = top.path().join("refused").display().to_string();
-        let mut command = flipside();
+        let mut command = simflip();
         command.args(["dedup", &input, "--out", &out]).args(options);
         command.assert().code(2).stderr(predicate::str::contains(told));
     };

@@ -79,5 +79,5 @@ fn what_cannot_be_gathered_is_told() {
     assert_eq!(lines(&place, "new.jsonl").len(), 1);
     // Who tries these files by themselves is told what reads them.
     let told = place.told("dedup texts --out result", 2);
-    assert!(told.contains("flipside gather makes lines of JSON"), "{told}");
+    assert!(told.contains("simflip gather makes lines of JSON"), "{told}");
 }

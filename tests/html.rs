@@ -1,6 +1,6 @@
 //! Pages as servers sent them: WARC responses, read with the feature `html`.
 
-use super::cli::flipside;
+use super::cli::simflip;
 use super::place::{gz, words};
 use serde_json::Value;
 use std::fs;
@@ -73,7 +73,7 @@ impl Place {
     }
 
     fn run(&self, arguments: &str, code: i32) -> String {
-        let run = flipside().current_dir(self.0.path()).args(arguments.split(' ')).assert().code(code);
+        let run = simflip().current_dir(self.0.path()).args(arguments.split(' ')).assert().code(code);
         String::from_utf8_lossy(&run.get_output().stderr).into_owned()
     }
 
@@ -111,7 +111,7 @@ fn a_raw_crawl_is_read_deduplicated_and_kept_as_it_was() {
             (&corpus["documents"], &corpus["records"], &corpus["extracted"]),
             (&5.into(), &12.into(), &5.into())
         );
-        assert_eq!(corpus["extractor"], flipside::corpus::EXTRACTOR.unwrap());
+        assert_eq!(corpus["extractor"], simflip::corpus::EXTRACTOR.unwrap());
         assert_eq!((&report["damage"]["total"], &report["damage"]["pages_lost"]), (&1.into(), &1.into()));
         assert_eq!(
             (&report["outcome"]["exact_duplicates"], &report["files"][0]["unread"]),
@@ -164,7 +164,7 @@ fn the_specimens_are_those_of_this_file() {
         specimens.iter().for_each(|(name, bytes, ..)| fs::write(folder.join(name), bytes).unwrap());
     }
     for (name, _, documents, damaged) in specimens {
-        use flipside::corpus::{DiscoverOptions, ReadOptions, discover, read};
+        use simflip::corpus::{DiscoverOptions, ReadOptions, discover, read};
         let inputs = discover(&[folder.join(name)], &DiscoverOptions::default()).unwrap();
         for (threads, block_bytes) in [(1, 1 << 20), (3, 700)] {
             let options = ReadOptions { threads, block_bytes, ..ReadOptions::default() };

@@ -120,10 +120,10 @@ fn dolma_finds_an_attribute_for_each_document() {
     let mut stays = Vec::new();
     for name in ["b/pages.jsonl", "b-2.jsonl.gz"] {
         let documents = lines(&place, &format!("documents/{name}"));
-        let marks = lines(&place, &format!("marks/attributes/flipside/{name}"));
+        let marks = lines(&place, &format!("marks/attributes/simflip/{name}"));
         assert_eq!(ids(&documents), ids(&marks));
         for (document, mark) in documents.into_iter().zip(marks) {
-            let spans = mark["attributes"]["flipside_duplicate"].as_array().unwrap().clone();
+            let spans = mark["attributes"]["simflip_duplicate"].as_array().unwrap().clone();
             match &spans[..] {
                 // A line without a text has its marks, too, but is no page that could be kept.
                 [] if document["text"].is_string() => stays.push(document),
@@ -165,7 +165,7 @@ fn what_cannot_be_marked_is_refused() {
         assert!(
             told.contains("jsonl")
                 && told.contains(": content is")
-                && told.contains("run flipside dedup again"),
+                && told.contains("run simflip dedup again"),
             "{told}"
         );
     }

@@ -1,18 +1,18 @@
 //! Where memory does not hold a run, it goes in stages on disk, and comes to the same files.
 
-use crate::cli::{corpus, flipside};
+use crate::cli::{corpus, simflip};
 #[cfg(target_os = "linux")]
 use crate::place::ends_by;
 use crate::staged::{ONE, contents, quick, sketch_job, texts, write_files};
 use flate2::write::GzEncoder;
-use flipside::clusters::{Linkage, Quota, Source};
-use flipside::corpus::KeptFiles;
-use flipside::hash::SplitMix64;
-use flipside::pipeline::{self, Job, Progress, Silent, Writes};
-use flipside::settings::{Net, Settings};
-use flipside::staged;
 use proptest::prelude::*;
 use serde_json::Value;
+use simflip::clusters::{Linkage, Quota, Source};
+use simflip::corpus::KeptFiles;
+use simflip::hash::SplitMix64;
+use simflip::pipeline::{self, Job, Progress, Silent, Writes};
+use simflip::settings::{Net, Settings};
+use simflip::staged;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -428,7 +428,7 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
     long_names(&crawl, 36_000, 3);
     let run = |name: &str, options: &[&str]| -> BTreeMap<String, Vec<u8>> {
         let out = top.path().join(name);
-        let mut command = flipside();
+        let mut command = simflip();
         command.args(["dedup", "-q", "--bands", "4x3"]).arg(&crawl).arg("--out").arg(&out).args(options);
         command.assert().success();
         contents(&out)
@@ -473,7 +473,7 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
     fs::create_dir(&large).unwrap();
     fs::write(large.join("one.jsonl"), files.into_values().flatten().collect::<Vec<u8>>()).unwrap();
     let told = |arguments: &[&OsStr]| {
-        let output = flipside().args(arguments).assert().success().get_output().stdout.clone();
+        let output = simflip().args(arguments).assert().success().get_output().stdout.clone();
         String::from_utf8(output).unwrap()
     };
     told(&[
@@ -494,7 +494,7 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
     // What cannot go on disk is refused before anything is read.
     let refused = |options: &[&str], needed: &str| {
         let out = top.path().join("refused");
-        let mut command = flipside();
+        let mut command = simflip();
         command.args(["dedup", "-q", "--memory", "48MiB"]).arg(&crawl).arg("--out").arg(&out).args(options);
         let told = String::from_utf8(command.assert().code(2).get_output().stderr.clone()).unwrap();
         assert!(told.contains("--memory 48MiB: expected at least ") && told.contains(needed), "{told}");
@@ -508,7 +508,7 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
 
 /// What a command says at its end and where errors go, and whether it went well.
 fn said(arguments: &[&str], paths: &[&Path]) -> (String, bool) {
-    let output = flipside().args(arguments).args(paths).output().unwrap();
+    let output = simflip().args(arguments).args(paths).output().unwrap();
     let [out, errors] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     (format!("{out}{errors}"), output.status.success())
 }
@@ -652,7 +652,7 @@ fn pairs_that_memory_does_not_hold_go_on_disk() {
     write_files(&crawl, &texts(1500, 7500, 6), 3);
     let run = |name: &str, options: &[&str]| {
         let out = top.path().join(name);
-        let mut command = flipside();
+        let mut command = simflip();
         command.args(["dedup", "--threads", "2"]).arg(&crawl).arg("--out").arg(&out).args(options);
         (command.output().unwrap(), out)
     };
@@ -713,7 +713,7 @@ fn pages_that_nobody_expected_go_on_disk() {
     fs::write(&crawl, &lines).unwrap();
     let run = |name: &str, input: &Path, options: &[&str]| {
         let out = top.path().join(name);
-        let mut command = flipside();
+        let mut command = simflip();
         command.args(["dedup", "--threads", "2", "--bands", "4x3"]).arg(input).arg("--out").arg(&out);
         command.args(options).write_stdin(&lines[..]);
         let ended = command.output().unwrap();
@@ -757,7 +757,7 @@ fn pages_that_nobody_expected_go_on_disk() {
     // A file is sketched in less memory than its sketches take, to the same bytes.
     let sketch = |name: &str, options: &[&str]| {
         let out = top.path().join(name);
-        let mut command = flipside();
+        let mut command = simflip();
         command.args(["sketch", "-q", "--bands", "4x3"]).arg(&crawl).arg("--out").arg(&out).args(options);
         let told = command.output().unwrap();
         let made = if out.exists() { contents(&out) } else { BTreeMap::new() };
@@ -903,7 +903,7 @@ fn a_working_folder_is_one_job_s_and_one_run_s() {
     staged::dedup_on_disk(&other, &Silent).unwrap();
     let expected = results(&at("out"));
     fs::remove_dir_all(at("out")).unwrap();
-    // What another job has left is of no use; what is not flipside's stays.
+    // What another job has left is of no use; what is not simflip's stays.
     ended_at(&first, 8).unwrap();
     let sketches = |folder: &Path| {
         let files = contents(folder).into_iter();
@@ -918,12 +918,7 @@ fn a_working_folder_is_one_job_s_and_one_run_s() {
     staged::dedup_on_disk(&other, &heard).unwrap();
     assert_eq!(results(&at("out")), expected);
     assert!(
-        heard
-            .notes
-            .lock()
-            .unwrap()
-            .iter()
-            .any(|note| note.contains("thesis.tex is not flipside's and stays"))
+        heard.notes.lock().unwrap().iter().any(|note| note.contains("thesis.tex is not simflip's and stays"))
     );
     assert_eq!(
         contents(&at("out.stages")).into_keys().collect::<Vec<_>>(),
@@ -1021,7 +1016,7 @@ fn killed_at_any_moment_the_same_command_goes_on() {
     let crawl = top.path().join("crawl");
     long_names(&crawl, 36_000, 3);
     let command = |out: &Path| {
-        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("flipside"));
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("simflip"));
         command.args(["dedup", "--memory", "48MiB", "--bands", "4x3", "--threads", "2", "--write"]);
         command.args(["kept,removed,pages"]).arg(&crawl).arg("--out").arg(out).stdout(Stdio::null());
         command
@@ -1078,7 +1073,7 @@ fn a_run_on_disk_that_is_interrupted_says_how_to_go_on() {
     let top = tempfile::tempdir().unwrap();
     let (crawl, out) = (top.path().join("crawl"), top.path().join("out"));
     long_names(&crawl, 36_000, 4);
-    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("flipside"));
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("simflip"));
     command.args(["dedup", "--memory", "48MiB", "--threads", "1"]).arg(&crawl).arg("--out").arg(&out);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let folder = top.path().join("out.stages");
@@ -1122,9 +1117,9 @@ fn the_tables_of_sketches_are_those_of_a_run_in_memory() {
             options.extend([OsStr::new("--against"), of_old.as_os_str()]);
         }
         let out = top.join(name);
-        flipside().arg("join").arg(&sketches).args(&options).assert().success();
+        simflip().arg("join").arg(&sketches).args(&options).assert().success();
         let cluster = || {
-            let mut command = flipside();
+            let mut command = simflip();
             command.arg("cluster").arg(&sketches).args(&options).arg("--tables").arg(&out);
             command
         };
@@ -1133,7 +1128,7 @@ fn the_tables_of_sketches_are_those_of_a_run_in_memory() {
         let rows = ["pairs.csv", "clusters.csv"].map(|table| {
             let got = fs::read_to_string(out.join(table)).unwrap();
             assert!(got == fs::read_to_string(held.join(table)).unwrap(), "{table}, {name}");
-            flipside().arg("inspect").arg(out.join(table)).assert().success();
+            simflip().arg("inspect").arg(out.join(table)).assert().success();
             got.lines().count() - 1
         });
         assert!(told.contains(&format!("{} pairs and {} pages listed.", rows[0], rows[1])), "{told}");
@@ -1152,8 +1147,8 @@ fn stages_keep_the_pages_that_one_says() {
     let inputs = with_urls_and_scores(&top.join("crawl"), &paths, 2);
     let sketches = top.join("sketches");
     let run = |command: &str, arguments: &[&OsStr], code: i32| -> String {
-        let mut flipside = flipside();
-        let output = flipside.arg(command).args(arguments).assert().code(code).get_output().clone();
+        let mut simflip = simflip();
+        let output = simflip.arg(command).args(arguments).assert().code(code).get_output().clone();
         String::from_utf8_lossy(if code == 0 { &output.stdout } else { &output.stderr }).into_owned()
     };
     let inputs: Vec<&OsStr> = inputs.iter().map(|input| input.as_os_str()).collect();
@@ -1214,7 +1209,7 @@ fn stages_keep_the_pages_that_one_says() {
         assert!(got == expected && !got.is_empty(), "{options:?}");
     }
     for path in contents(&sketches).keys().map(|name| sketches.join(name)) {
-        let (inspection, name) = (flipside::inspect::inspect(&path).unwrap(), path.display());
+        let (inspection, name) = (simflip::inspect::inspect(&path).unwrap(), path.display());
         assert!(inspection.problems.is_empty(), "{name}: {:?}", inspection.problems);
     }
     // What was damaged since the join does not decide who stays.
@@ -1254,7 +1249,7 @@ fn stages_keep_the_pages_that_one_says() {
     fs::rename(&away, &gone).unwrap();
     for (keep, told) in [
         ("input-order", "sketches have no order of inputs"),
-        ("score:other", "flipside sketch --score other reads them"),
+        ("score:other", "simflip sketch --score other reads them"),
         ("longest --priority crawl", "input-order, where --priority says which inputs come first"),
         ("input-order --priority elsewhere", "an input file or folder that was sketched"),
     ] {
@@ -1290,10 +1285,10 @@ fn stages_write_kept_pages_in_as_many_files_as_one_says() {
     let sketches = at("sketches");
     let settings = quick(0.6).with(|s| s.linkage = Linkage::Star);
     staged::sketch(&sketch_job(std::slice::from_ref(&crawl), &sketches, &settings, ONE), &Silent).unwrap();
-    flipside().arg("join").arg(&sketches).assert().success();
-    flipside().arg("cluster").arg(&sketches).assert().success();
+    simflip().arg("join").arg(&sketches).assert().success();
+    simflip().arg("cluster").arg(&sketches).assert().success();
     let apply = |name: &str, options: &str| {
-        let mut command = flipside();
+        let mut command = simflip();
         command.args(["apply", "-q"]).args([&sketches, &crawl]).arg("--out").arg(at(name));
         let output = command.args(options.split_whitespace()).assert().success().get_output().clone();
         (contents(&at(name)), String::from_utf8(output.stdout).unwrap())
@@ -1333,7 +1328,7 @@ fn stages_write_kept_pages_in_as_many_files_as_one_says() {
     // Its pages are read as those of any folder, and no list of others; and held against.
     for folder in ["sized", "each", "one"] {
         let dedup = |arguments: &[&OsStr]| {
-            let mut command = flipside();
+            let mut command = simflip();
             let output =
                 command.arg("dedup").arg("-q").args(arguments).assert().success().get_output().clone();
             String::from_utf8(output.stdout).unwrap()
@@ -1352,11 +1347,11 @@ fn stages_write_kept_pages_in_as_many_files_as_one_says() {
     let (shards, told) = apply("shards", "--kept-files 5kB");
     assert!(shards == sized && told.contains("had been written before"), "{told}");
     for path in sized.keys().filter(|name| name.ends_with(".note")).map(|name| at("sized").join(name)) {
-        assert!(flipside::inspect::inspect(&path).unwrap().problems.is_empty());
+        assert!(simflip::inspect::inspect(&path).unwrap().problems.is_empty());
     }
     // Units are counted through all inputs: fewer of them are refused, and one of them twice.
     let refused = |inputs: &[&Path], out: &str, options: &[&str]| {
-        let mut command = flipside();
+        let mut command = simflip();
         command.args(["apply", "-q"]).arg(&sketches).args(inputs).arg("--out").arg(at(out)).args(options);
         String::from_utf8(command.assert().code(2).get_output().stderr.clone()).unwrap()
     };
@@ -1369,7 +1364,7 @@ fn stages_write_kept_pages_in_as_many_files_as_one_says() {
     assert!(told.contains("one input of its pages") && !at("twice").exists(), "{told}");
     assert!(refused(&[&crawl], "twice", &["--keep", "input-order"]).contains("no order of inputs"));
     // What was written in other files stays.
-    let mut command = flipside();
+    let mut command = simflip();
     command.args(["apply", "-q"]).args([&sketches, &crawl]).arg("--out").arg(at("sized"));
     let told = command.args(["--kept-files", "6kB"]).assert().code(2).get_output().stderr.clone();
     assert!(String::from_utf8(told).unwrap().contains("name another folder"));
@@ -1382,7 +1377,7 @@ fn a_plan_says_what_the_job_takes() {
     let crawl = top.path().join("crawl");
     let paths = write_files(&crawl, &texts(9_000, 0, 3), 3);
     let plan = |options: &[&str]| -> Value {
-        let output = flipside().args(["plan", "-q", "--json"]).args(options).output().unwrap();
+        let output = simflip().args(["plan", "-q", "--json"]).args(options).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     };
@@ -1428,7 +1423,7 @@ fn a_plan_says_what_the_job_takes() {
     assert_eq!([&held, &small, &large].map(|join| join["passes"].as_u64()), [1, 15, 54].map(Some));
     assert!(number(&large["cpu_seconds"]) > 120.0 * number(&small["cpu_seconds"]), "{small} {large}");
     for (option, told) in [("--distance=3", "--method simhash"), ("--features=words", "--method simhash")] {
-        let run = flipside().args(["plan", "--documents", "1e6", option]).assert().code(2);
+        let run = simflip().args(["plan", "--documents", "1e6", option]).assert().code(2);
         let told_now = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
         assert!(told_now.contains(told), "{told_now}");
     }

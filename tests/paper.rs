@@ -1,12 +1,12 @@
-//! docs/paper.md: its commands for flipside run on the documents of the repository. Those for the experiments are held
+//! docs/paper.md: its commands for simflip run on the documents of the repository. Those for the experiments are held
 //! by a test of theirs.
 
 use assert_cmd::Command;
 use std::fs;
 use std::path::Path;
 
-const FLIPSIDE: &str = "cargo run --release -- ";
-const EXPERIMENTS: &str = "cargo run --release -p flipside-experiments -- ";
+const SIMFLIP: &str = "cargo run --release -- ";
+const EXPERIMENTS: &str = "cargo run --release -p simflip-experiments -- ";
 
 #[test]
 fn the_commands_of_the_paper_run() {
@@ -19,10 +19,10 @@ fn the_commands_of_the_paper_run() {
             continue;
         }
         let words =
-            line.strip_prefix(FLIPSIDE).expect("a command of the tool or of the experiments").split(' ');
+            line.strip_prefix(SIMFLIP).expect("a command of the tool or of the experiments").split(' ');
         let out = folder.path().join(run.to_string());
         let words = words.map(|word| if word.starts_with("target/") { out.to_str().unwrap() } else { word });
-        Command::cargo_bin("flipside").unwrap().current_dir(root).args(words).assert().success();
+        Command::cargo_bin("simflip").unwrap().current_dir(root).args(words).assert().success();
         for file in ["pairs.csv", "clusters.csv", "report.html", "report.json", "kept.warc.wet.gz"] {
             assert!(out.join(file).exists(), "{line}: {file}");
         }

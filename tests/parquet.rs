@@ -6,11 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use assert_cmd::Command;
-use flipside::corpus::{
-    Damage, DamageKind, DiscoverOptions, Format, JsonlFields, KeptFile, KeptFiles, ReadOptions, discover,
-    fetch, read, write_kept, write_kept_as,
-};
-use flipside::document::DocId;
 use parquet::basic::{Compression, Encoding};
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use parquet::file::metadata::ParquetMetaData;
@@ -19,6 +14,11 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use proptest::prelude::*;
+use simflip::corpus::{
+    Damage, DamageKind, DiscoverOptions, Format, JsonlFields, KeptFile, KeptFiles, ReadOptions, discover,
+    fetch, read, write_kept, write_kept_as,
+};
+use simflip::document::DocId;
 
 use crate::specimens::{Folder, TEXTS, at};
 
@@ -91,7 +91,7 @@ fn layout() -> impl Strategy<Value = Layout> {
 
 fn properties(layout: Layout) -> WriterProperties {
     let properties = WriterProperties::builder()
-        .set_created_by("the tests of flipside".to_owned())
+        .set_created_by("the tests of simflip".to_owned())
         .set_compression(layout.compression)
         .set_dictionary_enabled(layout.dictionary)
         .set_writer_version(layout.pages)
@@ -183,13 +183,13 @@ fn options(threads: usize, block_bytes: usize) -> ReadOptions {
     ReadOptions { threads, block_bytes, fields: fields(), ..ReadOptions::default() }
 }
 
-type Read = (DocId, flipside::corpus::Place, Option<String>, Option<String>, String);
+type Read = (DocId, simflip::corpus::Place, Option<String>, Option<String>, String);
 
 /// Documents in order, damage, and records.
 fn read_all(paths: &[PathBuf], options: &ReadOptions) -> (Vec<Read>, Vec<Damage>, u64) {
     let inputs = discover(paths, &DiscoverOptions::default()).expect("inputs");
     let owned = |name: Option<&str>| name.map(str::to_owned);
-    let each = |list: &mut Vec<Read>, d: flipside::corpus::Document<'_>| {
+    let each = |list: &mut Vec<Read>, d: simflip::corpus::Document<'_>| {
         list.push((d.id, d.place, owned(d.record_id), owned(d.url), d.text.to_owned()));
     };
     let reading = read(&inputs, options, Vec::new, each, &|_| {});
@@ -250,7 +250,7 @@ proptest! {
         prop_assert_eq!(&read_all(std::slice::from_ref(&stored), &many), &(documents.clone(), damage, records));
 
         let inputs = discover(std::slice::from_ref(&stored), &DiscoverOptions::default()).expect("inputs");
-        let keep = |id: DocId| flipside::hash::fmix64(u64::from(id.row ^ salt)).is_multiple_of(2);
+        let keep = |id: DocId| simflip::hash::fmix64(u64::from(id.row ^ salt)).is_multiple_of(2);
         let chosen: Vec<&Read> = documents.iter().filter(|d| keep(d.0)).collect();
         let wanted: Vec<_> = chosen.iter().map(|d| (d.0, d.1)).collect();
         let mut fetched = Vec::new();
@@ -374,7 +374,7 @@ fn a_flipped_bit_costs_the_same_with_blocks_of_any_size() {
         let (whole, _) = file(&rows, layout);
         for i in 0..150 {
             let mut bytes = whole.clone();
-            let at = flipside::hash::fmix64(i) as usize % (8 * bytes.len());
+            let at = simflip::hash::fmix64(i) as usize % (8 * bytes.len());
             bytes[at / 8] ^= 1 << (at % 8);
             fs::write(&path, &bytes).expect("writes");
             let paths = std::slice::from_ref(&path);
@@ -458,19 +458,19 @@ fn the_tool_finds_the_same_in_parquet_as_in_json() {
         fs::write(dir.path().join(format!("json/{name}.jsonl")), lines(half)).expect("writes");
         fs::write(dir.path().join(format!("parquet/{name}.parquet")), file(half, zstd).0).expect("writes");
     }
-    let flipside = |arguments: &[&str]| {
-        let mut command = Command::cargo_bin("flipside").expect("the tool is built");
+    let simflip = |arguments: &[&str]| {
+        let mut command = Command::cargo_bin("simflip").expect("the tool is built");
         let output = command.current_dir(dir.path()).args(arguments).assert().success().get_output().clone();
         String::from_utf8(output.stdout).expect("UTF-8")
     };
     // What fetches single texts again, or reads everything again, or for the first time by another road.
     let explained = ["json", "parquet"].map(|kind| {
         let out = format!("out-{kind}");
-        flipside(&["dedup", kind, "--out", &out]);
-        flipside(&["inspect", &out]);
-        flipside(&["review", &out]);
-        let seen = flipside(&["seen", "--seen-at", "2026-11-01", "--index", &format!("{kind}.seen"), kind]);
-        let explained = flipside(&["explain", "page 3", "page 3today", kind, "--json"]);
+        simflip(&["dedup", kind, "--out", &out]);
+        simflip(&["inspect", &out]);
+        simflip(&["review", &out]);
+        let seen = simflip(&["seen", "--seen-at", "2026-11-01", "--index", &format!("{kind}.seen"), kind]);
+        let explained = simflip(&["explain", "page 3", "page 3today", kind, "--json"]);
         (explained, seen.replace("json/", "parquet/").replace(".jsonl", ".parquet"))
     });
     assert_eq!(explained[0], explained[1]);
@@ -512,7 +512,7 @@ fn a_missing_column_is_told_with_those_there_are() {
         (DamageKind::TextNotString, format!("column \"number\" is INT64, not strings; {there}"))
     );
     assert!(told("tags.list.element").1.contains("is a list"));
-    let mut tool = Command::cargo_bin("flipside").expect("the tool is built");
+    let mut tool = Command::cargo_bin("simflip").expect("the tool is built");
     let tool =
         tool.current_dir(dir.path()).args(["dedup", "a.parquet", "--text-field", "body", "--out", "out"]);
     tool.assert().code(2).stderr(predicates::str::contains("there are: text, id, number"));

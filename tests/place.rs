@@ -1,6 +1,6 @@
 //! What tests of the command line share: a folder of their own, pages, and compression.
 
-use super::cli::flipside;
+use super::cli::simflip;
 use assert_cmd::Command;
 use serde_json::Value;
 use std::fs;
@@ -34,7 +34,7 @@ impl Place {
 
     /// A command; its arguments stand between single blanks.
     pub fn run(&self, arguments: &str) -> Command {
-        let mut command = flipside();
+        let mut command = simflip();
         command.current_dir(self.folder()).args(arguments.split(' '));
         command
     }

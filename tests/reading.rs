@@ -4,12 +4,12 @@ use super::place::gz;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use flipside::corpus::{
+use proptest::prelude::*;
+use simflip::corpus::{
     Damage, DiscoverOptions, Format, Input, KeptFiles, Place, ReadOptions, discover, fetch, read, write_kept,
     write_kept_as,
 };
-use flipside::document::DocId;
-use proptest::prelude::*;
+use simflip::document::DocId;
 
 /// What a record is made of.
 #[derive(Clone, Debug)]
@@ -96,7 +96,7 @@ struct Owned {
     place: Place,
 }
 
-fn own(d: flipside::corpus::Document<'_>) -> Owned {
+fn own(d: simflip::corpus::Document<'_>) -> Owned {
     Owned {
         id: d.id,
         record_id: d.record_id.map(Into::into),
@@ -247,7 +247,7 @@ proptest! {
         }
 
         let options = ReadOptions { threads: 2, block_bytes, ..ReadOptions::default() };
-        let keep = |id: DocId| flipside::hash::fmix64(u64::from(id.row ^ salt)).is_multiple_of(2);
+        let keep = |id: DocId| simflip::hash::fmix64(u64::from(id.row ^ salt)).is_multiple_of(2);
         let chosen: Vec<&Owned> = documents.iter().filter(|d| keep(d.id)).collect();
         let wanted: Vec<(DocId, Place)> = chosen.iter().map(|d| (d.id, d.place)).collect();
         let mut fetched = Vec::new();

@@ -1,16 +1,16 @@
-//! Results as flipside 0.1.0 wrote them first, with settings in words only, are still read:
+//! Results as simflip 0.1.0 wrote them first, with settings in words only, are still read:
 //! `tests/results-v1/` holds two of them, made from `pages.jsonl` beside them by
 //!
 //! ```text
-//! flipside dedup pages.jsonl --out checked
-//! flipside dedup pages.jsonl --out unchecked --method psm --budget 300 --distance 6 \
+//! simflip dedup pages.jsonl --out checked
+//! simflip dedup pages.jsonl --out unchecked --method psm --budget 300 --distance 6 \
 //!     --verify none --clusters star --all-pairs
 //! ```
 //!
 //! Their pages in HTML are left out, as they are made anew from a report, and only by the version that wrote
 //! it.
 
-use super::cli::flipside;
+use super::cli::simflip;
 use predicates::prelude::*;
 use serde_json::Value;
 use std::fs;
@@ -36,7 +36,7 @@ fn inspect_finds_them_in_order() {
     for name in ["checked", "unchecked"] {
         let folder = results().join(name);
         let shows = |path: &Path, what: &str| {
-            flipside().arg("inspect").arg(path).assert().success().stdout(predicate::str::contains(what));
+            simflip().arg("inspect").arg(path).assert().success().stdout(predicate::str::contains(what));
         };
         shows(&folder, "folder of results");
         shows(&folder.join("report.json"), "verify");
@@ -55,7 +55,7 @@ fn what_pairs_must_fit_is_read_from_the_words() {
         let changed = before.replacen(from, to, 1);
         assert_ne!(before, changed, "{from}");
         fs::write(&path, changed).unwrap();
-        let output = flipside().arg("inspect").arg(folder).output().unwrap();
+        let output = simflip().arg("inspect").arg(folder).output().unwrap();
         fs::write(&path, before).unwrap();
         String::from_utf8(output.stderr).unwrap()
     };
@@ -74,7 +74,7 @@ fn pairs_are_put_into_bands_by_what_the_words_say_of_a_check() {
     let top = tempfile::tempdir().unwrap();
     for (name, measure) in [("checked", "similarity"), ("unchecked", "distance")] {
         let page = top.path().join(format!("{name}.html"));
-        flipside()
+        simflip()
             .arg("review")
             .arg(results().join(name))
             .arg("--corpus")
@@ -94,7 +94,7 @@ fn pairs_are_put_into_bands_by_what_the_words_say_of_a_check() {
         let rows: String = rows.map(|pair| pair["csv"].as_str().unwrap().to_owned() + "1\n").collect();
         let judged = top.path().join(format!("{name}.csv"));
         fs::write(&judged, format!("{}\n{rows}", data["header"].as_str().unwrap())).unwrap();
-        flipside()
+        simflip()
             .arg("evaluate")
             .arg(results().join(name))
             .arg("--judged")
@@ -113,7 +113,7 @@ fn they_are_held_against_a_truth() {
                  page 5,page 5 edited\npage 6,page 6 copy\npage 1,page 2\n";
     fs::write(&truth, format!("a_id,b_id\n{pairs}")).unwrap();
     for (name, found) in [("checked", 6), ("unchecked", 5)] {
-        let mut evaluate = flipside();
+        let mut evaluate = simflip();
         evaluate.arg("evaluate").arg(results().join(name)).arg("--truth").arg(&truth).arg("--json");
         let output = evaluate.arg("--corpus").arg(results().join("pages.jsonl")).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,6 +1,6 @@
 //! The page of a review, from a result to judgements and back.
 
-use super::cli::{corpus, flipside};
+use super::cli::{corpus, simflip};
 use predicates::prelude::*;
 use serde_json::Value;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 fn result(top: &Path, arguments: &[&str]) -> PathBuf {
     let out = top.join("result");
-    flipside().arg("dedup").arg(corpus()).arg("--out").arg(&out).args(arguments).assert().success();
+    simflip().arg("dedup").arg(corpus()).arg("--out").arg(&out).args(arguments).assert().success();
     out
 }
 
@@ -31,7 +31,7 @@ fn pairs_without_a_distance_are_not_put_into_bands_of_it() {
     let top = tempfile::tempdir().unwrap();
     let out = result(top.path(), &["--method", "minhash"]);
     let review = |by: &str| {
-        let mut review = flipside();
+        let mut review = simflip();
         review.arg("review").arg(&out).args(["--by", by]).assert()
     };
     review("distance").code(2).stderr(predicate::str::contains("--by distance: expected similarity"));
@@ -56,13 +56,13 @@ fn a_sample_is_drawn_judged_and_scored() {
             "none",
         ],
     );
-    flipside()
+    simflip()
         .args(["review", "--sample", "40", "--seed", "3"])
         .arg(&out)
         .assert()
         .success()
         .stdout(predicate::str::contains("40 of ").and(predicate::str::contains("review.html")));
-    flipside().arg("inspect").arg(&out).assert().success();
+    simflip().arg("inspect").arg(&out).assert().success();
     let page = fs::read(out.join("review.html")).unwrap();
     let data = data(&out.join("review.html"));
     let bands: Vec<&str> =
@@ -81,7 +81,7 @@ fn a_sample_is_drawn_judged_and_scored() {
     fs::write(&csv, judged(&data, |i| ["duplicate", "0.5", "distinct", "unknown", "duplicate"][i % 5]))
         .unwrap();
     let evaluate = |arguments: &[&str]| {
-        let mut command = flipside();
+        let mut command = simflip();
         command.arg("evaluate").arg(&out).args(["--json", "--judged"]).arg(&csv).args(arguments);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -93,7 +93,7 @@ fn a_sample_is_drawn_judged_and_scored() {
 
     // The same seed draws the same page but for the time; another draws others.
     let again = top.path().join("again.html");
-    flipside()
+    simflip()
         .args(["review", "--sample", "40", "--seed", "3", "--page"])
         .arg(&again)
         .arg(&out)
@@ -103,7 +103,7 @@ fn a_sample_is_drawn_judged_and_scored() {
         String::from_utf8(page.to_vec()).unwrap().split_once("\"pairs\":").unwrap().1.to_owned()
     };
     assert!(texts(&page) == texts(&fs::read(&again).unwrap()));
-    flipside()
+    simflip()
         .args(["review", "--sample", "40", "--seed", "4", "--page"])
         .arg(&again)
         .arg(&out)
@@ -113,8 +113,8 @@ fn a_sample_is_drawn_judged_and_scored() {
 
     // Judgements of another result are no judgements of this one.
     let other = top.path().join("other");
-    flipside().arg("dedup").arg(corpus()).arg("--out").arg(&other).assert().success();
-    flipside()
+    simflip().arg("dedup").arg(corpus()).arg("--out").arg(&other).assert().success();
+    simflip()
         .arg("evaluate")
         .arg(&other)
         .arg("--judged")
@@ -134,7 +134,7 @@ fn minhash_and_checked_results_are_drawn_by_similarity() {
         let folder = top.path().join(name);
         fs::create_dir(&folder).unwrap();
         let out = result(&folder, arguments);
-        flipside().arg("review").arg(&out).assert().success();
+        simflip().arg("review").arg(&out).assert().success();
         let data = data(&out.join("review.html"));
         let names: Vec<&str> =
             data["strata"].as_array().unwrap().iter().map(|band| band["name"].as_str().unwrap()).collect();
@@ -153,7 +153,7 @@ fn an_input_that_moved_is_named_and_can_be_shown() {
     let (before, after) = (top.path().join("pages.jsonl"), top.path().join("moved.jsonl"));
     fs::write(&before, &lines).unwrap();
     let out = top.path().join("result");
-    flipside()
+    simflip()
         .arg("dedup")
         .arg(&before)
         .args([
@@ -174,7 +174,7 @@ fn an_input_that_moved_is_named_and_can_be_shown() {
         .success();
     fs::rename(&before, &after).unwrap();
     let review = |corpus: &[&Path]| {
-        let mut command = flipside();
+        let mut command = simflip();
         command.arg("review").arg(&out);
         if !corpus.is_empty() {
             command.arg("--corpus").args(corpus);
@@ -190,14 +190,14 @@ fn an_input_that_moved_is_named_and_can_be_shown() {
     fs::write(&after, lines.replace("word1", "word2 word3")).unwrap();
     review(&[&after]).code(2).stderr(predicate::str::contains("was made from"));
     let none = top.path().join("none");
-    flipside()
+    simflip()
         .arg("dedup")
         .arg(&after)
         .args(["--method", "simhash", "--distance", "0", "--min-features", "1000", "--out"])
         .arg(&none)
         .assert()
         .success();
-    flipside()
+    simflip()
         .arg("review")
         .arg(&none)
         .assert()
@@ -205,7 +205,7 @@ fn an_input_that_moved_is_named_and_can_be_shown() {
         .stderr(predicate::str::contains("pairs of different texts"));
 }
 
-/// A whole judgement in a real browser, key by key: the page's figures are those of `flipside evaluate`.
+/// A whole judgement in a real browser, key by key: the page's figures are those of `simflip evaluate`.
 ///
 /// Run it with `cargo test -- --ignored browser`; it needs `chromium`.
 #[test]
@@ -227,7 +227,7 @@ fn the_browser_agrees() {
             "none",
         ],
     );
-    flipside().arg("review").arg(&out).assert().success();
+    simflip().arg("review").arg(&out).assert().success();
     let page = fs::read_to_string(out.join("review.html")).unwrap();
     let nonce = &page.split("nonce-").nth(1).unwrap()[..32];
     // 70 judgements, two taken back, one changed; then the file that would be saved is put on the page.
@@ -267,7 +267,7 @@ fn the_browser_agrees() {
         "70 judged, two of them taken back"
     );
     for label in ["1", "0.5"] {
-        flipside()
+        simflip()
             .arg("evaluate")
             .arg(&out)
             .args(["--min-label", label, "--judged"])

@@ -1,11 +1,11 @@
-//! `flipside seen`: what it answers, and what it remembers when something fails.
+//! `simflip seen`: what it answers, and what it remembers when something fails.
 
-use crate::cli::{corpus, flipside};
-use flipside::seen::{Access, LONGEST_NAME, REQUESTS, Reply, Request, Seen, SeenParams, Verdict};
-use flipside::settings::Settings;
-use flipside::sketch::{Sketch, Sketcher};
+use crate::cli::{corpus, simflip};
 use predicates::prelude::*;
 use serde_json::{Value, json};
+use simflip::seen::{Access, LONGEST_NAME, REQUESTS, Reply, Request, Seen, SeenParams, Verdict};
+use simflip::settings::Settings;
+use simflip::sketch::{Sketch, Sketcher};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -31,7 +31,7 @@ fn line(name: &str, text: &str) -> String {
 
 /// Runs the tool in a folder, and gives what it printed.
 fn told(folder: &Path, command: &str, code: i32) -> (String, String) {
-    let output = flipside().current_dir(folder).args(command.split(' ')).output().unwrap();
+    let output = simflip().current_dir(folder).args(command.split(' ')).output().unwrap();
     let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     assert_eq!(output.status.code(), Some(code), "{command}: {err}");
     (out, err)
@@ -78,7 +78,7 @@ fn answers_are_the_pairs_that_dedup_has_with_earlier_pages() {
         }
         assert_eq!(pairs, near.values().map(BTreeSet::len).sum::<usize>());
         assert_eq!(same, 355);
-        let inspected = flipside().arg("inspect").arg(top.path().join("i")).assert().success();
+        let inspected = simflip().arg("inspect").arg(top.path().join("i")).assert().success();
         inspected.stdout(predicate::str::contains("expected chance matches of a page"));
     }
 }
@@ -149,7 +149,7 @@ struct Piped {
 }
 
 fn piped(folder: &Path, options: &str) -> Piped {
-    let mut child = Command::new(assert_cmd::cargo::cargo_bin("flipside"))
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin("simflip"))
         .current_dir(folder)
         .args(format!("seen --index i --json {options} -").split(' ').filter(|option| !option.is_empty()))
         .stdin(Stdio::piped())
@@ -242,7 +242,7 @@ fn what_cannot_be_printed_is_not_remembered() {
     let top = tempfile::tempdir().unwrap();
     fs::write(top.path().join("a.jsonl"), line("a", &text(1, 0)) + &line("b", &text(2, 0))).unwrap();
     let full = |command: &str| {
-        let output = Command::new(assert_cmd::cargo::cargo_bin("flipside"))
+        let output = Command::new(assert_cmd::cargo::cargo_bin("simflip"))
             .current_dir(top.path())
             .args(command.split(' '))
             .stdout(File::options().write(true).open("/dev/full").unwrap())
@@ -276,7 +276,7 @@ fn a_reader_that_dies_loses_no_answer() {
     fs::write(top.path().join("a.jsonl"), &all).unwrap();
     for take in [0, 1, 700, 2_990] {
         let _ = fs::remove_dir_all(top.path().join("i"));
-        let mut child = Command::new(assert_cmd::cargo::cargo_bin("flipside"))
+        let mut child = Command::new(assert_cmd::cargo::cargo_bin("simflip"))
             .current_dir(top.path())
             .args(["seen", "--index", "i", "--json", "a.jsonl"])
             .stdout(Stdio::piped())
@@ -571,7 +571,7 @@ fn snapshots_hold_everything_and_a_cut_one_says_what_is_lost() {
     let seen = Seen::open(&index, Access::Read, None).unwrap();
     assert!(seen.notes()[0].contains("the end is missing"), "{:?}", seen.notes());
     assert!((5..20).contains(&seen.len()), "{}", seen.len());
-    flipside().arg("inspect").arg(&index).assert().code(2);
+    simflip().arg("inspect").arg(&index).assert().code(2);
 }
 
 #[test]
@@ -725,7 +725,7 @@ fn names_that_are_too_long_are_refused_before_anything_is_stored() {
     for input in ["a.jsonl", "-"] {
         let index = format!("i{}", input.len());
         let args = ["seen", "--json", "--index", &index, input];
-        let output = flipside().current_dir(top.path()).args(args).write_stdin(&*lines).output().unwrap();
+        let output = simflip().current_dir(top.path()).args(args).write_stdin(&*lines).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         let words: Vec<Value> = answers(&String::from_utf8(output.stdout).unwrap());
         assert_eq!(words[0]["answer"], "new");
@@ -791,7 +791,7 @@ fn indexes_of_earlier_versions_are_converted() {
         let specimen = specimens.join(format!("version-{version}.seen"));
         fs::copy(&specimen, top.path().join("i")).unwrap();
         fs::copy(specimens.join("pages.jsonl"), top.path().join("pages.jsonl")).unwrap();
-        flipside()
+        simflip()
             .arg("inspect")
             .arg(&specimen)
             .assert()
@@ -842,7 +842,7 @@ fn two_at_once_never_lose_pages() {
         let children: Vec<Child> = files
             .iter()
             .map(|file| {
-                let mut command = Command::new(assert_cmd::cargo::cargo_bin("flipside"));
+                let mut command = Command::new(assert_cmd::cargo::cargo_bin("simflip"));
                 command.args(["seen", "--index"]).arg(&index).arg(file);
                 command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
             })
@@ -927,7 +927,7 @@ fn a_snapshot_that_is_made_while_pages_come_and_go_loses_nothing() {
                 while !seen.end_snapshot(&mut finished).unwrap() {
                     remove(&mut seen, &mut model, 700 + round);
                 }
-                let inspected = flipside().arg("inspect").arg(&index).assert().success();
+                let inspected = simflip().arg("inspect").arg(&index).assert().success();
                 let tables = format!("{} of 16", if round == 4 { 16 } else { 0 });
                 inspected.stdout(predicate::str::contains(tables));
                 assert!(fs::read_dir(&index).unwrap().count() <= 3, "snapshot, log, lock");

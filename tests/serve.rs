@@ -1,4 +1,4 @@
-//! `flipside serve`: the service over real sockets.
+//! `simflip serve`: the service over real sockets.
 
 use serde_json::{Value, json};
 use std::fs;
@@ -16,7 +16,7 @@ struct Server {
 impl Server {
     #[expect(clippy::zombie_processes, reason = "it is waited for when the server is stopped or killed")]
     fn start(folder: &Path, options: &[&str]) -> Self {
-        let mut child = Command::new(assert_cmd::cargo::cargo_bin("flipside"))
+        let mut child = Command::new(assert_cmd::cargo::cargo_bin("simflip"))
             .current_dir(folder)
             .args(["serve", "--index", "i", "--listen", "127.0.0.1:0"])
             .args(options)
@@ -169,14 +169,14 @@ fn pages_are_checked_added_and_removed() {
     assert_eq!(server.one("check", &page("g", 2, 0))["answer"], "new");
     let (_, figures) = server.send("/metrics", "", "", "");
     for figure in
-        ["flipside_pages 4", "flipside_answers_total{answer=\"near\"} 2", "flipside_expected_chance_matches"]
+        ["simflip_pages 4", "simflip_answers_total{answer=\"near\"} 2", "simflip_expected_chance_matches"]
     {
         assert!(figures.contains(figure), "{figure} in {figures}");
     }
     // Another writer is kept out, and all of it is there after the end.
     fs::write(top.path().join("p.jsonl"), format!("{}\n", page("a", 1, 0))).unwrap();
     let seen = || {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin("flipside"));
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("simflip"));
         command.current_dir(top.path()).args(["seen", "--index", "i", "p.jsonl"]).output().unwrap()
     };
     assert_eq!(seen().status.code(), Some(2));
@@ -243,7 +243,7 @@ fn what_is_too_long_or_has_no_token_is_turned_away() {
     assert_eq!(server.send("/v1/check", "text/plain", token, "x").0, 415);
     assert_eq!(send(token, "{"), 400);
     server.end();
-    let open = Command::new(assert_cmd::cargo::cargo_bin("flipside"))
+    let open = Command::new(assert_cmd::cargo::cargo_bin("simflip"))
         .current_dir(top.path())
         .args(["serve", "--index", "i", "--listen", "0.0.0.0:0"])
         .output()
@@ -306,20 +306,20 @@ fn collections_are_indexes_of_their_own() {
     assert_eq!(names(&server), both);
     let (_, figures) = server.send("/metrics", "", "", "");
     for figure in [
-        "flipside_pages{collection=\"news\"} 1",
-        "flipside_answers_total{collection=\"news\",answer=\"near\"} 1",
-        "flipside_work_seconds_count{collection=\"shops.2026\"} 1",
+        "simflip_pages{collection=\"news\"} 1",
+        "simflip_answers_total{collection=\"news\",answer=\"near\"} 1",
+        "simflip_work_seconds_count{collection=\"shops.2026\"} 1",
     ] {
         assert!(figures.contains(figure), "{figure} in {figures}");
     }
-    assert_eq!(figures.matches("# TYPE flipside_pages gauge").count(), 1);
+    assert_eq!(figures.matches("# TYPE simflip_pages gauge").count(), 1);
     server.end();
     // They are there again, and each is an index as others are; what has become one is none.
     fs::write(top.path().join("i/news.old"), "of an earlier version").unwrap();
     let server = Server::start(top.path(), &["--collections"]);
     assert_eq!(names(&server), both);
     server.end();
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin("flipside"));
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("simflip"));
     let output = command.current_dir(top.path()).args(["inspect", "i/news"]).output().unwrap();
     assert!(output.status.success());
 }

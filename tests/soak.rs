@@ -1,4 +1,4 @@
-//! A long mixed load on `flipside serve`, which is stopped and killed at random, against a model in memory: no page may
+//! A long mixed load on `simflip serve`, which is stopped and killed at random, against a model in memory: no page may
 //! be lost, no answer may be wrong, and memory must not grow.
 //!
 //! Some clients each have pages of their own, near each other and far from those of other clients, so that each knows
@@ -6,7 +6,7 @@
 //! have names; those that were on their way when the service was killed are sent again, and must be answered as if
 //! they had been sent once. Of those without a name the service is asked what became of them.
 //!
-//! It takes 6 seconds, or as many as `FLIPSIDE_SOAK_SECONDS` says.
+//! It takes 6 seconds, or as many as `SIMFLIP_SOAK_SECONDS` says.
 
 // The test runner shows the prints of a test that fails, and those alone.
 #![allow(clippy::print_stdout)]
@@ -16,13 +16,13 @@ mod crawl;
 
 use bytes::Bytes;
 use crawl::{Client, Pages, Server, memory_of, ready};
-use flipside::core::id::Document;
-use flipside::core::index::{Answer, Index};
-use flipside::hash::SplitMix64;
-use flipside::seen::{Access, Request, Seen};
-use flipside::settings::Settings;
-use flipside::sketch::{Sketch, Sketcher};
 use serde_json::Value;
+use simflip::core::id::Document;
+use simflip::core::index::{Answer, Index};
+use simflip::hash::SplitMix64;
+use simflip::seen::{Access, Request, Seen};
+use simflip::settings::Settings;
+use simflip::sketch::{Sketch, Sketcher};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -363,7 +363,7 @@ async fn send(
 
 /// Starts the service, with or without waiting for the disk.
 async fn start(index: PathBuf, fsync: bool) -> Server {
-    let program = assert_cmd::cargo::cargo_bin("flipside");
+    let program = assert_cmd::cargo::cargo_bin("simflip");
     let options = if fsync { vec!["--fsync".to_owned()] } else { Vec::new() };
     let started = tokio::task::spawn_blocking(move || {
         Server::start(&program, &index, &options).map_err(|e| e.to_string())
@@ -418,15 +418,15 @@ async fn soak(index: &Path, seconds: u64) -> (Vec<Model>, Vec<f64>, u64) {
 /// Each run draws anew.
 fn begun_at() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let seed = std::env::var("FLIPSIDE_SOAK_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = std::env::var("SIMFLIP_SOAK_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| since.unwrap().as_nanos() as u64);
-    println!("FLIPSIDE_SOAK_SEED={seed}");
+    println!("SIMFLIP_SOAK_SEED={seed}");
     seed
 }
 
 #[test]
 fn nothing_is_lost_and_no_answer_is_wrong_while_it_is_stopped_and_killed() {
-    let seconds = std::env::var("FLIPSIDE_SOAK_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    let seconds = std::env::var("SIMFLIP_SOAK_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
     let top = tempfile::tempdir().unwrap();
     let index = top.path().join("index");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

@@ -10,8 +10,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use flipside::corpus::{DiscoverOptions, Format, Input, ReadOptions, discover, fetch, read, write_kept};
 use serde::{Deserialize, Serialize};
+use simflip::corpus::{DiscoverOptions, Format, Input, ReadOptions, discover, fetch, read, write_kept};
 
 /// A row of `index.csv`.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,7 +130,7 @@ fn every_document_can_be_fetched_by_its_place() {
 fn what_is_kept_reads_back_without_damage() {
     let inputs = discover(&[folder()], &DiscoverOptions::default()).expect("inputs");
     let options = options(2, 1000);
-    let keep = |id: flipside::document::DocId| !(id.row + id.shard).is_multiple_of(3);
+    let keep = |id: simflip::document::DocId| !(id.row + id.shard).is_multiple_of(3);
     let dir = tempfile::tempdir().expect("temp dir");
     let reading =
         read(&inputs, &options, Vec::new, |list, document| list.push((document.id, document.place)), &|_| ());
@@ -147,7 +147,7 @@ fn what_is_kept_reads_back_without_damage() {
         let mut expected: Vec<&String> = documents
             .iter()
             .filter(|(shard, ..)| inputs[*shard as usize].format == format)
-            .filter(|(shard, row, _)| keep(flipside::document::DocId::new(*shard, *row)))
+            .filter(|(shard, row, _)| keep(simflip::document::DocId::new(*shard, *row)))
             .filter(|(shard, row, _)| copied(&inputs[*shard as usize]) || !(2..4).contains(row))
             .map(|(_, _, text)| text)
             .collect();

@@ -1,20 +1,20 @@
 //! Stages make what a run in memory makes, however the work is split.
 
-use crate::cli::{corpus, flipside};
+use crate::cli::{corpus, simflip};
 #[cfg(target_os = "linux")]
 use crate::place::{ends_by, is_caught};
-use flipside::clusters::{Keep, Linkage};
-use flipside::core::dedup::{Context, Deduper, Kind, Outcome};
-use flipside::corpus::{DiscoverOptions, JsonlFields, KeptFiles, ReadOptions, ReadRules, discover, read};
-use flipside::hash::SplitMix64;
-use flipside::pipeline::Silent;
-use flipside::search::bands::Banding;
-use flipside::settings::{Net, Settings, Sketches};
-use flipside::staged::{
+use proptest::prelude::*;
+use simflip::clusters::{Keep, Linkage};
+use simflip::core::dedup::{Context, Deduper, Kind, Outcome};
+use simflip::corpus::{DiscoverOptions, JsonlFields, KeptFiles, ReadOptions, ReadRules, discover, read};
+use simflip::hash::SplitMix64;
+use simflip::pipeline::Silent;
+use simflip::search::bands::Banding;
+use simflip::settings::{Net, Settings, Sketches};
+use simflip::staged::{
     self, ApplyJob, ClusterJob, Clustered, Grouping, JoinJob, Joined, Outputs, Shard, SketchJob, pairs,
 };
-use flipside::{Document, Error, Id};
-use proptest::prelude::*;
+use simflip::{Document, Error, Id};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -79,7 +79,7 @@ pub fn write_files(folder: &Path, texts: &[String], files: usize) -> Vec<PathBuf
 fn read_texts(paths: &[PathBuf]) -> Vec<String> {
     let inputs = discover(paths, &DiscoverOptions::default()).unwrap();
     let add =
-        |all: &mut Vec<_>, page: flipside::corpus::Document<'_>| all.push((page.id, page.text.to_owned()));
+        |all: &mut Vec<_>, page: simflip::corpus::Document<'_>| all.push((page.id, page.text.to_owned()));
     let mut all =
         read(&inputs, &ReadOptions { threads: 1, ..ReadOptions::default() }, Vec::new, add, &|_| ());
     let mut all = std::mem::take(&mut all.workers[0]);
@@ -364,7 +364,7 @@ fn assert_same_against(
     }
     let names = contents(&sketches);
     for path in names.keys().map(|name| sketches.join(name)).chain([sketches.clone()]) {
-        let (inspection, name) = (flipside::inspect::inspect(&path).unwrap(), path.display());
+        let (inspection, name) = (simflip::inspect::inspect(&path).unwrap(), path.display());
         assert!(inspection.problems.is_empty(), "{name}: {:?}", inspection.problems);
     }
 }
@@ -450,7 +450,7 @@ fn new_pages_of_an_old_template_go() {
         memory: None,
         threads: 1,
     };
-    assert!(staged::cluster(&job, &Silent).unwrap_err().to_string().contains("flipside join"));
+    assert!(staged::cluster(&job, &Silent).unwrap_err().to_string().contains("simflip join"));
 }
 
 #[test]
@@ -566,7 +566,7 @@ fn what_does_not_fit_is_named_and_stays() {
     fs::write(&file, &flipped).unwrap();
     let message = told(staged::join(&join, &Silent).unwrap_err());
     assert!(message.contains(&*file.to_string_lossy()) && message.contains("checksum"), "{message}");
-    flipside().arg("inspect").arg(&file).assert().failure();
+    simflip().arg("inspect").arg(&file).assert().failure();
     fs::write(&file, &whole[..whole.len() - 7]).unwrap();
     let names = fs::read(file.with_extension("names")).unwrap();
     let mut flipped_names = names.clone();
@@ -601,13 +601,13 @@ fn what_does_not_fit_is_named_and_stays() {
         threads: 1,
     };
     let message = told(staged::cluster(&cluster(None), &Silent).unwrap_err());
-    assert!(message.contains("flipside join"), "{message}");
+    assert!(message.contains("simflip join"), "{message}");
     let message =
         told(staged::join(&JoinJob { memory: Some(1 << 20), ..join.clone() }, &Silent).unwrap_err());
     assert!(message.contains("memory") && message.contains("at least 4"), "{message}");
     staged::join(&JoinJob { shard: "1/2".parse().unwrap(), ..join.clone() }, &Silent).unwrap();
     let message = told(staged::cluster(&cluster(None), &Silent).unwrap_err());
-    assert!(message.contains("band-001.edges") && message.contains("flipside join"), "{message}");
+    assert!(message.contains("band-001.edges") && message.contains("simflip join"), "{message}");
     staged::join(&join, &Silent).unwrap();
     let complete = ClusterJob { grouping: Grouping::of(Linkage::Complete), ..cluster(None) };
     assert!(told(staged::cluster(&complete, &Silent).unwrap_err()).contains("star or connected"));
@@ -623,7 +623,7 @@ fn what_does_not_fit_is_named_and_stays() {
         threads: 1,
         shard: Shard::default(),
     };
-    assert!(told(staged::apply(&apply, &Silent).unwrap_err()).contains("flipside cluster"));
+    assert!(told(staged::apply(&apply, &Silent).unwrap_err()).contains("simflip cluster"));
     staged::cluster(&cluster(None), &Silent).unwrap();
     fs::write(&paths[1], &changed).unwrap();
     let message = told(staged::apply(&apply, &Silent).unwrap_err());
@@ -654,7 +654,7 @@ fn what_does_not_fit_is_named_and_stays() {
     // Every file is one that inspect knows.
     for folder in [&sketches, &top.path().join("kept")] {
         for name in contents(folder).keys().filter(|name| !name.ends_with(".lock")) {
-            flipside().arg("inspect").arg(folder.join(name)).assert().success();
+            simflip().arg("inspect").arg(folder.join(name)).assert().success();
         }
     }
 }
@@ -667,7 +667,7 @@ fn methods_that_need_all_at_hand_are_refused_before_anything_is_read() {
         (&["--method", "minhash"], "cannot be run in stages"),
         (&["--verify", "jaccard"], "--verify jaccard"),
     ] {
-        let out = flipside()
+        let out = simflip()
             .arg("sketch")
             .arg("no such file")
             .arg("--out")
@@ -686,7 +686,7 @@ fn methods_that_need_all_at_hand_are_refused_before_anything_is_read() {
 fn killed(arguments: &[&OsStr], kills: u32, rng: &mut SplitMix64, longest: Duration) -> u32 {
     let mut killed = 0;
     for _ in 0..kills {
-        let tool = assert_cmd::cargo::cargo_bin("flipside");
+        let tool = assert_cmd::cargo::cargo_bin("simflip");
         let mut child = std::process::Command::new(tool)
             .args(arguments)
             .stdout(Stdio::null())
@@ -697,7 +697,7 @@ fn killed(arguments: &[&OsStr], kills: u32, rng: &mut SplitMix64, longest: Durat
         child.kill().unwrap();
         killed += u32::from(!child.wait().unwrap().success());
     }
-    flipside().args(arguments).assert().success();
+    simflip().args(arguments).assert().success();
     killed
 }
 
@@ -721,7 +721,7 @@ fn killed_at_any_moment_and_begun_again_the_result_is_the_same() {
             match rng {
                 None => {
                     let begun = Instant::now();
-                    flipside().args(&all).assert().success();
+                    simflip().args(&all).assert().success();
                     (0, begun.elapsed())
                 }
                 Some(rng) => (killed(&all, 14, rng, longest), longest),
@@ -758,7 +758,7 @@ fn a_stage_that_is_ended_says_how_to_go_on() {
     // Nobody writes to it, so that the stage waits.
     let pipe = top.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("flipside"))
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("simflip"))
         .args(["sketch".as_ref(), pipe.as_os_str(), "--out".as_ref(), top.path().join("out").as_os_str()])
         .stderr(Stdio::piped())
         .spawn()
@@ -794,11 +794,11 @@ fn the_memory_that_is_set_is_kept() {
     };
     for stage in [&["join"][..], &["cluster", "--clusters", "star"], &["cluster", "--clusters", "connected"]]
     {
-        flipside().args(stage).arg(&free).args(["--memory", "4GiB"]).assert().success();
+        simflip().args(stage).arg(&free).args(["--memory", "4GiB"]).assert().success();
         // Address space that the program and its threads take beside what they use.
         let limited = "ulimit -v 600000; exec \"$0\" \"$@\"";
         let mut shell = assert_cmd::Command::new("sh");
-        let shell = shell.arg("-c").arg(limited).arg(assert_cmd::cargo::cargo_bin("flipside"));
+        let shell = shell.arg("-c").arg(limited).arg(assert_cmd::cargo::cargo_bin("simflip"));
         let done =
             shell.args(stage).arg(&bound).args(["--memory", "46MiB", "--threads", "2"]).assert().success();
         let peak = peak(done.get_output());

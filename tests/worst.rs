@@ -1,12 +1,12 @@
 //! The worst cases, small enough for every run of the tests: what comes of them, and that the
 //! counted work stays bounded.
 
-use flipside::clusters::Linkage;
-use flipside::pipeline::{Job, Silent, dedup};
-use flipside::report::Report;
-use flipside::settings::{Judge, Net, Recall, Settings, Sketches};
-use flipside::text::FeatureKind;
-use flipside::weight::Weighting;
+use simflip::clusters::Linkage;
+use simflip::pipeline::{Job, Silent, dedup};
+use simflip::report::Report;
+use simflip::settings::{Judge, Net, Recall, Settings, Sketches};
+use simflip::text::FeatureKind;
+use simflip::weight::Weighting;
 use std::fs;
 use std::path::Path;
 
@@ -39,7 +39,7 @@ fn report(input: &Path, out: &Path, settings: Settings, longest_page: Option<usi
         ..Job::default()
     };
     dedup(&job, &Silent).unwrap();
-    assert!(flipside::inspect::inspect(out).unwrap().problems.is_empty());
+    assert!(simflip::inspect::inspect(out).unwrap().problems.is_empty());
     Report::read_json(&out.join("report.json")).unwrap()
 }
 
@@ -55,9 +55,8 @@ fn template(pages: usize) -> impl Iterator<Item = String> {
     let shared: Vec<String> = (0..120).map(|word| format!("shared{word}")).collect();
     let shared = shared.join(" ");
     (0..pages).map(move |page| {
-        let own: Vec<String> = (0..4u64)
-            .map(|i| format!("own{}", flipside::hash::fmix64(page as u64 * 4 + i) % 5_000))
-            .collect();
+        let own: Vec<String> =
+            (0..4u64).map(|i| format!("own{}", simflip::hash::fmix64(page as u64 * 4 + i) % 5_000)).collect();
         format!("{shared} {}", own.join(" "))
     })
 }
@@ -138,8 +137,7 @@ fn minhash_of_a_template_is_bounded_too() {
 #[test]
 #[ignore = "measures memory and time of an optimised build: .ci/nightly"]
 fn one_very_large_page_is_a_page_and_one_beyond_the_cap_is_damage() {
-    let large: String =
-        (0..600_000u64).map(|i| format!("w{} ", flipside::hash::fmix64(i) % 90_000)).collect();
+    let large: String = (0..600_000u64).map(|i| format!("w{} ", simflip::hash::fmix64(i) % 90_000)).collect();
     let pages = || {
         let small =
             (0..200).map(|page| (0..60).map(|w| format!("p{} ", (page * 37 + w * w) % 4_000)).collect());

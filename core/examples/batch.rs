@@ -1,16 +1,16 @@
 //! Many queries at once: the stored hashes pass in blocks, here as a file would give them, and need no index.
 //!
-//! `cargo run --release -p flipside-core --example batch`
+//! `cargo run --release -p simflip-core --example batch`
 
 // The prints of an example are as short as a first program's.
 #![allow(clippy::print_stdout)]
 
-use flipside_core::search::batch::{Batch, PsmBatchParams};
-use flipside_core::search::bphs::BphsParams;
-use flipside_core::search::{Mode, Query};
-use flipside_core::{settings::Settings, sketch::Sketcher};
+use simflip_core::search::batch::{Batch, PsmBatchParams};
+use simflip_core::search::bphs::BphsParams;
+use simflip_core::search::{Mode, Query};
+use simflip_core::{settings::Settings, sketch::Sketcher};
 
-fn main() -> flipside_core::Result<()> {
+fn main() -> simflip_core::Result<()> {
     let text = |number: usize, edited: bool| -> String {
         let word = |at: usize| match edited && at == 60 {
             true => format!("edited{number} "),

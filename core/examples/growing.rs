@@ -1,16 +1,16 @@
 //! A growing index: has a page, or nearly this page, been met before?
 //!
-//! `cargo run -p flipside-core --example growing`
+//! `cargo run -p simflip-core --example growing`
 
 // The prints of an example are as short as a first program's.
 #![allow(clippy::print_stdout)]
 
-use flipside_core::search::dial::DialParams;
-use flipside_core::search::online::Online;
-use flipside_core::search::{HammingIndex, Mode, Query, Scratch};
-use flipside_core::{settings::Settings, sketch::Sketcher};
+use simflip_core::search::dial::DialParams;
+use simflip_core::search::online::Online;
+use simflip_core::search::{HammingIndex, Mode, Query, Scratch};
+use simflip_core::{settings::Settings, sketch::Sketcher};
 
-fn main() -> flipside_core::Result<()> {
+fn main() -> simflip_core::Result<()> {
     let bus = "Timetable of the night bus: it leaves the station at one, at two and at three, calls at the old harbour, \
                at the theatre and at the university, and waits there for the last train from the south. Tickets are sold \
                by the driver; dogs travel free, bicycles only when there is room. On the nights before holidays";

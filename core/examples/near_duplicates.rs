@@ -1,13 +1,13 @@
 //! Near-duplicates of texts in memory.
 //!
-//! `cargo run -p flipside-core --example near_duplicates`
+//! `cargo run -p simflip-core --example near_duplicates`
 
 // The prints of an example are as short as a first program's.
 #![allow(clippy::print_stdout)]
 
-use flipside_core::{dedup::Deduper, settings::Settings};
+use simflip_core::{dedup::Deduper, settings::Settings};
 
-fn main() -> flipside_core::Result<()> {
+fn main() -> simflip_core::Result<()> {
     let texts = vec![
         "Opening hours: Monday to Friday from nine to five, Saturday from ten to two. Closed on Sunday.",
         "The harbour is deep enough for ships of every size, and open to them all year round.",

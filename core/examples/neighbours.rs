@@ -1,17 +1,17 @@
 //! From hashes to neighbours: an index of SimHashes that probes where the likeliest flips lead,
 //! and what fewer probes find.
 //!
-//! `cargo run -p flipside-core --example neighbours`
+//! `cargo run -p simflip-core --example neighbours`
 
 // The prints of an example are as short as a first program's.
 #![allow(clippy::print_stdout)]
 
-use flipside_core::search::dial::{Dial, DialParams};
-use flipside_core::search::distinct::DistinctHashes;
-use flipside_core::search::{Cost, HammingIndex, Mode, Query, Scratch};
-use flipside_core::{settings::Settings, sketch::Sketcher};
+use simflip_core::search::dial::{Dial, DialParams};
+use simflip_core::search::distinct::DistinctHashes;
+use simflip_core::search::{Cost, HammingIndex, Mode, Query, Scratch};
+use simflip_core::{settings::Settings, sketch::Sketcher};
 
-fn main() -> flipside_core::Result<()> {
+fn main() -> simflip_core::Result<()> {
     // Pages of one form each, with some of the words changed.
     let page = |number: usize, changed: usize| -> String {
         let word = |at: usize| match at % 40 < changed {

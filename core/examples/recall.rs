@@ -1,19 +1,19 @@
 //! The number of probes that find 95 % of the near-duplicates, measured on the hashes that are searched, for the
 //! paper's PSM and for the dial.
 //!
-//! `cargo run --release -p flipside-core --example recall`
+//! `cargo run --release -p simflip-core --example recall`
 
 // The prints of an example are as short as a first program's.
 #![allow(clippy::print_stdout)]
 
-use flipside_core::calibrate::{Sample, SampleParams};
-use flipside_core::search::Probing;
-use flipside_core::search::dial::{Dial, DialParams};
-use flipside_core::search::distinct::DistinctHashes;
-use flipside_core::search::psm::{Psm, PsmParams, Reading};
-use flipside_core::{settings::Settings, sketch::Sketcher};
+use simflip_core::calibrate::{Sample, SampleParams};
+use simflip_core::search::Probing;
+use simflip_core::search::dial::{Dial, DialParams};
+use simflip_core::search::distinct::DistinctHashes;
+use simflip_core::search::psm::{Psm, PsmParams, Reading};
+use simflip_core::{settings::Settings, sketch::Sketcher};
 
-fn main() -> flipside_core::Result<()> {
+fn main() -> simflip_core::Result<()> {
     // Documents of 120 words in versions of which each has some words of its own.
     let text = |document: usize, version: usize| -> String {
         let word = |at: usize| match (at + 7 * version) % 120 < 3 * version {

@@ -100,11 +100,11 @@ struct Traced {
 /// that comes out.
 ///
 /// ```
-/// use flipside_core::calibrate::{SampleParams, recall};
-/// use flipside_core::search::Probing;
-/// use flipside_core::search::distinct::DistinctHashes;
-/// use flipside_core::search::psm::{Psm, PsmParams};
-/// use flipside_core::{settings::Settings, sketch::Sketcher};
+/// use simflip_core::calibrate::{SampleParams, recall};
+/// use simflip_core::search::Probing;
+/// use simflip_core::search::distinct::DistinctHashes;
+/// use simflip_core::search::psm::{Psm, PsmParams};
+/// use simflip_core::{settings::Settings, sketch::Sketcher};
 ///
 /// let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
 /// let texts = (0..100).map(|i| format!("page {i} of a catalogue of ships that call at this harbour all year round"));
@@ -115,7 +115,7 @@ struct Traced {
 /// let weights = |slot| sketches[distinct.members(slot)[0].0 as usize].weights;
 /// let measured = recall(&index, distinct.hashes(), weights, 0.95, SampleParams::default())?;
 /// index.set_budget(measured.budget);
-/// # Ok::<(), flipside_core::Error>(())
+/// # Ok::<(), simflip_core::Error>(())
 /// ```
 ///
 /// # Errors

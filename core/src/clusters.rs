@@ -298,7 +298,7 @@ impl Quota {
     /// sources. An old document stays whatever the quota is, and counts.
     ///
     /// ```
-    /// use flipside_core::clusters::{Quota, Source};
+    /// use simflip_core::clusters::{Quota, Source};
     ///
     /// let hosts = [7, 7, 9, 7];
     /// let stay = |quota: Quota| quota.choose(4, |place| hosts[place], |_| false).collect::<Vec<_>>();

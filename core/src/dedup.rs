@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// documents and their order alone.
 ///
 /// ```
-/// use flipside_core::{dedup::Deduper, id::Document, settings::Settings};
+/// use simflip_core::{dedup::Deduper, id::Document, settings::Settings};
 ///
 /// let texts = [
 ///     "The quick brown fox jumps over the lazy dog by the river and sleeps in the sun.",
@@ -42,7 +42,7 @@ use std::sync::Arc;
 /// let outcome = deduper.run()?;
 /// assert_eq!(outcome.pairs[0].documents(), [Document(0), Document(2)]);
 /// assert_eq!(outcome.kept().collect::<Vec<_>>(), [Document(0), Document(1)]);
-/// # Ok::<(), flipside_core::Error>(())
+/// # Ok::<(), simflip_core::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Deduper {

@@ -9,9 +9,9 @@
 //! ([`keyed::MOST`](crate::search::keyed::MOST)) and says how many it passed over.
 //!
 //! ```
-//! use flipside_core::index::Index;
-//! use flipside_core::settings::Settings;
-//! use flipside_core::sketch::Sketcher;
+//! use simflip_core::index::Index;
+//! use simflip_core::settings::Settings;
+//! use simflip_core::sketch::Sketcher;
 //!
 //! let settings = Settings::default();
 //! let (mut index, mut sketcher) = (Index::new(&settings)?, Sketcher::new(&settings, None)?);
@@ -23,7 +23,7 @@
 //! assert_eq!(index.ask(&first)?.same, Some(document));
 //! index.remove(&[document]);
 //! assert!(index.is_empty());
-//! # Ok::<(), flipside_core::Error>(())
+//! # Ok::<(), simflip_core::Error>(())
 //! ```
 
 mod columns;

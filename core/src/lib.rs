@@ -5,7 +5,7 @@
 //! # Near-duplicates of some texts
 //!
 //! ```
-//! use flipside_core::{dedup::Deduper, settings::Settings};
+//! use simflip_core::{dedup::Deduper, settings::Settings};
 //!
 //! let texts = vec![
 //!     "Opening hours: Monday to Friday from nine to five, Saturday from ten to two. Closed on Sunday.",
@@ -18,7 +18,7 @@
 //! let pairs: Vec<_> = outcome.pairs.iter().map(|pair| (pair.a.0, pair.b.0)).collect();
 //! assert_eq!(pairs, [(0, 2)]);
 //! assert_eq!(outcome.kept().map(|kept| kept.0).collect::<Vec<_>>(), [0, 1]);
-//! # Ok::<(), flipside_core::Error>(())
+//! # Ok::<(), simflip_core::Error>(())
 //! ```
 //!
 //! [`Settings`](settings::Settings) say which sketch a document gets, which net brings up pairs and which
@@ -31,9 +31,9 @@
 //! keeps the sums looks first where the likeliest flips lead:
 //!
 //! ```
-//! use flipside_core::search::dial::{Dial, DialParams};
-//! use flipside_core::search::{HammingIndex, Mode, Query, Scratch};
-//! use flipside_core::{settings::Settings, sketch::Sketcher};
+//! use simflip_core::search::dial::{Dial, DialParams};
+//! use simflip_core::search::{HammingIndex, Mode, Query, Scratch};
+//! use simflip_core::{settings::Settings, sketch::Sketcher};
 //!
 //! let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
 //! let [stored, asked] = ["a page on near-duplicates of web pages", "a page about near-duplicates of web pages"]
@@ -44,7 +44,7 @@
 //! index.search(query, Mode::All, &mut Scratch::default(), &mut hits);
 //! let near = (stored.hash ^ asked.hash).count_ones() <= 15;
 //! assert_eq!(hits.len(), usize::from(near));
-//! # Ok::<(), flipside_core::Error>(())
+//! # Ok::<(), simflip_core::Error>(())
 //! ```
 //!
 //! [`calibrate::recall`] measures how many probes find a wanted share of the neighbours. Many queries at once are a

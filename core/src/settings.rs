@@ -19,12 +19,12 @@ use serde::{Deserialize, Serialize};
 /// Begin with [`Settings::simhash`], [`Settings::minhash`] or [`Settings::paper`], and change what differs:
 ///
 /// ```
-/// use flipside_core::settings::{Net, Recall, Settings};
+/// use simflip_core::settings::{Net, Recall, Settings};
 ///
 /// let net = Net::Dial { distance: 6, recall: Recall::AtLeast(0.99), key_bits: None };
 /// let settings = Settings::simhash().with(|settings| settings.net = net);
 /// settings.check()?;
-/// # Ok::<(), flipside_core::Error>(())
+/// # Ok::<(), simflip_core::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -378,7 +378,7 @@ impl Settings {
     /// These settings with some of them changed.
     ///
     /// ```
-    /// use flipside_core::{clusters::Linkage, settings::Settings};
+    /// use simflip_core::{clusters::Linkage, settings::Settings};
     ///
     /// let settings = Settings::minhash(0.7).with(|settings| settings.linkage = Linkage::Star);
     /// assert_eq!(settings.linkage, Linkage::Star);

@@ -93,15 +93,15 @@ const ONE: i64 = 1 << FIXED_POINT_BITS;
 /// Makes sketches of texts. It holds buffers: make one for each thread.
 ///
 /// ```
-/// use flipside_core::settings::Settings;
-/// use flipside_core::sketch::{Sketcher, SketchValue};
+/// use simflip_core::settings::Settings;
+/// use simflip_core::sketch::{Sketcher, SketchValue};
 ///
 /// let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
 /// let [a, b] = ["one page about near-duplicates of pages", "One page, about near-duplicates of pages!"]
 ///     .map(|text| sketcher.sketch(text));
 /// assert_eq!(a.value, b.value);
 /// assert_ne!(a.facts.digest, b.facts.digest);
-/// # Ok::<(), flipside_core::Error>(())
+/// # Ok::<(), simflip_core::Error>(())
 /// ```
 pub struct Sketcher {
     counts: Counts,

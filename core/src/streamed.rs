@@ -77,7 +77,7 @@ impl Bits {
 /// earliest one that it is the same as. One bit a page.
 ///
 /// ```
-/// use flipside_core::streamed::{Place, Star};
+/// use simflip_core::streamed::{Place, Star};
 ///
 /// let mut star = Star::new(6, true);
 /// assert_eq!(star.place(1, [(0, 0.9)]), Place::Follows(0, 0.9));

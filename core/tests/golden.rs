@@ -1,12 +1,12 @@
 //! The worked examples of the seeds, computed by this crate. The example of seed 001 stands beside
 //! `SimHasher`, the sketch estimate of seed 002 beside `MinHasher`.
 
-use flipside_core::features::{Overlap, jaccard, overlap};
-use flipside_core::hash;
-use flipside_core::simhash::hasher::SimHasher;
-use flipside_core::simhash::{BITS, SimHash, distance};
-use flipside_core::text::{FeatureExtractor, FeatureKind};
-use flipside_core::weight::{FIXED_POINT_BITS, Weigher, Weighting};
+use simflip_core::features::{Overlap, jaccard, overlap};
+use simflip_core::hash;
+use simflip_core::simhash::hasher::SimHasher;
+use simflip_core::simhash::{BITS, SimHash, distance};
+use simflip_core::text::{FeatureExtractor, FeatureKind};
+use simflip_core::weight::{FIXED_POINT_BITS, Weigher, Weighting};
 
 /// Seed 003, step 3: the hashes of the words, 4 bits written left to right.
 const HASHES: [(&str, u64); 10] = [

@@ -1,14 +1,14 @@
 //! Recall for users of the library: the number of probes that a wanted recall takes, measured and then held against
 //! what a search with so many probes finds.
 
-use flipside_core::calibrate::{Calibration, Sample, SampleParams, recall};
-use flipside_core::hash::SplitMix64;
-use flipside_core::search::dial::{Dial, DialParams};
-use flipside_core::search::distinct::DistinctHashes;
-use flipside_core::search::linear::Linear;
-use flipside_core::search::psm::{Psm, PsmParams, Reading};
-use flipside_core::search::{HammingIndex, Mode, Probing, Query, Scratch};
-use flipside_core::simhash::{BITS, SimHash};
+use simflip_core::calibrate::{Calibration, Sample, SampleParams, recall};
+use simflip_core::hash::SplitMix64;
+use simflip_core::search::dial::{Dial, DialParams};
+use simflip_core::search::distinct::DistinctHashes;
+use simflip_core::search::linear::Linear;
+use simflip_core::search::psm::{Psm, PsmParams, Reading};
+use simflip_core::search::{HammingIndex, Mode, Probing, Query, Scratch};
+use simflip_core::simhash::{BITS, SimHash};
 
 const WANTED: f64 = 0.9;
 
@@ -40,7 +40,7 @@ impl Documents {
         self.distinct.hashes()
     }
 
-    fn weights(&self, slot: flipside_core::id::Slot) -> [f32; BITS] {
+    fn weights(&self, slot: simflip_core::id::Slot) -> [f32; BITS] {
         self.all[self.distinct.members(slot)[0].0 as usize].weights
     }
 

@@ -1,4 +1,4 @@
-//! What measures `flipside serve` from outside has in common: made-up pages, the service as a process of its own, and
+//! What measures `simflip serve` from outside has in common: made-up pages, the service as a process of its own, and
 //! an HTTP client.
 
 #![allow(dead_code, reason = "each of those who share it uses some of it")]
@@ -7,14 +7,14 @@
 mod made_up;
 
 use bytes::Bytes;
-use flipside::hash::fmix64;
-use flipside::settings::Settings;
-use flipside::sketch::{Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use made_up::Vocabulary;
+use simflip::hash::fmix64;
+use simflip::settings::Settings;
+use simflip::sketch::{Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;

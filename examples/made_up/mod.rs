@@ -1,6 +1,6 @@
 //! Texts of made-up pages, each of about 1 kB, by their numbers.
 
-use flipside::hash::SplitMix64;
+use simflip::hash::SplitMix64;
 
 /// Words of a page.
 const WORDS: usize = 160;

@@ -1,7 +1,7 @@
 """What runs cost: processor time and peak memory, a row for each setting and input.
 
-usage: costs.py FLIPSIDE ROWS.csv [--runs 3] settings DOCUMENTS ...
-       costs.py FLIPSIDE ROWS.csv [--runs 1] worst
+usage: costs.py SIMFLIP ROWS.csv [--runs 3] settings DOCUMENTS ...
+       costs.py SIMFLIP ROWS.csv [--runs 1] worst
 
 Every run is `dedup INPUT --threads 1` with the options in its row; of several runs the one with the least processor
 time counts. *settings* takes the settings that docs/quality.md compares, *worst* makes inputs that are hard on

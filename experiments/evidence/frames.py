@@ -1,6 +1,6 @@
 """What --without-frames changes: each set is run with and without it, by the default and by --preset removable, and scored.
 
-usage: frames.py FLIPSIDE OUT.csv NAME=DOCUMENTS,TRUTH.csv...
+usage: frames.py SIMFLIP OUT.csv NAME=DOCUMENTS,TRUTH.csv...
 
 DOCUMENTS and TRUTH.csv are those of score.py; a truth by resemblance counts from .8, and the default alone is
 run. A row has the processor time of the whole run.

@@ -1,8 +1,8 @@
 """Scores settings of the tool on many sets, a row for each: ../results/two-sketches/SETTINGS.csv.
 
-usage: runs.py FLIPSIDE ROWS.csv [--only SETTING|seeds] SET=DOCUMENTS,TRUTH[,KIND] ...   KIND: chosen, held-out, labelled
+usage: runs.py SIMFLIP ROWS.csv [--only SETTING|seeds] SET=DOCUMENTS,TRUTH[,KIND] ...   KIND: chosen, held-out, labelled
        runs.py FOLDER/ ROWS.csv SET=DOCUMENTS,TRUTH[,KIND] ...      FOLDER/SET.RIVAL.csv of ../rivals/rivals.py
-       runs.py FLIPSIDE ROWS.csv [--only SETTING] --read KEY,ONE,TWO CORPUS=DOCUMENTS ...
+       runs.py SIMFLIP ROWS.csv [--only SETTING] --read KEY,ONE,TWO CORPUS=DOCUMENTS ...
 
 Every run is `dedup DOCUMENTS --all-pairs --threads 1` with the options of a setting. Without --read the pairs
 are scored by score.py (300 draws), with it by read.py, pooled over the corpora. A row has the setting, its options, the

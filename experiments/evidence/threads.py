@@ -1,6 +1,6 @@
 """What a second thread is worth: two threads against one, and against two processes of one thread each.
 
-usage: threads.py FLIPSIDE ROWS.csv [--runs 9] WET.gz ...
+usage: threads.py SIMFLIP ROWS.csv [--runs 9] WET.gz ...
 
 The documents make two halves that are alike, as one large file and as many small ones. In turns, `dedup` of both halves
 runs with one thread and with two, and as two processes with one thread, each of a half: these share nothing but the

@@ -13,11 +13,11 @@ use crate::progress::say;
 use crate::results::{Row, Table, read};
 use crate::{Experiment, Options, config};
 use anyhow::{Context, Result};
-use flipside::settings::Measure;
-use flipside::text::FeatureKind;
-use flipside::weight::Weighting;
 use serde::Deserialize;
 use set::{Score, Set};
+use simflip::settings::Measure;
+use simflip::text::FeatureKind;
+use simflip::weight::Weighting;
 use std::path::{Path, PathBuf};
 use sweep::Setting;
 
@@ -113,10 +113,10 @@ fn run(options: &Options) -> Result<()> {
             let corpus = Corpus::load(&path, features)?;
             let copies = set::copies(&corpus);
             sweep::simhash(&config, &corpus, &set, features, &copies, |setting, score| {
-                row(&mut table, &set, "flipside", &setting, &score)
+                row(&mut table, &set, "simflip", &setting, &score)
             })?;
             sweep::minhash(&config, &corpus, &set, features, &copies, |setting, score| {
-                row(&mut table, &set, "flipside", &setting, &score)
+                row(&mut table, &set, "simflip", &setting, &score)
             })?;
         }
     }
@@ -183,10 +183,10 @@ fn row(table: &mut Table, set: &Set, tool: &str, setting: &Setting, score: &Scor
 mod tests {
     use super::*;
     use clap::Parser;
-    use flipside::evaluate::found::{Found, Records};
-    use flipside::hash::FeatureHash;
-    use flipside::pipeline::{Job, Silent, dedup};
-    use flipside::settings::{Judge, Net, Settings};
+    use simflip::evaluate::found::{Found, Records};
+    use simflip::hash::FeatureHash;
+    use simflip::pipeline::{Job, Silent, dedup};
+    use simflip::settings::{Judge, Net, Settings};
 
     /// What the sweep says of a setting is what the tool itself finds with it.
     #[test]
@@ -233,9 +233,8 @@ mod tests {
                 &Silent,
             )
             .unwrap();
-            let inputs =
-                flipside::corpus::discover(std::slice::from_ref(&path), &Default::default()).unwrap();
-            let (names, _) = flipside::evaluate::corpus::record_names(&inputs, &Default::default()).unwrap();
+            let inputs = simflip::corpus::discover(std::slice::from_ref(&path), &Default::default()).unwrap();
+            let (names, _) = simflip::evaluate::corpus::record_names(&inputs, &Default::default()).unwrap();
             let found = Found::read(&out, &Records::new(&names).unwrap()).unwrap();
             let tool = set.score_pairs(found.pairs.unwrap().iter().map(|pair| (pair.a.0, pair.b.0))).unwrap();
             let (_, swept) = rows

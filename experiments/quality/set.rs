@@ -6,17 +6,17 @@ use crate::corpus::Corpus;
 use crate::results::{Row, read};
 use crate::truth::similar_pairs;
 use anyhow::{Context, Result, bail, ensure};
-use flipside::corpus::{ReadOptions, discover};
-use flipside::evaluate::corpus::record_names;
-use flipside::evaluate::found::{Found, FoundPair, Records};
-use flipside::evaluate::interval::Bootstrap;
-use flipside::evaluate::partition::Partition;
-use flipside::evaluate::truth::{
+use simflip::corpus::{ReadOptions, discover};
+use simflip::evaluate::corpus::record_names;
+use simflip::evaluate::found::{Found, FoundPair, Records};
+use simflip::evaluate::interval::Bootstrap;
+use simflip::evaluate::partition::Partition;
+use simflip::evaluate::truth::{
     Judged, Rule, Scope, Truth, TruthCounts, TruthFile, TruthParams, Verdict as Judgement,
 };
-use flipside::evaluate::{Evaluation, evaluate};
-use flipside::hash::{fmix64, text_digest};
-use flipside::{Document, Id};
+use simflip::evaluate::{Evaluation, evaluate};
+use simflip::hash::{fmix64, text_digest};
+use simflip::{Document, Id};
 use std::path::{Path, PathBuf};
 
 /// Documents and their truth.

@@ -67,7 +67,7 @@ impl<'a> Rows<'a> {
         let mut all = Self { all: rows, sets, ours: BTreeMap::new(), rivals: BTreeMap::new() };
         for row in rows.iter().filter(|row| row.text("pairs") == "all") {
             let set = row.text("corpus");
-            if row.text("tool") == "flipside" {
+            if row.text("tool") == "simflip" {
                 all.ours.entry(key(row)).or_default().insert(set, row);
             } else {
                 all.rivals.entry(row.text("tool")).or_default().insert(set, row);
@@ -147,7 +147,7 @@ pub fn draw(options: &Options, rows: &[Row]) -> Result<()> {
     let curve = |set: &str, name: &str, look: Look, fields: &[(&str, &str)]| {
         let of = |row: &&Row| {
             row.text("corpus") == set
-                && row.text("tool") == "flipside"
+                && row.text("tool") == "simflip"
                 && row.text("pairs") == "all"
                 && fields.iter().all(|(field, value)| row.text(field) == *value)
         };
@@ -349,7 +349,7 @@ mod tests {
     }
 
     fn ours(set: &str, distance: u32, f1: f64, folds: &str) -> String {
-        format!("{set},lexical,flipside,all,psm,words,tf-idf,{distance},,,none,,.5,.5,{f1},{folds}\n")
+        format!("{set},lexical,simflip,all,psm,words,tf-idf,{distance},,,none,,.5,.5,{f1},{folds}\n")
     }
 
     #[test]

@@ -1,16 +1,16 @@
-"""Whole jobs of flipside and of other tools on the same pages: processor time, and how many pages each keeps.
+"""Whole jobs of simflip and of other tools on the same pages: processor time, and how many pages each keeps.
 
-    python3 costs.py FLIPSIDE ROWS.csv WORK_FOLDER FILE_OR_FOLDER… [--runs 3]
+    python3 costs.py SIMFLIP ROWS.csv WORK_FOLDER FILE_OR_FOLDER… [--runs 3]
 
-`cargo run --release -p flipside-experiments -- rivals --corpus FILE.warc.wet.gz` builds flipside and calls it. The
+`cargo run --release -p simflip-experiments -- rivals --corpus FILE.warc.wet.gz` builds simflip and calls it. The
 conversion records become lines of JSON once. A job is a process that begins with these lines and ends with a file of the
 pages that it keeps; its processor time is that of all its threads and children, the interpreter's own start included, and
-the least of several runs counts. What the others take is told as a multiple of the first row, flipside writing kept pages as they
+the least of several runs counts. What the others take is told as a multiple of the first row, simflip writing kept pages as they
 do, as plain lines. The Python tools get virtual environments in WORK_FOLDER; a tool that cannot be had is
 named with the reason and left out.
 
 Each tool is used as its documentation shows, so the jobs are not quite the same: column `work` says what a job does, and what it
-leaves out of what flipside does.
+leaves out of what simflip does.
 """
 
 import argparse
@@ -32,7 +32,7 @@ sys.path.insert(0, str(HERE.parent / "evidence"))
 
 from corpus import read_wet  # noqa: E402
 
-FIELDS = ["date", "machine", "kernel", "command", "corpus", "pages", "text_bytes", "tool", "version", "work", "kept", "cpu_seconds", "times_flipside"]
+FIELDS = ["date", "machine", "kernel", "command", "corpus", "pages", "text_bytes", "tool", "version", "work", "kept", "cpu_seconds", "times_simflip"]
 SECONDS = float(os.environ.get("RIVAL_SECONDS", "900"))
 
 # What a rival's process runs: `pages` is read, and kept lines go to `kept`.
@@ -133,8 +133,8 @@ DUPLODOCUS = "https://github.com/allenai/duplodocus"
 
 
 def kernel():
-    """The level of vector instructions that flipside uses: what is asked for, or the highest that the processor has."""
-    return os.environ.get("FLIPSIDE_KERNEL", "highest")
+    """The level of vector instructions that simflip uses: what is asked for, or the highest that the processor has."""
+    return os.environ.get("SIMFLIP_KERNEL", "highest")
 
 
 def processor():
@@ -249,7 +249,7 @@ def text_dedup(work, python, pages, folder, runs):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("flipside", type=Path)
+    parser.add_argument("simflip", type=Path)
     parser.add_argument("rows", type=Path)
     parser.add_argument("work", type=Path)
     parser.add_argument("files", nargs="+", type=Path)
@@ -258,7 +258,7 @@ def main():
     files = sorted(file for path in given.files for file in (path.glob("*.wet.gz") if path.is_dir() else [path]))
     work = given.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    flipside = given.flipside.resolve()
+    simflip = given.simflip.resolve()
     machine = f"{processor()} x{os.cpu_count()}"
     corpus = "+".join(sorted(file.name.removesuffix(".warc.wet.gz") for file in files))
     command = f"rivals --corpus {' '.join(sorted(file.name for file in files))}"
@@ -277,18 +277,18 @@ def main():
             ])))
             print(f"{tool} {version}: {seconds:.2f} s, {times:.2f} times; {kept} of {number} pages kept", file=sys.stderr)
 
-        version = subprocess.run([flipside, "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
+        version = subprocess.run([simflip, "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
         # The others write plain lines, as `each` does for an input of plain lines.
         for tool, options, kept, did in [
-            ("flipside --kept-files each", "--kept-files each", f"kept.{pages.name}", "both sketches of runs of five words, candidates judged at .8; pairs, clusters, an audit of what was missed, a report, kept pages as plain lines"),
-            ("flipside", "", "kept.jsonl.gz", "the same, kept pages packed"),
-            ("flipside --method minhash", "--method minhash", "kept.jsonl.gz", "MinHash of runs of five words, 128 positions of 32 bits, candidates checked by the estimate at .8; the same output without the audit, kept pages packed"),
-            ("flipside --method minhash --bands 14x8", "--method minhash --bands 14x8 --kept-files each", f"kept.{pages.name}", "the same with the bands of datatrove and Duplodocus, kept pages as plain lines"),
+            ("simflip --kept-files each", "--kept-files each", f"kept.{pages.name}", "both sketches of runs of five words, candidates judged at .8; pairs, clusters, an audit of what was missed, a report, kept pages as plain lines"),
+            ("simflip", "", "kept.jsonl.gz", "the same, kept pages packed"),
+            ("simflip --method minhash", "--method minhash", "kept.jsonl.gz", "MinHash of runs of five words, 128 positions of 32 bits, candidates checked by the estimate at .8; the same output without the audit, kept pages packed"),
+            ("simflip --method minhash --bands 14x8", "--method minhash --bands 14x8 --kept-files each", f"kept.{pages.name}", "the same with the bands of datatrove and Duplodocus, kept pages as plain lines"),
         ]:
             out = folder / "result"
             # Clusters as the others have them.
             options += " --clusters connected"
-            seconds = timed([flipside, "dedup", pages, "--out", out, "--threads", "1", "--quiet", *options.split()], given.runs, folder)
+            seconds = timed([simflip, "dedup", pages, "--out", out, "--threads", "1", "--quiet", *options.split()], given.runs, folder)
             row(tool, version, did, seconds, number_of_lines(out / kept))
         for tool, (package, program, did) in PYTHON_TOOLS.items():
             python, version = environment(work / f"environment-{package}", *ENVIRONMENTS[package])

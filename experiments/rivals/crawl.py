@@ -1,8 +1,8 @@
-"""Has this page been seen, or one near it? flipside's service and what else people ask, on the same pages in the same order.
+"""Has this page been seen, or one near it? simflip's service and what else people ask, on the same pages in the same order.
 
-    python3 crawl.py FLIPSIDE ROWS.csv WORK_FOLDER FILE.warc.wet.gz TRUTH.csv [TOOL…]
+    python3 crawl.py SIMFLIP ROWS.csv WORK_FOLDER FILE.warc.wet.gz TRUTH.csv [TOOL…]
 
-Without TOOL, all that are named here. FLIPSIDE is built with `--features serve`. Each page is asked about and then stored, before the next one comes. TRUTH has
+Without TOOL, all that are named here. SIMFLIP is built with `--features serve`. Each page is asked about and then stored, before the next one comes. TRUTH has
 exact Jaccard coefficients (`a,b,jaccard`, by record number): a page is truly near if one before it has 0.8 or more.
 
 Processor time is that of the client and of the server together, a page: `sketching` from the text to what is asked with,
@@ -111,7 +111,7 @@ def ask(number, vector):
     return bool(found) and found[0]["distance"] >= 0.8 / 0.9
 """
 # Pages of a request.
-FLIPSIDE = {"flipside serve, a page a request": 1, "flipside serve, 100 pages a request": 100}
+SIMFLIP = {"simflip serve, a page a request": 1, "simflip serve, 100 pages a request": 100}
 FIVE = "runs of five words, made in Python; MinHash of 128 positions, MinHashLSH at .8, candidates unchecked"
 # Name: module, packages, program, what it does.
 PYTHON_TOOLS = {
@@ -156,11 +156,11 @@ def waited_for(look, what):
     sys.exit(f"{what} does not answer")
 
 
-def flipside(program, pages, folder, batch):
+def simflip(program, pages, folder, batch):
     """Sketches of all pages by the service, then each asked and stored: seconds, bytes, the numbers of those called near."""
     log = open(folder / "service.log", "w+", encoding="utf-8")
     server = Process([program, "serve", "--index", folder / "index", "--listen", "127.0.0.1:0"], log)
-    port = waited_for(lambda: re.search(r"127\.0\.0\.1:(\d+)", (folder / "service.log").read_text()), "flipside serve")
+    port = waited_for(lambda: re.search(r"127\.0\.0\.1:(\d+)", (folder / "service.log").read_text()), "simflip serve")
     client = http.client.HTTPConnection("127.0.0.1", int(port[1]))
 
     def post(path, lines):
@@ -217,12 +217,12 @@ def redis(folder):
 def main():
     program, rows, work, file, truth = (Path(given).resolve() for given in sys.argv[1:6])
     wanted = sys.argv[6:]
-    if unknown := set(wanted) - {*FLIPSIDE, *PYTHON_TOOLS}:
-        sys.exit(f"{', '.join(sorted(unknown))}: expected {', '.join([*FLIPSIDE, *PYTHON_TOOLS])}")
+    if unknown := set(wanted) - {*SIMFLIP, *PYTHON_TOOLS}:
+        sys.exit(f"{', '.join(sorted(unknown))}: expected {', '.join([*SIMFLIP, *PYTHON_TOOLS])}")
     work.mkdir(parents=True, exist_ok=True)
     corpus = file.name.removesuffix(".warc.wet.gz")
     machine = f"{processor()} x{os.cpu_count()}"
-    command = f"crawl.py flipside crawl/rivals.csv target/rivals {file.name} {truth.name}"
+    command = f"crawl.py simflip crawl/rivals.csv target/rivals {file.name} {truth.name}"
     opened = gzip.open if truth.suffix == ".gz" else open
     with opened(truth, "rt", newline="") as pairs:
         truly = {max(int(pair["a"]), int(pair["b"])) for pair in csv.DictReader(pairs) if float(pair["jaccard"]) >= NEAR}
@@ -246,9 +246,9 @@ def main():
 
         version = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
         did = "both sketches of runs of five words, candidates judged at .8; over HTTP, a log on disk in front of each answer"
-        for tool, batch in FLIPSIDE.items():
-            if tool in (wanted or FLIPSIDE):
-                row(tool, version, did, flipside(program, pages, fresh(), batch))
+        for tool, batch in SIMFLIP.items():
+            if tool in (wanted or SIMFLIP):
+                row(tool, version, did, simflip(program, pages, fresh(), batch))
         for tool, why in NOT_HAD.items():
             print(f"{tool}: left out: {why}", file=sys.stderr)
         for tool, (module, packages, run, did) in PYTHON_TOOLS.items():

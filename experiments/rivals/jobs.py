@@ -1,6 +1,6 @@
-"""Whole jobs of flipside and of other tools: processor time, peak memory, and F1 on pairs, on short and on long documents.
+"""Whole jobs of simflip and of other tools: processor time, peak memory, and F1 on pairs, on short and on long documents.
 
-    python3 jobs.py FLIPSIDE ROWS.csv WORK_FOLDER SET=DOCUMENTS,TRUTH,KIND … [--runs 3] [--tools NAME,…]      KIND: chosen, judged
+    python3 jobs.py SIMFLIP ROWS.csv WORK_FOLDER SET=DOCUMENTS,TRUTH,KIND … [--runs 3] [--tools NAME,…]      KIND: chosen, judged
 
 DOCUMENTS is a WET file, or lines of JSON with the field `text`; TRUTH has the exact Jaccard coefficients of pairs (a,b,jaccard), numbered as
 the documents stand there. A pair is true from .8 on. A job is a process that reads lines of JSON and writes the lines that it keeps and
@@ -30,7 +30,7 @@ from corpus import read_wet  # noqa: E402
 AT = 0.8
 FIELDS = [
     "date", "machine", "kernel", "command", "set", "kind", "documents", "text_bytes", "tool", "version", "setting", "best_of", "work", "kept",
-    "pairs", "true_pairs", "precision", "recall", "f1", "cpu_seconds", "times_flipside", "peak_mib",
+    "pairs", "true_pairs", "precision", "recall", "f1", "cpu_seconds", "times_simflip", "peak_mib",
 ]
 
 # Each job begins with these lines: what it reads, and how it writes. `found` are (earlier, later, estimate). Sets of words
@@ -284,7 +284,7 @@ def where(tool, work):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("flipside", type=Path)
+    parser.add_argument("simflip", type=Path)
     parser.add_argument("rows", type=Path)
     parser.add_argument("work", type=Path)
     parser.add_argument("sets", nargs="+")
@@ -294,7 +294,7 @@ def main():
     unknown = set(given.tools) - {*TOOLS, *OTHERS}
     if unknown:
         parser.error(f"--tools has {', '.join(sorted(unknown))}, and may have {', '.join([*TOOLS, *OTHERS])}")
-    work, flipside = given.work.resolve(), given.flipside.resolve()
+    work, simflip = given.work.resolve(), given.simflip.resolve()
     work.mkdir(parents=True, exist_ok=True)
     given.rows.parent.mkdir(parents=True, exist_ok=True)
     machine, rows = f"{costs.processor()} x{os.cpu_count()}", []
@@ -318,20 +318,20 @@ def main():
                 out.writerows(rows)
             print(f"{one.name}: {tool}, {setting}: {seconds:.2f} s, {peak:.0f} MiB, F1 {f1:.3f}", file=sys.stderr, flush=True)
 
-        version = subprocess.run([flipside, "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
+        version = subprocess.run([simflip, "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
         for one in judged:
             for options, did in (
                 ("", "both sketches of runs of five words, candidates judged at .8; pairs, clusters, an audit of what was missed, a report"),
                 ("--method simhash", "SimHash, an exact join, pairs checked by their weights; pairs, clusters, a report"),
                 ("--method minhash", "MinHash of runs of five words, candidates checked by the estimate at .8; pairs, clusters, a report"),
             ):
-                job = [flipside, "dedup", one.pages, "--force", "--out", folder / "out", "--threads", "1", "--quiet", "--kept-files", "each", *options.split()]
+                job = [simflip, "dedup", one.pages, "--force", "--out", folder / "out", "--threads", "1", "--quiet", "--kept-files", "each", *options.split()]
                 measured = least_of(job, given.runs, folder)
                 kept = costs.number_of_lines(folder / "out" / f"kept.{one.pages.name}")
                 # Pairs of copies are listed on demand.
                 run([*job, "--all-pairs"], folder)
                 places = [(str(number), "", "") for number in range(one.documents)]
-                row(one, "flipside", version, options or "default", "", did, kept, set(score.found_pairs(folder / "out/pairs.csv", places)), measured)
+                row(one, "simflip", version, options or "default", "", did, kept, set(score.found_pairs(folder / "out/pairs.csv", places)), measured)
         for tool in filter(TOOLS.get, given.tools):
             name, program, did, documented, tried = TOOLS[tool]
             python, version = costs.environment(work / f"environment-{name}", *ENVIRONMENTS[name])

@@ -1,4 +1,4 @@
 //! Our two decoders of gzip on any bytes.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| flipside_fuzz::gzip_member(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| simflip_fuzz::gzip_member(bytes));

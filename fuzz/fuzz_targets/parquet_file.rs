@@ -1,4 +1,4 @@
 //! Any bytes as a Parquet file.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| flipside_fuzz::parquet_file(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| simflip_fuzz::parquet_file(bytes));

@@ -1,4 +1,4 @@
 //! The tokeniser and features on any text.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| flipside_fuzz::text(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| simflip_fuzz::text(bytes));

@@ -1,29 +1,29 @@
 //! What must hold of any bytes that we read: one function for each target.
 //!
 //! `fuzz/weekly.sh` runs all of them under cargo-fuzz, with coverage to guide it, where that can be had.
-//! `cargo test -p flipside-fuzz` runs them under any compiler, on mutations of the specimens of `tests/`.
+//! `cargo test -p simflip-fuzz` runs them under any compiler, on mutations of the specimens of `tests/`.
 
 use std::path::Path;
 use std::sync::Once;
 
 use flate2::{Decompress, FlushDecompress, Status};
-use flipside::corpus::{
+use simflip::corpus::{
     Damage, DiscoverOptions, Format, Place, ReadOptions, discover, fetch, read, write_kept,
 };
-use flipside::document::DocId;
-use flipside::evaluate::found::Records;
-use flipside::evaluate::judged::read_judgements;
-use flipside::evaluate::truth::{TruthFile, TruthParams};
-use flipside::format::{KINDS, Kind};
-use flipside::frequencies;
-use flipside::inspect::inspect;
-use flipside::kernel::inflate::{InflateError, Inflater};
-use flipside::report::{CompareReport, Report, facts::RunFacts, html};
-use flipside::seen::{Access, Request, Seen, SeenParams};
-use flipside::settings::Settings;
-use flipside::sketch::Sketcher;
-use flipside::tables::{ClustersReader, PairsReader};
-use flipside::text::{FeatureExtractor, FeatureKind, Tokenizer};
+use simflip::document::DocId;
+use simflip::evaluate::found::Records;
+use simflip::evaluate::judged::read_judgements;
+use simflip::evaluate::truth::{TruthFile, TruthParams};
+use simflip::format::{KINDS, Kind};
+use simflip::frequencies;
+use simflip::inspect::inspect;
+use simflip::kernel::inflate::{InflateError, Inflater};
+use simflip::report::{CompareReport, Report, facts::RunFacts, html};
+use simflip::seen::{Access, Request, Seen, SeenParams};
+use simflip::settings::Settings;
+use simflip::sketch::Sketcher;
+use simflip::tables::{ClustersReader, PairsReader};
+use simflip::text::{FeatureExtractor, FeatureKind, Tokenizer};
 
 type Documents = Vec<(DocId, Place, String)>;
 
@@ -102,7 +102,7 @@ pub fn parquet_file(bytes: &[u8]) {
     QUIET.call_once(|| {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            if !flipside::corpus::panic_is_damage() {
+            if !simflip::corpus::panic_is_damage() {
                 usual(panic);
             }
         }));
@@ -226,7 +226,7 @@ pub fn binary_file(bytes: &[u8]) {
     let kind = KINDS[usize::from(kind) % KINDS.len()];
     let version = kind.version;
     std::fs::remove_file(&path).expect("the file");
-    flipside::format::write(&path, Kind { version, ..kind }, &header, &[body]).expect("a file");
+    simflip::format::write(&path, Kind { version, ..kind }, &header, &[body]).expect("a file");
     try_all();
 }
 

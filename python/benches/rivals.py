@@ -4,12 +4,12 @@
 
 Every row is the least of three runs in this process, as seconds of processor time over all threads, so that what
 else the machine does counts for little. `texts`: the clock starts with texts in a list. `shingles`: with shingles in
-lists of `str`, which rensa and datasketch need and flipside makes itself, so it has no such row. All make 128
-positions a text from runs of five words, lower case, as flipside does. flipside runs on one thread. `parquet`: the
+lists of `str`, which rensa and datasketch need and simflip makes itself, so it has no such row. All make 128
+positions a text from runs of five words, lower case, as simflip does. simflip runs on one thread. `parquet`: the
 clock starts with the same texts in a file; once the package's command line reads it, in a process of its own, once
-pyarrow does, and `flipside.dedup` takes the table.
+pyarrow does, and `simflip.dedup` takes the table.
 
-Needs flipside (a release build), rensa, datasketch, numpy and pyarrow.
+Needs simflip (a release build), rensa, datasketch, numpy and pyarrow.
 """
 
 import csv
@@ -25,7 +25,7 @@ import time
 from pathlib import Path
 
 import datasketch
-import flipside
+import simflip
 import pyarrow as pa
 import pyarrow.parquet as pq
 import rensa
@@ -74,7 +74,7 @@ def by_command_line(path, folder):
     """The pages that stay, as many as the command line says of a Parquet file."""
     out = Path(folder, "result")
     options = ["--out", out, "--write", "none", "--threads", "1", "--quiet", "--force"]
-    command = [sys.executable, "-m", "flipside", "dedup", path, *options]
+    command = [sys.executable, "-m", "simflip", "dedup", path, *options]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     outcome = json.loads((out / "report.json").read_text())["outcome"]
     return outcome["kept"]
@@ -131,19 +131,19 @@ def measure(out, files, folder):
     sets = [shingles(text) for text in texts]
     minhash = {"method": "minhash", "permutations": POSITIONS, "threads": 1}
     cut = lambda: [shingles(text) for text in texts]  # noqa: E731
-    whole = lambda **settings: len(flipside.dedup(texts, threads=1, **settings).kept)  # noqa: E731
+    whole = lambda **settings: len(simflip.dedup(texts, threads=1, **settings).kept)  # noqa: E731
     stored_texts = Path(folder, "pages.parquet")
     pq.write_table(pa.table({"id": [str(row) for row in range(len(texts))], "text": texts}), stored_texts)
     rows = [
-        ("signatures", "flipside", "texts", lambda: flipside.sketch(texts, **minhash)),
+        ("signatures", "simflip", "texts", lambda: simflip.sketch(texts, **minhash)),
         ("signatures", "rensa", "texts", lambda: rensa_signatures(cut())),
         ("signatures", "rensa", "shingles", lambda: rensa_signatures(sets)),
         ("signatures", "datasketch", "texts", lambda: datasketch_signatures(cut())),
         ("signatures", "datasketch", "shingles", lambda: datasketch_signatures(sets)),
-        ("dedup", "flipside, minhash", "texts", lambda: whole(method="minhash", permutations=POSITIONS)),
-        ("dedup", "flipside, both", "texts", whole),
-        ("parquet", "flipside, command line", "file", lambda: by_command_line(stored_texts, folder)),
-        ("parquet", "flipside, table", "file", lambda: len(flipside.dedup(pq.read_table(stored_texts), threads=1).kept)),
+        ("dedup", "simflip, minhash", "texts", lambda: whole(method="minhash", permutations=POSITIONS)),
+        ("dedup", "simflip, both", "texts", whole),
+        ("parquet", "simflip, command line", "file", lambda: by_command_line(stored_texts, folder)),
+        ("parquet", "simflip, table", "file", lambda: len(simflip.dedup(pq.read_table(stored_texts), threads=1).kept)),
         ("dedup", "rensa", "texts", lambda: rensa_kept(cut())),
         ("dedup", "rensa", "shingles", lambda: rensa_kept(sets)),
         ("dedup", "datasketch", "texts", lambda: datasketch_kept(cut())),
@@ -154,7 +154,7 @@ def measure(out, files, folder):
         table.writerow(["task", "tool", "version", "from", "texts", "text_bytes", "cpu_seconds", "kept"])
         for task, tool, start, work in rows:
             seconds, result = timed(work)
-            version = flipside.__version__ if tool.startswith("flipside") else importlib.metadata.version(tool)
+            version = simflip.__version__ if tool.startswith("simflip") else importlib.metadata.version(tool)
             kept = "" if task == "signatures" else result
             size = sum(len(text.encode()) for text in texts)
             table.writerow([task, tool, version, start, len(texts), size, f"{seconds:.4f}", kept])

@@ -2,7 +2,7 @@
 
     python shuffled.py ROWS.csv PAGES...
 
-Runs `flipside.spark.dedup_files` over the files on two cores of this machine, then `flipside.spark.dedup` over a
+Runs `simflip.spark.dedup_files` over the files on two cores of this machine, then `simflip.spark.dedup` over a
 DataFrame of their texts, and appends a row for each: pages, bytes of sketch files, bytes written to shuffles. Needs
 pyspark with Java, pyarrow and warcio.
 """
@@ -13,8 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-import flipside
-import flipside.spark
+import simflip
+import simflip.spark
 
 
 def shuffled(log):
@@ -57,16 +57,16 @@ def main(out, paths):
         with tempfile.TemporaryDirectory() as log, tempfile.TemporaryDirectory() as work:
             spark = session(log)
             if road == "files":
-                result = flipside.spark.dedup_files(spark, paths, sketches=f"{work}/sketches", out=f"{work}/kept")
+                result = simflip.spark.dedup_files(spark, paths, sketches=f"{work}/sketches", out=f"{work}/kept")
                 pages, stored = result.summary["pages"], result.summary["sketch_bytes"]
             else:
                 texts = [text for path in paths for text in texts_of(path)]
                 frame = spark.createDataFrame(list(enumerate(texts)), "id long, text string")
-                result = flipside.spark.dedup(frame, clusters="star")
+                result = simflip.spark.dedup(frame, clusters="star")
                 pages, stored = result.pages.count(), 0
             spark.stop()
             sent = shuffled(log)
-        rows.append([flipside.__version__, road, pages, stored, sent, f"{sent / pages:.1f}"])
+        rows.append([simflip.__version__, road, pages, stored, sent, f"{sent / pages:.1f}"])
     new = not Path(out).exists()
     with open(out, "a", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")

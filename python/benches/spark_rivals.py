@@ -30,8 +30,8 @@ import time
 from pathlib import Path
 
 THRESHOLD = 0.8
-# By name, what `flipside.spark.dedup` is given.
-SETTINGS = {"flipside": {}, "flipside 1024 bytes": {"sketch_bytes": 1024, "recall": 0.99}}
+# By name, what `simflip.spark.dedup` is given.
+SETTINGS = {"simflip": {}, "simflip 1024 bytes": {"sketch_bytes": 1024, "recall": 0.99}}
 TOOLS = ["nothing", *SETTINGS, "MinHashLSH 3 tables", "text-dedup 0.3.1"]
 COLUMNS = ["version", "pyspark", "set", "pages", "tool", "cpu_seconds", "pairs", "precision", "recall", "f1"]
 COLUMNS += ["components_precision", "components_recall", "components_f1", "command"]
@@ -51,10 +51,10 @@ def session():
     return spark
 
 
-def pairs_of_flipside(frame, settings):
-    import flipside.spark
+def pairs_of_simflip(frame, settings):
+    import simflip.spark
 
-    pairs = flipside.spark.dedup(frame, similarity=THRESHOLD, **settings).pairs
+    pairs = simflip.spark.dedup(frame, similarity=THRESHOLD, **settings).pairs
     return [(row.a, row.b) for row in pairs.select("a", "b").collect()]
 
 
@@ -142,7 +142,7 @@ def run(tool, texts):
         frame.count()
         pairs = []
     elif tool in SETTINGS:
-        pairs = pairs_of_flipside(frame, SETTINGS[tool])
+        pairs = pairs_of_simflip(frame, SETTINGS[tool])
     elif tool.startswith("text-dedup"):
         pairs = pairs_of_text_dedup(frame)
     else:
@@ -193,7 +193,7 @@ def scores_of_components(found, true):
 
 
 def rows_of(name, documents, truth, tools, command):
-    import flipside
+    import simflip
     import pyspark
 
     texts = distinct(documents)
@@ -205,7 +205,7 @@ def rows_of(name, documents, truth, tools, command):
         lines = (json.dumps({"id": number, "text": text}) + "\n" for number, text in texts.items())
         path.write_text("".join(lines), encoding="utf-8")
         for tool in tools:
-            row = [flipside.__version__, pyspark.__version__, name, len(texts), tool]
+            row = [simflip.__version__, pyspark.__version__, name, len(texts), tool]
             done = subprocess.run([sys.executable, __file__, "run", tool, str(path)], capture_output=True, text=True)
             if done.returncode:
                 raise SystemExit(done.stderr)

@@ -7,16 +7,16 @@
 
 import sys
 
-import flipside
+import simflip
 import numpy as np
 import pyarrow as pa
 
-SKETCH = "flipside."
+SKETCH = "simflip."
 
 
 def add_sketch(batch, column="text", **settings):
     """For ``dataset.with_format("arrow").map(add_sketch, batched=True)``: adds columns with the sketch of each text."""
-    sketches = pa.table(flipside.sketch(batch, column=column, **settings))
+    sketches = pa.table(simflip.sketch(batch, column=column, **settings))
     # Datasets have no bytes of a fixed number; join takes them as they come.
     loose = {name: pa.binary() for name in ["digest", "weights", "bits"]}
     for name, values in zip(sketches.column_names, sketches.columns, strict=True):
@@ -29,8 +29,8 @@ def without_duplicates(dataset, clusters="star", **settings):
     names = [name for name in dataset.column_names if name.startswith(SKETCH)]
     sketches = dataset.select_columns(names).with_format("arrow")[:]
     sketches = pa.table(sketches).rename_columns([name.removeprefix(SKETCH) for name in names])
-    pairs = flipside.join(sketches, **settings)
-    members = flipside.clusters(len(sketches), pairs, clusters=clusters)
+    pairs = simflip.join(sketches, **settings)
+    members = simflip.clusters(len(sketches), pairs, clusters=clusters)
     gone = np.asarray(members["page"])[~np.asarray(members["kept"])]
     kept = np.setdiff1d(np.arange(len(sketches)), gone)
     return dataset.select(kept).remove_columns(names)

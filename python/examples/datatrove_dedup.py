@@ -2,19 +2,19 @@
 
     python datatrove_dedup.py PAGES_FOLDER WORK_FOLDER TASKS
 
-Stage 1, any number of tasks: `FlipsideSketch` writes a table of sketches for its share of the documents. Stage 2, one
-task: `FlipsideJoin` finds the near pairs among all sketches and writes, for each task of stage 1, the documents that
+Stage 1, any number of tasks: `SimflipSketch` writes a table of sketches for its share of the documents. Stage 2, one
+task: `SimflipJoin` finds the near pairs among all sketches and writes, for each task of stage 1, the documents that
 can go. Stage 3, as many tasks as stage 1: `MinhashDedupFilter` drops them. What crosses between stages is sketches,
 about 270 bytes a document, and never texts.
 
 Which copy stays is the first by task and then by place, so give each file a task of its own to have it as
-``flipside dedup`` does. Needs datatrove[io], pyarrow and numpy.
+``simflip dedup`` does. Needs datatrove[io], pyarrow and numpy.
 """
 
 import struct
 import sys
 
-import flipside
+import simflip
 import numpy as np
 import pyarrow as pa
 from datatrove.io import get_datafolder
@@ -22,10 +22,10 @@ from datatrove.pipeline.base import PipelineStep
 from datatrove.utils.typeshelper import StatHints
 
 
-class FlipsideSketch(PipelineStep):
-    """Writes the sketches of a task's documents, and passes none on. Settings are the keywords of `flipside.sketch`."""
+class SimflipSketch(PipelineStep):
+    """Writes the sketches of a task's documents, and passes none on. Settings are the keywords of `simflip.sketch`."""
 
-    name = "flipside, stage 1: sketch"
+    name = "simflip, stage 1: sketch"
     type = "🫂 - DEDUP"
 
     def __init__(self, output_folder, batch=4096, **settings):
@@ -40,7 +40,7 @@ class FlipsideSketch(PipelineStep):
 
             def write():
                 nonlocal writer
-                table = pa.table(flipside.sketch(texts, **self.settings))
+                table = pa.table(simflip.sketch(texts, **self.settings))
                 writer = writer or pa.ipc.new_file(file, table.schema)
                 writer.write_table(table)
                 texts.clear()
@@ -60,10 +60,10 @@ class FlipsideSketch(PipelineStep):
         yield
 
 
-class FlipsideJoin(PipelineStep):
-    """Finds the near pairs among all sketches; settings are those of `FlipsideSketch`. One task."""
+class SimflipJoin(PipelineStep):
+    """Finds the near pairs among all sketches; settings are those of `SimflipSketch`. One task."""
 
-    name = "flipside, stage 2: join"
+    name = "simflip, stage 2: join"
     type = "🫂 - DEDUP"
 
     def __init__(self, input_folder, output_folder, clusters="star", **settings):
@@ -75,7 +75,7 @@ class FlipsideJoin(PipelineStep):
 
     def run(self, data=None, rank=0, world_size=1):
         if world_size != 1:
-            raise ValueError("FlipsideJoin compares all documents with each other, in one task")
+            raise ValueError("SimflipJoin compares all documents with each other, in one task")
         names = sorted(name for name in self.input_folder.list_files() if name.endswith(".arrow"))
         with self.track_time():
             tables = []
@@ -83,8 +83,8 @@ class FlipsideJoin(PipelineStep):
                 with self.input_folder.open(name, "rb") as file:
                     tables.append(pa.ipc.open_file(file).read_all())
             sketches = pa.concat_tables(tables)
-            pairs = flipside.join(sketches, **self.settings)
-            members = flipside.clusters(len(sketches), pairs, clusters=self.clusters)
+            pairs = simflip.join(sketches, **self.settings)
+            members = simflip.clusters(len(sketches), pairs, clusters=self.clusters)
             page, cluster, size, kept = (np.asarray(members[column]) for column in members.columns)
             ends = np.cumsum([len(table) for table in tables])
             for name, table, end in zip(names, tables, ends, strict=True):
@@ -118,8 +118,8 @@ def main(pages, work, tasks, **settings):
         )
 
     read = JsonlReader(pages)
-    sketch = stage(1, [read, FlipsideSketch(f"{work}/sketches", **settings)], tasks)
-    join = stage(2, [FlipsideJoin(f"{work}/sketches", f"{work}/remove", **settings)], 1, sketch)
+    sketch = stage(1, [read, SimflipSketch(f"{work}/sketches", **settings)], tasks)
+    join = stage(2, [SimflipJoin(f"{work}/sketches", f"{work}/remove", **settings)], 1, sketch)
     drop = MinhashDedupFilter(f"{work}/remove", load_cluster_ids=True, load_cluster_sizes=True)
     stage(3, [JsonlReader(pages), drop, JsonlWriter(f"{work}/kept")], tasks, join).run()
 

@@ -6,7 +6,7 @@ In a project of your own:
 
     ITEM_PIPELINES = {"scrapy_seen.SeenPipeline": 300}
     SEEN_INDEX = "crawl.seen"
-    SEEN_SETTINGS = {"fresh": "30d"}       # keywords of flipside.Seen
+    SEEN_SETTINGS = {"fresh": "30d"}       # keywords of simflip.Seen
 
 An item needs a ``url`` and a ``text``. One that is new, or was not seen for so long that it is stale, goes on with the
 answer in its field ``seen``; any other is dropped. When a crawl that was killed is taken up again, the page that was
@@ -16,7 +16,7 @@ lost with it gets the answer that it got. Needs scrapy.
 import sys
 from urllib.parse import urldefrag
 
-import flipside
+import simflip
 import scrapy
 from itemadapter import ItemAdapter
 from scrapy.exceptions import DropItem
@@ -35,7 +35,7 @@ class SeenPipeline:
         return cls(crawler)
 
     def open_spider(self):
-        self.seen = flipside.Seen(self.index, **self.settings)
+        self.seen = simflip.Seen(self.index, **self.settings)
 
     def close_spider(self):
         self.seen.close()

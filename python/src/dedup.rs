@@ -5,24 +5,24 @@ use crate::run::run;
 use crate::table::{Column, Table};
 use crate::texts::{Data, Texts, as_many};
 use arrow_array::{ArrayRef, BooleanArray, Float32Array, StringArray, UInt32Array};
-use flipside::cli::options::{OfTexts, now, of_files, of_texts};
-use flipside::clusters::{Keep, Source};
-use flipside::core::dedup::{Kind, Outcome, Pair};
-use flipside::core::id::{Cluster, Document, Id};
-use flipside::pipeline::{TextJob, dedup_texts};
-use flipside::report::{Report, html, tell};
-use flipside::settings::Settings;
-use flipside::staged::dedup;
-use flipside::tables::{ClustersReader, PairsReader};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::json;
+use simflip::cli::options::{OfTexts, now, of_files, of_texts};
+use simflip::clusters::{Keep, Source};
+use simflip::core::dedup::{Kind, Outcome, Pair};
+use simflip::core::id::{Cluster, Document, Id};
+use simflip::pipeline::{TextJob, dedup_texts};
+use simflip::report::{Report, html, tell};
+use simflip::settings::Settings;
+use simflip::staged::dedup;
+use simflip::tables::{ClustersReader, PairsReader};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What became of some texts.
-#[pyclass(frozen, module = "flipside")]
+#[pyclass(frozen, module = "simflip")]
 pub struct Result {
     outcome: Outcome,
     report: Report,
@@ -46,7 +46,7 @@ impl Rows {
     /// `ValueError` for rows without number.
     pub fn new<T>(rows: Vec<Option<T>>, first_old: Option<usize>) -> PyResult<(Self, Vec<T>, usize)> {
         if u32::try_from(rows.len()).is_err() {
-            return Err(of_library(flipside::Error::parameter("texts", rows.len(), "less than 2³²")));
+            return Err(of_library(simflip::Error::parameter("texts", rows.len(), "less than 2³²")));
         }
         let new = first_old.unwrap_or(rows.len());
         let first_old = first_old.map_or(usize::MAX, |_| rows[..new].iter().flatten().count());
@@ -64,7 +64,7 @@ impl Rows {
 }
 
 /// Name in the metadata of a table of pairs for what decided about them.
-pub const JUDGED_BY: &str = "flipside.verify";
+pub const JUDGED_BY: &str = "simflip.verify";
 
 /// Pairs as a table.
 ///
@@ -193,7 +193,7 @@ impl Result {
     }
 
     fn _repr_html_<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("flipside")?.call_method1("_frame", (self.html()?,))
+        py.import("simflip")?.call_method1("_frame", (self.html()?,))
     }
 
     fn __len__(&self) -> usize {
@@ -203,7 +203,7 @@ impl Result {
     fn __repr__(&self) -> String {
         let Outcome { new, clusters, .. } = &self.outcome;
         let (kept, pairs) = (new - self.outcome.removed(), self.outcome.pairs.len());
-        format!("<flipside.Result: {new} pages, {kept} kept, {pairs} pairs, {} clusters>", clusters.len())
+        format!("<simflip.Result: {new} pages, {kept} kept, {pairs} pairs, {} clusters>", clusters.len())
     }
 
     fn __str__(&self) -> String {
@@ -270,7 +270,7 @@ pub fn dedup_of_texts<'py>(
     Ok(Result { outcome, report, settings, rows })
 }
 
-/// Runs `flipside dedup` with these arguments. Gives the numbers of pages, of those that can go, and of pieces of
+/// Runs `simflip dedup` with these arguments. Gives the numbers of pages, of those that can go, and of pieces of
 /// damage, and what the program would print.
 ///
 /// # Errors
@@ -283,7 +283,7 @@ pub fn dedup_of_files<'py>(
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut job = of_files(&arguments).map_err(of_refusal)?;
-    let typed = ["flipside".to_owned(), "dedup".to_owned()];
+    let typed = ["simflip".to_owned(), "dedup".to_owned()];
     let arguments = arguments.iter().map(|argument| argument.to_string_lossy().into_owned());
     job.command_line = typed.into_iter().chain(arguments).collect();
     let summary = run(py, progress, |ticker| dedup(&job, ticker))?.map_err(of_library)?;

@@ -1,9 +1,9 @@
 //! What went wrong, as Python has it: `OSError` where the operating system refused, `ValueError` otherwise, both
 //! in the words of the command line.
 
-use flipside::cli::options::{Refused, refused};
 use pyo3::PyErr;
 use pyo3::exceptions::{PyOSError, PyValueError};
+use simflip::cli::options::{Refused, refused};
 use std::io;
 
 /// The exception for a refusal.
@@ -16,12 +16,12 @@ pub fn of_refusal(Refused { told, io }: Refused) -> PyErr {
 }
 
 /// The exception for an error of the library's.
-pub fn of_library(error: flipside::Error) -> PyErr {
+pub fn of_library(error: simflip::Error) -> PyErr {
     of_refusal(refused(error))
 }
 
 /// The exception for an error of the core's.
-pub fn of_core(error: flipside::core::Error) -> PyErr {
+pub fn of_core(error: simflip::core::Error) -> PyErr {
     of_library(error.into())
 }
 

@@ -1,4 +1,4 @@
-//! The Python package `flipside`: what is native of it. Python's own part, in `flipside/__init__.py`, has the
+//! The Python package `simflip`: what is native of it. Python's own part, in `simflip/__init__.py`, has the
 //! keywords and makes options of them; here options are what they are on the command line.
 
 mod dedup;
@@ -11,9 +11,9 @@ mod table;
 mod texts;
 
 use errors::{of_library, of_refusal};
-use flipside::cli::options::{evaluation, of_explanation};
-use flipside::pipeline::explain_texts;
 use pyo3::prelude::*;
+use simflip::cli::options::{evaluation, of_explanation};
+use simflip::pipeline::explain_texts;
 use std::ffi::OsString;
 
 /// Explains a pair of texts: in words, and as data.
@@ -33,7 +33,7 @@ fn explain<'py>(
     Ok((explanation.to_string(), dedup::from_json(py, &explanation)?))
 }
 
-/// The scores of a folder of results; the arguments are those of `flipside evaluate`.
+/// The scores of a folder of results; the arguments are those of `simflip evaluate`.
 ///
 /// # Errors
 /// As for `dedup`.
@@ -46,15 +46,15 @@ fn evaluate(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<Bound<'_, PyAn
 /// Runs the command line; the arguments begin with the program's name. Gives the exit code.
 #[pyfunction]
 fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
-    py.detach(|| flipside::cli::run(arguments))
+    py.detach(|| simflip::cli::run(arguments))
 }
 
 /// What is native of the package.
 #[pymodule]
-fn _flipside(module: &Bound<'_, PyModule>) -> PyResult<()> {
+fn _simflip(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if !flipside::corpus::panic_is_damage() {
+        if !simflip::corpus::panic_is_damage() {
             usual(panic);
         }
     }));

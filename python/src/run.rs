@@ -1,8 +1,8 @@
 //! Long calls: the work has a thread of its own and no hold on the interpreter, while the caller's thread looks
 //! after signals and tells of progress.
 
-use flipside::pipeline::Progress;
 use pyo3::prelude::*;
+use simflip::pipeline::Progress;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -133,7 +133,7 @@ pub fn run<R: Send>(
     };
     let notes = std::mem::take(&mut *lock(&ticker.notes));
     if !notes.is_empty() {
-        let logger = py.import("logging")?.call_method1("getLogger", ("flipside",))?;
+        let logger = py.import("logging")?.call_method1("getLogger", ("simflip",))?;
         for note in notes {
             logger.call_method1("warning", ("%s", note))?;
         }

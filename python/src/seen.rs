@@ -1,26 +1,26 @@
-//! The index of seen pages, asked from Python as `flipside seen` asks it.
+//! The index of seen pages, asked from Python as `simflip seen` asks it.
 
 use crate::errors::{of_core, of_library, of_refusal};
 use crate::run::run;
 use crate::sketches::pool;
 use crate::texts::{Data, Texts, as_many};
-use flipside::cli::options::{OfSeen, of_seen, span, time, written_time};
-use flipside::pipeline::{Progress, Silent};
-use flipside::seen::{self, Reply, Request, Verdict};
-use flipside::settings::Settings;
-use flipside::sketch::{Sketch, Sketcher};
-use flipside::weight::frequencies::Frequencies;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rayon::ThreadPool;
 use rayon::prelude::*;
+use simflip::cli::options::{OfSeen, of_seen, span, time, written_time};
+use simflip::pipeline::{Progress, Silent};
+use simflip::seen::{self, Reply, Request, Verdict};
+use simflip::settings::Settings;
+use simflip::sketch::{Sketch, Sketcher};
+use simflip::weight::frequencies::Frequencies;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// An open index. Calls of several threads come one after the other.
-#[pyclass(frozen, module = "flipside._flipside")]
+#[pyclass(frozen, module = "simflip._simflip")]
 pub struct Seen {
     settings: Settings,
     frequencies: Arc<Frequencies>,
@@ -119,7 +119,7 @@ impl Seen {
     fn with<R: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&mut Open) -> flipside::Result<R> + Send,
+        work: impl FnOnce(&mut Open) -> simflip::Result<R> + Send,
     ) -> PyResult<R> {
         self.check_process()?;
         let done = py.detach(|| self.on_pool(|| lock(&self.open).as_mut().map(work)));
@@ -127,7 +127,7 @@ impl Seen {
     }
 
     /// Sketches of texts, one for each.
-    fn sketches(&self, texts: &[&str], progress: &dyn Progress) -> flipside::Result<Vec<Sketch>> {
+    fn sketches(&self, texts: &[&str], progress: &dyn Progress) -> simflip::Result<Vec<Sketch>> {
         if let [text] = texts {
             return Ok(vec![lock(&self.sketcher).sketch(text)]);
         }
@@ -142,7 +142,7 @@ impl Seen {
                     Ok(texts.iter().map(|text| sketcher.sketch(text)).collect::<Vec<_>>())
                 },
             )
-            .collect::<Result<Vec<_>, flipside::core::Error>>()?;
+            .collect::<Result<Vec<_>, simflip::core::Error>>()?;
         progress.end();
         Ok(sketches.into_iter().flatten().collect())
     }
@@ -157,7 +157,7 @@ impl Seen {
         work: Work,
         pages: &[(Request<'_>, &Sketch)],
         call: &Mutex<Option<u64>>,
-    ) -> Option<flipside::Result<Vec<Answer>>> {
+    ) -> Option<simflip::Result<Vec<Answer>>> {
         let mut open = lock(&self.open);
         let open = open.as_mut()?;
         if work == Work::Check {
@@ -282,7 +282,7 @@ impl Seen {
             asked.push(self.request(name, requests.as_ref().and_then(|requests| requests[row]), at));
         }
         let call = Mutex::new(None);
-        let ask = |progress: &dyn Progress| -> Option<flipside::Result<Vec<Answer>>> {
+        let ask = |progress: &dyn Progress| -> Option<simflip::Result<Vec<Answer>>> {
             let sketches = match self.sketches(&present, progress) {
                 Ok(sketches) => sketches,
                 Err(error) => return Some(Err(error)),
@@ -346,7 +346,7 @@ impl Seen {
 }
 
 /// Removes pages as the command line does.
-fn remove(seen: &mut seen::Seen, names: &HashSet<&str>, before: u64) -> flipside::Result<usize> {
+fn remove(seen: &mut seen::Seen, names: &HashSet<&str>, before: u64) -> simflip::Result<usize> {
     seen.delivered()?;
     let gone = seen.remove(names, before)?;
     if gone > 0 {

@@ -1,5 +1,5 @@
 //! What an engine that sorts by itself calls: sketches as records, groups of records judged, and the files that
-//! stages read. `flipside/spark.py` is the one who calls; numbers that Arrow has as unsigned are signed here, as
+//! stages read. `simflip/spark.py` is the one who calls; numbers that Arrow has as unsigned are signed here, as
 //! Spark has no others.
 
 use crate::errors::{of_core, of_library, of_refusal};
@@ -13,16 +13,16 @@ use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Float32Array, Int32Array, Int64Array, StructArray,
 };
 use arrow_schema::DataType;
-use flipside::cli::options::{OfTexts, of_texts};
-use flipside::clusters::Keep;
-use flipside::core::collection::Two;
-use flipside::core::company::Met;
-use flipside::settings::Settings;
-use flipside::sketch::{Facts, SketchValue, Sketcher};
-use flipside::staged::PagePair;
-use flipside::staged::shuffled::{self, GroupPair, RecordForm};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use simflip::cli::options::{OfTexts, of_texts};
+use simflip::clusters::Keep;
+use simflip::core::collection::Two;
+use simflip::core::company::Met;
+use simflip::settings::Settings;
+use simflip::sketch::{Facts, SketchValue, Sketcher};
+use simflip::staged::PagePair;
+use simflip::staged::shuffled::{self, GroupPair, RecordForm};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -96,7 +96,7 @@ pub fn sketch_records(
     let form = RecordForm::new(&settings).map_err(of_library)?;
     let held = Texts::new(data, column)?;
     let texts = held.rows()?;
-    let columns = py.detach(|| -> Result<_, flipside::core::Error> {
+    let columns = py.detach(|| -> Result<_, simflip::core::Error> {
         let mut sketcher = Sketcher::new(&settings, None)?;
         let [mut digests, mut orders, mut records] = std::array::from_fn(|_| BinaryBuilder::new());
         let (mut compared, mut keys) = (Vec::new(), ListBuilder::new(Int32Builder::new()));
@@ -218,7 +218,7 @@ pub fn turn_records(data: &Bound<'_, PyAny>, settings: &str) -> PyResult<Table> 
 }
 
 /// Judges groups of records; see [`shuffled::Groups`].
-#[pyclass(frozen, module = "flipside._flipside")]
+#[pyclass(frozen, module = "simflip._simflip")]
 pub struct Groups {
     groups: Mutex<Option<shuffled::Groups>>,
     by_digest: bool,
@@ -295,7 +295,7 @@ impl Groups {
 }
 
 /// A file of sketches that is read in pieces.
-#[pyclass(frozen, module = "flipside._flipside")]
+#[pyclass(frozen, module = "simflip._simflip")]
 pub struct SketchedFile(Mutex<shuffled::SketchedFile>);
 
 #[pymethods]
@@ -354,7 +354,7 @@ impl SketchedFile {
 }
 
 /// A folder of sketches.
-#[pyclass(frozen, module = "flipside._flipside")]
+#[pyclass(frozen, module = "simflip._simflip")]
 pub struct SketchFolder(shuffled::SketchFolder);
 
 #[pymethods]

@@ -10,24 +10,24 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray, UInt32Array, UInt64Array};
 use arrow_schema::DataType;
-use flipside::cli::options::{OfTexts, of_texts};
-use flipside::clusters::Linkage;
-use flipside::core::dedup::{Context, Deduper, Kind};
-use flipside::core::id::{Document, Id};
-use flipside::pipeline::Progress;
-use flipside::settings::{Measure, Settings, Sketches};
-use flipside::simhash::quantised::QuantisedWeights;
-use flipside::sketch::{Facts, Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use rayon::prelude::*;
 use serde_json::json;
+use simflip::cli::options::{OfTexts, of_texts};
+use simflip::clusters::Linkage;
+use simflip::core::dedup::{Context, Deduper, Kind};
+use simflip::core::id::{Document, Id};
+use simflip::pipeline::Progress;
+use simflip::settings::{Measure, Settings, Sketches};
+use simflip::simhash::quantised::QuantisedWeights;
+use simflip::sketch::{Facts, Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::sync::Arc;
 
 /// Where a table's metadata says what its sketches were made with.
-const MADE_WITH: &str = "flipside.sketch";
+const MADE_WITH: &str = "simflip.sketch";
 
 /// What sketches must share to be compared.
 fn made_with(settings: &Settings) -> String {
@@ -40,7 +40,7 @@ fn made_with(settings: &Settings) -> String {
 /// A pool of so many threads, 0 for as many as the machine has.
 pub fn pool(threads: usize) -> PyResult<rayon::ThreadPool> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    pool.map_err(|e| of_library(flipside::Error::parameter("threads", threads, e.to_string())))
+    pool.map_err(|e| of_library(simflip::Error::parameter("threads", threads, e.to_string())))
 }
 
 /// Sketches of texts, a row for each: see the package's `sketch`.
@@ -63,11 +63,11 @@ pub fn sketch<'py>(
     };
     let frequencies = match (weighs, frequencies) {
         (Some(_), Some(path)) => {
-            Some(Arc::new(flipside::frequencies::load(&path, settings.extraction()).map_err(of_library)?))
+            Some(Arc::new(simflip::frequencies::load(&path, settings.extraction()).map_err(of_library)?))
         }
         (Some(weighting), None) => {
             let expected = "--frequencies with it, as a sketch is made of one text alone";
-            return Err(of_library(flipside::Error::parameter("weighting", weighting.name(), expected)));
+            return Err(of_library(simflip::Error::parameter("weighting", weighting.name(), expected)));
         }
         (None, _) => None,
     };
@@ -207,7 +207,7 @@ pub fn join<'py>(
             for sketch in &sketches {
                 deduper.push_sketch(sketch)?;
             }
-            let stages = flipside::pipeline::stages::Stages::new(ticker);
+            let stages = simflip::pipeline::stages::Stages::new(ticker);
             deduper.run_with(&Context::new(&|_| None, &stages).against(first_old))
         })
     })?
@@ -351,12 +351,12 @@ pub fn clusters(
         "complete" => Linkage::Complete,
         other => {
             let expected = "connected, star or complete";
-            return Err(of_library(flipside::Error::parameter("clusters", other, expected)));
+            return Err(of_library(simflip::Error::parameter("clusters", other, expected)));
         }
     };
     if let Some(scores) = scores.as_ref().filter(|scores| scores.len() != n as usize) {
         let expected = format!("a score for each of {n} pages");
-        return Err(of_library(flipside::Error::parameter("keep", scores.len(), expected)));
+        return Err(of_library(simflip::Error::parameter("keep", scores.len(), expected)));
     }
     let (pairs, field) = chunks(pairs)?;
     let containment = [Measure::EstimatedContainment, Measure::Containment].map(Measure::name);
@@ -364,12 +364,12 @@ pub fn clusters(
     if containment.contains(&judged_by) && !by_features {
         return Err(PyValueError::new_err(format!(
             "these pairs are by {judged_by}, so that the fullest page of a cluster must stay: give features=, a number for each page, \
-             such as flipside.sketch(texts, ...)[\"features\"], and no keep="
+             such as simflip.sketch(texts, ...)[\"features\"], and no keep="
         )));
     }
     if by_features && linkage == Linkage::Connected {
         let expected = "star or complete with features, for a short page that stands in two long ones would connect these";
-        return Err(of_library(flipside::Error::parameter("clusters", linkage.name(), expected)));
+        return Err(of_library(simflip::Error::parameter("clusters", linkage.name(), expected)));
     }
     let edges = Edges::of(n, pairs)?;
     let members = run(py, None, |_| members(n, &edges, linkage, scores.as_deref()))?;

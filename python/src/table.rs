@@ -18,7 +18,7 @@ use std::sync::Arc;
 ///
 /// `len(table)` is the number of rows, `table["a"]` a column, and iterating gives a tuple for each row.
 /// `pyarrow.table(table)`, `polars.DataFrame(table)` and whatever else speaks Arrow take it without a copy.
-#[pyclass(frozen, module = "flipside")]
+#[pyclass(frozen, module = "simflip")]
 pub struct Table(RecordBatch);
 
 impl Table {
@@ -68,7 +68,7 @@ impl Table {
     }
 
     fn __repr__(&self) -> String {
-        format!("<flipside.Table of {} rows: {}>", self.0.num_rows(), self.columns().join(", "))
+        format!("<simflip.Table of {} rows: {}>", self.0.num_rows(), self.columns().join(", "))
     }
 
     #[pyo3(signature = (requested_schema=None))]
@@ -90,7 +90,7 @@ impl Table {
 }
 
 /// The rows of a table, one after the other.
-#[pyclass(module = "flipside")]
+#[pyclass(module = "simflip")]
 struct Rows {
     table: Py<Table>,
     next: usize,
@@ -115,7 +115,7 @@ impl Rows {
 }
 
 /// A column of a result: a sequence that speaks Arrow and numpy.
-#[pyclass(frozen, sequence, module = "flipside")]
+#[pyclass(frozen, sequence, module = "simflip")]
 pub struct Column {
     array: ArrayRef,
     field: FieldRef,
@@ -155,7 +155,7 @@ impl Column {
 
     fn __repr__(&self) -> String {
         let (n, kind) = (self.array.len(), self.array.data_type());
-        format!("<flipside.Column {} of {n} values: {kind}>", self.field.name())
+        format!("<simflip.Column {} of {n} values: {kind}>", self.field.name())
     }
 
     #[pyo3(signature = (dtype=None, copy=None))]

@@ -196,7 +196,7 @@ pub fn as_many(what: &'static str, given: usize, texts: usize) -> PyResult<()> {
         true => Ok(()),
         false => {
             let expected = format!("as many as texts, {texts}");
-            Err(of_library(flipside::Error::parameter(what, given, expected)))
+            Err(of_library(simflip::Error::parameter(what, given, expected)))
         }
     }
 }

@@ -13,7 +13,7 @@ import sys
 import threading
 from pathlib import Path
 
-import flipside.spark
+import simflip.spark
 from pyspark.sql import SparkSession
 
 
@@ -64,7 +64,7 @@ def main(texts, most):
     killing.start()
     try:
         frame = spark.read.schema("id long, text string").json(texts).repartition(4)
-        result = flipside.spark.dedup(frame)
+        result = simflip.spark.dedup(frame)
         pairs = sorted((row.a, row.b, row.distance, row.similarity, row.kind) for row in result.pairs.collect())
         pages = sorted((row.id, row.cluster, row.size, row.kept, row.stays) for row in result.pages.collect())
     finally:

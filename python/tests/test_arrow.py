@@ -1,6 +1,6 @@
 """Tables in and out, with the packages that people have them in."""
 
-import flipside
+import simflip
 import pytest
 
 np = pytest.importorskip("numpy")
@@ -42,33 +42,33 @@ def others(texts):
 
 @pytest.mark.parametrize("kinds", [tables, others])
 def test_whatever_holds_the_texts_the_result_is_the_same(texts, kinds):
-    expected = flipside.dedup(texts)
+    expected = simflip.dedup(texts)
     for name, table in kinds(texts):
-        result = flipside.dedup(table)
+        result = simflip.dedup(table)
         assert list(result.pairs) == list(expected.pairs), name
         assert result.kept.tolist() == expected.kept.tolist(), name
 
 
 def test_nulls_are_no_pages(texts):
     given = [None, *texts[:50], None, *texts[50:90]]
-    result = flipside.dedup(pa.table({"text": given}))
-    assert list(result.pairs) == list(flipside.dedup(given).pairs)
+    result = simflip.dedup(pa.table({"text": given}))
+    assert list(result.pairs) == list(simflip.dedup(given).pairs)
     assert 0 not in result.kept.tolist() and result.pages["kept"][51] is False
-    assert flipside.dedup(pa.table({"text": pa.nulls(3)})).kept.tolist() == []
+    assert simflip.dedup(pa.table({"text": pa.nulls(3)})).kept.tolist() == []
 
 
 def test_columns_are_named(texts):
     table = pa.table({"body": texts, "n": list(range(len(texts)))})
-    assert len(flipside.dedup(table, column="body")) == len(texts)
+    assert len(simflip.dedup(table, column="body")) == len(texts)
     with pytest.raises(ValueError, match="column text: expected one of body, n"):
-        flipside.dedup(table)
+        simflip.dedup(table)
     with pytest.raises(TypeError, match="column n: expected strings, not Int64"):
-        flipside.dedup(table, column="n")
+        simflip.dedup(table, column="n")
 
 
 def test_results_go_to_each_package(texts):
     polars, pandas, duckdb = (pytest.importorskip(name) for name in ["polars", "pandas", "duckdb"])
-    result = flipside.dedup(texts)
+    result = simflip.dedup(texts)
     for name, columns in COLUMNS.items():
         table = getattr(result, name)
         assert table.columns == columns and len(table) > 0
@@ -107,16 +107,16 @@ def test_results_go_to_each_package(texts):
 def test_sketches_come_to_what_texts_come_to(texts, settings):
     polars = pytest.importorskip("polars")
     given = [*texts[:100], None, *texts[100:]]
-    expected = list(flipside.dedup(given, **settings).pairs)
+    expected = list(simflip.dedup(given, **settings).pairs)
     assert expected
-    sketches = flipside.sketch(given, **settings)
+    sketches = simflip.sketch(given, **settings)
     assert len(sketches) == len(given) and sketches["digest"][100] is None
     table = pa.table(sketches)
     halves = pa.concat_tables([table.slice(0, 150), table.slice(150)])
     for held in [sketches, table, halves, polars.DataFrame(sketches)]:
-        assert list(flipside.join(held, **settings)) == expected
+        assert list(simflip.join(held, **settings)) == expected
     # A table of another program's may have lost what it said, but not its columns.
-    assert list(flipside.join(table.replace_schema_metadata(None), **settings)) == expected
+    assert list(simflip.join(table.replace_schema_metadata(None), **settings)) == expected
 
 
 def parts_and_wholes():
@@ -132,53 +132,53 @@ def test_the_fullest_page_stays_where_containment_decides():
     texts, wholes = parts_and_wholes()
     for given, expected in [(texts, wholes), (texts[::-1], {20 - row for row in wholes})]:
         for settings in [{"preset": "removable"}, {"verify": "containment", "similarity": 0.5}]:
-            kept = set(flipside.dedup(given, **settings).kept)
+            kept = set(simflip.dedup(given, **settings).kept)
             assert kept >= expected
             if "preset" in settings:
                 assert kept == expected
         # In steps.
-        sketches = flipside.sketch(given, preset="removable")
-        pairs = flipside.join(sketches, preset="removable")
+        sketches = simflip.sketch(given, preset="removable")
+        pairs = simflip.join(sketches, preset="removable")
         for clusters in ["star", "complete"]:
-            whole = flipside.dedup(given, preset="removable", clusters=clusters)
-            made = flipside.clusters(len(given), pairs, clusters=clusters, features=sketches["features"])
+            whole = simflip.dedup(given, preset="removable", clusters=clusters)
+            made = simflip.clusters(len(given), pairs, clusters=clusters, features=sketches["features"])
             assert list(made) == list(whole.clusters) and len(made) > 18
         with pytest.raises(ValueError, match="the fullest page of a cluster must stay: give features="):
-            flipside.clusters(len(given), pairs)
+            simflip.clusters(len(given), pairs)
         with pytest.raises(ValueError, match="expected star or complete with features"):
-            flipside.clusters(len(given), pairs, clusters="connected", features=sketches["features"])
+            simflip.clusters(len(given), pairs, clusters="connected", features=sketches["features"])
         with pytest.raises(ValueError, match="expected one of the two"):
-            flipside.clusters(len(given), pairs, keep=[1] * len(given), features=sketches["features"])
+            simflip.clusters(len(given), pairs, keep=[1] * len(given), features=sketches["features"])
         with pytest.raises(ValueError, match="clusters connected: expected star or complete"):
-            flipside.dedup(given, preset="removable", clusters="connected")
+            simflip.dedup(given, preset="removable", clusters="connected")
     parts = [text for row, text in enumerate(texts) if row not in wholes]
     whole_texts = [texts[row] for row in sorted(wholes)]
-    assert len(flipside.dedup(parts, against=whole_texts, preset="removable").kept) == 0
+    assert len(simflip.dedup(parts, against=whole_texts, preset="removable").kept) == 0
     # Old parts of 85 and 90 % hold as much of their wholes as the threshold asks for.
-    assert len(flipside.dedup(whole_texts, against=parts, preset="removable").kept) == len(wholes) - 2
+    assert len(simflip.dedup(whole_texts, against=parts, preset="removable").kept) == len(wholes) - 2
 
 
 def test_sketches_of_other_settings_are_refused(texts):
-    sketches = flipside.sketch(texts, seed=1)
+    sketches = simflip.sketch(texts, seed=1)
     with pytest.raises(ValueError, match="the sketches were made with .* give join the settings"):
-        flipside.join(sketches, seed=2)
+        simflip.join(sketches, seed=2)
     with pytest.raises(ValueError, match="no column weights"):
-        flipside.join(pa.table(sketches).replace_schema_metadata(None), method="simhash")
+        simflip.join(pa.table(sketches).replace_schema_metadata(None), method="simhash")
     with pytest.raises(ValueError, match="features"):
-        flipside.join(sketches, seed=1, verify="jaccard")
+        simflip.join(sketches, seed=1, verify="jaccard")
     with pytest.raises(ValueError, match="--weighting tf-idf: expected --frequencies"):
-        flipside.sketch(texts, method="simhash", weighting="tf-idf")
+        simflip.sketch(texts, method="simhash", weighting="tf-idf")
 
 
 def test_weights_and_signatures_have_their_shapes(texts):
-    simhash = flipside.sketch(texts, method="simhash")
+    simhash = simflip.sketch(texts, method="simhash")
     assert np.asarray(simhash["weights"]).shape == (len(texts), 64)
     weights = np.asarray(simhash["weights"]).view(np.int8)
     hashes = np.asarray(simhash["hash"])
     bits = (hashes[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
     # A bit is the sign of its sum; a sum near zero may round to none.
     assert ((weights > 0) <= (bits == 1)).all() and ((weights < 0) <= (bits == 0)).all()
-    signatures = np.asarray(flipside.sketch(texts, method="minhash", permutations=32)["signature"])
+    signatures = np.asarray(simflip.sketch(texts, method="minhash", permutations=32)["signature"])
     assert signatures.shape == (len(texts), 32) and signatures.dtype == np.uint32
 
 
@@ -187,23 +187,23 @@ def test_pairs_make_the_clusters_of_the_whole_run(texts):
     texts = texts[::3] + texts + texts[::2]
     for linkage in ["connected", "star", "complete"]:
         for keep, scores in [("first", None), ("longest", [len(text.encode()) for text in texts])]:
-            whole = flipside.dedup(texts, clusters=linkage, keep=keep, similarity=0.6)
+            whole = simflip.dedup(texts, clusters=linkage, keep=keep, similarity=0.6)
             assert len(whole.clusters) > 100
-            made = flipside.clusters(len(texts), whole.pairs, clusters=linkage, keep=scores)
+            made = simflip.clusters(len(texts), whole.pairs, clusters=linkage, keep=scores)
             assert list(made) == list(whole.clusters)
     # Without kinds page 2 leads, as page 1, which it is near, does not; as a copy of page 1 it is near page 0, too.
     near = {"a": [0, 1], "b": [1, 2], "similarity": [0.9, 1.0]}
-    assert [row[0] for row in flipside.clusters(3, pa.table(near))] == [0, 1]
-    assert [row[0] for row in flipside.clusters(3, pa.table({**near, "kind": ["near", "exact"]}))] == [0, 1, 2]
+    assert [row[0] for row in simflip.clusters(3, pa.table(near))] == [0, 1]
+    assert [row[0] for row in simflip.clusters(3, pa.table({**near, "kind": ["near", "exact"]}))] == [0, 1, 2]
     with pytest.raises(ValueError, match="pair 1, 2: kind copy: expected exact or near"):
-        flipside.clusters(3, pa.table({**near, "kind": ["near", "copy"]}))
+        simflip.clusters(3, pa.table({**near, "kind": ["near", "copy"]}))
     pairs = pa.table({"a": [0, 3, 1], "b": [2, 1, 3], "similarity": [0.9, 0.8, 0.7]})
     rows = [(0, 0, 2, True), (2, 0, 2, False), (1, 1, 2, True), (3, 1, 2, False)]
-    assert list(flipside.clusters(5, pairs)) == rows
-    assert [row[3] for row in flipside.clusters(5, pairs, keep=[0, 1, 2, 3, 4])] == [False, True, False, True]
+    assert list(simflip.clusters(5, pairs)) == rows
+    assert [row[3] for row in simflip.clusters(5, pairs, keep=[0, 1, 2, 3, 4])] == [False, True, False, True]
     with pytest.raises(ValueError, match="pair 0, 2: expected two of 2 pages"):
-        flipside.clusters(2, pairs)
+        simflip.clusters(2, pairs)
     with pytest.raises(ValueError, match="clusters nonsense: expected connected, star or complete"):
-        flipside.clusters(5, pairs, clusters="nonsense")
+        simflip.clusters(5, pairs, clusters="nonsense")
     with pytest.raises(ValueError, match="a score for each of 5 pages"):
-        flipside.clusters(5, pairs, keep=[1.0])
+        simflip.clusters(5, pairs, keep=[1.0])

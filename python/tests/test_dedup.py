@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-import flipside
+import simflip
 import pytest
 from conftest import drawn
 
@@ -35,7 +35,7 @@ SETTINGS = [
 
 
 def command_line(*arguments):
-    run = subprocess.run([sys.executable, "-m", "flipside", *arguments], capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-m", "simflip", *arguments], capture_output=True, text=True)
     assert run.returncode in (0, 1), run.stderr
     return run.stdout
 
@@ -46,7 +46,7 @@ def rows(path):
 
 
 def test_the_newcomer_s_lines():
-    result = flipside.dedup([HOURS, HARBOUR, HOURS.replace(".", "!")], features="words")
+    result = simflip.dedup([HOURS, HARBOUR, HOURS.replace(".", "!")], features="words")
     assert [row[:2] for row in result.pairs] == [(0, 2)]
     assert result.kept.tolist() == [0, 1]
     assert [row for row in result.clusters] == [(0, 0, 2, True), (2, 0, 2, False)]
@@ -64,7 +64,7 @@ def test_texts_come_to_what_the_command_line_makes_of_them(texts, tmp_path, keyw
     pages.write_text("\n".join(lines) + "\n", encoding="utf-8")
     out = tmp_path / "out"
     command_line("dedup", str(pages), "--out", str(out), *typed)
-    result = flipside.dedup(given, **keywords)
+    result = simflip.dedup(given, **keywords)
     expected = rows(out / "pairs.csv")
     assert len(expected) > 20
     pairs = [(str(a), str(b), distance, kind) for a, b, distance, _, kind in result.pairs]
@@ -84,13 +84,13 @@ def test_texts_come_to_what_the_command_line_makes_of_them(texts, tmp_path, keyw
 
 
 def test_results_do_not_depend_on_threads(texts):
-    one, three = (flipside.dedup(texts, threads=threads) for threads in (1, 3))
+    one, three = (simflip.dedup(texts, threads=threads) for threads in (1, 3))
     assert list(one.pairs) == list(three.pairs) and one.kept.tolist() == three.kept.tolist()
 
 
 def test_pages_say_who_stays(texts):
     given = [None, *texts]
-    result = flipside.dedup(given, keep="longest")
+    result = simflip.dedup(given, keep="longest")
     kept = set(result.kept)
     members = {page: (cluster, size) for page, cluster, size, _ in result.clusters}
     assert len(result) == len(given) == len(result.pages)
@@ -107,44 +107,44 @@ def test_pages_say_who_stays(texts):
 
 def test_urls_say_which_copy_stays():
     texts, urls = [HOURS, HOURS, HARBOUR], ["http://a.example/long", "http://a.example/", None]
-    assert flipside.dedup(texts, url=urls, keep="shortest-url").kept.tolist() == [1, 2]
+    assert simflip.dedup(texts, url=urls, keep="shortest-url").kept.tolist() == [1, 2]
     table = {"page": texts, "address": urls}
-    assert flipside.dedup(table, column="page", url="address", keep="shortest-url").kept.tolist() == [1, 2]
+    assert simflip.dedup(table, column="page", url="address", keep="shortest-url").kept.tolist() == [1, 2]
     with pytest.raises(ValueError, match="url 1: expected as many as texts, 3"):
-        flipside.dedup(texts, url=["http://a.example/"], keep="shortest-url")
+        simflip.dedup(texts, url=["http://a.example/"], keep="shortest-url")
 
 
 def test_as_many_pages_stay_as_one_says():
     texts, urls = [HOURS] * 4, ["http://a.example/1", "http://a.example/2", "http://b.example/", None]
-    assert flipside.dedup(texts, keep_count=3).kept.tolist() == [0, 1, 2]
-    result = flipside.dedup(texts, url=urls, keep_each="host")
+    assert simflip.dedup(texts, keep_count=3).kept.tolist() == [0, 1, 2]
+    result = simflip.dedup(texts, url=urls, keep_each="host")
     assert result.kept.tolist() == [0, 2, 3]
     assert [row[2:] for row in result.pages] == [(True, 0), (False, 0), (True, 2), (True, 3)]
     assert [row[3] for row in result.clusters] == [True, False, True, True]
     with pytest.raises(ValueError, match="keep-each file: expected host"):
-        flipside.dedup(texts, keep_each="file")
+        simflip.dedup(texts, keep_each="file")
 
 
 def test_files_come_to_a_folder(tmp_path, texts):
     pages = tmp_path / "pages.jsonl"
     lines = [json.dumps({"id": f"p{row}", "body": text}) for row, text in enumerate(texts)]
     pages.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    result = flipside.dedup(pages, out=tmp_path / "out", column="body", similarity=0.7)
+    result = simflip.dedup(pages, out=tmp_path / "out", column="body", similarity=0.7)
     command_line("dedup", str(pages), "--out", str(tmp_path / "other"), "--text-field", "body", "--similarity", "0.7")
     for name in ["pairs.csv", "clusters.csv"]:
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
-    of_texts = flipside.dedup(texts, similarity=0.7)
+    of_texts = simflip.dedup(texts, similarity=0.7)
     assert [(a, b) for a, b, *_ in result.pairs] == [(f"p{a}", f"p{b}") for a, b, *_ in of_texts.pairs]
     assert len(result.clusters) == len(of_texts.clusters)
     assert [os.path.basename(path) for path in result.kept] == ["kept.jsonl.gz"]
     assert result.report()["outcome"] == of_texts.report()["outcome"]
     assert "<iframe" in result._repr_html_()
     with pytest.raises(ValueError, match="out"):
-        flipside.dedup(pages, out=tmp_path / "out")
-    flipside.dedup([pages], out=tmp_path / "out", column="body", force=True)
+        simflip.dedup(pages, out=tmp_path / "out")
+    simflip.dedup([pages], out=tmp_path / "out", column="body", force=True)
     # Nothing is new when it is held against itself.
     (tmp_path / "again.jsonl").write_bytes(pages.read_bytes())
-    again = flipside.dedup(tmp_path / "again.jsonl", out=tmp_path / "new", column="body", against=[pages])
+    again = simflip.dedup(tmp_path / "again.jsonl", out=tmp_path / "new", column="body", against=[pages])
     assert (again.report()["outcome"]["kept"], again.report()["against"]["documents"]) == (0, len(texts))
 
 
@@ -157,7 +157,7 @@ def test_new_texts_against_old_ones_come_to_what_the_command_line_makes_of_them(
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     new_file, old_file, out = (str(tmp_path / name) for name in ("new.jsonl", "old.jsonl", "out"))
     command_line("dedup", new_file, "--against", old_file, "--out", out, *typed)
-    result = flipside.dedup(new, against=old, **keywords)
+    result = simflip.dedup(new, against=old, **keywords)
     expected = rows(tmp_path / "out" / "pairs.csv")
     pairs = [(str(a), str(b), kind) for a, b, _, _, kind in result.pairs]
     assert pairs == [(row["a_id"], row["b_id"], row["kind"]) for row in expected] and len(pairs) > 10
@@ -178,27 +178,27 @@ def test_new_texts_against_old_ones_come_to_what_the_command_line_makes_of_them(
     assert any(row >= len(new) for row in stays if row is not None)
     settings = {name: value for name, value in keywords.items() if name not in ("clusters", "keep")}
     if "weighting" not in settings:
-        sketches, old_sketches = (flipside.sketch(side, **settings) for side in (new, old))
-        assert list(flipside.join(sketches, against=old_sketches, **settings)) == list(
-            flipside.dedup(new, against=old, **settings).pairs
+        sketches, old_sketches = (simflip.sketch(side, **settings) for side in (new, old))
+        assert list(simflip.join(sketches, against=old_sketches, **settings)) == list(
+            simflip.dedup(new, against=old, **settings).pairs
         )
 
 
 def test_old_texts_may_be_none_and_may_be_tables():
-    empty = flipside.dedup([HOURS, HARBOUR], against=[], features="words")
+    empty = simflip.dedup([HOURS, HARBOUR], against=[], features="words")
     assert (empty.kept.tolist(), empty.report()["against"]["documents"]) == ([0, 1], 0)
     tables = {"page": [HOURS, HARBOUR]}, {"page": [HOURS.replace(".", "!")]}
-    result = flipside.dedup(tables[0], against=tables[1], column="page", features="words")
+    result = simflip.dedup(tables[0], against=tables[1], column="page", features="words")
     assert (result.kept.tolist(), list(result.pairs)[0][:2], result.pages["stays"].tolist()) == ([1], (0, 2), [2, 1])
     with pytest.raises(ValueError, match="column page"):
-        flipside.dedup(tables[0], against={"text": []}, column="page")
+        simflip.dedup(tables[0], against={"text": []}, column="page")
 
 
 def test_what_is_refused_has_the_command_line_s_words(tmp_path):
     def typed(*arguments):
-        run = subprocess.run([sys.executable, "-m", "flipside", "dedup", *arguments], capture_output=True, text=True)
+        run = subprocess.run([sys.executable, "-m", "simflip", "dedup", *arguments], capture_output=True, text=True)
         assert run.returncode == 2
-        return run.stderr.removeprefix("flipside: ").removeprefix("error: ").rstrip()
+        return run.stderr.removeprefix("simflip: ").removeprefix("error: ").rstrip()
 
     pages, out = tmp_path / "pages.jsonl", tmp_path / "out"
     pages.write_text('{"text": "a page"}\n')
@@ -209,36 +209,36 @@ def test_what_is_refused_has_the_command_line_s_words(tmp_path):
         ({"sketch_bytes": 3}, ["--sketch-bytes", "3"]),
     ]:
         words = typed(str(pages), "--out", str(out), *options)
-        for call in [lambda: flipside.dedup([HOURS], **keywords), lambda: flipside.dedup(pages, out=out, **keywords)]:
+        for call in [lambda: simflip.dedup([HOURS], **keywords), lambda: simflip.dedup(pages, out=out, **keywords)]:
             with pytest.raises(ValueError) as refused:
                 call()
             assert str(refused.value) == words
     with pytest.raises(ValueError, match="invalid value 'nonsense' for '--method <METHOD>'"):
-        flipside.dedup([HOURS], method="nonsense")
+        simflip.dedup([HOURS], method="nonsense")
     with pytest.raises(FileNotFoundError, match="no-such-file"):
-        flipside.dedup(tmp_path / "no-such-file.jsonl", out=out)
+        simflip.dedup(tmp_path / "no-such-file.jsonl", out=out)
     with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
-        flipside.dedup([HOURS], nonsense=1)
+        simflip.dedup([HOURS], nonsense=1)
     with pytest.raises(TypeError, match="text 1: expected str or None, not int"):
-        flipside.dedup([HOURS, 7])
+        simflip.dedup([HOURS, 7])
     with pytest.raises(TypeError, match="expected texts"):
-        flipside.dedup(HOURS)
+        simflip.dedup(HOURS)
     with pytest.raises(ValueError, match="files need out"):
-        flipside.dedup(pages)
+        simflip.dedup(pages)
     with pytest.raises(ValueError):
-        flipside.dedup(["half a pair \ud800"])
+        simflip.dedup(["half a pair \ud800"])
     assert not out.exists()
 
 
 def test_no_text_is_no_pair():
-    result = flipside.dedup([])
+    result = simflip.dedup([])
     assert (len(result.pairs), len(result.clusters), result.kept.tolist()) == (0, 0, [])
 
 
 def test_progress_is_told_and_may_end_the_run(monkeypatch):
     texts = drawn(30_000)
     heard = []
-    flipside.dedup(texts, progress=lambda *told: heard.append(told))
+    simflip.dedup(texts, progress=lambda *told: heard.append(told))
     assert heard and all(isinstance(stage, str) and 0 <= done for stage, done, _, _ in heard)
     assert {unit for *_, unit in heard} <= {"bytes", "pages", "texts", "pairs", "pairs of sketches", "distinct sketches"}
 
@@ -246,7 +246,7 @@ def test_progress_is_told_and_may_end_the_run(monkeypatch):
         raise LookupError("enough")
 
     with pytest.raises(LookupError, match="enough"):
-        flipside.dedup(texts, progress=enough)
+        simflip.dedup(texts, progress=enough)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
@@ -256,9 +256,9 @@ def test_an_interrupt_ends_a_run_and_leaves_nothing(tmp_path):
         for row, text in enumerate(drawn(60_000)):
             file.write(json.dumps({"id": str(row), "text": text}) + "\n")
     script = (
-        "import flipside, sys\n"
+        "import simflip, sys\n"
         "try:\n"
-        f"    flipside.dedup({str(pages)!r}, out={str(tmp_path / 'out')!r}, progress=lambda *t: print(*t, flush=True))\n"
+        f"    simflip.dedup({str(pages)!r}, out={str(tmp_path / 'out')!r}, progress=lambda *t: print(*t, flush=True))\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted', flush=True)\n"
     )
@@ -282,7 +282,7 @@ def test_other_threads_run_meanwhile():
 
     def ticks_amid_a_call():
         began = time.monotonic()
-        flipside.dedup(texts)
+        simflip.dedup(texts)
         took = time.monotonic() - began
         return sum(began + took / 4 < at < began + took * 3 / 4 for at in list(ticks))
 
@@ -300,35 +300,35 @@ def test_other_threads_run_meanwhile():
 
 
 def test_notebooks_get_a_page(texts):
-    shown = flipside.dedup(texts)._repr_html_()
+    shown = simflip.dedup(texts)._repr_html_()
     assert shown.startswith("<iframe srcdoc=") and "sandbox" in shown
     evil = [HOURS + " <script>alert(1)</script>", HOURS + " <script>alert(2)</script>", HOURS]
-    assert "<script>alert" not in flipside.dedup(evil, features="words").html
+    assert "<script>alert" not in simflip.dedup(evil, features="words").html
 
 
 def test_an_explanation_has_words_and_figures():
-    explanation = flipside.explain(HOURS, HOURS.replace("Sunday", "Mondays"), features="words", similarity=0.7)
+    explanation = simflip.explain(HOURS, HOURS.replace("Sunday", "Mondays"), features="words", similarity=0.7)
     assert isinstance(explanation.report(), dict) and "near" in str(explanation)
     assert explanation._repr_html_().startswith("<pre>")
     with pytest.raises(ValueError, match="--distance 99: expected at most 15"):
-        flipside.explain(HOURS, HARBOUR, distance=99)
+        simflip.explain(HOURS, HARBOUR, distance=99)
 
 
 def test_a_result_is_scored_as_on_the_command_line(tmp_path, texts):
     pages, truth = tmp_path / "pages.jsonl", tmp_path / "truth.csv"
     pages.write_text("".join(json.dumps({"id": f"p{row}", "text": text}) + "\n" for row, text in enumerate(texts)))
-    result = flipside.dedup(pages, out=tmp_path / "out", all_pairs=True)
+    result = simflip.dedup(pages, out=tmp_path / "out", all_pairs=True)
     pairs = [(a, b) for a, b, *_ in result.pairs]
     truth.write_text("a_id,b_id\n" + "".join(f"{a},{b}\n" for a, b in pairs[: len(pairs) // 2]))
-    scores = flipside.evaluate(result, truth=truth, resamples=10)
+    scores = simflip.evaluate(result, truth=truth, resamples=10)
     typed = command_line("evaluate", result.out, "--truth", str(truth), "--resamples", "10", "--json")
     assert scores == json.loads(typed)
     with pytest.raises(FileNotFoundError):
-        flipside.evaluate(result, truth=tmp_path / "no-such-file.csv")
+        simflip.evaluate(result, truth=tmp_path / "no-such-file.csv")
 
 
 def test_the_console_script_is_the_program():
-    run = subprocess.run([sys.executable, "-m", "flipside", "--version"], capture_output=True, text=True)
-    assert (run.returncode, run.stdout) == (0, f"flipside {flipside.__version__}\n")
-    refused = subprocess.run([sys.executable, "-m", "flipside", "dedup"], capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-m", "simflip", "--version"], capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (0, f"simflip {simflip.__version__}\n")
+    refused = subprocess.run([sys.executable, "-m", "simflip", "dedup"], capture_output=True, text=True)
     assert refused.returncode == 2 and "required" in refused.stderr

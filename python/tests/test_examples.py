@@ -1,4 +1,4 @@
-"""The examples, each with the package that it is for: what they keep is what flipside keeps."""
+"""The examples, each with the package that it is for: what they keep is what simflip keeps."""
 
 import gzip
 import json
@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import flipside
+import simflip
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
@@ -17,7 +17,7 @@ def write(path, texts, first=0):
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def test_datatrove_keeps_what_flipside_keeps(texts, tmp_path):
+def test_datatrove_keeps_what_simflip_keeps(texts, tmp_path):
     pytest.importorskip("datatrove")
     from datatrove_dedup import main
 
@@ -26,7 +26,7 @@ def test_datatrove_keeps_what_flipside_keeps(texts, tmp_path):
     for file, first in enumerate(range(0, len(texts), 100)):
         write(pages / f"{file}.jsonl", texts[first : first + 100], first)
     main(str(pages), str(tmp_path / "work"), 4, similarity=0.7)
-    result = flipside.dedup(texts, similarity=0.7)
+    result = simflip.dedup(texts, similarity=0.7)
     sizes = {page: size for page, _, size, _ in result.clusters}
     kept = []
     for file in sorted((tmp_path / "work" / "kept").iterdir()):
@@ -41,8 +41,8 @@ def test_datatrove_keeps_what_flipside_keeps(texts, tmp_path):
 def marked(texts, tmp_path):
     """Marks a result over three files for a program, and gives their folder and the ids that stay."""
 
-    def flipside_run(*arguments):
-        subprocess.run([sys.executable, "-m", "flipside", *map(str, arguments)], check=True, capture_output=True)
+    def simflip_run(*arguments):
+        subprocess.run([sys.executable, "-m", "simflip", *map(str, arguments)], check=True, capture_output=True)
 
     def mark(program):
         documents, result, marks = (tmp_path / name for name in ["documents", "result", "marks"])
@@ -50,8 +50,8 @@ def marked(texts, tmp_path):
         # datatrove passes over a text of nothing, which counts for us.
         for file, name in enumerate(["b/pages.jsonl", "b-2.jsonl", "c.jsonl"]):
             write(documents / name, [*texts[file::3], ""] if program == "datatrove" else texts[file::3], 1000 * file)
-        flipside_run("dedup", documents, "--out", result)
-        flipside_run("mark", result, "--for", program, "--out", marks)
+        simflip_run("dedup", documents, "--out", result)
+        simflip_run("mark", result, "--for", program, "--out", marks)
         with gzip.open(result / "kept.jsonl.gz", "rt", encoding="utf-8") as lines:
             kept = [json.loads(line) for line in lines]
         return documents, marks, sorted(page["id"] for page in kept if page["text"])
@@ -90,11 +90,11 @@ def test_dolma_drops_what_is_marked(marked, tmp_path):
     spec.loader.exec_module(dolma)
     documents, marks, kept = marked("dolma")
     (tmp_path / "attributes").symlink_to(marks / "attributes")
-    goes = "@.flipside_duplicate && @.flipside_duplicate[0] && @.flipside_duplicate[0][2] >= 1.0"
+    goes = "@.simflip_duplicate && @.simflip_duplicate[0] && @.simflip_duplicate[0][2] >= 1.0"
     stream = {
         "name": "kept",
         "documents": [f"{documents}/**/*.jsonl"],
-        "attributes": ["flipside"],
+        "attributes": ["simflip"],
         "filter": {"include": [], "exclude": [f"$@.attributes[?({goes})]"]},
         "output": {"path": str(tmp_path / "kept"), "max_size_in_bytes": 1 << 30},
         "compression": {"input": "", "output": ""},
@@ -106,7 +106,7 @@ def test_dolma_drops_what_is_marked(marked, tmp_path):
 
 
 @pytest.mark.parametrize("method", ["both", "simhash", "minhash"])
-def test_datasets_keep_what_flipside_keeps(texts, method):
+def test_datasets_keep_what_simflip_keeps(texts, method):
     datasets = pytest.importorskip("datasets")
     from datasets_map import add_sketch, without_duplicates
 
@@ -114,7 +114,7 @@ def test_datasets_keep_what_flipside_keeps(texts, method):
     sketched = given.with_format("arrow").map(add_sketch, batched=True, batch_size=64, fn_kwargs={"method": method})
     kept = without_duplicates(sketched.with_format(None), method=method)
     assert kept.column_names == ["text", "n"]
-    assert kept["n"][:] == flipside.dedup(texts, method=method).kept.tolist()
+    assert kept["n"][:] == simflip.dedup(texts, method=method).kept.tolist()
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_scrapy_drops_what_was_seen(site, tmp_path):
     names = sorted(item["url"].removeprefix(site).removesuffix(".html")[:1] for item in items)
     assert names == ["", "a", "b", "c"]
     assert all(item["seen"]["answer"] == "new" and item["seen"]["page"] == item["url"] for item in items)
-    with flipside.Seen(tmp_path / "index", ask_only=True) as seen:
+    with simflip.Seen(tmp_path / "index", ask_only=True) as seen:
         # A page with the text of another is not stored again.
         assert len(seen) == 5
     told, items = crawl(tmp_path / "second.jsonl")

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import textwrap
 
-import flipside
+import simflip
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -27,36 +27,36 @@ def test_strings_that_are_no_utf8_are_mended(kind):
     else:
         column = column.cast(pa.binary() if kind == pa.string() else pa.large_binary()).view(kind)
     with pytest.warns(UserWarning, match="column text: 4 of the strings are no UTF-8"):
-        result = flipside.dedup(column)
+        result = simflip.dedup(column)
     assert [(pair["a"], pair["b"]) for pair in pa.table(result.pairs).to_pylist()] == [(3, 4)]
     mended = [text.decode("utf-8", "replace") for text in odd]
-    assert pa.table(flipside.dedup(mended).pairs).equals(pa.table(result.pairs))
+    assert pa.table(simflip.dedup(mended).pairs).equals(pa.table(result.pairs))
 
 
 def test_sketches_of_other_settings_are_refused_whoever_holds_them():
-    old, new = flipside.sketch(TEXTS, seed=1), flipside.sketch(TEXTS)
+    old, new = simflip.sketch(TEXTS, seed=1), simflip.sketch(TEXTS)
     for holds in (pa.table, pa.RecordBatchReader.from_stream, lambda table: pa.table(table).to_batches()[0]):
         with pytest.raises(ValueError, match="give join the settings that sketch was given"):
-            flipside.join(pa.table(new), against=holds(old))
-    assert len(pa.table(flipside.join(pa.table(new), against=pa.table(new)))) >= len(TEXTS)
+            simflip.join(pa.table(new), against=holds(old))
+    assert len(pa.table(simflip.join(pa.table(new), against=pa.table(new)))) >= len(TEXTS)
 
 
 def test_sketches_with_holes_are_refused():
-    table = pa.table(flipside.sketch([*TEXTS, None]))
-    assert len(pa.table(flipside.join(table))) == 20
+    table = pa.table(simflip.sketch([*TEXTS, None]))
+    assert len(pa.table(simflip.join(table))) == 20
     for name in table.column_names:
         kind = table.schema.field(name).type
         holes = table.set_column(table.column_names.index(name), name, pa.nulls(len(table), kind))
         with pytest.raises(ValueError, match="row 0 of the sketches has a null"):
-            flipside.join(holes)
+            simflip.join(holes)
 
 
 def test_a_stream_is_read_once_for_all_its_columns(tmp_path):
     table = pa.table({"text": TEXTS, "url": [f"https://a.example/{at}" for at in range(len(TEXTS))]})
     stream = table.to_reader(max_chunksize=7)
-    result = flipside.dedup(stream, url="url", keep="shortest-url")
+    result = simflip.dedup(stream, url="url", keep="shortest-url")
     assert len(result.kept) == 20
-    with flipside.Seen(tmp_path / "index") as seen:
+    with simflip.Seen(tmp_path / "index") as seen:
         seen.add(table.to_reader(max_chunksize=7), "url")
         answers = seen.check(TEXTS)
     assert [answer.earlier for answer in answers] == table["url"].to_pylist()
@@ -65,33 +65,33 @@ def test_a_stream_is_read_once_for_all_its_columns(tmp_path):
 def test_a_name_is_one_of_a_column_of_a_table(tmp_path):
     for texts in (TEXTS, pa.array(TEXTS)):
         with pytest.raises(ValueError, match="url .url. names a column, but the texts are no table"):
-            flipside.dedup(texts, url="url")
-        with flipside.Seen(tmp_path / "index") as seen:
+            simflip.dedup(texts, url="url")
+        with simflip.Seen(tmp_path / "index") as seen:
             with pytest.raises((ValueError, TypeError)):
                 seen.add(texts, "url")
     with pytest.raises(ValueError, match="one column of this name, not text, text"):
-        flipside.dedup(pa.table([pa.array(TEXTS), pa.array(TEXTS)], names=["text", "text"]))
+        simflip.dedup(pa.table([pa.array(TEXTS), pa.array(TEXTS)], names=["text", "text"]))
     with pytest.raises(ValueError, match="expected one of other"):
-        flipside.dedup(pa.table({"other": pa.chunked_array([], pa.string())}))
+        simflip.dedup(pa.table({"other": pa.chunked_array([], pa.string())}))
     for option in ({"keep": "shortest-url"}, {"keep_each": "host"}):
         with pytest.raises(ValueError, match="expected url= as well"):
-            flipside.dedup(TEXTS, **option)
+            simflip.dedup(TEXTS, **option)
 
 
 def test_rows_that_are_masked_are_no_texts():
     column = pa.array(["c d", "a b", "a b"])
     rows = pa.StructArray.from_arrays([column], names=["text"], mask=pa.array([False, True, False]))
-    result = flipside.dedup(rows)
+    result = simflip.dedup(rows)
     assert len(pa.table(result.pairs)) == 0 and list(result.kept) == [0, 2]
 
 
 def test_an_array_of_a_column_is_the_caller_s():
-    sketches = flipside.sketch(TEXTS)
+    sketches = simflip.sketch(TEXTS)
     for name in ("digest", "features", "keys"):
         array = np.array(sketches[name])
         array[0] = 7
         assert (np.asarray(sketches[name])[0] != 7).any()
-    nothing = flipside.dedup([words(1), words(2)]).pairs["kind"]
+    nothing = simflip.dedup([words(1), words(2)]).pairs["kind"]
     assert np.array(nothing).dtype.kind == "U"
 
 
@@ -103,29 +103,29 @@ def test_a_stream_that_breaks_is_an_error_of_the_system():
         raise RuntimeError("disk gone")
 
     with pytest.raises(OSError, match="disk gone"):
-        flipside.dedup(pa.RecordBatchReader.from_batches(schema, batches()))
+        simflip.dedup(pa.RecordBatchReader.from_batches(schema, batches()))
 
 
 def test_numpy_s_truth_and_paths_of_bytes(tmp_path):
-    assert len(pa.table(flipside.dedup(TEXTS, all_pairs=np.True_).pairs)) == 20
-    assert len(pa.table(flipside.dedup(TEXTS, all_pairs=np.False_).pairs)) == 20
-    with flipside.Seen(os.fsencode(tmp_path / "index")) as seen:
+    assert len(pa.table(simflip.dedup(TEXTS, all_pairs=np.True_).pairs)) == 20
+    assert len(pa.table(simflip.dedup(TEXTS, all_pairs=np.False_).pairs)) == 20
+    with simflip.Seen(os.fsencode(tmp_path / "index")) as seen:
         seen.add(["one page"], ["a"])
     assert (tmp_path / "index").is_dir()
     for recall in (0, 1, 1.5):
         with pytest.raises(ValueError, match="recall"):
-            flipside.dedup(TEXTS, recall=recall)
+            simflip.dedup(TEXTS, recall=recall)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_fork_neither_hangs_nor_touches_its_parent_s_index(tmp_path):
     script = """
         import os, sys
-        import flipside
+        import simflip
         texts = [" ".join(f"word{page}x{at}" for at in range(60)) for page in range(300)]
         ids = [str(page) for page in range(300)]
         path = sys.argv[1]
-        seen = flipside.Seen(path)
+        seen = simflip.Seen(path)
         assert all(answer.answer == "new" for answer in seen.check_and_add(texts, ids))
         child = os.fork()
         if child == 0:
@@ -134,7 +134,7 @@ def test_a_fork_neither_hangs_nor_touches_its_parent_s_index(tmp_path):
                 seen.check(texts)
             except ValueError as error:
                 refused += "was forked" in str(error)
-            with flipside.Seen(path, ask_only=True) as own:
+            with simflip.Seen(path, ask_only=True) as own:
                 refused += sum(answer.answer == "same" for answer in own.check(texts))
             seen.close()
             del seen
@@ -142,14 +142,14 @@ def test_a_fork_neither_hangs_nor_touches_its_parent_s_index(tmp_path):
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         # The lock is still this process's.
         try:
-            flipside.Seen(path)
+            simflip.Seen(path)
         except (ValueError, OSError):
             pass
         else:
             raise SystemExit("two write")
         seen.add(["one more page"], ["more"])
         seen.close()
-        with flipside.Seen(path, ask_only=True) as own:
+        with simflip.Seen(path, ask_only=True) as own:
             assert len(own) == 301
     """
     arguments = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "index")]

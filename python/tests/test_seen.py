@@ -7,7 +7,7 @@ import sys
 import threading
 from datetime import datetime, timedelta, timezone
 
-import flipside
+import simflip
 import pytest
 from conftest import drawn
 
@@ -16,7 +16,7 @@ AT = "2026-11-01T12:00:00Z"
 
 def run(*arguments, stdin=None, code=0):
     done = subprocess.run(
-        [sys.executable, "-m", "flipside", "seen", *map(str, arguments)], input=stdin, capture_output=True, text=True
+        [sys.executable, "-m", "simflip", "seen", *map(str, arguments)], input=stdin, capture_output=True, text=True
     )
     assert done.returncode == code, done.stderr
     return done
@@ -27,7 +27,7 @@ def lines(texts, ids):
 
 
 def as_printed(answer):
-    """An answer as ``flipside seen --json`` prints it, which leaves out what is False."""
+    """An answer as ``simflip seen --json`` prints it, which leaves out what is False."""
     fields = answer._asdict()
     return {name: value for name, value in fields.items() if name not in ["at_least", "again"] or value}
 
@@ -52,7 +52,7 @@ def test_answers_are_those_of_the_command_line(texts, tmp_path, keywords, typed)
     ids = names(texts)
     half = len(texts) // 2
     printed, answers = [], []
-    with flipside.Seen(tmp_path / "ours", **keywords) as seen:
+    with simflip.Seen(tmp_path / "ours", **keywords) as seen:
         for part, at in [(slice(0, half), AT), (slice(half, None), "2026-11-02")]:
             typed_now = ["--index", tmp_path / "theirs", "--json", "--seen-at", at, *typed, "-"]
             out = run(*typed_now, stdin=lines(texts[part], ids[part]))
@@ -64,14 +64,14 @@ def test_answers_are_those_of_the_command_line(texts, tmp_path, keywords, typed)
     assert words == ({"new", "near", "same", "stale"} if "fresh" in keywords else {"new", "near", "same"})
     # Each asks the other's index.
     again = run("--index", tmp_path / "ours", "--ask-only", "--json", "--seen-at", AT, "-", stdin=lines(texts, ids))
-    with flipside.Seen(tmp_path / "theirs", ask_only=True) as theirs:
+    with simflip.Seen(tmp_path / "theirs", ask_only=True) as theirs:
         asked = theirs.check(texts, ids, seen_at=AT)
     assert [as_printed(answer) for answer in asked] == [json.loads(line) for line in again.stdout.splitlines()]
 
 
 def test_one_by_one_and_all_at_once_are_the_same(texts, tmp_path):
     ids = names(texts)
-    with flipside.Seen(tmp_path / "many") as many, flipside.Seen(tmp_path / "one") as one:
+    with simflip.Seen(tmp_path / "many") as many, simflip.Seen(tmp_path / "one") as one:
         answers = [one.check_and_add(text, url, seen_at=AT) for text, url in zip(texts, ids, strict=True)]
         assert many.check_and_add(texts, ids, seen_at=AT) == answers
         # What is asked alone is not stored, and needs no name.
@@ -92,7 +92,7 @@ def test_tables_and_mappings(texts, tmp_path):
         ("columns", table["body"], table["url"]),
         ("mapping", {"url": ids, "body": given}, "url"),
     ]:
-        with flipside.Seen(tmp_path / kind) as seen:
+        with simflip.Seen(tmp_path / kind) as seen:
             answers = seen.check_and_add(data, url, column="body", seen_at=AT)
         expected = expected or answers
         assert answers == expected, kind
@@ -102,7 +102,7 @@ def test_tables_and_mappings(texts, tmp_path):
 def test_adding_asks_nothing_and_removing_forgets(tmp_path):
     texts = [" ".join(f"p{page}w{word}" for word in range(50)) for page in range(4)]
     ids = names(texts)
-    with flipside.Seen(tmp_path / "i") as seen:
+    with simflip.Seen(tmp_path / "i") as seen:
         assert seen.add(texts[:2], ids[:2], seen_at="2026-01-01") is None
         seen.add(texts[2], ids[2], seen_at=datetime(2026, 6, 1, tzinfo=timezone.utc))
         answer = seen.check(texts[2], "other")
@@ -119,18 +119,18 @@ def test_adding_asks_nothing_and_removing_forgets(tmp_path):
 
 def test_requests_that_were_answered_are_answered_again(tmp_path):
     text = " ".join(f"w{word}" for word in range(50))
-    with flipside.Seen(tmp_path / "i") as seen:
+    with simflip.Seen(tmp_path / "i") as seen:
         first = seen.check_and_add([text, text], ["a", "b"], requests=["1", "2"])
         assert [answer.answer for answer in first] == ["new", "same"]
-    with flipside.Seen(tmp_path / "i") as seen:
+    with simflip.Seen(tmp_path / "i") as seen:
         again = seen.check_and_add([text, text], ["a", "b"], requests=["1", "2"])
         assert [(answer.answer, answer.again) for answer in again] == [("new", True), ("same", True)]
         assert not seen.check_and_add(text, "a", requests="3").again
 
 
 CRAWLER = """
-import sys, flipside
-seen = flipside.Seen(sys.argv[1])
+import sys, simflip
+seen = simflip.Seen(sys.argv[1])
 seen.check_and_add([f"page {row} " * 20 for row in range(100)], [str(row) for row in range(100)])
 seen.check_and_add("the last page " * 20, "last")
 print("told", flush=True)
@@ -147,9 +147,9 @@ def test_a_killed_crawler_forgets_nothing_and_its_last_answer_is_in_doubt(tmp_pa
     assert crawler.stdout.readline() == "told\n"
     # A second writer is refused while the first one lives, in the words of the command line.
     with pytest.raises(ValueError, match="that no other process writes to") as refused:
-        flipside.Seen(index)
+        simflip.Seen(index)
     assert str(refused.value) in run("--index", index, "--remove", "x", code=2).stderr
-    with flipside.Seen(index, ask_only=True) as beside:
+    with simflip.Seen(index, ask_only=True) as beside:
         assert beside.check("page 5 " * 20).answer == "same"
         with pytest.raises(ValueError, match="open to write"):
             beside.add("a page", "x")
@@ -157,7 +157,7 @@ def test_a_killed_crawler_forgets_nothing_and_its_last_answer_is_in_doubt(tmp_pa
     crawler.wait()
     crawler.stdin.close()
     crawler.stdout.close()
-    with flipside.Seen(index) as seen:
+    with simflip.Seen(index) as seen:
         assert len(seen) == 101
         assert seen.check_and_add("page 5 " * 20, "5").answer == "same"
         answer = seen.check_and_add("the last page " * 20, "last")
@@ -167,11 +167,11 @@ def test_a_killed_crawler_forgets_nothing_and_its_last_answer_is_in_doubt(tmp_pa
 
 
 def test_what_was_not_acted_upon_stays_in_doubt(tmp_path):
-    with pytest.raises(RuntimeError), flipside.Seen(tmp_path / "i") as seen:
+    with pytest.raises(RuntimeError), simflip.Seen(tmp_path / "i") as seen:
         seen.check_and_add("a page of words", "a")
         seen.check_and_add("another page of words", "b")
         raise RuntimeError
-    with flipside.Seen(tmp_path / "i") as seen:
+    with simflip.Seen(tmp_path / "i") as seen:
         answers = seen.check_and_add(["a page of words", "another page of words"], ["a", "b"])
         assert [(answer.answer, answer.again) for answer in answers] == [("same", False), ("new", True)]
 
@@ -182,13 +182,13 @@ def test_an_interrupted_call_stores_nothing(tmp_path):
     def stop(*_):
         raise KeyboardInterrupt
 
-    with flipside.Seen(tmp_path / "i") as seen:
+    with simflip.Seen(tmp_path / "i") as seen:
         seen.add("the first page of words", "first")
         with pytest.raises(KeyboardInterrupt):
             seen.check_and_add(texts, names(texts), progress=stop)
         assert len(seen) == 1
         assert seen.check_and_add(texts[:2], names(texts)[:2])[0].answer == "new"
-    with flipside.Seen(tmp_path / "i", ask_only=True) as seen:
+    with simflip.Seen(tmp_path / "i", ask_only=True) as seen:
         assert len(seen) == 3
 
 
@@ -196,7 +196,7 @@ def test_threads_share_an_index(tmp_path):
     texts = drawn(200, seed=3)
     ids = names(texts)
     answers = {}
-    with flipside.Seen(tmp_path / "i") as seen:
+    with simflip.Seen(tmp_path / "i") as seen:
 
         def work(part):
             for row in range(part, len(texts), 4):
@@ -211,10 +211,10 @@ def test_threads_share_an_index(tmp_path):
 
 def test_what_is_refused(tmp_path):
     with pytest.raises(ValueError, match="no effect with --method both"):
-        flipside.Seen(tmp_path / "i", distance=3)
+        simflip.Seen(tmp_path / "i", distance=3)
     with pytest.raises(ValueError, match="there is no such index"):
-        flipside.Seen(tmp_path / "i", ask_only=True)
-    with flipside.Seen(tmp_path / "i") as seen:
+        simflip.Seen(tmp_path / "i", ask_only=True)
+    with simflip.Seen(tmp_path / "i") as seen:
         with pytest.raises(ValueError, match="ids 1: expected as many as texts, 2"):
             seen.add(["a", "b"], ["1"])
         with pytest.raises(ValueError, match="text 1 has no id"):
@@ -233,7 +233,7 @@ def test_what_is_refused(tmp_path):
             use()
     seen.close()
     with pytest.raises(ValueError, match="the kind of features is"):
-        flipside.Seen(tmp_path / "i", features="words")
+        simflip.Seen(tmp_path / "i", features="words")
     with pytest.raises(OSError), (tmp_path / "file").open("w") as file:
         file.write("no index")
-        flipside.Seen(tmp_path / "file" / "i")
+        simflip.Seen(tmp_path / "file" / "i")

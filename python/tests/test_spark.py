@@ -8,17 +8,17 @@ import subprocess
 import sys
 from collections import Counter
 
-import flipside
+import simflip
 import pytest
 from conftest import drawn
-from flipside import _flipside
+from simflip import _simflip
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
     pytest.skip("Spark needs Java, which is not here", allow_module_level=True)
 
-import flipside.spark  # noqa: E402
+import simflip.spark  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def spark():
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50",
         "spark.sql.shuffle.partitions": "3",
     }
-    builder = SparkSession.builder.master("local[2]").appName("flipside")
+    builder = SparkSession.builder.master("local[2]").appName("simflip")
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
@@ -59,7 +59,7 @@ def crowd():
 
 
 def keys_of(texts):
-    records = pa.table(_flipside.sketch_records(texts, "text", _flipside.record_settings([])))
+    records = pa.table(_simflip.sketch_records(texts, "text", _simflip.record_settings([])))
     return Counter((band, key) for keys in records["keys"].to_pylist() for band, key in enumerate(keys))
 
 
@@ -73,9 +73,9 @@ def keys_of(texts):
     ],
 )
 def test_a_data_frame_comes_to_what_dedup_makes_of_its_texts(spark, crowd, partitions, clusters, settings):
-    assert max(keys_of(crowd).values()) > _flipside.crowd_of(_flipside.record_settings([]))
+    assert max(keys_of(crowd).values()) > _simflip.crowd_of(_simflip.record_settings([]))
     given = [None if row % 41 == 7 else text for row, text in enumerate(crowd)]
-    expected = flipside.dedup(given, clusters=clusters, **settings)
+    expected = simflip.dedup(given, clusters=clusters, **settings)
     # Strings in one order are numbers in another: ids say which it is, and where rows stand does not matter.
     name = "page {:04}".format if partitions < 8 else lambda row: row * 7 - 1000
     ids = [name(row) for row in range(len(given))]
@@ -83,7 +83,7 @@ def test_a_data_frame_comes_to_what_dedup_makes_of_its_texts(spark, crowd, parti
     random.Random(partitions).shuffle(rows)
     kind = "string" if partitions < 8 else "long"
     frame = spark.createDataFrame(rows, f"body string, url {kind}").repartition(partitions)
-    result = flipside.spark.dedup(
+    result = simflip.spark.dedup(
         frame, text="body", id="url", clusters=clusters, partitions=partitions, **settings
     )
     pairs = sorted((row.a, row.b, row.distance, row.similarity, row.kind) for row in result.pairs.collect())
@@ -102,8 +102,8 @@ def test_the_fullest_page_stays_where_containment_decides(spark):
     parts = [" ".join(page.split()[: 100 + 3 * number]) for number, page in enumerate(words)]
     for texts in [words + parts + parts[:5], parts[:5] + parts + words]:
         frame = spark.createDataFrame(list(enumerate(texts)), "id int, text string").repartition(4)
-        result = flipside.spark.dedup(frame, preset="removable", partitions=2)
-        expected = flipside.dedup(texts, preset="removable")
+        result = simflip.spark.dedup(frame, preset="removable", partitions=2)
+        expected = simflip.dedup(texts, preset="removable")
         assert sorted(texts[row] for row in expected.kept) == sorted(words)
         pages = sorted((row.id, row.cluster, row.size, row.kept, row.stays) for row in result.pages.collect())
         assert pages == [(row, *page) for row, page in enumerate(expected.pages)]
@@ -111,7 +111,7 @@ def test_the_fullest_page_stays_where_containment_decides(spark):
         assert result.pairs.columns == ["a", "b", "distance", "similarity", "kind"]
         result.unpersist()
     with pytest.raises(ValueError, match="clusters connected: expected star or complete"):
-        flipside.spark.dedup(frame, preset="removable", clusters="connected")
+        simflip.spark.dedup(frame, preset="removable", clusters="connected")
 
 
 def test_executors_that_are_killed_change_nothing(crowd, tmp_path):
@@ -119,40 +119,40 @@ def test_executors_that_are_killed_change_nothing(crowd, tmp_path):
     lines = (json.dumps({"id": row, "text": text}) + "\n" for row, text in enumerate(crowd))
     pages.write_text("".join(lines), encoding="utf-8")
     # Each that is killed takes seconds to be begun again.
-    most = os.environ.get("FLIPSIDE_KILLED_STAGES", "3")
+    most = os.environ.get("SIMFLIP_KILLED_STAGES", "3")
     script = os.path.join(os.path.dirname(__file__), "killing.py")
     done = subprocess.run([sys.executable, "-P", script, str(pages), most], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     got = json.loads(done.stdout.splitlines()[-1])
     assert got["killed"] > 1
-    expected = flipside.dedup(crowd)
+    expected = simflip.dedup(crowd)
     assert got["pairs"] == [[a, b, distance, similarity, kind] for a, b, distance, similarity, kind in expected.pairs]
     assert got["pages"] == [[row, *fate] for row, fate in enumerate(expected.pages)]
 
 
 def test_texts_without_duplicates_and_no_texts(spark):
     frame = spark.createDataFrame([(1, "some words"), (2, "other ones"), (3, None)], "id int, text string")
-    result = flipside.spark.dedup(frame)
+    result = simflip.spark.dedup(frame)
     assert result.pairs.count() == 0
     pages = sorted((row.id, row.cluster, row.size, row.kept, row.stays) for row in result.pages.collect())
     assert pages == [(1, None, 1, True, 1), (2, None, 1, True, 2), (3, None, None, False, None)]
-    assert flipside.spark.dedup(frame.where("id > 3")).pages.count() == 0
+    assert simflip.spark.dedup(frame.where("id > 3")).pages.count() == 0
 
 
 def test_what_is_refused(spark, tmp_path):
     frame = spark.createDataFrame([(1, "a", 0.5), (1, "b", 1.5)], "id int, text string, score double")
     with pytest.raises(ValueError, match="a different one for each row; 2 rows have 1"):
-        flipside.spark.dedup(frame)
+        simflip.spark.dedup(frame)
     with pytest.raises(ValueError, match="strings or whole numbers, not double"):
-        flipside.spark.dedup(frame, id="score")
+        simflip.spark.dedup(frame, id="score")
     with pytest.raises(ValueError, match="expected star or connected"):
-        flipside.spark.dedup(frame, clusters="complete")
+        simflip.spark.dedup(frame, clusters="complete")
     with pytest.raises(ValueError, match="no features are kept"):
-        flipside.spark.dedup(frame, verify="jaccard")
+        simflip.spark.dedup(frame, verify="jaccard")
     with pytest.raises(TypeError, match="unexpected keyword argument 'keep'"):
-        flipside.spark.dedup(frame, keep="longest")
+        simflip.spark.dedup(frame, keep="longest")
     with pytest.raises(Exception, match="no-such-file"):
-        flipside.spark.dedup_files(spark, tmp_path / "no-such-file", sketches=tmp_path / "s", out=tmp_path / "o")
+        simflip.spark.dedup_files(spark, tmp_path / "no-such-file", sketches=tmp_path / "s", out=tmp_path / "o")
 
 
 def files_of(texts, folder):
@@ -178,7 +178,7 @@ def test_files_come_to_what_the_stages_make_of_them(spark, crowd, tmp_path, part
     paths = files_of(crowd, tmp_path / "pages")
 
     def stage(*arguments):
-        done = subprocess.run([sys.executable, "-m", "flipside", *map(str, arguments)], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-m", "simflip", *map(str, arguments)], capture_output=True, text=True)
         # One line of the files is no page.
         assert done.returncode in (0, 1), done.stderr
 
@@ -189,7 +189,7 @@ def test_files_come_to_what_the_stages_make_of_them(spark, crowd, tmp_path, part
     stage("apply", theirs / "sketches", *paths, "--out", theirs / "kept", "--clusters", clusters)
 
     def run():
-        return flipside.spark.dedup_files(
+        return simflip.spark.dedup_files(
             spark,
             paths,
             sketches=ours / "sketches",

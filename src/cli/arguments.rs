@@ -2,18 +2,18 @@
 
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
-use flipside::Error;
-use flipside::clusters::{Keep, Linkage, Quota, Source};
-use flipside::corpus::{JsonlFields, KeptFiles, LONGEST_WINDOW, ReadRules};
-use flipside::hash::FeatureHash;
-use flipside::search::bands::Banding;
-use flipside::search::psm::Reading;
-use flipside::settings::{
+use simflip::Error;
+use simflip::clusters::{Keep, Linkage, Quota, Source};
+use simflip::corpus::{JsonlFields, KeptFiles, LONGEST_WINDOW, ReadRules};
+use simflip::hash::FeatureHash;
+use simflip::search::bands::Banding;
+use simflip::search::psm::Reading;
+use simflip::settings::{
     BandShape, FARTHEST_JOINED, Judge, Measure, Net, PAPER_DISTANCE, Recall, Settings, Sketches, USUAL_BITS,
     USUAL_DISTANCE, USUAL_HASH_BANDS, USUAL_RECALL, USUAL_SIMILARITY,
 };
-use flipside::text::FeatureKind;
-use flipside::weight::Weighting;
+use simflip::text::FeatureKind;
+use simflip::weight::Weighting;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -146,7 +146,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
 /// Parses a value of the library's; clap names the option and the value, the library what is expected.
 pub(crate) fn parsed<T: FromStr<Err: Into<Error>>>(text: &str) -> Result<T, String> {
     text.parse::<T>().map_err(|error| match error.into() {
-        Error::Core(flipside_core::Error::Parameter { expected, .. }) => format!("expected {expected}"),
+        Error::Core(simflip_core::Error::Parameter { expected, .. }) => format!("expected {expected}"),
         other => other.to_string(),
     })
 }

@@ -1,10 +1,10 @@
-//! `flipside calibrate`
+//! `simflip calibrate`
 
 use super::arguments::{FeatureArgs, Given, InputArgs, MethodName, SearchArgs, refuse, threads};
 use super::progress::Bars;
 use super::{Done, print};
-use flipside::pipeline::{self, Job, ProbeTable};
-use flipside::wording::counted;
+use simflip::pipeline::{self, Job, ProbeTable};
+use simflip::wording::counted;
 use std::fmt::Write;
 
 /// Measure how many probes per page each recall takes on a corpus, by psm or the dial.
@@ -14,9 +14,9 @@ use std::fmt::Write;
 /// recall it reaches.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  flipside calibrate crawl
-  flipside calibrate crawl --distance 6 --recalls 0.9,0.99 --json
-  flipside calibrate crawl --method psm --features words --weighting tf-idf   # flips against recall, as in the paper
+  simflip calibrate crawl
+  simflip calibrate crawl --distance 6 --recalls 0.9,0.99 --json
+  simflip calibrate crawl --method psm --features words --weighting tf-idf   # flips against recall, as in the paper
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
@@ -63,7 +63,7 @@ impl Args {
         };
         refuse(
             &[("budget", self.search.budget.is_some()), ("recall", self.search.recall.is_some())],
-            "on flipside calibrate",
+            "on simflip calibrate",
             "how many probes a recall takes is what it measures. Leave it out; --recalls says for which recalls",
         )?;
         anyhow::ensure!(
@@ -71,7 +71,7 @@ impl Args {
             "--method {} makes no probes to count. Give --method psm or dial",
             self.method.name()
         );
-        let said = format!("on flipside calibrate, which measures {}", self.method.name());
+        let said = format!("on simflip calibrate, which measures {}", self.method.name());
         let settings = given.settings(self.method, &said)?;
         let distance = settings.net.distance().unwrap_or_default();
         let job = Job {

@@ -1,4 +1,4 @@
-//! `flipside compare`
+//! `simflip compare`
 
 use super::arguments::{
     CheckArgs, FeatureArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs, SearchArgs,
@@ -6,9 +6,9 @@ use super::arguments::{
 use super::dedup::job;
 use super::progress::Bars;
 use super::{Done, tell};
-use flipside::pipeline::{self, Contender};
-use flipside::settings::Sketches;
-use flipside::wording::printable_path;
+use simflip::pipeline::{self, Contender};
+use simflip::settings::Sketches;
+use simflip::wording::printable_path;
 
 /// Run several methods on the same pages and report what each found, side by side.
 ///
@@ -18,9 +18,9 @@ use flipside::wording::printable_path;
 /// sample of pages with all others.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  flipside compare crawl/*.warc.wet.gz --out comparison
-  flipside compare crawl --out comparison --methods psm,dial,bphs --distance 4 --recall 0.9
-  flipside compare crawl --out comparison --methods bphs,minhash --features shingles:5 --weighting binary --similarity 0.7
+  simflip compare crawl/*.warc.wet.gz --out comparison
+  simflip compare crawl --out comparison --methods psm,dial,bphs --distance 4 --recall 0.9
+  simflip compare crawl --out comparison --methods bphs,minhash --features shingles:5 --weighting binary --similarity 0.7
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {

@@ -1,4 +1,4 @@
-//! `flipside dedup`
+//! `simflip dedup`
 
 use super::arguments::{
     CheckArgs, FeatureArgs, FieldArgs, FrameArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs,
@@ -6,25 +6,25 @@ use super::arguments::{
 };
 use super::progress::Bars;
 use super::{Done, tell};
-use flipside::Error;
-use flipside::corpus::KeptFiles;
-use flipside::pipeline::{Job, Writes};
-use flipside::report::Report;
-use flipside::settings::Settings;
-use flipside::staged;
-use flipside::wording::{printable, printable_path};
+use simflip::Error;
+use simflip::corpus::KeptFiles;
+use simflip::pipeline::{Job, Writes};
+use simflip::report::Report;
+use simflip::settings::Settings;
+use simflip::staged;
+use simflip::wording::{printable, printable_path};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// Find near-duplicates: write pairs, clusters, the kept pages and a report into a new folder.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  flipside dedup crawl/*.warc.wet.gz --out result
-  flipside dedup crawl --out result --preset removable
-  flipside dedup november --against october --against results/september --out result
-  flipside dedup crawl --out result --method minhash --similarity 0.8
-  flipside dedup crawl --out result --method psm --features words --weighting tf-idf --verify none   # as in the paper
-  zcat pages.jsonl.gz | flipside dedup - --out result --method dial --distance 6 --recall 0.99
+  simflip dedup crawl/*.warc.wet.gz --out result
+  simflip dedup crawl --out result --preset removable
+  simflip dedup november --against october --against results/september --out result
+  simflip dedup crawl --out result --method minhash --similarity 0.8
+  simflip dedup crawl --out result --method psm --features words --weighting tf-idf --verify none   # as in the paper
+  zcat pages.jsonl.gz | simflip dedup - --out result --method dial --distance 6 --recall 0.99
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
@@ -251,8 +251,8 @@ fn repeated(report: &Path) -> anyhow::Result<Repeated> {
             }),
         }),
         None => anyhow::bail!(
-            "{shown}: the settings are not in it as data, as an earlier version of flipside wrote it; give them as options, such as \
-             flipside inspect shows them"
+            "{shown}: the settings are not in it as data, as an earlier version of simflip wrote it; give them as options, such as \
+             simflip inspect shows them"
         ),
     }
 }

@@ -1,17 +1,17 @@
-//! `flipside evaluate`
+//! `simflip evaluate`
 
 use super::arguments::{FieldArgs, parsed, refuse};
 use super::{Done, tell, tell_json};
 use anyhow::Context;
-use flipside::corpus::{DiscoverOptions, ReadOptions, discover};
-use flipside::evaluate::corpus::record_names;
-use flipside::evaluate::found::{Found, ListedPairs, Records};
-use flipside::evaluate::interval::Bootstrap;
-use flipside::evaluate::judged::{PrecisionEstimate, estimate_precision, read_judgements};
-use flipside::evaluate::truth::{Rule, Scope, TruthFile, TruthParams};
-use flipside::evaluate::{self, Evaluation};
-use flipside::report::model::{FileRow, Report};
-use flipside::wording::{counted, printable_path};
+use simflip::corpus::{DiscoverOptions, ReadOptions, discover};
+use simflip::evaluate::corpus::record_names;
+use simflip::evaluate::found::{Found, ListedPairs, Records};
+use simflip::evaluate::interval::Bootstrap;
+use simflip::evaluate::judged::{PrecisionEstimate, estimate_precision, read_judgements};
+use simflip::evaluate::truth::{Rule, Scope, TruthFile, TruthParams};
+use simflip::evaluate::{self, Evaluation};
+use simflip::report::model::{FileRow, Report};
+use simflip::wording::{counted, printable_path};
 use std::path::PathBuf;
 
 /// Score a result: precision, recall and F1 on pairs and clusters, with counts and intervals.
@@ -19,14 +19,14 @@ use std::path::PathBuf;
 /// The truth is CSV, plain or gzip. It lists pairs by record number (columns a,b; conversion records or
 /// lines, counted from 0 through the sorted files) or by id (a_id,b_id), with a label, a score or neither;
 /// or clusters (record or id, and cluster). Precision alone needs no truth: judge a sample of the result's
-/// pairs with `flipside review` and pass the judgements.
+/// pairs with `simflip review` and pass the judgements.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  flipside evaluate result --truth truth.csv
-  flipside evaluate result --truth scores.csv.gz --min-score 0.8 --json
-  flipside review result && flipside evaluate result --judged judged.csv")]
+  simflip evaluate result --truth truth.csv
+  simflip evaluate result --truth scores.csv.gz --min-score 0.8 --json
+  simflip review result && simflip evaluate result --judged judged.csv")]
 pub(crate) struct Args {
-    /// Folder that `flipside dedup` wrote; run it with --all-pairs to score its list of pairs, too
+    /// Folder that `simflip dedup` wrote; run it with --all-pairs to score its list of pairs, too
     #[arg(required_unless_present = "judged")]
     result: Option<PathBuf>,
 
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", required_unless_present = "judged", conflicts_with = "judged")]
     truth: Option<PathBuf>,
 
-    /// Estimate precision from the judgements that the page of `flipside review` saved; if a result is named,
+    /// Estimate precision from the judgements that the page of `simflip review` saved; if a result is named,
     /// they are checked to be of it
     #[arg(long, value_name = "FILE")]
     judged: Option<PathBuf>,

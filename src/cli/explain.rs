@@ -1,10 +1,10 @@
-//! `flipside explain`
+//! `simflip explain`
 
 use super::arguments::{CheckArgs, FeatureArgs, FieldArgs, FrameArgs, Given, MethodName, SearchArgs, refuse};
 use super::progress::Bars;
 use super::{Done, tell, tell_json};
-use flipside::pipeline::{Job, explain};
-use flipside::report::explanation::Methods;
+use simflip::pipeline::{Job, explain};
+use simflip::report::explanation::Methods;
 use std::path::PathBuf;
 
 /// Explain why two pages are near-duplicates, or are not.
@@ -14,9 +14,9 @@ use std::path::PathBuf;
 /// INPUT, A and B are pages of that corpus, weighted by it; without, they are text files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  flipside explain http://a.example/ http://b.example/ crawl/*.warc.wet.gz
-  flipside explain 17 42 crawl/part.warc.wet.gz --distance 6 --json
-  flipside explain one.txt two.txt --weighting tf-idf --frequencies frequencies.bin")]
+  simflip explain http://a.example/ http://b.example/ crawl/*.warc.wet.gz
+  simflip explain 17 42 crawl/part.warc.wet.gz --distance 6 --json
+  simflip explain one.txt two.txt --weighting tf-idf --frequencies frequencies.bin")]
 pub(crate) struct Args {
     /// First page: its id, its URL, or its number (counted from 0); without INPUT, a plain text file
     a: String,
@@ -101,12 +101,12 @@ pub(super) fn methods(
     };
     refuse(
         &[("tables", search.tables.is_some())],
-        "on flipside explain",
+        "on simflip explain",
         "with any number of tables bphs finds the same. Leave it out",
     )?;
     let all = [MethodName::Both, MethodName::Simhash, MethodName::Psm, MethodName::Minhash];
     let [both, simhash, probing, minhash] = given
-        .settings_of_all(&all, "on flipside explain")?
+        .settings_of_all(&all, "on simflip explain")?
         .try_into()
         .map_err(|_| anyhow::anyhow!("settings of four methods"))?;
     Ok(Methods { both, simhash, probing, minhash })

@@ -1,18 +1,18 @@
-//! `flipside gather`
+//! `simflip gather`
 
 use super::arguments::threads;
 use super::progress::Bars;
 use super::{Done, tell};
-use flipside::corpus::{GatherJob, gather};
-use flipside::pipeline::Progress;
-use flipside::wording::{counted, printable_path};
+use simflip::corpus::{GatherJob, gather};
+use simflip::pipeline::Progress;
+use simflip::wording::{counted, printable_path};
 use std::path::PathBuf;
 
 /// Make lines of JSON of files that are a page each: texts, and HTML in a build with the feature html.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  flipside gather site --out site.jsonl.gz && flipside dedup site.jsonl.gz --out result
-  flipside gather www.example.org --url https://www.example.org/ --out site.jsonl   # as wget --mirror leaves it
+  simflip gather site --out site.jsonl.gz && simflip dedup site.jsonl.gz --out result
+  simflip gather www.example.org --url https://www.example.org/ --out site.jsonl   # as wget --mirror leaves it
 
 Of folders, files called .txt, .text, .md, .markdown, .html, .htm or .xhtml are pages. A page's id is its path.
 

@@ -1,17 +1,17 @@
-//! `flipside hash`
+//! `simflip hash`
 
 use super::arguments::FeatureArgs;
 use super::{Done, print};
 use anyhow::Context;
-use flipside::hash::FeatureHash;
-use flipside::simhash::volatility::{FlipCost, Volatility};
-use flipside::simhash::vosh::Vosh;
-use flipside::simhash::{BITS, SimHash};
-use flipside::sketch::Sketcher;
-use flipside::text::Extraction;
-use flipside::weight::frequencies::Frequencies;
-use flipside::wording::printable_path;
 use serde::Serialize;
+use simflip::hash::FeatureHash;
+use simflip::simhash::volatility::{FlipCost, Volatility};
+use simflip::simhash::vosh::Vosh;
+use simflip::simhash::{BITS, SimHash};
+use simflip::sketch::Sketcher;
+use simflip::text::Extraction;
+use simflip::weight::frequencies::Frequencies;
+use simflip::wording::printable_path;
 use std::fmt::Write;
 use std::io::Read;
 use std::path::PathBuf;
@@ -23,8 +23,8 @@ use std::sync::Arc;
 /// only the (sublinear) term frequency matters.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  flipside hash page.txt
-  echo 'a rose is a rose' | flipside hash - --features shingles:2 --json")]
+  simflip hash page.txt
+  echo 'a rose is a rose' | simflip hash - --features shingles:2 --json")]
 pub(crate) struct Args {
     /// A text file, or - for standard input
     #[arg(default_value = "-")]
@@ -74,7 +74,7 @@ impl Args {
         let hash = self.features.hash_or(FeatureHash::Murmur3);
         let extraction = Extraction { kind: self.features.features(), hash };
         let frequencies = match &self.features.frequencies {
-            Some(path) => flipside::frequencies::load(path, extraction)?,
+            Some(path) => simflip::frequencies::load(path, extraction)?,
             None => Frequencies::new(extraction),
         };
         let weighting = self.features.weighting();

@@ -3,14 +3,14 @@
 use super::arguments::FeatureArgs;
 use anyhow::Context;
 use clap::ValueEnum;
-use flipside::format;
-use flipside::seen::{Access, Reply, Request, Seen, SeenParams, Verdict};
-use flipside::settings::{Judge, Net, Recall, Settings, Sketches, USUAL_DISTANCE, USUAL_SIMILARITY};
-use flipside::sketch::Sketcher;
-use flipside::tables::cell::guarded;
-use flipside::weight::frequencies::Frequencies;
-use flipside::wording::{printable, printable_json};
 use serde::Serialize;
+use simflip::format;
+use simflip::seen::{Access, Reply, Request, Seen, SeenParams, Verdict};
+use simflip::settings::{Judge, Net, Recall, Settings, Sketches, USUAL_DISTANCE, USUAL_SIMILARITY};
+use simflip::sketch::Sketcher;
+use simflip::tables::cell::guarded;
+use simflip::weight::frequencies::Frequencies;
+use simflip::wording::{printable, printable_json};
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ pub(crate) struct Opened {
 
 impl Opened {
     /// A sketcher for one thread.
-    pub(crate) fn sketcher(&self) -> flipside::Result<Sketcher> {
+    pub(crate) fn sketcher(&self) -> simflip::Result<Sketcher> {
         Ok(Sketcher::new(&self.seen.params().settings, Some(Arc::clone(&self.frequencies)))?)
     }
 }
@@ -116,7 +116,7 @@ impl IndexArgs {
         let settings = self.settings_of_new()?;
         let (frequencies, checksum) = match &self.features.frequencies {
             Some(path) => {
-                let loaded = flipside::frequencies::load(path, settings.extraction())?;
+                let loaded = simflip::frequencies::load(path, settings.extraction())?;
                 (Some(loaded), Some(format::checksum(path)?))
             }
             None => (None, None),
@@ -125,7 +125,7 @@ impl IndexArgs {
         let new = SeenParams { settings, frequencies: checksum.clone() };
         if !self.index.exists() && new.settings.needs_frequencies() && checksum.is_none() {
             anyhow::bail!(
-                "--weighting tf-idf needs --frequencies FILE, as flipside dedup --save-frequencies makes it; without, use \
+                "--weighting tf-idf needs --frequencies FILE, as simflip dedup --save-frequencies makes it; without, use \
                  --weighting tf or binary"
             );
         }

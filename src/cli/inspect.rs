@@ -1,23 +1,23 @@
-//! `flipside inspect`
+//! `simflip inspect`
 
 use super::{Done, tell, tell_json};
 use anyhow::bail;
-use flipside::wording::{printable, printable_path};
+use simflip::wording::{printable, printable_path};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Show and check a file or folder that flipside wrote.
+/// Show and check a file or folder that simflip wrote.
 ///
-/// Knows folders of results and each file in them, judged.csv, the output of `flipside seen`, files of
+/// Knows folders of results and each file in them, judged.csv, the output of `simflip seen`, files of
 /// document frequencies and of seen pages, and what sketch, join, cluster and apply write. Fails if something
 /// is inconsistent: counts, checksums, a report.html that does not follow from its report.json, a line
 /// without an end. A single table or file of pages cannot show that its last rows or pages are missing; the
 /// folder can.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  flipside inspect result
-  flipside inspect judged.csv
-  flipside inspect result/kept.warc.wet.gz")]
+  simflip inspect result
+  simflip inspect judged.csv
+  simflip inspect result/kept.warc.wet.gz")]
 pub(crate) struct Args {
     /// The file or folder
     file: PathBuf,
@@ -29,7 +29,7 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
-        let inspection = flipside::inspect::inspect(&self.file)?;
+        let inspection = simflip::inspect::inspect(&self.file)?;
         if self.json {
             tell_json(&inspection)?;
         } else {

@@ -1,23 +1,23 @@
-//! `flipside mark`
+//! `simflip mark`
 
 use super::arguments::{FieldArgs, threads};
 use super::progress::Bars;
 use super::{Done, tell};
-use flipside::corpus::ReadOptions;
-use flipside::mark::{Filter, MarkJob, mark};
-use flipside::wording::{counted, printable_path};
+use simflip::corpus::ReadOptions;
+use simflip::mark::{Filter, MarkJob, mark};
+use simflip::wording::{counted, printable_path};
 use std::path::PathBuf;
 
 /// Mark the pages of a result for the filter of another program, which then drops those that can go.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  flipside mark result --for datatrove --out remove   # then MinhashDedupFilter(\"remove\")
-  flipside mark result --for dolma --out marks        # marks/attributes/flipside, for dolma mix
-  flipside mark result --for numpy --out stays        # then numpy.load(\"stays/000000.npy\")
+  simflip mark result --for datatrove --out remove   # then MinhashDedupFilter(\"remove\")
+  simflip mark result --for dolma --out marks        # marks/attributes/simflip, for dolma mix
+  simflip mark result --for numpy --out stays        # then numpy.load(\"stays/000000.npy\")
 
 The files that the result was made of are read once more, and must be where they were, as they were.")]
 pub(crate) struct Args {
-    /// Folder that flipside dedup wrote
+    /// Folder that simflip dedup wrote
     result: PathBuf,
 
     /// Whose filter
@@ -45,7 +45,7 @@ pub(crate) struct Args {
 enum FilterName {
     /// MinhashDedupFilter: a task for each file, as tasks.csv says
     Datatrove,
-    /// dolma mix: the attribute flipside_duplicate of files of JSONL
+    /// dolma mix: the attribute simflip_duplicate of files of JSONL
     Dolma,
     /// An array of truth values for each file, whether each row stays; files as tasks.csv says
     Numpy,

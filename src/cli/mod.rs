@@ -29,14 +29,14 @@ mod staged;
 mod upload;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use flipside::wording::{printable, printable_json};
-use flipside::{Error, terminal};
+use simflip::wording::{printable, printable_json};
+use simflip::{Error, terminal};
 use std::ffi::OsString;
 use std::io::{self, Write};
 
 /// Finds near-duplicate pages in web text, and measures how many of them it found.
 #[derive(Debug, Parser)]
-#[command(name = "flipside", version, max_term_width = 100)]
+#[command(name = "simflip", version, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -64,13 +64,13 @@ enum Command {
     Upload(upload::Args),
     Plan(plan::Args),
     /// Print a shell's completion script.
-    #[command(after_help = "Example: flipside completions bash > /etc/bash_completion.d/flipside")]
+    #[command(after_help = "Example: simflip completions bash > /etc/bash_completion.d/simflip")]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
     /// Print the manual page.
-    #[command(after_help = "Example: flipside man | man -l -")]
+    #[command(after_help = "Example: simflip man | man -l -")]
     Man,
 }
 
@@ -100,7 +100,7 @@ impl Command {
     }
 }
 
-/// What `flipside dedup` was given by a command line, if it is one of this program.
+/// What `simflip dedup` was given by a command line, if it is one of this program.
 fn dedup_of(command_line: &[String]) -> Option<dedup::Args> {
     match Cli::try_parse_from(command_line).ok()?.command {
         Command::Dedup(args) => Some(args),
@@ -122,12 +122,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let typed = arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if !flipside::corpus::panic_is_damage() {
+        if !simflip::corpus::panic_is_damage() {
             usual(panic);
         }
     }));
     let (cli, options) = parse(arguments);
-    if let Some(error) = refused_kernel(&flipside_core::kernel_choice()) {
+    if let Some(error) = refused_kernel(&simflip_core::kernel_choice()) {
         note(&harmless(&error));
         return 2;
     }
@@ -158,7 +158,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Plan(args) => args.run(),
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "flipside", &mut script);
+            clap_complete::generate(shell, &mut Cli::command(), "simflip", &mut script);
             print(&script)
         }
         Command::Man => manual().and_then(|page| print(&page)),
@@ -175,10 +175,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 /// What is wrong with the environment variable that chooses kernels.
-fn refused_kernel(choice: &flipside_core::KernelChoice) -> Option<String> {
+fn refused_kernel(choice: &simflip_core::KernelChoice) -> Option<String> {
     let refused = choice.refused.as_deref()?;
     let available = choice.available.join(", ");
-    let variable = flipside_core::KERNEL_VARIABLE;
+    let variable = simflip_core::KERNEL_VARIABLE;
     Some(format!("{variable}={refused}: expected one of this processor's kernels, {available}"))
 }
 
@@ -200,7 +200,7 @@ fn manual() -> anyhow::Result<Vec<u8>> {
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut page)?;
     for subcommand in command.get_subcommands() {
-        let name = format!("flipside {}", subcommand.get_name());
+        let name = format!("simflip {}", subcommand.get_name());
         let man = clap_mangen::Man::new(subcommand.clone().name(name.clone()).bin_name(name.clone()));
         writeln!(page, ".SH {}", name.to_uppercase())?;
         man.render_description_section(&mut page)?;
@@ -218,7 +218,7 @@ fn print(bytes: &[u8]) -> anyhow::Result<Done> {
 
 /// Tells something on standard error, in the program's name.
 fn note(text: &str) {
-    terminal::note(format_args!("flipside: {text}"));
+    terminal::note(format_args!("simflip: {text}"));
 }
 
 /// Tells a person something on standard output.
@@ -243,7 +243,7 @@ fn told(error: &anyhow::Error, options: &[String]) -> String {
     for cause in error.chain() {
         let parameter = match (cause.downcast_ref::<Error>(), cause.downcast_ref()) {
             (Some(error), _) => error.parameter_name(),
-            (_, Some(flipside_core::Error::Parameter { parameter, .. })) => Some(*parameter),
+            (_, Some(simflip_core::Error::Parameter { parameter, .. })) => Some(*parameter),
             _ => None,
         };
         let cause = match parameter {
@@ -268,11 +268,11 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipside::corpus::JsonlFields;
-    use flipside::evaluate::interval::Bootstrap;
-    use flipside::evaluate::truth::TruthParams;
-    use flipside::settings::{Settings, USUAL_KEY_RECALL, USUAL_RECALL, USUAL_SIMILARITY};
-    use flipside::weight::Weighting;
+    use simflip::corpus::JsonlFields;
+    use simflip::evaluate::interval::Bootstrap;
+    use simflip::evaluate::truth::TruthParams;
+    use simflip::settings::{Settings, USUAL_KEY_RECALL, USUAL_RECALL, USUAL_SIMILARITY};
+    use simflip::weight::Weighting;
 
     #[test]
     fn causes_are_told_once() {
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn a_parameter_is_named_as_it_is_typed() {
         let wrong = || anyhow::Error::from(Error::parameter("distance", 99, "at most 15 of 64 bits"));
-        let (_, options) = parse(["flipside", "plan"].map(OsString::from).to_vec());
+        let (_, options) = parse(["simflip", "plan"].map(OsString::from).to_vec());
         assert_eq!(told(&wrong(), &options), "--distance 99: expected at most 15 of 64 bits");
         assert_eq!(told(&wrong(), &[]), "distance 99: expected at most 15 of 64 bits");
     }
@@ -346,7 +346,7 @@ mod tests {
         let page = String::from_utf8(manual().unwrap()).unwrap();
         for command in Cli::command().get_subcommands() {
             assert!(
-                page.contains(&format!("FLIPSIDE {}", command.get_name().to_uppercase())),
+                page.contains(&format!("SIMFLIP {}", command.get_name().to_uppercase())),
                 "{}",
                 command.get_name()
             );

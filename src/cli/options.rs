@@ -5,11 +5,11 @@ use super::arguments::{CheckArgs, FeatureArgs, Given, GroupArgs, MethodName, Sea
 use super::index::{self, IndexArgs, Opened};
 use super::{dedup, evaluate, explain, seen, told};
 use clap::{CommandFactory, Parser};
-use flipside::pipeline::Job;
-use flipside::report::explanation::Methods;
-use flipside::seen::Seen;
-use flipside::settings::Settings;
-use flipside::weight::frequencies::Frequencies;
+use simflip::pipeline::Job;
+use simflip::report::explanation::Methods;
+use simflip::seen::Seen;
+use simflip::settings::Settings;
+use simflip::weight::frequencies::Frequencies;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -37,8 +37,8 @@ impl std::error::Error for Refused {}
 impl Refused {
     fn new(error: &anyhow::Error, options: &[String]) -> Self {
         let kind = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref() {
-            Some(flipside::Error::Io { source, .. }) => Some(source.kind()),
-            Some(flipside::Error::NoSuchInput(_)) => Some(io::ErrorKind::NotFound),
+            Some(simflip::Error::Io { source, .. }) => Some(source.kind()),
+            Some(simflip::Error::NoSuchInput(_)) => Some(io::ErrorKind::NotFound),
             _ => cause.downcast_ref::<io::Error>().map(io::Error::kind),
         };
         Self { told: told(error, options), io: error.chain().find_map(kind) }
@@ -54,7 +54,7 @@ impl Refused {
 }
 
 /// An error of the library's, in the words of the command line, which has parameters for options.
-pub fn refused(error: flipside::Error) -> Refused {
+pub fn refused(error: simflip::Error) -> Refused {
     Refused::new(&error.into(), &options_of::<super::Cli>(Some("dedup")))
 }
 
@@ -71,7 +71,7 @@ pub struct OfTexts {
 }
 
 #[derive(Debug, Parser)]
-#[command(name = "flipside", no_binary_name = true, disable_help_flag = true)]
+#[command(name = "simflip", no_binary_name = true, disable_help_flag = true)]
 struct TextArgs {
     #[arg(long, value_enum, default_value_t = MethodName::Both)]
     method: MethodName,
@@ -96,7 +96,7 @@ struct TextArgs {
 }
 
 #[derive(Debug, Parser)]
-#[command(name = "flipside", no_binary_name = true, disable_help_flag = true)]
+#[command(name = "simflip", no_binary_name = true, disable_help_flag = true)]
 struct ExplainArgs {
     #[command(flatten)]
     search: SearchArgs,
@@ -108,7 +108,7 @@ struct ExplainArgs {
     features: FeatureArgs,
 }
 
-/// The settings of a run over texts, from options such as `--similarity=0.7`: those of `flipside dedup` that
+/// The settings of a run over texts, from options such as `--similarity=0.7`: those of `simflip dedup` that
 /// speak of no file of pages.
 ///
 /// # Errors
@@ -143,13 +143,13 @@ pub fn of_explanation(options: &[OsString]) -> Result<(Methods, Option<PathBuf>)
     Ok((methods, args.features.frequencies))
 }
 
-/// The job of `flipside dedup` with these arguments; they begin with what stands behind `dedup`.
+/// The job of `simflip dedup` with these arguments; they begin with what stands behind `dedup`.
 ///
 /// # Errors
 /// As [`of_texts`], or if a report whose settings are asked for cannot be read.
 pub fn of_files(arguments: &[OsString]) -> Result<Job, Refused> {
     #[derive(Debug, Parser)]
-    #[command(name = "flipside", no_binary_name = true, disable_help_flag = true)]
+    #[command(name = "simflip", no_binary_name = true, disable_help_flag = true)]
     struct Dedup {
         #[command(flatten)]
         dedup: dedup::Args,
@@ -158,13 +158,13 @@ pub fn of_files(arguments: &[OsString]) -> Result<Job, Refused> {
     args.dedup.job(Vec::new()).map_err(|error| Refused::new(&error, &options_of::<Dedup>(None)))
 }
 
-/// The scores of `flipside evaluate` with these arguments, as its `--json` prints them.
+/// The scores of `simflip evaluate` with these arguments, as its `--json` prints them.
 ///
 /// # Errors
 /// As [`of_texts`], or if a file that is named cannot be read or does not fit.
 pub fn evaluation(arguments: &[OsString]) -> Result<serde_json::Value, Refused> {
     #[derive(Debug, Parser)]
-    #[command(name = "flipside", no_binary_name = true, disable_help_flag = true)]
+    #[command(name = "simflip", no_binary_name = true, disable_help_flag = true)]
     struct Evaluate {
         #[command(flatten)]
         evaluate: evaluate::Args,
@@ -186,14 +186,14 @@ pub struct OfSeen {
     pub fresh: Option<Duration>,
 }
 
-/// Opens the index of `flipside seen` with these options, to ask alone or to write.
+/// Opens the index of `simflip seen` with these options, to ask alone or to write.
 ///
 /// # Errors
 /// As [`of_texts`]; if the index was made with other settings than those that are given, cannot be opened, or
 /// another process writes to it.
 pub fn of_seen(options: &[OsString], ask_only: bool) -> Result<OfSeen, Refused> {
     #[derive(Debug, Parser)]
-    #[command(name = "flipside", no_binary_name = true, disable_help_flag = true)]
+    #[command(name = "simflip", no_binary_name = true, disable_help_flag = true)]
     struct Seen {
         #[command(flatten)]
         index: IndexArgs,
@@ -250,8 +250,8 @@ fn options_of<T: CommandFactory>(subcommand: Option<&str>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipside::search::psm::Reading;
-    use flipside::settings::{Net, PAPER_DISTANCE};
+    use simflip::search::psm::Reading;
+    use simflip::settings::{Net, PAPER_DISTANCE};
 
     fn options(typed: &str) -> Vec<OsString> {
         typed.split_whitespace().map(OsString::from).collect()

@@ -1,13 +1,13 @@
-//! `flipside plan`
+//! `simflip plan`
 
 use super::arguments::{FeatureArgs, FieldArgs, refuse, threads};
 use super::progress::Bars;
 use super::{Done, print};
-use flipside::pipeline::{self, Job, Plan, PlanRow, Purpose};
-use flipside::plan::{Choice, Kind};
-use flipside::settings::{Net, Settings, Sketches, USUAL_DISTANCE, USUAL_RECALL};
-use flipside::staged::{self, JobPlan, PlanJob};
-use flipside::wording::counted;
+use simflip::pipeline::{self, Job, Plan, PlanRow, Purpose};
+use simflip::plan::{Choice, Kind};
+use simflip::settings::{Net, Settings, Sketches, USUAL_DISTANCE, USUAL_RECALL};
+use simflip::staged::{self, JobPlan, PlanJob};
+use simflip::wording::counted;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -23,10 +23,10 @@ use std::path::PathBuf;
 /// 10); up to distance 10 it joins all hashes by default, without an index.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  flipside plan --documents 3e9 --memory 8GiB --disk 2TB
-  flipside plan crawl/00*.warc.wet.gz --documents 1e9 --threads 16
-  flipside plan --method simhash crawl/00*.warc.wet.gz --documents 1e9 --distance 6 --recall 0.9 --memory 64G
-  flipside plan --method simhash --documents 1e9 --queries 1e6 --json
+  simflip plan --documents 3e9 --memory 8GiB --disk 2TB
+  simflip plan crawl/00*.warc.wet.gz --documents 1e9 --threads 16
+  simflip plan --method simhash crawl/00*.warc.wet.gz --documents 1e9 --distance 6 --recall 0.9 --memory 64G
+  simflip plan --method simhash --documents 1e9 --queries 1e6 --json
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {

@@ -1,9 +1,9 @@
 //! Progress on standard error: a bar with the time left where a person looks on, elsewhere a line a minute, and
 //! everywhere what must be said.
 
-use flipside::pipeline::Progress;
-use flipside::wording::printable;
 use indicatif::{HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use simflip::pipeline::Progress;
+use simflip::wording::printable;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

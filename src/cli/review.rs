@@ -1,26 +1,26 @@
-//! `flipside review`
+//! `simflip review`
 
 use super::arguments::FieldArgs;
 use super::progress::Bars;
 use super::{Done, tell};
 use clap::ValueEnum;
-use flipside::evaluate::judged::Bands;
-use flipside::pipeline::{ReviewJob, SIMILARITY_CUTS, review};
-use flipside::wording::{counted, printable_path};
+use simflip::evaluate::judged::Bands;
+use simflip::pipeline::{ReviewJob, SIMILARITY_CUTS, review};
+use simflip::wording::{counted, printable_path};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
 /// Write a page on which you judge a random sample of a result's pairs and see the precision.
 ///
 /// The page is one HTML file that loads nothing else. It shows each pair side by side with the differences
-/// marked; you judge with one key per pair. It saves the judgements as CSV for `flipside evaluate --judged`.
+/// marked; you judge with one key per pair. It saves the judgements as CSV for `simflip evaluate --judged`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  flipside review result                  # then open result/review.html
-  flipside review result --sample 200 --seed 7 --page second.html
-  flipside evaluate result --judged judged.csv")]
+  simflip review result                  # then open result/review.html
+  simflip review result --sample 200 --seed 7 --page second.html
+  simflip evaluate result --judged judged.csv")]
 pub(crate) struct Args {
-    /// Folder that `flipside dedup` wrote
+    /// Folder that `simflip dedup` wrote
     result: PathBuf,
 
     /// Number of pairs to judge

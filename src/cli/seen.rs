@@ -1,20 +1,20 @@
-//! `flipside seen`
+//! `simflip seen`
 
 use super::arguments::{FieldArgs, threads};
 use super::index::{Form, IndexArgs, Opened, millis};
 use super::{Done, note};
 use anyhow::Context;
-use flipside::corpus::{
+use rayon::prelude::*;
+use serde::Deserialize;
+use simflip::corpus::{
     self, DiscoverOptions, Discovered, Document, FileReading, Input, JsonlFields, ReadOptions, discover_all,
     page_of_line,
 };
-use flipside::document::DocId;
-use flipside::format;
-use flipside::seen::{COLUMNS, LONGEST_NAME, Reply, Request, SeenParams};
-use flipside::sketch::{Sketch, Sketcher};
-use flipside::staged;
-use rayon::prelude::*;
-use serde::Deserialize;
+use simflip::document::DocId;
+use simflip::format;
+use simflip::seen::{COLUMNS, LONGEST_NAME, Reply, Request, SeenParams};
+use simflip::sketch::{Sketch, Sketcher};
+use simflip::staged;
 use std::collections::{HashSet, VecDeque};
 use std::fs::File;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -39,13 +39,13 @@ use std::time::{Duration, SystemTime};
 /// An index keeps the settings that it was made with.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  flipside seen --index crawl.seen monday.warc.wet.gz > monday.csv
-  flipside seen --index crawl.seen --fresh 30d tuesday.warc.wet.gz > tuesday.csv
-  crawler | flipside seen --index crawl.seen --json - | decider
-  flipside seen --index crawl.seen --ask-only page.jsonl --json
-  flipside seen --index crawl.seen --remove https://example.org/gone --expire 365d
-  flipside seen --index today.seen --import sketches --import yesterday.seen
-  flipside seen --index crawl.seen --export pages.seen
+  simflip seen --index crawl.seen monday.warc.wet.gz > monday.csv
+  simflip seen --index crawl.seen --fresh 30d tuesday.warc.wet.gz > tuesday.csv
+  crawler | simflip seen --index crawl.seen --json - | decider
+  simflip seen --index crawl.seen --ask-only page.jsonl --json
+  simflip seen --index crawl.seen --remove https://example.org/gone --expire 365d
+  simflip seen --index today.seen --import sketches --import yesterday.seen
+  simflip seen --index crawl.seen --export pages.seen
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
@@ -62,7 +62,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["remove", "expire", "fsync", "import"])]
     ask_only: bool,
 
-    /// First take over the pages of a folder of sketches or one of its files (flipside sketch), of an exported file,
+    /// First take over the pages of a folder of sketches or one of its files (simflip sketch), of an exported file,
     /// or of another index, without reading their texts; may be given several times. Pages of sketches count as seen
     /// now, or when --seen-at says
     #[arg(long, value_name = "PATH")]
@@ -219,7 +219,7 @@ impl Args {
         let (seen, now) = (&mut opened.seen, self.now());
         for path in &self.import {
             let before = seen.len();
-            if flipside::seen::is_index(path) || format::is_of_kind(path, format::SEEN_LOG) {
+            if simflip::seen::is_index(path) || format::is_of_kind(path, format::SEEN_LOG) {
                 seen.import(path)?;
             } else {
                 let settings = staged::settings_of(path)?;

@@ -1,9 +1,9 @@
 //! Ctrl-C, a terminal that closes, and `kill`: what was begun is taken away before the program ends.
 
-use flipside::making::{kept, kept_told, take_all_away};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
+use simflip::making::{kept, kept_told, take_all_away};
 
 /// Starts to listen for signals that end the program. One that the program was told to ignore, as `nohup`
 /// does, stays ignored; and where it cannot be listened for, it ends the program as it always did. `farewell` is

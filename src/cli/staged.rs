@@ -1,4 +1,4 @@
-//! `flipside sketch`, `join`, `cluster` and `apply`: a run in stages, for more pages than memory holds.
+//! `simflip sketch`, `join`, `cluster` and `apply`: a run in stages, for more pages than memory holds.
 
 use super::arguments::{
     CheckArgs, FeatureArgs, Given, InputArgs, MethodName, QuotaArgs, SearchArgs, bytes, kept_files, parsed,
@@ -6,12 +6,12 @@ use super::arguments::{
 };
 use super::progress::Bars;
 use super::{Done, tell};
-use flipside::clusters::{Keep, Linkage};
-use flipside::corpus::{JsonlFields, KeptFiles};
-use flipside::report::tell::audited;
-use flipside::resources::peak_memory_bytes;
-use flipside::staged::{self, Grouping, Outputs, Shard};
-use flipside::wording::counted;
+use simflip::clusters::{Keep, Linkage};
+use simflip::corpus::{JsonlFields, KeptFiles};
+use simflip::report::tell::audited;
+use simflip::resources::peak_memory_bytes;
+use simflip::staged::{self, Grouping, Outputs, Shard};
+use simflip::wording::counted;
 use std::path::{Path, PathBuf};
 
 /// Sketch each input file into a file of its own: the first stage for more pages than memory holds.
@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 /// ended goes on with the same command. What comes of them is what dedup makes of the same pages.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  flipside sketch crawl/*.warc.wet.gz --out sketches
-  flipside join sketches --memory 8GiB
-  flipside cluster sketches
-  flipside apply sketches crawl/*.warc.wet.gz --out kept
+  simflip sketch crawl/*.warc.wet.gz --out sketches
+  simflip join sketches --memory 8GiB
+  simflip cluster sketches
+  simflip apply sketches crawl/*.warc.wet.gz --out kept
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct SketchArgs {
@@ -69,7 +69,7 @@ impl SketchArgs {
         anyhow::ensure!(
             method == MethodName::Both,
             "--method {} cannot be run in stages: it needs the sketches of all pages in memory at once. Give \
-             flipside dedup that memory, or leave it out",
+             simflip dedup that memory, or leave it out",
             method.name()
         );
         let given = Given {
@@ -150,10 +150,10 @@ fn peak() -> String {
 /// that are there already are passed over.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  flipside join sketches --memory 8GiB
-  flipside join november --against october")]
+  simflip join sketches --memory 8GiB
+  simflip join november --against october")]
 pub(crate) struct JoinArgs {
-    /// Folder that flipside sketch wrote
+    /// Folder that simflip sketch wrote
     sketches: PathBuf,
 
     #[command(flatten)]
@@ -240,7 +240,7 @@ struct GroupingArgs {
     clusters: LinkageName,
 
     /// Rule for the document of a cluster that is kept: first (in the order of sorted files), fullest (most distinct
-    /// features), longest, shortest-url, score:FIELD (the highest number in the field that flipside sketch --score has
+    /// features), longest, shortest-url, score:FIELD (the highest number in the field that simflip sketch --score has
     /// read), or input-order (that of --priority). With sketches that are checked by containment, a document is removed
     /// only if the one that is kept holds it [default: first; fullest with a check of containment]
     #[arg(long, value_name = "RULE", value_parser = parsed::<Keep>)]
@@ -270,10 +270,10 @@ impl GroupingArgs {
 /// Make clusters of the pairs that join found: the third stage.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  flipside cluster sketches --clusters star
-  flipside cluster sketches --tables result")]
+  simflip cluster sketches --clusters star
+  simflip cluster sketches --tables result")]
 pub(crate) struct ClusterArgs {
-    /// Folder of sketches that flipside join has worked on
+    /// Folder of sketches that simflip join has worked on
     sketches: PathBuf,
 
     #[command(flatten)]
@@ -318,9 +318,9 @@ impl ClusterArgs {
 
 /// Write for each input file the pages that stay, and a list of the others: the last stage.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: flipside apply sketches crawl/*.warc.wet.gz --out kept")]
+#[command(after_help = "Example: simflip apply sketches crawl/*.warc.wet.gz --out kept")]
 pub(crate) struct ApplyArgs {
-    /// Folder of sketches whose pages flipside cluster has clustered
+    /// Folder of sketches whose pages simflip cluster has clustered
     sketches: PathBuf,
 
     #[command(flatten)]

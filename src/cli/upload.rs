@@ -1,19 +1,19 @@
-//! `flipside upload`
+//! `simflip upload`
 
 use super::progress::Bars;
 use super::{Done, tell};
-use flipside::pipeline::upload;
-use flipside::wording::printable_path;
+use simflip::pipeline::upload;
+use simflip::wording::printable_path;
 use std::path::PathBuf;
 
 /// Copy a folder of results to an object store, as dedup --upload does once it is whole.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: flipside upload result s3://bucket/prefix/
+#[command(after_help = "Example: simflip upload result s3://bucket/prefix/
 
 It takes a build with the feature stores; docs/stores.md says where keys come from. report.json is put last: where it is,
 all else is.")]
 pub(crate) struct Args {
-    /// Folder that flipside dedup wrote
+    /// Folder that simflip dedup wrote
     result: PathBuf,
 
     /// Where to put its files: s3://bucket/prefix/, gs://bucket/prefix/ or az://container/prefix/

@@ -206,7 +206,7 @@ fn text_of(bytes: &[u8], is_html: bool) -> Result<(Cow<'_, str>, bool), (DamageK
 #[cfg(not(feature = "html"))]
 fn text_of(bytes: &[u8], is_html: bool) -> Result<(Cow<'_, str>, bool), (DamageKind, String)> {
     if is_html {
-        let detail = "HTML, which a build of flipside with the feature `html` reads";
+        let detail = "HTML, which a build of simflip with the feature `html` reads";
         return Err((DamageKind::UnknownFormat, detail.to_owned()));
     }
     let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));

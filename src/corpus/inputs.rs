@@ -413,7 +413,7 @@ fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Resul
         let told = format!("{error}, where the pages of a stream are copied to; TMPDIR names another folder");
         Error::io(&folder, io::Error::new(error.kind(), told))
     };
-    let (stored, mut file) = Unfinished::private_file(&folder.join("flipside-input")).map_err(io)?;
+    let (stored, mut file) = Unfinished::private_file(&folder.join("simflip-input")).map_err(io)?;
     // A stream that breaks off is damage; a folder that is full is not.
     let mut buffer = vec![0; 1 << 16];
     let failed = loop {
@@ -783,7 +783,7 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
                 let names = ".wet, .warc, .jsonl, .ndjson, .csv, .tsv; also .gz, .zst; .parquet";
                 let passed_over = found.passed_over.told().map(|told| format!(". {told}"));
                 let advice = match holds_pages(&found.passed_over) {
-                    true => " flipside gather makes lines of JSON of texts and HTML.",
+                    true => " simflip gather makes lines of JSON of texts and HTML.",
                     false => "",
                 };
                 format!("no file with a known name ({names}){}{advice}", passed_over.unwrap_or_default())
@@ -874,7 +874,7 @@ mod tests {
         write(&at("a.jsonl.zst"), &zstd::encode_all(&b"{}\n"[..], 1).expect("memory"));
         write(&at("c.ndjson"), b"{}");
         write(&at("c.WET"), b"WARC/1.0");
-        write(&at("result/report.json"), br#"{"tool": {"name": "flipside"}}"#);
+        write(&at("result/report.json"), br#"{"tool": {"name": "simflip"}}"#);
         write(&at("result/kept.jsonl.gz"), &gz(b"{}\n"));
         std::os::unix::fs::symlink(dir.path(), at("b/loop")).expect("link");
         std::os::unix::fs::symlink(at("c.ndjson"), at("b/again.ndjson")).expect("link");

@@ -220,11 +220,11 @@ pub(crate) fn is_kept_file(path: &Path) -> bool {
         let end = file.seek(SeekFrom::End(0)).unwrap_or(0);
         let read =
             file.seek(SeekFrom::Start(end.saturating_sub(TAIL))).and_then(|_| file.read_to_end(&mut bytes));
-        return read.is_ok() && memmem::find(&bytes, b"flipside version ").is_some();
+        return read.is_ok() && memmem::find(&bytes, b"simflip version ").is_some();
     }
     let read = file.take(4096).read_to_end(&mut bytes);
     let head = Compression::Gzip.decoded_head(&bytes);
     read.is_ok()
         && bytes.starts_with(&GZIP_MAGIC)
-        && (name == "kept.jsonl.gz" || memmem::find(&head, b"software: flipside/").is_some())
+        && (name == "kept.jsonl.gz" || memmem::find(&head, b"software: simflip/").is_some())
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-const ABSENT: &str = "an address in an object store or on a web server, which this build of flipside does not \
+const ABSENT: &str = "an address in an object store or on a web server, which this build of simflip does not \
                       read; build it with the feature `stores`, or copy the file here";
 
 /// An object that never is: there is no store.
@@ -53,7 +53,7 @@ pub(crate) enum Prefix {}
 
 impl Prefix {
     pub fn of(_: &Path) -> io::Result<Self> {
-        let absent = "a store, to which this build of flipside puts nothing; build it with the feature `stores`, or \
+        let absent = "a store, to which this build of simflip puts nothing; build it with the feature `stores`, or \
                       copy the results there";
         Err(io::Error::new(io::ErrorKind::Unsupported, absent))
     }

@@ -13,7 +13,7 @@ use crate::document::{DocId, Place};
 use crate::{Error, Result};
 
 const ABSENT: &str =
-    "Parquet, which this build of flipside does not read; build it with the feature `parquet`";
+    "Parquet, which this build of simflip does not read; build it with the feature `parquet`";
 
 pub(crate) fn footer_bytes(_: StoredFile) -> u64 {
     0

@@ -406,7 +406,7 @@ fn canonical(header: &[u8], content: &[u8]) -> Vec<u8> {
 /// content and the file's name, so the same input always gives the same file.
 fn warcinfo(date: &str, name: &str) -> Vec<u8> {
     let content = concat!(
-        "software: flipside/",
+        "software: simflip/",
         env!("CARGO_PKG_VERSION"),
         "\r\nformat: WARC File Format 1.0\r\ndescription: documents kept after near-duplicates were removed\r\n"
     );

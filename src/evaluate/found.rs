@@ -4,9 +4,9 @@ use super::partition::Partition;
 use crate::error::{Error, Result};
 use crate::id::{Document, Id};
 use crate::tables::{ClustersReader, PairLine, PairsReader};
-use flipside_core::dedup::Kind as PairKind;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
+use simflip_core::dedup::Kind as PairKind;
 use std::path::{Path, PathBuf};
 
 /// A pair that a run found.

@@ -353,7 +353,7 @@ pub(crate) fn check(path: &Path) -> Result<Inspection> {
     inspection.fact("not judged, or unknown", sum(|band| band.unknown));
     inspection.fact(
         "not known",
-        "whether the result is the one that was judged: flipside evaluate RESULT --judged checks that",
+        "whether the result is the one that was judged: simflip evaluate RESULT --judged checks that",
     );
     for band in &strata {
         let rows = band.right + band.wrong + band.unknown;

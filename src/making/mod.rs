@@ -35,7 +35,7 @@ pub(crate) fn check_is_here(parameter: &'static str, path: &Path) -> Result<()> 
         return Ok(());
     }
     let expected = "a path of this machine: results are not written to stores. Those of dedup are put there when they are \
-         whole, with --upload or by flipside upload; copy others";
+         whole, with --upload or by simflip upload; copy others";
     Err(Error::parameter(parameter, path.display(), expected))
 }
 

@@ -4,9 +4,9 @@ use super::stages::{Progress, Stages};
 use super::{Job, read};
 use crate::calibrate::Calibration;
 use crate::error::{Error, Result};
-use flipside_core::dedup::Prepared;
-use flipside_core::internal::{Hashes, Probed};
 use serde::{Deserialize, Serialize};
+use simflip_core::dedup::Prepared;
+use simflip_core::internal::{Hashes, Probed};
 
 /// What probes buy on a corpus.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

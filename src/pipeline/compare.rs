@@ -12,11 +12,11 @@ use crate::report::model::{
 };
 use crate::report::{html, tell};
 use crate::resources::peak_memory_bytes;
-use flipside_core::collection::{Keeping, Texts};
-use flipside_core::dedup::{Context, Outcome, Pair, Prepared};
-use flipside_core::id::Document;
-use flipside_core::settings::{Judge, Net, Settings, Sketches};
-use flipside_core::weight::Weighting;
+use simflip_core::collection::{Keeping, Texts};
+use simflip_core::dedup::{Context, Outcome, Pair, Prepared};
+use simflip_core::id::Document;
+use simflip_core::settings::{Judge, Net, Settings, Sketches};
+use simflip_core::weight::Weighting;
 use std::collections::BTreeMap;
 use std::path::Path;
 

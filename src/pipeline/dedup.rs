@@ -20,13 +20,13 @@ use crate::tables::{self, ClusterRow, PAGES, PAGES_JSONL, PairRow, REMOVED};
 #[cfg(feature = "parquet")]
 use crate::tables::{PAGES_PARQUET, write_pages_parquet};
 use crate::wording::counted;
-use flipside_core::audit::Audit;
-use flipside_core::collection::Collection;
-use flipside_core::dedup::{Cohesion, Context, Judged, Kind, Outcome, PAIR_BYTES, Pair, Prepared, Searched};
-use flipside_core::id::{Cluster, Document, Id};
-use flipside_core::settings::Settings;
 use hashbrown::HashSet;
 use rayon::prelude::*;
+use simflip_core::audit::Audit;
+use simflip_core::collection::Collection;
+use simflip_core::dedup::{Cohesion, Context, Judged, Kind, Outcome, PAIR_BYTES, Pair, Prepared, Searched};
+use simflip_core::id::{Cluster, Document, Id};
+use simflip_core::settings::Settings;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -68,7 +68,7 @@ pub(crate) fn dedup_within(
     progress: &dyn Progress,
 ) -> Result<Summary> {
     if job.writes.pages_parquet && cfg!(not(feature = "parquet")) {
-        let expected = "another table; this build of flipside has not the feature `parquet`";
+        let expected = "another table; this build of simflip has not the feature `parquet`";
         return Err(Error::parameter("write", "pages.parquet", expected));
     }
     let folder = match bounds.as_mut().and_then(|bounds| bounds.folder.take()) {

@@ -2,10 +2,10 @@
 
 use super::pages::Pages;
 use crate::tables::{At, PageRow};
-use flipside_core::clusters::Partition;
-use flipside_core::dedup::{Kind, Outcome};
-use flipside_core::id::{Cluster, Document, Id};
 use hashbrown::HashMap;
+use simflip_core::clusters::Partition;
+use simflip_core::dedup::{Kind, Outcome};
+use simflip_core::id::{Cluster, Document, Id};
 use std::borrow::Cow;
 
 /// What becomes of each page.

@@ -38,10 +38,10 @@ use crate::report::model::{MemoryReport, WrittenFile};
 use crate::report::tell;
 use crate::seen;
 use crate::weight::frequencies::Frequencies;
-use flipside_core::collection::Keeping;
-use flipside_core::settings::Settings;
 use pages::{Pages, Room, Wanted, count_frames};
 use serde::{Deserialize, Serialize};
+use simflip_core::collection::Keeping;
+use simflip_core::settings::Settings;
 use stages::Stages;
 use std::collections::HashSet;
 use std::fs;
@@ -84,7 +84,7 @@ pub struct Job {
     /// Files and folders; `-` is standard input.
     pub inputs: Vec<PathBuf>,
     /// Files, folders and earlier results whose pages are old: see
-    /// [`Context::against`](flipside_core::dedup::Context::against). Of a result, the pages that it kept.
+    /// [`Context::against`](simflip_core::dedup::Context::against). Of a result, the pages that it kept.
     pub against: Vec<PathBuf>,
     /// Names of the JSONL fields and Parquet columns.
     pub fields: JsonlFields,
@@ -279,7 +279,7 @@ fn hold_against(
     let mut paths = Vec::new();
     for path in &job.against {
         if seen::is_index(path) {
-            let expected = "files of pages, or a folder of results; flipside seen asks an index";
+            let expected = "files of pages, or a folder of results; simflip seen asks an index";
             return Err(Error::parameter("against", path.display(), expected));
         }
         if format::is_result_folder(path) {

@@ -285,7 +285,7 @@ mod tests {
         fs::create_dir(&place).unwrap();
         fs::write(place.join("report.json"), r#"{"lighthouse": 1}"#).unwrap();
         assert!(OutputFolder::begin(&place, true).is_err(), "another program's report");
-        fs::write(place.join("report.json"), r#"{"tool": {"name": "flipside"}}"#).unwrap();
+        fs::write(place.join("report.json"), r#"{"tool": {"name": "simflip"}}"#).unwrap();
         // Files of ours that a user put something else into, and names that we give to others.
         for (name, content) in [
             ("pairs.csv", "mine,yours"),
@@ -329,7 +329,7 @@ mod tests {
         fs::create_dir_all(place).unwrap();
         files.iter().for_each(|(name, content)| fs::write(place.join(name), content).unwrap());
         let written = manifest(place).unwrap();
-        let report = serde_json::json!({"tool": {"name": "flipside"}, "written": written});
+        let report = serde_json::json!({"tool": {"name": "simflip"}, "written": written});
         fs::write(place.join("report.json"), report.to_string()).unwrap();
     }
 

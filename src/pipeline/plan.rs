@@ -4,10 +4,10 @@ use super::stages::{Progress, Stages};
 use super::{Job, read};
 use crate::error::{Error, Result};
 use crate::plan::{Choice, Machine, Model, Task, choose, smallest};
-use flipside_core::dedup::Prepared;
-use flipside_core::internal::{Hashes, model};
-use flipside_core::settings::{Net, Recall};
 use serde::{Deserialize, Serialize};
+use simflip_core::dedup::Prepared;
+use simflip_core::internal::{Hashes, model};
+use simflip_core::settings::{Net, Recall};
 
 /// What an index is wanted for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -15,8 +15,8 @@ use crate::report::html::title_of;
 use crate::report::model::{FileRow, FramesReport, Report, Tool};
 use crate::report::review::{ReviewHead, Side, TITLE, write};
 use crate::wording::counted;
-use flipside_core::id::{Document, Id};
 use hashbrown::HashMap;
+use simflip_core::id::{Document, Id};
 use std::path::PathBuf;
 
 /// A review to prepare.

@@ -5,8 +5,8 @@ use crate::corpus::{self, Input, ReadOptions};
 use crate::document::{DocId, Place};
 use crate::hash::fmix64;
 use crate::report::model::{PageSample, PairSample};
-use flipside_core::dedup::{Kind, Pair};
-use flipside_core::id::Document;
+use simflip_core::dedup::{Kind, Pair};
+use simflip_core::id::Document;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -9,10 +9,10 @@ use crate::hash::feature;
 use crate::making::is_address;
 use crate::report::model::{SourceRow, Sources};
 use crate::wording::counted;
-use flipside_core::clusters::{Keep, Source};
-use flipside_core::id::{Document, Id};
-use flipside_core::settings::Settings;
 use hashbrown::HashMap;
+use simflip_core::clusters::{Keep, Source};
+use simflip_core::id::{Document, Id};
+use simflip_core::settings::Settings;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -96,7 +96,7 @@ pub(crate) fn score_of_place(place: Option<usize>) -> f64 {
     place.map_or(f64::NEG_INFINITY, |place| -(place as f64))
 }
 
-/// Number of the source of each page, of the kind of which [`Quota::each`](flipside_core::clusters::Quota::each)
+/// Number of the source of each page, of the kind of which [`Quota::each`](simflip_core::clusters::Quota::each)
 /// keeps some.
 pub struct SourceNumbers<'a> {
     pages: &'a Pages,

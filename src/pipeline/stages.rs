@@ -2,7 +2,7 @@
 
 use crate::report::model::Stage;
 use crate::resources::cpu_seconds;
-use flipside_core::progress::{self, Step};
+use simflip_core::progress::{self, Step};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 

@@ -12,12 +12,12 @@ use crate::report::model::{ClusterSample, Corpus, PageSample, PairSample, Report
 use crate::report::tell;
 use crate::resources::peak_memory_bytes;
 use crate::weight::frequencies::Frequencies;
-use flipside_core::clusters::Source;
-use flipside_core::collection::{Collection, Keeping};
-use flipside_core::dedup::{Context, Outcome, Pair, Prepared};
-use flipside_core::id::{Document, Id};
-use flipside_core::settings::Settings;
 use rayon::prelude::*;
+use simflip_core::clusters::Source;
+use simflip_core::collection::{Collection, Keeping};
+use simflip_core::dedup::{Context, Outcome, Pair, Prepared};
+use simflip_core::id::{Document, Id};
+use simflip_core::settings::Settings;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -177,7 +177,7 @@ fn report<T: AsRef<str>>(
         let distance = settings.sketches.has_hash().then_some(pair.distance);
         PairSample { kind: pair.kind, ..PairSample::new(a, b, distance, f64::from(pair.similarity)) }
     };
-    let cluster = |(cluster, members): (flipside_core::id::Cluster, Vec<Document>)| {
+    let cluster = |(cluster, members): (simflip_core::id::Cluster, Vec<Document>)| {
         let cohesion = outcome.cohesion.get(cluster.index());
         ClusterSample {
             cluster: cluster.to_string(),
@@ -226,7 +226,7 @@ fn report<T: AsRef<str>>(
 mod tests {
     use super::*;
     use crate::pipeline::Silent;
-    use flipside_core::dedup::Deduper;
+    use simflip_core::dedup::Deduper;
 
     #[test]
     fn the_outcome_is_the_core_s_for_any_number_of_threads() {

@@ -79,7 +79,7 @@ impl Upload {
                 let report = head(REPORT, *length)?;
                 if !format::marks_result(REPORT, || Ok(report.clone())).map_err(io)? {
                     return refuse(format!(
-                        "nothing below it, or an earlier result; {REPORT} there is none of flipside"
+                        "nothing below it, or an earlier result; {REPORT} there is none of simflip"
                     ));
                 }
                 let written = WrittenFile::listed(&report).unwrap_or_default();
@@ -88,7 +88,7 @@ impl Upload {
             None if files.is_none() => {
                 return refuse(format!(
                     "nothing below it, or an earlier result; {first} is there, and no {REPORT}. If an upload was ended \
-                     there, flipside upload RESULT {} --force begins it again",
+                     there, simflip upload RESULT {} --force begins it again",
                     printable_path(address)
                 ));
             }
@@ -120,7 +120,7 @@ impl Upload {
             let shown = printable_path(result);
             let to = printable_path(&self.address);
             let advice = format!(
-                "the result is whole in {shown}; flipside upload {shown} {to} --force begins the upload again"
+                "the result is whole in {shown}; simflip upload {shown} {to} --force begins the upload again"
             );
             match error {
                 Error::Io { path, source } => {
@@ -186,7 +186,7 @@ fn files_of(result: &Path, progress: &dyn Progress) -> Result<BTreeMap<String, u
         return Err(Error::parameter(
             "upload",
             result.display(),
-            "a folder of results that flipside dedup wrote",
+            "a folder of results that simflip dedup wrote",
         ));
     };
     for WrittenFile { name, bytes } in &listed {
@@ -198,7 +198,7 @@ fn files_of(result: &Path, progress: &dyn Progress) -> Result<BTreeMap<String, u
                 field: "the file's length",
                 expected: format!("{bytes}, as report.json has it"),
                 got: found.len().to_string(),
-                advice: "was it changed since? flipside inspect checks a folder of results",
+                advice: "was it changed since? simflip inspect checks a folder of results",
             });
         }
     }

@@ -6,8 +6,8 @@ use crate::search::psm::Reading;
 use crate::text::FeatureKind;
 use crate::weight::Weighting;
 use crate::wording::{counted, visible};
-use flipside_core::settings::{Judge, Measure, Net, Settings, Sketches};
 use serde::Serialize;
+use simflip_core::settings::{Judge, Measure, Net, Settings, Sketches};
 use std::path::Path;
 
 /// What pages are explained by: the settings of each method.

@@ -3,8 +3,8 @@
 
 use super::model::{Method, Report};
 use crate::clusters::Linkage;
-use flipside_core::dedup::{Crowds, Ran, Searched};
-use flipside_core::settings::Settings;
+use simflip_core::dedup::{Crowds, Ran, Searched};
+use simflip_core::settings::Settings;
 
 /// How a run was made, as far as checks and reviews of its results need it.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +55,7 @@ impl RunFacts {
         }
     }
 
-    /// The facts by the words of schema 1, as `flipside` 0.1.0 writes them.
+    /// The facts by the words of schema 1, as `simflip` 0.1.0 writes them.
     fn of_words(method: &Method) -> Self {
         let value = |name: &str| method.parameters.iter().find(|p| p.name == name).map(|p| &*p.value);
         let is = |name: &str, wanted: &str| value(name) == Some(wanted);

@@ -3,7 +3,7 @@
 use super::model::*;
 use crate::corpus::{NotRead, Reason, TextSum};
 use crate::frames::Share;
-use flipside_core::audit::Estimated;
+use simflip_core::audit::Estimated;
 
 /// Text that must never reach a page as it is.
 pub const EVIL: &str = "</svg></p><script>alert('1')</script><img src=x onerror=\"alert(2)\">&\u{202e}\u{0}";
@@ -211,7 +211,7 @@ pub fn psm() -> Report {
         }),
         tool: Tool::this(),
         created: "2027-03-14T15:09:26Z".into(),
-        command_line: ["flipside", "dedup", "crawl/", "--out", "results", "--method", "psm", "--recall", "0.95"].map(String::from).to_vec(),
+        command_line: ["simflip", "dedup", "crawl/", "--out", "results", "--method", "psm", "--recall", "0.95"].map(String::from).to_vec(),
         corpus: corpus(),
         against: Some(AgainstReport {
             named: vec!["results-of-2025".into()],
@@ -331,7 +331,7 @@ pub fn minhash() -> Report {
     };
     let base = psm();
     Report {
-        command_line: ["flipside", "dedup", "my crawl/", "--out", "results", "--method", "minhash"].map(String::from).to_vec(),
+        command_line: ["simflip", "dedup", "my crawl/", "--out", "results", "--method", "minhash"].map(String::from).to_vec(),
         method: Method {
             name: "minhash".into(),
             similarity: "the share of equal signature positions, an estimate of the Jaccard similarity of 5-word shingles".into(),
@@ -358,7 +358,7 @@ pub fn one_page() -> Report {
         audit: None,
         tool: Tool::this(),
         created: "2027-03-14T15:09:26Z".into(),
-        command_line: vec!["flipside".into(), "dedup".into(), "one.jsonl".into()],
+        command_line: vec!["simflip".into(), "dedup".into(), "one.jsonl".into()],
         corpus: Corpus {
             files: 1,
             stored_bytes: 812,
@@ -539,7 +539,7 @@ pub fn compare() -> CompareReport {
         schema: SCHEMA,
         tool: a.tool.clone(),
         created: a.created.clone(),
-        command_line: ["flipside", "compare", "crawl/", "--out", "results", "--methods", "psm,minhash"]
+        command_line: ["simflip", "compare", "crawl/", "--out", "results", "--methods", "psm,minhash"]
             .map(String::from)
             .to_vec(),
         corpus: a.corpus.clone(),

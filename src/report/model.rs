@@ -18,10 +18,10 @@ use crate::corpus::{self, FileReading, JsonlFields, NotRead, TextSum};
 use crate::frames::Share;
 use crate::search::bands::Banding;
 use crate::{Error, Result};
-use flipside_core::audit::{Audit, Estimated};
-pub use flipside_core::dedup::Kind as PairKind;
-use flipside_core::dedup::{Judged, Searched};
-use flipside_core::settings::Settings;
+use simflip_core::audit::{Audit, Estimated};
+pub use simflip_core::dedup::Kind as PairKind;
+use simflip_core::dedup::{Judged, Searched};
+use simflip_core::settings::Settings;
 
 /// Characters of a page's opening.
 const OPENING_CHARS: usize = 200;
@@ -30,7 +30,7 @@ const OPENING_CHARS: usize = 200;
 /// data.
 pub const SCHEMA: u32 = 2;
 
-/// Everything that one run of `flipside dedup` has to say.
+/// Everything that one run of `simflip dedup` has to say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Report {
@@ -267,7 +267,7 @@ impl Sources {
     }
 }
 
-/// Everything that one run of `flipside compare` has to say.
+/// Everything that one run of `simflip compare` has to say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CompareReport {
@@ -872,7 +872,7 @@ impl Report {
                 field: "the schema",
                 expected: format!("at most {SCHEMA}"),
                 got: report.schema.to_string(),
-                advice: "a later version of flipside wrote it, which can read it",
+                advice: "a later version of simflip wrote it, which can read it",
             });
         }
         Ok(report)

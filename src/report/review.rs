@@ -24,7 +24,7 @@ use crate::wording::{clip, counted, link, moment, printable_json, visible};
 use crate::{Error, Result};
 
 /// The title of every such page, by which it is known.
-pub const TITLE: &str = "flipside: pairs to judge";
+pub const TITLE: &str = "simflip: pairs to judge";
 
 /// Words of either text that are compared.
 const WORDS: usize = 20_000;

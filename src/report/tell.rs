@@ -11,14 +11,14 @@ use crate::corpus::{Damage, EXTRACTOR, FileReading, Languages};
 use crate::frames::Share;
 use crate::text::TOKENIZER;
 use crate::wording::{counted, plural, printable, printable_path};
-use flipside_core::audit::{Audit, Estimated};
-use flipside_core::clusters::Linkage;
-use flipside_core::dedup::{Cohesion, Crowds, Judged, Kind, MeasuredRecall, Outcome, Ran, Scores, Searched};
-use flipside_core::id::{Cluster, Document, Id};
-use flipside_core::minhash::one_bit;
-use flipside_core::resemblance::{largest_odd, standard_error};
-use flipside_core::search::psm::Reading;
-use flipside_core::settings::{BandShape, Judge, Measure, Net, Settings, Sketches};
+use simflip_core::audit::{Audit, Estimated};
+use simflip_core::clusters::Linkage;
+use simflip_core::dedup::{Cohesion, Crowds, Judged, Kind, MeasuredRecall, Outcome, Ran, Scores, Searched};
+use simflip_core::id::{Cluster, Document, Id};
+use simflip_core::minhash::one_bit;
+use simflip_core::resemblance::{largest_odd, standard_error};
+use simflip_core::search::psm::Reading;
+use simflip_core::settings::{BandShape, Judge, Measure, Net, Settings, Sketches};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -496,7 +496,7 @@ pub fn search_warnings(
             named(examples)
         )),
         Some(Crowds::Nearest { hashes, passed_over, examples }) => {
-            let most = flipside_core::search::selfjoin::MOST_NEIGHBOURS;
+            let most = simflip_core::search::selfjoin::MOST_NEIGHBOURS;
             let distance = match searched.ran {
                 Ran::Join { distance }
                 | Ran::Probing { distance, .. }
@@ -682,7 +682,7 @@ pub fn memory_warning(told: &MemoryReport, peak: Option<u64>, pages: u64) -> Opt
     let mb = |bytes: u64| bytes.div_ceil(1_000_000);
     Some(format!(
         "{} MB of memory were taken, and {} MB allowed: by the first pages of the files {expected_pages} pages were expected, and \
-         {pages} came. flipside sketch and the stages behind it keep to the memory that they are given.",
+         {pages} came. simflip sketch and the stages behind it keep to the memory that they are given.",
         mb(peak),
         mb(limit_bytes)
     ))

@@ -1,4 +1,4 @@
-//! What `flipside seen` prints: a table, or a JSON object a line.
+//! What `simflip seen` prints: a table, or a JSON object a line.
 
 use crate::error::{Error, Result};
 use crate::inspection::Inspection;
@@ -17,7 +17,7 @@ pub const COLUMNS: [&str; 7] =
 /// Columns that every table has.
 pub(crate) const LEAST: usize = 4;
 
-/// Answers of `flipside seen`, counted by what they say.
+/// Answers of `simflip seen`, counted by what they say.
 #[derive(Default)]
 struct Answers(BTreeMap<String, u64>);
 
@@ -41,7 +41,7 @@ impl Answers {
         };
         match (fits, page.is_empty()) {
             (false, _) => Some(
-                "no answer of flipside seen: new, error, near or stale with a distance, or same with a distance of 0",
+                "no answer of simflip seen: new, error, near or stale with a distance, or same with a distance of 0",
             ),
             (true, true) => Some("an answer about no page"),
             (true, false) => None,
@@ -63,7 +63,7 @@ impl Answers {
 /// # Errors
 /// If the file cannot be read, or has not the header of such a table.
 pub(crate) fn check(path: &Path) -> Result<Inspection> {
-    let mut inspection = Inspection::of("answers of flipside seen");
+    let mut inspection = Inspection::of("answers of simflip seen");
     let mut table = Table::open_ours(path)?;
     table.begins_with(&COLUMNS[..LEAST])?;
     let mut answers = Answers::default();
@@ -92,7 +92,7 @@ pub(crate) fn check_lines(path: &Path) -> Result<Inspection> {
         distance: Option<u32>,
         earlier: Option<String>,
     }
-    let mut inspection = Inspection::of("answers of flipside seen");
+    let mut inspection = Inspection::of("answers of simflip seen");
     let file = File::open(path).map_err(|e| Error::io(path, e))?;
     let mut answers = Answers::default();
     for (line, number) in BufReader::new(file).lines().zip(1..) {

@@ -114,7 +114,7 @@ pub(super) fn header(path: &Path, file: &mut impl Read) -> Result<(Header, u64)>
     let (header, length): (Header, u64) = format::read_open_head(path, SEEN_LOG, file)?;
     let fits = |field, expected: &str, got: &str| match expected == got {
         true => Ok(()),
-        false => Err(format::wrong(path, field, expected, got, "make the index again with this flipside")),
+        false => Err(format::wrong(path, field, expected, got, "make the index again with this simflip")),
     };
     fits("the feature hash", header.settings.feature_hash.name(), &header.hash)?;
     fits("the tokenizer", TOKENIZER, &header.tokenizer)?;

@@ -41,13 +41,13 @@ use crate::inspection::Inspection;
 use crate::making::{Unfinished, folder_of, is_unfinished, sweep};
 use crate::settings::{Settings, Sketches};
 use crate::sketch::{Facts, Sketch, SketchValue};
-use flipside_core::id::{Document, Id};
-use flipside_core::index::{Index, StoredTables};
 use hashbrown::HashMap;
 use log::{Log, Part, Passed};
 use places::{Files, Place};
 use record::Record;
 use serde::{Deserialize, Serialize};
+use simflip_core::id::{Document, Id};
+use simflip_core::index::{Index, StoredTables};
 use std::collections::{HashSet, VecDeque};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -316,7 +316,7 @@ impl Seen {
                     field: "the index",
                     expected: "a folder".to_owned(),
                     got: "a file of an earlier version".to_owned(),
-                    advice: "let flipside seen convert it: ask without --ask-only once",
+                    advice: "let simflip seen convert it: ask without --ask-only once",
                 });
             };
             notes.push(convert(folder)?);
@@ -1439,7 +1439,7 @@ fn not_an_index(path: &Path, got: &str) -> Error {
     Error::Format {
         path: path.to_path_buf(),
         field: "the index",
-        expected: "a folder that flipside seen made".to_owned(),
+        expected: "a folder that simflip seen made".to_owned(),
         got: got.to_owned(),
         advice: "name another place",
     }

@@ -62,12 +62,12 @@ pub(super) fn read(path: &Path) -> Result<Old> {
                 field,
                 expected,
                 got.clone(),
-                "make the index again with this flipside",
+                "make the index again with this simflip",
             ));
         }
     }
     let damaged = |field, expected: &str, got: String| {
-        format::wrong(path, field, expected, got, "the file is not one that flipside made; make it again")
+        format::wrong(path, field, expected, got, "the file is not one that simflip made; make it again")
     };
     let (n, distinct) = (header.documents, header.distinct_hashes);
     let length = (distinct.saturating_mul(8))
@@ -121,7 +121,7 @@ pub(crate) fn check(path: &Path, header: serde_json::Value) -> Inspection {
         header.iter().for_each(|(name, value)| inspection.header_field(name.clone(), value));
     }
     match read(path) {
-        Ok(_) => inspection.fact("earlier version", "flipside seen converts it to a folder when it is used"),
+        Ok(_) => inspection.fact("earlier version", "simflip seen converts it to a folder when it is used"),
         Err(error) => inspection.problem(error.to_string()),
     }
     inspection

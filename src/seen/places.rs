@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use crate::seen::record::Record;
     use crate::settings::Settings;
-    use flipside_core::sketch::Facts;
+    use simflip_core::sketch::Facts;
 
     #[test]
     fn names_of_any_length_are_read_and_other_records_are_refused() {

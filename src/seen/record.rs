@@ -11,7 +11,7 @@ use super::{Asked, Remembered, Reply, Verdict};
 use crate::settings::Sketches;
 use crate::simhash::quantised::QuantisedWeights;
 use crate::sketch::{Facts, Hashed, SketchValue, TwoSketches};
-use flipside_core::index::Rows;
+use simflip_core::index::Rows;
 use std::sync::Arc;
 
 /// What a frame begins with, so that the next one can be found behind a damaged one.

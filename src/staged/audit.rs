@@ -8,11 +8,11 @@ use super::{belongs_to, workplace};
 use crate::error::Result;
 use crate::format::{self, AUDIT, Body};
 use crate::inspection::Inspection;
-use flipside_core::audit::{Audit, Tally};
-use flipside_core::company::Drawn;
-use flipside_core::settings::Settings;
-use flipside_core::streamed::Bits;
 use serde::{Deserialize, Serialize};
+use simflip_core::audit::{Audit, Tally};
+use simflip_core::company::Drawn;
+use simflip_core::settings::Settings;
+use simflip_core::streamed::Bits;
 use std::collections::BinaryHeap;
 use std::path::Path;
 

@@ -18,10 +18,10 @@ use crate::inspection::Inspection;
 use crate::making::{is_address, sweep};
 use crate::pipeline::{Progress, with_threads};
 use crate::resources::memory_share;
-use flipside_core::clusters::{Keep, Linkage, Quota, SAME};
-use flipside_core::settings::{Judge, Settings};
-use flipside_core::streamed::{Bits, Chains, Place, Star};
 use serde::{Deserialize, Serialize};
+use simflip_core::clusters::{Keep, Linkage, Quota, SAME};
+use simflip_core::settings::{Judge, Settings};
+use simflip_core::streamed::{Bits, Chains, Place, Star};
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -188,7 +188,7 @@ pub(super) fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
             match new.iter().find(|file| file.header.reading.fields.score.as_ref() != Some(field)) {
                 None => Ok(()),
                 Some(file) => refuse(format!(
-                    "a field that was read: {} has no scores of it; flipside sketch --score {field} reads them",
+                    "a field that was read: {} has no scores of it; simflip sketch --score {field} reads them",
                     file.path().display()
                 )),
             }

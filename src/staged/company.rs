@@ -12,11 +12,11 @@ use super::{belongs_to, odd_length, workplace};
 use crate::error::{Error, Result};
 use crate::format::{self, Body, COMPANY, NewBinary};
 use crate::inspection::Inspection;
-use flipside_core::internal::memory::untouched;
-use flipside_core::settings::Settings;
-use flipside_core::streamed::Bits;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use simflip_core::internal::memory::untouched;
+use simflip_core::settings::Settings;
+use simflip_core::streamed::Bits;
 use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
@@ -446,7 +446,7 @@ mod tests {
     use super::*;
     use crate::pipeline::Silent;
     use crate::settings::Settings;
-    use flipside_core::hash::SplitMix64;
+    use simflip_core::hash::SplitMix64;
     use std::collections::BTreeMap;
     use std::fs;
 

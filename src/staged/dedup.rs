@@ -36,9 +36,9 @@ use crate::tables::{PAGES, PAGES_JSONL, REMOVED, write_pages_jsonl};
 #[cfg(feature = "parquet")]
 use crate::tables::{PAGES_PARQUET, write_pages_parquet};
 use crate::wording::{counted, printable_path};
-use flipside_core::clusters::{Keep, Linkage};
-use flipside_core::dedup::{Judged, PAIR_BYTES};
-use flipside_core::id::{Document, Id};
+use simflip_core::clusters::{Keep, Linkage};
+use simflip_core::dedup::{Judged, PAIR_BYTES};
+use simflip_core::id::{Document, Id};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,7 +129,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         }
         let mut expected = expected;
         let too_much = match in_memory() {
-            Err(Error::Core(flipside_core::Error::TooManyPairs { pairs, .. })) => {
+            Err(Error::Core(simflip_core::Error::TooManyPairs { pairs, .. })) => {
                 let needed = told_bytes(held + pairs * PAIR_BYTES);
                 let pairs = counted(pairs, "pair", "pairs");
                 format!("with {pairs} to look at, and perhaps more, it takes {needed}")
@@ -342,7 +342,7 @@ fn on_disk(
     progress: &dyn Progress,
 ) -> Result<Summary> {
     if job.writes.pages_parquet && cfg!(not(feature = "parquet")) {
-        let expected = "another table; this build of flipside has not the feature `parquet`";
+        let expected = "another table; this build of simflip has not the feature `parquet`";
         return Err(Error::parameter("write", "pages.parquet", expected));
     }
     let folder = OutputFolder::begin(&job.out, job.force)?;
@@ -359,7 +359,7 @@ fn on_disk(
             // A run that is killed from here on has its results, or begins anew.
             let (gone, foreign) = work.remove()?;
             if let Some(foreign) = foreign {
-                progress.note(&format!("{} is not flipside's and stays", printable_path(&foreign)));
+                progress.note(&format!("{} is not simflip's and stays", printable_path(&foreign)));
             }
             folder.finish()?;
             drop(gone);

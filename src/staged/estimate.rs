@@ -2,8 +2,8 @@
 
 use crate::corpus::{self, IN_MEMORY, Input, Peeked, ReadOptions, peek};
 use crate::pipeline::pages::Seen;
-use flipside_core::collection::Keeping;
-use flipside_core::settings::{Settings, Sketches};
+use simflip_core::collection::Keeping;
+use simflip_core::settings::{Settings, Sketches};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is expected of the pages of some files.

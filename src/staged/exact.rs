@@ -7,7 +7,7 @@
 //! the sketches. Pages of one hash stand for each other as they do in memory ([`Company::WITHIN`],
 //! [`Company::BETWEEN`]).
 //!
-//! Where that makes more pairs than are listed ([`most_pairs`](flipside_core::search::crowds::most_pairs)), crowds
+//! Where that makes more pairs than are listed ([`most_pairs`](simflip_core::search::crowds::most_pairs)), crowds
 //! are thinned, as in memory: a sparse list is made of the hashes that are of none, its passes are joined instead,
 //! and hashes of crowds are paired with what is nearest to them of a sample.
 
@@ -21,14 +21,14 @@ use crate::error::{Error, Result};
 use crate::format::{self, Body, BodyReader, HASHES, NewBinary, PAIRS, wrong};
 use crate::inspection::Inspection;
 use crate::making::Unfinished;
-use flipside_core::company::{Company, Met, StandIns};
-use flipside_core::id::{Id, Slot};
-use flipside_core::search::crowds::{Beside, CROWDED, Draw, Order, Shown};
-use flipside_core::search::join::{Parted, Room};
-use flipside_core::settings::{Net, Settings, Sketches};
-use flipside_core::streamed::Bits;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use simflip_core::company::{Company, Met, StandIns};
+use simflip_core::id::{Id, Slot};
+use simflip_core::search::crowds::{Beside, CROWDED, Draw, Order, Shown};
+use simflip_core::search::join::{Parted, Room};
+use simflip_core::settings::{Net, Settings, Sketches};
+use simflip_core::streamed::Bits;
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -1355,7 +1355,7 @@ mod tests {
     use super::super::sketches::Folder;
     use super::*;
     use crate::pipeline::Silent;
-    use flipside_core::hash::SplitMix64;
+    use simflip_core::hash::SplitMix64;
 
     fn body(there: &There) -> Vec<u8> {
         let mut pairs = vec![0; there.body.len() as usize];

@@ -5,9 +5,9 @@ use super::join::{Gathered, Shape};
 use super::sketches::{CHUNK, Folder, Span};
 use super::sorter::{Place, begins, put_in_order};
 use crate::error::Result;
-use flipside_core::internal::memory::{prefetch, untouched, with_room};
-use flipside_core::streamed::Bits;
 use rayon::prelude::*;
+use simflip_core::internal::memory::{prefetch, untouched, with_room};
+use simflip_core::streamed::Bits;
 
 /// Records of pages, in order of the pages.
 pub(super) struct Held {
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::pipeline::Silent;
     use crate::settings::Settings;
-    use flipside_core::hash::SplitMix64;
+    use simflip_core::hash::SplitMix64;
     use std::fs;
 
     #[test]

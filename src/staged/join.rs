@@ -18,15 +18,15 @@ use crate::inspection::Inspection;
 use crate::making::{Unfinished, sweep};
 use crate::pipeline::{Progress, with_threads};
 use crate::resources::memory_share;
-use flipside_core::audit::Audit;
-use flipside_core::collection::Two;
-use flipside_core::company::{Companion, Company, Met};
-use flipside_core::internal::memory::untouched;
-use flipside_core::settings::{Judge, Settings};
-use flipside_core::sketch::Facts;
-use flipside_core::streamed::Bits;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use simflip_core::audit::Audit;
+use simflip_core::collection::Two;
+use simflip_core::company::{Companion, Company, Met};
+use simflip_core::internal::memory::untouched;
+use simflip_core::settings::{Judge, Settings};
+use simflip_core::sketch::Facts;
+use simflip_core::streamed::Bits;
 use std::fs;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::ops::Range;
@@ -175,7 +175,7 @@ impl<'a> Joiner<'a> {
     pub(super) fn new(folder: &'a Folder, memory: u64, progress: &'a dyn Progress) -> Result<Self> {
         let company = exact::company_of(&folder.settings)?;
         let budget = Budget::beside(memory, 2 * bits_bytes(folder.pages()) + folder.files_bytes())?;
-        let most_pairs = flipside_core::search::crowds::most_pairs;
+        let most_pairs = simflip_core::search::crowds::most_pairs;
         Ok(Self { folder, company, budget, places: Places::of(folder), most_pairs, progress })
     }
 }
@@ -1063,7 +1063,7 @@ pub fn all_edges(folder: &Folder) -> Result<(Vec<Body>, u64)> {
     for (path, band) in paths.zip(std::iter::once(None).chain((0..bands).map(Some))) {
         let Some((header, body)) = there::<EdgesHeader>(&path, EDGES)? else {
             let told = format!(
-                "{}: flipside join has not made it yet; it makes what is missing. What was joined with --against needs it here, too",
+                "{}: simflip join has not made it yet; it makes what is missing. What was joined with --against needs it here, too",
                 path.display()
             );
             return Err(Error::Missing(told));
@@ -1170,7 +1170,7 @@ mod tests {
     use super::super::sketch::sketched;
     use super::*;
     use crate::pipeline::Silent;
-    use flipside_core::hash::SplitMix64;
+    use simflip_core::hash::SplitMix64;
 
     #[test]
     fn a_join_comes_to_the_same_however_many_bands_memory_holds() {

@@ -3,8 +3,8 @@
 use super::names;
 use super::sketches::{CHUNK, Column, Folder, SketchFile};
 use crate::error::Result;
-use flipside_core::settings::Settings;
-use flipside_core::sketch::{Facts, SketchValue, TwoSketches};
+use simflip_core::settings::Settings;
+use simflip_core::sketch::{Facts, SketchValue, TwoSketches};
 use std::path::Path;
 
 /// A page of a file of sketches.

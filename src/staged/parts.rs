@@ -12,8 +12,8 @@ use crate::corpus::{
 use crate::error::{Error, Result};
 use crate::making::Unfinished;
 use crate::wording::printable_path;
-use flipside_core::settings::Settings;
-use flipside_core::sketch::{Sketch, SketchValue, Sketcher};
+use simflip_core::settings::Settings;
+use simflip_core::sketch::{Sketch, SketchValue, Sketcher};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -547,9 +547,9 @@ mod tests {
     use super::*;
     use crate::corpus::{DiscoverOptions, JsonlFields, discover};
     use crate::pipeline::pages::{Pages, Wanted};
-    use flipside_core::collection::Keeping;
-    use flipside_core::id::{Document as Page, Id};
     use proptest::prelude::*;
+    use simflip_core::collection::Keeping;
+    use simflip_core::id::{Document as Page, Id};
 
     /// Columns, gaps, names and what else is known, of pages sketched in so much room.
     fn sketched(input: &Input, options: &ReadOptions, settings: &Settings, room: u64) -> [Vec<u8>; 4] {

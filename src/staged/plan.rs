@@ -12,12 +12,12 @@ use crate::corpus::{DiscoverOptions, JsonlFields, KeptFiles, ReadOptions, ReadRu
 use crate::error::{Error, Result};
 use crate::pipeline::{Progress, Silent, with_threads};
 use crate::resources::{cpu_seconds, memory_share};
-use flipside_core::clusters::Linkage;
-use flipside_core::company::Drawn;
-use flipside_core::hash::SplitMix64;
-use flipside_core::search::join::{Parted, model_nanoseconds};
-use flipside_core::settings::{Settings, Sketches};
 use serde::{Deserialize, Serialize};
+use simflip_core::clusters::Linkage;
+use simflip_core::company::Drawn;
+use simflip_core::hash::SplitMix64;
+use simflip_core::search::join::{Parted, model_nanoseconds};
+use simflip_core::settings::{Settings, Sketches};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -399,7 +399,7 @@ fn hashes_rate(distance: u32) -> Result<f64> {
     hashes.dedup();
     let seconds = || cpu_seconds().unwrap_or(0.0);
     let begun = seconds();
-    with_threads(1, || flipside_core::search::join::join(&hashes, distance, &|_| (), |_| ()))??;
+    with_threads(1, || simflip_core::search::join::join(&hashes, distance, &|_| (), |_| ()))??;
     let model = hashes.len() as f64 * model_nanoseconds(HASHES, distance) * 1e-9;
     Ok((seconds() - begun) / model)
 }

@@ -1,6 +1,6 @@
 //! The records that stages sort: numbers with the greatest byte first, so that their bytes are in their order.
 
-use flipside_core::company::Near;
+use simflip_core::company::Near;
 
 /// Bytes of a page's number.
 pub const PAGE: usize = 5;

@@ -11,10 +11,10 @@ use super::record::{Edge, PAGE, page_bytes};
 use super::sketches::{Column, Columns, Folder, SketchFile};
 use crate::error::{Error, Result};
 use crate::making::Unfinished;
-use flipside_core::collection::Two;
-use flipside_core::company::{Company, Met};
-use flipside_core::settings::{Settings, Sketches};
-use flipside_core::sketch::Facts;
+use simflip_core::collection::Two;
+use simflip_core::company::{Company, Met};
+use simflip_core::settings::{Settings, Sketches};
+use simflip_core::sketch::Facts;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -381,7 +381,7 @@ impl Groups {
         }
         self.group.extend_from_slice(record);
         if self.group.len() >= self.large {
-            let place = std::env::temp_dir().join("flipside-throng");
+            let place = std::env::temp_dir().join("simflip-throng");
             let folder = Unfinished::folder(&place).map_err(|error| Error::io(&place, error))?;
             let mut throng = Throng::create(folder.path().join("records"), self.form.shape(self.band))?;
             self.group.chunks_exact(record.len()).try_for_each(|record| throng.push(record))?;
@@ -469,7 +469,7 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipside_core::hash::SplitMix64;
+    use simflip_core::hash::SplitMix64;
 
     /// Records of one key: few sketches, some of several texts.
     fn records(form: &RecordForm, n: u64, sketches: u64) -> Vec<Vec<u8>> {

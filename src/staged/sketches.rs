@@ -12,8 +12,8 @@ use crate::hash::{murmur3_x64_128, text_digest};
 use crate::inspection::Inspection;
 use crate::making::is_unfinished;
 use crate::text::TOKENIZER;
-use flipside_core::settings::{Settings, Sketches};
 use serde::{Deserialize, Serialize};
+use simflip_core::settings::{Settings, Sketches};
 use std::fs;
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -256,7 +256,7 @@ impl SketchFile {
         let must = |field, expected: &str, got: &str| match expected == got {
             true => Ok(()),
             false => {
-                let advice = "sketch the input again with this flipside";
+                let advice = "sketch the input again with this simflip";
                 Err(wrong(path, field, expected.to_owned(), got.to_owned(), advice))
             }
         };
@@ -606,7 +606,7 @@ fn files_of(folder: &Path) -> Result<Vec<SketchFile>> {
     }
     paths.sort();
     if paths.is_empty() {
-        let told = format!("{}: no file of sketches; flipside sketch makes them", folder.display());
+        let told = format!("{}: no file of sketches; simflip sketch makes them", folder.display());
         return Err(Error::Missing(told));
     }
     paths.iter().map(|path| SketchFile::open(path)).collect()

@@ -2,8 +2,8 @@
 //! runs on disk that are merged.
 
 use crate::error::{Error, Result};
-use flipside_core::internal::memory::{prefetch, with_room};
 use rayon::prelude::*;
+use simflip_core::internal::memory::{prefetch, with_room};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
@@ -505,7 +505,7 @@ impl Merge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipside_core::hash::SplitMix64;
+    use simflip_core::hash::SplitMix64;
 
     fn all(mut sorted: Sorted) -> Vec<Vec<u8>> {
         let mut records = Vec::new();

@@ -13,8 +13,8 @@ use crate::inspection::Inspection;
 use crate::making::{self, Unfinished, is_unfinished, keep, take_leftovers_away, with};
 use crate::pipeline::{Against, Job};
 use crate::wording::printable_path;
-use flipside_core::clusters::{Keep, Source};
 use serde::{Deserialize, Serialize};
+use simflip_core::clusters::{Keep, Source};
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -27,8 +27,8 @@ pub const FOLDERS: [&str; 2] = ["sketches", "old"];
 /// What the mark of a working folder says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Mark {
-    /// The version of flipside.
-    flipside: String,
+    /// The version of simflip.
+    simflip: String,
     /// A hash of what decides the files of all stages: settings, how files are read, and the files as they are.
     job: String,
 }
@@ -57,8 +57,8 @@ impl Mark {
         let decides = (&job.settings, read, files.new_files, paths, marks, written, named);
         let bytes = serde_json::to_vec(&decides).map_err(|error| Error::io(&job.out, error.into()))?;
         let (low, high) = murmur3_x64_128(&bytes, 0);
-        let flipside = env!("CARGO_PKG_VERSION").to_owned();
-        Ok(Self { flipside, job: format!("{high:016x}{low:016x}") })
+        let simflip = env!("CARGO_PKG_VERSION").to_owned();
+        Ok(Self { simflip, job: format!("{high:016x}{low:016x}") })
     }
 
     /// That of a folder, if it has one that can be read.
@@ -372,7 +372,7 @@ pub fn check_mark(path: &Path) -> Result<Inspection> {
     let (mark, body): (Mark, Body) = format::open(path, WORKING)?;
     body.check()?;
     let mut inspection = Inspection::of(WORKING.name);
-    inspection.fact("flipside", &mark.flipside);
+    inspection.fact("simflip", &mark.simflip);
     inspection.fact("job", &mark.job);
     Ok(inspection)
 }

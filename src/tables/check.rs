@@ -9,9 +9,9 @@ use crate::search::selfjoin::cosine_of_distance;
 use crate::simhash::BITS;
 use crate::tables::table::Table;
 use csv::StringRecord;
-use flipside_core::clusters::Quota;
-use flipside_core::dedup::Kind as PairKind;
 use hashbrown::HashMap;
+use simflip_core::clusters::Quota;
+use simflip_core::dedup::Kind as PairKind;
 use std::collections::BTreeMap;
 use std::path::Path;
 

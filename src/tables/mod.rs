@@ -24,8 +24,8 @@ pub(crate) use write::guard;
 pub use write::{Row, write, write_pages_jsonl};
 
 use crate::Result;
-use flipside_core::dedup::Kind as PairKind;
 use serde::{Serialize, Serializer};
+use simflip_core::dedup::Kind as PairKind;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};

@@ -33,7 +33,7 @@ const SCHEMA: &str = "message pages {
 }";
 
 /// Writes a whole table of pages and tells the number of rows. Key-value metadata name the version of the
-/// table (`flipside.pages`) and hold `settings`, the run's settings in JSON (`flipside.settings`).
+/// table (`simflip.pages`) and hold `settings`, the run's settings in JSON (`simflip.settings`).
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -58,11 +58,11 @@ fn write<'a>(
 ) -> Result<u64, ParquetError> {
     let entry = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
     let properties = WriterProperties::builder()
-        .set_created_by(concat!("flipside version ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_created_by(concat!("simflip version ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_key_value_metadata(Some(vec![
-            entry("flipside.pages", VERSION),
-            entry("flipside.settings", settings),
+            entry("simflip.pages", VERSION),
+            entry("simflip.settings", settings),
         ]))
         .build();
     let file = BufWriter::with_capacity(1 << 20, File::create(path)?);

@@ -62,7 +62,7 @@ impl Table {
             field: "the first line",
             expected: columns.join(","),
             got: self.header.iter().collect::<Vec<_>>().join(","),
-            advice: "name a table that flipside wrote",
+            advice: "name a table that simflip wrote",
         })
     }
 

@@ -134,8 +134,8 @@ mod tests {
     use super::*;
     use crate::tables::cell::plain;
     use crate::tables::{At, Side};
-    use flipside_core::dedup::Kind as PairKind;
     use proptest::prelude::*;
+    use simflip_core::dedup::Kind as PairKind;
 
     fn pair<'a>(a: &'a str, b: &'a str, distance: Option<u32>, similarity: f64) -> PairRow<'a> {
         PairRow {

@@ -124,8 +124,8 @@ impl Files {
 const BUCKET: &str = "s3://bucket/";
 
 /// The command, with the way to the server in its surroundings.
-fn flipside(server: &Server, folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_flipside-stores"));
+fn simflip(server: &Server, folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_simflip-stores"));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("AWS_") {
             command.env_remove(name);
@@ -148,7 +148,7 @@ fn told(output: &Output) -> String {
 
 /// Runs it and wants it to end so.
 fn run(server: &Server, folder: &Path, arguments: &[&str], code: i32) -> String {
-    let output = flipside(server, folder, arguments);
+    let output = simflip(server, folder, arguments);
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", told(&output));
     told(&output)
 }
@@ -247,7 +247,7 @@ fn addresses_of_google_are_read_and_written() {
     });
     fs::write(&account, said.to_string()).expect("a file");
     let google = |arguments: &[&str], code: i32| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_flipside-stores"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_simflip-stores"));
         let command = command.env("GOOGLE_SERVICE_ACCOUNT", &account).current_dir(out.path());
         let output = command.args(arguments).output().expect("it runs");
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", told(&output));
@@ -436,7 +436,7 @@ fn an_object_that_changes_is_noticed_whenever_it_does() {
             let input = format!("{BUCKET}{name}");
             let dedup = |out: &str| {
                 let arguments = ["dedup", &input, "--out", out, "--threads", "1", "--write", "kept,pages"];
-                flipside(&server, files.root.path(), &arguments)
+                simflip(&server, files.root.path(), &arguments)
             };
             let result = |run: &str| out.path().join(format!("{number}-{name}-{run}"));
             let say = |path: &Path| path.to_str().expect("UTF-8").to_owned();
@@ -629,7 +629,7 @@ fn results_are_uploaded_as_they_are() {
     assert!(content(&files.root.path().join("other"), ["", ""]) == first);
     fs::write(out.path().join("first/pairs.csv"), changed).expect("a file");
     let told = run(&server, out.path(), &["upload", "first", "s3://other", "--force"], 2);
-    assert!(told.contains("flipside inspect checks"), "{told}");
+    assert!(told.contains("simflip inspect checks"), "{told}");
 }
 
 #[test]
@@ -662,7 +662,7 @@ fn an_upload_that_fails_leaves_the_result_and_is_begun_again() {
         unfinished += 1;
         // The report alone says that a result is whole.
         assert!(!there.contains_key("report.json"), "{request}");
-        let again = format!("the result is whole in {name}; flipside upload {name} {RESULT} --force begins");
+        let again = format!("the result is whole in {name}; simflip upload {name} {RESULT} --force begins");
         assert!(told.contains(&again), "{told}");
         let here = content(&out.path().join(&name), ["", ""]);
         if !there.is_empty() {
@@ -701,6 +701,6 @@ fn where_nothing_can_be_written_nothing_is_begun() {
         assert!(told.contains(says), "{address}: {told}");
     }
     let told = run(&server, out.path(), &["upload", "crawl", RESULT], 2);
-    assert!(told.contains("a folder of results that flipside dedup wrote"), "{told}");
+    assert!(told.contains("a folder of results that simflip dedup wrote"), "{told}");
     assert_eq!(fs::read_dir(out.path()).expect("a folder").count(), 0);
 }

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::sync::OnceLock;
 
 /// The environment variable that forces a lower level, by one of the names in [`KernelChoice::available`].
-pub const KERNEL_VARIABLE: &str = "FLIPSIDE_KERNEL";
+pub const KERNEL_VARIABLE: &str = "SIMFLIP_KERNEL";
 
 /// What the processor can do, in steps each of which includes those before it. Having a level is the proof
 /// that this processor has reached it.

@@ -193,7 +193,7 @@ pub(crate) fn join_unless(
 /// whatever holds whole bins is joined by itself. Every near pair is found in one pass, and in one bin of it.
 ///
 /// ```
-/// use flipside_core::search::join::{Parted, Room};
+/// use simflip_core::search::join::{Parted, Room};
 ///
 /// let hashes: Vec<u64> = (1..=5000u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
 /// let near = [hashes[17], hashes[17] ^ 0b101];
@@ -697,7 +697,7 @@ impl Task {
 /// model that it chooses its masks by: it tells how the time grows.
 ///
 /// ```
-/// use flipside_core::search::join::model_nanoseconds;
+/// use simflip_core::search::join::model_nanoseconds;
 ///
 /// let growth = model_nanoseconds(16_000_000, 8) / model_nanoseconds(4_000_000, 8);
 /// assert!((1.3..4.0).contains(&growth));

@@ -1,4 +1,4 @@
-//! `flipside serve`
+//! `simflip serve`
 
 mod service;
 mod wire;
@@ -7,12 +7,12 @@ use super::Done;
 use super::arguments::threads;
 use super::index::{IndexArgs, millis, written};
 use anyhow::Context;
-use flipside::hash::text_digest;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use service::{Limits, Service};
+use simflip::hash::text_digest;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use tokio::net::TcpListener;
 /// line. SIGTERM and Ctrl-C end it in good order.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  flipside serve --index crawl.seen
+  simflip serve --index crawl.seen
   curl -s -H 'content-type: application/json' localhost:7878/v1/check-and-add -d '{\"url\":\"u\",\"text\":\"some words\"}'
   curl -sN -H 'content-type: application/x-ndjson' localhost:7878/v1/check-and-add --data-binary @pages.jsonl
 
@@ -248,5 +248,5 @@ fn event(what: &str, facts: &[(&str, &str)]) {
     facts.iter().for_each(|(name, value)| {
         line.insert((*name).to_owned(), (*value).into());
     });
-    flipside::terminal::note(serde_json::Value::Object(line));
+    simflip::terminal::note(serde_json::Value::Object(line));
 }

@@ -10,12 +10,12 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put as put_route};
-use flipside::hash::text_digest;
-use flipside::seen::{NewLog, Reply, Request, Seen, Unsynced, Verdict};
-use flipside::settings::Settings;
-use flipside::sketch::{Sketch, Sketcher};
-use flipside::weight::frequencies::Frequencies;
 use serde_json::json;
+use simflip::hash::text_digest;
+use simflip::seen::{NewLog, Reply, Request, Seen, Unsynced, Verdict};
+use simflip::settings::Settings;
+use simflip::sketch::{Sketch, Sketcher};
+use simflip::weight::frequencies::Frequencies;
 use std::collections::{BTreeMap, HashSet};
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -206,7 +206,7 @@ impl Service {
     }
 
     /// Ends in good order.
-    pub(super) fn close(&self) -> flipside::Result<()> {
+    pub(super) fn close(&self) -> simflip::Result<()> {
         for (_, collection) in self.all() {
             let _one = collection.one_snapshot();
             let mut seen = collection.writing();
@@ -255,7 +255,7 @@ const CONVERTED: &str = ".old";
 const ACTIONS: [&str; 6] = ["check", "add", "check-and-add", "remove", "sketch", "collections"];
 
 impl Collection {
-    fn new(opened: Opened) -> flipside::Result<Self> {
+    fn new(opened: Opened) -> simflip::Result<Self> {
         let Opened { mut seen, frequencies } = opened;
         // Snapshots are made while questions are answered.
         seen.snapshots_by_hand()?;
@@ -283,13 +283,13 @@ impl Collection {
     }
 
     /// Removes what was last seen before a time.
-    pub(super) fn expire(&self, before: u64) -> flipside::Result<usize> {
+    pub(super) fn expire(&self, before: u64) -> simflip::Result<usize> {
         self.writing().remove(&HashSet::new(), before)
     }
 
     /// Makes a snapshot if the log is long, or if what was removed is to leave the files. Questions are answered and
     /// pages stored meanwhile.
-    pub(super) fn shorten(&self, traces: bool) -> flipside::Result<bool> {
+    pub(super) fn shorten(&self, traces: bool) -> simflip::Result<bool> {
         let _one = self.one_snapshot();
         let new_log = {
             let seen = self.reading();
@@ -305,7 +305,7 @@ impl Collection {
         made.map(|()| true)
     }
 
-    fn snapshot_behind(&self, new_log: impl FnOnce() -> flipside::Result<NewLog>) -> flipside::Result<()> {
+    fn snapshot_behind(&self, new_log: impl FnOnce() -> simflip::Result<NewLog>) -> simflip::Result<()> {
         let log = new_log()?;
         let mut snapshot = self.writing().begin_snapshot(log)?;
         loop {
@@ -387,11 +387,11 @@ impl Collection {
         action: Action,
         asked: &[Result<Asked<'_>, String>],
         out: &mut Vec<u8>,
-    ) -> flipside::Result<(Option<Unsynced>, usize)> {
+    ) -> simflip::Result<(Option<Unsynced>, usize)> {
         let now = millis(SystemTime::now());
         let mut unsynced = None;
         if self.failed.load(Relaxed) && !matches!(action, Action::Check | Action::Sketch) {
-            return Err(flipside::Error::parameter(
+            return Err(simflip::Error::parameter(
                 "index",
                 "one whose log failed",
                 "one that is opened anew",
@@ -868,13 +868,13 @@ impl Figures {
     /// Adds a figure under a name with something behind it, with labels.
     fn add(&mut self, name: &'static str, kind: &str, help: &str, behind: &str, labels: &[&str], value: f64) {
         let at = self.0.iter().position(|(other, _)| *other == name).unwrap_or_else(|| {
-            let head = format!("# HELP flipside_{name} {help}\n# TYPE flipside_{name} {kind}\n");
+            let head = format!("# HELP simflip_{name} {help}\n# TYPE simflip_{name} {kind}\n");
             self.0.push((name, head));
             self.0.len() - 1
         });
         let labels: Vec<&str> = labels.iter().copied().filter(|label| !label.is_empty()).collect();
         let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-        let _ = writeln!(self.0[at].1, "flipside_{name}{behind}{labels} {value}");
+        let _ = writeln!(self.0[at].1, "simflip_{name}{behind}{labels} {value}");
     }
 }
 

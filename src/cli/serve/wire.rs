@@ -1,12 +1,12 @@
 //! What goes over the wire: pages that are asked about, and sketches.
 
-use flipside::search::bands::Banding;
-use flipside::settings::Sketches;
-use flipside::simhash::quantised::QuantisedWeights;
-use flipside::sketch::{Facts, Hashed, Sketch, SketchValue, TwoSketches};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
+use simflip::search::bands::Banding;
+use simflip::settings::Sketches;
+use simflip::simhash::quantised::QuantisedWeights;
+use simflip::sketch::{Facts, Hashed, Sketch, SketchValue, TwoSketches};
 use std::borrow::Cow;
 
 /// A page, or its name where that is enough.
@@ -149,8 +149,8 @@ impl WireSketch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipside::settings::Settings;
-    use flipside::sketch::Sketcher;
+    use simflip::settings::Settings;
+    use simflip::sketch::Sketcher;
 
     #[test]
     fn sketches_come_back_and_others_are_refused() {

@@ -237,7 +237,7 @@ pub(crate) fn write_kept(
 fn properties(layout: &Layout) -> WriterProperties {
     let metadata = &layout.metadata;
     let mut properties = WriterProperties::builder()
-        .set_created_by(concat!("flipside version ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_created_by(concat!("simflip version ", env!("CARGO_PKG_VERSION")).to_owned())
         // A page is as large as it is meant to be only to the nearest batch of values.
         .set_write_batch_size(64)
         .set_key_value_metadata(metadata.file_metadata().key_value_metadata().cloned());

@@ -28,7 +28,7 @@ pub(crate) fn title_of(path: &Path) -> Option<String> {
 /// The same, of the first bytes of a page.
 pub(crate) fn title_in(head: &[u8]) -> Option<String> {
     let head = String::from_utf8_lossy(head);
-    between(&head, "<title>", "</title>").filter(|title| title.starts_with("flipside: ")).map(str::to_owned)
+    between(&head, "<title>", "</title>").filter(|title| title.starts_with("simflip: ")).map(str::to_owned)
 }
 
 /// Checks a page of ours: a report, or pairs to judge.
@@ -38,7 +38,7 @@ pub(crate) fn title_in(head: &[u8]) -> Option<String> {
 pub(crate) fn check(path: &Path) -> Result<Inspection> {
     let page = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
     let title = between(&page, "<title>", "</title>").unwrap_or_default();
-    if !title.starts_with("flipside: ") {
+    if !title.starts_with("simflip: ") {
         return Err(nothing_of_ours(path, format!("a page of the title {title:?}")));
     }
     let reviews = title == review::TITLE;
@@ -68,7 +68,8 @@ fn check_report_page(path: &Path, page: &str, inspection: &mut Inspection) -> Re
         (report.tool.clone(), report.schema, render(&report)?)
     };
     if schema < SCHEMA {
-        let by = "whether its figures are right: an earlier version of flipside made it, and put it in other words";
+        let by =
+            "whether its figures are right: an earlier version of simflip made it, and put it in other words";
         inspection.fact("not known", by);
     } else if tool != Tool::this() {
         let by = format!("whether its figures are right: {} {} made it", tool.name, tool.version);

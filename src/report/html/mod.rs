@@ -113,8 +113,8 @@ mod tests {
         for figure in ["Found by both", "Only psm", "Only minhash", "<mark>"] {
             assert!(page.contains(figure), "{figure}");
         }
-        // For a person to look at: FLIPSIDE_SAMPLES=folder cargo test sample_pages
-        if let Some(folder) = std::env::var_os("FLIPSIDE_SAMPLES") {
+        // For a person to look at: SIMFLIP_SAMPLES=folder cargo test sample_pages
+        if let Some(folder) = std::env::var_os("SIMFLIP_SAMPLES") {
             let folder = Path::new(&folder);
             fs::create_dir_all(folder).expect("makes the folder");
             write(&fixtures::psm(), &folder.join("psm.html")).expect("writes");

@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn commands_are_quoted_as_a_shell_needs() {
-        let words = ["flipside", "dedup", "a b.wet.gz", "--out=x", "it's", ""].map(str::to_string);
-        assert_eq!(command(&words), r"flipside dedup 'a b.wet.gz' --out=x 'it'\''s' ''");
+        let words = ["simflip", "dedup", "a b.wet.gz", "--out=x", "it's", ""].map(str::to_string);
+        assert_eq!(command(&words), r"simflip dedup 'a b.wet.gz' --out=x 'it'\''s' ''");
     }
 }

@@ -3,7 +3,7 @@
   const script = document.currentScript;
   const data = JSON.parse(document.getElementById("data").textContent);
   const { pairs, strata } = data;
-  const key = "flipside review " + script.dataset.id;
+  const key = "simflip review " + script.dataset.id;
   const labels = ["", "duplicate", "0.5", "distinct", "unknown"];
   const byKey = { y: "duplicate", v: "0.5", n: "distinct", u: "unknown" };
   const names = { "duplicate": "near-duplicates", "0.5": "variants", "distinct": "different", "unknown": "cannot tell" };
@@ -30,7 +30,7 @@
     try { localStorage.setItem(key, JSON.stringify(state)); } catch { keeps = false; }
   }
 
-  // The estimate of `flipside evaluate --judged`, step by step: see evaluate::sample::estimate_precision.
+  // The estimate of `simflip evaluate --judged`, step by step: see evaluate::sample::estimate_precision.
   const Z = 1.959963984540054;
   const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 

@@ -6,12 +6,12 @@
 //! 1 − (1 − sʳ)ᵇ, the S-curve.
 //!
 //! ```
-//! use flipside_core::minhash::{DistinctSignatures, MinHashParams, MinHasher};
-//! use flipside_core::search::bands::{Banding, JoinParams, join, min_matches};
+//! use simflip_core::minhash::{DistinctSignatures, MinHashParams, MinHasher};
+//! use simflip_core::search::bands::{Banding, JoinParams, join, min_matches};
 //!
-//! # fn main() -> flipside_core::Result<()> {
+//! # fn main() -> simflip_core::Result<()> {
 //! // The features of three pages, the first two of which share 99 of 101.
-//! let feature = |i: u64| flipside_core::hash::feature(&i.to_le_bytes());
+//! let feature = |i: u64| simflip_core::hash::feature(&i.to_le_bytes());
 //! let pages: Vec<Vec<u64>> =
 //!     [0..100, 1..101, 1000..1100].map(|range: std::ops::Range<u64>| range.map(feature).collect()).to_vec();
 //!
@@ -25,7 +25,7 @@
 //! let [pair] = found.pairs[..] else { panic!("one pair") };
 //! let mut pages = [signatures.members(pair.a), signatures.members(pair.b)].concat();
 //! pages.sort_unstable();
-//! assert_eq!(pages, [0, 1].map(flipside_core::id::Document));
+//! assert_eq!(pages, [0, 1].map(simflip_core::id::Document));
 //! assert_eq!(found.skipped(), 0);
 //! # Ok(())
 //! # }

@@ -25,8 +25,8 @@ pub use psm::PsmBatchParams;
 /// Queries that are ready to meet stored hashes.
 ///
 /// ```
-/// use flipside_core::search::batch::{Batch, PsmBatchParams};
-/// use flipside_core::search::{Mode, Query};
+/// use simflip_core::search::batch::{Batch, PsmBatchParams};
+/// use simflip_core::search::{Mode, Query};
 ///
 /// let (stored, weights) = ([0b0001, 0b0111, 0b1111 << 60], [1.0; 64]);
 /// let queries = [Query { hash: 0b0011, weights: &weights }];
@@ -36,7 +36,7 @@ pub use psm::PsmBatchParams;
 ///     pass.block(block, &mut hits)?;
 /// }
 /// assert_eq!(hits.iter().map(|(query, hit)| (*query, hit.slot.0)).collect::<Vec<_>>(), [(0, 0), (0, 1)]);
-/// # Ok::<(), flipside_core::Error>(())
+/// # Ok::<(), simflip_core::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Batch {

@@ -1,10 +1,10 @@
-"""Near-duplicates on Spark: the answer of `flipside.dedup`, with the engine's shuffles between.
+"""Near-duplicates on Spark: the answer of `simflip.dedup`, with the engine's shuffles between.
 
->>> import flipside.spark
->>> result = flipside.spark.dedup(pages, text="text", id="url")     # a DataFrame of texts
+>>> import simflip.spark
+>>> result = simflip.spark.dedup(pages, text="text", id="url")     # a DataFrame of texts
 >>> kept = pages.join(result.pages.where("kept"), "url", "left_semi")
 
->>> result = flipside.spark.dedup_files(spark, ["crawl/a.warc.wet.gz", ...], sketches="sketches", out="kept")
+>>> result = simflip.spark.dedup_files(spark, ["crawl/a.warc.wet.gz", ...], sketches="sketches", out="kept")
 
 Texts become sketches where they are. What is shuffled is records of some 220 bytes, of the pages that share a key
 with others, and never texts. Only DataFrames are used. Needs pyspark and pyarrow.
@@ -17,9 +17,9 @@ import subprocess
 import sys
 from bisect import bisect_right
 
-import flipside
-from flipside import _flipside
-from flipside._keywords import options_of, paths_of
+import simflip
+from simflip import _simflip
+from simflip._keywords import options_of, paths_of
 
 __all__ = ["DataFrameResult", "FilesResult", "dedup", "dedup_files"]
 
@@ -58,7 +58,7 @@ class FilesResult:
         bands and copies brought up, some several times."""
 
     def __repr__(self):
-        return f"<flipside.spark.FilesResult {self.out}: {self.summary}>"
+        return f"<simflip.spark.FilesResult {self.out}: {self.summary}>"
 
 
 def dedup(df, text="text", id="id", *, clusters="star", partitions=None, **settings):
@@ -66,11 +66,11 @@ def dedup(df, text="text", id="id", *, clusters="star", partitions=None, **setti
 
     text: the column of texts; null is no text. id: a column of strings or whole numbers, a different one for each row.
     Of a cluster the page with the least id stays, so ids stand for the order of pages; by containment the fullest one
-    stays, as everywhere. The answer is that of ``flipside.dedup(texts, ...)`` with texts in the order of their ids, for
+    stays, as everywhere. The answer is that of ``simflip.dedup(texts, ...)`` with texts in the order of their ids, for
     any number of partitions and machines.
 
     clusters: ``star`` or ``connected``. partitions: of shuffles; ``spark.sql.shuffle.partitions`` by default.
-    settings: those of `flipside.dedup` by which sketches are made and judged: similarity, features, min_features,
+    settings: those of `simflip.dedup` by which sketches are made and judged: similarity, features, min_features,
     feature_hash, sketch_bytes, bands, recall, seed, verify (estimate or estimated-containment), verify_threshold,
     preset.
     """
@@ -78,7 +78,7 @@ def dedup(df, text="text", id="id", *, clusters="star", partitions=None, **setti
 
     _check_settings("dedup", settings)
     _check_clusters(clusters)
-    made_with = _flipside.record_settings(options_of({**settings, "clusters": clusters}))
+    made_with = _simflip.record_settings(options_of({**settings, "clusters": clusters}))
     spark = df.sparkSession
     partitions = partitions or int(spark.conf.get("spark.sql.shuffle.partitions"))
     id_type = _id_type(df, id)
@@ -153,15 +153,15 @@ def dedup(df, text="text", id="id", *, clusters="star", partitions=None, **setti
 def dedup_files(spark, paths, *, sketches, out, clusters="star", write=None, partitions=None, **settings):
     """Finds near-duplicates among the pages of files (WET, JSONL, Parquet): a `FilesResult`.
 
-    Spark hands out paths; flipside reads the files where they are and writes files of sketches, records of these are
+    Spark hands out paths; simflip reads the files where they are and writes files of sketches, records of these are
     shuffled and judged, and kept pages are written by the file. paths: one path or several. sketches, out: folders that
     all executors share with each other and the driver, as they do the files. All files are those of the stages of the
     command line (docs/stages.md): what is there, whole and of these settings is passed over, so that a job that was
-    ended goes on where it was, and ``flipside join``, ``cluster``, ``apply`` and ``inspect`` take them. ``sketches``
+    ended goes on where it was, and ``simflip join``, ``cluster``, ``apply`` and ``inspect`` take them. ``sketches``
     may hold sketches of other files, of the same settings: those are joined as well.
 
     clusters: ``star`` or ``connected``. write: ``kept``, ``removed`` or both, a list; both by default. partitions: of
-    shuffles; ``spark.sql.shuffle.partitions`` by default. settings: the options of ``flipside sketch``.
+    shuffles; ``spark.sql.shuffle.partitions`` by default. settings: the options of ``simflip sketch``.
     """
     from pyspark.sql import functions as f
 
@@ -174,7 +174,7 @@ def dedup_files(spark, paths, *, sketches, out, clusters="star", write=None, par
     options = options_of(settings)
     making = ["sketch", *options, f"--out={sketches}", "--threads=1", "--quiet", "--"]
     _run_parts(spark, partitions, making, paths)
-    folder = _flipside.SketchFolder(sketches)
+    folder = _simflip.SketchFolder(sketches)
     edges = None
     if not folder.joined:
         edges = _join_files(spark, sketches, folder, partitions, f)
@@ -238,7 +238,7 @@ def _company(firsts, page, partitions, made_with, kept_for_later):
     keyed = keyed.repartition(partitions, "band", "key")
     counts = keyed.groupBy("band", "key").agg(f.count("*").alias("n")).where("n > 1").persist()
     kept_for_later.append(counts)
-    crowd = _flipside.crowd_of(made_with)
+    crowd = _simflip.crowd_of(made_with)
     crowded = [(row.band, row.key) for row in counts.where(f.col("n") >= crowd).select("band", "key").collect()]
     company = keyed.join(counts.select("band", "key"), ["band", "key"], "left_semi")
     return company.groupBy(page).agg(f.collect_list("band").alias("bands")), crowded
@@ -268,7 +268,7 @@ def _sketching(made_with):
         import pyarrow as pa
 
         for batch in batches:
-            made = pa.table(_flipside.sketch_records(batch.column("text"), "text", made_with))
+            made = pa.table(_simflip.sketch_records(batch.column("text"), "text", made_with))
             yield from _batches(made.add_column(0, "id", batch.column("id")))
 
     return sketch
@@ -279,7 +279,7 @@ def _turning(made_with):
         for batch in batches:
             # A page has a record for each band.
             for from_ in range(0, batch.num_rows, 1024):
-                yield from _batches(_flipside.turn_records(batch.slice(from_, 1024), made_with))
+                yield from _batches(_simflip.turn_records(batch.slice(from_, 1024), made_with))
 
     return turn
 
@@ -291,7 +291,7 @@ def _judging(made_with, crowded, by_digest):
         def told(pairs):
             return _batches(pa.table(pairs).append_column("met", pa.nulls(len(pairs), pa.string())))
 
-        groups = _flipside.Groups(made_with, crowded, by_digest)
+        groups = _simflip.Groups(made_with, crowded, by_digest)
         for batch in batches:
             yield from told(groups.push(batch))
         pairs, met = groups.finish()
@@ -309,7 +309,7 @@ def _judging(made_with, crowded, by_digest):
 def _reading_keys(batches):
     for batch in batches:
         for path, start in zip(batch.column("path").to_pylist(), batch.column("start").to_pylist(), strict=True):
-            file = _flipside.SketchedFile(path, True)
+            file = _simflip.SketchedFile(path, True)
             for from_ in range(0, len(file), 1 << 14):
                 yield from _batches(file.keys(start, from_, min(1 << 14, len(file) - from_)))
 
@@ -326,7 +326,7 @@ def _reading_records(files):
                 # Files without pages begin where the next one does.
                 place = bisect_right(starts, pages[from_]) - 1
                 if place != at:
-                    at, file = place, _flipside.SketchedFile(files[place][0], False)
+                    at, file = place, _simflip.SketchedFile(files[place][0], False)
                 end = bisect_right(pages, starts[place] + files[place][2] - 1, from_, min(from_ + 1024, len(pages)))
                 yield from _batches(file.records(starts[place], batch.slice(from_, end - from_)))
                 from_ = end
@@ -338,7 +338,7 @@ def _writing(sketches):
     def write(batches):
         import pyarrow as pa
 
-        folder = _flipside.SketchFolder(sketches)
+        folder = _simflip.SketchFolder(sketches)
         band, parts, met = None, [], []
 
         def end():
@@ -389,7 +389,7 @@ def _clustering(linkage):
         best = pc.sort_indices(order, [("order", "ascending"), ("id", "ascending")]).to_numpy()
         score = np.empty(len(ids))
         score[best] = -np.arange(len(ids))
-        members = flipside.clusters(len(ids), pa.table(edges), clusters=linkage, keep=score)
+        members = simflip.clusters(len(ids), pa.table(edges), clusters=linkage, keep=score)
         page, number, kept = (np.asarray(members[name]) for name in ["page", "cluster", "kept"])
         # The best page of a cluster stays, and copies follow the first page of their text.
         leader = np.arange(len(ids))
@@ -428,10 +428,10 @@ def _no_pairs():
 def _run(arguments):
     """Runs the command line; what it refuses is a ValueError in its words."""
     done = subprocess.run(
-        [sys.executable, "-m", "flipside", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True
+        [sys.executable, "-m", "simflip", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
     if done.returncode not in (0, 1):
-        raise ValueError(done.stderr.strip().removeprefix("flipside: ") or f"flipside ended with {done.returncode}")
+        raise ValueError(done.stderr.strip().removeprefix("simflip: ") or f"simflip ended with {done.returncode}")
 
 
 def _run_parts(spark, parts, arguments, paths):

@@ -1,11 +1,11 @@
 """Near-duplicates among texts, tables and files, and how many of them were found.
 
->>> import flipside
->>> result = flipside.dedup(["a page of some words", "another page", "a page of some words"])
+>>> import simflip
+>>> result = simflip.dedup(["a page of some words", "another page", "a page of some words"])
 >>> result.kept.tolist()
 [0, 1]
 
-Keywords are the options of the command line, with underscores, and mean the same (``flipside dedup --help``). What
+Keywords are the options of the command line, with underscores, and mean the same (``simflip dedup --help``). What
 is refused raises ``ValueError``, what the operating system refuses ``OSError``, both in the command line's words.
 """
 
@@ -16,12 +16,12 @@ import json as _json
 import os as _os
 from collections.abc import Mapping as _Mapping
 
-from flipside import _flipside
-from flipside._flipside import Column, Result, Table, __version__
-from flipside._keywords import options_of as _options
-from flipside._keywords import paths_of as _paths
-from flipside._keywords import texts_of as _texts
-from flipside._seen import Answer, Seen
+from simflip import _simflip
+from simflip._simflip import Column, Result, Table, __version__
+from simflip._keywords import options_of as _options
+from simflip._keywords import paths_of as _paths
+from simflip._keywords import texts_of as _texts
+from simflip._seen import Answer, Seen
 
 __all__ = [
     "Answer",
@@ -88,7 +88,7 @@ def dedup(
     ``against`` holds old texts in the same form: what has an old copy or is near an old text goes, and all old texts
     stay. Pairs of old texts are not listed. Where a row of ``against`` is named, its number is ``len(data)`` more.
 
-    With ``out``, ``data`` names files and folders as ``flipside dedup`` takes them (WET, JSONL, Parquet; one path or
+    With ``out``, ``data`` names files and folders as ``simflip dedup`` takes them (WET, JSONL, Parquet; one path or
     several), and the folder ``out`` is made as the command line makes it; the options that speak of files are
     keywords too (``force``, ``memory``, ``write``, ``kept_files``, ``text_field``, ``id_field``, ``without_frames``,
     ``settings``, ...). ``against``, one path or a list, names old files or results. Gives a `FolderResult`.
@@ -152,7 +152,7 @@ def dedup(
         if isinstance(against, _os.PathLike):
             raise ValueError(f"{_os.fspath(against)}: files need out, the folder to create for the results")
         old = None if against is None else _texts(against, column)
-        return _flipside.dedup_of_texts(_texts(data, column), old, column, url, options, progress)
+        return _simflip.dedup_of_texts(_texts(data, column), old, column, url, options, progress)
     if url is not None:
         raise TypeError("url is of texts; of files give url_field, the name of the field or column that holds it")
     if column != "text":
@@ -160,7 +160,7 @@ def dedup(
     if against is not None:
         files["against"] = _paths(against)
     out = _os.fsdecode(out)
-    summary = _flipside.dedup_of_files([*options, *_options(files), f"--out={out}", "--", *_paths(data)], progress)
+    summary = _simflip.dedup_of_files([*options, *_options(files), f"--out={out}", "--", *_paths(data)], progress)
     return FolderResult(out, summary)
 
 
@@ -176,13 +176,13 @@ class FolderResult:
     def pairs(self):
         """Near pairs, as in ``pairs.csv``: a_id, b_id (string), distance (uint32, bits of 64; null for minhash),
         similarity (float32), kind ("exact" or "near")."""
-        return _flipside.read_pairs(_os.path.join(self.out, "pairs.csv"))
+        return _simflip.read_pairs(_os.path.join(self.out, "pairs.csv"))
 
     @property
     def clusters(self):
         """Members of clusters of two pages or more, as in ``clusters.csv``: id, cluster (string), size (uint32),
         kept (bool)."""
-        return _flipside.read_clusters(_os.path.join(self.out, "clusters.csv"))
+        return _simflip.read_clusters(_os.path.join(self.out, "clusters.csv"))
 
     @property
     def kept(self):
@@ -205,7 +205,7 @@ class FolderResult:
         return self.summary.get("text", repr(self))
 
     def __repr__(self):
-        return f"<flipside.FolderResult {self.out}>"
+        return f"<simflip.FolderResult {self.out}>"
 
     def _repr_html_(self):
         return _frame(self.html)
@@ -232,7 +232,7 @@ def sketch(texts, *, column="text", progress=None, **settings):
 
     The table's metadata says what they were made with, and `join` refuses what does not fit.
     """
-    return _flipside.sketch(_texts(texts, column), column, _options(settings), progress)
+    return _simflip.sketch(_texts(texts, column), column, _options(settings), progress)
 
 
 def join(sketches, *, against=None, progress=None, **settings):
@@ -243,7 +243,7 @@ def join(sketches, *, against=None, progress=None, **settings):
     of old texts, it is that of ``dedup(texts, against=old_texts)``, and their rows come behind. What is judged by counted
     features (``verify`` jaccard, containment or cosine) needs texts and is refused.
     """
-    return _flipside.join(sketches, against, _options(settings), progress)
+    return _simflip.join(sketches, against, _options(settings), progress)
 
 
 def clusters(n, pairs, *, clusters="star", keep=None, features=None):
@@ -263,8 +263,8 @@ def clusters(n, pairs, *, clusters="star", keep=None, features=None):
     if keep is not None and features is not None:
         raise ValueError("keep and features: expected one of the two, as either says which page stays")
     if features is not None:
-        return _flipside.clusters(n, pairs, clusters, [float(number or 0) for number in features], True)
-    return _flipside.clusters(n, pairs, clusters, None if keep is None else list(map(float, keep)))
+        return _simflip.clusters(n, pairs, clusters, [float(number or 0) for number in features], True)
+    return _simflip.clusters(n, pairs, clusters, None if keep is None else list(map(float, keep)))
 
 
 class Explanation:
@@ -276,7 +276,7 @@ class Explanation:
         self._data = data
 
     def report(self):
-        """What ``flipside explain --json`` prints, as a dict."""
+        """What ``simflip explain --json`` prints, as a dict."""
         return self._data
 
     def __str__(self):
@@ -292,13 +292,13 @@ class Explanation:
 def explain(a, b, **settings):
     """Explains why the texts ``a`` and ``b`` are near-duplicates, or are not: an `Explanation`.
 
-    ``settings`` are the options of ``flipside explain``: those of `dedup` but for method and what becomes of pairs.
+    ``settings`` are the options of ``simflip explain``: those of `dedup` but for method and what becomes of pairs.
     """
-    return Explanation(*_flipside.explain(a, b, _options(settings)))
+    return Explanation(*_simflip.explain(a, b, _options(settings)))
 
 
 def evaluate(result=None, *, truth=None, judged=None, corpus=None, **options):
-    """Scores a result of files against a truth: what ``flipside evaluate --json`` prints, as a dict.
+    """Scores a result of files against a truth: what ``simflip evaluate --json`` prints, as a dict.
 
     result: a `FolderResult` or its folder. truth: a CSV file of true pairs or clusters. judged: a CSV file of
     judgements instead. corpus: where the files are now, if they have moved; one path or several. Further options as
@@ -309,4 +309,4 @@ def evaluate(result=None, *, truth=None, judged=None, corpus=None, **options):
         arguments += [f"--corpus={path}" for path in _paths(corpus)]
     if result is not None:
         arguments += ["--", *_paths(result.out if isinstance(result, FolderResult) else result)]
-    return _flipside.evaluate(arguments)
+    return _simflip.evaluate(arguments)

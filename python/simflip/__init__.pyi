@@ -4,10 +4,10 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, overload
 
-from ._flipside import Column as Column
-from ._flipside import Result as Result
-from ._flipside import Table as Table
-from ._flipside import __version__ as __version__
+from ._simflip import Column as Column
+from ._simflip import Result as Result
+from ._simflip import Table as Table
+from ._simflip import __version__ as __version__
 
 class _ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from flipside import _flipside
-from flipside._keywords import options_of, texts_of
+from simflip import _simflip
+from simflip._keywords import options_of, texts_of
 
 
 class Answer(NamedTuple):
-    """What an index says about a page: the fields of ``flipside seen --json``."""
+    """What an index says about a page: the fields of ``simflip seen --json``."""
 
     page: str
     """The id that was given, or ``""``."""
@@ -45,7 +45,7 @@ def _millis(time):
     """A time in milliseconds since 1970; None for now."""
     if time is None:
         return None
-    return int(time.timestamp() * 1000) if isinstance(time, datetime) else _flipside.time_of(time)
+    return int(time.timestamp() * 1000) if isinstance(time, datetime) else _simflip.time_of(time)
 
 
 def _speaks_arrow(data):
@@ -53,9 +53,9 @@ def _speaks_arrow(data):
 
 
 class Seen:
-    """The index of ``flipside seen``: has this page been seen, or one that is nearly the same?
+    """The index of ``simflip seen``: has this page been seen, or one that is nearly the same?
 
-    >>> with flipside.Seen("crawl.seen") as seen:
+    >>> with simflip.Seen("crawl.seen") as seen:
     ...     answer = seen.check_and_add("the text of a page", "https://example.org/")
     ...     if answer.answer == "new": ...
 
@@ -92,7 +92,7 @@ class Seen:
         so far are seen. fsync: wait until what is remembered is on the disk, so that it outlives a failure of power.
         fresh: a ``timedelta``, or a length of time such as ``"30d"``: pages last seen longer ago are stale.
 
-        The others are the options of ``flipside seen`` for a new index (``method`` both or simhash); an index that is
+        The others are the options of ``simflip seen`` for a new index (``method`` both or simhash); an index that is
         there keeps the settings that it was made with, and others are refused.
         """
         given = {
@@ -110,9 +110,9 @@ class Seen:
             "min_features": min_features,
         }
         self.index = given["index"]
-        self._native, notes = _flipside.Seen.open(options_of(given), ask_only)
+        self._native, notes = _simflip.Seen.open(options_of(given), ask_only)
         for note in notes:
-            logging.getLogger("flipside").warning("%s", note)
+            logging.getLogger("simflip").warning("%s", note)
 
     def check(self, texts, ids=None, *, column="text", seen_at=None, progress=None):
         """Asks about a text or many, and stores nothing. Gives an `Answer`, or a list of them.
@@ -182,4 +182,4 @@ class Seen:
         self._native.close(kind is None)
 
     def __repr__(self):
-        return f"<flipside.Seen {self.index}>"
+        return f"<simflip.Seen {self.index}>"
