@@ -4,28 +4,22 @@
 //! 1 kB, a file of 100,000 at a time, sketches each file and takes it away; then joins and clusters the sketches, each
 //! stage in a process of its own that may use `MEMORY` MiB and has an address space of `LIMIT` MiB; at last it makes
 //! the same files again, some at a time, and writes of each the pages that stay and a list of the others, which it
-//! takes away. It prints a row for each stage, and for the audit of the join, whose time is not in that of the join.
+//! takes away. It prints a row for each stage, and for the audit of star clusters, whose time is not in that of these.
 //! Without arguments it does so for a few pages.
 //!
 //! Of the pages, about seven in ten stand alone, three in ten are one of two or more versions of a text that differ in
 //! up to four words, and one in fifty is of one of four templates. Which words a page has follows from its number
 //! alone. With `TEMPLATE`, so many pages more, strewn among the others, are of one template and differ in six words.
-//!
-//! With `join:DISTANCE` in the place of `TEMPLATE` no page is of a template, and all hashes are joined within so many
-//! bits, exactly; a row of its own says what the passes over the hashes took, of the time of the join. Beside it stands
-//! the join of the same hashes in memory.
 
 mod made_up;
 
 use made_up::Vocabulary;
 use simflip::clusters::Linkage;
-use simflip::core::sketch::SketchValue;
 use simflip::corpus::{JsonlFields, KeptFiles, ReadRules};
 use simflip::hash::fmix64;
 use simflip::pipeline::{Progress, Silent};
 use simflip::resources::{cpu_seconds, peak_memory_bytes};
-use simflip::search::join;
-use simflip::settings::{Net, Settings};
+use simflip::settings::Settings;
 use simflip::staged::{self, Applied, ApplyJob, ClusterJob, Grouping, JoinJob, Outputs, Shard, SketchJob};
 use simflip::terminal::say;
 use std::error::Error;
@@ -47,21 +41,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["stage", name, sketches, memory] => stage(name, Path::new(sketches), memory.parse::<u64>()? << 20),
         [pages, folder, memory, limit] => {
-            measure([pages.parse()?, 0], None, Path::new(folder), memory, limit.parse::<u64>()? << 10)
+            measure([pages.parse()?, 0], Path::new(folder), memory, limit.parse::<u64>()? << 10)
         }
-        [pages, folder, memory, limit, template] => {
-            let (pages, limit) = (pages.parse()?, limit.parse::<u64>()? << 10);
-            match template.strip_prefix("join:") {
-                Some(distance) => {
-                    measure([pages, 0], Some(distance.parse()?), Path::new(folder), memory, limit)
-                }
-                None => measure([pages, template.parse()?], None, Path::new(folder), memory, limit),
-            }
-        }
-        [] => {
-            measure([20_000, 2_000], None, tempfile::tempdir()?.path(), "64", 700 << 10)?;
-            measure([20_000, 0], Some(8), tempfile::tempdir()?.path(), "64", 700 << 10)
-        }
+        [pages, folder, memory, limit, template] => measure(
+            [pages.parse()?, template.parse()?],
+            Path::new(folder),
+            memory,
+            limit.parse::<u64>()? << 10,
+        ),
+        [] => measure([20_000, 2_000], tempfile::tempdir()?.path(), "64", 700 << 10),
         _ => Err("PAGES FOLDER MEMORY LIMIT [TEMPLATE], memory and limit in MiB".into()),
     }
 }
@@ -73,8 +61,6 @@ struct Made {
     pages: u64,
     /// How many of them are of one template, strewn among the others.
     template: u64,
-    /// Whether two in a hundred are of one of four templates.
-    with_templates: bool,
 }
 
 /// The text of a page.
@@ -83,7 +69,7 @@ fn text(page: u64, made: Made, vocabulary: &Vocabulary, out: &mut String) {
     // Pages of a family are far apart; two in a hundred pages are of one of four templates.
     let (family, own) = match chance {
         _ if fmix64(page ^ 0x7e) % made.pages < made.template => (u64::MAX / 2, 6),
-        0..2 if made.with_templates => (u64::MAX - fmix64(page ^ 1) % 4, 6),
+        0..2 => (u64::MAX - fmix64(page ^ 1) % 4, 6),
         2..32 => (fmix64(page ^ 2) % (1 + page / 3), fmix64(page ^ 3) % 5),
         _ => (page, 0),
     };
@@ -102,18 +88,13 @@ fn bytes_of(folder: &Path) -> u64 {
 
 fn measure(
     [others, template]: [u64; 2],
-    distance: Option<u32>,
     folder: &Path,
     memory: &str,
     limit: u64,
 ) -> Result<(), Box<dyn Error>> {
     let pages = others + template;
-    let made = Made { pages, template, with_templates: distance.is_none() };
-    let settings = Settings::default().with(|settings| {
-        if let Some(distance) = distance {
-            settings.net = Net::Join { distance };
-        }
-    });
+    let made = Made { pages, template };
+    let settings = Settings::default();
     let (vocabulary, sketches) = (Vocabulary::new(), folder.join("sketches"));
     fs::create_dir_all(folder)?;
     say(format_args!(
@@ -140,7 +121,7 @@ fn measure(
     let peak = peak_memory_bytes().unwrap_or(0);
     let said = format!("{text_bytes} bytes of text");
     row("sketch", cpu, begun.elapsed().as_secs_f64(), peak, bytes_of(&sketches), &said)?;
-    for stage in ["join", "star", "connected"] {
+    for stage in ["join-star", "star", "join-connected", "connected"] {
         let (ended, most) = (AtomicBool::new(false), AtomicU64::new(0));
         let output = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -160,63 +141,42 @@ fn measure(
             output
         })?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let numbers: Vec<&str> = said.trim().splitn(8, ' ').collect();
+        let numbers: Vec<&str> = said.trim().splitn(6, ' ').collect();
         let [times @ .., peak, said] = &numbers[..] else {
             return Err(format!("{stage}: {}", String::from_utf8_lossy(&output.stderr)).into());
         };
         let times = times.iter().map(|time| time.parse()).collect::<Result<Vec<f64>, _>>()?;
-        let &[cpu, wall, audit_cpu, audit_wall, passes_cpu, passes_wall] = &times[..] else {
+        let &[cpu, wall, audit_cpu, audit_wall] = &times[..] else {
             return Err(format!("{stage}: {} times", times.len()).into());
         };
         let (peak, most) = (peak.parse()?, most.into_inner());
-        let exactly = distance.filter(|_| stage == "join");
-        let name = exactly.map_or(stage.to_owned(), |distance| format!("join:{distance}"));
-        row(&name, cpu - audit_cpu, wall - audit_wall, peak, most, said)?;
-        if let Some(distance) = exactly {
-            row(&format!("passes:{distance}"), passes_cpu, passes_wall, peak, most, "")?;
-        }
-        if stage == "join" {
+        // The join of star clusters is that of a usual run.
+        let name = if stage == "join-star" { "join" } else { stage };
+        row(name, cpu - audit_cpu, wall - audit_wall, peak, most, said)?;
+        if stage == "star" {
             row("audit", audit_cpu, audit_wall, peak, most, "")?;
         }
     }
-    if distance.is_none() {
-        let (mut cpu, mut wall, mut done, mut written) = (0.0, 0.0, Applied::default(), 0);
-        for first in (0..pages).step_by((AT_A_TIME * FILE) as usize) {
-            let starts = (first..pages.min(first + AT_A_TIME * FILE)).step_by(FILE as usize);
-            let inputs: Vec<PathBuf> = starts.clone().map(path_of).collect();
-            for (path, start) in inputs.iter().zip(starts) {
-                write_file(path, start..pages.min(start + FILE), made, &vocabulary)?;
-            }
-            let out = folder.join("kept");
-            let (before, begun) = (cpu_seconds().ok_or("no processor time")?, Instant::now());
-            let some = staged::apply(&apply_job(&sketches, &inputs, &out), &Silent)?;
-            cpu += cpu_seconds().ok_or("no processor time")? - before;
-            wall += begun.elapsed().as_secs_f64();
-            (done.kept, done.removed) = (done.kept + some.kept, done.removed + some.removed);
-            written += bytes_of(&out);
-            fs::remove_dir_all(&out)?;
-            inputs.iter().try_for_each(fs::remove_file)?;
+    let (mut cpu, mut wall, mut done, mut written) = (0.0, 0.0, Applied::default(), 0);
+    for first in (0..pages).step_by((AT_A_TIME * FILE) as usize) {
+        let starts = (first..pages.min(first + AT_A_TIME * FILE)).step_by(FILE as usize);
+        let inputs: Vec<PathBuf> = starts.clone().map(path_of).collect();
+        for (path, start) in inputs.iter().zip(starts) {
+            write_file(path, start..pages.min(start + FILE), made, &vocabulary)?;
         }
-        let peak = peak_memory_bytes().unwrap_or(0);
-        let said = format!("{} pages stay; {} go", done.kept, done.removed);
-        row("apply", cpu, wall, peak, written, &said)?;
+        let out = folder.join("kept");
+        let (before, begun) = (cpu_seconds().ok_or("no processor time")?, Instant::now());
+        let some = staged::apply(&apply_job(&sketches, &inputs, &out), &Silent)?;
+        cpu += cpu_seconds().ok_or("no processor time")? - before;
+        wall += begun.elapsed().as_secs_f64();
+        (done.kept, done.removed) = (done.kept + some.kept, done.removed + some.removed);
+        written += bytes_of(&out);
+        fs::remove_dir_all(&out)?;
+        inputs.iter().try_for_each(fs::remove_file)?;
     }
-    if let Some(distance) = distance {
-        let mut hashes = Vec::new();
-        staged::pages_of(&sketches, |page| {
-            if let SketchValue::Both(two) = &page.value {
-                hashes.push(two.hash);
-            }
-            Ok(())
-        })?;
-        hashes.sort_unstable();
-        hashes.dedup();
-        let (before, begun, mut pairs) = (cpu_seconds().ok_or("no processor time")?, Instant::now(), 0);
-        join::join(&hashes, distance, &|_| (), |found| pairs += found.len())?;
-        let cpu = cpu_seconds().ok_or("no processor time")? - before;
-        let said = format!("{pairs} pairs of {} distinct hashes", hashes.len());
-        row("in memory", cpu, begun.elapsed().as_secs_f64(), 0, 0, &said)?;
-    }
+    let peak = peak_memory_bytes().unwrap_or(0);
+    let said = format!("{} pages stay; {} go", done.kept, done.removed);
+    row("apply", cpu, wall, peak, written, &said)?;
     Ok(())
 }
 
@@ -269,14 +229,14 @@ fn apply_job(sketches: &Path, inputs: &[PathBuf], out: &Path) -> ApplyJob {
     }
 }
 
-/// Takes the times of the audit and of the passes of an exact join: processor time and time on the clock, in seconds.
+/// Takes the times of the audit: processor time and time on the clock, in seconds.
 #[derive(Default)]
 struct Steps(Mutex<Times>);
 
 #[derive(Default)]
 struct Times {
-    begun: Option<(usize, f64, Instant)>,
-    taken: [[f64; 2]; 2],
+    begun: Option<(f64, Instant)>,
+    taken: [f64; 2],
 }
 
 impl Steps {
@@ -287,62 +247,46 @@ impl Steps {
 
 impl Progress for Steps {
     fn begin(&self, stage: &str, _: u64, _: &str) {
-        let which = match stage {
-            "draw" | "audit" => Some(0),
-            _ if stage.starts_with("join ") => Some(1),
-            _ => None,
-        };
-        self.times().begun = which.map(|which| (which, cpu_seconds().unwrap_or(0.0), Instant::now()));
+        let begun = (stage == "audit").then(|| (cpu_seconds().unwrap_or(0.0), Instant::now()));
+        self.times().begun = begun;
     }
 
     fn advance(&self, _: u64) {}
 
     fn end(&self) {
         let mut times = self.times();
-        if let Some((which, cpu, wall)) = times.begun.take() {
-            times.taken[which][0] += cpu_seconds().unwrap_or(0.0) - cpu;
-            times.taken[which][1] += wall.elapsed().as_secs_f64();
+        if let Some((cpu, wall)) = times.begun.take() {
+            times.taken[0] += cpu_seconds().unwrap_or(0.0) - cpu;
+            times.taken[1] += wall.elapsed().as_secs_f64();
         }
     }
 
     fn note(&self, _: &str) {}
 }
 
-/// One stage; says processor seconds and seconds, both of the audit alone and of passes alone, the peak of memory, and
-/// what came of it.
+/// One stage; says processor seconds and seconds, both of the audit alone, the peak of memory, and what came of it.
 fn stage(name: &str, sketches: &Path, memory: u64) -> Result<(), Box<dyn Error>> {
     let (begun, steps) = (Instant::now(), Steps::default());
     let (sketches, against, memory, threads) = (sketches.to_path_buf(), Vec::new(), Some(memory), 0);
-    let said = match name {
-        "join" => {
-            let done = staged::join(
-                &JoinJob { sketches, against, memory, threads, shard: Shard::default() },
-                &steps,
-            )?;
-            format!(
-                "{} copies; {} pairs found of {} compared; {} left out in crowds of up to {} pages",
-                done.copies,
-                done.pairs,
-                done.met.compared,
-                done.met.crowded + done.met.skipped,
-                done.met.largest
-            )
-        }
-        _ => {
-            let linkage = if name == "star" { Linkage::Star } else { Linkage::Connected };
-            let done = staged::cluster(
-                &ClusterJob { sketches, against, grouping: Grouping::of(linkage), memory, threads },
-                &Silent,
-            )?;
-            format!(
-                "{} pages go by {} clusters; the largest has {}",
-                done.removed, done.clusters, done.largest
-            )
-        }
+    let linkage = if name.ends_with("star") { Linkage::Star } else { Linkage::Connected };
+    let grouping = Grouping::of(linkage);
+    let said = if name.starts_with("join") {
+        let shard = Shard::default();
+        let done = staged::join(&JoinJob { sketches, against, grouping, memory, threads, shard }, &Silent)?;
+        format!(
+            "{} copies; {} edges of {} pairs compared; {} left out in buckets of up to {} pages",
+            done.copies,
+            done.pairs,
+            done.statistics.compared,
+            done.statistics.left_out,
+            done.statistics.largest
+        )
+    } else {
+        let done = staged::cluster(&ClusterJob { sketches, against, grouping, memory, threads }, &steps)?;
+        format!("{} pages go by {} clusters; the largest has {}", done.removed, done.clusters, done.largest)
     };
     let (cpu, peak) = (cpu_seconds().unwrap_or(0.0), peak_memory_bytes().unwrap_or(0));
-    let [[audit_cpu, audit_wall], [passes_cpu, passes_wall]] = steps.times().taken;
-    let wall = begun.elapsed().as_secs_f64();
-    say(format_args!("{cpu} {wall} {audit_cpu} {audit_wall} {passes_cpu} {passes_wall} {peak} {said}"))?;
+    let ([audit_cpu, audit_wall], wall) = (steps.times().taken, begun.elapsed().as_secs_f64());
+    say(format_args!("{cpu} {wall} {audit_cpu} {audit_wall} {peak} {said}"))?;
     Ok(())
 }

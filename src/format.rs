@@ -60,23 +60,14 @@ pub const SKETCHES: Kind = Kind { tag: *b"SKET", version: 2, oldest: 1, name: "s
 /// The names and places of an input file's pages.
 pub const NAMES: Kind = Kind { tag: *b"NAME", version: 1, oldest: 1, name: "names of a file's pages" };
 
-/// Which pages have company in a band.
-pub const COMPANY: Kind = Kind { tag: *b"COMP", version: 1, oldest: 1, name: "pages with company" };
+/// Documents of a band, and the leaders that they may be removed for.
+pub const EDGES: Kind = Kind { tag: *b"EDGE", version: 1, oldest: 1, name: "edges of a band" };
 
-/// Near pairs and copies, by their later pages.
-pub const EDGES: Kind = Kind { tag: *b"EDGE", version: 1, oldest: 1, name: "pairs of pages" };
-
-/// Distinct hashes with their pages, for an exact join.
-pub const HASHES: Kind = Kind { tag: *b"HASH", version: 1, oldest: 1, name: "hashes of pages" };
-
-/// Pairs of pages that an exact join brought up in a pass.
-pub const PAIRS: Kind = Kind { tag: *b"PAIR", version: 2, oldest: 1, name: "pairs of a pass" };
+/// Pairs of documents that results list.
+pub const PAIRS: Kind = Kind { tag: *b"PAIR", version: 1, oldest: 1, name: "pairs of documents" };
 
 /// What becomes of the pages that are in a cluster.
 pub const FATES: Kind = Kind { tag: *b"FATE", version: 1, oldest: 1, name: "clusters of pages" };
-
-/// How much a join missed.
-pub const AUDIT: Kind = Kind { tag: *b"AUDT", version: 1, oldest: 1, name: "audit of a join" };
 
 /// What was written of an input file's pages.
 pub const APPLIED: Kind = Kind { tag: *b"APPL", version: 1, oldest: 1, name: "note of what was written" };
@@ -88,22 +79,8 @@ pub const READING: Kind = Kind { tag: *b"READ", version: 1, oldest: 1, name: "no
 pub const WORKING: Kind = Kind { tag: *b"WORK", version: 1, oldest: 1, name: "mark of a working folder" };
 
 /// Every kind whose files are whole when they are written, with the length of the body in front of it.
-pub const KINDS: [Kind; 14] = [
-    FREQUENCIES,
-    SEEN,
-    FRAMES,
-    SKETCHES,
-    NAMES,
-    COMPANY,
-    EDGES,
-    HASHES,
-    PAIRS,
-    FATES,
-    AUDIT,
-    APPLIED,
-    READING,
-    WORKING,
-];
+pub const KINDS: [Kind; 11] =
+    [FREQUENCIES, SEEN, FRAMES, SKETCHES, NAMES, EDGES, PAIRS, FATES, APPLIED, READING, WORKING];
 
 /// How the name of a run's working folder ends, behind that of its results.
 pub(crate) const WORKING_ENDING: &str = ".stages";

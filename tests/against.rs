@@ -60,7 +60,7 @@ fn rows(path: &Path) -> Vec<BTreeMap<String, String>> {
 fn what_old_files_hold_goes_and_they_stay_as_they_are() {
     let place = pages();
     let before: Vec<_> = ["old/a.jsonl", "old/b.jsonl"].map(|name| fs::read(place.at(name)).unwrap()).into();
-    for clusters in ["connected", "star", "complete"] {
+    for clusters in ["connected", "star"] {
         let out = format!("out-{clusters}");
         let told = said(
             &place,

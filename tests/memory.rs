@@ -11,7 +11,7 @@ use simflip::clusters::{Linkage, Quota, Source};
 use simflip::corpus::KeptFiles;
 use simflip::hash::SplitMix64;
 use simflip::pipeline::{self, Job, Progress, Silent, Writes};
-use simflip::settings::{Net, Settings};
+use simflip::settings::Settings;
 use simflip::staged;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -43,40 +43,23 @@ fn job(inputs: &[PathBuf], out: &Path, settings: Settings) -> Job {
 }
 
 /// The report without what is not the same in any two runs, or not on disk.
-fn report(bytes: &[u8], is_crowded: bool) -> Value {
+fn report(bytes: &[u8]) -> Value {
     let mut report: Value = serde_json::from_slice(bytes).unwrap();
     let fields = report.as_object_mut().unwrap();
     ["stages", "peak_memory_bytes", "memory"].iter().for_each(|field| drop(fields.remove(*field)));
-    if is_crowded {
-        // Pairs of crowds count in each band that they met in.
-        for field in ["searched", "judged", "search_cost", "histograms", "method", "warnings"] {
-            fields.remove(field);
-        }
-    }
-    if fields["settings"]["net"].get("join").is_some() {
-        // On disk the work of an exact join is not counted.
-        fields.remove("search_cost");
-        if let Some(searched) = fields.get_mut("searched") {
-            searched.as_object_mut().unwrap().remove("cost");
-        }
-    }
     report
 }
 
-/// Settings of a run: by keys or, with a distance, an exact join; judged in one way or the other.
-fn settings(removable: bool, distance: Option<u32>) -> Settings {
-    let settings = match removable {
+/// Settings of a run, verified in one way or the other.
+fn settings(removable: bool) -> Settings {
+    match removable {
         true => Settings::removable().with(|s| s.sketches = quick(0.8).sketches),
         false => quick(0.6),
-    };
-    match distance {
-        Some(distance) => settings.with(|settings| settings.net = Net::Join { distance }),
-        None => settings,
     }
 }
 
 /// Runs a job in memory and on disk, and holds all that is written against each other.
-fn assert_same(job: &Job, threads: usize, is_crowded: bool) {
+fn assert_same(job: &Job, threads: usize) {
     let held = Job { out: job.out.with_extension("held"), threads: 2, ..job.clone() };
     let staged = Job { out: job.out.with_extension("staged"), threads, ..job.clone() };
     let summaries =
@@ -90,7 +73,7 @@ fn assert_same(job: &Job, threads: usize, is_crowded: bool) {
     for (name, bytes) in &expected {
         match &name[..] {
             "report.json" => {
-                let [a, b] = [bytes, &got[name]].map(|bytes| report(bytes, is_crowded));
+                let [a, b] = [bytes, &got[name]].map(|bytes| report(bytes));
                 for (field, value) in a.as_object().unwrap() {
                     assert_eq!(value, &b[field], "{field}");
                 }
@@ -130,18 +113,18 @@ proptest! {
     #[test]
     fn a_run_on_disk_writes_what_a_run_in_memory_writes(
         pages in 1usize..200, files in 1usize..5, seed: u64, odd: bool, each: bool, connected: bool,
-        removable: bool, distance in prop::option::of(0u32..14), threads in 1usize..4,
+        removable: bool, threads in 1usize..4,
     ) {
         let top = tempfile::tempdir().unwrap();
         let paths = write_files(&top.path().join("crawl"), &texts(pages, 0, seed), files);
         if odd {
             paths.iter().for_each(|path| with_oddities(path));
         }
-        let settings = settings(removable, distance);
+        let settings = settings(removable);
         let linkage = if connected && !removable { Linkage::Connected } else { Linkage::Star };
         let job = job(&paths, &top.path().join("out"), settings.with(|s| s.linkage = linkage));
         let kept_files = if each { KeptFiles::Each } else { KeptFiles::One };
-        assert_same(&Job { kept_files, ..job }, threads, false);
+        assert_same(&Job { kept_files, ..job }, threads);
     }
 }
 
@@ -150,7 +133,7 @@ proptest! {
     #[test]
     fn new_pages_against_old_ones_come_to_the_same(
         pages in 2usize..250, old in 1usize..100, files in 1usize..4, old_files in 1usize..4, seed: u64, odd: bool,
-        each: bool, connected: bool, removable: bool, distance in prop::option::of(0u32..14), threads in 1usize..4,
+        each: bool, connected: bool, removable: bool, threads in 1usize..4,
     ) {
         let top = tempfile::tempdir().unwrap();
         let first_old = pages - (pages * old / 100).clamp(1, pages - 1);
@@ -163,11 +146,11 @@ proptest! {
         if odd {
             paths.iter().chain(&old_paths).for_each(|path| with_oddities(path));
         }
-        let settings = settings(removable, distance);
+        let settings = settings(removable);
         let linkage = if connected && !removable { Linkage::Connected } else { Linkage::Star };
         let job = job(&[to_new], &top.path().join("out"), settings.with(|s| s.linkage = linkage));
         let kept_files = if each { KeptFiles::Each } else { KeptFiles::One };
-        assert_same(&Job { kept_files, against: vec![to_old], ..job }, threads, false);
+        assert_same(&Job { kept_files, against: vec![to_old], ..job }, threads);
     }
 }
 
@@ -212,7 +195,7 @@ proptest! {
         pages in 8usize..250, old in 0usize..60, files in 2usize..5, seed: u64, connected: bool, removable: bool,
         keep in prop::sample::select(vec!["first", "fullest", "longest", "shortest-url", "score:score", "input-order"]),
         count in 1u32..4, each in prop::option::of(prop::sample::select(vec![Source::Host, Source::File, Source::Folder])),
-        distance in prop::option::of(Just(9u32)), threads in 1usize..4,
+        threads in 1usize..4,
     ) {
         let top = tempfile::tempdir().unwrap();
         let texts = texts(pages, 0, seed);
@@ -225,7 +208,7 @@ proptest! {
             let paths = write_files(&to_old, old, 2);
             against = with_urls_and_scores(&to_old, &paths, seed + 1);
         }
-        let settings = settings(removable, distance).with(|s| {
+        let settings = settings(removable).with(|s| {
             s.linkage = if connected && !removable { Linkage::Connected } else { Linkage::Star };
             s.keep = keep.parse().unwrap();
             s.quota = Quota { count, each };
@@ -238,7 +221,7 @@ proptest! {
             prop_assert_eq!(held.to_string(), staged.to_string());
             return Ok(());
         }
-        assert_same(&Job { against, ..job }, threads, false);
+        assert_same(&Job { against, ..job }, threads);
     }
 }
 
@@ -259,7 +242,7 @@ fn nothing_is_removed_for_a_document_that_holds_less_of_it_on_disk_as_in_memory(
             let inputs: Vec<PathBuf> = inputs.iter().copied().cloned().collect();
             let job = job(&inputs, &at.join("out"), Settings::removable());
             let job = Job { against: against.iter().copied().cloned().collect(), ..job };
-            assert_same(&job, 2, false);
+            assert_same(&job, 2);
             let summary = pipeline::dedup(&job, &Silent).unwrap();
             let rows = fs::read_to_string(job.out.join("removed.csv")).unwrap();
             fs::remove_dir_all(&job.out).unwrap();
@@ -288,7 +271,7 @@ fn the_recall_of_titles_is_the_same_on_disk_as_in_memory() {
     let paths = write_files(&top.path().join("crawl"), &titles, 2);
     for settings in [Settings::both(0.8), Settings::both(0.5), Settings::removable()] {
         let job = job(&paths, &top.path().join("out"), settings);
-        assert_same(&job, 2, false);
+        assert_same(&job, 2);
         pipeline::dedup(&job, &Silent).unwrap();
         let report: Value = serde_json::from_slice(&fs::read(job.out.join("report.json")).unwrap()).unwrap();
         assert_eq!(report["audit"]["recall"]["share"], 1.0, "{}", report["audit"]);
@@ -318,7 +301,7 @@ fn results_of_earlier_runs_are_held_against_on_disk_as_in_memory() {
     let both = folders[2].join("pages 0.jsonl");
     let against = vec![at("first"), at("second"), both];
     let third = Job { against, ..job(&folders[2..], &at("third"), quick(0.6)) };
-    assert_same(&third, 3, false);
+    assert_same(&third, 3);
     let told = |against: PathBuf| {
         let job = Job { against: vec![against], ..third.clone() };
         let told = [pipeline::dedup(&job, &Silent), staged::dedup_on_disk(&job, &Silent)];
@@ -342,7 +325,7 @@ fn a_template_that_old_pages_have_comes_to_the_same_pages() {
     let paths = write_files(&top.path().join("new"), &texts[..600], 2);
     write_files(&top.path().join("old"), &texts[600..], 2);
     let job = job(&paths, &top.path().join("out"), quick(0.8));
-    assert_same(&Job { against: vec![top.path().join("old")], ..job }, 2, true);
+    assert_same(&Job { against: vec![top.path().join("old")], ..job }, 2);
 }
 
 #[test]
@@ -359,7 +342,7 @@ fn real_pages_of_all_formats_come_to_the_same() {
     fs::write(crawl.join("cut.jsonl.gz"), [0x1f, 0x8b, 8, 0, 0]).unwrap();
     let job = job(&[crawl], &top.path().join("out"), Settings::default());
     for kept_files in [KeptFiles::One, KeptFiles::Each, KeptFiles::OfSize(5_000)] {
-        assert_same(&Job { kept_files, ..job.clone() }, 3, false);
+        assert_same(&Job { kept_files, ..job.clone() }, 3);
     }
 }
 
@@ -367,19 +350,7 @@ fn real_pages_of_all_formats_come_to_the_same() {
 fn a_template_comes_to_the_same_pages() {
     let top = tempfile::tempdir().unwrap();
     let paths = write_files(&top.path().join("crawl"), &texts(200, 900, 4), 3);
-    assert_same(&job(&paths, &top.path().join("out"), quick(0.8)), 2, true);
-}
-
-#[test]
-fn a_template_whose_hashes_are_joined_comes_to_the_same_pages() {
-    let top = tempfile::tempdir().unwrap();
-    let paths = write_files(&top.path().join("crawl"), &texts(200, 900, 4), 3);
-    let job = job(&paths, &top.path().join("out"), settings(false, Some(12)));
-    assert_same(&job, 2, false);
-    // Most of the template have more neighbours than a search by hashes alone brings in.
-    pipeline::dedup(&job, &Silent).unwrap();
-    let pairs = fs::read_to_string(job.out.join("pairs.csv")).unwrap().lines().count();
-    assert!(2 * pairs > 400 * 900, "{pairs}");
+    assert_same(&job(&paths, &top.path().join("out"), quick(0.8)), 2);
 }
 
 /// Pages of two texts, each with as many pages as are given, that differ in white space alone; the one is near the
@@ -405,18 +376,16 @@ fn of_very_many_pages_that_are_the_same_to_the_judge_few_stay() {
     let paths = write_files(&top.path().join("crawl"), &pages[..150], 3);
     write_files(&top.path().join("old"), &pages[150..], 2);
     let old = vec![top.path().join("old")];
-    for distance in [None, Some(9)] {
-        for (keep, against) in [("first", &[][..]), ("longest", &old)] {
-            let settings = settings(false, distance).with(|s| s.keep = keep.parse().unwrap());
-            let job = job(&paths, &top.path().join("out"), settings);
-            let job = Job { against: against.to_vec(), ..job };
-            assert_same(&job, 2, false);
-            let summary = pipeline::dedup(&job, &Silent).unwrap();
-            // One of each text, or none where an old page is as they are.
-            let stay = if against.is_empty() { 2 } else { 0 };
-            assert_eq!(summary.documents - summary.removed, stay, "{distance:?} {keep}");
-            fs::remove_dir_all(&job.out).unwrap();
-        }
+    for (keep, against) in [("first", &[][..]), ("longest", &old)] {
+        let settings = settings(false).with(|s| s.keep = keep.parse().unwrap());
+        let job = job(&paths, &top.path().join("out"), settings);
+        let job = Job { against: against.to_vec(), ..job };
+        assert_same(&job, 2);
+        let summary = pipeline::dedup(&job, &Silent).unwrap();
+        // One of each text, or none where an old page is as they are.
+        let stay = if against.is_empty() { 2 } else { 0 };
+        assert_eq!(summary.documents - summary.removed, stay, "{keep}");
+        fs::remove_dir_all(&job.out).unwrap();
     }
 }
 
@@ -485,8 +454,8 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
         "4x3".as_ref(),
     ]);
     let memory: [&OsStr; 2] = ["--memory".as_ref(), "48MiB".as_ref()];
-    told(&[&["join".as_ref(), sketches.as_os_str()], &memory[..]].concat());
     let (keep, tables) = (["--keep".as_ref(), "shortest-url".as_ref()], top.path().join("tables"));
+    told(&[&["join".as_ref(), sketches.as_os_str()], &memory[..], &keep].concat());
     let tables: [&OsStr; 2] = ["--tables".as_ref(), tables.as_ref()];
     let said = told(&[&["cluster".as_ref(), sketches.as_os_str()], &memory[..], &keep, &tables].concat());
     let peak = said.split("Peak memory ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
@@ -501,7 +470,6 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
         assert!(!out.exists());
     };
     refused(&["--method", "minhash"], "search bands: expected keys");
-    refused(&["--clusters", "complete"], "--clusters complete");
     refused(&["--all-pairs"], "--all-pairs");
     refused(&["--without-frames"], "--without-frames");
 }
@@ -646,53 +614,6 @@ fn what_stays_is_written_by_as_many_threads_as_memory_is_enough_for() {
 
 #[test]
 #[ignore = "measures memory and time of an optimised build: .ci/nightly"]
-fn pairs_that_memory_does_not_hold_go_on_disk() {
-    let top = tempfile::tempdir().unwrap();
-    let crawl = top.path().join("crawl");
-    write_files(&crawl, &texts(1500, 7500, 6), 3);
-    let run = |name: &str, options: &[&str]| {
-        let out = top.path().join(name);
-        let mut command = simflip();
-        command.args(["dedup", "--threads", "2"]).arg(&crawl).arg("--out").arg(&out).args(options);
-        (command.output().unwrap(), out)
-    };
-    let report = |out: &Path| -> Value {
-        serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap()
-    };
-    let (ended, held) = run("held", &["--memory", "2GiB"]);
-    assert!(ended.status.success());
-    let memory = &report(&held)["memory"];
-    let number = |value: &Value| value.as_u64().unwrap();
-    let [pages, pairs] = ["expected_bytes", "pair_bytes"].map(|field| number(&memory[field]));
-    // The pages would fit, and with the pairs of the template they do not.
-    let limit = 48u64 << 20;
-    assert!(pages < limit && pages + pairs > limit, "{pages} and {pairs}");
-    let (ended, staged) = run("staged", &["--memory", "48MiB"]);
-    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(ended.status.success() && told.contains("begins again, in stages on disk"), "{told}");
-    for name in ["pairs.csv", "clusters.csv", "kept.jsonl.gz"] {
-        assert!(fs::read(held.join(name)).unwrap() == fs::read(staged.join(name)).unwrap(), "{name}");
-    }
-    let report = report(&staged);
-    assert_eq!((&report["memory"]["on_disk"], &report["memory"]["pair_bytes"]), (&true.into(), &Value::Null));
-    assert!(number(&report["peak_memory_bytes"]) <= limit, "{}", report["peak_memory_bytes"]);
-    // What cannot go on disk is refused, and nothing is left.
-    for options in [&["--clusters", "complete"][..], &["--all-pairs"]] {
-        let (ended, out) = run("refused", &[&["--memory", "48MiB"], options].concat());
-        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert_eq!(ended.status.code(), Some(2), "{told}");
-        assert!(
-            told.contains("pairs to look at, and perhaps more, it takes") && told.contains(options[0]),
-            "{told}"
-        );
-        assert!(!out.exists());
-    }
-    let left = listed(top.path());
-    assert_eq!(left, ["crawl", "held", "staged"]);
-}
-
-#[test]
-#[ignore = "measures memory and time of an optimised build: .ci/nightly"]
 fn pages_that_nobody_expected_go_on_disk() {
     let top = tempfile::tempdir().unwrap();
     let crawl = top.path().join("crawl.jsonl");
@@ -751,8 +672,8 @@ fn pages_that_nobody_expected_go_on_disk() {
     for table in ["pairs.csv", "clusters.csv", "kept.jsonl.gz"] {
         assert!(fs::read(held.join(table)).unwrap() == fs::read(staged.join(table)).unwrap(), "{table}");
     }
-    let (code, told, out) = run("refused", &crawl, &["--memory", "48MiB", "--clusters", "complete"]);
-    assert!(code == Some(2) && told.contains("pages fill it with") && told.contains("complete"), "{told}");
+    let (code, told, out) = run("refused", &crawl, &["--memory", "48MiB", "--all-pairs"]);
+    assert!(code == Some(2) && told.contains("pages fill it with") && told.contains("all-pairs"), "{told}");
     assert!(!out.exists());
     // A file is sketched in less memory than its sketches take, to the same bytes.
     let sketch = |name: &str, options: &[&str]| {
@@ -823,7 +744,7 @@ fn ended_at(job: &Job, step: usize) -> Option<Vec<String>> {
 /// What a folder of results holds, the report without what is not the same in any two runs, and no page that shows it.
 fn results(out: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = contents(out);
-    let mut report = report(&files["report.json"], false);
+    let mut report = report(&files["report.json"]);
     report["created"] = Value::Null;
     report["command_line"] = Value::Null;
     files.insert("report.json".to_owned(), serde_json::to_vec(&report).unwrap());
@@ -843,16 +764,6 @@ fn listed(folder: &Path) -> Vec<String> {
 
 #[test]
 fn a_run_that_is_ended_at_any_step_goes_on_there() {
-    ends_at_any_step(settings(false, None));
-}
-
-#[test]
-#[ignore = "as the one above, with another search: .ci/nightly"]
-fn an_exact_join_that_is_ended_at_any_step_goes_on_there() {
-    ends_at_any_step(settings(false, Some(6)));
-}
-
-fn ends_at_any_step(settings: Settings) {
     let top = tempfile::tempdir().unwrap();
     let (crawl, old) = (top.path().join("crawl"), top.path().join("old"));
     let texts = texts(300, 0, 11);
@@ -861,7 +772,7 @@ fn ends_at_any_step(settings: Settings) {
     paths.iter().for_each(|path| with_oddities(path));
     // Where they are read, too.
     let out = crawl.join("out");
-    let job = Job { against: vec![old], ..job(std::slice::from_ref(&crawl), &out, settings) };
+    let job = Job { against: vec![old], ..job(std::slice::from_ref(&crawl), &out, settings(false)) };
     staged::dedup_on_disk(&job, &Silent).unwrap();
     let expected = results(&out);
     fs::remove_dir_all(&out).unwrap();
@@ -881,16 +792,14 @@ fn ends_at_any_step(settings: Settings) {
         assert_eq!(results(&out), expected, "ended at {begun:?}");
         assert_eq!(rest.parts.into_inner().unwrap(), [1, 2, 3, 4].map(|part| (part, 4)));
         let rest = rest.begun.into_inner().unwrap();
-        let done = |name: &&String| {
-            ["join ", "company", "hashes", "judge", "cluster"].iter().any(|step| name.starts_with(step))
-        };
+        let done = |name: &&String| ["join", "cluster"].contains(&&name[..]);
         let finished: Vec<_> = begun[..begun.len() - 1].iter().filter(done).collect();
         assert!(finished.iter().all(|name| !rest.contains(name)), "{finished:?} and again {rest:?}");
         passed_over += finished.len();
         fs::remove_dir_all(&out).unwrap();
         assert_eq!(listed(&crawl), before);
     }
-    assert!(passed_over > 20, "{passed_over}");
+    assert!(passed_over > 8, "{passed_over}");
 }
 
 #[test]
@@ -904,7 +813,7 @@ fn a_working_folder_is_one_job_s_and_one_run_s() {
     let expected = results(&at("out"));
     fs::remove_dir_all(at("out")).unwrap();
     // What another job has left is of no use; what is not simflip's stays.
-    ended_at(&first, 8).unwrap();
+    ended_at(&first, 5).unwrap();
     let sketches = |folder: &Path| {
         let files = contents(folder).into_iter();
         files.filter(|(name, _)| name.ends_with(".sketches")).collect::<Vec<_>>()
@@ -931,7 +840,7 @@ fn a_working_folder_is_one_job_s_and_one_run_s() {
     assert!(told(&other).contains("out.stages is something else; move it away"));
     fs::remove_dir_all(at("out.stages")).unwrap();
     // In memory it is not used, and told of.
-    ended_at(&first, 8).unwrap();
+    ended_at(&first, 5).unwrap();
     let heard = Ending::default();
     staged::dedup(&Job { memory: Some(1 << 40), ..other.clone() }, &heard).unwrap();
     assert!(heard.notes.lock().unwrap().iter().any(|note| note.contains("out.stages is of another run")));
@@ -942,37 +851,37 @@ fn a_working_folder_is_one_job_s_and_one_run_s() {
     assert!(heard.begun.lock().unwrap().contains(&"check sketches".to_owned()) && !at("out.stages").exists());
     fs::remove_dir_all(at("out")).unwrap();
     // An input that has changed makes another job.
-    ended_at(&first, 8).unwrap();
+    ended_at(&first, 5).unwrap();
     assert_eq!(sketches(&at("out.stages")), left);
     fs::copy(&paths[1], &paths[0]).unwrap();
     ended_at(&first, 2).unwrap();
     let now = sketches(&at("out.stages"));
     assert!(now.iter().zip(&left).any(|(now, left)| now != left) && now.len() == 2);
     // So does one that was written to, whatever its mark looks at.
-    ended_at(&first, 8).unwrap();
+    ended_at(&first, 5).unwrap();
     let later = std::time::SystemTime::now() + Duration::from_secs(5);
     fs::File::options().append(true).open(&paths[1]).unwrap().set_modified(later).unwrap();
     let heard = Ending::default();
     staged::dedup_on_disk(&first, &heard).unwrap();
     assert!(!heard.notes.into_inner().unwrap().iter().any(|note| note.contains("going on with")));
     fs::remove_dir_all(at("out")).unwrap();
-    // A file that is damaged is told, and so is the way out.
-    ended_at(&first, 8).unwrap();
+    // A file that is damaged is told, and made again.
+    ended_at(&first, 5).unwrap();
     let damaged =
-        contents(&at("out.stages")).into_keys().find(|name| name.ends_with("copies.edges")).unwrap();
+        contents(&at("out.stages")).into_keys().find(|name| name.ends_with("band-000.edges")).unwrap();
     let mut bytes = fs::read(at("out.stages").join(&damaged)).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(at("out.stages").join(&damaged), bytes).unwrap();
     let heard = Ending::default();
-    let told = staged::dedup_on_disk(&first, &heard).unwrap_err().to_string();
-    assert!(told.contains("copies.edges") && told.contains("checksum"), "{told}");
+    staged::dedup_on_disk(&first, &heard).unwrap();
+    fs::remove_dir_all(at("out")).unwrap();
     let notes = heard.notes.into_inner().unwrap();
     assert!(
         notes.iter().any(|note| note.contains("going on with what an earlier run has left in ")),
         "{notes:?}"
     );
-    assert!(notes.iter().any(|note| note.contains("or to be rid of it, remove that folder")), "{notes:?}");
-    fs::remove_dir_all(at("out.stages")).unwrap();
+    let is_healed = |note: &String| note.contains("band-000.edges") && note.contains("counts as missing");
+    assert!(notes.iter().any(is_healed), "{notes:?}");
     // While a run is at work there, another is refused.
     struct Second<'a>(&'a Job, Mutex<Vec<String>>);
     impl Progress for Second<'_> {

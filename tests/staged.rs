@@ -5,14 +5,14 @@ use crate::cli::{corpus, simflip};
 use crate::place::{ends_by, is_caught};
 use proptest::prelude::*;
 use simflip::clusters::{Keep, Linkage};
-use simflip::core::dedup::{Context, Deduper, Kind, Outcome};
+use simflip::core::dedup::{Context, Deduper, Outcome};
 use simflip::corpus::{DiscoverOptions, JsonlFields, KeptFiles, ReadOptions, ReadRules, discover, read};
 use simflip::hash::SplitMix64;
 use simflip::pipeline::Silent;
 use simflip::search::bands::Banding;
-use simflip::settings::{Net, Settings, Sketches};
+use simflip::settings::{Settings, Sketches};
 use simflip::staged::{
-    self, ApplyJob, ClusterJob, Clustered, Grouping, JoinJob, Joined, Outputs, Shard, SketchJob, pairs,
+    self, ApplyJob, ClusterJob, Clustered, Grouping, JoinJob, Joined, Outputs, Shard, SketchJob,
 };
 use simflip::{Document, Error, Id};
 use std::collections::BTreeMap;
@@ -120,6 +120,7 @@ fn join_job(sketches: &Path) -> JoinJob {
     JoinJob {
         sketches: sketches.to_path_buf(),
         against: Vec::new(),
+        grouping: Grouping::of(Linkage::Star),
         memory: None,
         threads: 1,
         shard: Shard::default(),
@@ -134,29 +135,32 @@ fn removable_first() -> Settings {
     })
 }
 
-/// Sketches and joins, each part in a folder of its own at first.
-fn sketch_and_join(
-    paths: &[PathBuf],
-    out: &Path,
-    against: &[PathBuf],
-    settings: &Settings,
-    machine: Machine,
-) -> Joined {
-    let Machine { shards, threads, memory } = machine;
-    let part = |number: usize| format!("{}/{shards}", number + 1).parse::<Shard>().unwrap();
+fn part(number: usize, machine: Machine) -> Shard {
+    format!("{}/{}", number + 1, machine.shards).parse().unwrap()
+}
+
+/// Sketches, each part in a folder of its own at first.
+fn sketch_in_parts(paths: &[PathBuf], out: &Path, settings: &Settings, machine: Machine) {
+    let shards = machine.shards;
     fs::create_dir_all(out).unwrap();
     for number in 0..shards {
         let own = out.with_extension(number.to_string());
-        let job = SketchJob { shard: part(number), ..sketch_job(paths, &own, settings, machine) };
+        let job = SketchJob { shard: part(number, machine), ..sketch_job(paths, &own, settings, machine) };
         staged::sketch(&job, &Silent).unwrap();
         for entry in fs::read_dir(&own).unwrap() {
             let entry = entry.unwrap();
             fs::rename(entry.path(), out.join(entry.file_name())).unwrap();
         }
     }
+}
+
+/// Joins, the last part first.
+fn join_in_parts(out: &Path, against: &[PathBuf], linkage: Linkage, machine: Machine) -> Joined {
+    let Machine { shards, threads, memory } = machine;
     let join = |number| {
         let (sketches, against, memory) = (out.to_path_buf(), against.to_vec(), Some(memory));
-        let job = JoinJob { sketches, against, memory, threads, shard: part(number) };
+        let (grouping, shard) = (Grouping::of(linkage), part(number, machine));
+        let job = JoinJob { sketches, against, grouping, memory, threads, shard };
         staged::join(&job, &Silent).unwrap()
     };
     let mut joined = join(shards - 1);
@@ -220,29 +224,19 @@ pub fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 fn assert_same(paths: &[PathBuf], top: &Path, settings: &Settings, machine: Machine) {
     let texts = read_texts(paths);
     let sketches = top.join("sketches");
-    let joined = sketch_and_join(paths, &sketches, &[], settings, machine);
+    sketch_in_parts(paths, &sketches, settings, machine);
     for linkage in [Linkage::Star, Linkage::Connected] {
         let settings = settings.clone().with(|settings| settings.linkage = linkage);
         if settings.check().is_err() {
             continue;
         }
         let outcome = in_memory(&texts, &settings);
-        let mut got = Vec::new();
-        pairs(&sketches, |p| {
-            got.push((p.a, p.b, p.distance.unwrap_or(0), p.similarity, p.distance.is_none()))
-        })
-        .unwrap();
-        got.sort_by_key(|pair| (pair.0, pair.1));
-        let number = |document: Document| u64::from(document.number());
-        let expected: Vec<_> = outcome
-            .pairs
-            .iter()
-            .map(|p| (number(p.a), number(p.b), p.distance, p.similarity, p.kind == Kind::Exact))
-            .collect();
-        assert!(got == expected, "{} pairs, {} expected: {machine:?}", got.len(), expected.len());
-        assert_eq!(joined.audit, outcome.audit, "{machine:?}");
+        join_in_parts(&sketches, &[], linkage, machine);
         let kept = top.join(linkage.name());
-        clusters_and_kept(paths, &sketches, &[], &kept, linkage, machine);
+        let clustered = clusters_and_kept(paths, &sketches, &[], &kept, linkage, machine);
+        assert_eq!(clustered.audit, outcome.audit, "{machine:?}");
+        assert_eq!(clustered.copies, outcome.exact_duplicates as u64, "{machine:?}");
+        assert_eq!(Some(clustered.statistics.into()), outcome.judged, "{machine:?}");
         let stays = outcome.stays();
         let expected: Vec<String> =
             texts.iter().zip(&stays).filter(|(_, stays)| **stays).map(|(text, _)| text.clone()).collect();
@@ -326,8 +320,7 @@ fn assert_same_against(
     }
     let paths = write_files(&top.join("new"), new, files[0]);
     let sketches = top.join("sketches");
-    let joined = sketch_and_join(&paths, &sketches, &old_sketches, settings, machine);
-    assert_eq!((joined.pages, joined.old), (new.len() as u64, old.len() as u64));
+    sketch_in_parts(&paths, &sketches, settings, machine);
     for linkage in [Linkage::Star, Linkage::Connected] {
         let settings = settings.clone().with(|settings| settings.linkage = linkage);
         if settings.check().is_err() {
@@ -336,6 +329,8 @@ fn assert_same_against(
         let mut deduper = Deduper::new(settings).unwrap();
         deduper.extend(texts);
         let outcome = deduper.run_with(&Context::default().against(first_old)).unwrap();
+        let joined = join_in_parts(&sketches, &old_sketches, linkage, machine);
+        assert_eq!((joined.pages, joined.old), (new.len() as u64, old.len() as u64));
         let kept = top.join(linkage.name());
         let clustered = clusters_and_kept(&paths, &sketches, &old_sketches, &kept, linkage, machine);
         let members = outcome.clusters.values().len() as u64;
@@ -375,15 +370,6 @@ pub fn quick(similarity: f64) -> Settings {
     Settings::both(similarity).with(|settings| settings.sketches = sketches)
 }
 
-/// With an exact join within a distance, if one is given.
-fn searched(settings: Settings, distance: Option<u32>) -> Settings {
-    settings.with(|settings| {
-        if let Some(distance) = distance {
-            settings.net = Net::Join { distance };
-        }
-    })
-}
-
 pub const ONE: Machine = Machine { shards: 1, threads: 1, memory: 1 << 30 };
 const SMALL: u64 = 46 << 20;
 
@@ -393,7 +379,6 @@ proptest! {
     fn stages_make_what_memory_makes(
         pages in 1usize..160, files in 1usize..6, seed: u64, similarity in prop::sample::select(vec![0.6, 0.8]),
         removable: bool, shards in prop::sample::select(vec![1usize, 2, 7]), threads in 1usize..4,
-        distance in prop::option::of(prop::sample::select(vec![0u32, 6, 12])),
     ) {
         let top = tempfile::tempdir().unwrap();
         let paths = write_files(&top.path().join("crawl"), &texts(pages, 0, seed), files);
@@ -401,7 +386,6 @@ proptest! {
             true => removable_first(),
             false => quick(similarity),
         };
-        let settings = searched(settings, distance);
         assert_same(&paths, top.path(), &settings, Machine { shards, threads, memory: SMALL });
     }
 }
@@ -412,7 +396,6 @@ proptest! {
     fn what_old_sketches_hold_goes_from_new_pages_as_in_memory(
         pages in 2usize..200, old in 1usize..100, files in 1usize..4, old_files in 1usize..4, seed: u64,
         removable: bool, shards in prop::sample::select(vec![1usize, 3]), threads in 1usize..3,
-        distance in prop::option::of(Just(12u32)),
     ) {
         let top = tempfile::tempdir().unwrap();
         let first_old = pages - (pages * old / 100).clamp(1, pages - 1);
@@ -420,7 +403,6 @@ proptest! {
             true => removable_first(),
             false => quick(0.6),
         };
-        let settings = searched(settings, distance);
         let machine = Machine { shards, threads, memory: SMALL };
         assert_same_against(&texts(pages, 0, seed), first_old, [files, old_files], top.path(), &settings, machine);
     }
@@ -454,15 +436,15 @@ fn new_pages_of_an_old_template_go() {
 }
 
 #[test]
-fn a_template_crowds_in_stages_as_in_memory() {
+fn a_template_is_joined_in_stages_as_in_memory() {
     let top = tempfile::tempdir().unwrap();
     let paths = write_files(&top.path().join("crawl"), &texts(200, 900, 4), 3);
     let settings = quick(0.8);
-    assert!(in_memory(&read_texts(&paths), &settings).searched.crowds.is_some());
     assert_same(&paths, top.path(), &settings, Machine { shards: 2, threads: 2, memory: SMALL });
     let job = join_job(&top.path().join("sketches"));
     let again = staged::join(&job, &Silent).unwrap();
-    assert!(again.there == again.bands && again.bands == 4 && again.met.crowded > 0, "{again:?}");
+    assert!(again.there == again.bands && again.bands == 4, "{again:?}");
+    assert!(again.statistics.largest > 100, "{again:?}");
 }
 
 #[test]
@@ -497,7 +479,10 @@ fn more_pages_than_the_memory_holds_give_the_same_bytes() {
     let [one, other] =
         [("one", ONE), ("other", Machine { shards: 1, threads: 3, memory: SMALL })].map(|(name, machine)| {
             let (sketches, kept) = (top.path().join(name), top.path().join(format!("{name} kept")));
-            sketch_and_join(&paths, &sketches, &[], &quick(0.8), machine);
+            sketch_in_parts(&paths, &sketches, &quick(0.8), machine);
+            for linkage in [Linkage::Star, Linkage::Connected] {
+                join_in_parts(&sketches, &[], linkage, machine);
+            }
             clusters_and_kept(&paths, &sketches, &[], &kept, Linkage::Star, machine);
             clusters_and_kept(
                 &paths,
@@ -609,8 +594,12 @@ fn what_does_not_fit_is_named_and_stays() {
     let message = told(staged::cluster(&cluster(None), &Silent).unwrap_err());
     assert!(message.contains("band-001.edges") && message.contains("simflip join"), "{message}");
     staged::join(&join, &Silent).unwrap();
-    let complete = ClusterJob { grouping: Grouping::of(Linkage::Complete), ..cluster(None) };
-    assert!(told(staged::cluster(&complete, &Silent).unwrap_err()).contains("star or connected"));
+    // Clusters of another kind, or with another document to be kept, take another join.
+    let connected = ClusterJob { grouping: Grouping::of(Linkage::Connected), ..cluster(None) };
+    let longest = Grouping { keep: Keep::Longest, ..Grouping::of(Linkage::Star) };
+    for other in [connected, ClusterJob { grouping: longest, ..cluster(None) }] {
+        assert!(told(staged::cluster(&other, &Silent).unwrap_err()).contains("simflip join"));
+    }
     let apply = ApplyJob {
         sketches: sketches.clone(),
         against: Vec::new(),
@@ -792,8 +781,12 @@ fn the_memory_that_is_set_is_kept() {
         let told = String::from_utf8_lossy(&output.stdout).into_owned();
         told.rsplit_once("Peak memory ").unwrap().1.trim_end_matches(" MiB.\n").parse().unwrap()
     };
-    for stage in [&["join"][..], &["cluster", "--clusters", "star"], &["cluster", "--clusters", "connected"]]
-    {
+    for stage in [
+        &["join"][..],
+        &["cluster"],
+        &["join", "--clusters", "connected"],
+        &["cluster", "--clusters", "connected"],
+    ] {
         simflip().args(stage).arg(&free).args(["--memory", "4GiB"]).assert().success();
         // Address space that the program and its threads take beside what they use.
         let limited = "ulimit -v 600000; exec \"$0\" \"$@\"";

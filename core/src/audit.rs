@@ -1,11 +1,12 @@
-//! How much a net missed, measured on the documents of the run itself.
+//! How much a run found, measured on its own documents.
 //!
-//! Some texts are drawn and compared with all others by the bits that judge, which no key shows: whatever the
-//! judge would have called near is known for these texts, and how much of it the net brought up is a sample
-//! of what it brings up in all.
+//! Some texts are drawn and compared with all others by the bits that verification looks at, without their band
+//! hashes. So all near-duplicates of these texts are known. Two shares follow: of the near pairs, those that the run
+//! could compare; and of the documents with a near-duplicate that is kept before them, those that the run removed.
 
+use crate::collection::Two;
 use crate::hash::fmix64;
-use crate::id::Text;
+use crate::id::{Id, Rank, Text};
 use crate::judge::{Evidence, TextPair};
 use crate::resemblance::{self, Bits, Sieve, Test};
 use crate::settings::Judge;
@@ -23,13 +24,28 @@ pub struct Audit {
     pub compared: u64,
     /// Drawn texts that are near another.
     pub with_pairs: u64,
-    /// Pairs of a drawn text and another, drawn or not, that the judge calls near.
+    /// Pairs of a drawn text and another, drawn or not, that verification calls near.
     pub pairs: u64,
-    /// Of these, pairs that the run found.
+    /// Of these, pairs that share a band hash; where there are none, pairs that the run found.
     pub found: u64,
-    /// The recall, and the interval that holds that of all texts in 95 of 100 samples; none where there are
+    /// The share of them, and the interval that holds that of all texts in 95 of 100 samples; none where there are
     /// fewer than [`FEWEST`] pairs.
     pub recall: Option<Estimated>,
+    /// Of the documents that a complete search would have removed for a kept one, how many the run removed; none where
+    /// the run has no such documents, or does not assign them.
+    pub documents: Option<Removed>,
+}
+
+/// Documents that were removed as near-duplicates, and those that were missed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Removed {
+    /// Different texts that the run removed for another text.
+    pub removed: u64,
+    /// Drawn texts that are kept, though verification would remove them for a document that is kept before them.
+    pub missed: u64,
+    /// The share of the removed in the removed and the missed, with the interval of 95 of 100 samples.
+    pub recall: Estimated,
 }
 
 /// A share with an interval.
@@ -43,188 +59,277 @@ pub struct Estimated {
     pub high: f64,
 }
 
-/// Pairs from which on a recall is told.
+/// Pairs from which on a recall is reported.
 pub const FEWEST: u64 = 20;
 
 /// Texts that are drawn, at most.
-pub(crate) const MOST_DRAWN: usize = 4096;
+pub const MOST_DRAWN: usize = 4096;
 
-/// Comparisons that an audit may take: at some nanoseconds each, a few percent of reading that many pages.
-const MOST_COMPARISONS: usize = 1 << 32;
+/// The fewest texts that are drawn of however many.
+const LEAST_DRAWN: usize = 256;
 
-/// Texts that are drawn of however many.
-const LEAST_DRAWN: usize = 1000;
+/// Comparisons that any run has time for.
+const FREE_COMPARISONS: u64 = 1 << 24;
 
-/// Drawn texts that are compared first. Where they have [`ENOUGH`] pairs no other is: each page of a large template is
-/// near all others of it, and what more of them would show takes longer than the run.
+/// Drawn texts that are compared first. Where they have [`ENOUGH`] pairs no other is: each document of a large template
+/// is near all others of it, and what more of them would show takes longer than the run.
 const FIRST: usize = 256;
 
 /// Pairs of the [`FIRST`] drawn texts that say enough.
 const ENOUGH: u64 = 1 << 18;
 
-struct Candidate<'a> {
-    text: Text,
-    bits: Bits<'a>,
+/// A text as the sample compares it.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// Its number.
+    pub rank: Rank,
+    /// What verification looks at.
+    pub bits: Bits<'a>,
+    /// Its band hashes.
+    pub keys: &'a [u32],
 }
 
-/// Near pairs, and those of them that were found.
+impl<'a> Shown<'a> {
+    /// A text with these sketches and so many features.
+    pub fn new(rank: Rank, two: Two<'a>, features: u32) -> Self {
+        Self { rank, bits: Bits::by_size(two.bits, features), keys: two.keys }
+    }
+}
+
+/// What a drawn text has of near pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Count {
+pub struct Count {
+    /// Pairs with another text.
     pairs: u32,
+    /// Of these, found.
     found: u32,
+    /// Of these, pairs with a kept text for which the drawn one would be removed.
+    missed: u32,
 }
 
 impl Count {
-    fn add(&mut self, is_found: bool) {
+    fn add(&mut self, is_found: bool, is_missed: bool) {
         self.pairs += 1;
         self.found += u32::from(is_found);
+        self.missed += u32::from(is_missed);
     }
 
     fn with(self, other: Self) -> Self {
-        Self { pairs: self.pairs + other.pairs, found: self.found + other.found }
+        Self {
+            pairs: self.pairs + other.pairs,
+            found: self.found + other.found,
+            missed: self.missed + other.missed,
+        }
     }
 }
 
-/// Draws texts and compares them with all. None where there are no bits to judge by, or the judge does not go
-/// by a Jaccard coefficient.
-pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[TextPair]) -> Option<Audit> {
+/// Decides a pair of a drawn text and another.
+pub type Decide<'a> = &'a (dyn Fn(&Shown<'_>, &Shown<'_>) -> bool + Sync);
+
+/// How drawn texts are compared.
+#[derive(Clone, Copy)]
+pub struct Comparison<'a> {
+    /// What bits must say.
+    pub test: Test,
+    /// Whether two texts that pass are near.
+    pub is_near: Decide<'a>,
+    /// Whether the run found a near pair.
+    pub is_found: Decide<'a>,
+    /// Whether the run missed to remove the drawn text for another that is near.
+    pub is_missed: Decide<'a>,
+}
+
+/// Texts that were drawn, in the order in which they are compared.
+pub struct Sample<'a> {
+    drawn: Vec<Shown<'a>>,
+    /// The places of their numbers, ascending by these.
+    places: Vec<(Rank, usize)>,
+    counts: Vec<Count>,
+    twice: Count,
+}
+
+impl<'a> Sample<'a> {
+    /// Of these texts, none of which is compared yet.
+    pub fn new(drawn: Vec<Shown<'a>>) -> Self {
+        let mut places: Vec<(Rank, usize)> = drawn.iter().map(|shown| shown.rank).zip(0..).collect();
+        places.sort_unstable();
+        Self { drawn, places, counts: Vec::new(), twice: Count::default() }
+    }
+
+    /// The texts that are compared next, by their places; none if what the others have shown is enough.
+    pub fn next(&self) -> Option<Range<usize>> {
+        let from = self.counts.len();
+        let enough = self.counts.iter().map(|count| u64::from(count.pairs)).sum::<u64>() >= ENOUGH;
+        let to = if from == 0 { FIRST.min(self.drawn.len()) } else { self.drawn.len() };
+        (from < to && !enough).then_some(from..to)
+    }
+
+    /// Compares some drawn texts with others, and counts; `others` come in any order.
+    pub fn compare(
+        &self,
+        places: Range<usize>,
+        others: &mut [Shown<'_>],
+        by: Comparison<'_>,
+    ) -> (Vec<Count>, Count) {
+        others.sort_unstable_by_key(|other| (other.bits.size, other.rank));
+        let place = |rank: Rank| {
+            self.places.binary_search_by_key(&rank, |&(rank, _)| rank).ok().map(|at| self.places[at].1)
+        };
+        let nothing = || (vec![Count::default(); places.len()], Count::default());
+
+        let counted = others.par_chunks(Sieve::BLOCK).fold(nothing, |(mut counts, mut twice), block| {
+            let sieve = Sieve::new(block.iter().map(|other| other.bits).collect());
+            let mut near = Vec::new();
+            for (at, count) in places.clone().zip(&mut counts) {
+                let drawn = &self.drawn[at];
+                sieve.near(drawn.bits, by.test, &mut near);
+                let near = near.iter().map(|&at| &block[at as usize]);
+                for other in near.filter(|other| other.rank != drawn.rank && (by.is_near)(drawn, other)) {
+                    let (is_found, is_missed) = ((by.is_found)(drawn, other), (by.is_missed)(drawn, other));
+                    count.add(is_found, is_missed);
+                    if place(other.rank).is_some_and(|other| other < at) {
+                        twice.add(is_found, false);
+                    }
+                }
+            }
+            (counts, twice)
+        });
+        counted.reduce(nothing, sum)
+    }
+
+    /// Adds what the [next](Self::next) texts came to.
+    pub fn add(&mut self, (counts, twice): (Vec<Count>, Count)) {
+        self.counts.extend(counts);
+        self.twice = self.twice.with(twice);
+    }
+
+    /// What came of it: the sample was drawn from so many texts, each compared with `others`. `removed` texts were
+    /// removed for another, if the run assigned them.
+    pub fn audit(&self, drawn_from: u64, others: u64, removed: Option<u64>) -> Audit {
+        let mut audit = Audit::of(&self.counts, self.twice, drawn_from as usize);
+        audit.compared = others;
+        let missed = self.counts.iter().filter(|count| count.missed > 0).count() as u64;
+        audit.documents = removed.and_then(|removed| Removed::of(removed, missed, audit.drawn, drawn_from));
+        audit
+    }
+}
+
+/// What some drawn texts came to with some others and with more of them.
+pub fn sum(
+    (mut sums, twice): (Vec<Count>, Count),
+    (counts, more): (Vec<Count>, Count),
+) -> (Vec<Count>, Count) {
+    sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.with(count));
+    (sums, twice.with(more))
+}
+
+/// What is known of pairs without a sample.
+pub(crate) struct Known<'a> {
+    /// Whether the run found a near pair.
+    pub is_found: Decide<'a>,
+    /// Whether it missed to remove the first of two near texts for the second.
+    pub is_missed: Decide<'a>,
+    /// Texts that it removed for another, if it assigned them.
+    pub removed: Option<u64>,
+    /// Texts from this number on are reference texts, which are not drawn.
+    pub first_reference: usize,
+}
+
+impl Default for Known<'_> {
+    fn default() -> Self {
+        Self { is_found: &|_, _| false, is_missed: &|_, _| false, removed: None, first_reference: usize::MAX }
+    }
+}
+
+/// Draws texts and compares them with all. None where there are no bits to compare, or verification does not go by a
+/// Jaccard similarity. Texts have their numbers for ranks.
+pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, known: &Known<'_>) -> Option<Audit> {
     let threshold = judge.threshold()? as f32;
     let measure = match judge {
         Judge::Estimate(_) | Judge::EstimatedContainment(_) | Judge::Jaccard(_) => judge.measure()?,
         _ => return None,
     };
-    let mut all: Vec<Candidate<'_>> = evidence
-        .texts
-        .sketched
-        .iter()
-        .filter_map(|&text| Some(Candidate { text, bits: evidence.bits(text)? }))
-        .collect();
-    // What two sizes rule out needs no bits, and by size it lies at both ends.
-    all.sort_unstable_by_key(|candidate| (candidate.bits.size, candidate.text));
+    let text = |shown: &Shown<'_>| Text(shown.rank.0);
+    let shown = |text: Text| {
+        Some(Shown { rank: Rank(text.0), bits: evidence.bits(text)?, keys: evidence.two(text)?.keys })
+    };
+    let mut all: Vec<Shown<'_>> = evidence.texts.sketched.iter().filter_map(|&text| shown(text)).collect();
     let words = all.first()?.bits.words.len();
-    let most = most_drawn(all.len() as u64);
-    let mut drawn: Vec<&Candidate<'_>> = all.iter().collect();
-    let key = |candidate: &&Candidate<'_>| drawing_key(evidence.facts(candidate.text).digest, seed);
+    let is_reference = |shown: &&Shown<'_>| {
+        evidence.texts.copies(text(shown)).last().is_some_and(|copy| copy.index() >= known.first_reference)
+    };
+    let mut drawn: Vec<Shown<'_>> = all.iter().filter(|shown| !is_reference(shown)).copied().collect();
+    let drawn_from = drawn.len() as u64;
+    let bytes = evidence.texts.sketched.iter().map(|&text| evidence.facts(text).text_bytes).sum();
+    let most = most_drawn(all.len() as u64, bytes);
+    let key = |shown: &Shown<'_>| drawing_key(evidence.facts(text(shown)).digest, seed);
     if drawn.len() > most {
         drawn.select_nth_unstable_by_key(most, key);
         drawn.truncate(most);
     }
     drawn.sort_unstable_by_key(key);
-    let mut ranks: Vec<(Text, usize)> = drawn.iter().map(|candidate| candidate.text).zip(0..).collect();
-    ranks.sort_unstable();
-    let rank = |text: Text| ranks.binary_search_by_key(&text, |&(text, _)| text).ok().map(|at| ranks[at].1);
-    // With whom each drawn text was found to be near, ascending, as the pairs are.
-    let mut partners = vec![Vec::new(); drawn.len()];
-    for pair in found {
-        for (text, other) in [(pair.a, pair.b), (pair.b, pair.a)] {
-            if let Some(rank) = rank(text) {
-                partners[rank].push(other);
-            }
-        }
-    }
     let doubt = match measure.needs_features() {
         // What counts features is not asked below what the bits can be wrong by.
         true => 4.0 * resemblance::standard_error(f64::from(threshold), words * 64, u32::MAX) as f32,
         false => 0.0,
     };
     let test = Test::of(measure, threshold - doubt);
-    let keys = |text: Text| evidence.two(text).map(|two| two.keys);
     // What passes the test is near, unless chance would do as well, or features have to be counted.
-    let is_near = |a: &Candidate<'_>, b: &Candidate<'_>| match measure.needs_features() {
-        true => evidence.anchor(measure, a.text).with(&evidence.page(b.text)) >= threshold,
-        false => test.is_near(a.bits, b.bits, || keys(a.text) == keys(b.text)),
+    let is_near = |a: &Shown<'_>, b: &Shown<'_>| match measure.needs_features() {
+        true => evidence.anchor(measure, text(a)).with(&evidence.page(text(b))) >= threshold,
+        false => test.is_near(a.bits, b.bits, || a.keys == b.keys),
     };
-    // For each of these drawn texts what it has of pairs; and what of it shows from another drawn text as well.
-    let count = |ranks: Range<usize>| {
-        let counted = all.par_chunks(Sieve::BLOCK).fold(
-            || (vec![Count::default(); ranks.len()], Count::default()),
-            |(mut counts, mut twice), block| {
-                let sieve = Sieve::new(block.iter().map(|candidate| candidate.bits).collect());
-                let mut near = Vec::new();
-                for (at, count) in ranks.clone().zip(&mut counts) {
-                    let a = drawn[at];
-                    sieve.near(a.bits, test, &mut near);
-                    let near = near.iter().map(|&at| &block[at as usize]);
-                    for b in near.filter(|b| b.text != a.text && is_near(a, b)) {
-                        let is_found = partners[at].binary_search(&b.text).is_ok();
-                        count.add(is_found);
-                        if rank(b.text).is_some_and(|other| other < at) {
-                            twice.add(is_found);
-                        }
-                    }
-                }
-                (counts, twice)
-            },
-        );
-        counted.reduce(Default::default, |(mut sums, twice), (counts, more)| {
-            sums.resize(counts.len().max(sums.len()), Count::default());
-            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.with(count));
-            (sums, twice.with(more))
-        })
-    };
-    let (mut counts, mut twice) = (Vec::new(), Count::default());
-    for ranks in steps(drawn.len()) {
-        let (of_step, twice_in_step) = count(ranks);
-        counts.extend(of_step);
-        twice = twice.with(twice_in_step);
-        if is_enough(counts.iter().map(|count| u64::from(count.pairs)).sum()) {
-            break;
-        }
+    let by = Comparison { test, is_near: &is_near, is_found: known.is_found, is_missed: known.is_missed };
+    let mut sample = Sample::new(drawn);
+    while let Some(places) = sample.next() {
+        let counted = sample.compare(places, &mut all, by);
+        sample.add(counted);
     }
-    Some(Audit::of(&counts, twice, all.len()))
+    Some(sample.audit(drawn_from, all.len().saturating_sub(1) as u64, known.removed))
 }
 
-/// How many of so many texts are drawn.
-pub(crate) fn most_drawn(all: u64) -> usize {
-    usize::try_from(MOST_COMPARISONS as u64 / all.max(1)).unwrap_or(MOST_DRAWN).clamp(LEAST_DRAWN, MOST_DRAWN)
+/// Looks a pair up among near pairs that a run found.
+pub(crate) fn is_among(found: &[TextPair]) -> impl Fn(&Shown<'_>, &Shown<'_>) -> bool + Sync {
+    let mut found: Vec<(u32, u32)> = found.iter().map(|pair| (pair.a.0, pair.b.0)).collect();
+    found.sort_unstable();
+    move |a, b| found.binary_search(&(a.rank.0.min(b.rank.0), a.rank.0.max(b.rank.0))).is_ok()
 }
 
-/// The drawn texts, by the order in which they are drawn, that are compared one step after the other, while what the
-/// steps have shown is not [enough](is_enough).
-pub(crate) fn steps(drawn: usize) -> impl Iterator<Item = Range<usize>> {
-    let first = drawn.min(FIRST);
-    [0..first, first..drawn].into_iter().filter(|ranks| !ranks.is_empty())
+/// Whether two texts share a band hash.
+pub fn share_a_key(a: &Shown<'_>, b: &Shown<'_>) -> bool {
+    a.keys.iter().zip(b.keys).any(|(a, b)| a == b)
 }
 
-/// Whether so many pairs, those of two drawn texts counted from both, say enough.
-pub(crate) fn is_enough(pairs: u64) -> bool {
-    pairs >= ENOUGH
+/// How many of so many texts are drawn, which have so many bytes together: so many that comparing them takes a
+/// twentieth of the time that reading does, at two thirds of a nanosecond a comparison and 18 a byte.
+pub fn most_drawn(all: u64, bytes: u64) -> usize {
+    let most = (bytes + bytes / 2).max(FREE_COMPARISONS) / all.max(1);
+    usize::try_from(most).unwrap_or(MOST_DRAWN).clamp(LEAST_DRAWN, MOST_DRAWN)
 }
 
 /// Texts with the least of these are drawn: the same ones in whatever order they come.
-pub(crate) fn drawing_key(digest: u128, seed: u64) -> (u64, u128) {
+pub fn drawing_key(digest: u128, seed: u64) -> (u64, u128) {
     (fmix64(digest as u64 ^ seed), digest)
 }
 
-/// Pairs of drawn pages and others while they are told one by one.
-pub struct Tally {
-    /// Ascending.
-    drawn: Vec<u64>,
-    counts: Vec<Count>,
-    twice: Count,
-    all: u64,
-}
-
-impl Tally {
-    /// Of these drawn pages, of so many in all.
-    pub fn new(mut drawn: Vec<u64>, all: u64) -> Self {
-        drawn.sort_unstable();
-        Self { counts: vec![Count::default(); drawn.len()], drawn, twice: Count::default(), all }
-    }
-
-    /// A drawn page and another that are near, and whether the pair was found. A pair of two drawn pages comes
-    /// twice.
-    pub fn add(&mut self, page: u64, other: u64, is_found: bool) {
-        let Ok(at) = self.drawn.binary_search(&page) else { return };
-        self.counts[at].add(is_found);
-        if other < page && self.drawn.binary_search(&other).is_ok() {
-            self.twice.add(is_found);
+impl Removed {
+    /// Of so many removed texts, and so many missed ones of a sample of `drawn` from `all`.
+    fn of(removed: u64, missed: u64, drawn: u64, all: u64) -> Option<Self> {
+        if drawn == 0 || removed + missed == 0 {
+            return None;
         }
-    }
-
-    /// What came of it.
-    pub fn audit(&self) -> Audit {
-        Audit::of(&self.counts, self.twice, usize::try_from(self.all).unwrap_or(usize::MAX))
+        let recall = |missed: f64| removed as f64 / (removed as f64 + missed * all as f64);
+        let share = recall(missed as f64 / drawn as f64);
+        let not_drawn = 1.0 - drawn as f64 / all as f64;
+        let recall = match not_drawn <= 0.0 {
+            true => Estimated { share, low: share, high: share },
+            false => {
+                let [low, high] = wilson(missed as f64 / drawn as f64, drawn as f64 / not_drawn);
+                // Where nothing is missed in the sample, something may be missed elsewhere.
+                Estimated { share, low: recall(high), high: recall(low) }
+            }
+        };
+        Some(Self { removed, missed, recall })
     }
 }
 
@@ -243,6 +348,7 @@ impl Audit {
             pairs: distinct,
             found: found - u64::from(twice.found),
             recall,
+            documents: None,
         }
     }
 }
@@ -251,7 +357,6 @@ impl Audit {
 /// independent pairs as the sample is worth, by the variance of a ratio of sums (Cochran 1977, chapter 6),
 /// with the correction for drawing without replacement.
 fn interval(counts: &[Count], pairs: u64, found: u64, with_pairs: u64, all: usize) -> Estimated {
-    const Z: f64 = 1.96;
     let (n, share) = (pairs as f64, found as f64 / pairs as f64);
     let squares: f64 =
         counts.iter().map(|count| (f64::from(count.found) - share * f64::from(count.pairs)).powi(2)).sum();
@@ -264,10 +369,16 @@ fn interval(counts: &[Count], pairs: u64, found: u64, with_pairs: u64, all: usiz
         true => (share * (1.0 - share) * n * n / squares).min(n).min(with_pairs as f64),
         false => with_pairs as f64,
     };
-    let n = independent / not_drawn;
+    let [low, high] = wilson(share, independent / not_drawn);
+    Estimated { share, low, high }
+}
+
+/// Wilson's interval (1927) of a share in so many independent observations, in 95 of 100 samples.
+fn wilson(share: f64, n: f64) -> [f64; 2] {
+    const Z: f64 = 1.96;
     let centre = (share + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
     let half = Z / (1.0 + Z * Z / n) * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
-    Estimated { share, low: (centre - half).max(0.0), high: (centre + half).min(1.0) }
+    [(centre - half).max(0.0), (centre + half).min(1.0)]
 }
 
 #[cfg(test)]
@@ -286,7 +397,7 @@ mod tests {
                 for b in a + 1..size {
                     let found = if rng.unit() < alike { !all_missed } else { rng.unit() >= missed };
                     for at in [a, b] {
-                        family[at].add(found);
+                        family[at].add(found, false);
                     }
                 }
             }
@@ -326,8 +437,9 @@ mod tests {
 
     #[test]
     fn few_pairs_tell_nothing_and_all_texts_tell_all() {
-        let audit =
-            |pairs, found, texts, all| Audit::of(&vec![Count { pairs, found }; texts], Count::default(), all);
+        let audit = |pairs, found, texts, all| {
+            Audit::of(&vec![Count { pairs, found, missed: 0 }; texts], Count::default(), all)
+        };
         assert_eq!(audit(1, 1, 19, 1000).recall, None);
         let all = audit(2, 1, 50, 50).recall.unwrap();
         assert_eq!((all.share, all.low, all.high), (0.5, 0.5, 0.5));

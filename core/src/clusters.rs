@@ -116,8 +116,6 @@ pub enum Linkage {
     /// them are compared: a page that no leader was compared with goes with one that is the same.
     #[default]
     Star,
-    /// All members near one another: no chain at all.
-    Complete,
 }
 
 /// The similarity of what is the same to a judge.
@@ -158,7 +156,6 @@ impl Linkage {
         match self {
             Self::Connected => "connected",
             Self::Star => "star",
-            Self::Complete => "complete",
         }
     }
 
@@ -166,10 +163,8 @@ impl Linkage {
     /// `order` of their cluster. `order` holds every node once, the one that is best to keep first; `edges`
     /// are near pairs with their similarity, each once.
     ///
-    /// Star and complete take the nodes in that order. Star: a node that is near leaders joins the one
-    /// it is most like (the earlier one among equals), otherwise it leads. Complete: it joins the
-    /// earliest cluster whose members it is all near to, otherwise it leads. The result depends on the
-    /// graph and on `order` alone.
+    /// Star takes the nodes in that order: a node that is near leaders joins the one it is most like (the earlier one
+    /// among equals), otherwise it leads. The result depends on the graph and on `order` alone.
     ///
     /// # Panics
     /// If an edge names a node that `order` does not have.
@@ -216,32 +211,18 @@ impl Linkage {
             next[node.index()] += 1;
         }
         let mut leader: Vec<N> = N::all(n).collect();
-        let mut sizes = vec![1u32; n];
-        let mut near: hashbrown::HashMap<u32, u32> = hashbrown::HashMap::new();
         for &node in order {
             let neighbours = &before[starts[node.index()]..starts[node.index() + 1]];
-            let chosen = if self == Self::Star {
-                let leaders = neighbours.iter().filter(|&&(other, _)| leader[other.index()] == other);
-                let best = leaders
-                    .max_by(|a, b| a.1.total_cmp(&b.1).then(rank[b.0.index()].cmp(&rank[a.0.index()])));
-                let best = best.map(|&(other, _)| other);
-                best.or_else(|| {
-                    let same =
-                        neighbours.iter().filter(|&&(_, similarity)| ones_are_same && similarity == SAME);
-                    let (first, _) = same.min_by_key(|(other, _)| rank[other.index()])?;
-                    Some(leader[first.index()])
-                })
-            } else {
-                near.clear();
-                neighbours
-                    .iter()
-                    .for_each(|&(other, _)| *near.entry(leader[other.index()].number()).or_default() += 1);
-                let whole = near.iter().filter(|&(&cluster, &count)| sizes[cluster as usize] == count);
-                whole.map(|(&cluster, _)| N::new(cluster)).min_by_key(|cluster| rank[cluster.index()])
+            let leaders = neighbours.iter().filter(|&&(other, _)| leader[other.index()] == other);
+            let best =
+                leaders.max_by(|a, b| a.1.total_cmp(&b.1).then(rank[b.0.index()].cmp(&rank[a.0.index()])));
+            let of_same = || {
+                let same = neighbours.iter().filter(|&&(_, similarity)| ones_are_same && similarity == SAME);
+                let (first, _) = same.min_by_key(|(other, _)| rank[other.index()])?;
+                Some(leader[first.index()])
             };
-            if let Some(chosen) = chosen {
+            if let Some(chosen) = best.map(|&(other, _)| other).or_else(of_same) {
                 leader[node.index()] = chosen;
-                sizes[chosen.index()] += 1;
             }
         }
         leader
@@ -500,7 +481,7 @@ mod tests {
             let connected = Linkage::Connected.link(&order, &edges);
             let mut partition = Partition::singletons(14);
             edges.iter().for_each(|&(a, b, _)| { partition.join(a, b); });
-            for linkage in [Linkage::Connected, Linkage::Star, Linkage::Complete] {
+            for linkage in [Linkage::Connected, Linkage::Star] {
                 let leader = linkage.link(&order, &edges);
                 let mut shuffled = edges.clone();
                 shuffled.reverse();
@@ -522,18 +503,14 @@ mod tests {
                                 .fold(None, |best: Option<f32>, s| Some(best.map_or(s, |b| b.max(s))));
                             prop_assert_eq!(best, if own == node { None } else { near(node, own) });
                         }
-                        Linkage::Complete => for other in Group::all(14).filter(|&o| o != node && leader[o.index()] == own) {
-                            prop_assert!(near(node, other).is_some());
-                        },
                     }
                 }
             }
         }
     }
 
-    /// The twin of star and complete, as their rule is told: node by node in the order, from all that lead so far.
+    /// The twin of star, as its rule is told: node by node in the order, from all that lead so far.
     fn leaders_by_the_rule(
-        linkage: Linkage,
         order: &[Group],
         edges: &[(Group, Group, f32)],
         ones_are_same: bool,
@@ -551,16 +528,12 @@ mod tests {
             };
             let mut best: Option<(f32, usize)> = None;
             for (at, members) in clusters.iter().enumerate() {
-                let joins = match linkage {
-                    Linkage::Star => near(node, members[0]),
-                    // How alike they are does not matter.
-                    _ => members.iter().all(|&member| near(node, member).is_some()).then_some(0.0),
-                };
+                let joins = near(node, members[0]);
                 if let Some(similarity) = joins.filter(|&s| best.is_none_or(|(most, _)| s > most)) {
                     best = Some((similarity, at));
                 }
             }
-            if linkage == Linkage::Star && ones_are_same {
+            if ones_are_same {
                 best = best.or_else(of_same);
             }
             match best {
@@ -577,7 +550,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn star_and_complete_take_nodes_as_their_rule_says(
+        fn star_takes_nodes_as_its_rule_says(
             // Dense, and of few similarities: many ties.
             pairs in prop::collection::btree_map((0u32..9, 0u32..9), 0u8..3, 0..60),
             order in Just(Group::all(9).collect::<Vec<Group>>()).prop_shuffle(),
@@ -587,12 +560,10 @@ mod tests {
                 .filter(|((a, b), _)| a < b)
                 .map(|(&(a, b), &s)| (Group(a), Group(b), f32::from(s) / 2.0))
                 .collect();
-            for linkage in [Linkage::Star, Linkage::Complete] {
-                for ones_are_same in [false, true] {
-                    let want = leaders_by_the_rule(linkage, &order, &edges, ones_are_same);
-                    let got = linkage.link_all(&order, edges.iter().copied(), ones_are_same);
-                    prop_assert_eq!(got, want, "{:?} {}", linkage, ones_are_same);
-                }
+            for ones_are_same in [false, true] {
+                let want = leaders_by_the_rule(&order, &edges, ones_are_same);
+                let got = Linkage::Star.link_all(&order, edges.iter().copied(), ones_are_same);
+                prop_assert_eq!(got, want, "{}", ones_are_same);
             }
         }
     }
@@ -634,28 +605,23 @@ mod tests {
         assert_eq!(link(Linkage::Connected, order), [0; 6]);
         assert_eq!(link(Linkage::Connected, [3, 0, 2, 1, 4, 5]), [3; 6]);
         assert_eq!(link(Linkage::Star, order), [0, 0, 2, 2, 4, 4]);
-        assert_eq!(link(Linkage::Complete, order), [0, 0, 2, 2, 4, 4]);
         assert_eq!(link(Linkage::Star, [1, 0, 2, 3, 4, 5]), [1, 1, 1, 3, 3, 5]);
     }
 
     #[test]
     fn among_equals_the_earlier_one_leads() {
         // The last node is as near to one leader as to the others, which are not near one another.
-        let link = |linkage: Linkage, order: &[u32], edges: &[(u32, u32, f32)]| -> Vec<u32> {
+        let link = |order: &[u32], edges: &[(u32, u32, f32)]| -> Vec<u32> {
             let order: Vec<Group> = order.iter().map(|&group| Group(group)).collect();
             let edges: Vec<_> = edges.iter().map(|&(a, b, s)| (Group(a), Group(b), s)).collect();
-            linkage.link(&order, &edges).iter().map(|leader| leader.0).collect()
+            Linkage::Star.link(&order, &edges).iter().map(|leader| leader.0).collect()
         };
         let edges = [(0, 3, 0.9), (1, 3, 0.9), (2, 3, 0.9)];
         for (order, first) in [([0, 1, 2, 3], 0), ([1, 0, 2, 3], 1), ([2, 1, 0, 3], 2), ([1, 2, 0, 3], 1)] {
-            for linkage in [Linkage::Star, Linkage::Complete] {
-                assert_eq!(link(linkage, &order, &edges), [0, 1, 2, first], "{linkage:?}, {order:?}");
-            }
+            assert_eq!(link(&order, &edges), [0, 1, 2, first], "{order:?}");
         }
-        // A star takes the most alike, whichever comes first; a complete cluster the earliest.
-        let edges = [(0, 2, 0.8), (1, 2, 0.9)];
-        assert_eq!(link(Linkage::Star, &[0, 1, 2], &edges), [0, 1, 1]);
-        assert_eq!(link(Linkage::Complete, &[0, 1, 2], &edges), [0, 1, 0]);
+        // A star takes the most alike, whichever comes first.
+        assert_eq!(link(&[0, 1, 2], &[(0, 2, 0.8), (1, 2, 0.9)]), [0, 1, 1]);
     }
 
     #[test]
@@ -677,7 +643,7 @@ mod tests {
 
     #[test]
     fn names_of_linkages_are_what_serde_writes() {
-        for linkage in [Linkage::Connected, Linkage::Star, Linkage::Complete] {
+        for linkage in [Linkage::Connected, Linkage::Star] {
             assert_eq!(serde_json::to_string(&linkage).unwrap(), format!("\"{}\"", linkage.name()));
         }
     }

@@ -98,7 +98,7 @@ impl<'a> Groups<'a> {
     }
 
     /// Whether a group has an old document; such a one leads it.
-    fn holds_old(&self, group: Group) -> bool {
+    pub(crate) fn holds_old(&self, group: Group) -> bool {
         self.is_old(self.leader(group))
     }
 
@@ -212,12 +212,22 @@ impl<'a> Groups<'a> {
         Ok(pairs)
     }
 
+    /// The clusters of groups that are each removed for another, or for themselves.
+    pub(crate) fn partition_of(&self, assigned: &[Group]) -> Partition {
+        let mut partition = Partition::singletons(self.collection.len());
+        for (group, &leader) in Group::all(self.len()).zip(assigned) {
+            for &document in self.documents(group) {
+                partition.join(self.leader(leader), document);
+            }
+        }
+        partition
+    }
+
     /// The clusters that near groups make: the documents of a group belong together, and groups as `linkage`
     /// says, those whose first document is the better one to keep being taken first.
     ///
     /// Groups with old documents stay, so pairs of them are left out, and each leads. They are taken first, so
-    /// that nothing near one of them leads in a star. In a complete cluster, a group near an old one might not
-    /// be near the others there, so it goes to the old one that it is most like before the rest is linked.
+    /// that nothing near one of them leads in a star.
     /// A pair is left out if, by `judge`, the worse of its groups may not be removed in favour of the better one.
     pub(crate) fn partition(
         &self,
@@ -238,24 +248,6 @@ impl<'a> Groups<'a> {
         let edges = joined.iter().filter(|pair| !(self.holds_old(pair.a) && self.holds_old(pair.b)));
         let edges = edges.filter(|pair| ones_are_same || may_replace(pair));
         let edges = edges.map(|pair| (pair.a, pair.b, pair.similarity));
-        let mut taken: HashMap<Group, (Group, f32)> = HashMap::new();
-        let are_taken = linkage == Linkage::Complete && self.first_old < self.collection.len();
-        if are_taken {
-            for (a, b, similarity) in edges.clone() {
-                let (new, old) = match (self.holds_old(a), self.holds_old(b)) {
-                    (false, true) => (a, b),
-                    (true, false) => (b, a),
-                    _ => continue,
-                };
-                let beats = |&(other, least): &(Group, f32)| {
-                    let earlier = || better(self.leader(old), self.leader(other));
-                    least.total_cmp(&similarity).then_with(earlier) == Ordering::Less
-                };
-                if taken.get(&new).is_none_or(beats) {
-                    taken.insert(new, (old, similarity));
-                }
-            }
-        }
         // Of old ones none goes.
         let same = match ones_are_same && linkage == Linkage::Star {
             true => same_pairs(&order, edges.clone()),
@@ -263,10 +255,7 @@ impl<'a> Groups<'a> {
         };
         let same = same.iter().copied().filter(|&(a, b, _)| !(self.holds_old(a) && self.holds_old(b)));
         let edges = edges.chain(same);
-        let is_open = |group: Group| !(are_taken && (self.holds_old(group) || taken.contains_key(&group)));
-        let mut centres =
-            linkage.link_all(&order, edges.filter(|&(a, b, _)| is_open(a) && is_open(b)), ones_are_same);
-        taken.into_iter().for_each(|(new, (old, _))| centres[new.index()] = old);
+        let centres = linkage.link_all(&order, edges, ones_are_same);
         let mut partition = Partition::singletons(self.collection.len());
         for (group, centre) in Group::all(self.len()).zip(centres) {
             for &document in self.documents(group) {

@@ -73,6 +73,8 @@ ids! {
     /// A distinct sketch among those that an index is built over or a join compares, in order of the
     /// sketches.
     Slot;
+    /// A document, by its place in the order in which documents are kept: the lesser one is the better one to keep.
+    Rank;
     /// Documents that stand or fall together.
     Group;
     /// A cluster, in order of the first documents.

@@ -60,8 +60,7 @@
 //! - [`judge`] and [`similarity`]: are these two near?
 //! - [`index`]: has this page, or one near it, been seen before?
 //! - [`clusters`]: who belongs together?
-//! - [`company`] and [`streamed`]: the same for more pages than memory holds, from a key's pages alone and from
-//!   a stream of pairs.
+//! - [`buckets`]: which documents are compared, and what is each removed for?
 //! - [`calibrate`] and [`plan`]: how many probes, and what will it cost?
 //! - [`dedup`]: all of it.
 //!
@@ -70,10 +69,11 @@
 #![warn(unnameable_types)]
 
 pub mod audit;
+pub mod bits;
+pub mod buckets;
 pub mod calibrate;
 pub mod clusters;
 pub mod collection;
-pub mod company;
 pub mod dedup;
 pub mod error;
 pub mod features;
@@ -95,7 +95,6 @@ pub mod settings;
 pub mod simhash;
 pub mod similarity;
 pub mod sketch;
-pub mod streamed;
 pub mod text;
 pub mod weight;
 

@@ -7,10 +7,8 @@ use crate::collection::{Collection, Texts};
 use crate::error::{Error, Result};
 use crate::id::{Document, Id, Lists, Slot, Text};
 use crate::judge::Evidence;
-use crate::kernel::huge_pages::untouched;
 use crate::minhash::{DistinctSignatures, MinHashParams, MinHasher, Signatures};
 use crate::progress::{Progress, Step, run};
-use crate::resemblance;
 use crate::search::bands::{self, BandStats, Banding, JoinParams, min_matches};
 use crate::search::bphs::{Bphs, BphsParams};
 use crate::search::distinct::DistinctHashes;
@@ -19,7 +17,6 @@ use crate::search::selfjoin::{SlotJoin, SlotPair, Thinning, join_exactly, self_j
 use crate::search::{self, Cost, HammingIndex, TableSet};
 use crate::settings::{BandShape, Judge, Net, Recall, Settings, Sketches};
 use crate::simhash::BITS;
-use hashbrown::HashMap;
 use probed::{Hashes, Probed};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -195,7 +192,6 @@ pub(crate) fn cast(
             let params = settings.minhash_params().unwrap_or_default();
             by_bands(params, similarity, shape, settings.judge, evidence, most_pairs, progress)
         }
-        Net::Keys => by_keys(evidence, most_pairs, progress),
         _ => by_hashes(settings, evidence, most_pairs, progress),
     }
 }
@@ -463,67 +459,6 @@ fn by_bands(
     let ran = Ran::Bands { banding, least: least as u32, permutations: m as u32 };
     let scores = band_scores(&banded.stats, least.saturating_sub(m / 8));
     Ok(banded.caught(ran, joined, scores, evidence.texts))
-}
-
-/// Pairs of sketches that share a key. Keys and bits together make a list of numbers in which each key is a
-/// band of its own.
-fn by_keys(evidence: &Evidence<'_>, most_pairs: u64, progress: &dyn Progress) -> Result<Caught> {
-    let texts: Vec<Text> =
-        evidence.texts.sketched.iter().copied().filter(|&text| evidence.two(text).is_some()).collect();
-    let first = texts.first().and_then(|&text| evidence.two(text));
-    let Some((keys, bits)) = first.map(|two| (two.keys.len(), two.bits.len())) else {
-        let ran = Ran::Keys { keys: 0 };
-        let (cost, scores) = (Cost::default(), Vec::new());
-        let searched =
-            Searched { ran, cost, index_bytes: 0, distinct: 0, recall: None, crowds: None, scores };
-        return Ok(Caught { groups: Lists::default(), joined: Vec::new(), searched });
-    };
-    let width = keys + 2 * bits;
-    let distinct = run(progress, Step::Group, texts.len(), |_| {
-        let mut values = untouched::<u32>(texts.len() * width);
-        values.par_chunks_exact_mut(width).zip(&texts).for_each(|(values, &text)| {
-            let Some(two) = evidence.two(text) else { return };
-            let halves = two.bits.iter().flat_map(|&word| [word as u32, (word >> 32) as u32]);
-            values.iter_mut().zip(two.keys.iter().copied().chain(halves)).for_each(|(to, value)| *to = value);
-        });
-        Signatures::from_values(width, values).map(|sketches| DistinctSignatures::of(sketches, &texts))
-    })?;
-    let params = JoinParams::new(Banding { bands: keys, rows: 1 }, 1);
-    let (banded, found) = Banded::join(&distinct, params, most_pairs, progress)?;
-    let groups = distinct.groups();
-    let two = |slot: Slot| {
-        let text = groups.get(slot)[0];
-        evidence.two(text).map(|two| two.hash).zip(evidence.bits(text))
-    };
-    let joined: Vec<SlotPair> = found
-        .into_par_iter()
-        .map(|search::NearPair { a, b, .. }| {
-            // Whoever has a slot has both sketches.
-            let (distance, similarity) =
-                two(a).zip(two(b)).map_or((0, 0.0), |((hash, bits), (other, others))| {
-                    ((hash ^ other).count_ones(), resemblance::estimate(bits, others))
-                });
-            SlotPair { a, b, distance, similarity }
-        })
-        .collect();
-    let size = |slot: Slot| groups.get(slot).len() as u64;
-    let mut counts = vec![0u64; BITS + 1];
-    counts[BITS] = Slot::all(groups.len()).map(|slot| size(slot) * (size(slot) - 1) / 2).sum();
-    // Texts of one sketch may differ in their hashes: whatever their order, the same one stands for them.
-    let hash_of = |texts: &[Text]| {
-        let least = texts.iter().min_by_key(|&&text| evidence.facts(text).digest);
-        least.and_then(|&text| evidence.two(text)).map_or(0, |two| two.hash)
-    };
-    let of_several: HashMap<Slot, u64> = Slot::all(groups.len())
-        .filter(|&slot| groups.get(slot).len() > 1)
-        .map(|slot| (slot, hash_of(groups.get(slot))))
-        .collect();
-    let hash = |slot: Slot| of_several.get(&slot).copied().unwrap_or_else(|| hash_of(groups.get(slot)));
-    for &SlotPair { a, b, .. } in &joined {
-        counts[BITS - (hash(a) ^ hash(b)).count_ones() as usize] += size(a) * size(b);
-    }
-    let scores = vec![Scores { table: None, counts: (0..).zip(counts).filter(|&(_, n)| n > 0).collect() }];
-    Ok(banded.caught(Ran::Keys { keys: keys as u32 }, joined, scores, evidence.texts))
 }
 
 /// The signatures of the sketched texts, in their order.

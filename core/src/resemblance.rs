@@ -169,7 +169,7 @@ pub fn estimate(a: Bits<'_>, b: Bits<'_>) -> f32 {
 /// from it and both sizes. Of sets of very unequal size chance alone tells containment, so the bits must stand out from
 /// those of strangers, too: pairs that share a key are seldom that, but most pairs of all are.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Test {
+pub struct Test {
     /// At least so much.
     pub threshold: f32,
     /// Of containment.

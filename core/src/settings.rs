@@ -490,7 +490,7 @@ impl Settings {
         }
         if self.linkage == Linkage::Connected && !self.judge.ones_are_same() {
             let expected = format!(
-                "star or complete with --verify {}: a short document that stands in two long ones would connect these, \
+                "star with --verify {}: a short document that stands in two long ones would connect these, \
                  and one of them would be removed",
                 self.judge.name()
             );

@@ -106,7 +106,7 @@ def dedup(
     ``longest`` or ``shortest-url``; of files also ``score:FIELD`` or ``input-order``.
     keep_count: how many pages of a cluster stay, 1 by default; with keep_each, ``host`` (of the URL) or, of files,
     ``file`` or ``folder``, how many of each of these in a cluster.
-    clusters: ``star``, ``connected`` (not where containment decides) or ``complete``.
+    clusters: ``star`` or ``connected`` (not where containment decides).
     threads: 0 for one per core; results are the same for any number.
 
     ``KeyboardInterrupt`` ends the run, and what it had begun to write is taken away.
@@ -251,8 +251,7 @@ def clusters(n, pairs, *, clusters="star", keep=None, features=None):
     `join` gives it. Where it has a column kind, pages of a pair that is ``exact`` have the same text: they are one in
     the clusters, and what is near one of them is near all.
 
-    clusters: ``connected`` (any chain of pairs), ``star`` (every page is near the one that stays) or ``complete`` (all
-    are near one another). keep: ``n`` numbers, of which the largest of a cluster says which page stays; the first
+    clusters: ``connected`` (any chain of pairs) or ``star`` (every page is near the one that stays). keep: ``n`` numbers, of which the largest of a cluster says which page stays; the first
     page by default, and among equals. features: instead of keep, ``n`` numbers of distinct features, such as
     ``sketch(texts)["features"]``. Pairs by containment need them: then the fullest page of a cluster stays, and each page
     that goes stands in one that stays.

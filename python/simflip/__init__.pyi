@@ -25,7 +25,7 @@ _Verify: TypeAlias = Literal[
     "none", "weights", "mismatch", "estimate", "estimated-containment", "jaccard", "containment", "cosine"
 ]
 _Weighting: TypeAlias = Literal["tf-idf", "tf", "binary"]
-_Linkage: TypeAlias = Literal["star", "connected", "complete"]
+_Linkage: TypeAlias = Literal["star", "connected"]
 _Keep: TypeAlias = Literal["first", "fullest", "longest", "shortest-url"]
 _Write: TypeAlias = Literal["kept", "removed", "pages", "pages.jsonl", "pages.parquet", "none"]
 _Index: TypeAlias = Literal["one-table", "all-bits"]

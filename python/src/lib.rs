@@ -63,13 +63,10 @@ fn _simflip(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table::Column>()?;
     module.add_class::<dedup::Result>()?;
     module.add_class::<seen::Seen>()?;
-    module.add_class::<shuffle::Groups>()?;
-    module.add_class::<shuffle::SketchedFile>()?;
-    module.add_class::<shuffle::SketchFolder>()?;
-    module.add_function(wrap_pyfunction!(shuffle::crowd_of, module)?)?;
     module.add_function(wrap_pyfunction!(shuffle::record_settings, module)?)?;
     module.add_function(wrap_pyfunction!(shuffle::sketch_records, module)?)?;
-    module.add_function(wrap_pyfunction!(shuffle::turn_records, module)?)?;
+    module.add_function(wrap_pyfunction!(shuffle::join_bucket, module)?)?;
+    module.add_function(wrap_pyfunction!(shuffle::sketch_files, module)?)?;
     module.add_function(wrap_pyfunction!(seen::time_of, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::dedup_of_texts, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::dedup_of_files, module)?)?;

@@ -348,9 +348,8 @@ pub fn clusters(
     let linkage = match linkage {
         "connected" => Linkage::Connected,
         "star" => Linkage::Star,
-        "complete" => Linkage::Complete,
         other => {
-            let expected = "connected, star or complete";
+            let expected = "connected or star";
             return Err(of_library(simflip::Error::parameter("clusters", other, expected)));
         }
     };

@@ -45,7 +45,7 @@ def spark():
 
 @pytest.fixture(scope="module")
 def crowd():
-    """Texts with copies and near ones among them, and so many of one template that not all of them are compared."""
+    """Texts with copies and near ones among them, and many of one template."""
     rng = random.Random(4)
     texts = drawn(300, seed=8)
     template = [f"t{word}" for word in range(300)]
@@ -73,7 +73,7 @@ def keys_of(texts):
     ],
 )
 def test_a_data_frame_comes_to_what_dedup_makes_of_its_texts(spark, crowd, partitions, clusters, settings):
-    assert max(keys_of(crowd).values()) > _simflip.crowd_of(_simflip.record_settings([]))
+    assert max(keys_of(crowd).values()) > 64
     given = [None if row % 41 == 7 else text for row, text in enumerate(crowd)]
     expected = simflip.dedup(given, clusters=clusters, **settings)
     # Strings in one order are numbers in another: ids say which it is, and where rows stand does not matter.
@@ -87,7 +87,7 @@ def test_a_data_frame_comes_to_what_dedup_makes_of_its_texts(spark, crowd, parti
         frame, text="body", id="url", clusters=clusters, partitions=partitions, **settings
     )
     pairs = sorted((row.a, row.b, row.distance, row.similarity, row.kind) for row in result.pairs.collect())
-    assert len(pairs) > 1000
+    assert len(pairs) > 600
     assert pairs == [(ids[a], ids[b], *rest) for a, b, *rest in expected.pairs]
     pages = sorted((row.url, row.cluster, row.size, row.kept, row.stays) for row in result.pages.collect())
     assert pages == [
@@ -110,7 +110,7 @@ def test_the_fullest_page_stays_where_containment_decides(spark):
         assert sorted(row.id for row in result.pages.where("kept").collect()) == list(expected.kept)
         assert result.pairs.columns == ["a", "b", "distance", "similarity", "kind"]
         result.unpersist()
-    with pytest.raises(ValueError, match="clusters connected: expected star or complete"):
+    with pytest.raises(ValueError, match="clusters connected: expected star with"):
         simflip.spark.dedup(frame, preset="removable", clusters="connected")
 
 
@@ -147,7 +147,7 @@ def test_what_is_refused(spark, tmp_path):
         simflip.spark.dedup(frame, id="score")
     with pytest.raises(ValueError, match="expected star or connected"):
         simflip.spark.dedup(frame, clusters="complete")
-    with pytest.raises(ValueError, match="no features are kept"):
+    with pytest.raises(ValueError, match="features are not kept"):
         simflip.spark.dedup(frame, verify="jaccard")
     with pytest.raises(TypeError, match="unexpected keyword argument 'keep'"):
         simflip.spark.dedup(frame, keep="longest")
@@ -168,8 +168,8 @@ def files_of(texts, folder):
     return paths
 
 
-def content(folder, leave_out=()):
-    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix not in leave_out]
+def content(folder):
+    files = [path for path in folder.rglob("*") if path.is_file()]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
@@ -184,7 +184,7 @@ def test_files_come_to_what_the_stages_make_of_them(spark, crowd, tmp_path, part
 
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
     stage("sketch", *paths, "--out", theirs / "sketches", "--similarity=0.7")
-    stage("join", theirs / "sketches")
+    stage("join", theirs / "sketches", "--clusters", clusters)
     stage("cluster", theirs / "sketches", "--clusters", clusters)
     stage("apply", theirs / "sketches", *paths, "--out", theirs / "kept", "--clusters", clusters)
 
@@ -200,19 +200,14 @@ def test_files_come_to_what_the_stages_make_of_them(spark, crowd, tmp_path, part
         )
 
     result = run()
-    # Who has company is the engine's to know, and the audit is another's work.
-    assert content(ours) == content(theirs, leave_out=[".company", ".audit"])
-    assert result.summary["pages"] == len(crowd) and result.summary["edges"] > 1000
+    assert content(ours) == content(theirs)
+    assert result.summary["pages"] == len(crowd)
     # What is there is passed over, and what went is made anew.
     before = content(ours)
-    names = ["band-003.edges", "kept/part-2*", "*.fates"]
+    names = ["band-003.edges", "kept/part-2*", "*.fates", "*.pairs"]
     gone = [path for name in names for path in ours.rglob(name)]
     assert len(gone) >= 5
     for path in gone:
         path.unlink()
     run()
     assert content(ours) == before
-    assert "edges" not in run().summary
-    # What the engine has written, the next stage of the command line takes.
-    stage("join", ours / "sketches")
-    assert content(ours) == content(theirs)

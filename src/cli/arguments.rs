@@ -986,8 +986,6 @@ pub(crate) enum LinkageName {
     Star,
     /// All pages linked by any chain of pairs
     Connected,
-    /// All pages are near one another
-    Complete,
 }
 
 impl From<LinkageName> for Linkage {
@@ -995,7 +993,6 @@ impl From<LinkageName> for Linkage {
         match name {
             LinkageName::Connected => Self::Connected,
             LinkageName::Star => Self::Star,
-            LinkageName::Complete => Self::Complete,
         }
     }
 }
@@ -1005,7 +1002,6 @@ impl From<Linkage> for LinkageName {
         match linkage {
             Linkage::Connected => Self::Connected,
             Linkage::Star => Self::Star,
-            Linkage::Complete => Self::Complete,
         }
     }
 }

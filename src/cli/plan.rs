@@ -263,12 +263,11 @@ fn show_job(plan: &JobPlan) -> String {
         let disk = &plan.disk_bytes;
         let _ = writeln!(
             text,
-            "\nDisk beside input and kept pages: {} at most (sketches {}, names {}, pairs {}; sorting {}, or tables {}).",
+            "\nDisk beside input and kept pages: {} at most (sketches {}, names {}, edges and assignments {}, tables {}).",
             bytes(plan.most_disk_bytes),
             bytes(disk.sketches as u64),
             bytes(disk.names as u64),
             bytes(disk.joined as u64),
-            bytes(disk.sorted as u64),
             bytes(disk.looked_up as u64)
         );
     }

@@ -143,15 +143,15 @@ fn peak() -> String {
     megabytes.map_or_else(String::new, |mb| format!(" Peak memory {mb} MiB."))
 }
 
-/// Find the near pairs and copies of all pages whose sketches are in a folder: the second stage.
+/// Compare the documents that share a band hash: the second stage.
 ///
-/// Pages that share a key, or whose hashes lie within a distance, are compared by their sketches; no text is read
-/// again. Bands of keys, or the passes of an exact join, come one after the other, each into a file of its own; those
-/// that are there already are passed over.
+/// Documents are compared by their sketches; no text is read again. Bands come one after the other, each into a file of
+/// its own; those that are there already are passed over. --clusters, --keep and --priority decide which documents are
+/// compared: give the same ones to cluster and apply.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   simflip join sketches --memory 8GiB
-  simflip join november --against october")]
+  simflip join november --against october --keep longest")]
 pub(crate) struct JoinArgs {
     /// Folder that simflip sketch wrote
     sketches: PathBuf,
@@ -160,9 +160,12 @@ pub(crate) struct JoinArgs {
     old: AgainstArgs,
 
     #[command(flatten)]
+    order: OrderArgs,
+
+    #[command(flatten)]
     machine: MachineArgs,
 
-    /// The part of the bands or passes to join, such as 2/3, counted from 1: for several machines that share the folder
+    /// The part of the bands to join, such as 2/3, counted from 1: for several machines that share the folder
     #[arg(long, value_name = "PART", default_value_t, value_parser = parsed::<Shard>)]
     shard: Shard,
 }
@@ -171,43 +174,27 @@ impl JoinArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let MachineArgs { memory, threads, quiet } = self.machine;
         let (sketches, against, shard) = (self.sketches, self.old.against, self.shard);
-        let job = staged::JoinJob { sketches, against, memory, threads, shard };
+        let grouping = self.order.grouping(&sketches)?;
+        let job = staged::JoinJob { sketches, against, grouping, memory, threads, shard };
         let joined = staged::join(&job, &Bars::new(quiet))?;
         let old = match joined.old {
             0 => String::new(),
-            old => format!(" against {}", counted(old, "old one", "old ones")),
+            old => format!(" against {}", counted(old, "reference document", "reference documents")),
         };
         let mut text = format!(
             "{}{old}, of which {}. {} joined: {} compared, {} found.",
-            counted(joined.pages, "page", "pages"),
-            counted(joined.copies, "is a copy", "are copies"),
-            match joined.exact {
-                true => counted(joined.bands, "pass", "passes"),
-                false => counted(joined.bands, "band", "bands"),
-            },
-            counted(joined.met.compared, "pair", "pairs"),
+            counted(joined.pages, "document", "documents"),
+            counted(joined.copies, "is an exact duplicate", "are exact duplicates"),
+            counted(joined.bands, "band", "bands"),
+            counted(joined.statistics.compared, "pair", "pairs"),
             counted(joined.pairs, "near pair", "near pairs"),
         );
-        let left_out = joined.met.crowded + joined.met.skipped;
-        if left_out > 0 {
+        if joined.statistics.left_out > 0 {
             text += &format!(
-                " In crowds, such as pages of one template make, {} of pages that share a {} were not compared; \
-                 the largest has {}.",
-                counted(left_out, "pair", "pairs"),
-                if joined.exact { "hash, or nearly," } else { "key" },
-                counted(joined.met.largest, "page", "pages")
+                " In large buckets {} were not compared; the largest has {}.",
+                counted(joined.statistics.left_out, "pair", "pairs"),
+                counted(joined.statistics.largest, "document", "documents")
             );
-        }
-        if joined.met.thinned > 0 {
-            text += &format!(
-                " {} in crowds, such as pages of one template make, whose pairs would grow with the square of their number; \
-                 each was joined with what is nearest to it of {} drawn from all.",
-                counted(joined.met.thinned, "hash lies", "hashes lie"),
-                counted(joined.met.sampled, "hash", "hashes"),
-            );
-        }
-        if let Some(audit) = &joined.audit {
-            text += &format!(" {}", audited(audit, joined.judge).trim_end());
         }
         tell(&format!("{text}{}\n", peak()))
     }
@@ -231,11 +218,10 @@ impl From<LinkageName> for Linkage {
     }
 }
 
-/// Which clusters, and who stays.
+/// How clusters are formed, and in which order documents are kept.
 #[derive(Debug, clap::Args)]
-struct GroupingArgs {
-    /// How pairs form clusters. star takes a bit of memory for each page, connected 4 bytes for each page that is near
-    /// another
+struct OrderArgs {
+    /// How pairs form clusters
     #[arg(long, value_enum, default_value_t = LinkageName::Star)]
     clusters: LinkageName,
 
@@ -246,10 +232,29 @@ struct GroupingArgs {
     #[arg(long, value_name = "RULE", value_parser = parsed::<Keep>)]
     keep: Option<Keep>,
 
-    /// With --keep input-order: an input file or folder whose pages stay before others. May be given several times, the
-    /// most important first; pages of inputs that are in none come last
+    /// With --keep input-order: an input file or folder whose documents are kept before others. May be given several
+    /// times, the most important first; documents of inputs that are in none come last
     #[arg(long, value_name = "PATH")]
     priority: Vec<PathBuf>,
+}
+
+impl OrderArgs {
+    /// The grouping of these sketches, by which one document of each cluster is kept.
+    fn grouping(self, sketches: &Path) -> anyhow::Result<Grouping> {
+        let keep = match self.keep {
+            Some(keep) => keep,
+            None => staged::settings_of(sketches)?.judge.usual_keep(),
+        };
+        let priority = staged::priority_of(&self.priority);
+        Ok(Grouping { linkage: self.clusters.into(), keep, priority, ..Grouping::default() })
+    }
+}
+
+/// Which clusters, and which documents of them are kept.
+#[derive(Debug, clap::Args)]
+struct GroupingArgs {
+    #[command(flatten)]
+    order: OrderArgs,
 
     #[command(flatten)]
     quota: QuotaArgs,
@@ -258,12 +263,8 @@ struct GroupingArgs {
 impl GroupingArgs {
     /// The grouping of these sketches.
     fn grouping(self, sketches: &Path) -> anyhow::Result<Grouping> {
-        let keep = match self.keep {
-            Some(keep) => keep,
-            None => staged::settings_of(sketches)?.judge.usual_keep(),
-        };
-        let priority = staged::priority_of(&self.priority);
-        Ok(Grouping { linkage: self.clusters.into(), keep, quota: self.quota.quota(), priority })
+        let Self { order, quota } = self;
+        Ok(Grouping { quota: quota.quota(), ..order.grouping(sketches)? })
     }
 }
 
@@ -295,6 +296,7 @@ impl ClusterArgs {
         let MachineArgs { memory, threads, quiet } = self.machine;
         let (sketches, against) = (self.sketches, self.old.against);
         let grouping = self.groups.grouping(&sketches)?;
+        let judge = staged::settings_of(&sketches)?.judge;
         let job = staged::ClusterJob { sketches, against, grouping, memory, threads };
         let bars = Bars::new(quiet);
         let (done, listed) = match &self.tables {
@@ -305,8 +307,12 @@ impl ClusterArgs {
             }
             None => (staged::cluster(&job, &bars)?, String::new()),
         };
+        let estimate = done
+            .audit
+            .as_ref()
+            .map_or_else(String::new, |audit| format!(" {}", audited(audit, judge).trim_end()));
         tell(&format!(
-            "{} of {} can go, by {}; the largest has {}.{listed}{}\n",
+            "{} of {} can go, by {}; the largest has {}.{estimate}{listed}{}\n",
             done.removed,
             counted(done.pages, "page", "pages"),
             counted(done.clusters, "cluster", "clusters"),

@@ -59,7 +59,7 @@ impl RunFacts {
     fn of_words(method: &Method) -> Self {
         let value = |name: &str| method.parameters.iter().find(|p| p.name == name).map(|p| &*p.value);
         let is = |name: &str, wanted: &str| value(name) == Some(wanted);
-        let linkages = [Linkage::Connected, Linkage::Star, Linkage::Complete];
+        let linkages = [Linkage::Connected, Linkage::Star];
         Self {
             clusters: linkages.into_iter().find(|linkage| is("clusters", linkage.name())),
             checked: value("verify").is_some_and(|by| by != "none"),

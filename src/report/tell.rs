@@ -668,7 +668,7 @@ pub fn chaining_warning(
 pub fn largest_warning(largest: u64, documents: u64, linkage: Linkage) -> Option<String> {
     let why = match linkage {
         Linkage::Connected => "Pages far from each other may have been chained through others in between",
-        Linkage::Star | Linkage::Complete => "They may be one template about different things",
+        Linkage::Star => "They may be one template about different things",
     };
     (largest > 100 && largest * 20 > documents).then(|| {
         format!("The largest cluster holds {largest} of {documents} pages. {why}: look at it before you delete anything.")

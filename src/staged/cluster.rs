@@ -1,27 +1,28 @@
-//! The third stage: clusters from all edges, in order of their later pages.
+//! The third stage: what becomes of each document, by the edges of all bands.
 //!
-//! Pages are told by numbers in whose order they are kept ([`Graph`]): the page that stays is the first of its cluster,
-//! and of copies the first stands for all, so that one pass over the edges is enough: for stars with a bit a page, for
-//! connected clusters with four bytes for each page that is near another. Copies then follow their first one.
+//! Documents are assigned in keep order, and further rounds compare those that are left open. Exact duplicates then go
+//! the way of the best document of their text.
 
-use super::join::{all_edges, bits_bytes, in_range};
-use super::ranking::{Graph, OfFiles, list, unscored};
-use super::record::{Edge, Fate, PAGE, page_bytes, page_of, similarity_bytes, similarity_of};
-use super::renumber::by_first_page;
+use super::join::{Joining, unless_damaged};
+use super::keep_order::{OfFiles, sources, unscored};
+use super::record::{Edge, Fate};
 use super::sketches::Folder;
-use super::sorter::{Merge, Sorted, Sorter};
-use super::{Budget, belongs_to, odd_length, workplace};
+use super::sorter::Sorted;
+use super::{belongs_to, odd_length};
 use crate::error::{Error, Result};
-use crate::format::{self, Body, BodyReader, FATES, NewBinary};
+use crate::format::{self, Body, BodyReader, FATES, NewBinary, PAIRS};
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
 use crate::making::{is_address, sweep};
 use crate::pipeline::{Progress, with_threads};
 use crate::resources::memory_share;
 use serde::{Deserialize, Serialize};
-use simflip_core::clusters::{Keep, Linkage, Quota, SAME};
-use simflip_core::settings::{Judge, Settings};
-use simflip_core::streamed::{Bits, Chains, Place, Star};
+use simflip_core::audit::Audit;
+use simflip_core::bits::Bits;
+use simflip_core::buckets::{self, Joined, Statistics};
+use simflip_core::clusters::{Keep, Linkage, Quota};
+use simflip_core::id::{Id, Rank};
+use simflip_core::settings::Settings;
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -97,9 +98,27 @@ impl Grouping {
         }
     }
 
-    /// True if the order of pages says all that decides, of pages that were judged so.
-    pub(super) fn goes_by_number(&self, judge: Judge) -> bool {
-        is_first(&self.keep) && self.quota.each.is_none() && judge.ones_are_same()
+    /// What a join depends on.
+    pub(super) fn of_join(&self) -> Self {
+        Self { quota: Quota::default(), ..self.clone() }
+    }
+
+    /// These settings with this grouping.
+    pub(super) fn settings(&self, settings: &Settings) -> Settings {
+        settings.clone().with(|settings| {
+            settings.linkage = self.linkage;
+            settings.keep = self.keep.clone();
+            settings.quota = self.quota;
+        })
+    }
+
+    /// A name for what follows from sketches by a join.
+    pub(super) fn of_joined(&self, sketches: &str) -> String {
+        let Self { linkage, .. } = self;
+        format!(
+            "{:016x}",
+            text_digest(&format!("{sketches}\n{}\n{}", linkage.name(), self.of_join().stays())) as u64
+        )
     }
 
     /// What a file of such clusters is called.
@@ -120,7 +139,7 @@ impl Grouping {
 }
 
 /// What the stage came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Clustered {
     /// Pages of all sketches, old ones left out.
     pub pages: u64,
@@ -135,6 +154,16 @@ pub struct Clustered {
     pub largest: u64,
     /// Pages that can go.
     pub removed: u64,
+    /// New documents that are removed because their text stays in another.
+    pub copies: u64,
+    /// Of these, documents whose text a reference document has.
+    pub copies_of_old: u64,
+    /// Different texts, reference documents among them, that were compared with others.
+    pub compared: u64,
+    /// The work of all rounds, and what was left out.
+    pub statistics: Statistics,
+    /// How much of what is near was found; none where no document has a sketch.
+    pub audit: Option<Audit>,
 }
 
 /// What stands in front of a file of clusters.
@@ -151,7 +180,12 @@ pub struct Header {
 
 /// Where the clusters of some sketches are.
 pub fn place(folder: &Folder, grouping: &Grouping) -> PathBuf {
-    folder.joined().join(format!("{}.fates", grouping.name()))
+    folder.joined(grouping).join(format!("{}.fates", grouping.name()))
+}
+
+/// Where the pairs of these clusters are.
+fn pairs_place(folder: &Folder, grouping: &Grouping) -> PathBuf {
+    place(folder, grouping).with_extension("pairs")
 }
 
 /// Clusters the pages whose edges are in a folder of sketches, unless that was done.
@@ -219,26 +253,38 @@ pub(super) fn cluster_folder(
     memory: u64,
     progress: &dyn Progress,
 ) -> Result<Clustered> {
-    if grouping.linkage == Linkage::Complete {
-        let expected = "star or connected: complete clusters need all pairs at hand";
-        return Err(Error::parameter("clusters", grouping.linkage.name(), expected));
+    sweep(&folder.joined(grouping));
+    match clustered(folder, grouping, progress)? {
+        Some(counts) => Ok(counts),
+        None => assign(&Joining::new(folder, grouping, files, memory, progress)?, grouping, files),
     }
-    let path = place(folder, grouping);
-    sweep(&folder.joined());
-    if fs::symlink_metadata(&path).is_ok() {
-        return open(folder, grouping).map(|(header, _)| header.counts);
+}
+
+/// The same of documents that are being joined.
+///
+/// # Errors
+/// As [`cluster`].
+pub(super) fn cluster_joined(
+    joining: &Joining<'_>,
+    grouping: &Grouping,
+    files: &OfFiles,
+) -> Result<Clustered> {
+    match clustered(joining.folder, grouping, joining.progress)? {
+        Some(counts) => Ok(counts),
+        None => assign(joining, grouping, files),
     }
-    let (bodies, edges) = all_edges(folder)?;
-    let (work, bits) = (workplace(&path)?, bits_bytes(folder.pages()));
-    progress.begin("cluster", edges, "pairs");
-    let done = Budget::beside(memory, bits + folder.files_bytes())
-        .and_then(|budget| Graph::new(folder, bodies, grouping, files, work.path(), &budget))
-        .and_then(|graph| {
-            let clusterer = Clusterer { folder, grouping, graph, memory, work: work.path(), path: &path };
-            clusterer.run(&|pairs| progress.advance(pairs))
-        });
-    progress.end();
-    done
+}
+
+/// What was clustered already, unless it is damaged.
+fn clustered(folder: &Folder, grouping: &Grouping, progress: &dyn Progress) -> Result<Option<Clustered>> {
+    if fs::symlink_metadata(place(folder, grouping)).is_err() {
+        return Ok(None);
+    }
+    let read = || {
+        pairs(folder, grouping)?;
+        Ok(Some(open(folder, grouping)?.0.counts))
+    };
+    unless_damaged(read(), progress)
 }
 
 /// The clusters of some sketches, checked.
@@ -261,471 +307,181 @@ fn check_length(header: &Header, body: &Body) -> Result<()> {
     }
 }
 
-struct Clusterer<'a> {
-    folder: &'a Folder,
-    grouping: &'a Grouping,
-    graph: Graph,
-    memory: u64,
-    work: &'a Path,
-    path: &'a Path,
+/// The pairs that results list, each once, in no order: documents by their numbers, the later one first.
+///
+/// # Errors
+/// If there are none yet, or they are damaged or of other sketches.
+pub fn pairs(folder: &Folder, grouping: &Grouping) -> Result<Body> {
+    let path = pairs_place(folder, grouping);
+    let (header, body): (Header, Body) = format::open(&path, PAIRS)?;
+    belongs_to(&path, header.sketches == folder.id && header.grouping == *grouping)?;
+    body.check()?;
+    Ok(body)
 }
 
-/// The distance of pages that are the same as another, and were not compared with each other: no hashes have it.
-const UNCOMPARED: Option<u32> = Some(u64::BITS + 1);
+/// What progress calls the estimate of how much was found.
+pub(super) const AUDIT_STEP: &str = "audit";
 
-/// A page and the one that it follows: page 5, leader 5, similarity 4.
-const FOLLOWER: usize = 2 * PAGE + 4;
-/// The same by the leader: leader 5, page 5, similarity 4.
-const MEMBER: usize = FOLLOWER;
-
-pub(super) fn follower(page: u64, leader: u64, similarity: Option<f32>) -> [u8; FOLLOWER] {
-    let mut record = [0; FOLLOWER];
-    record[..PAGE].copy_from_slice(&page_bytes(page));
-    record[PAGE..2 * PAGE].copy_from_slice(&page_bytes(leader));
-    record[2 * PAGE..].copy_from_slice(&similarity_bytes(similarity));
-    record
+/// What becomes of each document, by its rank.
+struct Fated {
+    /// The document that is kept for it.
+    kept: Vec<Rank>,
+    /// Documents of each cluster, by that document.
+    sizes: Vec<u32>,
+    /// Clusters with a new document, by that document.
+    has_new: Bits,
+    /// Documents that are kept besides.
+    also: Bits,
 }
 
-impl Clusterer<'_> {
-    /// What there is beside so many bytes.
-    fn budget(&self, held: u64) -> Result<Budget> {
-        Budget::beside(self.memory, held + self.folder.files_bytes())
+/// Assigns all documents, and writes what becomes of them, and their pairs.
+fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result<Clustered> {
+    let Joining { folder, order, copies, progress, .. } = joining;
+    let (store, reference) = (joining.store()?, joining.reference());
+    let (edges, statistics) = joining.edges()?;
+    progress.begin("cluster", edges.number(), "pairs");
+    let assigned = buckets::assign(&store, &joining.rule, reference, edges.iter()?);
+    progress.end();
+    let Joined { assignments, later, statistics: more } = assigned?;
+    progress.begin(AUDIT_STEP, folder.pages(), "pages");
+    let audit = store.audit(&joining.rule, &assignments, reference, &|pages| progress.advance(pages));
+    progress.end();
+    let documents = folder.pages() as usize;
+    let mut kept: Vec<Rank> = Rank::all(documents).map(|rank| assignments.leader(rank)).collect();
+    copies.iter().for_each(|(copy, best)| kept[copy.index()] = assignments.leader(best));
+    let (mut sizes, mut has_new) = (vec![0u32; documents], Bits::new(folder.pages()));
+    for (rank, &kept) in Rank::all(documents).zip(&kept) {
+        sizes[kept.index()] += 1;
+        if rank.number() >= reference {
+            has_new.set(u64::from(kept.number()));
+        }
     }
-
-    fn run(&self, advance: &dyn Fn(u64)) -> Result<Clustered> {
-        let bits = bits_bytes(self.graph.numbers());
-        let (followers, copies, budget) = match self.grouping.linkage {
-            Linkage::Star => {
-                let budget = self.budget(bits)?;
-                let (followers, copies) = self.star(&budget, advance)?;
-                (followers, copies, budget)
-            }
-            _ => self.connected(bits, advance)?,
-        };
-        self.fates(&followers, copies, &budget)
+    let mut fated = Fated { kept, sizes, has_new, also: Bits::new(folder.pages()) };
+    if !grouping.quota.is_one() {
+        fated.keep_more(joining, grouping.quota, files)?;
     }
-
-    /// The edges of all bands and copies, by their later pages, each once.
-    fn edges(&self) -> Result<Edges> {
-        self.edges_and(None)
-    }
-
-    /// The same with those of another list.
-    fn edges_and(&self, more: Option<&Path>) -> Result<Edges> {
-        let (pages, first_new) = (self.graph.numbers(), self.graph.first_new());
-        Ok(Edges { merge: self.graph.edges_and(more)?, next: None, pages, first_new })
-    }
-
-    /// Of pages that are the same as others, each with the first of those that are the same as one of them, where it
-    /// was not compared with one as early: a list of edges, if there are any.
-    fn same_pairs(&self, budget: &Budget) -> Result<Option<PathBuf>> {
-        let mut same = Sorter::new(2 * PAGE, budget.bytes / 4, self.work, "same");
-        let mut edges = self.edges()?;
-        while let Some(edge) = edges.take()? {
-            if edge.distance.is_some() && edge.similarity == SAME {
-                same.push(&pair(edge.later, edge.earlier))?;
-                same.push(&pair(edge.earlier, edge.later))?;
-            }
+    let mut counts = Clustered {
+        pages: folder.pages() - folder.first_new(),
+        old: folder.first_new(),
+        compared: store.compared(),
+        statistics: statistics.and(more),
+        audit: audit?,
+        ..Clustered::default()
+    };
+    let similarity = |rank: Rank| {
+        let best = copies.best(rank);
+        let text = best.unwrap_or(rank);
+        // A copy of a kept text is as like it as can be.
+        match assignments.is_kept(text) {
+            true => best.map(|_| 1.0),
+            false => assignments.edge(text).map(|edge| edge.similarity),
         }
-        // The earliest that each page knows of: itself, or one that it was compared with. That is told to those.
-        let mut firsts = self.list("first of the same")?;
-        let mut heard = Sorter::new(2 * PAGE, budget.bytes / 4, self.work, "with first");
-        let (mut same, mut last) = (same.finish()?, None);
-        while let Some(record) = same.next()? {
-            let (page, other) = (page_of(record), page_of(&record[PAGE..]));
-            let first = match last {
-                Some((of, first)) if of == page => first,
-                _ => {
-                    let first = page.min(other);
-                    firsts.put(&follower(page, first, None))?;
-                    first
-                }
-            };
-            last = Some((page, first));
-            if first < page && first < other {
-                heard.push(&pair(other, first))?;
-            }
+    };
+    let is_kept = |rank: Rank| {
+        rank.number() < reference
+            || fated.kept[rank.index()] == rank
+            || fated.also.get(u64::from(rank.number()))
+    };
+    let mut clusters = vec![u32::MAX; documents];
+    let mut fates = Vec::new();
+    for page in 0..folder.pages() {
+        let rank = order.rank(page);
+        let (kept, size) = (fated.kept[rank.index()], fated.sizes[fated.kept[rank.index()].index()]);
+        if size < 2 || !fated.has_new.get(u64::from(kept.number())) {
+            continue;
         }
-        let mut firsts = Follow::open(&firsts.finish()?)?;
-        let (mut heard, mut pairs) = (heard.finish()?, self.list("same.edges")?);
-        let (mut last, mut any) = (None, false);
-        while let Some(record) = heard.next()? {
-            let (page, earliest) = (page_of(record), page_of(&record[PAGE..]));
-            // The first that it hears of is the earliest.
-            if last.replace(page) == Some(page) {
-                continue;
-            }
-            if firsts.of(page)?.is_some_and(|(first, _)| earliest < first) {
-                any = true;
-                let (distance, similarity) = (UNCOMPARED, SAME);
-                let edge = Edge { later: page, earlier: earliest, distance, similarity, may_replace: true };
-                pairs.put(&edge.bytes())?;
-            }
-        }
-        let pairs = pairs.finish()?;
-        Ok(any.then_some(pairs))
-    }
-
-    /// Copies by the first one of each text.
-    fn copies(&self, budget: &Budget) -> Sorter {
-        Sorter::new(2 * PAGE, budget.bytes / 4, self.work, "copies")
-    }
-
-    fn star(&self, budget: &Budget, advance: &dyn Fn(u64)) -> Result<(PathBuf, Sorted)> {
-        let ones_are_same = self.folder.settings.judge.ones_are_same();
-        let mut star = Star::new(self.graph.numbers(), ones_are_same);
-        let mut copies = self.copies(budget);
-        // Pages that went along, and the one with which they did.
-        let (mut along, mut any_along) = (self.list("along")?, false);
-        let mut followers = self.list("followers")?;
-        let same = if ones_are_same { self.same_pairs(budget)? } else { None };
-        let (mut edges, mut group) = (self.edges_and(same.as_deref())?, Vec::new());
-        while let Some(page) = edges.next_group(&mut group)? {
-            advance(group.len() as u64);
-            if let Some(first) = copy_of(&group) {
-                copies.push(&pair(first, page))?;
-                continue;
-            }
-            match star.place(page, group.iter().map(|e| (e.earlier, e.similarity))) {
-                Place::Leads => (),
-                Place::Follows(leader, similarity) => {
-                    let of_leader = |edge: &&Edge| edge.earlier == leader;
-                    let were_compared =
-                        group.iter().filter(of_leader).any(|edge| edge.distance != UNCOMPARED);
-                    let similarity = were_compared.then_some(similarity);
-                    followers.put(&follower(page, leader, similarity))?;
-                }
-                Place::SameAs(other) => {
-                    any_along = true;
-                    along.put(&follower(page, other, None))?;
-                }
-            }
-        }
-        let (mut followers, along) = (followers.finish()?, along.finish()?);
-        if any_along {
-            followers = with_those_along(followers, along, self.work, budget)?;
-        }
-        Ok((followers, copies.finish()?))
-    }
-
-    fn connected(&self, bits: u64, advance: &dyn Fn(u64)) -> Result<(PathBuf, Sorted, Budget)> {
-        let mut paired = Bits::new(self.graph.numbers());
-        // What it takes is known once the pages with pairs are counted; so much is needed anyway.
-        self.budget(2 * bits)?;
-        let (mut edges, mut group) = (self.edges()?, Vec::new());
-        while edges.next_group(&mut group)?.is_some() {
-            for edge in group.iter().filter(|edge| edge.distance.is_some()) {
-                paired.set(edge.later);
-                paired.set(edge.earlier);
-            }
-        }
-        let with_pairs = paired.count();
-        let budget = self.budget(bits + bits / 8 + 4 * with_pairs)?;
-        let Some(mut chains) = Chains::new(paired.clone()) else {
-            return Err(Error::parameter(
-                "clusters",
-                "connected",
-                "star: more than 2^32 pages are near others",
-            ));
-        };
-        let mut edges = self.edges()?;
-        while edges.next_group(&mut group)?.is_some() {
-            let near = group.iter().filter(|edge| edge.distance.is_some());
-            near.for_each(|edge| chains.join(edge.later, edge.earlier));
-        }
-        let mut copies = self.copies(&budget);
-        let mut followers = self.list("followers")?;
-        let mut edges = self.edges()?;
-        let mut next = edges.next_group(&mut group)?;
-        for (at, &word) in (0u64..).zip(paired.words()) {
-            let mut left = word;
-            // Copies have no bit: what they are is told by their edge.
-            let end = (at + 1) * 64;
-            while let Some(page) = next.filter(|&page| page < end) {
-                advance(group.len() as u64);
-                if let Some(first) = copy_of(&group) {
-                    copies.push(&pair(first, page))?;
-                } else {
-                    left = self.follow_until(at * 64, left, page, &mut chains, &mut followers)?;
-                    let first = chains.first(page);
-                    let with = group.iter().find(|edge| edge.earlier == first);
-                    followers.put(&follower(page, first, with.map(|edge| edge.similarity)))?;
-                    left &= !(1 << (page - at * 64));
-                }
-                next = edges.next_group(&mut group)?;
-            }
-            self.follow_until(at * 64, left, end, &mut chains, &mut followers)?;
-        }
-        Ok((followers.finish()?, copies.finish()?, budget))
-    }
-
-    /// Writes down the pages of a word below `end` that are near later pages alone, and follow a page that is
-    /// near by a chain; gives the bits that are left.
-    fn follow_until(
-        &self,
-        start: u64,
-        mut left: u64,
-        end: u64,
-        chains: &mut Chains,
-        followers: &mut List,
-    ) -> Result<u64> {
-        while left != 0 && start + u64::from(left.trailing_zeros()) < end {
-            let page = start + u64::from(left.trailing_zeros());
-            let first = chains.first(page);
-            if first != page {
-                followers.put(&follower(page, first, None))?;
-            }
-            left &= left - 1;
-        }
-        Ok(left)
-    }
-
-    fn list(&self, name: &str) -> Result<List> {
-        List::create(self.work.join(name))
-    }
-
-    /// From the pages that follow others, ascending, and the copies of each text, by the first one, to what
-    /// becomes of every page of a cluster.
-    fn fates(&self, followers: &Path, mut copies: Sorted, budget: &Budget) -> Result<Clustered> {
-        // Every page by the one that leads it.
-        let mut members = Sorter::new(MEMBER, budget.bytes / 4, self.work, "members");
-        let mut near = Follow::open(followers)?;
-        while let Some(record) = copies.next()? {
-            let (first, page) = (page_of(record), page_of(&record[PAGE..]));
-            let (leader, similarity) = near.of(first)?.unwrap_or((first, Some(1.0)));
-            members.push(&follower(leader, page, similarity))?;
-        }
-        drop(copies);
-        let mut near = Follow::open(followers)?;
-        while let Some((page, leader, similarity)) = near.take()? {
-            members.push(&follower(leader, page, similarity))?;
-        }
-        // One list to count and one to number by: a cluster may be larger than memory.
-        let list = List::of(self.work.join("clusters"), members.finish()?)?;
-        let mut beside = self.beside(&list, budget)?;
-        let (mut ahead, mut behind) = (Follow::open(&list)?, Follow::open(&list)?);
-        let sorter = |name| Sorter::new(Fate::WIDTH, budget.bytes / 4, self.work, name);
-        let mut fates = sorter("fates");
-        let (pages, first_new) = (self.folder.pages(), self.folder.first_new());
-        let mut counts = Clustered { pages: pages - first_new, old: first_new, ..Clustered::default() };
-        let first_new = self.graph.first_new();
-        while let Some((leader, ..)) = ahead.next {
-            let (mut size, mut has_new) = (1, leader >= first_new);
-            while let Some((_, page, _)) = ahead.next.filter(|&(of, ..)| of == leader) {
-                ahead.take()?;
-                size += 1;
-                has_new |= page >= first_new;
-            }
-            if !has_new {
-                // Old copies of an old text are nobody's business.
-                (1..size).try_for_each(|_| behind.take().map(|_| ()))?;
-                continue;
-            }
-            let (cluster, similarity) = (counts.clusters, None);
-            let leads = Fate { page: leader, stays: leader, cluster, size, similarity, beside: false };
-            fates.push(&leads.bytes())?;
-            for place in 1..size {
-                if let Some((_, page, similarity)) = behind.take()? {
-                    // Members come in the order in which they are kept.
-                    let fate = match page < first_new || beside.has(leader, page, place)? {
-                        true => Fate { page, stays: page, similarity: None, beside: true, ..leads },
-                        false => Fate { page, similarity, ..leads },
-                    };
-                    counts.removed += u64::from(fate.stays != page);
-                    fates.push(&fate.bytes())?;
-                }
-            }
+        let cluster = &mut clusters[kept.index()];
+        if *cluster == u32::MAX {
+            *cluster = counts.clusters as u32;
             counts.clusters += 1;
-            counts.in_clusters += size;
-            counts.largest = counts.largest.max(size);
+            counts.largest = counts.largest.max(u64::from(size));
         }
-        let sketches = self.folder.id.clone();
-        let (settings, grouping) = (self.folder.settings.clone(), self.grouping.clone());
-        let header = Header { sketches, settings, grouping, counts };
-        let mut fates = fates.finish()?;
-        if !self.graph.is_by_number() {
-            // From numbers back to pages: of the page, then of the one that stays.
-            for name in ["fates by who stays", "fates of pages"] {
-                let (mut pages, mut turned) = (self.graph.pages()?, sorter(name));
-                while let Some(fate) = fates.next()? {
-                    let page = pages.of(page_of(fate))?;
-                    turned.push(&[&fate[PAGE..2 * PAGE], &page_bytes(page), &fate[2 * PAGE..]].concat())?;
+        let is_kept = is_kept(rank);
+        counts.in_clusters += 1;
+        counts.removed += u64::from(!is_kept);
+        let fate = Fate {
+            page,
+            stays: if is_kept { page } else { order.document(kept) },
+            cluster: u64::from(*cluster),
+            size: u64::from(size),
+            similarity: if is_kept { None } else { similarity(rank) },
+            beside: is_kept && rank != kept,
+        };
+        fates.extend_from_slice(&fate.bytes());
+    }
+    let by_text = copies.by_text();
+    for of_text in by_text.chunk_by(|a, b| a.0 == b.0) {
+        let best = of_text[0].0;
+        let all = || of_text.iter().map(|&(_, copy)| copy).chain([best]);
+        let removed = all().filter(|&rank| !is_kept(rank)).count() as u64;
+        // Of a text of which nothing is kept, one was removed for another text.
+        let exact = removed.saturating_sub(u64::from(!all().any(is_kept)));
+        counts.copies += exact;
+        counts.copies_of_old += if best.number() < reference { exact } else { 0 };
+    }
+    let header = Header {
+        sketches: folder.id.clone(),
+        settings: folder.settings.clone(),
+        grouping: grouping.clone(),
+        counts,
+    };
+    let path = pairs_place(folder, grouping);
+    let mut file = NewBinary::begin(&path, PAIRS, &header)?;
+    let mut put = |a: Rank, b: Rank, distance: Option<u32>, similarity: f32| {
+        let [a, b] = [a, b].map(|rank| order.document(rank));
+        if a.max(b) < folder.first_new() {
+            return Ok(());
+        }
+        let edge = Edge { later: a.max(b), earlier: a.min(b), distance, similarity };
+        file.write_all(&edge.bytes()).map_err(|error| Error::io(&path, error))
+    };
+    copies.iter().try_for_each(|(copy, best)| put(copy, best, None, 1.0))?;
+    match grouping.linkage {
+        Linkage::Star => {
+            let mut edges = Rank::all(documents).filter_map(|rank| assignments.edge(rank));
+            edges.try_for_each(|edge| {
+                put(edge.document, edge.leader, Some(u32::from(edge.distance)), edge.similarity)
+            })?;
+        }
+        Linkage::Connected => {
+            let mut last = None;
+            for edge in edges.iter()?.chain(later.into_iter().map(Ok)) {
+                let edge = edge?;
+                // A pair may come of several bands.
+                if last.replace((edge.document, edge.leader)) != Some((edge.document, edge.leader)) {
+                    put(edge.document, edge.leader, Some(u32::from(edge.distance)), edge.similarity)?;
                 }
-                fates = turned.finish()?;
             }
-            fates = by_first_page(|| Ok(fates.next()?.map(Fate::of)), self.work, budget)?;
         }
-        let mut file = NewBinary::begin(self.path, FATES, &header)?;
-        while let Some(fate) = fates.next()? {
-            file.write_all(fate).map_err(|error| Error::io(self.path, error))?;
-        }
-        file.finish()?;
-        Ok(counts)
     }
+    file.finish()?;
+    format::write(&place(folder, grouping), FATES, &header, &[&fates])?;
+    Ok(counts)
 }
 
-/// Followers of a leader, and those that went along with another page: they follow its leader, with which they were
-/// not compared. That page may have gone along, too: each round goes twice as far back as the one before.
-fn with_those_along(
-    mut followers: PathBuf,
-    mut along: PathBuf,
-    work: &Path,
-    budget: &Budget,
-) -> Result<PathBuf> {
-    let sorter = |width, name| Sorter::new(width, budget.bytes / 4, work, name);
-    for round in 0.. {
-        let (mut by_other, mut all) = (sorter(2 * PAGE, "by other"), Follow::open(&along)?);
-        while let Some((page, other, _)) = all.take()? {
-            by_other.push(&pair(other, page))?;
-        }
-        let (mut near, mut others) = (Follow::open(&followers)?, Follow::open(&along)?);
-        let (mut went, mut left) = (sorter(FOLLOWER, "went along"), sorter(FOLLOWER, "left"));
-        let (mut by_other, mut any_left) = (by_other.finish()?, false);
-        while let Some(record) = by_other.next()? {
-            let (other, page) = (page_of(record), page_of(&record[PAGE..]));
-            if let Some((leader, _)) = near.of(other)? {
-                went.push(&follower(page, leader, None))?;
-            } else if let Some((further, _)) = others.of(other)? {
-                any_left = true;
-                left.push(&follower(page, further, None))?;
+impl Fated {
+    /// Keeps more documents of clusters, as a quota has it.
+    fn keep_more(&mut self, joining: &Joining<'_>, quota: Quota, files: &OfFiles) -> Result<()> {
+        let (order, reference) = (&joining.order, joining.reference());
+        let sources = quota.each.map(|each| sources(joining.folder, each, files)).transpose()?;
+        let source =
+            |rank: Rank| sources.as_ref().map_or(0, |sources| sources[order.document(rank) as usize]);
+        let clustered = |&(_, kept): &(Rank, Rank)| self.sizes[kept.index()] > 1;
+        let members = Rank::all(self.kept.len()).zip(self.kept.iter().copied()).filter(clustered);
+        // The one that is kept anyway comes first, and then the others in keep order.
+        let mut members: Vec<(Rank, bool, Rank)> =
+            members.map(|(rank, kept)| (kept, rank != kept, rank)).collect();
+        members.sort_unstable();
+        for cluster in members.chunk_by(|a, b| a.0 == b.0) {
+            let rank = |place: usize| cluster[place].2;
+            let is_old = |place: usize| rank(place).number() < reference;
+            for place in
+                quota.choose(cluster.len(), |place| source(rank(place)), is_old).filter(|&place| place > 0)
+            {
+                self.also.set(u64::from(rank(place).number()));
             }
         }
-        let went = List::of(work.join("went"), went.finish()?)?;
-        let mut merged = List::create(work.join(format!("followers {round}")))?;
-        let mut both = Merge::of(FOLLOWER, vec![list(&followers)?, list(&went)?])?;
-        while let Some(record) = both.next()? {
-            merged.put(record)?;
-        }
-        followers = merged.finish()?;
-        if !any_left {
-            break;
-        }
-        along = List::of(work.join(format!("along {round}")), left.finish()?)?;
-    }
-    Ok(followers)
-}
-
-/// The members of clusters that stay beside the first one.
-struct Beside {
-    /// So many of each cluster, the first one among them; none where sources count.
-    count: Option<u64>,
-    /// Those that stay of their source, by the leader.
-    of_sources: Option<(Sorted, Option<(u64, u64)>)>,
-}
-
-impl Beside {
-    /// Whether a member stays that stands at a place of its cluster; members are asked for in order.
-    fn has(&mut self, leader: u64, page: u64, place: u64) -> Result<bool> {
-        let Some((sorted, next)) = &mut self.of_sources else {
-            return Ok(self.count.is_some_and(|count| place < count));
-        };
-        while next.is_some_and(|next| next < (leader, page)) {
-            *next = sorted.next()?.map(|record| (page_of(record), page_of(&record[PAGE..])));
-        }
-        Ok(*next == Some((leader, page)))
-    }
-}
-
-impl Clusterer<'_> {
-    /// Which members of clusters stay beside the first one, of a list of all others.
-    fn beside(&self, list: &Path, budget: &Budget) -> Result<Beside> {
-        let Quota { count, each } = self.grouping.quota;
-        if each.is_none() {
-            return Ok(Beside { count: Some(u64::from(count)), of_sources: None });
-        }
-        let sorter = |width, name| Sorter::new(width, budget.bytes / 4, self.work, name);
-        // Page, leader.
-        let (mut by_page, mut last) = (sorter(2 * PAGE, "sources by page"), None);
-        let mut members = Follow::open(list)?;
-        while let Some((leader, page, _)) = members.take()? {
-            if last.replace(leader) != Some(leader) {
-                by_page.push(&pair(leader, leader))?;
-            }
-            by_page.push(&pair(page, leader))?;
-        }
-        // Leader, source, page.
-        let (mut by_page, mut pages) = (by_page.finish()?, self.graph.pages()?);
-        let mut by_source = sorter(2 * PAGE + 8, "sources");
-        while let Some(record) = by_page.next()? {
-            let (_, source) = pages.with_source(page_of(record))?;
-            by_source.push(&[&record[PAGE..], &source.to_be_bytes(), &record[..PAGE]].concat())?;
-        }
-        drop(by_page);
-        let (mut by_source, mut stay) = (by_source.finish()?, sorter(2 * PAGE, "sources that stay"));
-        let (mut last, mut number) = ([0; PAGE + 8], 0);
-        while let Some(record) = by_source.next()? {
-            let (source, page) = record.split_at(PAGE + 8);
-            if source != last {
-                last.copy_from_slice(source);
-                number = 0;
-            }
-            number += 1;
-            if number <= count {
-                stay.push(&[&record[..PAGE], page].concat())?;
-            }
-        }
-        drop(by_source);
-        let mut stay = stay.finish()?;
-        let next = stay.next()?.map(|record| (page_of(record), page_of(&record[PAGE..])));
-        Ok(Beside { count: None, of_sources: Some((stay, next)) })
-    }
-}
-
-/// The first page of a text, of the edges of one of its copies.
-fn copy_of(group: &[Edge]) -> Option<u64> {
-    group.iter().find(|edge| edge.distance.is_none()).map(|edge| edge.earlier)
-}
-
-pub(super) fn pair(first: u64, second: u64) -> [u8; 2 * PAGE] {
-    let mut record = [0; 2 * PAGE];
-    record[..PAGE].copy_from_slice(&page_bytes(first));
-    record[PAGE..].copy_from_slice(&page_bytes(second));
-    record
-}
-
-/// Edges in groups of one later page.
-struct Edges {
-    merge: Merge,
-    next: Option<Edge>,
-    pages: u64,
-    /// Near pairs of old pages are passed over, for old ones stay; and those of which the later page may not be removed
-    /// in favour of the earlier one.
-    first_new: u64,
-}
-
-impl Edges {
-    fn take(&mut self) -> Result<Option<Edge>> {
-        let edge = loop {
-            match self.merge.next()?.map(Edge::of) {
-                Some(edge) if edge.later < self.first_new && edge.distance.is_some() || !edge.may_replace => {
-                }
-                Some(edge) => break edge,
-                None => return Ok(None),
-            }
-        };
-        let path = Path::new("edges");
-        in_range(path, edge.later, self.pages)?;
-        in_range(path, edge.earlier, edge.later)?;
-        Ok(Some(edge))
-    }
-
-    /// The edges of the next page that is a later one, and which that is.
-    fn next_group(&mut self, group: &mut Vec<Edge>) -> Result<Option<u64>> {
-        group.clear();
-        let first = match self.next.take() {
-            Some(edge) => Some(edge),
-            None => self.take()?,
-        };
-        let Some(first) = first else { return Ok(None) };
-        group.push(first);
-        while let Some(edge) = self.take()? {
-            if edge.later != first.later {
-                self.next = Some(edge);
-                break;
-            }
-            group.push(edge);
-        }
-        Ok(Some(first.later))
+        Ok(())
     }
 }
 
@@ -760,8 +516,6 @@ impl List {
     }
 }
 
-type Following = (u64, u64, Option<f32>);
-
 /// A list on disk while it is read from its beginning.
 pub(super) struct Records {
     path: PathBuf,
@@ -777,11 +531,6 @@ impl Records {
         Ok(Self { path: path.to_path_buf(), file, record: vec![0; width] })
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// The next one.
     pub fn next(&mut self) -> Result<Option<&[u8]>> {
         match self.file.read_exact(&mut self.record) {
@@ -789,70 +538,6 @@ impl Records {
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
             Err(error) => Err(Error::io(&self.path, error)),
         }
-    }
-}
-
-/// A list of `N` pages or numbers each, ascending by the first of them, read from its beginning.
-pub(super) struct Numbers<const N: usize> {
-    list: Records,
-    next: Option<[u64; N]>,
-}
-
-impl<const N: usize> Numbers<N> {
-    pub fn open(path: &Path) -> Result<Self> {
-        let mut numbers = Self { list: Records::open(path, N * PAGE)?, next: None };
-        numbers.take()?;
-        Ok(numbers)
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        self.list.path()
-    }
-
-    /// Takes the next one.
-    pub fn take(&mut self) -> Result<Option<[u64; N]>> {
-        let numbers = |record: &[u8]| std::array::from_fn(|at| page_of(&record[at * PAGE..]));
-        let next = self.list.next()?.map(numbers);
-        Ok(std::mem::replace(&mut self.next, next))
-    }
-
-    /// The one of a page; pages are asked for in ascending order.
-    pub fn of(&mut self, page: u64) -> Result<Option<[u64; N]>> {
-        while self.next.is_some_and(|next| next[0] < page) {
-            self.take()?;
-        }
-        Ok(self.next.filter(|next| next[0] == page))
-    }
-}
-
-/// A list of two pages and a similarity each, read from its beginning.
-pub(super) struct Follow {
-    list: Records,
-    next: Option<Following>,
-}
-
-impl Follow {
-    pub fn open(path: &Path) -> Result<Self> {
-        let mut follow = Self { list: Records::open(path, FOLLOWER)?, next: None };
-        follow.take()?;
-        Ok(follow)
-    }
-
-    /// Takes the next one.
-    pub fn take(&mut self) -> Result<Option<Following>> {
-        let following =
-            |record: &[u8]| (page_of(record), page_of(&record[PAGE..]), similarity_of(&record[2 * PAGE..]));
-        let next = self.list.next()?.map(following);
-        Ok(std::mem::replace(&mut self.next, next))
-    }
-
-    /// What a page follows; pages are asked for in ascending order.
-    pub fn of(&mut self, page: u64) -> Result<Option<(u64, Option<f32>)>> {
-        while self.next.is_some_and(|(at, ..)| at < page) {
-            self.take()?;
-        }
-        Ok(self.next.filter(|&(at, ..)| at == page).map(|(_, leader, similarity)| (leader, similarity)))
     }
 }
 
@@ -928,6 +613,31 @@ pub fn goes_of(
     Ok(fates_of(body, pages)?.filter(goes))
 }
 
+/// What [`inspect`](crate::inspect) tells of a file of pairs.
+pub fn check_pairs(path: &Path) -> Result<Inspection> {
+    let (header, body): (Header, Body) = format::open(path, PAIRS)?;
+    body.check()?;
+    if !body.len().is_multiple_of(Edge::WIDTH as u64) {
+        return Err(odd_length(path, PAIRS, body.len()));
+    }
+    let pairs = body.len() / Edge::WIDTH as u64;
+    let mut inspection = Inspection::of(PAIRS.name);
+    inspection.fact("clusters", header.grouping.linkage.name());
+    inspection.fact("sketches", &header.sketches);
+    inspection.fact("pairs", pairs);
+    let (mut reader, mut record) = (body.reader()?, [0; Edge::WIDTH]);
+    let documents = header.counts.old.saturating_add(header.counts.pages);
+    for at in 0..pairs {
+        reader.fill(&mut record)?;
+        let Edge { later, earlier, similarity, .. } = Edge::of(&record);
+        if earlier >= later || later >= documents || !(0.0..=1.0).contains(&similarity) {
+            inspection.problem(format!("pair {at} is none"));
+            break;
+        }
+    }
+    Ok(inspection)
+}
+
 /// What [`inspect`](crate::inspect) tells of a file of clusters.
 pub fn check(path: &Path) -> Result<Inspection> {
     let (header, body): (Header, Body) = format::open(path, FATES)?;
@@ -970,43 +680,4 @@ pub fn check(path: &Path) -> Result<Inspection> {
         inspection.problem(format!("{removed} pages go, but {} are counted", counts.removed));
     }
     Ok(inspection)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        /// The twin walks from page to page.
-        #[test]
-        fn who_went_along_follows_the_leader_at_the_end_of_the_way(
-            steps in prop::collection::vec((0u8..12, 1usize..4), 1..400),
-        ) {
-            let folder = tempfile::tempdir().unwrap();
-            // One page in a dozen follows a leader of its own; the others go with one of the three before them.
-            let (mut followers, mut along) = (List::create(folder.path().join("followers")).unwrap(),
-                List::create(folder.path().join("along")).unwrap());
-            let mut leaders = vec![0];
-            for (page, &(kind, back)) in (1usize..).zip(&steps) {
-                let follows = kind == 0 || back >= page;
-                if follows {
-                    leaders.push(page as u64 + 1000);
-                    followers.put(&follower(page as u64, page as u64 + 1000, Some(0.9))).unwrap();
-                } else {
-                    leaders.push(leaders[page - back]);
-                    along.put(&follower(page as u64, (page - back) as u64, None)).unwrap();
-                }
-            }
-            let budget = Budget { bytes: 1 << 20 };
-            let (followers, along) = (followers.finish().unwrap(), along.finish().unwrap());
-            let mut all = Follow::open(&with_those_along(followers, along, folder.path(), &budget).unwrap()).unwrap();
-            for (page, leader) in leaders.iter().enumerate().skip(1) {
-                let (at, found, similarity) = all.take().unwrap().unwrap();
-                prop_assert_eq!((at, found), (page as u64, *leader));
-                prop_assert_eq!(similarity.is_some(), leader - 1000 == page as u64);
-            }
-            prop_assert_eq!(all.take().unwrap(), None);
-        }
-    }
 }

@@ -1,17 +1,18 @@
 //! `dedup` where memory does not hold it: the stages one after the other in a working folder, and of what they
 //! come to the folder of results that a run in memory makes.
 
-use super::cluster::{Grouping, cluster_folder};
+use super::cluster::{self, Grouping};
 use super::estimate::{Estimate, Rooms, largest_page, read_ahead};
-use super::exact::{company_of, distance_of};
-use super::join::{all_edges, join_folder};
+use super::join::Joining;
+use super::keep_order::{OfFiles, unscored};
 use super::kept::Kept;
 use super::lookup::{Called, Lookup};
-use super::ranking::{Graph, OfFiles, unscored};
+use super::record::Edge;
 use super::renumber::{self, Order};
 use super::sketch::{Read, Shard, SketchJob, sketch_files};
 use super::sketches::{Column, Folder};
-use super::tables::{ClusterCounts, CopiesGone, Tables, check_number, held_of, lost_by_file};
+use super::store::can_be_joined;
+use super::tables::{ClusterCounts, Tables, check_number, held_of, lost_by_file};
 use super::working::{FOLDERS, Left, WorkingFolder, left_beside, sweep_beside};
 use super::{Budget, told_bytes, workplace};
 use crate::corpus::{self, Format, Input, KeptFiles, Languages, Place};
@@ -36,7 +37,7 @@ use crate::tables::{PAGES, PAGES_JSONL, REMOVED, write_pages_jsonl};
 #[cfg(feature = "parquet")]
 use crate::tables::{PAGES_PARQUET, write_pages_parquet};
 use crate::wording::{counted, printable_path};
-use simflip_core::clusters::{Keep, Linkage};
+use simflip_core::clusters::Keep;
 use simflip_core::dedup::{Judged, PAIR_BYTES};
 use simflip_core::id::{Document, Id};
 use std::borrow::Cow;
@@ -235,9 +236,8 @@ fn expected(job: &Job) -> Result<(Against, Estimate)> {
 /// Why a job cannot go in stages, if so.
 fn can_be_staged(job: &Job) -> Result<(), String> {
     let settings = &job.settings;
-    company_of(settings).map_err(|error| format!("on disk it cannot go: {error}"))?;
+    can_be_joined(settings).map_err(|error| format!("on disk it cannot go: {error}"))?;
     let refusals = [
-        (settings.linkage == Linkage::Complete, "--clusters complete, which needs all pairs at hand"),
         (settings.all_pairs, "--all-pairs"),
         (job.without_frames, "--without-frames"),
         (job.save_frequencies.is_some(), "--save-frequencies"),
@@ -436,21 +436,22 @@ impl Run<'_> {
         check_number(pages)?;
         let scores = unscored(&opened, &settings.keep)?;
         part(2);
-        let joined = stages.timed("join", pages, "pages", || {
-            join_folder(&opened, self.limit, Shard::default(), self.watching)
+        let (grouping, of_files) = (Grouping::of_settings(settings), self.of_files(&opened));
+        let joining = stages.timed("join", pages, "pages", || {
+            let joining = Joining::new(&opened, &grouping, &of_files, self.limit, self.watching)?;
+            joining.run(Shard::default())?;
+            Ok::<_, Error>(joining)
         })?;
         part(3);
-        let (grouping, of_files) = (Grouping::of_settings(settings), self.of_files(&opened));
-        let clustered = stages.timed("clusters", pages, "pages", || {
-            cluster_folder(&opened, &grouping, &of_files, self.limit, self.watching)
-        })?;
+        let clustered = stages
+            .timed("clusters", pages, "pages", || cluster::cluster_joined(&joining, &grouping, &of_files))?;
+        drop(joining);
         part(4);
         let (order, folder) = (Order::of(&opened), opened.new_first());
         let called = self.called(&folder)?;
         let budget = Budget::beside(self.limit, held_of(pages, opened.files.len()))?;
         let fates = renumber::fates(&opened, &grouping, self.scratch, &budget)?;
-        let (edges, _) = all_edges(&opened)?;
-        let graph = Graph::new(&opened, edges, &grouping, &of_files, self.scratch, &budget)?;
+        let pairs = cluster::pairs(&opened, &grouping)?;
         let new = order.new_pages();
         let lookup = stages.run("names", pages, "pages", 0, |_| {
             Lookup::new(&folder, &called, new, self.scratch, budget.bytes / 2)
@@ -462,17 +463,18 @@ impl Run<'_> {
             folder: &folder,
             order,
             settings,
-            graph: &graph,
+            pairs: &pairs,
             fates: &fates,
             lookup,
             budget,
             work: self.scratch,
         };
         let mut sampler = Sampler::new(SHOWN_PAIRS, settings.seed);
-        let (pairs, mut clusters) = stages.run("write tables", joined.pairs, "pairs", 0, |_| {
-            let pairs = tables.pairs(Some(&out.path().join("pairs.csv")), |pair| sampler.add(pair))?;
-            Ok::<_, Error>((pairs, tables.clusters(Some(&out.path().join("clusters.csv")))?))
-        })?;
+        let (pairs, mut clusters) =
+            stages.run("write tables", pairs.len() / Edge::WIDTH as u64, "pairs", 0, |_| {
+                let pairs = tables.pairs(Some(&out.path().join("pairs.csv")), |pair| sampler.add(pair))?;
+                Ok::<_, Error>((pairs, tables.clusters(Some(&out.path().join("clusters.csv")))?))
+            })?;
         let mut chaining = tell::Chaining::new(settings.cohesion());
         stages.run("cohesion", clustered.in_clusters, "pages", 0, |_| {
             tables.cohesion(|cluster, cohesion, kept| {
@@ -510,11 +512,6 @@ impl Run<'_> {
             false => corpus::Kept::default(),
         };
         told_first(&lost).for_each(|line| stages.progress().note(&line));
-        let crowds = match joined.met.crowded + joined.met.thinned {
-            0 => Vec::new(),
-            _ => tables.most_near(3)?,
-        };
-        let sketched = tables.sketched(&opened)?;
         let layout = folder.files[0].layout;
         let ClusterCounts { sizes, largest, clusters, pages: in_clusters, old } = clusters;
         let (mut files_read, mut languages) = (Vec::with_capacity(read.len()), Languages::default());
@@ -528,17 +525,12 @@ impl Run<'_> {
         let paths = inputs[..new_files].iter().enumerate();
         let paths = paths.map(|(at, input)| (&*input.path, of_file(at), kept[at]));
         let lost_by_source = lost_by_file(paths).into_iter().chain(counted.hosts).collect();
-        let copies = match settings.quota.is_one() && job.against.is_empty() {
-            true => CopiesGone { all: joined.copies, of_old: 0 },
-            false => tables.copies_gone()?,
-        };
-        let exact = copies.all;
         let against = (!job.against.is_empty()).then(|| {
             Ok::<_, Error>(AgainstReport {
                 named: job.against.clone(),
                 documents: order.old_pages(),
-                exact: copies.of_old,
-                near: old.gone - copies.of_old,
+                exact: clustered.copies_of_old,
+                near: old.gone - clustered.copies_of_old,
                 clusters: old.clusters,
                 documents_in_clusters: old.members,
                 both: *both,
@@ -556,12 +548,12 @@ impl Run<'_> {
             documents: [pages, new],
             few: counted.few,
             counts: Counts {
-                exact_duplicates: exact,
-                near_duplicates: clustered.removed - exact,
+                exact_duplicates: clustered.copies,
+                near_duplicates: clustered.removed - clustered.copies,
                 kept: new - clustered.removed,
                 removed: clustered.removed,
                 removed_text_bytes: counted.removed_text_bytes,
-                pairs_found: pairs.found,
+                pairs_found: pairs.written,
                 pairs_written: pairs.written,
                 clusters,
                 documents_in_clusters: in_clusters,
@@ -570,12 +562,9 @@ impl Run<'_> {
             cluster_sizes: sizes,
             largest,
             sample: sampler.sample(),
-            searched: match distance_of(settings) {
-                Some(distance) => joined.met.joined(sketched, distance, crowds),
-                None => joined.met.searched(sketched, layout.bands, layout.words, crowds),
-            },
-            judged: Some(Judged::from(joined.met)),
-            audit: joined.audit,
+            searched: clustered.statistics.searched(clustered.compared, (layout.words, layout.bands)),
+            judged: Some(Judged::from(clustered.statistics)),
+            audit: clustered.audit,
             lost_by_source,
             lost,
             frames: None,
@@ -583,7 +572,7 @@ impl Run<'_> {
             scores,
             memory: Some(MemoryReport {
                 on_disk: true,
-                expected_disk_bytes: Some(expected.disk(settings, self.limit)),
+                expected_disk_bytes: Some(expected.disk(settings)),
                 disk_bytes: Some(self.watching.most.load(Ordering::Relaxed)),
                 ..told
             }),
@@ -624,8 +613,7 @@ impl Run<'_> {
         if let Some(why) = why_none(&read[*new_files..]) {
             return Err(Error::NoDocuments(format!("--against: {why}")));
         }
-        // Pairs of old pages are in the counts of a run in memory.
-        Ok((read, Folder::open_against(&of_new, &[of_old])?.with_pairs_of_old()))
+        Ok((read, Folder::open_against(&of_new, &[of_old])?))
     }
 
     fn sketch_into(&self, folder: &Path, inputs: &[Input]) -> Result<Vec<Read>> {

@@ -181,10 +181,10 @@ impl Estimate {
         2.0 * ROW + self.names + FACTS + kept
     }
 
-    /// Bytes that the working folder of a run on disk takes at most, if so many are sorted in memory.
-    pub fn disk(&self, settings: &Settings, memory: u64) -> u64 {
+    /// Bytes that the working folder of a run on disk takes at most.
+    pub fn disk(&self, settings: &Settings) -> u64 {
         let names = [self.names, self.packed_names];
-        super::plan::disk_bytes(self.pages as f64, names, settings, memory as f64).most() as u64
+        super::plan::disk_bytes(self.pages as f64, names, settings).most() as u64
     }
 
     /// Bytes that a run in memory is expected to hold at most, but for those of near pairs beyond the few that
@@ -198,9 +198,9 @@ impl Estimate {
             (_, Sketches::Both { .. }) => sketch_bytes(settings) as f64,
             _ => 80.0,
         };
-        // Later, what is joined: both sketches once more, grouped; of others hashes, or signatures.
+        // Later, what is joined: order, buckets and edges; of others hashes, or signatures.
         let joined = match settings.sketches {
-            Sketches::Both { .. } => sketch_bytes(settings) as f64 - 32.0,
+            Sketches::Both { .. } => 80.0,
             Sketches::MinHash { permutations, .. } => 8.0 * permutations as f64,
             _ => 250.0,
         };

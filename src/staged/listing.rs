@@ -1,9 +1,8 @@
 //! The tables of pairs and clusters of a folder of sketches, as `dedup` writes them.
 
-use super::cluster::{ClusterJob, Clustered, check_keep, cluster_folder};
-use super::join::all_edges;
+use super::cluster::{self, ClusterJob, Clustered, check_keep, cluster_folder};
+use super::keep_order::{OfFiles, unscored};
 use super::lookup::{Called, Lookup};
-use super::ranking::{Graph, OfFiles, unscored};
 use super::renumber::{self, Order};
 use super::sketches::Folder;
 use super::tables::{Tables, check_number, held_of};
@@ -47,7 +46,7 @@ pub fn cluster_with_tables(
     with_threads(job.threads, || {
         let clustered = cluster_folder(&folder, &job.grouping, &files, memory, progress)?;
         let making = OutputFolder::begin(out, false)?;
-        let listed = write(&folder, job, &files, budget, making.path(), progress)?;
+        let listed = write(&folder, job, budget, making.path(), progress)?;
         making.finish()?;
         Ok((clustered, listed))
     })?
@@ -56,16 +55,15 @@ pub fn cluster_with_tables(
 fn write(
     folder: &Folder,
     job: &ClusterJob,
-    files: &OfFiles,
     budget: Budget,
     out: &Path,
     progress: &dyn Progress,
 ) -> Result<Listed> {
-    let work = workplace(&folder.joined().join("tables"))?;
+    let work = workplace(&folder.joined(&job.grouping).join("tables"))?;
     let work = work.path();
     let (order, new_first) = (Order::of(folder), folder.new_first());
     let fates = renumber::fates(folder, &job.grouping, work, &budget)?;
-    let graph = Graph::new(folder, all_edges(folder)?.0, &job.grouping, files, work, &budget)?;
+    let pairs = cluster::pairs(folder, &job.grouping)?;
     let name = |file: &super::sketches::SketchFile| PathBuf::from(&file.header.input.path);
     let called: Vec<Called> =
         (0..).zip(&new_first.files).map(|(shard, file)| Called { name: name(file), shard }).collect();
@@ -74,8 +72,8 @@ fn write(
     progress.end();
     let (lookup, settings) = (RefCell::new(lookup?), &folder.settings);
     let budget = Budget { bytes: budget.bytes / 2 };
-    let (folder, graph, fates) = (&new_first, &graph, &fates);
-    let tables = Tables { folder, order, settings, graph, fates, lookup, budget, work };
+    let (folder, pairs, fates) = (&new_first, &pairs, &fates);
+    let tables = Tables { folder, order, settings, pairs, fates, lookup, budget, work };
     progress.begin("write tables", 0, "pairs");
     let written = (|| {
         let pairs = tables.pairs(Some(&out.join("pairs.csv")), |_| ())?.written;

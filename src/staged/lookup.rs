@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::hash::text_digest;
 use crate::pipeline::pages::shortened;
 use crate::tables::{At, Side};
-use simflip_core::streamed::Bits;
+use simflip_core::bits::Bits;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};

@@ -15,15 +15,12 @@
 //! settings, for any memory, any number of threads and any split of the work.
 
 mod apply;
-mod audit;
 mod check;
 mod cluster;
-mod company;
 mod dedup;
 mod estimate;
-mod exact;
-mod held;
 mod join;
+mod keep_order;
 mod kept;
 mod listing;
 mod lookup;
@@ -31,13 +28,12 @@ mod names;
 mod pages;
 mod parts;
 mod plan;
-mod ranking;
 mod record;
 mod renumber;
-pub mod shuffled;
 mod sketch;
 mod sketches;
 mod sorter;
+mod store;
 mod tables;
 mod working;
 
@@ -45,11 +41,13 @@ pub use apply::{Applied, ApplyJob, Outputs, apply};
 pub use check::check;
 pub use cluster::{ClusterJob, Clustered, Grouping, cluster, priority_of};
 pub use dedup::{dedup, dedup_on_disk};
-pub use join::{JoinJob, Joined, PagePair, join, pairs};
+pub use join::{JoinJob, Joined, join};
 pub use listing::{Listed, cluster_with_tables};
 pub use pages::{SketchedPage, pages_of, settings_of};
 pub use plan::{Disk, JobPlan, PlanJob, Rates, StagePlan, plan};
 pub use sketch::{Shard, SketchJob, Sketched, sketch};
+pub use sketches::sketched_files;
+pub use store::can_be_joined;
 
 use crate::error::{Error, Result};
 use crate::format::{Kind, wrong};
@@ -80,11 +78,6 @@ impl Budget {
                 Err(Error::parameter("memory", told_bytes(memory), expected))
             }
         }
-    }
-
-    /// What of it may go to the sketches of several bands, their order among it.
-    fn for_sketches(&self) -> u64 {
-        self.bytes - self.bytes / 8
     }
 
     /// The least memory that will do when so much is held anyway.

@@ -3,20 +3,18 @@
 use super::apply::{ApplyJob, Outputs, apply};
 use super::cluster::{ClusterJob, Grouping, cluster};
 use super::estimate::{Estimate, HELD_ANYWAY, sketch_bytes};
-use super::exact::{DEALT_AT_ONCE, HELD, LISTED, company_of, distance_of, readings};
-use super::held::Held;
-use super::join::{JoinJob, bits_bytes, join};
+use super::join::{JoinJob, join};
 use super::sketch::{Shard, SketchJob, sketch};
+use super::store::{HELD, can_be_joined};
 use super::{Budget, told_bytes};
 use crate::corpus::{DiscoverOptions, JsonlFields, KeptFiles, ReadOptions, ReadRules, discover_all};
 use crate::error::{Error, Result};
-use crate::pipeline::{Progress, Silent, with_threads};
+use crate::pipeline::{Progress, Silent};
 use crate::resources::{cpu_seconds, memory_share};
 use serde::{Deserialize, Serialize};
+use simflip_core::audit::most_drawn;
 use simflip_core::clusters::Linkage;
-use simflip_core::company::Drawn;
 use simflip_core::hash::SplitMix64;
-use simflip_core::search::join::{Parted, model_nanoseconds};
 use simflip_core::settings::{Settings, Sketches};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -28,10 +26,8 @@ pub struct Disk {
     pub sketches: f64,
     /// Files of names.
     pub names: f64,
-    /// Pairs, copies and company.
+    /// Edges, pairs and assignments.
     pub joined: f64,
-    /// What sorting a band takes besides, while it is joined.
-    pub sorted: f64,
     /// Names that are looked up, once all is clustered; tables alone take them.
     pub looked_up: f64,
 }
@@ -39,46 +35,31 @@ pub struct Disk {
 impl Disk {
     /// The most that there is at once, tables included.
     pub fn most(&self) -> f64 {
-        self.sketches + self.names + self.joined + self.sorted.max(self.looked_up)
+        self.sketches + self.names + self.joined + self.looked_up
     }
 }
 
 /// What pages come to that is not known before they are joined, and is assumed. The generated crawl whose rows are in
 /// `experiments/results/stages` has 0.19 pairs a page, and a fifth of its pages go.
 mod usual {
-    /// Of all pages, those that share a key of a band with others; and those that share one of any of all bands.
+    /// Of all pages, those that share a band hash with others in a band; and those that do so in any band.
     pub const COMPANY: f64 = 0.2;
     pub const COMPANY_OF_ANY: f64 = 0.6;
-    /// Pairs of a page, over all bands.
+    /// Edges of a page, over all bands.
     pub const PAIRS: f64 = 0.25;
-    /// Pairs of a page that an exact join brings up to be judged.
-    pub const MET: f64 = 0.5;
     /// Of the text, the share that goes.
     pub const GOES: f64 = 0.2;
 }
 
-/// What a run of so many pages takes on disk, of which ids and URLs have so many bytes, as they are and compressed, if
-/// `memory` bytes are sorted in memory.
-pub fn disk_bytes(pages: f64, [names, packed]: [f64; 2], settings: &Settings, memory: f64) -> Disk {
+/// What a run of so many pages takes on disk, of which ids and URLs have so many bytes, as they are and compressed.
+pub fn disk_bytes(pages: f64, [names, packed]: [f64; 2], settings: &Settings) -> Disk {
     /// Bytes of a page's place, compressed, and as it is.
     const PLACE: [f64; 2] = [4.0, 20.0];
-    let Sketches::Both { banding, .. } = settings.sketches else { return Disk::default() };
     let width = sketch_bytes(settings) as f64;
-    let (sorted, joined) = match distance_of(settings) {
-        // The list of hashes, as it is and dealt out, pairs that are to be judged, and with the sketch of one page of
-        // each.
-        Some(_) => {
-            let dealt = if pages * HELD as f64 > memory / 2.0 { DEALT_AT_ONCE as f64 } else { 0.0 };
-            (usual::MET * (width + 5.0), (1.0 + dealt) * LISTED + 10.0 * usual::MET)
-        }
-        None => (usual::COMPANY * (width + 5.0), banding.bands as f64 / 8.0),
-    };
-    let sorted = pages * sorted;
     Disk {
         sketches: pages * width,
         names: pages * (packed + PLACE[0]),
-        joined: pages * (joined + 16.0 * usual::PAIRS),
-        sorted: if sorted > memory * 0.75 { sorted } else { 0.0 },
+        joined: pages * 16.0 * usual::PAIRS,
         looked_up: pages * (names + PLACE[1]),
     }
 }
@@ -171,14 +152,11 @@ pub struct Rates {
     pub pages: u64,
     /// To sketch a byte of text.
     pub sketch: f64,
-    /// To join a page, the audit aside; where hashes are joined exactly, without the passes over them.
+    /// To join a page.
     pub join: f64,
-    /// Joining hashes exactly, as a multiple of what the model of its growth says; 0 where keys are joined.
-    #[serde(default)]
-    pub hashes: f64,
     /// To hold a page against one that is drawn.
     pub audit: f64,
-    /// To cluster a page.
+    /// To cluster a page, the audit aside.
     pub cluster: f64,
     /// To copy or pass over a byte of text.
     pub apply: f64,
@@ -194,7 +172,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     const NAMES: [f64; 2] = [120.0, 48.0];
     const TEXT: f64 = 6_700.0;
     let settings = &job.settings;
-    company_of(settings)?;
+    can_be_joined(settings)?;
     let Sketches::Both { banding, .. } = settings.sketches else {
         return Err(Error::parameter("method", "one sketch", "both"));
     };
@@ -231,7 +209,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     let held_bytes = expected.in_memory(settings);
     let on_disk = held_bytes > memory;
     let n = documents as f64;
-    let disk_bytes = disk_bytes(n, names, settings, memory as f64);
+    let disk_bytes = disk_bytes(n, names, settings);
     let width = sketch_bytes(settings) as f64;
     let bands = banding.bands as u64;
     let hours = |cpu: f64| cpu / threads as f64 / 3600.0;
@@ -246,54 +224,15 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
             memory_bytes,
             disk_bytes,
         };
-    let bits = bits_bytes(documents);
-    let sorted = (n * usual::COMPANY * (width + 21.0)) as u64;
     let held = |least: u64, sorted: u64| (least + sorted).min(memory.max(least));
     let texts = n * text;
-    let budget = Budget::beside(memory, 2 * bits).unwrap_or(Budget { bytes: 0 });
-    let audit = rates.audit * Drawn::number(documents) as f64;
+    let audit = rates.audit * most_drawn(documents, texts as u64) as f64;
     let join = rates.join * (1.0 + EACH_DOUBLING * (n / rates.pages.max(1) as f64).log2().max(0.0));
-    let join = match distance_of(settings) {
-        // Digests twice, of each band the keys and with them sizes twice, then all columns for as many bands as memory
-        // holds the pages with company of; and once more for the audit.
-        None => {
-            let held = |together: u64| {
-                let more = (together - 1) as f64 / (bands - 1).max(1) as f64;
-                let share = usual::COMPANY + more * (usual::COMPANY_OF_ANY - usual::COMPANY);
-                let ordered = Held::order_bytes(1) * together.min(threads as u64);
-                n * (share * width + usual::COMPANY * ordered as f64)
-            };
-            let together = (2..=bands)
-                .rev()
-                .find(|&together| held(together) < budget.for_sketches() as f64)
-                .unwrap_or(1);
-            let readings = bands.div_ceil(together);
-            Join {
-                reads: "sketches",
-                passes: readings + 1,
-                read: n * (32.0 + bands as f64 * 16.0 + readings as f64 * width + width + 20.0),
-                cpu: n * (join + audit),
-                sorted: held(together) as u64,
-            }
-        }
-        // Digests twice, and with hashes for the list; that once, or once to count, for every few passes to deal it
-        // out, and dealt; all columns for either side of the pairs, and for the audit.
-        Some(distance) => {
-            let (held, for_loads) = (n * HELD as f64, budget.bytes / 2);
-            let readings = readings(documents, distance, for_loads);
-            let are_held = readings == 1;
-            let passes = match on_disk {
-                true => Parted::model_nanoseconds(documents, distance, are_held),
-                false => model_nanoseconds(documents, distance),
-            };
-            Join {
-                reads: "hashes",
-                passes: readings,
-                read: n * (60.0 + LISTED * readings as f64 + 3.0 * (width + 20.0)),
-                cpu: n * (join + audit + rates.hashes * passes * 1e-9),
-                sorted: held as u64,
-            }
-        }
+    // Sketches of the documents that share a band hash in any band, if memory holds them; else those of one band.
+    let together = n * usual::COMPANY_OF_ANY * width <= memory as f64 / 2.0;
+    let (sketches, readings) = match together {
+        true => (n * usual::COMPANY_OF_ANY * width, 1),
+        false => (n * usual::COMPANY * width, bands),
     };
     let stages = match on_disk {
         true => vec![
@@ -308,20 +247,20 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
             ),
             stage(
                 "join",
-                join.reads,
-                join.passes,
-                join.read,
-                join.cpu,
-                held(HELD_ANYWAY + 2 * bits, join.sorted),
+                "sketches",
+                readings,
+                n * (32.0 + bands as f64 * 8.0 + readings as f64 * width + width),
+                n * join,
+                held(HELD_ANYWAY + HELD * documents, sketches as u64),
                 disk_bytes.joined,
             ),
             stage(
                 "cluster",
                 "pairs",
                 1,
-                n * 16.0 * usual::PAIRS,
-                n * rates.cluster,
-                held(HELD_ANYWAY + bits, sorted / 8),
+                n * (16.0 * usual::PAIRS + width),
+                n * (rates.cluster + audit),
+                held(HELD_ANYWAY + HELD * documents, 0),
                 n * usual::COMPANY * 24.0,
             ),
             stage(
@@ -330,16 +269,16 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
                 1,
                 texts,
                 texts * rates.apply,
-                expected.writing(bits),
+                expected.writing(HELD * documents),
                 texts * (1.0 - usual::GOES),
             ),
         ],
         false => {
-            let cpu = texts * (rates.sketch + rates.apply) + join.cpu + n * rates.cluster;
+            let cpu = texts * (rates.sketch + rates.apply) + n * (join + rates.cluster);
             vec![stage("dedup", "input", 2, 2.0 * texts, cpu, held_bytes, texts * (1.0 - usual::GOES))]
         }
     };
-    let least_memory = Budget::least(3 * bits).max(expected.room(0).unwrap_or_else(|least| least));
+    let least_memory = Budget::least(HELD * documents).max(expected.room(0).unwrap_or_else(|least| least));
     let most_disk_bytes = if on_disk { disk_bytes.most() as u64 } else { 0 };
     let too_little = match job.disk {
         _ if on_disk && memory < least_memory => Some(format!(
@@ -378,32 +317,6 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
 /// the processor's caches. By `experiments/results/stages/rows.csv`, between a million pages and 50.
 const EACH_DOUBLING: f64 = 0.06;
 
-/// What the second stage takes.
-struct Join {
-    reads: &'static str,
-    passes: u64,
-    /// Bytes that it reads.
-    read: f64,
-    /// Processor seconds.
-    cpu: f64,
-    /// Bytes that are sorted, or joined, in memory if there is room.
-    sorted: u64,
-}
-
-/// Processor time of an exact join of hashes drawn at random, as a multiple of what its model says.
-fn hashes_rate(distance: u32) -> Result<f64> {
-    const HASHES: u64 = 1 << 18;
-    let mut rng = SplitMix64::new(1);
-    let mut hashes: Vec<u64> = (0..HASHES).map(|_| rng.next_u64()).collect();
-    hashes.sort_unstable();
-    hashes.dedup();
-    let seconds = || cpu_seconds().unwrap_or(0.0);
-    let begun = seconds();
-    with_threads(1, || simflip_core::search::join::join(&hashes, distance, &|_| (), |_| ()))??;
-    let model = hashes.len() as f64 * model_nanoseconds(HASHES, distance) * 1e-9;
-    Ok((seconds() - begun) / model)
-}
-
 impl Rates {
     /// Runs all stages over few pages and over more: the difference is what pages take, without what a stage takes
     /// however few there are.
@@ -414,13 +327,13 @@ impl Rates {
         let sizes = [FEW, if few.sketch < 0.015 { 30_000 } else { 4_000 }];
         let many = Taken::measure(settings, sizes[1])?;
         let pages = (sizes[1] - sizes[0]) as f64;
-        let drawn = sizes.map(|pages| pages as f64 * Drawn::number(pages) as f64);
+        let bytes = [few.text_bytes, many.text_bytes];
+        let drawn = [0, 1].map(|at| sizes[at] as f64 * most_drawn(sizes[at], bytes[at] as u64) as f64);
         let each = |of: fn(&Taken) -> f64, more: f64| (of(&many) - of(&few)).max(0.0) / more;
         Ok(Self {
             pages: sizes.iter().sum(),
             sketch: each(|taken| taken.sketch, many.text_bytes - few.text_bytes),
             join: each(|taken| taken.join, pages),
-            hashes: distance_of(settings).map_or(Ok(0.0), hashes_rate)?,
             audit: each(|taken| taken.audit, drawn[1] - drawn[0]),
             cluster: each(|taken| taken.cluster, pages),
             apply: each(|taken| taken.apply, many.text_bytes - few.text_bytes),
@@ -432,9 +345,9 @@ impl Rates {
 struct Taken {
     text_bytes: f64,
     sketch: f64,
-    /// Without the audit and the passes of an exact join.
     join: f64,
     audit: f64,
+    /// Without the audit.
     cluster: f64,
     apply: f64,
 }
@@ -495,15 +408,16 @@ impl Taken {
             joined = folder.path().join(format!("joined {time}"));
             copy_files(&sketches, &joined)?;
             let (steps, begun, against) = (Steps::default(), seconds(), Vec::new());
-            join(&JoinJob { sketches: joined.clone(), against, memory, threads, shard }, &steps)?;
-            let [audit, passes] = steps.taken();
-            let passes = if distance_of(settings).is_some() { passes } else { 0.0 };
+            let grouping = grouping.clone();
+            let job = JoinJob { sketches: joined.clone(), against, grouping, memory, threads, shard };
+            join(&job, &Silent)?;
             let begun_cluster = seconds();
-            let (sketches, against) = (joined.clone(), Vec::new());
-            cluster(&ClusterJob { sketches, against, grouping: grouping.clone(), memory, threads }, &Silent)?;
-            join_seconds = join_seconds.min(begun_cluster - begun - audit - passes);
+            let JoinJob { sketches, against, grouping, .. } = job;
+            cluster(&ClusterJob { sketches, against, grouping, memory, threads }, &steps)?;
+            let audit = steps.taken();
+            join_seconds = join_seconds.min(begun_cluster - begun);
             audit_seconds = audit_seconds.min(audit);
-            cluster_seconds = cluster_seconds.min(seconds() - begun_cluster);
+            cluster_seconds = cluster_seconds.min(seconds() - begun_cluster - audit);
         }
         let (sketches, begun) = (joined, seconds());
         let (out, writes) = (folder.path().join("kept"), Outputs { kept: true, removed: true });
@@ -546,36 +460,31 @@ fn copy_files(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes the processor time of a join's audit, and of its bands or passes.
+/// Takes the processor time of an audit.
 #[derive(Default)]
 struct Steps {
-    begun: Mutex<Option<(usize, f64)>>,
-    taken: Mutex<[f64; 2]>,
+    begun: Mutex<Option<f64>>,
+    taken: Mutex<f64>,
 }
 
 impl Steps {
-    fn taken(&self) -> [f64; 2] {
+    fn taken(&self) -> f64 {
         *self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Progress for Steps {
     fn begin(&self, stage: &str, _: u64, _: &str) {
-        let which = match stage {
-            super::audit::DRAW | super::audit::COMPARE => Some(0),
-            _ if stage.starts_with("join ") => Some(1),
-            _ => None,
-        };
-        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) =
-            which.map(|which| (which, cpu_seconds().unwrap_or(0.0)));
+        let begun = (stage == super::cluster::AUDIT_STEP).then(|| cpu_seconds().unwrap_or(0.0));
+        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = begun;
     }
 
     fn advance(&self, _: u64) {}
 
     fn end(&self) {
-        if let Some((which, begun)) = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(begun) = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let taken = cpu_seconds().unwrap_or(0.0) - begun;
-            self.taken.lock().unwrap_or_else(PoisonError::into_inner)[which] += taken;
+            *self.taken.lock().unwrap_or_else(PoisonError::into_inner) += taken;
         }
     }
 

@@ -1,6 +1,7 @@
 //! The records that stages sort: numbers with the greatest byte first, so that their bytes are in their order.
 
-use simflip_core::company::Near;
+use simflip_core::buckets;
+use simflip_core::id::Id;
 
 /// Bytes of a page's number.
 pub const PAGE: usize = 5;
@@ -27,10 +28,8 @@ pub struct Edge {
     pub earlier: u64,
     /// Hamming distance of their hashes; none for copies of a text.
     pub distance: Option<u32>,
-    /// Similarity by the judge's measure; never negative.
+    /// Similarity by the judge's measure.
     pub similarity: f32,
-    /// Set unless the earlier page holds too little of the later one to be kept in its place: containment alone tells.
-    pub may_replace: bool,
 }
 
 /// Where a distance would stand, in an edge of copies.
@@ -40,40 +39,34 @@ impl Edge {
     /// Bytes of a record.
     pub const WIDTH: usize = 2 * PAGE + 6;
 
-    /// Copies of a text.
-    pub fn copy(later: u64, earlier: u64) -> Self {
-        Self { later, earlier, distance: None, similarity: 1.0, may_replace: true }
-    }
-
     /// As bytes.
     pub fn bytes(&self) -> [u8; Self::WIDTH] {
         let mut bytes = [0; Self::WIDTH];
         bytes[..PAGE].copy_from_slice(&page_bytes(self.later));
         bytes[PAGE..2 * PAGE].copy_from_slice(&page_bytes(self.earlier));
         bytes[10..12].copy_from_slice(&self.distance.map_or(COPY, |distance| distance as u16).to_be_bytes());
-        // The sign, which no similarity needs.
-        let signed = if self.may_replace { self.similarity } else { -self.similarity };
-        bytes[12..].copy_from_slice(&signed.to_bits().to_be_bytes());
+        bytes[12..].copy_from_slice(&self.similarity.to_bits().to_be_bytes());
         bytes
     }
 
     /// From bytes.
     pub fn of(bytes: &[u8]) -> Self {
         let distance = u16::from_be_bytes([bytes[10], bytes[11]]);
-        let signed = f32::from_bits(u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]));
+        let similarity = f32::from_bits(u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]));
         Self {
             later: page_of(bytes),
             earlier: page_of(&bytes[PAGE..]),
             distance: (distance != COPY).then_some(u32::from(distance)),
-            similarity: signed.abs(),
-            may_replace: signed.is_sign_positive(),
+            similarity,
         }
     }
 }
 
-impl From<Near> for Edge {
-    fn from(Near { later, earlier, distance, similarity }: Near) -> Self {
-        Self { later, earlier, distance: Some(distance), similarity, may_replace: true }
+/// By the places in keep order.
+impl From<buckets::Edge> for Edge {
+    fn from(edge: buckets::Edge) -> Self {
+        let [later, earlier] = [edge.document, edge.leader].map(|rank| u64::from(rank.number()));
+        Self { later, earlier, distance: Some(u32::from(edge.distance)), similarity: edge.similarity }
     }
 }
 
@@ -150,11 +143,10 @@ mod tests {
         #[test]
         fn records_are_read_as_they_were_written_and_ascend_as_they_should(
             numbers in prop::collection::vec(0..MOST_PAGES, 4), distance in prop::option::of(0u32..=64), similarity: u8,
-            may_replace: bool,
         ) {
             let [later, earlier, cluster, size] = numbers[..] else { unreachable!() };
             let similarity = f32::from(similarity) / 255.0;
-            let edge = Edge { later, earlier, distance, similarity, may_replace };
+            let edge = Edge { later, earlier, distance, similarity };
             prop_assert_eq!(Edge::of(&edge.bytes()), edge);
             for (similarity, beside) in [(None, false), (Some(similarity), false), (None, true)] {
                 let fate = Fate { page: later, stays: earlier, cluster, size, similarity, beside };

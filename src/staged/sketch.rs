@@ -108,7 +108,7 @@ pub struct Sketched {
 /// or if a file cannot be written. What was finished before stays.
 pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     // Whatever the other stages would refuse is refused before hours of reading.
-    super::exact::company_of(&job.settings)?;
+    super::store::can_be_joined(&job.settings)?;
     check_is_here("out", &job.out)?;
     if job.memory.is_some() {
         give_back();
@@ -324,21 +324,6 @@ impl One<'_> {
         }
         Ok(file)
     }
-}
-
-/// Sketches texts, for tests: the folder of the sketches, which is named after what they are.
-#[cfg(test)]
-pub(super) fn sketched(
-    top: &Path,
-    name: &str,
-    texts: impl Iterator<Item = String>,
-    settings: Settings,
-) -> PathBuf {
-    let line = |(at, text): (usize, String)| serde_json::json!({"id": at, "text": text}).to_string() + "\n";
-    let (input, out) = (top.join(format!("{name}.jsonl")), top.join(name));
-    fs::write(&input, texts.enumerate().map(line).collect::<String>()).unwrap();
-    sketched_file(&input, &out, settings);
-    out
 }
 
 /// Sketches a file, for tests.

@@ -1,5 +1,6 @@
 //! Files of sketches, and all those of a folder together.
 
+use super::cluster::Grouping;
 use super::estimate::{SKETCHED_FILE, is_long};
 use super::names::{self, Named};
 use super::odd_length;
@@ -16,7 +17,6 @@ use serde::{Deserialize, Serialize};
 use simflip_core::settings::{Settings, Sketches};
 use std::fs;
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// How files of sketches end.
@@ -391,15 +391,6 @@ impl Columns {
     }
 }
 
-/// A part of a file of sketches.
-#[derive(Clone, Debug)]
-pub struct Span {
-    /// The file, by its number.
-    file: usize,
-    /// Which of its pages.
-    rows: Range<u64>,
-}
-
 /// Pages of which columns are read at once.
 pub const CHUNK: u64 = 1 << 12;
 
@@ -417,8 +408,6 @@ pub struct Folder {
     pub starts: Vec<u64>,
     /// The settings of all of them.
     pub settings: Settings,
-    /// Whether old pages are compared with each other, too.
-    pub pairs_of_old: bool,
     /// A name for what is in the files.
     pub id: String,
 }
@@ -484,13 +473,7 @@ impl Folder {
             }
         }
         let id = format!("{:016x}", text_digest(&names) as u64);
-        Ok(Self { path: folder.to_path_buf(), files, old_files, starts, settings, pairs_of_old: false, id })
-    }
-
-    /// The same with old pages compared with each other, too, as a run in memory does, which counts such pairs.
-    pub fn with_pairs_of_old(self) -> Self {
-        let id = format!("{:016x}", text_digest(&format!("{} and these with each other", self.id)) as u64);
-        Self { pairs_of_old: true, id, ..self }
+        Ok(Self { path: folder.to_path_buf(), files, old_files, starts, settings, id })
     }
 
     /// The same with the files of new pages first, as results number pages.
@@ -503,7 +486,7 @@ impl Folder {
             Some(*end)
         }));
         let (path, settings, id) = (self.path.clone(), self.settings.clone(), self.id.clone());
-        Self { path, files, old_files: 0, starts, settings, pairs_of_old: self.pairs_of_old, id }
+        Self { path, files, old_files: 0, starts, settings, id }
     }
 
     /// Bytes of memory of what is known of its files.
@@ -521,11 +504,6 @@ impl Folder {
         self.starts[self.old_files]
     }
 
-    /// The first page of those whose pairs with the pages before them are asked for.
-    pub fn first_compared(&self) -> u64 {
-        if self.pairs_of_old { 0 } else { self.first_new() }
-    }
-
     /// Hands over the columns of all files in pieces: the number of the first page, its place in the file, and
     /// how many there are.
     ///
@@ -536,48 +514,18 @@ impl Folder {
         advance: &dyn Fn(u64),
         mut each: impl FnMut(&mut Columns, u64, u64, usize) -> Result<()>,
     ) -> Result<()> {
-        let mut whole =
-            self.files.iter().enumerate().map(|(file, of)| Span { file, rows: 0..of.header.pages });
-        whole.try_for_each(|span| self.scan_span(span, advance, &mut each))
-    }
-
-    /// Hands over the columns of a part of a file, as [`scan`](Self::scan) does of all.
-    ///
-    /// # Errors
-    /// If the file cannot be opened, or what is done with a piece fails.
-    pub fn scan_span(
-        &self,
-        Span { file, rows }: Span,
-        advance: &dyn Fn(u64),
-        mut each: impl FnMut(&mut Columns, u64, u64, usize) -> Result<()>,
-    ) -> Result<()> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let mut columns = self.files[file].reader()?;
-        for from in rows.clone().step_by(CHUNK as usize) {
-            let count = (rows.end - from).min(CHUNK);
-            each(&mut columns, self.starts[file] + from, from, count as usize)?;
-            advance(count);
+        for (file, &start) in self.files.iter().zip(&self.starts) {
+            if file.header.pages == 0 {
+                continue;
+            }
+            let mut columns = file.reader()?;
+            for from in (0..file.header.pages).step_by(CHUNK as usize) {
+                let count = (file.header.pages - from).min(CHUNK);
+                each(&mut columns, start + from, from, count as usize)?;
+                advance(count);
+            }
         }
         Ok(())
-    }
-
-    /// All files in order, in parts that several threads can work on.
-    pub fn spans(&self) -> Vec<Span> {
-        const ROWS: u64 = 32 * CHUNK;
-        let of_file = |(file, of): (usize, &SketchFile)| {
-            let pages = of.header.pages;
-            let span = move |from| Span { file, rows: from..pages.min(from + ROWS) };
-            (0..pages).step_by(ROWS as usize).map(span)
-        };
-        self.files.iter().enumerate().flat_map(of_file).collect()
-    }
-
-    /// The numbers of the pages of a part of a file.
-    pub fn numbers(&self, span: &Span) -> Range<u64> {
-        let start = self.starts[span.file];
-        start + span.rows.start..start + span.rows.end
     }
 
     /// The file that a page is in, and its place there.
@@ -586,9 +534,9 @@ impl Folder {
         (file, page - self.starts[file])
     }
 
-    /// Where what follows from these sketches goes.
-    pub fn joined(&self) -> PathBuf {
-        self.path.join(format!("joined-{}", self.id))
+    /// Where what follows from joining these sketches so goes.
+    pub fn joined(&self, grouping: &Grouping) -> PathBuf {
+        self.path.join(format!("joined-{}", grouping.of_joined(&self.id)))
     }
 }
 
@@ -610,6 +558,15 @@ fn files_of(folder: &Path) -> Result<Vec<SketchFile>> {
         return Err(Error::Missing(told));
     }
     paths.iter().map(|path| SketchFile::open(path)).collect()
+}
+
+/// The files of sketches of a folder, in order of the paths of their inputs, each with its number of documents.
+///
+/// # Errors
+/// If there are none, or if they are of different settings, or one cannot be read; then it is named.
+pub fn sketched_files(folder: &Path) -> Result<Vec<(PathBuf, u64)>> {
+    let Folder { files, .. } = Folder::open(folder)?;
+    Ok(files.iter().map(|file| (file.path().to_path_buf(), file.header.pages)).collect())
 }
 
 /// What [`inspect`](crate::inspect) tells of a file of sketches.

@@ -70,17 +70,6 @@ impl Sorter {
         }
     }
 
-    /// Takes the memory for so many records at once, as far as they are held, in huge pages if there are such.
-    #[must_use]
-    pub fn of_at_most(mut self, records: u64) -> Self {
-        let most = records.min(self.room as u64) as usize;
-        self.records = match self.records {
-            Records::Narrow(_) => Records::Narrow(with_room(most)),
-            Records::Wide(_) => Records::Wide(with_room(most * self.width)),
-        };
-        self
-    }
-
     /// Adds a record.
     ///
     /// # Errors

@@ -2,15 +2,14 @@
 //! the same names, and a bounded part of it in memory.
 
 use super::Budget;
-use super::cluster::{Fates, List, Numbers, Records};
+use super::cluster::{Fates, List, Records};
 use super::estimate::SKETCHED_FILE;
-use super::join::{all_edges, bits_bytes, source};
+use super::join::bits_bytes;
 use super::lookup::Lookup;
-use super::ranking::Graph;
 use super::record::{Edge, Fate, PAGE, page_bytes, page_of};
 use super::renumber::Order;
 use super::sketches::{Column, Folder};
-use super::sorter::{Merge, Sorter};
+use super::sorter::Sorter;
 use crate::error::{Error, Result};
 use crate::format::Body;
 use crate::frames::host_of;
@@ -18,17 +17,16 @@ use crate::pipeline::dedup::{Large, SHOWN_CLUSTERS, SHOWN_MEMBERS};
 use crate::report::model::{ClusterSizes, SourceRow, Sources};
 use crate::report::tell;
 use crate::tables::{self, ClusterRow, PageRow, PairRow};
-use simflip_core::collection::Two;
-use simflip_core::company::Companion;
 use simflip_core::dedup::{Cohesion, Kind, Pair};
 use simflip_core::id::{Cluster, Document, Id};
+use simflip_core::resemblance::Bits;
 use simflip_core::settings::Settings;
-use simflip_core::similarity::Anchor;
-use simflip_core::sketch::Facts;
+use simflip_core::similarity::{Anchor, Page};
+use simflip_core::sketch::Hashed;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A folder of sketches whose pages are clustered, with all that results call them. Pages have the numbers that results
 /// give them, where nothing else is said.
@@ -37,8 +35,8 @@ pub struct Tables<'a> {
     pub folder: &'a Folder,
     pub order: Order,
     pub settings: &'a Settings,
-    /// All pairs.
-    pub graph: &'a Graph,
+    /// All pairs that are listed, as stages number pages.
+    pub pairs: &'a Body,
     /// As results number pages and clusters.
     pub fates: &'a Body,
     pub lookup: RefCell<Lookup<'a>>,
@@ -50,10 +48,8 @@ pub struct Tables<'a> {
 /// How many pairs there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairCounts {
-    /// Those of the table: copies once, with the page that leads them.
+    /// Those of the table.
     pub written: u64,
-    /// All pairs of pages that are near or have the same text.
-    pub found: u64,
 }
 
 /// What clusters come to.
@@ -75,14 +71,6 @@ pub struct OldCounts {
     pub members: u64,
     /// New pages that go for an old one.
     pub gone: u64,
-}
-
-/// New pages that go because their text stays in another page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CopiesGone {
-    pub all: u64,
-    /// Those whose text an old page has.
-    pub of_old: u64,
 }
 
 /// What all pages come to.
@@ -108,79 +96,23 @@ impl Tables<'_> {
         Sorter::new(width, self.budget.bytes / 4, self.work, name)
     }
 
-    /// A list of the pages that have copies, as pairs number them, each with the number of pages of its text, and of
-    /// old ones among these.
-    fn copies(&self) -> Result<PathBuf> {
-        let mut by_first = self.sorter(2 * PAGE, "first");
-        let mut copies = self.graph.copies()?;
-        while let Some(edge) = copies.next()? {
-            let Edge { later, earlier, .. } = Edge::of(edge);
-            by_first.push(&[page_bytes(earlier), page_bytes(later)].concat())?;
-        }
-        let (mut list, mut by_first) = (List::create(self.work.join("copies.list"))?, by_first.finish()?);
-        let is_old = |page| u64::from(page < self.graph.first_new());
-        let mut last: Option<[u64; 3]> = None;
-        loop {
-            let record = by_first.next()?.map(|record| (page_of(record), page_of(&record[PAGE..])));
-            if let Some(sizes) = last.take_if(|[first, ..]| record.is_none_or(|(of, _)| of != *first)) {
-                list.put(&sizes.map(page_bytes).concat())?;
-            }
-            let Some((first, page)) = record else { break };
-            let [_, number, old] = last.get_or_insert([first, 1, is_old(first)]);
-            *number += 1;
-            *old += is_old(page);
-        }
-        list.finish()
-    }
-
     /// Goes through all pairs, ascending, and writes them to a table, if one is named. Pairs of old pages are none.
     ///
     /// # Errors
     /// If what is there cannot be read, or the table cannot be written.
     pub fn pairs(&self, path: Option<&Path>, mut each: impl FnMut(&Pair)) -> Result<PairCounts> {
-        const WIDTH: usize = Edge::WIDTH + 2 * PAGE;
-        let copies = self.copies()?;
-        let first_new = self.graph.first_new();
-        // Both pages as pairs number them, the earlier one first; and what the later one's text has of pages.
-        let mut by_earlier = self.sorter(WIDTH, "pairs by earlier");
-        let (mut edges, mut of_later) = (self.graph.edges()?, Sizes::open(&copies, first_new)?);
-        while let Some(bytes) = edges.next()? {
-            let sizes = of_later.of(page_of(bytes))?;
-            let (later, earlier) = (&bytes[..PAGE], &bytes[PAGE..2 * PAGE]);
-            by_earlier
-                .push(&[earlier, later, &bytes[2 * PAGE..], &sizes.map(page_bytes).concat()].concat())?;
-        }
-        drop(edges);
-        let (mut by_earlier, mut of_earlier) = (by_earlier.finish()?, Sizes::open(&copies, first_new)?);
-        // The later one as pairs number them, and the earlier one as stages do.
-        let mut by_later = self.sorter(Edge::WIDTH, "pairs by later");
-        let (mut counts, mut pages) = (PairCounts::default(), self.graph.pages()?);
-        while let Some(record) = by_earlier.next()? {
-            let edge = Edge::of(record);
-            let (earlier, later) = (edge.later, edge.earlier);
-            if edge.distance.is_some() {
-                let [pages, old] = of_earlier.of(earlier)?;
-                let [others, old_others] = [0, 1].map(|at| page_of(&record[Edge::WIDTH + at * PAGE..]));
-                counts.found += pages * others - old * old_others;
-            }
-            // The later one is old only if both are.
-            if later >= first_new {
-                by_later.push(&Edge { later, earlier: pages.of(earlier)?, ..edge }.bytes())?;
-            }
-        }
-        drop(by_earlier);
-        // Both as results number them.
-        let (mut by_later, mut pages) = (by_later.finish()?, self.graph.pages()?);
-        let mut listed = self.sorter(Edge::WIDTH, "pairs");
-        while let Some(edge) = by_later.next()?.map(Edge::of) {
-            let [a, b] = [edge.earlier, pages.of(edge.later)?].map(|page| self.order.in_results(page));
+        let (mut listed, mut edges) = (self.sorter(Edge::WIDTH, "pairs"), self.pairs.reader()?);
+        let (mut record, mut counts) = ([0; Edge::WIDTH], PairCounts::default());
+        for _ in 0..self.pairs.len() / Edge::WIDTH as u64 {
+            edges.fill(&mut record)?;
+            let edge = Edge::of(&record);
+            let [a, b] = [edge.earlier, edge.later].map(|page| self.order.in_results(page));
             listed.push(&Edge { later: a.min(b), earlier: a.max(b), ..edge }.bytes())?;
         }
-        drop(by_later);
         let mut listed = listed.finish()?;
         let mut next = || -> Result<Option<Pair>> {
             let Some(record) = listed.next()? else { return Ok(None) };
-            let Edge { later: a, earlier: b, distance, similarity, .. } = Edge::of(record);
+            let Edge { later: a, earlier: b, distance, similarity } = Edge::of(record);
             counts.written += 1;
             let kind = if distance.is_some() { Kind::Near } else { Kind::Exact };
             let (a, b, distance) = (document(a), document(b), distance.unwrap_or(0));
@@ -196,63 +128,7 @@ impl Tables<'_> {
             }
             None => while next()?.is_some() {},
         }
-        let (mut copies, pairs_of) = (Numbers::<3>::open(&copies)?, |n: u64| n * n.saturating_sub(1) / 2);
-        while let Some([_, pages, old]) = copies.take()? {
-            counts.found += pairs_of(pages) - pairs_of(old);
-        }
         Ok(counts)
-    }
-
-    /// New pages that go because their text stays in another page.
-    ///
-    /// # Errors
-    /// If what is there cannot be read.
-    pub fn copies_gone(&self) -> Result<CopiesGone> {
-        let (bodies, _) = all_edges(self.folder)?;
-        // As results number pages, each with the first page of its text.
-        let (mut copies, mut by_page) =
-            (Merge::of(Edge::WIDTH, vec![source(&bodies[0])?])?, self.sorter(2 * PAGE, "copies by page"));
-        while let Some(Edge { later, earlier, .. }) = copies.next()?.map(Edge::of) {
-            for page in [later, earlier] {
-                by_page.push(&[self.order.in_results(page), earlier].map(page_bytes).concat())?;
-            }
-        }
-        let (mut by_page, mut by_text) = (by_page.finish()?, self.sorter(2 * PAGE + 1, "copies by text"));
-        let mut fates = Fates::open(self.fates)?;
-        let mut next = fates.take()?;
-        while let Some(record) = by_page.next()? {
-            let page = page_of(record);
-            while next.is_some_and(|fate| fate.page < page) {
-                next = fates.take()?;
-            }
-            // Old pages of no new cluster have no fate.
-            let stays = next.is_none_or(|fate| fate.page != page || fate.stays == page);
-            by_text.push(&[&record[PAGE..], &record[..PAGE], &[u8::from(stays)]].concat())?;
-        }
-        drop(by_page);
-        let (mut by_text, mut gone) = (by_text.finish()?, CopiesGone::default());
-        // Of a text, its new pages, those of them that stay, and whether an old page has it.
-        let mut text: Option<(u64, u64, u64, bool)> = None;
-        loop {
-            let record = by_text.next()?;
-            let first = record.map(page_of);
-            if let Some((_, new, stay, has_old)) = text.take_if(|(of, ..)| first != Some(*of)) {
-                // One that goes for another text is no copy.
-                let copies = new.saturating_sub(stay.max(u64::from(!has_old)));
-                gone.all += copies;
-                gone.of_old += if has_old { copies } else { 0 };
-            }
-            let Some(record) = record else { break };
-            let (_, new, stay, has_old) = text.get_or_insert((page_of(record), 0, 0, false));
-            match self.order.is_old(page_of(&record[PAGE..])) {
-                true => *has_old = true,
-                false => {
-                    *new += 1;
-                    *stay += u64::from(record[2 * PAGE]);
-                }
-            }
-        }
-        Ok(gone)
     }
 
     fn pair_row(&self, pair: &Pair) -> Result<PairRow<'_>> {
@@ -290,14 +166,14 @@ impl Tables<'_> {
         let mut by_cluster = by_cluster.finish()?;
         let (mut sizes, mut counts): (BTreeMap<u64, u64>, _) = (BTreeMap::new(), ClusterCounts::default());
         // Of its cluster, how many pages other than the one that stays are still to come, once that one was there.
-        let (mut last, mut others, mut is_kept_there) = (None, 0, false);
+        let (mut last, mut others) = (None, 0);
         let (largest, old) = (&mut counts.largest, &mut counts.old);
         let mut next = || -> Result<Option<[u64; 4]>> {
             let Some(record) = by_cluster.next()? else { return Ok(None) };
             let member = [0, 1, 2, 3].map(|at| page_of(&record[at * PAGE..]));
             let ([cluster, page, stays, size], beside) = (member, record[4 * PAGE] == 1);
             if last.replace(cluster) != Some(cluster) {
-                (others, is_kept_there) = (size - 1, false);
+                others = size - 1;
                 *sizes.entry(size).or_default() += 1;
                 counts.clusters += 1;
                 counts.pages += size;
@@ -306,9 +182,7 @@ impl Tables<'_> {
                 largest.insert(place, Large { cluster: of, size, shown: Vec::new(), cohesion: None });
                 largest.truncate(SHOWN_CLUSTERS);
             }
-            // Several may stay; files of earlier versions do not tell the one that others go for, which is the first.
-            let is_kept = page == stays && !beside && !is_kept_there;
-            is_kept_there |= is_kept;
+            let is_kept = page == stays && !beside;
             old.members += u64::from(self.order.is_old(page));
             old.clusters += u64::from(is_kept && self.order.is_old(page));
             old.gone += u64::from(page != stays && self.order.is_old(stays));
@@ -373,8 +247,7 @@ impl Tables<'_> {
             while let Some(fate) = next.filter(|fate| fate.page < end) {
                 let at = (fate.page - start) as usize;
                 record.clear();
-                // The page that others go for comes first; where that is not told, as in files of earlier versions,
-                // it is the first that stays, by the numbers of stages.
+                // The page that others are removed for comes first.
                 let page = self.order.in_stages(fate.page);
                 record.extend(page_bytes(fate.cluster));
                 record.push(u8::from(fate.stays != fate.page || fate.beside));
@@ -395,8 +268,7 @@ impl Tables<'_> {
             let sketch = Owned::of(&record[2 * PAGE + 1..]);
             match &kept {
                 Some((of, stays, first)) if *of == cluster => {
-                    let first = first.companion();
-                    let similarity = Anchor::new(measure, &first).with(&&sketch.companion());
+                    let similarity = Anchor::new(measure, first).with(&&sketch);
                     let ordered = ordered(similarity);
                     by_similarity.push(
                         &[&page_bytes(cluster)[..], &ordered, &page_bytes(page), &page_bytes(*stays)]
@@ -554,81 +426,6 @@ impl Tables<'_> {
         counts.hosts = (all.number > 0).then(|| all.settled());
         Ok(counts)
     }
-
-    /// How many different texts of a folder, as stages have it, have features enough.
-    ///
-    /// # Errors
-    /// If what is there cannot be read.
-    pub fn sketched(&self, folder: &Folder) -> Result<u64> {
-        let (bodies, _) = all_edges(folder)?;
-        let mut copies = Merge::of(Edge::WIDTH, vec![source(&bodies[0])?])?;
-        let mut next = copies.next()?.map(page_of);
-        let least = self.settings.min_features.max(1);
-        let (mut features, mut sketched) = (Vec::new(), 0);
-        folder.scan(&|_| (), |columns, page, from, count| {
-            columns.read(Column::Features, from, count, &mut features)?;
-            for (page, features) in (page..).zip(super::join::words(&features)) {
-                if next == Some(page) {
-                    next = copies.next()?.map(page_of);
-                } else {
-                    sketched += u64::from(features as usize >= least);
-                }
-            }
-            Ok(())
-        })?;
-        Ok(sketched)
-    }
-
-    /// The pages that are near the most others.
-    ///
-    /// # Errors
-    /// If what is there cannot be read.
-    pub fn most_near(&self, number: usize) -> Result<Vec<Document>> {
-        let (bodies, _) = all_edges(self.folder)?;
-        let mut edges = Merge::of(Edge::WIDTH, bodies[1..].iter().map(source).collect::<Result<Vec<_>>>()?)?;
-        let mut by_page = self.sorter(2 * PAGE, "near");
-        while let Some(edge) = edges.next()? {
-            by_page.push(&edge[..2 * PAGE])?;
-            by_page.push(&[&edge[PAGE..2 * PAGE], &edge[..PAGE]].concat())?;
-        }
-        let (mut by_page, mut most): (_, Vec<(u64, u64)>) = (by_page.finish()?, Vec::new());
-        let mut last: Option<(u64, u64)> = None;
-        loop {
-            let page = by_page.next()?.map(page_of);
-            match &mut last {
-                Some((of, near)) if page == Some(*of) => *near += 1,
-                _ => {
-                    if let Some((of, near)) = last.take() {
-                        most.insert(most.partition_point(|&(_, other)| other >= near), (of, near));
-                        most.truncate(number);
-                    }
-                    let Some(page) = page else { break };
-                    last = Some((page, 1));
-                }
-            }
-        }
-        Ok(most.into_iter().map(|(page, _)| document(self.order.in_results(page))).collect())
-    }
-}
-
-/// A list of how many pages the texts of pages have, and how many of them are old, read from its beginning.
-struct Sizes {
-    /// A page that has copies, pages of its text, and old ones among them.
-    list: Numbers<3>,
-    first_new: u64,
-}
-
-impl Sizes {
-    fn open(path: &Path, first_new: u64) -> Result<Self> {
-        Ok(Self { list: Numbers::open(path)?, first_new })
-    }
-
-    /// How many pages the text of a page has, and how many of them are old; pages are asked for in ascending order, as
-    /// pairs number them.
-    fn of(&mut self, page: u64) -> Result<[u64; 2]> {
-        let alone = [1, u64::from(page < self.first_new)];
-        Ok(self.list.of(page)?.map_or(alone, |[_, pages, old]| [pages, old]))
-    }
 }
 
 /// A similarity as bytes that ascend with it.
@@ -664,7 +461,8 @@ impl Similar {
 
 /// What likeness is measured by.
 struct Owned {
-    facts: Facts,
+    digest: u128,
+    features: u32,
     bits: Vec<u64>,
 }
 
@@ -673,13 +471,32 @@ impl Owned {
     fn of(record: &[u8]) -> Self {
         let digest = record[..16].iter().rev().fold(0u128, |sum, &byte| sum << 8 | u128::from(byte));
         let features = u32::from_le_bytes([record[16], record[17], record[18], record[19]]);
-        let bits = super::join::longs(&record[20..]).collect();
-        Self { facts: Facts { digest, text_bytes: 0, features }, bits }
+        Self { digest, features, bits: super::join::longs(&record[20..]).collect() }
+    }
+}
+
+impl Page for &Owned {
+    fn digest(&self) -> u128 {
+        self.digest
     }
 
-    fn companion(&self) -> Companion<'_> {
-        Companion { page: 0, facts: self.facts, two: Two { hash: 0, bits: &self.bits, keys: &[] } }
+    fn hashed(&self) -> Option<&Hashed> {
+        None
     }
+
+    fn signature(&self) -> Option<&[u32]> {
+        None
+    }
+
+    fn bits(&self) -> Option<Bits<'_>> {
+        Some(Bits::by_size(&self.bits, self.features))
+    }
+
+    fn size(&self) -> u32 {
+        self.features
+    }
+
+    fn features(&self, _: impl FnMut(u64, i64)) {}
 }
 
 /// What each folder and each file loses, by the names of files, and their pages and those that stay.

@@ -1,0 +1,158 @@
+//! A bit for each of many documents.
+
+use std::ops::Range;
+
+/// A bit for each page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bits {
+    words: Vec<u64>,
+}
+
+const WORD: u64 = u64::BITS as u64;
+
+impl Bits {
+    /// So many bits, all unset.
+    pub fn new(pages: u64) -> Self {
+        Self { words: vec![0; pages.div_ceil(WORD) as usize] }
+    }
+
+    /// Bits that were stored, 64 to a word, the first one lowest.
+    pub fn from_words(words: Vec<u64>) -> Self {
+        Self { words }
+    }
+
+    /// The bits, 64 to a word, the first one lowest.
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// Whether a page's bit is set; pages beyond the last have none.
+    #[inline]
+    pub fn get(&self, page: u64) -> bool {
+        self.words.get((page / WORD) as usize).is_some_and(|word| word >> (page % WORD) & 1 == 1)
+    }
+
+    /// Sets a page's bit.
+    ///
+    /// # Panics
+    /// If there is no such page.
+    #[inline]
+    pub fn set(&mut self, page: u64) {
+        self.words[(page / WORD) as usize] |= 1 << (page % WORD);
+    }
+
+    /// Unsets a page's bit.
+    ///
+    /// # Panics
+    /// If there is no such page.
+    #[inline]
+    pub fn clear(&mut self, page: u64) {
+        self.words[(page / WORD) as usize] &= !(1 << (page % WORD));
+    }
+
+    /// The pages whose bits are set, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u64> {
+        (0..).zip(&self.words).flat_map(|(at, &word)| {
+            let rest = std::iter::successors(Some(word), |&left| Some(left & left.wrapping_sub(1)));
+            rest.take_while(|&left| left != 0).map(move |left| at * WORD + u64::from(left.trailing_zeros()))
+        })
+    }
+
+    /// How many bits are set.
+    pub fn count(&self) -> u64 {
+        self.words.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    /// How many bits of these pages are set; pages beyond the last have none.
+    pub fn count_in(&self, pages: Range<u64>) -> u64 {
+        let words = (pages.start / WORD)..pages.end.div_ceil(WORD);
+        let of = |at: u64| {
+            // Those from a page on, of a word.
+            let from = |page: u64| u64::MAX.checked_shl(page.saturating_sub(at * WORD) as u32).unwrap_or(0);
+            let word = self.words.get(at as usize).copied().unwrap_or(0);
+            u64::from((word & from(pages.start) & !from(pages.end)).count_ones())
+        };
+        words.map(of).sum()
+    }
+
+    /// Sets the bits that are set in others.
+    ///
+    /// # Panics
+    /// If there are not as many of them.
+    pub fn add(&mut self, others: &Self) {
+        assert_eq!(self.words.len(), others.words.len(), "bits of as many pages");
+        self.words.iter_mut().zip(&others.words).for_each(|(word, other)| *word |= other);
+    }
+}
+
+/// Some documents of all, each with its place among them: a fifth of a byte for every document.
+#[derive(Clone, Debug)]
+pub struct Subset {
+    members: Bits,
+    /// How many bits are set before each block of words.
+    before: Vec<u32>,
+}
+
+/// Words whose bits are counted anew for each place.
+const BLOCK: usize = 8;
+
+impl Subset {
+    /// The documents whose bits are set, of which there are fewer than 2³².
+    pub fn new(members: Bits) -> Self {
+        let (mut before, mut sum) = (Vec::with_capacity(members.words.len().div_ceil(BLOCK)), 0);
+        for block in members.words.chunks(BLOCK) {
+            before.push(sum);
+            sum += block.iter().map(|word| word.count_ones()).sum::<u32>();
+        }
+        Self { members, before }
+    }
+
+    /// The place of a member.
+    #[inline]
+    pub fn place(&self, member: u64) -> usize {
+        let word = (member / WORD) as usize;
+        let block = word / BLOCK;
+        let words = &self.members.words;
+        let between = words[block * BLOCK..word].iter().map(|word| word.count_ones()).sum::<u32>();
+        let within = words[word] & ((1 << (member % WORD)) - 1);
+        (self.before[block] + between + within.count_ones()) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn bits_are_counted_between_pages() {
+        let mut bits = Bits::new(200);
+        [0, 3, 63, 64, 127, 128, 199].into_iter().for_each(|page| bits.set(page));
+        for start in 0..300 {
+            for end in 0..300 {
+                let counted = (start..end).filter(|&page| bits.get(page)).count();
+                assert_eq!(bits.count_in(start..end), counted as u64, "{start}..{end}");
+            }
+        }
+        let mut others = Bits::new(200);
+        others.set(5);
+        others.add(&bits);
+        assert!((0..200).all(|page| others.get(page) == (page == 5 || bits.get(page))));
+    }
+
+    proptest! {
+        #[test]
+        fn members_have_their_places(members in prop::collection::btree_set(0u64..3_000, 0..900)) {
+            let mut bits = Bits::new(3_000);
+            members.iter().for_each(|&member| bits.set(member));
+            prop_assert!(bits.iter().eq(members.iter().copied()));
+            let subset = Subset::new(bits.clone());
+            for (place, &member) in members.iter().enumerate() {
+                prop_assert_eq!(subset.place(member), place);
+                bits.clear(member);
+                prop_assert!(!bits.get(member));
+            }
+            prop_assert_eq!(bits.count(), 0);
+        }
+    }
+}

@@ -1,0 +1,1265 @@
+//! Leaders first: near-duplicates among the documents that share a band hash, and what each of them is removed for.
+//!
+//! The definition is a greedy pass over all candidate pairs in keep order: a document is removed if a kept document
+//! before it shares a band hash with it and passes verification. Comparing all members of a bucket takes time with the
+//! square of their number, so each bucket is visited in keep order instead, and a document is compared with the
+//! *leaders* of the bucket alone: members that no earlier leader is near. The first near leader ends the search, and
+//! makes an [`Edge`].
+//!
+//! A leader may itself be removed because of another bucket. A document all of whose edges lead to such leaders is
+//! *open*: it stays, and a further round compares it with the other documents that are left in its buckets. Rounds
+//! end when one removes fewer than one document in 10,000. A document that represents others is never removed by a
+//! later round.
+//!
+//! Documents have numbers in the order in which they are kept ([`Rank`]). Reference documents come first; they stay,
+//! and are not compared with each other.
+//!
+//! What a bucket comes to depends on its members and their ranks alone. So bands may be joined by different threads or
+//! machines, and sketches may be loaded in parts.
+
+use crate::bits::Bits;
+use crate::clusters::Linkage;
+use crate::clusters::Partition;
+use crate::collection::Two;
+use crate::error::{Error, Result};
+use crate::id::{Id, Rank};
+use crate::kernel::huge_pages::untouched;
+use crate::net::{Crowds, Ran, Scores, Searched};
+use crate::resemblance::{self, Bits as ResemblanceBits, contained};
+use crate::search::Cost;
+use crate::settings::{Judge, Measure, Net, Settings, Sketches as Kind};
+use crate::similarity::{Anchor, Page};
+use crate::sketch::Hashed;
+use hashbrown::HashSet;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+
+/// Leaders of a bucket that a document is compared with. Where a bucket has more, they are those whose other band
+/// hashes and bits come nearest to the document's in the order of [`compare_after`].
+pub const BOUND: usize = 64;
+
+/// The most leaders of a bucket. Members beyond it that are near none of them lead nothing.
+const MOST_LEADERS: usize = 1 << 12;
+
+/// Members of a bucket up to which all pairs are compared, where all are to be listed.
+const ALL_PAIRS: usize = 256;
+
+/// A round that removes fewer documents than one in so many is the last.
+const LAST_ROUND: u64 = 10_000;
+
+/// How documents of a bucket are compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    judge: Judge,
+    measure: Measure,
+    threshold: f32,
+    linkage: Linkage,
+    all_pairs: bool,
+}
+
+/// A document, and a leader that it may be removed for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Edge {
+    /// The document.
+    pub document: Rank,
+    /// The leader.
+    pub leader: Rank,
+    /// Similarity by the verifier's measure.
+    pub similarity: f32,
+    /// Hamming distance of their SimHashes.
+    pub distance: u8,
+    /// False for a pair that is listed only: it decides nothing.
+    pub decides: bool,
+}
+
+impl Edge {
+    /// What edges are sorted by.
+    fn key(&self) -> (Rank, Rank) {
+        (self.document, self.leader)
+    }
+}
+
+/// The sketches of some documents.
+pub trait Sketches: Sync {
+    /// What verification looks at.
+    type Shown<'s>: Page
+    where
+        Self: 's;
+
+    /// A document as verification sees it.
+    fn page(&self, rank: Rank) -> Self::Shown<'_>;
+
+    /// The sketches of a document.
+    fn two(&self, rank: Rank) -> Two<'_>;
+}
+
+/// A document with both sketches, whose bits verification compares.
+#[derive(Clone, Copy, Debug)]
+pub struct Sketched<'a> {
+    /// Its place in keep order.
+    pub rank: Rank,
+    /// Number of distinct features.
+    pub features: u32,
+    /// Its sketches.
+    pub two: Two<'a>,
+}
+
+impl Page for Sketched<'_> {
+    fn digest(&self) -> u128 {
+        // Of exact duplicates only one is compared.
+        u128::from(self.rank.number())
+    }
+
+    fn hashed(&self) -> Option<&Hashed> {
+        None
+    }
+
+    fn signature(&self) -> Option<&[u32]> {
+        None
+    }
+
+    fn bits(&self) -> Option<ResemblanceBits<'_>> {
+        Some(ResemblanceBits::by_size(self.two.bits, self.features))
+    }
+
+    fn size(&self) -> u32 {
+        self.features
+    }
+
+    fn features(&self, _: impl FnMut(u64, i64)) {}
+}
+
+/// Documents with their sketches, in memory or on disk.
+pub trait Store: Sync {
+    /// What may go wrong.
+    type Error: From<Error> + Send;
+    /// Sketches that are loaded.
+    type Loaded<'a>: Sketches
+    where
+        Self: 'a;
+
+    /// Number of all documents.
+    fn documents(&self) -> usize;
+
+    /// Number of band hashes of a document.
+    fn bands(&self) -> usize;
+
+    /// Calls `each` with every document that is compared with others and its band hash. Of exact duplicates only the
+    /// best one is.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    fn each_key(&self, band: usize, each: &mut dyn FnMut(Rank, u32)) -> std::result::Result<(), Self::Error>;
+
+    /// Loads the sketches of these documents.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    fn load(&self, ranks: &Bits) -> std::result::Result<Self::Loaded<'_>, Self::Error>;
+
+    /// How many documents may be loaded at once.
+    fn room(&self) -> usize;
+
+    /// How many bands may be joined at once.
+    fn bands_at_once(&self) -> usize;
+}
+
+/// Work and sizes of the buckets of some bands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Statistics {
+    /// Buckets of two documents or more.
+    pub buckets: u64,
+    /// Documents of the largest bucket.
+    pub largest: u64,
+    /// Pairs that were compared; a pair counts in each band.
+    pub compared: u64,
+    /// Of these, pairs below the threshold.
+    pub refused: u64,
+    /// Pairs of a document and a leader that were not compared, because the bucket had too many leaders.
+    pub left_out: u64,
+    /// Pairs that were compared, by the distance of their SimHashes.
+    pub distances: Distances,
+}
+
+/// Numbers of pairs by Hamming distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Distances([u64; DISTANCES]);
+
+/// 0 to 64 bits.
+const DISTANCES: usize = u64::BITS as usize + 1;
+
+impl Default for Distances {
+    fn default() -> Self {
+        Self([0; DISTANCES])
+    }
+}
+
+impl Distances {
+    /// The distances that there are, ascending, each with its number of pairs.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u32, u64)> {
+        (0..).zip(self.0).filter(|&(_, pairs)| pairs > 0).collect::<Vec<_>>().into_iter()
+    }
+}
+
+impl Serialize for Distances {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Distances {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let mut distances = Self::default();
+        for (distance, pairs) in Vec::<(u32, u64)>::deserialize(deserializer)? {
+            let number = distances.0.get_mut(distance as usize);
+            *number.ok_or_else(|| serde::de::Error::custom("more than 64 bits differ"))? = pairs;
+        }
+        Ok(distances)
+    }
+}
+
+impl Statistics {
+    /// What a search reports, of so many different texts with so many words of bits and band hashes.
+    pub fn searched(&self, texts: u64, (words, bands): (usize, usize)) -> Searched {
+        let score = |(distance, pairs)| (u64::BITS - distance, pairs);
+        let counts = self.distances.iter().rev().map(score).collect();
+        Searched {
+            ran: Ran::Keys { keys: if texts > 0 { bands as u32 } else { 0 } },
+            cost: Cost { probes: self.buckets, candidates: self.compared, verified: self.compared },
+            index_bytes: texts * 4 * (bands + 2 * words) as u64,
+            distinct: texts,
+            recall: None,
+            crowds: (self.left_out > 0).then_some(Crowds::Bands {
+                skipped: self.left_out,
+                full_bucket: BOUND as u32,
+                neighbours: BOUND as u32,
+                examples: Vec::new(),
+            }),
+            scores: if texts > 0 { vec![Scores { table: None, counts }] } else { Vec::new() },
+        }
+    }
+
+    /// The two together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let mut distances = self.distances;
+        distances.0.iter_mut().zip(other.distances.0).for_each(|(sum, pairs)| *sum += pairs);
+        Self {
+            buckets: self.buckets + other.buckets,
+            largest: self.largest.max(other.largest),
+            compared: self.compared + other.compared,
+            refused: self.refused + other.refused,
+            left_out: self.left_out + other.left_out,
+            distances,
+        }
+    }
+}
+
+/// Which documents a round compares.
+#[derive(Clone, Copy)]
+pub struct Round<'a> {
+    /// The first so many ranks are of reference documents.
+    reference: u32,
+    /// None in the first round, which compares all.
+    later: Option<Later<'a>>,
+}
+
+/// What is known in a round behind the first.
+#[derive(Clone, Copy)]
+struct Later<'a> {
+    represents: &'a Bits,
+    open: &'a Bits,
+    /// None where only documents that are left are members.
+    assignments: Option<&'a Assignments>,
+}
+
+impl Round<'_> {
+    /// The first one, with so many reference documents.
+    pub fn first(reference: u32) -> Self {
+        Self { reference, later: None }
+    }
+
+    fn is_reference(&self, rank: Rank) -> bool {
+        rank.number() < self.reference
+    }
+
+    /// Whether a document represents others, so that it stays.
+    fn represents(&self, rank: Rank) -> bool {
+        self.later.is_some_and(|later| later.represents.get(u64::from(rank.number())))
+    }
+
+    fn is_open(&self, rank: Rank) -> bool {
+        self.later.is_none_or(|later| later.open.get(u64::from(rank.number())))
+    }
+
+    /// Whether a document is left.
+    fn is_left(&self, rank: Rank) -> bool {
+        self.later.and_then(|later| later.assignments).is_none_or(|assignments| assignments.is_kept(rank))
+    }
+}
+
+/// Orders sketches by the band hashes behind a band, the bits, and the band hashes before it.
+fn compare_after(a: Two<'_>, b: Two<'_>, band: usize) -> Ordering {
+    a.keys[band + 1..]
+        .cmp(&b.keys[band + 1..])
+        .then_with(|| a.bits.cmp(b.bits))
+        .then_with(|| a.keys[..band].cmp(&b.keys[..band]))
+}
+
+/// The leaders that a bucket has so far, of one sort.
+#[derive(Default)]
+struct Leaders {
+    /// By rank; once they are more than [`BOUND`], in the order of their sketches.
+    ranks: Vec<Rank>,
+}
+
+impl Leaders {
+    fn push(&mut self, rank: Rank, band: usize, sketches: &impl Sketches) {
+        let two = |rank| sketches.two(rank);
+        match self.ranks.len() {
+            0..BOUND => self.ranks.push(rank),
+            BOUND => {
+                self.ranks.push(rank);
+                self.ranks.sort_unstable_by(|&a, &b| compare_after(two(a), two(b), band).then(a.cmp(&b)));
+            }
+            MOST_LEADERS.. => {}
+            _ => self.ranks.insert(self.place(rank, band, sketches), rank),
+        }
+    }
+
+    /// Where a document stands among more than [`BOUND`] leaders.
+    fn place(&self, rank: Rank, band: usize, sketches: &impl Sketches) -> usize {
+        let own = sketches.two(rank);
+        self.ranks.partition_point(|&leader| {
+            compare_after(sketches.two(leader), own, band).then(leader.cmp(&rank)).is_lt()
+        })
+    }
+
+    /// The leaders that a document is compared with: all, or the nearest ones in the order of sketches.
+    fn candidates(&self, rank: Rank, band: usize, sketches: &impl Sketches) -> &[Rank] {
+        let all = self.ranks.len();
+        if all <= BOUND {
+            return &self.ranks;
+        }
+        let from = self.place(rank, band, sketches).saturating_sub(BOUND / 2).min(all - BOUND);
+        &self.ranks[from..from + BOUND]
+    }
+}
+
+/// A bucket while its members come one by one, in keep order.
+#[derive(Default)]
+struct Bucket {
+    reference: Leaders,
+    own: Leaders,
+}
+
+impl Bucket {
+    /// All leaders.
+    fn leaders(&self) -> impl Iterator<Item = Rank> {
+        self.reference.ranks.iter().chain(&self.own.ranks).copied()
+    }
+}
+
+impl Rule {
+    /// The rule of these settings.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] unless documents have band hashes, and something verifies them.
+    pub fn new(settings: &Settings) -> Result<Self> {
+        let (Kind::Both { .. } | Kind::OneBit { .. }, Net::Keys) = (settings.sketches, settings.net) else {
+            return Err(Error::parameter("search", settings.net.name(), "keys, with both sketches"));
+        };
+        settings.check()?;
+        let judge = settings.judge;
+        let Some((measure, threshold)) = judge.measure().zip(judge.threshold()) else {
+            let expected = "a measure: documents that share a band hash may be strangers";
+            return Err(Error::parameter("verify", judge.name(), expected));
+        };
+        let (linkage, all_pairs) = (settings.linkage, settings.all_pairs);
+        Ok(Self { judge, measure, threshold: threshold as f32, linkage, all_pairs })
+    }
+
+    /// Whether one document may be removed for another, which were found to be near.
+    pub fn may_replace(&self, kept: ResemblanceBits<'_>, removed: ResemblanceBits<'_>) -> bool {
+        let sizes = [kept.size, removed.size];
+        let similarity = || contained(resemblance::estimate(kept, removed), sizes);
+        self.judge.ones_are_same() || self.judge.may_replace(similarity(), kept.size, removed.size)
+    }
+
+    /// Compares members of a bucket, which come in keep order, and adds their edges.
+    fn compare<S: Sketches>(
+        &self,
+        (band, round): (usize, &Round<'_>),
+        members: &[Rank],
+        bucket: &mut Bucket,
+        sketches: &S,
+        (edges, statistics): (&mut Vec<Edge>, &mut Statistics),
+    ) {
+        for &rank in members {
+            if round.is_reference(rank) {
+                bucket.reference.push(rank, band, sketches);
+                continue;
+            }
+            if round.represents(rank) {
+                bucket.own.push(rank, band, sketches);
+                continue;
+            }
+            let (page, own, is_open) = (sketches.page(rank), sketches.two(rank), round.is_open(rank));
+            let size = page.size();
+            let mut anchor = None;
+            let mut page = Some(page);
+            let mut is_near = false;
+            for leaders in [&bucket.reference, &bucket.own] {
+                let candidates = leaders.candidates(rank, band, sketches);
+                statistics.left_out += (leaders.ranks.len() - candidates.len()) as u64;
+                for &leader in candidates {
+                    if is_near && self.linkage == Linkage::Star {
+                        break;
+                    }
+                    if !is_open && !round.is_open(leader) {
+                        continue;
+                    }
+                    let anchor =
+                        anchor.get_or_insert_with(|| page.take().map(|page| Anchor::new(self.measure, page)));
+                    let Some(anchor) = anchor else { break };
+                    let (other, two) = (sketches.page(leader), sketches.two(leader));
+                    let distance = (own.hash ^ two.hash).count_ones();
+                    let similarity = anchor.with(&other);
+                    statistics.compared += 1;
+                    statistics.distances.0[distance as usize] += 1;
+                    if similarity < self.threshold {
+                        statistics.refused += 1;
+                    } else if self.judge.may_replace(similarity, other.size(), size) {
+                        is_near = true;
+                        let distance = distance as u8;
+                        edges.push(Edge { document: rank, leader, similarity, distance, decides: true });
+                    }
+                }
+            }
+            if !is_near {
+                bucket.own.push(rank, band, sketches);
+            }
+        }
+    }
+
+    /// Adds the near pairs of a bucket that are no edges.
+    fn list_all<S: Sketches>(
+        &self,
+        round: &Round<'_>,
+        members: &[Rank],
+        sketches: &S,
+        edges: &mut Vec<Edge>,
+    ) {
+        for (at, &document) in members.iter().enumerate() {
+            if round.is_reference(document) {
+                continue;
+            }
+            let (own, anchor) = (sketches.two(document), Anchor::new(self.measure, sketches.page(document)));
+            for &leader in &members[..at] {
+                let similarity = anchor.with(&sketches.page(leader));
+                if similarity >= self.threshold {
+                    let distance = (own.hash ^ sketches.two(leader).hash).count_ones() as u8;
+                    edges.push(Edge { document, leader, similarity, distance, decides: false });
+                }
+            }
+        }
+    }
+}
+
+/// A document of a bucket that another program brought together.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    /// Its sketches, and its place among the members.
+    pub sketched: Sketched<'a>,
+    /// Whether it represents others, so that it stays.
+    pub represents: bool,
+    /// Whether it has edges to documents that are removed, and is itself kept so far.
+    pub is_open: bool,
+}
+
+/// Members of one bucket.
+struct Members<'a, 'm>(&'m [Member<'a>]);
+
+impl Sketches for Members<'_, '_> {
+    type Shown<'s>
+        = Sketched<'s>
+    where
+        Self: 's;
+
+    fn page(&self, rank: Rank) -> Sketched<'_> {
+        self.0[rank.index()].sketched
+    }
+
+    fn two(&self, rank: Rank) -> Two<'_> {
+        self.0[rank.index()].sketched.two
+    }
+}
+
+impl Rule {
+    /// The edges of one bucket of a band, whose members are in keep order, each ranked by its place among them. In a
+    /// round behind the first those that represent others come first.
+    pub fn edges_of(&self, band: usize, members: &[Member<'_>], is_first_round: bool) -> Vec<Edge> {
+        let of = |is: fn(&Member<'_>) -> bool| {
+            let mut bits = Bits::new(members.len() as u64);
+            (0..).zip(members).filter(|(_, member)| is(member)).for_each(|(at, _)| bits.set(at));
+            bits
+        };
+        let (represents, open) = (of(|member| member.represents), of(|member| member.is_open));
+        let later = Later { represents: &represents, open: &open, assignments: None };
+        let round = Round { reference: 0, later: (!is_first_round).then_some(later) };
+        let ranks: Vec<Rank> = Rank::all(members.len()).collect();
+        let mut edges = Vec::new();
+        let into = (&mut edges, &mut Statistics::default());
+        self.compare((band, &round), &ranks, &mut Bucket::default(), &Members(members), into);
+        edges
+    }
+}
+
+/// Numbers that may come again: of each remainder a bit that says that it came, and a bit that says that it came again.
+pub struct Repeats {
+    words: Vec<u64>,
+    mask: u64,
+}
+
+impl Repeats {
+    /// Remainders of a word.
+    const EACH: u64 = u64::BITS as u64 / 2;
+
+    /// For so many numbers: four bytes each, so that few look as if they came again that did not.
+    pub fn new(numbers: usize) -> Self {
+        let remainders = (numbers as u64 * 16).next_power_of_two().clamp(Self::EACH, 1 << 36);
+        Self { words: untouched(remainders.div_ceil(Self::EACH) as usize), mask: remainders - 1 }
+    }
+
+    fn place(&self, number: u64) -> (usize, u64) {
+        let at = number & self.mask;
+        ((at / Self::EACH) as usize, at % Self::EACH * 2)
+    }
+
+    /// A number came. Without a branch, so that several words are on their way from memory at a time.
+    pub fn note(&mut self, number: u64) {
+        let (at, bit) = self.place(number);
+        let came = self.words[at] >> bit & 1;
+        self.words[at] |= (1 | came << 1) << bit;
+    }
+
+    /// Whether it may have come twice.
+    pub fn may_repeat(&self, number: u64) -> bool {
+        let (at, bit) = self.place(number);
+        self.words[at] >> bit & 2 != 0
+    }
+}
+
+/// The buckets of a band that have two members or more.
+struct Buckets {
+    /// Of each member its band hash, and then its rank; ascending.
+    members: Vec<u64>,
+}
+
+impl Buckets {
+    fn of<S: Store>(store: &S, band: usize, round: &Round<'_>) -> std::result::Result<Self, S::Error> {
+        let entry = |rank: Rank, key: u32| u64::from(key) << 32 | u64::from(rank.number());
+        let mut members = Vec::new();
+        match round.later {
+            None => {
+                let mut repeats = Repeats::new(store.documents());
+                store.each_key(band, &mut |_, key| repeats.note(u64::from(key)))?;
+                store.each_key(band, &mut |rank, key| {
+                    if repeats.may_repeat(u64::from(key)) {
+                        members.push(entry(rank, key));
+                    }
+                })?;
+            }
+            Some(_) => {
+                let mut asked = HashSet::new();
+                store.each_key(band, &mut |rank, key| {
+                    if round.is_open(rank) {
+                        asked.insert(key);
+                    }
+                })?;
+                store.each_key(band, &mut |rank, key| {
+                    if round.is_left(rank) && asked.contains(&key) {
+                        members.push(entry(rank, key));
+                    }
+                })?;
+            }
+        }
+        members.sort_unstable();
+        // Those alone, and reference documents among themselves, have nobody to be compared with.
+        let mut kept = 0;
+        let mut at = 0;
+        while at < members.len() {
+            let key = members[at] >> 32;
+            let end = at + members[at..].iter().take_while(|&&member| member >> 32 == key).count();
+            if end - at > 1 && !round.is_reference(Rank::new(members[end - 1] as u32)) {
+                members.copy_within(at..end, kept);
+                kept += end - at;
+            }
+            at = end;
+        }
+        members.truncate(kept);
+        Ok(Self { members })
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u64]> {
+        self.members.chunk_by(|a, b| a >> 32 == b >> 32)
+    }
+
+    /// Adds the members of some buckets to those that are loaded.
+    fn add_to(buckets: &[&[u64]], ranks: &mut Bits) {
+        buckets.iter().copied().flatten().for_each(|&member| ranks.set(member & u64::from(u32::MAX)));
+    }
+}
+
+/// The members of a bucket in the order in which they are visited.
+fn in_order(members: &[u64], round: &Round<'_>, ranks: &mut Vec<Rank>) {
+    ranks.clear();
+    ranks.extend(members.iter().map(|&member| Rank::new(member as u32)));
+    if round.later.is_some() {
+        // Documents that represent others come before those that do not.
+        ranks.sort_by_key(|&rank| (!round.is_reference(rank), !round.represents(rank)));
+    }
+}
+
+/// Joins some bands: `done` gets the edges of each, sorted, and what they took.
+///
+/// # Errors
+/// If sketches cannot be read, or as `done`.
+pub fn join<S: Store>(
+    store: &S,
+    rule: &Rule,
+    round: &Round<'_>,
+    bands: &[usize],
+    mut done: impl FnMut(usize, Vec<Edge>, Statistics) -> std::result::Result<(), S::Error>,
+) -> std::result::Result<(), S::Error> {
+    for some in bands.chunks(store.bands_at_once().max(1)) {
+        let buckets: Vec<Buckets> = some
+            .par_iter()
+            .map(|&band| Buckets::of(store, band, round))
+            .collect::<std::result::Result<_, _>>()?;
+        let lists: Vec<Vec<&[u64]>> = buckets.iter().map(|buckets| buckets.iter().collect()).collect();
+        let mut ranks = Bits::new(store.documents() as u64);
+        lists.iter().for_each(|list| Buckets::add_to(list, &mut ranks));
+        if ranks.count() <= store.room() as u64 {
+            let loaded = store.load(&ranks)?;
+            drop(ranks);
+            let made: Vec<_> = some
+                .par_iter()
+                .zip(&lists)
+                .map(|(&band, list)| of_buckets(rule, (band, round), list, &loaded))
+                .collect();
+            for (&band, (edges, statistics)) in some.iter().zip(made) {
+                done(band, sorted(edges), statistics)?;
+            }
+        } else {
+            drop(ranks);
+            for (&band, list) in some.iter().zip(&lists) {
+                let (edges, statistics) = in_parts(store, rule, (band, round), list)?;
+                done(band, sorted(edges), statistics)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Edges in order, each once.
+fn sorted(mut edges: Vec<Edge>) -> Vec<Edge> {
+    edges.par_sort_unstable_by_key(|edge| (edge.key(), !edge.decides));
+    edges.dedup_by_key(|edge| edge.key());
+    edges
+}
+
+/// The edges of buckets whose sketches are loaded.
+fn of_buckets<S: Sketches>(
+    rule: &Rule,
+    (band, round): (usize, &Round<'_>),
+    buckets: &[&[u64]],
+    sketches: &S,
+) -> (Vec<Edge>, Statistics) {
+    let of = |buckets: &[&[u64]]| {
+        let (mut edges, mut statistics, mut ranks) = (Vec::new(), Statistics::default(), Vec::new());
+        for members in buckets {
+            in_order(members, round, &mut ranks);
+            statistics.buckets += 1;
+            statistics.largest = statistics.largest.max(members.len() as u64);
+            let into = (&mut edges, &mut statistics);
+            rule.compare((band, round), &ranks, &mut Bucket::default(), sketches, into);
+            if rule.all_pairs && members.len() <= ALL_PAIRS && round.later.is_none() {
+                rule.list_all(round, &ranks, sketches, &mut edges);
+            }
+        }
+        (edges, statistics)
+    };
+    let parts: Vec<_> = buckets.par_chunks(1 << 10).map(of).collect();
+    parts.into_iter().fold(Default::default(), |(mut edges, statistics), (more, part)| {
+        edges.extend(more);
+        (edges, statistics.and(part))
+    })
+}
+
+/// The edges of buckets of which only some have room at a time; of a large one, some members.
+fn in_parts<S: Store>(
+    store: &S,
+    rule: &Rule,
+    (band, round): (usize, &Round<'_>),
+    mut buckets: &[&[u64]],
+) -> std::result::Result<(Vec<Edge>, Statistics), S::Error> {
+    let (mut edges, mut statistics) = (Vec::new(), Statistics::default());
+    let mut add = |(more, part): (Vec<Edge>, Statistics)| {
+        edges.extend(more);
+        statistics = statistics.and(part);
+    };
+    while let Some(first) = buckets.first() {
+        let mut members = 0;
+        let fits = |bucket: &&&[u64]| {
+            members += bucket.len();
+            members <= store.room()
+        };
+        let number = buckets.iter().take_while(fits).count();
+        if number > 0 {
+            let (some, rest) = buckets.split_at(number);
+            let mut ranks = Bits::new(store.documents() as u64);
+            Buckets::add_to(some, &mut ranks);
+            add(of_buckets(rule, (band, round), some, &store.load(&ranks)?));
+            buckets = rest;
+            continue;
+        }
+        let mut ranks = Vec::new();
+        in_order(first, round, &mut ranks);
+        let (mut bucket, mut found) = (Bucket::default(), Vec::new());
+        let mut part = Statistics { buckets: 1, largest: first.len() as u64, ..Statistics::default() };
+        for some in ranks.chunks(store.room().saturating_sub(2 * MOST_LEADERS).max(1 << 10)) {
+            let mut ranks = Bits::new(store.documents() as u64);
+            bucket.leaders().chain(some.iter().copied()).for_each(|rank| ranks.set(u64::from(rank.number())));
+            let loaded = store.load(&ranks)?;
+            rule.compare((band, round), some, &mut bucket, &loaded, (&mut found, &mut part));
+        }
+        add((found, part));
+        buckets = &buckets[1..];
+    }
+    Ok((edges, statistics))
+}
+
+/// Adds sorted edges to others.
+pub fn merge(all: &mut Vec<Edge>, more: Vec<Edge>) {
+    if all.is_empty() {
+        *all = more;
+        return;
+    }
+    let before = std::mem::take(all);
+    all.reserve(before.len() + more.len() / 4);
+    let (mut before, mut more) = (before.into_iter().peekable(), more.into_iter().peekable());
+    loop {
+        let edge = match (before.peek(), more.peek()) {
+            (Some(a), Some(b)) => match a.key().cmp(&b.key()) {
+                Ordering::Less => before.next(),
+                Ordering::Greater => more.next(),
+                Ordering::Equal => {
+                    // The same pair, compared twice.
+                    let decides = more.next().is_some_and(|edge| edge.decides);
+                    before.next().map(|edge| Edge { decides: edge.decides || decides, ..edge })
+                }
+            },
+            (Some(_), None) => before.next(),
+            (None, _) => more.next(),
+        };
+        let Some(edge) = edge else { break };
+        all.push(edge);
+    }
+}
+
+/// What becomes of each document.
+#[derive(Clone, Debug)]
+pub struct Assignments {
+    reference: u32,
+    linkage: Linkage,
+    /// The document that each is removed for; itself, if it is kept.
+    leader: Vec<Rank>,
+    /// Similarity with that document; no number where the two were not compared.
+    similarity: Vec<f32>,
+    /// Hamming distance from it.
+    distance: Vec<u8>,
+    /// Documents that others are removed for.
+    represents: Bits,
+}
+
+impl Assignments {
+    /// So many documents, of which the first are reference documents; all are kept.
+    pub fn new(documents: usize, reference: u32, linkage: Linkage) -> Self {
+        Self {
+            reference,
+            linkage,
+            leader: Rank::all(documents).collect(),
+            similarity: vec![f32::NAN; documents],
+            distance: vec![0; documents],
+            represents: Bits::new(documents as u64),
+        }
+    }
+
+    /// Whether a document is kept.
+    pub fn is_kept(&self, rank: Rank) -> bool {
+        self.leader[rank.index()] == rank
+    }
+
+    /// The document that one is removed for, or itself.
+    pub fn leader(&self, rank: Rank) -> Rank {
+        self.leader[rank.index()]
+    }
+
+    /// The edge by which a document is removed; none if it is kept, or was not compared with the document that is kept.
+    pub fn edge(&self, document: Rank) -> Option<Edge> {
+        let (leader, similarity) = (self.leader(document), self.similarity[document.index()]);
+        let distance = self.distance[document.index()];
+        let edge = Edge { document, leader, similarity, distance, decides: true };
+        (leader != document && !similarity.is_nan()).then_some(edge)
+    }
+
+    /// How many documents are removed.
+    pub fn removed(&self) -> u64 {
+        Rank::all(self.leader.len()).filter(|&rank| !self.is_kept(rank)).count() as u64
+    }
+
+    /// Takes the edges of a round, sorted; gives the number of documents that it removed, and those that are open.
+    ///
+    /// A document is removed for the kept one that it is most like, the one with the lesser rank among equals.
+    ///
+    /// # Errors
+    /// As `edges`.
+    pub fn settle<E>(
+        &mut self,
+        edges: impl IntoIterator<Item = std::result::Result<Edge, E>>,
+    ) -> std::result::Result<(u64, Bits), E> {
+        let mut open = Bits::new(self.leader.len() as u64);
+        if self.linkage == Linkage::Connected {
+            return Ok((self.connect(edges)?, open));
+        }
+        let (mut removed, mut last): (u64, Option<(Rank, Option<Edge>)>) = (0, None);
+        let mut end = |assignments: &mut Self, document: Rank, best: Option<Edge>| match best {
+            Some(edge) => {
+                removed += 1;
+                assignments.leader[document.index()] = edge.leader;
+                assignments.similarity[document.index()] = edge.similarity;
+                assignments.distance[document.index()] = edge.distance;
+                assignments.represents.set(u64::from(edge.leader.number()));
+            }
+            None => open.set(u64::from(document.number())),
+        };
+        for edge in edges {
+            let edge = edge?;
+            if !edge.decides {
+                continue;
+            }
+            if let Some((document, best)) = last.take_if(|(document, _)| *document != edge.document) {
+                end(self, document, best);
+            }
+            let is_kept = self.is_kept(edge.leader);
+            let (_, best) = last.get_or_insert((edge.document, None));
+            if is_kept && best.is_none_or(|best| edge.similarity > best.similarity) {
+                *best = Some(edge);
+            }
+        }
+        if let Some((document, best)) = last {
+            end(self, document, best);
+        }
+        Ok((removed, open))
+    }
+
+    /// Clusters of all that hang together by edges; the first of each is kept, and every reference document.
+    fn connect<E>(
+        &mut self,
+        edges: impl IntoIterator<Item = std::result::Result<Edge, E>>,
+    ) -> std::result::Result<u64, E> {
+        let mut partition: Partition<Rank> = Partition::singletons(self.leader.len());
+        let mut direct = Vec::new();
+        for edge in edges {
+            let edge = edge?;
+            partition.join(edge.document, edge.leader);
+            direct.push(edge);
+        }
+        let mut removed = 0;
+        for rank in Rank::all(self.leader.len()).skip(self.reference as usize) {
+            let first = partition.find(rank);
+            self.leader[rank.index()] = first;
+            if first != rank {
+                removed += 1;
+                self.represents.set(u64::from(first.number()));
+            }
+        }
+        for edge in direct.iter().filter(|edge| self.leader[edge.document.index()] == edge.leader) {
+            self.similarity[edge.document.index()] = edge.similarity;
+            self.distance[edge.document.index()] = edge.distance;
+        }
+        Ok(removed)
+    }
+}
+
+/// What all rounds come to.
+#[derive(Clone, Debug)]
+pub struct Joined {
+    /// What becomes of each document.
+    pub assignments: Assignments,
+    /// The edges of rounds behind the first.
+    pub later: Vec<Edge>,
+    /// What these took.
+    pub statistics: Statistics,
+}
+
+/// Assigns documents by the sorted edges of the first round, and goes through the further rounds.
+///
+/// # Errors
+/// If sketches cannot be read, or as `edges`.
+pub fn assign<S: Store>(
+    store: &S,
+    rule: &Rule,
+    reference: u32,
+    edges: impl IntoIterator<Item = std::result::Result<Edge, S::Error>>,
+) -> std::result::Result<Joined, S::Error> {
+    let mut assignments = Assignments::new(store.documents(), reference, rule.linkage);
+    let (mut removed, mut open) = assignments.settle(edges)?;
+    let (mut later, mut statistics) = (Vec::new(), Statistics::default());
+    let bands: Vec<usize> = (0..store.bands()).collect();
+    while removed * LAST_ROUND >= store.documents() as u64 && open.count() > 0 {
+        let (mut all, round) = (
+            Vec::new(),
+            Round {
+                reference,
+                later: Some(Later {
+                    represents: &assignments.represents,
+                    open: &open,
+                    assignments: Some(&assignments),
+                }),
+            },
+        );
+        join(store, rule, &round, &bands, |_, edges, part| {
+            statistics = statistics.and(part);
+            merge(&mut all, edges);
+            Ok(())
+        })?;
+        (removed, open) = assignments.settle(all.iter().copied().map(Ok::<_, S::Error>))?;
+        merge(&mut later, all);
+    }
+    Ok(Joined { assignments, later, statistics })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::{SplitMix64, fmix64};
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// Documents as sets of numbers, with a band hash of the least number under several hashes.
+    struct Sets {
+        sets: Vec<Vec<u64>>,
+        keys: Vec<Vec<u32>>,
+        bits: Vec<[u64; 1]>,
+        room: usize,
+        at_once: usize,
+    }
+
+    struct Shown<'a>(&'a [u64], u32);
+
+    impl Page for Shown<'_> {
+        fn digest(&self) -> u128 {
+            u128::from(self.1)
+        }
+        fn hashed(&self) -> Option<&Hashed> {
+            None
+        }
+        fn signature(&self) -> Option<&[u32]> {
+            None
+        }
+        fn bits(&self) -> Option<ResemblanceBits<'_>> {
+            None
+        }
+        fn size(&self) -> u32 {
+            self.0.len() as u32
+        }
+        fn features(&self, mut each: impl FnMut(u64, i64)) {
+            self.0.iter().for_each(|&feature| each(feature, 1));
+        }
+    }
+
+    const THRESHOLD: f64 = 0.6;
+
+    impl Sets {
+        fn new(sets: Vec<Vec<u64>>, bands: usize, rows: u64) -> Self {
+            let least =
+                |set: &[u64], hash: u64| set.iter().map(|&n| fmix64(n ^ fmix64(hash))).min().unwrap_or(0);
+            let band = |set: &[u64], band: usize| {
+                (0..rows).fold(0, |sum, row| fmix64(sum ^ least(set, band as u64 * rows + row))) as u32
+            };
+            let keys = sets.iter().map(|set| (0..bands).map(|at| band(set, at)).collect()).collect();
+            let bits = sets
+                .iter()
+                .map(|set| [set.iter().fold(0, |bits, n| bits ^ 1 << (fmix64(*n) % 64))])
+                .collect();
+            Self { sets, keys, bits, room: usize::MAX, at_once: usize::MAX }
+        }
+
+        fn similarity(&self, a: usize, b: usize) -> f32 {
+            Anchor::new(Measure::Jaccard, self.page(Rank::at(a))).with(&self.page(Rank::at(b)))
+        }
+
+        fn share(&self, a: usize, b: usize) -> bool {
+            self.keys[a].iter().zip(&self.keys[b]).any(|(a, b)| a == b)
+        }
+
+        fn is_candidate(&self, a: usize, b: usize) -> bool {
+            self.share(a, b) && self.similarity(a, b) >= THRESHOLD as f32
+        }
+
+        /// The definition: a document is removed if a kept one before it is near and shares a band hash.
+        fn greedy(&self, reference: usize) -> Vec<bool> {
+            let mut kept: Vec<bool> = Vec::new();
+            for at in 0..self.sets.len() {
+                kept.push(
+                    at < reference || !(0..at).any(|other| kept[other] && self.is_candidate(at, other)),
+                );
+            }
+            kept
+        }
+
+        fn join(&self, linkage: Linkage, all_pairs: bool, reference: u32) -> (Vec<Edge>, Joined) {
+            let rule = Rule::new(&settings(linkage, all_pairs)).unwrap();
+            let mut edges = Vec::new();
+            let bands: Vec<usize> = (0..Store::bands(self)).collect();
+            join(self, &rule, &Round::first(reference), &bands, |_, more, _| {
+                merge(&mut edges, more);
+                Ok::<_, Error>(())
+            })
+            .unwrap();
+            let joined = assign(self, &rule, reference, edges.iter().copied().map(Ok::<_, Error>)).unwrap();
+            (edges, joined)
+        }
+    }
+
+    fn settings(linkage: Linkage, all_pairs: bool) -> Settings {
+        Settings::both(0.8).with(|settings| {
+            settings.judge = Judge::Jaccard(THRESHOLD);
+            settings.linkage = linkage;
+            settings.all_pairs = all_pairs;
+        })
+    }
+
+    impl Sketches for Sets {
+        type Shown<'s> = Shown<'s>;
+        fn page(&self, rank: Rank) -> Shown<'_> {
+            Shown(&self.sets[rank.index()], rank.number())
+        }
+        fn two(&self, rank: Rank) -> Two<'_> {
+            let at = rank.index();
+            Two { hash: self.bits[at][0], bits: &self.bits[at], keys: &self.keys[at] }
+        }
+    }
+
+    /// Refuses to show what was not asked for.
+    struct Part<'a>(&'a Sets, Bits);
+
+    impl Part<'_> {
+        fn check(&self, rank: Rank) {
+            assert!(self.1.get(u64::from(rank.number())), "{rank} is not loaded");
+        }
+    }
+
+    impl Sketches for Part<'_> {
+        type Shown<'s>
+            = Shown<'s>
+        where
+            Self: 's;
+        fn page(&self, rank: Rank) -> Shown<'_> {
+            self.check(rank);
+            self.0.page(rank)
+        }
+        fn two(&self, rank: Rank) -> Two<'_> {
+            self.check(rank);
+            self.0.two(rank)
+        }
+    }
+
+    impl Store for Sets {
+        type Error = Error;
+        type Loaded<'s> = Part<'s>;
+        fn documents(&self) -> usize {
+            self.sets.len()
+        }
+        fn bands(&self) -> usize {
+            self.keys.first().map_or(0, Vec::len)
+        }
+        fn each_key(&self, band: usize, each: &mut dyn FnMut(Rank, u32)) -> Result<()> {
+            (0..).zip(&self.keys).for_each(|(rank, keys)| each(Rank::new(rank), keys[band]));
+            Ok(())
+        }
+        fn load(&self, ranks: &Bits) -> Result<Part<'_>> {
+            assert!(ranks.count() <= (self.room.max(1 << 10) as u64).saturating_add(2 * MOST_LEADERS as u64));
+            Ok(Part(self, ranks.clone()))
+        }
+        fn room(&self) -> usize {
+            self.room
+        }
+        fn bands_at_once(&self) -> usize {
+            self.at_once
+        }
+    }
+
+    /// Families of sets that share much, some of them chained.
+    fn families(seed: u64, documents: usize) -> Vec<Vec<u64>> {
+        let mut rng = SplitMix64::new(seed);
+        let mut sets: Vec<Vec<u64>> = Vec::new();
+        for _ in 0..documents {
+            let set = match sets.len() {
+                0 => None,
+                some => Some(sets[rng.below(some as u64) as usize].clone()).filter(|_| rng.below(3) > 0),
+            };
+            let mut set = set.unwrap_or_else(|| (0..20).map(|_| rng.next_u64() >> 20).collect());
+            for _ in 0..rng.below(5) {
+                let at = rng.below(set.len() as u64) as usize;
+                set[at] = rng.next_u64() >> 20;
+            }
+            sets.push(set);
+        }
+        sets
+    }
+
+    /// Checks what must hold of any assignment, and that nothing is left to be removed.
+    fn check(sets: &Sets, assignments: &Assignments, reference: usize) {
+        let n = sets.sets.len();
+        for at in 0..n {
+            let (rank, leader) = (Rank::at(at), assignments.leader(Rank::at(at)));
+            if leader == rank {
+                continue;
+            }
+            assert!(at >= reference && assignments.is_kept(leader), "{at} is removed for {leader}");
+            assert!(sets.is_candidate(at, leader.index()), "{at} is not near {leader}");
+            let edge = assignments.edge(rank).unwrap();
+            assert_eq!(edge.similarity, sets.similarity(at, leader.index()));
+        }
+        let represents: BTreeSet<Rank> = Rank::all(n)
+            .filter(|&rank| !assignments.is_kept(rank))
+            .map(|rank| assignments.leader(rank))
+            .collect();
+        for at in (reference..n).filter(|&at| assignments.is_kept(Rank::at(at))) {
+            let missed =
+                (0..at).find(|&other| assignments.is_kept(Rank::at(other)) && sets.is_candidate(at, other));
+            assert!(missed.is_none() || represents.contains(&Rank::at(at)), "{at} is near {missed:?}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn what_is_removed_is_near_a_kept_document_and_nothing_is_left(
+            seed: u64, n in 0usize..60, bands in 1usize..6, reference in 0usize..20,
+        ) {
+            let sets = Sets::new(families(seed, n), bands, 2);
+            let reference = reference.min(n);
+            let (_, joined) = sets.join(Linkage::Star, false, reference as u32);
+            check(&sets, &joined.assignments, reference);
+            let greedy = sets.greedy(reference).iter().filter(|&&kept| kept).count();
+            let kept = n - joined.assignments.removed() as usize;
+            prop_assert!(kept <= greedy + greedy / 4 + 2, "{} kept, {} by the definition", kept, greedy);
+        }
+
+        #[test]
+        fn all_pairs_are_listed_and_change_nothing_else(seed: u64, n in 0usize..60, bands in 1usize..6) {
+            let sets = Sets::new(families(seed, n), bands, 2);
+            let (edges, joined) = sets.join(Linkage::Star, true, 0);
+            let (_, without) = sets.join(Linkage::Star, false, 0);
+            prop_assert_eq!(&joined.assignments.leader, &without.assignments.leader);
+            let listed: Vec<(usize, usize)> =
+                edges.iter().map(|edge| (edge.document.index(), edge.leader.index())).collect();
+            let naive: Vec<(usize, usize)> =
+                (0..n).flat_map(|a| (0..a).map(move |b| (a, b))).filter(|&(a, b)| sets.is_candidate(a, b)).collect();
+            prop_assert_eq!(listed, naive);
+        }
+
+        #[test]
+        fn connected_clusters_hang_together_by_edges(seed: u64, n in 0usize..60, reference in 0usize..9) {
+            let sets = Sets::new(families(seed, n), 3, 2);
+            let reference = reference.min(n) as u32;
+            let (edges, joined) = sets.join(Linkage::Connected, false, reference);
+            let mut partition: Partition<Rank> = Partition::singletons(n);
+            for edge in &edges {
+                prop_assert!(sets.is_candidate(edge.document.index(), edge.leader.index()));
+                partition.join(edge.document, edge.leader);
+            }
+            for rank in Rank::all(n).skip(reference as usize) {
+                prop_assert_eq!(joined.assignments.leader(rank), partition.find(rank));
+            }
+        }
+    }
+
+    /// Pages of one template: most of the words are the same, and a run of words at a random place is each page's own.
+    fn template(seed: u64, documents: usize, words: u64, own: u64) -> Vec<Vec<u64>> {
+        let mut rng = SplitMix64::new(seed);
+        let page = |_| {
+            let from = rng.below(words - own);
+            let word = |at: u64| if (from..from + own).contains(&at) { rng.next_u64() >> 8 } else { at };
+            (0..words).map(word).collect()
+        };
+        (0..documents).map(page).collect()
+    }
+
+    #[test]
+    fn of_a_template_few_documents_more_are_kept_than_by_the_definition() {
+        for (seed, own) in [(1, 9), (2, 10), (3, 11)] {
+            let sets = Sets::new(template(seed, 1_500, 40, own), 12, 3);
+            let (_, joined) = sets.join(Linkage::Star, false, 0);
+            check_removed(&sets, &joined.assignments);
+            let greedy = sets.greedy(0).iter().filter(|&&kept| kept).count();
+            let kept = 1_500 - joined.assignments.removed() as usize;
+            assert!(kept <= greedy + greedy / 2 + 2, "{own}: {kept} kept, {greedy} by the definition");
+        }
+    }
+
+    fn check_removed(sets: &Sets, assignments: &Assignments) {
+        for at in (0..sets.sets.len()).filter(|&at| !assignments.is_kept(Rank::at(at))) {
+            let leader = assignments.leader(Rank::at(at));
+            assert!(assignments.is_kept(leader) && sets.is_candidate(at, leader.index()));
+        }
+    }
+
+    #[test]
+    fn parts_and_bands_at_once_change_nothing() {
+        // One bucket of all, with more leaders than the bound, and others.
+        let mut sets = Sets::new(families(7, 5_000), 4, 2);
+        sets.keys.iter_mut().for_each(|keys| keys[1] = 9);
+        let (edges, whole) = sets.join(Linkage::Star, false, 30);
+        check_removed(&sets, &whole.assignments);
+        for (room, at_once) in [(usize::MAX, 1), (1_200, 4), (64, 2), (9_000, 1)] {
+            let parts = Sets { room, at_once, ..Sets::new(sets.sets.clone(), 4, 2) };
+            let parts = Sets { keys: sets.keys.clone(), ..parts };
+            let (same, joined) = parts.join(Linkage::Star, false, 30);
+            assert!(
+                same == edges && joined.assignments.leader == whole.assignments.leader,
+                "{room} {at_once}"
+            );
+        }
+    }
+
+    #[test]
+    fn repeats_are_never_missed() {
+        let mut rng = SplitMix64::new(3);
+        for numbers in [0, 1, 2, 100, 5_000] {
+            let drawn: Vec<u64> = (0..numbers).map(|_| rng.below(4 * numbers as u64 + 1)).collect();
+            let mut repeats = Repeats::new(numbers);
+            drawn.iter().for_each(|&number| repeats.note(number));
+            let mut sorted = drawn.clone();
+            sorted.sort_unstable();
+            for twice in sorted.windows(2).filter(|pair| pair[0] == pair[1]) {
+                assert!(repeats.may_repeat(twice[0]));
+            }
+            let others = (0..1_000).filter(|_| repeats.may_repeat(rng.next_u64())).count();
+            assert!(others < 200, "{others}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_joined_without_band_hashes_or_a_measure() {
+        let refused = |settings: Settings| Rule::new(&settings).unwrap_err().to_string();
+        assert!(refused(Settings::simhash()).contains("search"));
+        assert!(refused(Settings::both(0.8).with(|settings| settings.judge = Judge::Net)).contains("verify"));
+    }
+}

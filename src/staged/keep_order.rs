@@ -1,0 +1,247 @@
+//! Keep order: the place of each document in the order in which documents are kept, the better one first. Reference
+//! documents come before all others.
+
+use super::Budget;
+use super::cluster::Grouping;
+use super::join::words;
+use super::record::{PAGE, page_bytes, page_of};
+use super::sketches::{CHUNK, Column, Folder};
+use super::sorter::{LongSorter, Merge};
+use crate::error::Result;
+use crate::pipeline::sources::{folder_name, no_score, number_of_host, score_of_place, unscored_warning};
+use simflip_core::clusters::{Keep, Source as SourceKind};
+use simflip_core::id::{Id, Rank};
+use std::path::Path;
+
+/// What is known of files of sketches beside what is in them, in their order.
+#[derive(Clone, Debug, Default)]
+pub struct OfFiles {
+    /// The number of the folder that each is in.
+    folders: Vec<u64>,
+    /// The score of each file's pages, where the order in which inputs were named decides.
+    scores: Vec<f64>,
+}
+
+impl OfFiles {
+    /// Of files of these paths, all of them with these scores, if there are any.
+    pub fn new<'a>(paths: impl Iterator<Item = &'a Path>, scores: Vec<f64>) -> Self {
+        let mut numbers = hashbrown::HashMap::new();
+        let number = |path| {
+            let next = numbers.len() as u64;
+            *numbers.entry(folder_name(path)).or_insert(next)
+        };
+        Self { folders: paths.map(number).collect(), scores }
+    }
+
+    /// By the paths that sketches tell.
+    pub fn of(folder: &Folder, grouping: &Grouping) -> Self {
+        let paths = || folder.files.iter().map(|file| Path::new(&file.header.input.path));
+        let place = |path: &Path| grouping.priority.iter().position(|first| path.starts_with(first));
+        let scores = match grouping.priority.is_empty() {
+            true => Vec::new(),
+            false => paths().map(|path| score_of_place(place(path))).collect(),
+        };
+        Self::new(paths(), scores)
+    }
+}
+
+/// What the user should know of new pages without a score, where scores decide who stays.
+///
+/// # Errors
+/// If no page has a score, or a file cannot be read.
+pub fn unscored(folder: &Folder, keep: &Keep) -> Result<Option<String>> {
+    if keep.score_field().is_none() {
+        return Ok(None);
+    }
+    let ([mut none, mut scored], mut scores) = ([0; 2], Vec::new());
+    for (at, file) in folder.files.iter().enumerate() {
+        let is_new = at >= folder.old_files;
+        if file.header.reading.fields.score.as_deref() != keep.score_field() {
+            none += if is_new { file.header.pages } else { 0 };
+            continue;
+        }
+        let mut columns = file.reader()?;
+        for from in (0..file.header.pages).step_by(CHUNK as usize) {
+            columns.read(
+                Column::Scores,
+                from,
+                (file.header.pages - from).min(CHUNK) as usize,
+                &mut scores,
+            )?;
+            let without =
+                scores.as_chunks().0.iter().filter(|&&score| f64::from_le_bytes(score).is_infinite());
+            let without = without.count() as u64;
+            scored += scores.len() as u64 / 8 - without;
+            none += if is_new { without } else { 0 };
+        }
+    }
+    if scored == 0 { Err(no_score(keep)) } else { Ok(unscored_warning(keep, none)) }
+}
+
+/// The places of all documents.
+#[derive(Debug)]
+pub enum Order {
+    /// Documents are kept in the order of their numbers.
+    ByNumber,
+    /// The rank of each document, and the document of each rank.
+    Ranked(Vec<Rank>, Vec<u32>),
+}
+
+impl Order {
+    /// That of a folder's documents. What memory does not hold is sorted in the folder `work`.
+    ///
+    /// # Errors
+    /// If a file is damaged, or the disk is full.
+    pub fn of(
+        folder: &Folder,
+        grouping: &Grouping,
+        files: &OfFiles,
+        work: &Path,
+        budget: &Budget,
+    ) -> Result<Self> {
+        if grouping.keep == Keep::First {
+            return Ok(Self::ByNumber);
+        }
+        let mut sorted = Ranking { folder, keep: &grouping.keep, files, work, budget }.sorted()?;
+        let documents = folder.pages() as usize;
+        let (mut ranks, mut by_rank) = (vec![Rank::default(); documents], Vec::with_capacity(documents));
+        while let Some(record) = sorted.next()? {
+            let document = page_of(&record[record.len() - PAGE..]);
+            ranks[document as usize] = Rank::at(by_rank.len());
+            by_rank.push(document as u32);
+        }
+        Ok(Self::Ranked(ranks, by_rank))
+    }
+
+    /// The rank of a document.
+    #[inline]
+    pub fn rank(&self, document: u64) -> Rank {
+        match self {
+            Self::ByNumber => Rank::new(document as u32),
+            Self::Ranked(ranks, _) => ranks[document as usize],
+        }
+    }
+
+    /// The document of a rank.
+    #[inline]
+    pub fn document(&self, rank: Rank) -> u64 {
+        match self {
+            Self::ByNumber => u64::from(rank.number()),
+            Self::Ranked(_, documents) => u64::from(documents[rank.index()]),
+        }
+    }
+}
+
+/// The number of each document's source, of the kind of which some documents are kept.
+///
+/// # Errors
+/// If names cannot be read.
+pub fn sources(folder: &Folder, each: SourceKind, files: &OfFiles) -> Result<Vec<u64>> {
+    let mut sources = Vec::with_capacity(folder.pages() as usize);
+    for (at, file) in folder.files.iter().enumerate() {
+        let of_file = match each {
+            SourceKind::File => at as u64,
+            SourceKind::Folder => files.folders.get(at).copied().unwrap_or_default(),
+            SourceKind::Host => {
+                for named in file.each_name()? {
+                    sources.push(number_of_host(named?.url.as_deref()));
+                }
+                continue;
+            }
+        };
+        sources.extend(std::iter::repeat_n(of_file, file.header.pages as usize));
+    }
+    Ok(sources)
+}
+
+struct Ranking<'a> {
+    folder: &'a Folder,
+    keep: &'a Keep,
+    files: &'a OfFiles,
+    work: &'a Path,
+    budget: &'a Budget,
+}
+
+impl Ranking<'_> {
+    /// All documents in order, each as bytes that end with its number.
+    fn sorted(&self) -> Result<Merge> {
+        let keep = self.keep;
+        let mut keyed = LongSorter::new(self.budget.bytes / 4, self.work, "keys");
+        let needs_names = !matches!(keep, Keep::First | Keep::InputOrder);
+        let (mut digests, mut lengths, mut features) = (vec![], vec![], vec![]);
+        let (mut scores, mut record) = (vec![], vec![]);
+        for (at, file) in self.folder.files.iter().enumerate() {
+            let start = self.folder.starts[at];
+            // What was damaged since the join must not decide who stays.
+            file.check()?;
+            let mut names = if needs_names { Some(file.each_name()?) } else { None };
+            let (mut columns, is_new) = (file.reader()?, at >= self.folder.old_files);
+            for from in (0..file.header.pages).step_by(CHUNK as usize) {
+                let count = (file.header.pages - from).min(CHUNK) as usize;
+                columns.read(Column::Digests, from, count, &mut digests)?;
+                columns.read(Column::Lengths, from, count, &mut lengths)?;
+                columns.read(Column::Features, from, count, &mut features)?;
+                scores.clear();
+                if keep.score_field().is_some()
+                    && file.header.reading.fields.score.as_deref() == keep.score_field()
+                {
+                    columns.read(Column::Scores, from, count, &mut scores)?;
+                }
+                for (place, (length, features)) in words(&lengths).zip(words(&features)).enumerate() {
+                    let page = start + from + place as u64;
+                    let named = names.as_mut().and_then(Iterator::next).transpose()?;
+                    let url = named.as_ref().and_then(|named| named.url.as_deref());
+                    record.clear();
+                    record.push(u8::from(is_new));
+                    match keep {
+                        Keep::First => {}
+                        Keep::InputOrder => put_score(self.files.scores.get(at).copied(), &mut record),
+                        Keep::Score(_) => put_score(score_at(&scores, place), &mut record),
+                        Keep::Fullest => {
+                            record.extend([features, length].map(|most| (!most).to_be_bytes()).concat());
+                        }
+                        Keep::Longest => record.extend_from_slice(&(!length).to_be_bytes()),
+                        Keep::ShortestUrl => {
+                            let url = url.filter(|url| !url.is_empty());
+                            record.extend(url.map_or(u64::MAX, |url| url.len() as u64).to_be_bytes());
+                            put_text(url, &mut record);
+                        }
+                    }
+                    if !matches!(keep, Keep::First | Keep::InputOrder) {
+                        record.extend(digests[16 * place..][..16].iter().rev());
+                        put_text(url, &mut record);
+                    }
+                    record.extend_from_slice(&page_bytes(page));
+                    keyed.push(&record)?;
+                }
+            }
+        }
+        keyed.finish()
+    }
+}
+
+/// Bytes that ascend as numbers fall; those that are none come last.
+fn put_score(score: Option<f64>, record: &mut Vec<u8>) {
+    // Of zeros there is one.
+    let score = score.filter(|score| !score.is_nan()).unwrap_or(f64::NEG_INFINITY) + 0.0;
+    let bits = score.to_bits();
+    let ascending = if bits >> 63 == 1 { !bits } else { bits ^ 1 << 63 };
+    record.extend_from_slice(&(!ascending).to_be_bytes());
+}
+
+/// Bytes in the order of texts, of which none begins another; no text comes before all.
+fn put_text(text: Option<&str>, record: &mut Vec<u8>) {
+    let Some(text) = text else { return record.push(0) };
+    record.push(1);
+    for &byte in text.as_bytes() {
+        record.push(byte);
+        if byte == 0 {
+            record.push(1);
+        }
+    }
+    record.extend_from_slice(&[0, 0]);
+}
+
+fn score_at(scores: &[u8], place: usize) -> Option<f64> {
+    scores.as_chunks::<8>().0.get(place).map(|&score| f64::from_le_bytes(score))
+}

@@ -1,0 +1,350 @@
+//! The sketches of a folder, as [`buckets`](simflip_core::buckets) joins them: band hashes are read band by band, and
+//! the sketches of the documents that share some are held in memory, as many as it has room for.
+
+use super::Budget;
+use super::join::{longs, words};
+use super::keep_order::Order;
+use super::sketches::{Column, Folder};
+use crate::error::{Error, Result};
+use simflip_core::audit::{
+    Audit, Comparison, MOST_DRAWN, Sample, Shown, drawing_key, most_drawn, share_a_key,
+};
+use simflip_core::bits::{Bits, Subset};
+use simflip_core::buckets::{Assignments, Repeats, Rule, Sketched, Sketches, Store};
+use simflip_core::collection::Two;
+use simflip_core::id::{Id, Rank};
+use simflip_core::resemblance::Test;
+use simflip_core::settings::{Judge, Settings, Sketches as Kind};
+use std::collections::BinaryHeap;
+
+/// Bytes of memory for each document that joining and clustering take, whatever else there is room for.
+pub const HELD: u64 = 40;
+
+/// Checks that settings are those of documents whose sketches say all that a join looks at.
+///
+/// # Errors
+/// [`Error::Parameter`] if they are not.
+pub fn can_be_joined(settings: &Settings) -> Result<()> {
+    Rule::new(settings)?;
+    match settings.judge {
+        Judge::Estimate(_) | Judge::EstimatedContainment(_)
+            if matches!(settings.sketches, Kind::Both { .. }) =>
+        {
+            Ok(())
+        }
+        judge => {
+            let expected = "estimate or estimated-containment: features are not kept";
+            Err(Error::parameter("verify", judge.name(), expected))
+        }
+    }
+}
+
+/// Exact duplicates: each with the best document of its text, ascending by the former.
+#[derive(Debug, Default)]
+pub struct Copies(Vec<(Rank, Rank)>);
+
+impl Copies {
+    /// Those of a folder, by digests of the texts.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn of(folder: &Folder, order: &Order, advance: &dyn Fn(u64)) -> Result<Self> {
+        let digests = |bytes: &[u8]| -> Vec<[u64; 2]> {
+            bytes
+                .as_chunks::<16>()
+                .0
+                .iter()
+                .map(|digest| {
+                    let mut halves = longs(digest);
+                    [halves.next().unwrap_or(0), halves.next().unwrap_or(0)]
+                })
+                .collect()
+        };
+        let mut repeats = Repeats::new(folder.pages() as usize);
+        let mut bytes = Vec::new();
+        folder.scan(&|_| (), |columns, _, from, count| {
+            columns.read(Column::Digests, from, count, &mut bytes)?;
+            digests(&bytes).iter().for_each(|digest| repeats.note(digest[0]));
+            Ok(())
+        })?;
+        let mut texts = Vec::new();
+        folder.scan(advance, |columns, page, from, count| {
+            columns.read(Column::Digests, from, count, &mut bytes)?;
+            for (page, digest) in (page..).zip(digests(&bytes)) {
+                if repeats.may_repeat(digest[0]) {
+                    texts.push((digest, order.rank(page)));
+                }
+            }
+            Ok(())
+        })?;
+        drop(repeats);
+        texts.sort_unstable();
+        let of_text = |copies: &[([u64; 2], Rank)]| {
+            let best = copies[0].1;
+            copies[1..].iter().map(move |&(_, copy)| (copy, best)).collect::<Vec<_>>()
+        };
+        let mut copies: Vec<(Rank, Rank)> = texts.chunk_by(|a, b| a.0 == b.0).flat_map(of_text).collect();
+        copies.sort_unstable();
+        Ok(Self(copies))
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (Rank, Rank)> {
+        self.0.iter().copied()
+    }
+
+    /// The best document of a text, of one of its copies.
+    pub fn best(&self, copy: Rank) -> Option<Rank> {
+        self.0.binary_search_by_key(&copy, |&(copy, _)| copy).ok().map(|at| self.0[at].1)
+    }
+
+    /// Each with the best document of its text, which comes first, ascending.
+    pub fn by_text(&self) -> Vec<(Rank, Rank)> {
+        let mut by_text: Vec<(Rank, Rank)> = self.iter().map(|(copy, best)| (best, copy)).collect();
+        by_text.sort_unstable();
+        by_text
+    }
+
+    /// How many are no reference documents.
+    pub fn new(&self, reference: u32) -> u64 {
+        (self.0.len() - self.0.partition_point(|&(copy, _)| copy.number() < reference)) as u64
+    }
+}
+
+/// The sketches of a folder.
+pub struct SketchStore<'a> {
+    folder: &'a Folder,
+    order: &'a Order,
+    /// By rank: documents that are compared with others.
+    compared: Bits,
+    budget: u64,
+}
+
+impl<'a> SketchStore<'a> {
+    /// Those of a folder whose exact duplicates are known.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn new(folder: &'a Folder, order: &'a Order, copies: &Copies, budget: &Budget) -> Result<Self> {
+        let mut compared = Bits::new(folder.pages());
+        let least = folder.settings.min_features.max(1);
+        let mut features = Vec::new();
+        folder.scan(&|_| (), |columns, page, from, count| {
+            columns.read(Column::Features, from, count, &mut features)?;
+            for (page, features) in (page..).zip(words(&features)) {
+                if features as usize >= least {
+                    compared.set(u64::from(order.rank(page).number()));
+                }
+            }
+            Ok(())
+        })?;
+        copies.iter().for_each(|(copy, _)| compared.clear(u64::from(copy.number())));
+        Ok(Self { folder, order, compared, budget: budget.bytes })
+    }
+
+    /// Documents that are compared with others.
+    pub fn compared(&self) -> u64 {
+        self.compared.count()
+    }
+
+    /// How much of what is near was found: some documents are drawn, and compared with all others.
+    ///
+    /// # Errors
+    /// If sketches cannot be read.
+    pub fn audit(
+        &self,
+        rule: &Rule,
+        assignments: &Assignments,
+        reference: u32,
+        advance: &dyn Fn(u64),
+    ) -> Result<Option<Audit>> {
+        let (settings, mut digests) = (&self.folder.settings, Vec::new());
+        let Some((measure, threshold)) = settings.judge.measure().zip(settings.judge.threshold()) else {
+            return Ok(None);
+        };
+        // The greatest of the least leaves first.
+        let (mut least, mut drawn_from) = (BinaryHeap::new(), 0);
+        self.folder.scan(&|_| (), |columns, page, from, count| {
+            columns.read(Column::Digests, from, count, &mut digests)?;
+            for (page, digest) in (page..).zip(digests.as_chunks::<16>().0) {
+                let rank = self.order.rank(page);
+                if rank.number() < reference || !self.compared.get(u64::from(rank.number())) {
+                    continue;
+                }
+                drawn_from += 1;
+                least.push((drawing_key(u128::from_le_bytes(*digest), settings.seed), rank));
+                if least.len() > MOST_DRAWN {
+                    least.pop();
+                }
+            }
+            Ok(())
+        })?;
+        if least.is_empty() {
+            return Ok(None);
+        }
+        let bytes = self.folder.files.iter().map(|file| file.header.text_bytes).sum();
+        let mut drawn: Vec<Rank> = least.into_sorted_vec().into_iter().map(|(_, rank)| rank).collect();
+        drawn.truncate(most_drawn(self.compared(), bytes));
+        let mut ranks = Bits::new(self.folder.pages());
+        drawn.iter().for_each(|rank| ranks.set(u64::from(rank.number())));
+        let loaded = self.load(&ranks)?;
+        let mut sample = Sample::new(drawn.iter().map(|&rank| loaded.shown(rank)).collect());
+        let test = Test::of(measure, threshold as f32);
+        let is_near = |a: &Shown<'_>, b: &Shown<'_>| test.is_near(a.bits, b.bits, || a.keys == b.keys);
+        let is_missed = |drawn: &Shown<'_>, other: &Shown<'_>| {
+            other.rank < drawn.rank
+                && assignments.is_kept(drawn.rank)
+                && assignments.is_kept(other.rank)
+                && rule.may_replace(other.bits, drawn.bits)
+        };
+        let by = Comparison { test, is_near: &is_near, is_found: &share_a_key, is_missed: &is_missed };
+        while let Some(places) = sample.next() {
+            let mut sum = None;
+            let room = (self.room() as u64).clamp(1 << 12, 1 << 18);
+            let mut from = 0;
+            while from < self.folder.pages() {
+                let end = self.folder.pages().min(from + room);
+                let mut ranks = Bits::new(self.folder.pages());
+                (from..end).filter(|&rank| self.compared.get(rank)).for_each(|rank| ranks.set(rank));
+                let loaded = self.load(&ranks)?;
+                let mut others: Vec<Shown<'_>> =
+                    ranks.iter().map(|rank| loaded.shown(Rank::new(rank as u32))).collect();
+                let counted = sample.compare(places.clone(), &mut others, by);
+                sum = Some(match sum {
+                    None => counted,
+                    Some(sum) => simflip_core::audit::sum(sum, counted),
+                });
+                advance(end - from);
+                from = end;
+            }
+            if let Some(sum) = sum {
+                sample.add(sum);
+            }
+        }
+        Ok(Some(sample.audit(drawn_from, self.compared().saturating_sub(1), Some(assignments.removed()))))
+    }
+}
+
+/// Sketches that are in memory.
+pub struct Loaded {
+    subset: Subset,
+    words: usize,
+    bands: usize,
+    features: Vec<u32>,
+    hashes: Vec<u64>,
+    bits: Vec<u64>,
+    keys: Vec<u32>,
+}
+
+impl Loaded {
+    fn shown(&self, rank: Rank) -> Shown<'_> {
+        Shown::new(rank, self.two(rank), self.features[self.subset.place(u64::from(rank.number()))])
+    }
+}
+
+impl Sketches for Loaded {
+    type Shown<'s> = Sketched<'s>;
+
+    fn page(&self, rank: Rank) -> Sketched<'_> {
+        let features = self.features[self.subset.place(u64::from(rank.number()))];
+        Sketched { rank, features, two: self.two(rank) }
+    }
+
+    fn two(&self, rank: Rank) -> Two<'_> {
+        let at = self.subset.place(u64::from(rank.number()));
+        Two {
+            hash: self.hashes[at],
+            bits: &self.bits[at * self.words..][..self.words],
+            keys: &self.keys[at * self.bands..][..self.bands],
+        }
+    }
+}
+
+impl Store for SketchStore<'_> {
+    type Error = Error;
+    type Loaded<'s>
+        = Loaded
+    where
+        Self: 's;
+
+    fn documents(&self) -> usize {
+        self.folder.pages() as usize
+    }
+
+    fn bands(&self) -> usize {
+        self.folder.files.first().map_or(0, |file| file.layout.bands)
+    }
+
+    fn each_key(&self, band: usize, each: &mut dyn FnMut(Rank, u32)) -> Result<()> {
+        let mut keys = Vec::new();
+        self.folder.scan(&|_| (), |columns, page, from, count| {
+            columns.read(Column::Keys(band), from, count, &mut keys)?;
+            for (page, key) in (page..).zip(words(&keys)) {
+                let rank = self.order.rank(page);
+                if self.compared.get(u64::from(rank.number())) {
+                    each(rank, key);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn load(&self, ranks: &Bits) -> Result<Loaded> {
+        let layout = self.folder.files[0].layout;
+        let (count, words_of) = (ranks.count() as usize, layout.words);
+        let mut loaded = Loaded {
+            subset: Subset::new(ranks.clone()),
+            words: words_of,
+            bands: layout.bands,
+            features: vec![0; count],
+            hashes: vec![0; count],
+            bits: vec![0; count * words_of],
+            keys: vec![0; count * layout.bands],
+        };
+        let (mut column, mut places) = (Vec::new(), Vec::new());
+        self.folder.scan(&|_| (), |columns, page, from, rows| {
+            places.clear();
+            places.extend((0..rows).filter_map(|row| {
+                let rank = u64::from(self.order.rank(page + row as u64).number());
+                ranks.get(rank).then(|| (row, loaded.subset.place(rank)))
+            }));
+            let Some((&(first, _), &(last, _))) = places.first().zip(places.last()) else { return Ok(()) };
+            // From the first row that is asked for to the last.
+            let (from, rows) = (from + first as u64, last - first + 1);
+            columns.read(Column::Features, from, rows, &mut column)?;
+            let numbers = column.as_chunks::<4>().0;
+            places
+                .iter()
+                .for_each(|&(row, at)| loaded.features[at] = u32::from_le_bytes(numbers[row - first]));
+            columns.read(Column::Hashes, from, rows, &mut column)?;
+            let numbers = column.as_chunks::<8>().0;
+            places.iter().for_each(|&(row, at)| loaded.hashes[at] = u64::from_le_bytes(numbers[row - first]));
+            columns.read(Column::Bits, from, rows, &mut column)?;
+            for &(row, at) in &places {
+                let bits = &column[(row - first) * 8 * words_of..][..8 * words_of];
+                loaded.bits[at * words_of..][..words_of]
+                    .iter_mut()
+                    .zip(longs(bits))
+                    .for_each(|(to, word)| *to = word);
+            }
+            for band in 0..layout.bands {
+                columns.read(Column::Keys(band), from, rows, &mut column)?;
+                let numbers = column.as_chunks::<4>().0;
+                for &(row, at) in &places {
+                    loaded.keys[at * layout.bands + band] = u32::from_le_bytes(numbers[row - first]);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(loaded)
+    }
+
+    fn room(&self) -> usize {
+        let layout = self.folder.files[0].layout;
+        (self.budget / 2 / (layout.width() + 8)) as usize
+    }
+
+    fn bands_at_once(&self) -> usize {
+        (self.budget / 4 / (8 * self.folder.pages().max(1))).clamp(1, 1 << 10) as usize
+    }
+}
