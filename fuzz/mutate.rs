@@ -121,9 +121,6 @@ fn binaries() -> Vec<Vec<u8>> {
     simflip::frequencies::save(&saved, &path).expect("saves");
     let (envelope, body) = simflip::format::read_any(&path).expect("what was saved");
     seeds.push(file(0, envelope.header, body));
-    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/seen/version-2.seen");
-    let (envelope, body) = simflip::format::read_any(&old).expect("a specimen");
-    seeds.push(file(1, envelope.header, body));
     seeds.push(records());
     seeds.extend(staged(dir.path()).into_iter().map(|(kind, header, body)| file(kind, header, body)));
     seeds

@@ -31,56 +31,49 @@ const MAX_HEADER: u32 = 1 << 26;
 pub struct Kind {
     /// Four ASCII bytes.
     pub tag: [u8; 4],
-    /// Version of header and body that this program writes.
+    /// Version of header and body.
     pub version: u32,
-    /// The oldest version that it reads.
-    pub oldest: u32,
     /// The kind's name in messages.
     pub name: &'static str,
 }
 
 /// Document frequencies.
-pub const FREQUENCIES: Kind = Kind { tag: *b"FREQ", version: 1, oldest: 1, name: "document frequencies" };
-
-/// Pages that a crawl has seen, in a single file, as earlier versions wrote it; it is read and converted.
-/// Version 1 says nothing of keys.
-pub const SEEN: Kind = Kind { tag: *b"SEEN", version: 2, oldest: 1, name: "index of seen pages" };
+pub const FREQUENCIES: Kind = Kind { tag: *b"FREQ", version: 1, name: "document frequencies" };
 
 /// A file of the folder that an index of seen pages is: a header that a checksum follows, then records up to
 /// the end of the file ([`open_head`]).
-pub const SEEN_LOG: Kind =
-    Kind { tag: *b"SLOG", version: 2, oldest: 1, name: "log of an index of seen pages" };
+pub const SEEN_LOG: Kind = Kind { tag: *b"SLOG", version: 1, name: "log of an index of seen pages" };
 
 /// Lines that are frame.
-pub const FRAMES: Kind = Kind { tag: *b"FRAM", version: 1, oldest: 1, name: "frames" };
+pub const FRAMES: Kind = Kind { tag: *b"FRAM", version: 1, name: "frames" };
 
 /// The sketches of an input file's pages.
-pub const SKETCHES: Kind = Kind { tag: *b"SKET", version: 2, oldest: 1, name: "sketches of a file" };
+pub const SKETCHES: Kind = Kind { tag: *b"SKET", version: 1, name: "sketches of a file" };
 
 /// The names and places of an input file's pages.
-pub const NAMES: Kind = Kind { tag: *b"NAME", version: 1, oldest: 1, name: "names of a file's pages" };
+pub const NAMES: Kind = Kind { tag: *b"NAME", version: 1, name: "names of a file's pages" };
 
 /// Documents of a band, and the leaders that they may be removed for.
-pub const EDGES: Kind = Kind { tag: *b"EDGE", version: 1, oldest: 1, name: "edges of a band" };
+pub const EDGES: Kind = Kind { tag: *b"EDGE", version: 1, name: "edges of a band" };
 
 /// Pairs of documents that results list.
-pub const PAIRS: Kind = Kind { tag: *b"PAIR", version: 1, oldest: 1, name: "pairs of documents" };
+pub const PAIRS: Kind = Kind { tag: *b"PAIR", version: 1, name: "pairs of documents" };
 
 /// What becomes of the pages that are in a cluster.
-pub const FATES: Kind = Kind { tag: *b"FATE", version: 1, oldest: 1, name: "clusters of pages" };
+pub const FATES: Kind = Kind { tag: *b"FATE", version: 1, name: "clusters of pages" };
 
 /// What was written of an input file's pages.
-pub const APPLIED: Kind = Kind { tag: *b"APPL", version: 1, oldest: 1, name: "note of what was written" };
+pub const APPLIED: Kind = Kind { tag: *b"APPL", version: 1, name: "note of what was written" };
 
 /// What reading an input file came to, for a run that goes on later.
-pub const READING: Kind = Kind { tag: *b"READ", version: 1, oldest: 1, name: "note of what was read" };
+pub const READING: Kind = Kind { tag: *b"READ", version: 1, name: "note of what was read" };
 
 /// What says of which job a working folder is.
-pub const WORKING: Kind = Kind { tag: *b"WORK", version: 1, oldest: 1, name: "mark of a working folder" };
+pub const WORKING: Kind = Kind { tag: *b"WORK", version: 1, name: "mark of a working folder" };
 
 /// Every kind whose files are whole when they are written, with the length of the body in front of it.
-pub const KINDS: [Kind; 11] =
-    [FREQUENCIES, SEEN, FRAMES, SKETCHES, NAMES, EDGES, PAIRS, FATES, APPLIED, READING, WORKING];
+pub const KINDS: [Kind; 10] =
+    [FREQUENCIES, FRAMES, SKETCHES, NAMES, EDGES, PAIRS, FATES, APPLIED, READING, WORKING];
 
 /// How the name of a run's working folder ends, behind that of its results.
 pub(crate) const WORKING_ENDING: &str = ".stages";
@@ -529,16 +522,12 @@ fn read_head(path: &Path, file: &mut impl Read, kinds: &[Kind]) -> Result<((Kind
         });
     };
     let version = u32::from_le_bytes(take(path, file, HEADER)?);
-    if !(kind.oldest..=kind.version).contains(&version) {
-        let expected = match kind.oldest {
-            oldest if oldest < kind.version => format!("{oldest} to {}", kind.version),
-            only => only.to_string(),
-        };
-        let advice = match (kind.version..).contains(&version) {
+    if version != kind.version {
+        let advice = match version > kind.version {
             true => "a newer simflip may read it",
             false => "make the file again with this simflip",
         };
-        return Err(wrong(path, "the version", expected, version.to_string(), advice));
+        return Err(wrong(path, "the version", kind.version.to_string(), version.to_string(), advice));
     }
     let length = u32::from_le_bytes(take(path, file, HEADER)?);
     if length > MAX_HEADER {
@@ -621,7 +610,7 @@ mod tests {
     #[test]
     fn kinds_are_told_by_their_first_bytes() {
         let (folder, path) = sample();
-        assert!(is_of_kind(&path, FREQUENCIES) && !is_of_kind(&path, SEEN));
+        assert!(is_of_kind(&path, FREQUENCIES) && !is_of_kind(&path, FRAMES));
         let other = folder.path().join("thesis.txt");
         std::fs::write(&other, "years of work").unwrap();
         assert!(!is_of_kind(&other, FREQUENCIES) && !is_of_kind(&folder.path().join("none"), FREQUENCIES));
@@ -690,8 +679,8 @@ mod tests {
         for (kind, version, expected, advice) in [
             (FREQUENCIES, 0, "1", older),
             (FREQUENCIES, 2, "1", newer),
-            (SEEN, 0, "1 to 2", older),
-            (SEEN, 3, "1 to 2", newer),
+            (FRAMES, 0, "1", older),
+            (FRAMES, u32::MAX, "1", newer),
         ] {
             write(&path, Kind { version, ..kind }, &serde_json::json!({}), &[]).unwrap();
             assert_eq!(refusal(read_any(&path)), ("the version", expected.into(), advice));
@@ -837,22 +826,6 @@ mod tests {
         new.write_all(b"body").unwrap();
         new.flush().unwrap();
         assert_eq!(new.new.file().metadata().unwrap().len(), before + 4);
-    }
-
-    #[test]
-    fn versions_are_read_from_the_oldest_to_this_one() {
-        let (_folder, path) = sample();
-        let told = |version| {
-            write(&path, Kind { version, ..SEEN }, &serde_json::json!({}), &[]).unwrap();
-            read_any(&path).map(|(envelope, _)| envelope.version).map_err(|e| e.to_string())
-        };
-        assert_eq!((told(1), told(2)), (Ok(1), Ok(2)));
-        for unknown in [0, 3, u32::MAX] {
-            let message = told(unknown).unwrap_err();
-            assert!(message.contains("1 to 2") && message.contains(&unknown.to_string()), "{message}");
-        }
-        write(&path, Kind { version: 2, ..FREQUENCIES }, &serde_json::json!({}), &[]).unwrap();
-        assert!(read_any(&path).is_err());
     }
 
     #[test]

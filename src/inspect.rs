@@ -91,7 +91,6 @@ fn check_binary(path: &Path) -> Result<Inspection> {
     inspection.fact("version", envelope.version);
     // The bytes are as they were written; whether they can be used is another question.
     let content = match envelope.kind {
-        format::SEEN => seen::old::check(path, envelope.header),
         format::FRAMES => frames::check(path, envelope.header),
         _ => frequencies::check(path, envelope.header),
     };
@@ -200,8 +199,8 @@ fn check_folder(folder: &Path) -> Result<Inspection> {
         inspection.fact(name, format!("{documents} documents"));
         kept += documents;
     }
-    // A run that was asked for other tables has no such files; reports of earlier versions list none.
-    if report.written.is_empty() || report.written.iter().any(|file| corpus::is_kept_name(&file.name)) {
+    // A run that was asked for other tables has no such files.
+    if report.written.iter().any(|file| corpus::is_kept_name(&file.name)) {
         inspection.same("documents in the files of kept pages", outcome.kept, kept);
     }
     Ok(inspection)

@@ -200,11 +200,6 @@ fn a_run_is_repeated_from_its_report() {
     assert_eq!(self::report(&first)["settings"], self::report(&again)["settings"]);
     let both = ["dedup", "none", "--out", "o", "--settings", &report, "--distance", "3"];
     simflip().args(both).assert().code(2).stderr(predicate::str::contains("cannot be used with"));
-    // Results of the first form have no settings as data.
-    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/results-v1/checked/report.json");
-    let old = old.display().to_string();
-    let asked = ["dedup", "none", "--out", "o", "--settings", &old];
-    simflip().args(asked).assert().code(2).stderr(predicate::str::contains("the settings"));
     // What is no report is said to be none, with what to give instead.
     let table = first.join("pairs.csv").display().to_string();
     let folder = first.display().to_string();
@@ -668,12 +663,7 @@ fn a_wrong_value_is_told_with_its_option_and_what_is_expected() {
         "--tables 7: expected 11 for distance 10",
     );
     told("dedup none --out o --method psm --key-bits 99", "--key-bits 99: expected 1 to 64");
-    told("dedup none --out o --exact-jaccard", "--exact-jaccard is gone: --verify jaccard does the same");
-    told("dedup none --out o --method psm --index dial", "a method of its own: --method dial");
     told("calibrate data --method bphs", "--method bphs makes no probes to count");
-    told("dedup none --out o --flip-cost square", "--flip-cost is gone: ");
-    told("dedup none --out o --method minhash --family prime61", "--family is gone: ");
-    told("dedup none --out o --verify query-mismatch", "--verify mismatch takes both pages");
     told("dedup none --out o --method minhash --recall 1", "--recall 1: expected a share below 1");
     told("dedup none --out o --features x", "'x' for '--features <KIND>': expected words, shingles:N or");
     told("dedup none --out o --threads 9999999", "--threads");

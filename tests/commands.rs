@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Commands that are not run, and why. Each must still be printed somewhere.
-const LEFT_OUT: [(&str, &str); 14] = [
+const LEFT_OUT: [(&str, &str); 13] = [
     ("simflip serve --index crawl.seen", "runs until it is ended; tests/serve.rs runs it, with its feature"),
     ("simflip serve --index crawls --collections", "runs until it is ended"),
     ("simflip dedup s3://bucket/crawl/ --out result", "a store, which tests/stores has"),
@@ -25,7 +25,6 @@ const LEFT_OUT: [(&str, &str); 14] = [
     ("simflip seen --export", "names an option, without its file"),
     ("simflip evaluate --judged", "names an option, without its file"),
     ("simflip sketch --score quality", "names an option, without an input"),
-    ("simflip sketch --search join --distance 8", "names options, without an input"),
     ("simflip sketch --force", "names an option, without an input"),
 ];
 

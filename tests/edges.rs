@@ -86,18 +86,6 @@ fn force_spares_what_the_run_reads_and_saves() {
     assert!(place.told("dedup a.jsonl --out -", 2).contains("- is none"));
 }
 
-#[test]
-fn earlier_results_of_version_1_are_replaced_by_force() {
-    let place = Place::new();
-    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/results-v1/checked");
-    for name in names(&old) {
-        place.put(&format!("out/{name}"), fs::read(old.join(&name)).unwrap());
-    }
-    place.put("a.jsonl", lines(0..9));
-    place.told("dedup a.jsonl --out out --force", 0);
-    assert_eq!(place.report("out")["corpus"]["documents"], 9);
-}
-
 /// Waits until something is so.
 #[cfg(unix)]
 fn wait_for(what: impl Fn() -> bool) {

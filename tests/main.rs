@@ -16,7 +16,6 @@ mod paper;
 mod parquet;
 mod place;
 mod reading;
-mod results_v1;
 mod review;
 mod seen;
 mod specimens;

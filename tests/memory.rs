@@ -382,8 +382,8 @@ fn of_very_many_pages_that_are_the_same_to_the_judge_few_stay() {
         let job = Job { against: against.to_vec(), ..job };
         assert_same(&job, 2);
         let summary = pipeline::dedup(&job, &Silent).unwrap();
-        // One of each text, or none where an old page is as they are.
-        let stay = if against.is_empty() { 2 } else { 0 };
+        // One, or none where an old page is as they are.
+        let stay = u64::from(against.is_empty());
         assert_eq!(summary.documents - summary.removed, stay, "{keep}");
         fs::remove_dir_all(&job.out).unwrap();
     }
@@ -394,7 +394,7 @@ fn of_very_many_pages_that_are_the_same_to_the_judge_few_stay() {
 fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
     let top = tempfile::tempdir().unwrap();
     let crawl = top.path().join("crawl");
-    long_names(&crawl, 36_000, 3);
+    long_names(&crawl, 60_000, 3);
     let run = |name: &str, options: &[&str]| -> BTreeMap<String, Vec<u8>> {
         let out = top.path().join(name);
         let mut command = simflip();
@@ -792,14 +792,14 @@ fn a_run_that_is_ended_at_any_step_goes_on_there() {
         assert_eq!(results(&out), expected, "ended at {begun:?}");
         assert_eq!(rest.parts.into_inner().unwrap(), [1, 2, 3, 4].map(|part| (part, 4)));
         let rest = rest.begun.into_inner().unwrap();
-        let done = |name: &&String| ["join", "cluster"].contains(&&name[..]);
+        let done = |name: &&String| *name == "join";
         let finished: Vec<_> = begun[..begun.len() - 1].iter().filter(done).collect();
         assert!(finished.iter().all(|name| !rest.contains(name)), "{finished:?} and again {rest:?}");
         passed_over += finished.len();
         fs::remove_dir_all(&out).unwrap();
         assert_eq!(listed(&crawl), before);
     }
-    assert!(passed_over > 8, "{passed_over}");
+    assert!(passed_over > 5, "{passed_over}");
 }
 
 #[test]
@@ -923,7 +923,7 @@ fn long_names(crawl: &Path, pages: usize, seed: u64) {
 fn killed_at_any_moment_the_same_command_goes_on() {
     let top = tempfile::tempdir().unwrap();
     let crawl = top.path().join("crawl");
-    long_names(&crawl, 36_000, 3);
+    long_names(&crawl, 60_000, 3);
     let command = |out: &Path| {
         let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("simflip"));
         command.args(["dedup", "--memory", "48MiB", "--bands", "4x3", "--threads", "2", "--write"]);
@@ -981,7 +981,7 @@ fn a_run_on_disk_that_is_interrupted_says_how_to_go_on() {
     const INTERRUPT: i32 = 2;
     let top = tempfile::tempdir().unwrap();
     let (crawl, out) = (top.path().join("crawl"), top.path().join("out"));
-    long_names(&crawl, 36_000, 4);
+    long_names(&crawl, 60_000, 4);
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("simflip"));
     command.args(["dedup", "--memory", "48MiB", "--threads", "1"]).arg(&crawl).arg("--out").arg(&out);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -1064,7 +1064,6 @@ fn stages_keep_the_pages_that_one_says() {
     let sketched =
         [&inputs[..], &["--out".as_ref(), sketches.as_ref(), "--bands".as_ref(), "4x3".as_ref()]].concat();
     run("sketch", &[&sketched[..], &["--score".as_ref(), "score".as_ref()]].concat(), 0);
-    run("join", &[sketches.as_ref()], 0);
     for (at, options) in [
         "--keep longest",
         "--keep shortest-url --keep-each host --clusters connected",
@@ -1089,6 +1088,14 @@ fn stages_keep_the_pages_that_one_says() {
         let dedup =
             [&inputs[..], &["--out".as_ref(), held.as_ref(), "--bands".as_ref(), "4x3".as_ref()]].concat();
         run("dedup", &[&dedup[..], &["--write".as_ref(), "kept,removed".as_ref()], &options].concat(), 0);
+        // How many documents are kept is no matter of the join.
+        let mut of_join: Vec<&OsStr> = Vec::new();
+        for option in of_stages.chunks(2) {
+            if option[0] != "--keep-each" && option[0] != "--keep-count" {
+                of_join.extend(option);
+            }
+        }
+        run("join", &[&[sketches.as_os_str()], &of_join[..]].concat(), 0);
         run(
             "cluster",
             &[&[sketches.as_ref(), "--tables".as_ref(), tables.as_ref()], &of_stages[..]].concat(),
@@ -1144,17 +1151,10 @@ fn stages_keep_the_pages_that_one_says() {
     let inside = gone.parent().unwrap().join("none/../").join(gone.file_name().unwrap());
     let away = gone.with_extension("away");
     fs::rename(&gone, &away).unwrap();
-    run(
-        "cluster",
-        &[
-            sketches.as_os_str(),
-            "--keep".as_ref(),
-            "input-order".as_ref(),
-            "--priority".as_ref(),
-            inside.as_ref(),
-        ],
-        0,
-    );
+    for stage in ["join", "cluster"] {
+        let keep: [&OsStr; 3] = ["--keep".as_ref(), "input-order".as_ref(), "--priority".as_ref()];
+        run(stage, &[&[sketches.as_os_str()], &keep[..], &[inside.as_ref()]].concat(), 0);
+    }
     fs::rename(&away, &gone).unwrap();
     for (keep, told) in [
         ("input-order", "sketches have no order of inputs"),

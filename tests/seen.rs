@@ -788,47 +788,6 @@ fn what_was_seen_too_long_ago_is_stale() {
 }
 
 #[test]
-fn indexes_of_earlier_versions_are_converted() {
-    let specimens = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seen");
-    for version in [1, 2] {
-        let top = tempfile::tempdir().unwrap();
-        let specimen = specimens.join(format!("version-{version}.seen"));
-        fs::copy(&specimen, top.path().join("i")).unwrap();
-        fs::copy(specimens.join("pages.jsonl"), top.path().join("pages.jsonl")).unwrap();
-        simflip()
-            .arg("inspect")
-            .arg(&specimen)
-            .assert()
-            .success()
-            .stdout(predicate::str::contains("converts"));
-        let (_, err) = told(top.path(), "seen --index i pages.jsonl --ask-only", 2);
-        assert!(err.contains("a file of an earlier version"), "{err}");
-        let (out, err) = told(top.path(), "seen --index i pages.jsonl --json", 0);
-        assert!(err.contains("its 41 pages are in a folder of that name now"), "{err}");
-        assert!(answers(&out).iter().all(|answer| answer["answer"] == "same"), "{out}");
-        assert!(fs::read(top.path().join("i.old")).unwrap() == fs::read(&specimen).unwrap());
-        // What is near is what was near: within 10 bits.
-        fs::write(top.path().join("new.jsonl"), {
-            let words: Vec<String> =
-                (0..60).map(|w| format!("w{}", if w == 50 { 7_777 } else { w })).collect();
-            line("n", &words.join(" "))
-        })
-        .unwrap();
-        let (out, err) = told(top.path(), "seen --index i new.jsonl --json", 0);
-        assert!(err.is_empty(), "{err}");
-        let answer = &answers(&out)[0];
-        assert!(answer["answer"] == "new" || answer["distance"].as_u64().unwrap() <= 10, "{answer}");
-        told(top.path(), "inspect i", 0);
-    }
-    // Cut off between its two names.
-    let top = tempfile::tempdir().unwrap();
-    fs::copy(specimens.join("version-2.seen"), top.path().join("i.old")).unwrap();
-    fs::copy(specimens.join("pages.jsonl"), top.path().join("pages.jsonl")).unwrap();
-    let (_, err) = told(top.path(), "seen --index i pages.jsonl", 2);
-    assert!(err.contains("whose conversion was cut off"), "{err}");
-}
-
-#[test]
 fn two_at_once_never_lose_pages() {
     let top = tempfile::tempdir().unwrap();
     let file = |name: &str, first: u64| -> PathBuf {

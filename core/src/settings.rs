@@ -496,6 +496,10 @@ impl Settings {
             );
             return Err(Error::parameter("clusters", self.linkage.name(), expected));
         }
+        if self.net == Net::Keys && self.judge == Judge::Net {
+            let expected = "a check: documents that share a band hash may be strangers";
+            return Err(Error::parameter("verify", self.judge.name(), expected));
+        }
         if self.quota.count == 0 {
             return Err(Error::parameter(
                 "keep-count",

@@ -328,14 +328,6 @@ pub(crate) struct SearchArgs {
     /// both: a named set of defaults
     #[arg(long, value_enum, help_heading = "Search")]
     preset: Option<PresetName>,
-
-    // Options of earlier versions, which answer with what replaces them.
-    #[arg(long, hide = true)]
-    exact_jaccard: bool,
-    #[arg(long, hide = true, value_name = "COST")]
-    flip_cost: Option<String>,
-    #[arg(long, hide = true, value_name = "FAMILY")]
-    family: Option<String>,
 }
 
 impl SearchArgs {
@@ -505,7 +497,6 @@ impl Given<'_> {
         let psm = match index {
             None | Some(IndexName::OneTable) => NetName::OneTable,
             Some(IndexName::AllBits) => NetName::AllBits,
-            Some(IndexName::Dial) => anyhow::bail!("--index dial is a method of its own: --method dial"),
         };
         if method == MethodName::Both || self.one_bit(method, alone) {
             return Ok(match search {
@@ -650,29 +641,10 @@ impl Given<'_> {
         idle
     }
 
-    /// Refuses arguments that are gone, and those that contradict each other.
+    /// Refuses arguments that contradict each other.
     fn refuse_contradictions(&self, methods: &[MethodName]) -> anyhow::Result<()> {
         let Self { search, features, check, .. } = self;
-        for (name, given, instead) in [
-            ("exact-jaccard", search.exact_jaccard, "--verify jaccard does the same"),
-            (
-                "flip-cost",
-                search.flip_cost.is_some(),
-                "flipping a bit of weight w costs |w|; the experiment flips-vs-recall measures other costs",
-            ),
-            (
-                "family",
-                search.family.is_some(),
-                "signatures are of the family multiply32; the library has the others",
-            ),
-        ] {
-            anyhow::ensure!(!given, "--{name} is gone: {instead}");
-        }
         let verify = check.and_then(|check| check.verify);
-        anyhow::ensure!(
-            verify != Some(VerifyName::QueryMismatch),
-            "--verify query-mismatch is gone, because it depended on which page came first: --verify mismatch takes both pages"
-        );
         // The paper's hashes weigh features by document frequencies.
         if features.weighting.is_some() || !methods.iter().any(|&method| self.is_published(method)) {
             features.check()?;
@@ -954,8 +926,6 @@ enum VerifyName {
     Estimate,
     /// Share of the smaller set of features that is also in the larger, as it follows from that estimate
     EstimatedContainment,
-    #[value(hide = true)]
-    QueryMismatch,
     /// Jaccard coefficient of the two sets of features
     Jaccard,
     /// Share of the smaller set of features that is also in the larger
@@ -969,7 +939,7 @@ impl VerifyName {
         match self {
             Self::None => None,
             Self::Weights => Some(Measure::Weights),
-            Self::Mismatch | Self::QueryMismatch => Some(Measure::Mismatch),
+            Self::Mismatch => Some(Measure::Mismatch),
             Self::Estimate => Some(Measure::Estimate),
             Self::EstimatedContainment => Some(Measure::EstimatedContainment),
             Self::Jaccard => Some(Measure::Jaccard),
@@ -1038,9 +1008,6 @@ enum IndexName {
     OneTable,
     /// Flip any of the 64 bits (our reading X of the paper)
     AllBits,
-    // An option of earlier versions, which answers with what replaces it.
-    #[value(hide = true)]
-    Dial,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -250,10 +250,7 @@ fn repeated(report: &Path) -> anyhow::Result<Repeated> {
                 text_field: corpus.text_field,
             }),
         }),
-        None => anyhow::bail!(
-            "{shown}: the settings are not in it as data, as an earlier version of simflip wrote it; give them as options, such as \
-             simflip inspect shows them"
-        ),
+        None => anyhow::bail!("{shown}: it has no settings; give them as options"),
     }
 }
 

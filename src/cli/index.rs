@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Which index, and for a new one how its pages are compared.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct IndexArgs {
-    /// Folder of the index; made if it does not exist. A file of an earlier version is converted
+    /// Folder of the index; made if it does not exist
     #[arg(long, value_name = "DIR")]
     pub index: PathBuf,
 

@@ -118,7 +118,6 @@ fn check_sums(report: &Report, inspection: &mut Inspection) {
         }
         _ => inspection.same("documents of clusters that do not stay", outcome.removed, beside_kept),
     }
-    // Lists that an older version did not write are empty.
     if !report.files.is_empty() {
         let sum = |field: fn(&FileRow) -> u64| report.files.iter().map(field).fold(0, u64::saturating_add);
         inspection.same("documents of all files", corpus.documents, sum(|file| file.documents));

@@ -78,30 +78,6 @@ impl RunFacts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
-
-    fn facts(folder: &str) -> RunFacts {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/results-v1").join(folder);
-        RunFacts::of(&Report::read_json(&folder.join("report.json")).unwrap())
-    }
-
-    #[test]
-    fn words_of_version_1_are_read() {
-        let checked = RunFacts {
-            clusters: Some(Linkage::Connected),
-            checked: true,
-            threshold: Some(0.93),
-            reach: Reach::All,
-        };
-        assert_eq!(facts("checked"), checked);
-        let unchecked = RunFacts {
-            clusters: Some(Linkage::Star),
-            checked: false,
-            threshold: None,
-            reach: Reach::Measured,
-        };
-        assert_eq!(facts("unchecked"), unchecked);
-    }
 
     #[test]
     fn a_report_that_says_nothing_promises_nothing() {

@@ -26,15 +26,14 @@ use simflip_core::settings::Settings;
 /// Characters of a page's opening.
 const OPENING_CHARS: usize = 200;
 
-/// The version of the form of reports that this program writes. Reports of version 1 have no settings as
-/// data.
-pub const SCHEMA: u32 = 2;
+/// The version of the form of reports.
+pub const SCHEMA: u32 = 1;
 
 /// Everything that one run of `simflip dedup` has to say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Report {
-    /// Version of this form, [`SCHEMA`]; 1 where nothing is said.
+    /// Version of this form, [`SCHEMA`].
     pub schema: u32,
     /// The program that ran.
     pub tool: Tool,
@@ -43,7 +42,6 @@ pub struct Report {
     /// The command as typed, one argument each.
     pub command_line: Vec<String>,
     /// What decided the result: a run with these settings over the same pages comes to the same.
-    /// None in reports of schema 1.
     pub settings: Option<Settings>,
     /// The file of document frequencies that weights were made with; none if they were counted in the
     /// corpus, or none were needed.
@@ -271,7 +269,7 @@ impl Sources {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CompareReport {
-    /// Version of this form, [`SCHEMA`]; 1 where nothing is said.
+    /// Version of this form, [`SCHEMA`].
     pub schema: u32,
     /// The program that ran.
     pub tool: Tool,
@@ -675,7 +673,7 @@ pub struct FileRow {
     /// Bytes of text in it.
     pub text_bytes: u64,
     /// [`TextSum`] of its documents, by which it can be told later whether it is still the
-    /// same; none in reports of earlier versions.
+    /// same; none where its documents were not read whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub texts: Option<TextSum>,
     /// Records in it.
@@ -727,7 +725,6 @@ pub struct MethodResult {
     /// What the comparison calls it; unique, so that a method can run twice with different parameters.
     pub label: String,
     /// What decided the result: a run with these settings over the same pages comes to the same.
-    /// None in reports of schema 1.
     pub settings: Option<Settings>,
     /// The file of document frequencies that weights were made with; none if they were counted in the
     /// corpus, or none were needed.
@@ -860,20 +857,22 @@ impl Report {
         write_json(self, path)
     }
 
-    /// Reads a `report.json`; parts that an older version did not write are empty.
+    /// Reads a `report.json`.
     ///
     /// # Errors
-    /// If the file cannot be read, is no report, or is one of a later form.
+    /// If the file cannot be read, is no report of this program, or is one of another form.
     pub fn read_json(path: &Path) -> Result<Self> {
         let report: Self = read_json(path)?;
-        if report.schema > SCHEMA {
-            return Err(Error::Format {
-                path: path.to_path_buf(),
-                field: "the schema",
-                expected: format!("at most {SCHEMA}"),
-                got: report.schema.to_string(),
-                advice: "a later version of simflip wrote it, which can read it",
-            });
+        let refused = |field, expected: String, got: String| {
+            let advice = "run simflip dedup again";
+            Err(Error::Format { path: path.to_path_buf(), field, expected, got, advice })
+        };
+        let this = Tool::this().name;
+        if report.tool.name != this {
+            return refused("the tool", this, report.tool.name);
+        }
+        if report.schema != SCHEMA {
+            return refused("the schema", SCHEMA.to_string(), report.schema.to_string());
         }
         Ok(report)
     }
@@ -888,7 +887,7 @@ impl CompareReport {
         write_json(self, path)
     }
 
-    /// Reads such a file; parts that an older version did not write are empty.
+    /// Reads such a file.
     ///
     /// # Errors
     /// If the file cannot be read or is no report.

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-/// The columns of the table. Tables of earlier versions have the first four.
+/// The columns of the table.
 pub const COLUMNS: [&str; 7] =
     ["page", "answer", "distance", "earlier", "similarity", "last_seen", "near_pages"];
 

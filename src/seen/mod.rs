@@ -24,7 +24,6 @@
 
 pub(crate) mod answers;
 mod log;
-pub(crate) mod old;
 mod places;
 mod record;
 mod snapshot;
@@ -38,7 +37,7 @@ use crate::error::{Error, Result};
 use crate::format;
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
-use crate::making::{Unfinished, folder_of, is_unfinished, sweep};
+use crate::making::{folder_of, is_unfinished, sweep};
 use crate::settings::{Settings, Sketches};
 use crate::sketch::{Facts, Sketch, SketchValue};
 use hashbrown::HashMap;
@@ -300,42 +299,17 @@ struct Writer {
 
 impl Seen {
     /// Opens the index in a folder. If there is none, `new` says how its pages will be sketched, and a writer
-    /// makes it. A single file, as earlier versions wrote it, is converted by a writer: the file stays beside
-    /// the folder, with `.old` behind its name.
+    /// makes it.
     ///
     /// # Errors
     /// If there is none and it cannot be made; if another process writes to it; if it cannot be read, or is no
     /// index.
     pub fn open(folder: &Path, access: Access, new: Option<&SeenParams>) -> Result<Self> {
         let io = |error| Error::io(folder, error);
-        let mut notes = Vec::new();
-        if format::is_of_kind(folder, format::SEEN) {
-            let Access::Write { .. } = access else {
-                return Err(Error::Format {
-                    path: folder.to_path_buf(),
-                    field: "the index",
-                    expected: "a folder".to_owned(),
-                    got: "a file of an earlier version".to_owned(),
-                    advice: "let simflip seen convert it: ask without --ask-only once",
-                });
-            };
-            notes.push(convert(folder)?);
-        }
         match fs::metadata(folder) {
             Ok(found) if found.is_dir() => {}
             Ok(_) => return Err(not_an_index(folder, "a file")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let old = old_name(folder);
-                if format::is_of_kind(&old, format::SEEN) {
-                    return Err(Error::parameter(
-                        "index",
-                        folder.display(),
-                        format!(
-                            "an index; {} is one whose conversion was cut off: give it this name again",
-                            old.display()
-                        ),
-                    ));
-                }
                 if access == Access::Read || new.is_none() {
                     return Err(Error::parameter(
                         "index",
@@ -379,7 +353,6 @@ impl Seen {
                 loaded => break loaded?,
             }
         };
-        seen.notes.splice(..0, notes);
         if let (Some(lock), Access::Write { fsync }) = (lock, access) {
             seen.write_to(lock, last, replay, fsync)?;
         }
@@ -1503,57 +1476,6 @@ fn sync_folder(folder: &Path) -> Result<()> {
     #[cfg(unix)]
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| Error::io(folder, e))?;
     Ok(())
-}
-
-/// What the file of an earlier version is called when it is converted.
-fn old_name(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".old");
-    name.into()
-}
-
-/// Makes a folder of an index of an earlier version, and says what was done.
-fn convert(path: &Path) -> Result<String> {
-    let io = |error| Error::io(path, error);
-    let file = File::open(path).map_err(io)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            return Err(Error::parameter("index", path.display(), "an index that no other process converts"));
-        }
-        Err(TryLockError::Error(error)) => return Err(io(error)),
-    }
-    let old::Old { params, pages } = old::read(path)?;
-    let aside = old_name(path);
-    if fs::symlink_metadata(&aside).is_ok() {
-        let expected =
-            format!("a free name for the file of the earlier version; {} is taken", aside.display());
-        return Err(Error::parameter("index", path.display(), expected));
-    }
-    let seen = file.metadata().and_then(|found| found.modified()).map_err(io)?;
-    let seen = seen.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-    let n = pages.len();
-    let records = pages.into_iter().map(|page| {
-        let old::OldPage { facts, value, name } = page;
-        Record::Page { facts, value, name: name.into(), seen, asked: None }
-    });
-    let records = records.chain([Record::End { pages: n as u64, tables: Vec::new() }]);
-    let unfinished = Unfinished::folder(path).map_err(io)?;
-    let part = Part::Snapshot(1);
-    log::write(&unfinished.path().join(part.name()), part, &params, records)?;
-    sync_folder(unfinished.path())?;
-    unfinished
-        .finish(|folder| {
-            fs::rename(path, &aside)?;
-            fs::rename(folder, path)
-        })
-        .map_err(io)?;
-    Ok(format!(
-        "{}: was an index of an earlier version, which had no check: its {n} pages are in a folder of that name now, compared by \
-         the distance of their hashes as before; the file is {}. A new index checks what it calls near",
-        path.display(),
-        aside.display()
-    ))
 }
 
 /// Checks an exported file.

@@ -319,10 +319,6 @@ impl Record {
             4 => Self::Request(fields.asked()??),
             5 => Self::Settled { key: fields.text()? },
             6 => Self::Delivered,
-            // As earlier versions wrote it.
-            7 => Self::Withdrawn { kept: fields.u32()?, taken: u32::MAX },
-            // The end of a snapshot of the first version, which had no tables.
-            8 => Self::End { pages: fields.u64()?, tables: Vec::new() },
             9 => {
                 let (table, part) = fields.part()?;
                 Self::Table { table, bytes: part.to_vec() }

@@ -50,11 +50,7 @@ pub struct Header {
     pub damaged: u64,
     /// Places in the input where records come that turned out to be no pages. The last of the body has each of them:
     /// the place of the page behind (8 bytes) and the number of records (4).
-    #[serde(default)]
     gaps: u64,
-    /// The same in version 1, which has them here.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    skipped: Vec<(u64, u32)>,
 }
 
 /// Bytes of a gap.
@@ -224,7 +220,6 @@ pub fn write(
         longest: Some(pages.parts.longest).filter(|&longest| is_long(longest)),
         damaged: pages.parts.file.damaged,
         gaps: pages.gaps,
-        skipped: Vec::new(),
     };
     let mut file = format::NewBinary::begin(path, SKETCHES, &header)?;
     let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(|error| Error::io(path, error));
@@ -312,13 +307,12 @@ impl SketchFile {
         let mut reader = self.body.reader()?;
         reader.seek(self.layout.pages * self.layout.width())?;
         let (path, mut reader) = (self.path().to_path_buf(), BufReader::with_capacity(1 << 14, reader));
-        let stored = (0..self.header.gaps).map(move |_| {
+        Ok((0..self.header.gaps).map(move |_| {
             let mut gap = [0; GAP as usize];
             reader.read_exact(&mut gap).map_err(|error| Error::io(&path, error))?;
             let [a, b, c, d, e, f, g, h, records @ ..] = gap;
             Ok((u64::from_le_bytes([a, b, c, d, e, f, g, h]), u32::from_le_bytes(records)))
-        });
-        Ok(self.header.skipped.clone().into_iter().map(Ok).chain(stored))
+        }))
     }
 
     /// The places of pages among the records of the input that may be pages.
@@ -598,11 +592,10 @@ pub fn check(path: &Path) -> Result<Inspection> {
 #[cfg(test)]
 mod tests {
     use super::super::sketch::sketched_file;
-    use super::check as check_file;
     use super::*;
 
     #[test]
-    fn gaps_of_either_version_give_pages_their_rows() {
+    fn gaps_give_pages_their_rows() {
         let top = tempfile::tempdir().unwrap();
         let (input, out) = (top.path().join("pages.jsonl"), top.path().join("sketches"));
         // Lines that are no pages: none, two or three before a page, and one behind the last.
@@ -612,32 +605,21 @@ mod tests {
         sketched_file(&input, &out, Settings::default());
         let expected: Vec<u32> =
             (0..50).map(|page| (page + (0..=page).map(gap).sum::<usize>()) as u32).collect();
-        let check = |file: &SketchFile| {
-            let rows: Vec<u32> = file.each_name().unwrap().map(|named| named.unwrap().row).collect();
-            assert_eq!(rows, expected);
-            let rows = file.rows().unwrap();
-            assert!((0u64..).zip(&expected).all(|(page, &row)| rows.of(page) == u64::from(row)));
-            file.check().unwrap();
-        };
-        let new = Folder::open(&out).unwrap().files.remove(0);
-        assert_eq!(new.header.gaps, 20);
-        check(&new);
-        // As version 1 has them.
-        let mut columns = vec![0; (new.layout.pages * new.layout.width()) as usize];
-        new.body.reader().unwrap().fill(&mut columns).unwrap();
-        let skipped = new.each_gap().unwrap().collect::<Result<_>>().unwrap();
-        let mut header = serde_json::to_value(Header { skipped, ..new.header.clone() }).unwrap();
-        header.as_object_mut().unwrap().remove("gaps");
-        format::write(new.path(), format::Kind { version: 1, ..SKETCHES }, &header, &[&columns]).unwrap();
-        let old = Folder::open(&out).unwrap().files.remove(0);
-        assert_eq!((old.header.gaps, old.header.skipped.len()), (0, 20));
-        check(&old);
-        assert!(check_file(old.path()).unwrap().problems.is_empty());
+        let file = Folder::open(&out).unwrap().files.remove(0);
+        assert_eq!(file.header.gaps, 20);
+        let rows: Vec<u32> = file.each_name().unwrap().map(|named| named.unwrap().row).collect();
+        assert_eq!(rows, expected);
+        let rows = file.rows().unwrap();
+        assert!((0u64..).zip(&expected).all(|(page, &row)| rows.of(page) == u64::from(row)));
+        assert!(check(file.path()).unwrap().problems.is_empty());
+        let mut columns = vec![0; (file.layout.pages * file.layout.width()) as usize];
+        file.body.reader().unwrap().fill(&mut columns).unwrap();
+        let mut header = serde_json::to_value(&file.header).unwrap();
         // A number of gaps that the body has not.
         for gaps in [1u64, u64::MAX] {
             header["gaps"] = gaps.into();
-            format::write(new.path(), SKETCHES, &header, &[&columns]).unwrap();
-            assert!(SketchFile::open(new.path()).unwrap_err().to_string().contains("the body's length"));
+            format::write(file.path(), SKETCHES, &header, &[&columns]).unwrap();
+            assert!(SketchFile::open(file.path()).unwrap_err().to_string().contains("the body's length"));
         }
     }
 }

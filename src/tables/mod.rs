@@ -6,7 +6,7 @@
 //! take for a formula is guarded ([`cell`]).
 //!
 //! [`write()`] writes them, each by its [`Row`], [`PairsReader`] and [`ClustersReader`] read. Readers
-//! find columns by name, so that they take the tables of earlier versions, and those that a person has cut to a few
+//! find columns by name, so that they take those that a person has cut to a few
 //! columns; plain or gzip'd.
 
 pub mod cell;

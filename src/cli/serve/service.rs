@@ -146,9 +146,6 @@ impl Service {
                 let entry = entry.with_context(|| folder.display().to_string())?;
                 let name = entry.file_name();
                 let Some(name) = name.to_str().filter(|name| is_name(name)) else { continue };
-                if name.ends_with(CONVERTED) && entry.path().is_file() {
-                    continue;
-                }
                 let opened = indexes.within(name).open(false)?;
                 collections.insert(name.to_owned(), Arc::new(Collection::new(opened)?));
             }
@@ -247,9 +244,6 @@ fn is_name(name: &str) -> bool {
         && name.as_bytes()[0].is_ascii_alphanumeric()
         && !ACTIONS.contains(&name)
 }
-
-/// What stands behind the name of a file of an earlier version once it has become an index.
-const CONVERTED: &str = ".old";
 
 /// Names of paths, which no collection can have.
 const ACTIONS: [&str; 6] = ["check", "add", "check-and-add", "remove", "sketch", "collections"];
@@ -652,9 +646,9 @@ async fn made(State(service): State<Arc<Service>>, UrlPath(name): UrlPath<String
     let told = |status: StatusCode, body: serde_json::Value| {
         (status, [(header::CONTENT_TYPE, "application/json")], body.to_string() + "\n").into_response()
     };
-    if !is_name(&name) || name.ends_with(CONVERTED) {
-        let error = "the name of a collection is up to 64 of a-z, 0-9, -, _ and ., begins with a letter or digit, and \
-                     does not end in .old";
+    if !is_name(&name) {
+        let error =
+            "the name of a collection is up to 64 of a-z, 0-9, -, _ and ., and begins with a letter or digit";
         return told(StatusCode::BAD_REQUEST, json!({ "answer": "error", "error": error }));
     }
     let asked = name.clone();
