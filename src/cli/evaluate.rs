@@ -162,7 +162,13 @@ impl Args {
             .map_or_else(Bootstrap::default, |resamples| Bootstrap { resamples, ..Bootstrap::default() });
         let mut evaluation = evaluate::evaluate(&truth, &found, records.count(), bootstrap)?;
         let (written, pairs) = (report.outcome.pairs_written, report.outcome.pairs_found);
-        if written < pairs {
+        if report.lists_removals() {
+            evaluation.notes.push(
+                "pairs.csv has a row for each document that is removed, and not for each near pair, so the recall of the pairs \
+                 listed says little: run dedup with --all-pairs, or read the pairs within clusters"
+                    .to_owned(),
+            );
+        } else if written < pairs {
             evaluation.notes.push(format!(
                 "pairs.csv lists {written} of the {pairs} pairs that were found, so the recall of the pairs listed says \
                  little: run dedup with --all-pairs, or read the pairs within clusters"

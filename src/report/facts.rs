@@ -1,7 +1,6 @@
-//! What a report tells programs about how its run was made. Reports of schema 1 tell it in words only; this
-//! is the one place that reads them.
+//! What a report tells programs about how its run was made.
 
-use super::model::{Method, Report};
+use super::model::Report;
 use crate::clusters::Linkage;
 use simflip_core::dedup::{Crowds, Ran, Searched};
 use simflip_core::settings::Settings;
@@ -31,11 +30,11 @@ pub enum Reach {
 }
 
 impl RunFacts {
-    /// The facts of a run by its report.
+    /// The facts of a run by its report; nothing is certain where it has no settings.
     pub fn of(report: &Report) -> Self {
         match (&report.settings, &report.searched) {
             (Some(settings), Some(searched)) => Self::of_data(settings, searched),
-            _ => Self::of_words(&report.method),
+            _ => Self { clusters: None, checked: false, threshold: None, reach: Reach::Measured },
         }
     }
 
@@ -51,25 +50,6 @@ impl RunFacts {
                     Reach::All
                 }
                 _ => Reach::Measured,
-            },
-        }
-    }
-
-    /// The facts by the words of schema 1, as `simflip` 0.1.0 writes them.
-    fn of_words(method: &Method) -> Self {
-        let value = |name: &str| method.parameters.iter().find(|p| p.name == name).map(|p| &*p.value);
-        let is = |name: &str, wanted: &str| value(name) == Some(wanted);
-        let linkages = [Linkage::Connected, Linkage::Star];
-        Self {
-            clusters: linkages.into_iter().find(|linkage| is("clusters", linkage.name())),
-            checked: value("verify").is_some_and(|by| by != "none"),
-            threshold: value("verify threshold").and_then(|least| least.parse().ok()),
-            reach: if method.name == "bphs" || is("search", "exact join of all hashes") {
-                Reach::All
-            } else if is("search", "exact join of all hashes but those of crowds") {
-                Reach::AllButCrowds
-            } else {
-                Reach::Measured
             },
         }
     }

@@ -21,7 +21,7 @@ use crate::{Error, Result};
 use simflip_core::audit::{Audit, Estimated};
 pub use simflip_core::dedup::Kind as PairKind;
 use simflip_core::dedup::{Judged, Searched};
-use simflip_core::settings::Settings;
+use simflip_core::settings::{Net, Settings};
 
 /// Characters of a page's opening.
 const OPENING_CHARS: usize = 200;
@@ -875,6 +875,13 @@ impl Report {
             return refused("the schema", SCHEMA.to_string(), report.schema.to_string());
         }
         Ok(report)
+    }
+}
+
+impl Report {
+    /// Whether the pairs that the run lists are those of documents that it removed, and not all near pairs.
+    pub fn lists_removals(&self) -> bool {
+        self.settings.as_ref().is_some_and(|settings| settings.net == Net::Keys && !settings.all_pairs)
     }
 }
 

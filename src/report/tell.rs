@@ -784,22 +784,39 @@ pub fn audited(audit: &Audit, judge: Judge) -> String {
             counted(audit.compared + 1, "text", "texts")
         )
     };
-    match audit.recall {
-        Some(recall) => format!(
-            "Of the pairs with {}, {:.1} % [{:.1}, {:.1}] were found: {drawn}, which showed {}.",
-            near_words(judge),
-            100.0 * recall.share,
-            100.0 * recall.low,
-            100.0 * recall.high,
-            counted(audit.pairs, "pair", "pairs")
-        ),
-        None => format!(
-            "Too few pairs to measure what was missed: {drawn}, which showed {} with {}, {} of them found.",
-            counted(audit.pairs, "pair", "pairs"),
-            near_words(judge),
-            audit.found
-        ),
-    }
+    let percent = |recall: &Estimated| {
+        let [share, low, high] = [recall.share, recall.low, recall.high].map(|share| 100.0 * share);
+        format!("{share:.1} % [{low:.1}, {high:.1}]")
+    };
+    let pairs = counted(audit.pairs, "pair", "pairs");
+    let Some(documents) = &audit.documents else {
+        return match &audit.recall {
+            Some(recall) => format!(
+                "Of the pairs with {}, {} were found: {drawn}, which showed {pairs}.",
+                near_words(judge),
+                percent(recall)
+            ),
+            None => format!(
+                "Too few pairs to measure what was missed: {drawn}, which showed {pairs} with {}, {} of them found.",
+                near_words(judge),
+                audit.found
+            ),
+        };
+    };
+    let missed = match documents.missed {
+        0 => "none of them was missed".to_owned(),
+        missed => format!("{missed} of them {} missed", plural(missed, "was", "were")),
+    };
+    let shared = match &audit.recall {
+        Some(recall) => format!("{} share a band hash", percent(recall)),
+        None => format!("{} share a band hash, too few to measure it", audit.found),
+    };
+    format!(
+        "Of the pages with an earlier near-duplicate, {} were removed: {drawn}, and {missed}. Of the {pairs} with {} among these, \
+         {shared}.",
+        percent(&documents.recall),
+        near_words(judge),
+    )
 }
 
 /// A few sentences on what a run of `dedup` came to.
@@ -841,7 +858,9 @@ pub fn closing(report: &Report, judge: Judge) -> String {
             }
         }
     }
-    if let (Some(judged), Some(threshold)) = (&report.judged, judge.threshold()) {
+    // Leaders first, one pair is compared in each band that it shares.
+    let are_leaders = report.audit.is_some_and(|audit| audit.documents.is_some());
+    if let (Some(judged), Some(threshold), false) = (&report.judged, judge.threshold(), are_leaders) {
         text.push_str(&format!(
             " Of {} compared, {} passed the check (--verify {} at {threshold}).",
             counted(judged.compared, "pair of texts", "pairs of texts"),

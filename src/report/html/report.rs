@@ -62,7 +62,10 @@ pub fn render(report: &Report) -> Result<String> {
         seed: report.method.seed.to_string(),
         promise: report.promise().unwrap_or("This was not measured."),
         audited: report.audit.as_ref().zip(report.settings.as_ref()).map(|(audit, settings)| {
-            (tell::audited(audit, settings.judge), audit.recall.map(|recall| recall.share))
+            let of_pairs = audit.recall.map(|recall| ("Pairs found of all", recall.share));
+            let of_documents =
+                audit.documents.map(|found| ("Near-duplicates removed of all", found.recall.share));
+            (tell::audited(audit, settings.judge), of_documents.or(of_pairs))
         }),
         held_against: report.against.as_ref().map(tell::held_against),
         method: method_name(&report.method.name),
@@ -108,7 +111,7 @@ struct ReportView<'a> {
     /// What old pages did to the new ones, in words.
     held_against: Option<String>,
     /// What the run measured of itself, in words, and the share alone.
-    audited: Option<(String, Option<f64>)>,
+    audited: Option<(String, Option<(&'static str, f64)>)>,
     method: String,
     command: String,
     headline: (String, String),
