@@ -524,8 +524,8 @@ def paper_others():
             yield name, brief_number(seconds), brief_number(found), deviation, "debian-docs, one pair times their number"
     ratio = next(float(r["ratio"]) for r in expected("batch") if r["mode"] == "all")
     made = {}
-    for r in rows("batch/debian-docs.csv"):
-        if (r["medium"], r["varied"]) == ("disk", "m"):
+    for r in rows(BATCH):
+        if (r["medium"], r["varied"], r["mode"]) == ("disk", "m", "all"):
             made.setdefault(int(r["queries"]), {})[r["method"]] = r
     for queries, of in sorted(made.items()):
         stored = float(of["PSM batch"]["stored"]) / 1e6
@@ -617,12 +617,16 @@ def beside_rivals():
             yield [f"{size / 1e6:.1f}M", NAMED[name], f'{float(both[0]["tables"]):.1f}', short(both[0]["recall"]), *speeds]
 
     def ten_million():
-        """With all kernels alone, beside FAISS."""
-        made = [fastest(f"dial/{TEN_MILLION}", name) for name in (*SCALED[:5], "dial 3/1", "mih-rs 3")]
-        best = max(rate(r) for r in made if re.fullmatch(BPHS, r["method"]))
-        for r in (*made, fastest(f"dial/{TEN_MILLION}-faiss", "FAISS.*", recall=1)):
-            stored, method = f'{float(made[0]["stored"]) / 1e6:.1f}M', NAMED.get(r["method"], r["method"])
-            yield [stored, method, f'{float(r["tables"]):.1f}', short(r["recall"]), brief_number(rate(r)), times(rate(r) / best), "–", "–"]
+        """Beside FAISS, which was asked with all kernels alone."""
+        names = (*SCALED[:5], "dial 3/1", "mih-rs 3")
+        made = [[fastest(f"{folder}dial/{TEN_MILLION}", name) for name in names] for folder in FOLDERS]
+        best = [max(rate(r) for r in of if re.fullmatch(BPHS, r["method"])) for of in made]
+        faiss = (fastest(f"dial/{TEN_MILLION}-faiss", "FAISS.*", recall=1),)
+        for of in (*zip(*made), faiss):
+            r, stored = of[0], f'{float(made[0][0]["stored"]) / 1e6:.1f}M'
+            speeds = [cell for r, best in zip(of, best) for cell in (brief_number(rate(r)), times(rate(r) / best))]
+            speeds += ["–"] * (2 * len(FOLDERS) - len(speeds))
+            yield [stored, NAMED.get(r["method"], r["method"]), f'{float(r["tables"]):.1f}', short(r["recall"]), *speeds]
 
     sizes = sorted({int(r["stored"]) for r in rows("scalability/debian-docs.csv")})
     body = [*of_size(sizes[0]), *ten_million(), *of_size(sizes[4]), *of_size(sizes[-1])]
@@ -640,10 +644,10 @@ def dials():
         dial, bphs = fastest(name, r"dial \d/\d"), fastest(name, BPHS)
         return f"{rate(dial) / rate(bphs):.1f}", f'{float(dial["bytes"]) / float(bphs["bytes"]):.2f}'
 
-    uniform, ten = [lead(f"{folder}dial/{UNIFORM}") for folder in FOLDERS], lead(f"dial/{TEN_MILLION}")
+    uniform, ten = ([lead(f"{folder}dial/{name}") for folder in FOLDERS] for name in (UNIFORM, TEN_MILLION))
     stored = float(fastest(f"dial/{TEN_MILLION}", "BPHS 10")["stored"]) / 1e6
     yield "experiments/README.md", f"""at 95 % the dial answers {uniform[0][0]} times as many queries as the best BPHS at a million uniform hashes, in {uniform[0][1]} of its memory
-        ({uniform[1][0]} times with AVX2), and {ten[0]} times at {stored:.1f}M generated ones, in {ten[1]} of its memory"""
+        ({uniform[1][0]} times with AVX2), and {ten[0][0]} times at {stored:.1f}M generated ones, in {ten[0][1]} of its memory ({ten[1][0]} times with AVX2)"""
 
     def over(of, beside, radius="3", recall=1):
         return rate(fastest(f"dial/{TEN_MILLION}", of, radius, recall)) / rate(fastest(f"dial/{TEN_MILLION}", beside, radius, 1))
@@ -659,19 +663,43 @@ def dials():
 UNIFORM = "uniform-near-pairs-1000000-h3"
 
 
+BATCH = "batch/debian-docs-generated-15999267.csv"
+
+
+def batches(level):
+    """Rows of a level whose stored hashes come from a disk, by n / m, the mode and the method."""
+    found = {}
+    for r in rows(level + BATCH):
+        if r["medium"] == "disk":
+            of = found.setdefault(float(r["stored"]) / float(r["queries"]), {})
+            # One point lies on both curves.
+            of.setdefault(r["mode"], {}).setdefault(r["method"], r)
+    return dict(sorted(found.items(), reverse=True))
+
+
+def batch_ratio(of, tables):
+    return float(of[f"BPHS batch, {tables} tables"]["cpu_seconds"]) / float(of["PSM batch"]["cpu_seconds"])
+
+
+def batch_table():
+    made, body = [batches(folder) for folder in FOLDERS], []
+    for share, of in made[0].items():
+        cells = [
+            times(batch_ratio(level[share][mode], tables))
+            for mode, tables in (("all", 4), ("all", 10), ("first", 4)) for level in made
+        ]
+        one = of["all"]["PSM batch"]
+        body.append([f"{share:.3g}", f"{int(one['stored']):,}", f"{int(one['queries']):,}", *cells])
+    head = ("n / m", "stored, n", "queries, m", *(f"{what}, {level}" for what in ("every match, 4 tables", "10 tables", "one match, 4 tables") for level in ("all kernels", "AVX2")))
+    return table(head, body)
+
+
 def batch():
-    name, found = "batch/debian-docs.csv", {}
-    for r in rows(name):
-        if r["medium"] == "disk" and r["varied"] == "m":
-            found.setdefault(int(r["queries"]), {})[r["method"]] = r
-    times = {
-        tables: [float(of[f"BPHS batch, {tables} tables"]["cpu_seconds"]) / float(of["PSM batch"]["cpu_seconds"]) for _, of in sorted(found.items())]
-        for tables in (4, 10)
-    }
-    level = f"{times[4][3]:.2f}".removeprefix("0")
-    yield "experiments/README.md", f"PSM batch is {times[4][0]:.0f} × as fast at m = n/960, {times[4][1]:.1f} × at n/240, {times[4][2]:.1f} × at n/60, level at n/15 ({level} ×)"
-    yield "experiments/README.md", f"Against ten tables {times[10][0]:.0f}, {times[10][1]:.0f}, {times[10][2]:.1f}"
-    size = {method: float(r["bytes"]) for method, r in found[1_000_000].items()}
+    found = batches("")
+    most, level = found[max(found)]["all"], next(of["all"] for share, of in found.items() if 10 < share < 20)
+    four = [share for share, of in found.items() if batch_ratio(of["all"], 4) > 1]
+    yield "experiments/README.md", f"PSM batch is {batch_ratio(most, 4):.0f} × as fast at {max(found):.0f} stored hashes a query, slower below {min(four):.0f}"
+    size = {method: float(r["bytes"]) for method, r in level.items()}
     ratios = [size["PSM batch"] / size[f"BPHS batch, {tables} tables"] for tables in (4, 10)]
     yield "experiments/README.md", f"It takes {ratios[0]:.1f} × the bytes of four tables and {ratios[1]:.1f} × those of ten"
     yield "METHODOLOGY.md", f"at m = 1M it takes {ratios[0]:.1f} times the bytes of four tables and {ratios[1]:.1f} times those of ten"
@@ -836,22 +864,6 @@ def month():
     return table(("stage", "reads", "in all", "core-hours", "hours on 16 cores", "memory", "leaves on disk"), body)
 
 
-def exact_join():
-    body, runs = [], {}
-    for made in rows("stages/exact.csv"):
-        runs.setdefault((int(made["pages"]), made["memory_mib"], made["limit_mib"]), {})[made["stage"].split(":")[0]] = made
-    for (pages, memory, limit), of in runs.items():
-        joined, passes, held = of["join"], of["passes"], of["in memory"]
-        times = float(passes["cpu_seconds"]) / float(held["cpu_seconds"])
-        micros = (f'{float(made["microseconds_a_page"]):.2f}' for made in (joined, passes, held))
-        body.append([
-            f"{pages / 1e6:g} million", f"{memory} of {limit} MiB", joined["stage"].split(":")[1], *micros, f"{times:.1f}",
-            f'{int(joined["peak_bytes"]) / 1e6:.0f} MB', f'{float(joined["disk_bytes_a_page"]):.0f}',
-        ])
-    head = ("pages", "memory, of an address space", "bits", "`join`", "its passes", "in memory", "times", "most memory held", "disk a page, bytes")
-    return table(head, body)
-
-
 def rivals_costs():
     body = []
     for row in rows("rivals/costs.csv"):
@@ -912,9 +924,9 @@ TABLES = {
     },
     "docs/paper.md": {"paper": paper},
     "docs/plan.md": {"plan": plan},
-    "docs/stages.md": {"stages": stages, "exact-join": exact_join, "month": month},
+    "docs/stages.md": {"stages": stages, "month": month},
     "experiments/rivals/README.md": {"rivals-costs": rivals_costs, "rivals-jobs": rivals_jobs, "rivals-crawl": rivals_crawl},
-    "experiments/README.md": {"beside-rivals": beside_rivals, "nearness": nearness, "seed-000": seed_table},
+    "experiments/README.md": {"beside-rivals": beside_rivals, "nearness": nearness, "batch": batch_table, "seed-000": seed_table},
 }
 
 

@@ -949,7 +949,7 @@ fn inspect_knows_whatever_is_written() {
     refuses(top.path(), "report.json is missing");
     let other = top.path().join("report.json");
     for (content, why) in
-        [("{}", "a report of the tool"), ("", "a report in JSON"), ("{\"outcome\"", "a report in JSON")]
+        [("{}", "the tool is none"), ("", "a report in JSON"), ("{\"outcome\"", "a report in JSON")]
     {
         fs::write(&other, content).unwrap();
         refuses(&other, why);

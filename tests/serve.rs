@@ -290,7 +290,7 @@ fn collections_are_indexes_of_their_own() {
     };
     assert_eq!(ask("news", "check", &page("a", 1, 0)).0, 404);
     assert_eq!((put("news"), put("news"), put("shops.2026")), (201, 200, 201));
-    for wrong in ["News", "..", "news.old", ".x", "check", "a%2Fb", "a%2F..%2Fb", &"n".repeat(65)] {
+    for wrong in ["News", "..", ".x", "check", "a%2Fb", "a%2F..%2Fb", &"n".repeat(65)] {
         assert_eq!(put(wrong), 400, "{wrong}");
     }
     assert_eq!(ask("news", "check-and-add", &page("a", 1, 0)).1["answer"], "new");

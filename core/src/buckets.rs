@@ -9,7 +9,7 @@
 //! A leader may itself be removed because of another bucket. A document all of whose edges lead to such leaders is
 //! *open*: it stays, and a further round compares it with the other documents that are left in its buckets. Rounds
 //! end when one removes fewer than one document in 10,000. A document that represents others is never removed by a
-//! later round.
+//! later round. It comes before all that do not, so that an open document may be removed for one behind it.
 //!
 //! Documents have numbers in the order in which they are kept ([`Rank`]). Reference documents come first; they stay,
 //! and are not compared with each other.

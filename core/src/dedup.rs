@@ -274,8 +274,8 @@ pub struct Judged {
 }
 
 impl From<Statistics> for Judged {
-    fn from(Statistics { compared, refused, left_out, .. }: Statistics) -> Self {
-        Self { compared, refused, skipped: left_out }
+    fn from(Statistics { compared, refused, .. }: Statistics) -> Self {
+        Self { compared, refused, skipped: 0 }
     }
 }
 

@@ -869,7 +869,8 @@ impl Report {
         };
         let this = Tool::this().name;
         if report.tool.name != this {
-            return refused("the tool", this, report.tool.name);
+            let got = if report.tool.name.is_empty() { "none".to_string() } else { report.tool.name };
+            return refused("the tool", this, got);
         }
         if report.schema != SCHEMA {
             return refused("the schema", SCHEMA.to_string(), report.schema.to_string());
@@ -930,7 +931,8 @@ mod tests {
     fn json_round_trip() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("report.json");
-        for report in [fixtures::psm(), fixtures::minhash(), Report::default()] {
+        let empty = Report { schema: SCHEMA, tool: Tool::this(), ..Report::default() };
+        for report in [fixtures::psm(), fixtures::minhash(), empty] {
             report.write_json(&path).expect("writes");
             assert_eq!(Report::read_json(&path).expect("reads"), report);
         }

@@ -513,6 +513,12 @@ pub fn search_warnings(
                 named(examples)
             ));
         }
+        Some(Crowds::Bands { skipped, full_bucket, .. }) if matches!(searched.ran, Ran::Keys { .. }) => warnings
+            .push(format!(
+                "{} not compared: where a document shares a band hash with more than {full_bucket} kept documents that are \
+                 not near each other, it was compared with the {full_bucket} likeliest. {TEMPLATE_ADVICE}",
+                counted(*skipped, "pair that shares a band hash was", "pairs that share a band hash were"),
+            )),
         Some(Crowds::Bands { skipped, full_bucket, neighbours, examples }) => warnings.push(format!(
             "{} not compared, because more than {full_bucket} different pages share it, most likely pages of one template. \
              Each was compared with its {neighbours} likeliest neighbours; for example {}. {TEMPLATE_ADVICE}",

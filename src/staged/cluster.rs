@@ -663,8 +663,7 @@ pub fn check(path: &Path) -> Result<Inspection> {
         let fate = Fate::of(&record);
         removed += u64::from(fate.stays != fate.page);
         let pages = counts.old.saturating_add(counts.pages);
-        let is_right = (fate.stays <= fate.page || !is_first(&header.grouping.keep))
-            && fate.page.max(fate.stays) < pages
+        let is_right = fate.page.max(fate.stays) < pages
             && (!fate.beside || fate.stays == fate.page)
             && (fate.page >= counts.old || fate.stays == fate.page)
             && fate.cluster < counts.clusters

@@ -50,7 +50,7 @@ use std::time::{Duration, Instant};
 
 /// Finds the near-duplicates of a corpus as [`pipeline::dedup`](crate::pipeline::dedup()) does, in memory where that
 /// is expected to hold them, and otherwise in stages on disk; what is written is the same, byte for byte, but for
-/// what the report says of time and memory, and of how many pairs of crowds were compared.
+/// what the report says of time and memory.
 ///
 /// How much memory may be taken is [`Job::memory`]. Without it, what cannot go on disk goes in memory whatever it
 /// takes. On disk it works in a folder beside [`Job::out`], in which the same job goes on if it was ended, and which is
