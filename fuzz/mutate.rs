@@ -73,7 +73,7 @@ const TARGETS: [Target; 8] = [
     },
     Target { name: "binary_file", run: simflip_fuzz::binary_file, seeds: &[], made: binaries, words: JSON },
     Target { name: "tables", run: simflip_fuzz::tables, seeds: &[".csv"], made: truths, words: CSV },
-    Target { name: "report", run: simflip_fuzz::report, seeds: &["report.json"], made: none, words: JSON },
+    Target { name: "report", run: simflip_fuzz::report, seeds: &[], made: reports, words: JSON },
     Target {
         name: "text",
         run: simflip_fuzz::text,
@@ -151,15 +151,16 @@ fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
         settings: simflip::settings::Settings::default(),
     };
     staged::sketch(&sketch, &Silent).expect("sketches");
+    let grouping = Grouping::of(Linkage::Star);
     let join = JoinJob {
         sketches: sketches.clone(),
         against: Vec::new(),
+        grouping: grouping.clone(),
         memory: None,
         threads: 1,
         shard: Shard::default(),
     };
     staged::join(&join, &Silent).expect("pairs");
-    let grouping = Grouping::of(Linkage::Star);
     let cluster = ClusterJob {
         sketches: sketches.clone(),
         against: Vec::new(),
@@ -220,6 +221,17 @@ fn records() -> Vec<u8> {
     seen.remove(&HashSet::from(["b"]), 0).expect("a log");
     let log = std::fs::read(index.join("log-00000001")).expect("a log");
     log[begun..].to_vec()
+}
+
+/// The report of a small run.
+fn reports() -> Vec<Vec<u8>> {
+    use simflip::pipeline::{Job, Silent, dedup};
+    let dir = tempfile::tempdir().expect("a folder");
+    let (input, out) = (dir.path().join("pages.jsonl"), dir.path().join("result"));
+    let pages: String = (0..9).map(|n| format!("{{\"text\":\"a page of {} words\"}}\n", n % 4)).collect();
+    std::fs::write(&input, pages).expect("a file");
+    dedup(&Job { inputs: vec![input], out: out.clone(), ..Job::default() }, &Silent).expect("a result");
+    vec![std::fs::read(out.join("report.json")).expect("a report")]
 }
 
 fn truths() -> Vec<Vec<u8>> {

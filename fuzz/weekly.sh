@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 seconds=${1:-1800}
 # libdeflate includes its tables twice, which the sanitizer would take for a fault of ours.
 export ASAN_OPTIONS=detect_odr_violation=0
-cargo test -p simflip-fuzz --test mutate -- seeds fuzz/corpus
+# The test runs in its own folder.
+cargo test -p simflip-fuzz --test mutate -- seeds "$PWD/fuzz/corpus"
 # Leaks: a thread may still take down what is its own when the run that began it is over, which would be taken for one.
 for target in $(cargo +nightly fuzz list); do
   cargo +nightly fuzz run --features libfuzzer "$target" "fuzz/corpus/$target" -- \

@@ -10,6 +10,7 @@ use crate::id::{Id, Rank, Text};
 use crate::judge::{Evidence, TextPair};
 use crate::resemblance::{self, Bits, Sieve, Test};
 use crate::settings::Judge;
+use hashbrown::HashMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -71,12 +72,12 @@ const LEAST_DRAWN: usize = 256;
 /// Comparisons that any run has time for.
 const FREE_COMPARISONS: u64 = 1 << 24;
 
-/// Drawn texts that are compared first. Where they have [`ENOUGH`] pairs no other is: each document of a large template
-/// is near all others of it, and what more of them would show takes longer than the run.
-const FIRST: usize = 256;
+/// Drawn texts that are compared first. Their pairs tell how many more are compared.
+const FIRST: usize = 160;
 
-/// Pairs of the [`FIRST`] drawn texts that say enough.
-const ENOUGH: u64 = 1 << 18;
+/// Pairs that say enough: no more texts are compared than are expected to show so many, or [`FIRST`]. Each document of a
+/// large template is near all others of it, and what more of them would show takes longer than the run.
+const ENOUGH: u64 = 1 << 16;
 
 /// A text as the sample compares it.
 #[derive(Clone, Copy, Debug)]
@@ -142,8 +143,8 @@ pub struct Comparison<'a> {
 /// Texts that were drawn, in the order in which they are compared.
 pub struct Sample<'a> {
     drawn: Vec<Shown<'a>>,
-    /// The places of their numbers, ascending by these.
-    places: Vec<(Rank, usize)>,
+    /// The place of each by its number.
+    places: HashMap<Rank, usize>,
     counts: Vec<Count>,
     twice: Count,
 }
@@ -151,17 +152,20 @@ pub struct Sample<'a> {
 impl<'a> Sample<'a> {
     /// Of these texts, none of which is compared yet.
     pub fn new(drawn: Vec<Shown<'a>>) -> Self {
-        let mut places: Vec<(Rank, usize)> = drawn.iter().map(|shown| shown.rank).zip(0..).collect();
-        places.sort_unstable();
+        let places = drawn.iter().map(|shown| shown.rank).zip(0..).collect();
         Self { drawn, places, counts: Vec::new(), twice: Count::default() }
     }
 
     /// The texts that are compared next, by their places; none if what the others have shown is enough.
     pub fn next(&self) -> Option<Range<usize>> {
-        let from = self.counts.len();
-        let enough = self.counts.iter().map(|count| u64::from(count.pairs)).sum::<u64>() >= ENOUGH;
-        let to = if from == 0 { FIRST.min(self.drawn.len()) } else { self.drawn.len() };
-        (from < to && !enough).then_some(from..to)
+        let pairs = || self.counts.iter().map(|count| u64::from(count.pairs)).sum::<u64>().max(1);
+        let (from, drawn) = (self.counts.len(), self.drawn.len());
+        let to = match from {
+            0 => FIRST.min(drawn),
+            FIRST => (FIRST as u64 * ENOUGH / pairs()).min(drawn as u64) as usize,
+            _ => from,
+        };
+        (from < to).then_some(from..to)
     }
 
     /// Compares some drawn texts with others, and counts; `others` come in any order.
@@ -172,9 +176,6 @@ impl<'a> Sample<'a> {
         by: Comparison<'_>,
     ) -> (Vec<Count>, Count) {
         others.sort_unstable_by_key(|other| (other.bits.size, other.rank));
-        let place = |rank: Rank| {
-            self.places.binary_search_by_key(&rank, |&(rank, _)| rank).ok().map(|at| self.places[at].1)
-        };
         let nothing = || (vec![Count::default(); places.len()], Count::default());
 
         let counted = others.par_chunks(Sieve::BLOCK).fold(nothing, |(mut counts, mut twice), block| {
@@ -187,7 +188,7 @@ impl<'a> Sample<'a> {
                 for other in near.filter(|other| other.rank != drawn.rank && (by.is_near)(drawn, other)) {
                     let (is_found, is_missed) = ((by.is_found)(drawn, other), (by.is_missed)(drawn, other));
                     count.add(is_found, is_missed);
-                    if place(other.rank).is_some_and(|other| other < at) {
+                    if self.places.get(&other.rank).is_some_and(|&other| other < at) {
                         twice.add(is_found, false);
                     }
                 }
@@ -259,6 +260,9 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, known: &Kn
         evidence.texts.copies(text(shown)).last().is_some_and(|copy| copy.index() >= known.first_reference)
     };
     let mut drawn: Vec<Shown<'_>> = all.iter().filter(|shown| !is_reference(shown)).copied().collect();
+    if drawn.is_empty() {
+        return None;
+    }
     let drawn_from = drawn.len() as u64;
     let bytes = evidence.texts.sketched.iter().map(|&text| evidence.facts(text).text_bytes).sum();
     let most = most_drawn(all.len() as u64, bytes);

@@ -736,7 +736,7 @@ impl Store for InMemory<'_> {
     }
 }
 
-impl<'s> buckets::Sketches for &'s InMemory<'_> {
+impl buckets::Sketches for &InMemory<'_> {
     type Shown<'p>
         = judge::Shown<'p>
     where

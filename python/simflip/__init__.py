@@ -239,7 +239,8 @@ def join(sketches, *, against=None, progress=None, **settings):
     """Finds the near pairs among sketches that `sketch` made, in a table or a stream of tables that speaks Arrow.
 
     ``settings`` are those that `sketch` was given, and those of the search (``similarity``, ``distance``, ``verify``,
-    ...). Gives the `Table` that ``dedup(texts).pairs`` is; a and b are rows of ``sketches``. With ``against``, sketches
+    ...). Gives the `Table` that ``dedup(texts).pairs`` is; a and b are rows of ``sketches``: each removed row and the row
+    that stays for it, or all near pairs with ``all_pairs=True``. With ``against``, sketches
     of old texts, it is that of ``dedup(texts, against=old_texts)``, and their rows come behind. What is judged by counted
     features (``verify`` jaccard, containment or cosine) needs texts and is refused.
     """
@@ -251,10 +252,11 @@ def clusters(n, pairs, *, clusters="star", keep=None, features=None):
     `join` gives it. Where it has a column kind, pages of a pair that is ``exact`` have the same text: they are one in
     the clusters, and what is near one of them is near all.
 
-    clusters: ``connected`` (any chain of pairs) or ``star`` (every page is near the one that stays). keep: ``n`` numbers, of which the largest of a cluster says which page stays; the first
-    page by default, and among equals. features: instead of keep, ``n`` numbers of distinct features, such as
-    ``sketch(texts)["features"]``. Pairs by containment need them: then the fullest page of a cluster stays, and each page
-    that goes stands in one that stays.
+    clusters: ``connected`` (any chain of pairs) or ``star`` (every page is near the one that stays). keep: ``n`` numbers,
+    of which the largest of a cluster says which page stays; the first page by default, and among equals. ``connected`` and
+    ``keep`` need all near pairs, so join with ``all_pairs=True``. features: instead of keep, ``n`` numbers of distinct
+    features, such as ``sketch(texts)["features"]``. Pairs by containment need them: then the fullest page of a cluster
+    stays, and each page that goes stands in one that stays.
 
     Gives a `Table` with a row for each page of a cluster of two or more, by cluster: page, cluster, size (uint32),
     kept (bool).

@@ -139,17 +139,16 @@ def test_the_fullest_page_stays_where_containment_decides():
         # In steps.
         sketches = simflip.sketch(given, preset="removable")
         pairs = simflip.join(sketches, preset="removable")
-        for clusters in ["star", "complete"]:
-            whole = simflip.dedup(given, preset="removable", clusters=clusters)
-            made = simflip.clusters(len(given), pairs, clusters=clusters, features=sketches["features"])
-            assert list(made) == list(whole.clusters) and len(made) > 18
+        whole = simflip.dedup(given, preset="removable")
+        made = simflip.clusters(len(given), pairs, features=sketches["features"])
+        assert list(made) == list(whole.clusters) and len(made) > 18
         with pytest.raises(ValueError, match="the fullest page of a cluster must stay: give features="):
             simflip.clusters(len(given), pairs)
-        with pytest.raises(ValueError, match="expected star or complete with features"):
+        with pytest.raises(ValueError, match="expected star with features"):
             simflip.clusters(len(given), pairs, clusters="connected", features=sketches["features"])
         with pytest.raises(ValueError, match="expected one of the two"):
             simflip.clusters(len(given), pairs, keep=[1] * len(given), features=sketches["features"])
-        with pytest.raises(ValueError, match="clusters connected: expected star or complete"):
+        with pytest.raises(ValueError, match="clusters connected: expected star"):
             simflip.dedup(given, preset="removable", clusters="connected")
     parts = [text for row, text in enumerate(texts) if row not in wholes]
     whole_texts = [texts[row] for row in sorted(wholes)]
@@ -185,7 +184,7 @@ def test_weights_and_signatures_have_their_shapes(texts):
 def test_pairs_make_the_clusters_of_the_whole_run(texts):
     # Copies before and behind what they are near; the longest of copies is the first of them.
     texts = texts[::3] + texts + texts[::2]
-    for linkage in ["connected", "star", "complete"]:
+    for linkage in ["connected", "star"]:
         for keep, scores in [("first", None), ("longest", [len(text.encode()) for text in texts])]:
             whole = simflip.dedup(texts, clusters=linkage, keep=keep, similarity=0.6)
             assert len(whole.clusters) > 100
@@ -203,7 +202,7 @@ def test_pairs_make_the_clusters_of_the_whole_run(texts):
     assert [row[3] for row in simflip.clusters(5, pairs, keep=[0, 1, 2, 3, 4])] == [False, True, False, True]
     with pytest.raises(ValueError, match="pair 0, 2: expected two of 2 pages"):
         simflip.clusters(2, pairs)
-    with pytest.raises(ValueError, match="clusters nonsense: expected connected, star or complete"):
+    with pytest.raises(ValueError, match="clusters nonsense: expected connected or star"):
         simflip.clusters(5, pairs, clusters="nonsense")
     with pytest.raises(ValueError, match="a score for each of 5 pages"):
         simflip.clusters(5, pairs, keep=[1.0])

@@ -146,7 +146,7 @@ def test_what_is_refused(spark, tmp_path):
     with pytest.raises(ValueError, match="strings or whole numbers, not double"):
         simflip.spark.dedup(frame, id="score")
     with pytest.raises(ValueError, match="expected star or connected"):
-        simflip.spark.dedup(frame, clusters="complete")
+        simflip.spark.dedup(frame, clusters="nonsense")
     with pytest.raises(ValueError, match="features are not kept"):
         simflip.spark.dedup(frame, verify="jaccard")
     with pytest.raises(TypeError, match="unexpected keyword argument 'keep'"):

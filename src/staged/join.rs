@@ -165,7 +165,7 @@ impl<'a> Joining<'a> {
         let mut joined = Joined {
             pages: self.folder.pages() - self.folder.first_new(),
             old: self.folder.first_new(),
-            copies: self.copies.new(self.reference()),
+            copies: self.copies.of_new(self.reference()),
             bands: 0,
             there: 0,
             pairs: 0,

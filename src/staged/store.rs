@@ -105,8 +105,8 @@ impl Copies {
         by_text
     }
 
-    /// How many are no reference documents.
-    pub fn new(&self, reference: u32) -> u64 {
+    /// How many of them are no reference documents.
+    pub fn of_new(&self, reference: u32) -> u64 {
         (self.0.len() - self.0.partition_point(|&(copy, _)| copy.number() < reference)) as u64
     }
 }

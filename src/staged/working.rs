@@ -108,8 +108,14 @@ pub struct WorkingFolder {
     path: PathBuf,
     /// Whether an earlier run has left it.
     pub is_begun: bool,
-    /// Locked as long as it is open.
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for WorkingFolder {
+    /// Unlocks it by name: a program that another thread starts meanwhile has the file open for a moment, too.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
 }
 
 impl WorkingFolder {
@@ -142,7 +148,7 @@ impl WorkingFolder {
             mark.write(&path)?;
         }
         keep(Some(path.clone()));
-        Ok(Self { path, is_begun, _lock: lock })
+        Ok(Self { path, is_begun, lock })
     }
 
     /// Makes one that is whole when it appears, unless another run is faster.
