@@ -1225,6 +1225,15 @@ fn pages_and_files_are_explained() {
     fs::write(&few[1], "to be or not to be that is").unwrap();
     let of_few = explain([few[0].to_str().unwrap(), few[1].to_str().unwrap()], &[], None);
     assert!(says(&of_few, "both") && !says(&of_few, "every other method"), "{}", of_few["opinions"]);
+    assert_eq!(of_few["differ_only_in"], "form");
+    // What readers overlook is named.
+    for (other, sentence) in [
+        ("To be, or not to be\u{200b}: that is", "are identical except for invisible characters."),
+        ("To be, or nót to be: that is", "are identical except for accents."),
+    ] {
+        fs::write(&few[1], other).unwrap();
+        simflip().arg("explain").args(&few).assert().success().stdout(predicate::str::contains(sentence));
+    }
     fs::write(&files[0], [0x61, 0xff]).unwrap();
     simflip().arg("explain").args(names).assert().code(2).stderr(predicate::str::contains("byte 1"));
     simflip()

@@ -161,8 +161,11 @@ pub trait Store: Sync {
     /// How many documents may be loaded at once.
     fn room(&self) -> usize;
 
-    /// How many bands may be joined at once.
+    /// Of how many bands buckets may be made at once, whatever is in them.
     fn bands_at_once(&self) -> usize;
+
+    /// Members of buckets from which on no more bands are joined together.
+    fn members_at_once(&self) -> usize;
 }
 
 /// Work and sizes of the buckets of some bands.
@@ -634,24 +637,39 @@ pub fn join<S: Store>(
     bands: &[usize],
     mut done: impl FnMut(usize, Vec<Edge>, Statistics) -> std::result::Result<(), S::Error>,
 ) -> std::result::Result<(), S::Error> {
-    for some in bands.chunks(store.bands_at_once().max(1)) {
-        let buckets: Vec<Buckets> = some
-            .par_iter()
-            .map(|&band| Buckets::of(store, band, round))
-            .collect::<std::result::Result<_, _>>()?;
+    let mut left = bands;
+    while !left.is_empty() {
+        let mut buckets: Vec<Buckets> = Vec::new();
+        let members = |buckets: &[Buckets]| buckets.iter().map(|of| of.members.len()).sum::<usize>();
+        // Each load costs about as much as a pass over all sketches, so it is for as many bands as have room.
+        while buckets.len() < left.len()
+            && (buckets.is_empty() || members(&buckets) < store.members_at_once())
+        {
+            let next = &left[buckets.len()..];
+            let next = &next[..store.bands_at_once().clamp(1, next.len())];
+            let more: std::result::Result<Vec<_>, _> =
+                next.par_iter().map(|&band| Buckets::of(store, band, round)).collect();
+            buckets.extend(more?);
+        }
+        let some;
+        (some, left) = left.split_at(buckets.len());
         let lists: Vec<Vec<&[u64]>> = buckets.iter().map(|buckets| buckets.iter().collect()).collect();
         let mut ranks = Bits::new(store.documents() as u64);
         lists.iter().for_each(|list| Buckets::add_to(list, &mut ranks));
         if ranks.count() <= store.room() as u64 {
             let loaded = store.load(&ranks)?;
             drop(ranks);
-            let made: Vec<_> = some
-                .par_iter()
-                .zip(&lists)
-                .map(|(&band, list)| of_buckets(rule, (band, round), list, &loaded))
-                .collect();
-            for (&band, (edges, statistics)) in some.iter().zip(made) {
-                done(band, sorted(edges), statistics)?;
+            // As many at a time as there are threads, for edges take memory.
+            let threads = rayon::current_num_threads();
+            for (some, lists) in some.chunks(threads).zip(lists.chunks(threads)) {
+                let made: Vec<_> = some
+                    .par_iter()
+                    .zip(lists)
+                    .map(|(&band, list)| of_buckets(rule, (band, round), list, &loaded))
+                    .collect();
+                for (&band, (edges, statistics)) in some.iter().zip(made) {
+                    done(band, sorted(edges), statistics)?;
+                }
             }
         } else {
             drop(ranks);
@@ -1101,6 +1119,9 @@ mod tests {
         }
         fn bands_at_once(&self) -> usize {
             self.at_once
+        }
+        fn members_at_once(&self) -> usize {
+            self.room
         }
     }
 

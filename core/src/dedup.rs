@@ -734,6 +734,10 @@ impl Store for InMemory<'_> {
     fn bands_at_once(&self) -> usize {
         usize::MAX
     }
+
+    fn members_at_once(&self) -> usize {
+        usize::MAX
+    }
 }
 
 impl buckets::Sketches for &InMemory<'_> {

@@ -367,7 +367,8 @@ pub fn clusters(
         )));
     }
     if by_features && linkage == Linkage::Connected {
-        let expected = "star with features, for a short page that stands in two long ones would connect these";
+        let expected =
+            "star with features, for a short page that stands in two long ones would connect these";
         return Err(of_library(simflip::Error::parameter("clusters", linkage.name(), expected)));
     }
     let edges = Edges::of(n, pairs)?;

@@ -23,7 +23,7 @@ use crate::search::{Probing, Query};
 use crate::simhash::hasher::SimHasher;
 use crate::simhash::volatility::{FlipCost, Volatility};
 use crate::simhash::{SimHash, distance};
-use crate::text::{Extraction, FeatureExtractor, FeatureKind, Tokenizer};
+use crate::text::{Difference, Extraction, FeatureExtractor, FeatureKind, Tokenizer};
 use crate::weight::Weigher;
 use crate::weight::frequencies::Frequencies;
 use hashbrown::HashMap;
@@ -333,6 +333,7 @@ fn explanation(
             hash: hashes[side].hash,
         }),
         same_text,
+        differ_only_in: Difference::between(texts[0], texts[1]),
         weighed: weighed_by(settings.features, &weights_from),
         distance: d,
         bits: differing_bits(&hashes, &weights, &feature_names(settings.extraction(), texts)),

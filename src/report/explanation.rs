@@ -3,7 +3,7 @@
 use super::tell::meaning;
 use crate::evaluate::diff::{Change, Run};
 use crate::search::psm::Reading;
-use crate::text::FeatureKind;
+use crate::text::{Difference, FeatureKind};
 use crate::weight::Weighting;
 use crate::wording::{counted, visible};
 use serde::Serialize;
@@ -98,6 +98,8 @@ pub struct Explanation {
     pub pages: [Page; 2],
     /// Whether the texts are the same, byte for byte.
     pub same_text: bool,
+    /// The one thing that the texts differ in, if that is something that readers overlook.
+    pub differ_only_in: Option<Difference>,
     /// What the features are, and what their weights come from.
     pub weighed: String,
     /// Hamming distance of the hashes.
@@ -343,6 +345,17 @@ impl std::fmt::Display for Explanation {
         writeln!(f, "features: {}", self.weighed)?;
         if self.same_text {
             writeln!(f, "The texts are the same, byte for byte.")?;
+        }
+        if let Some(difference) = self.differ_only_in {
+            let sentence = match difference {
+                Difference::InvisibleCharacters => "The texts are identical except for invisible characters.",
+                Difference::Form => {
+                    "The texts have the same words: they differ in case, punctuation, white space or forms of \
+                     characters."
+                }
+                Difference::Accents => "The words of the texts are identical except for accents.",
+            };
+            writeln!(f, "{sentence}")?;
         }
         let [ab, ba] = self.containment;
         writeln!(

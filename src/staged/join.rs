@@ -31,8 +31,8 @@ use std::path::{Path, PathBuf};
 pub struct JoinJob {
     /// The folder of sketches.
     pub sketches: PathBuf,
-    /// Folders of the sketches of reference documents, with the same settings: near-duplicates of these are removed, and
-    /// they stay. All stages from `join` on are given the same ones.
+    /// Folders of the sketches of reference documents, with the same settings: near-duplicates of these are removed,
+    /// and they stay. All stages from `join` on are given the same ones.
     pub against: Vec<PathBuf>,
     /// How clusters are formed, and which document of a cluster is kept. How many are kept is decided later.
     pub grouping: Grouping,

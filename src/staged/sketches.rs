@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use simflip_core::settings::{Settings, Sketches};
 use std::fs;
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// How files of sketches end.
@@ -508,15 +509,32 @@ impl Folder {
         advance: &dyn Fn(u64),
         mut each: impl FnMut(&mut Columns, u64, u64, usize) -> Result<()>,
     ) -> Result<()> {
+        self.scan_of(0..self.pages(), |columns, page, from, count| {
+            each(columns, page, from, count)?;
+            advance(count as u64);
+            Ok(())
+        })
+    }
+
+    /// As [`scan`](Self::scan), the pieces that have some of these pages.
+    ///
+    /// # Errors
+    /// As [`scan`](Self::scan).
+    pub fn scan_of(
+        &self,
+        pages: Range<u64>,
+        mut each: impl FnMut(&mut Columns, u64, u64, usize) -> Result<()>,
+    ) -> Result<()> {
         for (file, &start) in self.files.iter().zip(&self.starts) {
-            if file.header.pages == 0 {
+            let wanted =
+                pages.start.saturating_sub(start)..pages.end.saturating_sub(start).min(file.header.pages);
+            if wanted.is_empty() {
                 continue;
             }
             let mut columns = file.reader()?;
-            for from in (0..file.header.pages).step_by(CHUNK as usize) {
+            for from in (wanted.start / CHUNK * CHUNK..wanted.end).step_by(CHUNK as usize) {
                 let count = (file.header.pages - from).min(CHUNK);
                 each(&mut columns, start + from, from, count as usize)?;
-                advance(count);
             }
         }
         Ok(())

@@ -16,6 +16,7 @@ use simflip_core::id::{Id, Rank};
 use simflip_core::resemblance::Test;
 use simflip_core::settings::{Judge, Settings, Sketches as Kind};
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 /// Bytes of memory for each document that joining and clustering take, whatever else there is room for.
 pub const HELD: u64 = 40;
@@ -205,8 +206,9 @@ impl<'a> SketchStore<'a> {
             while from < self.folder.pages() {
                 let end = self.folder.pages().min(from + room);
                 let mut ranks = Bits::new(self.folder.pages());
-                (from..end).filter(|&rank| self.compared.get(rank)).for_each(|rank| ranks.set(rank));
-                let loaded = self.load(&ranks)?;
+                let all = (from..end).map(|page| u64::from(self.order.rank(page).number()));
+                all.filter(|&rank| self.compared.get(rank)).for_each(|rank| ranks.set(rank));
+                let loaded = self.load_of(&ranks, from..end)?;
                 let mut others: Vec<Shown<'_>> =
                     ranks.iter().map(|rank| loaded.shown(Rank::new(rank as u32))).collect();
                 let counted = sample.compare(places.clone(), &mut others, by);
@@ -222,6 +224,57 @@ impl<'a> SketchStore<'a> {
             }
         }
         Ok(Some(sample.audit(drawn_from, self.compared().saturating_sub(1), Some(assignments.removed()))))
+    }
+
+    /// Loads the sketches of some documents, all of them among some pages.
+    fn load_of(&self, ranks: &Bits, pages: Range<u64>) -> Result<Loaded> {
+        let layout = self.folder.files[0].layout;
+        let (count, words_of) = (ranks.count() as usize, layout.words);
+        let mut loaded = Loaded {
+            subset: Subset::new(ranks.clone()),
+            words: words_of,
+            bands: layout.bands,
+            features: vec![0; count],
+            hashes: vec![0; count],
+            bits: vec![0; count * words_of],
+            keys: vec![0; count * layout.bands],
+        };
+        let (mut column, mut places) = (Vec::new(), Vec::new());
+        self.folder.scan_of(pages, |columns, page, from, rows| {
+            places.clear();
+            places.extend((0..rows).filter_map(|row| {
+                let rank = u64::from(self.order.rank(page + row as u64).number());
+                ranks.get(rank).then(|| (row, loaded.subset.place(rank)))
+            }));
+            let Some((&(first, _), &(last, _))) = places.first().zip(places.last()) else { return Ok(()) };
+            // From the first row that is asked for to the last.
+            let (from, rows) = (from + first as u64, last - first + 1);
+            columns.read(Column::Features, from, rows, &mut column)?;
+            let numbers = column.as_chunks::<4>().0;
+            places
+                .iter()
+                .for_each(|&(row, at)| loaded.features[at] = u32::from_le_bytes(numbers[row - first]));
+            columns.read(Column::Hashes, from, rows, &mut column)?;
+            let numbers = column.as_chunks::<8>().0;
+            places.iter().for_each(|&(row, at)| loaded.hashes[at] = u64::from_le_bytes(numbers[row - first]));
+            columns.read(Column::Bits, from, rows, &mut column)?;
+            for &(row, at) in &places {
+                let bits = &column[(row - first) * 8 * words_of..][..8 * words_of];
+                loaded.bits[at * words_of..][..words_of]
+                    .iter_mut()
+                    .zip(longs(bits))
+                    .for_each(|(to, word)| *to = word);
+            }
+            for band in 0..layout.bands {
+                columns.read(Column::Keys(band), from, rows, &mut column)?;
+                let numbers = column.as_chunks::<4>().0;
+                for &(row, at) in &places {
+                    loaded.keys[at * layout.bands + band] = u32::from_le_bytes(numbers[row - first]);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(loaded)
     }
 }
 
@@ -290,61 +343,19 @@ impl Store for SketchStore<'_> {
     }
 
     fn load(&self, ranks: &Bits) -> Result<Loaded> {
-        let layout = self.folder.files[0].layout;
-        let (count, words_of) = (ranks.count() as usize, layout.words);
-        let mut loaded = Loaded {
-            subset: Subset::new(ranks.clone()),
-            words: words_of,
-            bands: layout.bands,
-            features: vec![0; count],
-            hashes: vec![0; count],
-            bits: vec![0; count * words_of],
-            keys: vec![0; count * layout.bands],
-        };
-        let (mut column, mut places) = (Vec::new(), Vec::new());
-        self.folder.scan(&|_| (), |columns, page, from, rows| {
-            places.clear();
-            places.extend((0..rows).filter_map(|row| {
-                let rank = u64::from(self.order.rank(page + row as u64).number());
-                ranks.get(rank).then(|| (row, loaded.subset.place(rank)))
-            }));
-            let Some((&(first, _), &(last, _))) = places.first().zip(places.last()) else { return Ok(()) };
-            // From the first row that is asked for to the last.
-            let (from, rows) = (from + first as u64, last - first + 1);
-            columns.read(Column::Features, from, rows, &mut column)?;
-            let numbers = column.as_chunks::<4>().0;
-            places
-                .iter()
-                .for_each(|&(row, at)| loaded.features[at] = u32::from_le_bytes(numbers[row - first]));
-            columns.read(Column::Hashes, from, rows, &mut column)?;
-            let numbers = column.as_chunks::<8>().0;
-            places.iter().for_each(|&(row, at)| loaded.hashes[at] = u64::from_le_bytes(numbers[row - first]));
-            columns.read(Column::Bits, from, rows, &mut column)?;
-            for &(row, at) in &places {
-                let bits = &column[(row - first) * 8 * words_of..][..8 * words_of];
-                loaded.bits[at * words_of..][..words_of]
-                    .iter_mut()
-                    .zip(longs(bits))
-                    .for_each(|(to, word)| *to = word);
-            }
-            for band in 0..layout.bands {
-                columns.read(Column::Keys(band), from, rows, &mut column)?;
-                let numbers = column.as_chunks::<4>().0;
-                for &(row, at) in &places {
-                    loaded.keys[at * layout.bands + band] = u32::from_le_bytes(numbers[row - first]);
-                }
-            }
-            Ok(())
-        })?;
-        Ok(loaded)
+        self.load_of(ranks, 0..self.folder.pages())
     }
 
     fn room(&self) -> usize {
         let layout = self.folder.files[0].layout;
-        (self.budget / 2 / (layout.width() + 8)) as usize
+        (self.budget / 2) as usize / (4 + 8 + 8 * layout.words + 4 * layout.bands)
     }
 
     fn bands_at_once(&self) -> usize {
         (self.budget / 4 / (8 * self.folder.pages().max(1))).clamp(1, 1 << 10) as usize
+    }
+
+    fn members_at_once(&self) -> usize {
+        (self.budget / 8 / 8) as usize
     }
 }

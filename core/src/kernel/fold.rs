@@ -8,19 +8,43 @@ pub const BLOCK: usize = 64;
 /// Bytes that are looked at: characters that begin in a block may end behind it.
 pub const WINDOW: usize = BLOCK + 2;
 
-/// Code points that a table knows.
-pub const TABLE: usize = 1 << 16;
+/// Code points that a table knows: the first two planes.
+pub const TABLE: usize = 1 << 17;
 
-/// What the top two bits of a table's entry say of a code point; the other bits are what it folds to.
-pub mod class {
-    /// Parts words.
+/// The bits of a table's entry of a code point.
+pub mod entry {
+    /// The lowest bit of the class.
+    pub const CLASS: u32 = 30;
+    /// A class: parts words.
     pub const SEPARATOR: u32 = 0;
-    /// Starts or continues a word.
+    /// A class: starts or continues a word.
     pub const LETTER: u32 = 1;
-    /// Continues what stands before it.
+    /// A class: continues what stands before it.
     pub const MARK: u32 = 2;
-    /// A unit of its own.
+    /// A class: a unit of its own.
     pub const UNSPACED: u32 = 3;
+    /// A character that no kernel folds: it is left out, folds to several characters or to one of another length, or
+    /// changes the character before it.
+    pub const SPECIAL: u32 = 1 << 29;
+    /// A character that composes with a `SECOND` behind it.
+    pub const FIRST: u32 = 1 << 28;
+    /// A character that composes with a `FIRST` before it.
+    pub const SECOND: u32 = 1 << 27;
+    /// The lowest of eight bits of the combining class; of a letter, that of its last mark.
+    pub const ORDER: u32 = 19;
+    /// The code point that a character folds to in its place, unless it is special.
+    pub const FORM: u32 = (1 << ORDER) - 1;
+}
+
+/// Whether the second of two characters changes behind the first, by their entries: they compose, or they are marks out
+/// of order, or marks of which the second may compose with what stands before the first.
+#[inline(always)]
+pub fn interact(first: u32, second: u32) -> bool {
+    let order = |entry: u32| entry >> entry::ORDER & 0xff;
+    let composes = second & entry::SECOND != 0;
+    let is_mark = second >> entry::CLASS == entry::MARK && order(second) > 0;
+    first & entry::FIRST != 0 && composes
+        || is_mark && order(first) > 0 && (order(first) > order(second) || composes)
 }
 
 /// What the bytes of a block are; bit `i` speaks of byte `i`.
@@ -35,8 +59,10 @@ pub struct Bytes {
 /// What a block's characters are: each bit of a character's bytes says it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Characters {
-    /// Bytes up to the character that the block cuts, if it does.
+    /// Bytes up to the character that the block cuts, or to one that is special or changes behind the one before.
     pub length: usize,
+    /// Whether there is such a special or changing character.
+    pub is_special: bool,
     /// Letters and digits.
     pub letters: u64,
     /// Marks, whatever they stand behind.
@@ -68,20 +94,23 @@ impl Level {
     }
 
     /// Folds the other characters that begin in the 64 bytes as well, and says what all are; `bytes` is what
-    /// [`fold_ascii`](Self::fold_ascii) has said of them. The text is UTF-8 from the first byte on, and the table has
-    /// an entry for each code point. `None`, with `folded` as it was, of a block that this level cannot fold.
+    /// [`fold_ascii`](Self::fold_ascii) has said of them, and `before` the entry of the character in front of the first
+    /// byte (0 for an ASCII one). The text is UTF-8 from the first byte on, and the table has an entry for each code
+    /// point. `None`, with `folded` as it was, of a block that this level cannot fold. Characters with ASCII in between
+    /// may count as side by side.
     #[inline]
     pub(crate) fn fold_others(
         self,
         table: &[u32; TABLE],
         text: &[u8; WINDOW],
         bytes: Bytes,
+        before: u32,
         folded: &mut [u8; BLOCK],
     ) -> Option<Characters> {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Vbmi => unsafe { x86::others(table, text, bytes, folded) },
+            Isa::Avx512Vbmi => unsafe { x86::others(table, text, bytes, before, folded) },
             _ => None,
         }
     }
@@ -111,7 +140,7 @@ fn portable(bytes: &[u8; 64], folded: &mut [u8; 64]) -> Bytes {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{BLOCK, Bytes, Characters, TABLE, WINDOW, class};
+    use super::{BLOCK, Bytes, Characters, TABLE, WINDOW, entry};
     use std::arch::x86_64::*;
 
     /// Two registers of 32 bytes. Bytes are compared as signed numbers: those beyond ASCII are negative, and
@@ -156,13 +185,25 @@ mod x86 {
         Bytes { alphanumeric: letters | between(bytes, b'0', b'9'), other: _mm512_movepi8_mask(bytes) }
     }
 
+    /// The place before each; before the first is the last.
+    const PLACES_BEFORE: [u16; 32] = {
+        let mut places = [31; 32];
+        let mut at = 1;
+        while at < places.len() {
+            places[at] = at as u16 - 1;
+            at += 1;
+        }
+        places
+    };
+
     /// The characters of two and three bytes, 32 at most, side by side in a register of words. A block with one of four
-    /// bytes, or one whose folded form has another length, is left to the caller.
+    /// bytes is left to the caller.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi2,bmi1,bmi2,popcnt")]
     pub(super) fn others(
         table: &[u32; TABLE],
         text: &[u8; WINDOW],
         ascii: Bytes,
+        before: u32,
         folded: &mut [u8; BLOCK],
     ) -> Option<Characters> {
         // SAFETY: 64 bytes from there on are in the window, and the load may be unaligned.
@@ -173,12 +214,12 @@ mod x86 {
         if longest != 0 {
             return None;
         }
-        let length = match () {
+        let mut length = match () {
             () if long >> (BLOCK - 2) & 1 == 1 => BLOCK - 2,
             () if leads >> (BLOCK - 1) == 1 => BLOCK - 1,
             () => BLOCK,
         };
-        let leads = _bzhi_u64(leads, length as u32);
+        let mut leads = _bzhi_u64(leads, length as u32);
         let wide =
             |bytes| _mm512_cvtepu8_epi16(_mm512_castsi512_si256(_mm512_maskz_compress_epi8(leads, bytes)));
         let [a, b, c] = [first, bytes(1), bytes(2)].map(wide);
@@ -193,7 +234,7 @@ mod x86 {
         );
         let codes = _mm512_mask_mov_epi16(two, is_long, three);
         let count = leads.count_ones();
-        let known = _bzhi_u32(u32::MAX, count);
+        let mut known = _bzhi_u32(u32::MAX, count);
         let entries = |codes, known: u32| {
             // SAFETY: a code of 16 bits is one of the table's places.
             unsafe {
@@ -210,23 +251,32 @@ mod x86 {
             0..=16 => _mm512_setzero_si512(),
             _ => entries(_mm512_extracti64x4_epi64::<1>(codes), known >> 16),
         };
-        let masks = |head: u16, tail: u16| u32::from(tail) << 16 | u32::from(head);
-        let bit = |bit: u32| {
-            let bit = _mm512_set1_epi32(1i32 << bit);
-            masks(_mm512_test_epi32_mask(head, bit), _mm512_test_epi32_mask(tail, bit))
-        };
-        let (upper, lower) = (bit(31), bit(30));
         let words = |entries| _mm512_cvtepi32_epi16(entries);
-        let forms = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(words(head)), words(tail));
-        let changed = _mm512_cmpneq_epi16_mask(forms, codes) & known;
-        if changed != 0 {
-            let beyond = _mm512_set1_epi32(0x3fff_0000);
-            let beyond = masks(_mm512_test_epi32_mask(head, beyond), _mm512_test_epi32_mask(tail, beyond));
-            let is_three = _mm512_cmpge_epu16_mask(forms, word(0x800));
-            let is_one = _mm512_cmplt_epu16_mask(forms, word(0x80));
-            if (beyond | (is_three ^ is_long) | is_one) & known != 0 {
-                return None;
-            }
+        let both = |head, tail| _mm512_inserti64x4::<1>(_mm512_castsi256_si512(words(head)), words(tail));
+        let forms = both(head, tail);
+        let upper_half = |entries| _mm512_srli_epi32::<16>(entries);
+        let what = both(upper_half(head), upper_half(tail));
+        let has = |what, bits: u32| _mm512_test_epi16_mask(what, word((bits >> 16) as u16));
+        const ORDER: u32 = 0xff << entry::ORDER;
+        let (upper, lower) = (_mm512_movepi16_mask(what), has(what, 1 << entry::CLASS));
+        let (seconds, marks) = (has(what, entry::SECOND), upper & !lower & has(what, ORDER));
+        let mut special = has(what, entry::SPECIAL);
+        if seconds | marks != 0 {
+            // SAFETY: there are 64 bytes, and the load may be unaligned.
+            let places = unsafe { _mm512_loadu_si512(PLACES_BEFORE.as_ptr().cast()) };
+            let first =
+                _mm512_mask_mov_epi16(_mm512_permutexvar_epi16(places, what), 1, word((before >> 16) as u16));
+            let order = |what| _mm512_and_si512(what, word((ORDER >> 16) as u16));
+            let wrong = _mm512_cmpgt_epu16_mask(order(first), order(what));
+            special |= has(first, entry::FIRST) & seconds | has(first, ORDER) & marks & (wrong | seconds);
+        }
+        let special = special & known;
+        if special != 0 {
+            known &= _blsmsk_u32(special) >> 1;
+            length = _tzcnt_u64(_pdep_u64(u64::from(known) + 1, leads)) as usize;
+            leads = _bzhi_u64(leads, length as u32);
+        }
+        if _mm512_cmpneq_epi16_mask(forms, codes) & known != 0 {
             let narrow = |words| _mm512_cvtepi16_epi8(words);
             let six = |words| _mm512_or_si512(low(words), word(0x80));
             let [last, middle] = [six(forms), six(_mm512_srli_epi16::<6>(forms))];
@@ -248,11 +298,12 @@ mod x86 {
             let starts = _pdep_u64(characters.into(), leads);
             (starts, starts | starts << 1 | (starts & long) << 2)
         };
-        const { assert!(class::LETTER == 1 && class::MARK == 2 && class::UNSPACED == 3) };
+        const { assert!(entry::LETTER == 1 && entry::MARK == 2 && entry::UNSPACED == 3) };
         let (unit_starts, units) = bytes_of(upper & lower & known);
         Some(Characters {
             length,
-            letters: ascii.alphanumeric | bytes_of(!upper & lower & known).1,
+            is_special: special != 0,
+            letters: _bzhi_u64(ascii.alphanumeric, length as u32) | bytes_of(!upper & lower & known).1,
             marks: bytes_of(upper & !lower & known).1,
             units,
             unit_starts,
@@ -296,52 +347,62 @@ mod tests {
     use crate::hash::fmix64;
     use proptest::prelude::*;
 
-    /// A table of every class, where one letter in four folds to another, and one in 64 to one of another length.
+    /// A table of every class, where one letter in four folds to another, and some characters are special or change
+    /// beside others.
     fn table() -> Box<[u32; TABLE]> {
         let entries: Vec<u32> = (0..TABLE as u32)
             .map(|code| {
                 let drawn = fmix64(code.into());
-                let folded = match drawn >> 8 {
-                    _ if code < 0x80 || drawn & 3 != u64::from(class::LETTER) => code,
-                    other if other % 64 == 0 => (other >> 8) as u32 & 0xfff,
-                    other if other % 4 == 0 => code ^ 1,
-                    _ => code,
-                };
-                (drawn as u32 & 3) << 30 | folded
+                let one_in =
+                    |of: u64, bits: u32, at: u32| if (drawn >> at).is_multiple_of(of) { bits } else { 0 };
+                let folds = code >= 0x80 && drawn & 3 == u64::from(entry::LETTER);
+                let folded = code ^ if folds { one_in(4, 1, 8) } else { 0 };
+                let order = one_in(4, (drawn >> 40) as u32 % 3 << entry::ORDER, 24);
+                let beside = one_in(8, entry::FIRST, 16) | one_in(8, entry::SECOND, 20);
+                (drawn as u32 & 3) << entry::CLASS | one_in(64, entry::SPECIAL, 12) | beside | order | folded
             })
             .collect();
         entries.try_into().unwrap()
     }
 
     /// The twin: one character after the other. `None` for a block that a kernel may leave to its caller.
-    fn naive(table: &[u32; TABLE], text: &str) -> Option<(Characters, Vec<u8>)> {
+    fn naive(table: &[u32; TABLE], text: &str, mut before: u32) -> Option<(Characters, Vec<u8>)> {
         let mut found = Characters { length: BLOCK, ..Characters::default() };
         let mut folded = Vec::new();
         for (at, c) in text.char_indices().take_while(|&(at, _)| at < BLOCK) {
             let bytes = c.len_utf8();
             let mask = (((1u128 << bytes) - 1) << at) as u64;
+            if bytes == 4 {
+                return None;
+            }
+            if found.length < BLOCK {
+                continue;
+            }
             if c.is_ascii() {
                 folded.push(c.to_ascii_lowercase() as u8);
                 found.letters |= if c.is_ascii_alphanumeric() { mask } else { 0 };
                 continue;
             }
-            let entry = table.get(c as usize)?;
-            if at + bytes > BLOCK {
+            let entry = table[c as usize];
+            found.is_special =
+                at + bytes <= BLOCK && (entry & entry::SPECIAL != 0 || interact(before, entry));
+            if at + bytes > BLOCK || found.is_special {
                 found.length = at;
-                break;
+                continue;
             }
+            before = entry;
             found.wide |= bytes > 2;
-            match entry >> 30 {
-                class::LETTER => found.letters |= mask,
-                class::MARK => found.marks |= mask,
-                class::UNSPACED => {
+            match entry >> entry::CLASS {
+                entry::LETTER => found.letters |= mask,
+                entry::MARK => found.marks |= mask,
+                entry::UNSPACED => {
                     found.units |= mask;
                     found.unit_starts |= 1 << at;
                 }
                 _ => {}
             }
-            let form = char::from_u32(entry & 0x3fff_ffff).filter(|form| form.len_utf8() == bytes)?;
-            folded.extend_from_slice(form.encode_utf8(&mut [0; 4]).as_bytes());
+            let form = char::from_u32(entry & entry::FORM).filter(|form| form.len_utf8() == bytes);
+            folded.extend_from_slice(form.unwrap().encode_utf8(&mut [0; 4]).as_bytes());
         }
         Some((found, folded))
     }
@@ -357,18 +418,21 @@ mod tests {
             Bytes { alphanumeric: mask(u8::is_ascii_alphanumeric), other: mask(|byte| !byte.is_ascii()) };
         let padded = format!("{text}{}", " ".repeat(BLOCK));
         for level in Level::available() {
-            let mut folded = [0; BLOCK];
-            let found = level.fold_ascii(window.first_chunk().unwrap(), &mut folded);
-            assert_eq!(found, bytes, "{level:?} {text:?}");
-            let small = window[..BLOCK].to_ascii_lowercase();
-            assert_eq!(folded[..], small[..], "{level:?} {text:?}");
-            if let Some(found) = level.fold_others(table, &window, bytes, &mut folded) {
-                let (expected, bytes) = naive(table, &padded).expect("what has one length");
-                assert_eq!(found, expected, "{level:?} {text:?}");
-                assert_eq!(folded[..found.length], bytes[..found.length], "{level:?} {text:?}");
-            } else {
+            for before in [0, entry::FIRST, 1 << entry::ORDER] {
+                let mut folded = [0; BLOCK];
+                let found = level.fold_ascii(window.first_chunk().unwrap(), &mut folded);
+                assert_eq!(found, bytes, "{level:?} {text:?}");
+                let small = window[..BLOCK].to_ascii_lowercase();
                 assert_eq!(folded[..], small[..], "{level:?} {text:?}");
-                assert!(level.name() != "avx512-vbmi" || naive(table, &padded).is_none(), "{text:?}");
+                if let Some(found) = level.fold_others(table, &window, bytes, before, &mut folded) {
+                    let (expected, bytes) = naive(table, &padded, before).expect("a block for kernels");
+                    assert_eq!(found, expected, "{level:?} {text:?}");
+                    assert_eq!(folded[..found.length], bytes[..found.length], "{level:?} {text:?}");
+                } else {
+                    assert_eq!(folded[..], small[..], "{level:?} {text:?}");
+                    let is_left = naive(table, &padded, before).is_none();
+                    assert!(level.name() != "avx512-vbmi" || is_left, "{text:?}");
+                }
             }
         }
     }
@@ -388,7 +452,7 @@ mod tests {
     #[test]
     fn every_character_of_the_table_at_some_places() {
         let table = table();
-        for c in ('\u{80}'..=char::MAX).filter(|c| (*c as usize) < TABLE || (*c as u32).is_multiple_of(997)) {
+        for c in ('\u{80}'..=char::MAX).filter(|c| (*c as u32) < 0x10000 || (*c as u32).is_multiple_of(997)) {
             for place in [0, 1, 61, 62, 63] {
                 check(&table, &format!("{}{c}Zé", "B".repeat(place)));
             }
@@ -417,7 +481,13 @@ mod tests {
         fn what_is_no_text_harms_nobody(window in prop::collection::vec(any::<u8>(), WINDOW)) {
             for level in Level::available() {
                 let bytes = level.fold_ascii(window.first_chunk().unwrap(), &mut [0; BLOCK]);
-                level.fold_others(&table(), window[..].try_into().unwrap(), bytes, &mut [0; BLOCK]);
+                level.fold_others(
+                    &table(),
+                    window[..].try_into().unwrap(),
+                    bytes,
+                    u32::MAX,
+                    &mut [0; BLOCK],
+                );
             }
         }
     }

@@ -2,14 +2,26 @@
 //! N of their characters.
 //!
 //! A *word* is a maximal run of Unicode letters, digits and the marks that belong to them; everything else,
-//! `_` too, parts words. Scripts written without spaces (Han, kana, Thai, Lao, Khmer, Burmese and their like)
+//! `_` too, parts words. Words are in a normal form: NFKC with full case folding, so that canonical equivalents,
+//! compatibility forms (full and half width, ligatures) and cases are equal. These rules differ from NFKC:
+//!
+//! - Symbols part words, and have no compatibility form (`™`, `㎏`). A fraction is a character of a word (`½`).
+//! - Invisible characters are removed (`Default_Ignorable_Code_Point`: soft hyphen, zero-width space, joiners,
+//!   direction marks, variation selectors), and so are marks that readers do without: vowel signs and reading marks of
+//!   Arabic and Hebrew, and tatweel. Vowel signs of other scripts stay.
+//! - Letters that are written for an apostrophe part words, as apostrophes do.
+//!
+//! Scripts written without spaces (Han, kana, Thai, Lao, Khmer, Burmese, Javanese, Balinese and their like)
 //! have no such runs: there every character with its marks is a unit, [`FeatureKind::Words`] takes the
 //! overlapping *pairs* of neighbouring units (a lone unit stands for itself), and [`FeatureKind::Shingles`]
 //! counts a unit as a word. [`FeatureKind::Characters`] sets one blank between words, and none between units.
 
+mod difference;
 mod fold;
 mod tokens;
+mod unicode;
 
+pub use difference::Difference;
 pub use tokens::Tokenizer;
 use tokens::{Bytes, TokenKind};
 
@@ -21,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// Name of the rules that cut text into features, written into every file that depends on them.
-pub const TOKENIZER: &str = "unicode-words-v1";
+pub const TOKENIZER: &str = "unicode-words-v2";
 
 /// The longest shingle that can be asked for.
 pub const MAX_SHINGLE: usize = 64;

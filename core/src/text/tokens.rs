@@ -1,11 +1,12 @@
 //! Cuts text into words and units, a stretch of some kilobytes at a time, which stays in the nearest cache: fold
 //! into a buffer with two bits per byte, "inside a token" and "a token begins here", then cut where these bits
-//! change. Text goes 64 bytes at a time, with whatever is not ASCII classed in its place.
+//! change. Text goes 64 bytes at a time, with whatever is not ASCII classed in its place. Where a character has no
+//! folded form in its place, a few characters around it are replaced by their normal form.
 
 use super::fold::{Class, Classes};
 use crate::hash::{ShortKey, WordHash};
 use crate::kernel::Level;
-use crate::kernel::fold::{BLOCK, Bytes as Block, Characters, WINDOW};
+use crate::kernel::fold::{BLOCK, Bytes as Block, Characters, WINDOW, entry, interact};
 
 /// A piece of folded text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +68,8 @@ pub struct Tokenizer {
     begins: Bits,
     starts: Vec<u32>,
     ends: Vec<u32>,
+    /// The normal form of a few characters, with combining classes.
+    normal: Vec<(u32, u8)>,
 }
 
 /// A bit for each folded byte since the stretch began.
@@ -94,6 +97,26 @@ impl Bits {
             self.filled -= u64::BITS;
             self.last = if self.filled == 0 { 0 } else { new >> (count - self.filled) };
         }
+    }
+
+    fn len(&self) -> usize {
+        self.words.len() * u64::BITS as usize + self.filled as usize
+    }
+
+    fn get(&self, at: usize) -> bool {
+        let bits = u64::BITS as usize;
+        self.words.get(at / bits).unwrap_or(&self.last) >> (at % bits) & 1 == 1
+    }
+
+    /// Keeps only the first bits.
+    fn truncate(&mut self, length: usize) {
+        let bits = u64::BITS as usize;
+        if let Some(&last) = self.words.get(length / bits) {
+            self.last = last;
+            self.words.truncate(length / bits);
+        }
+        self.filled = (length % bits) as u32;
+        self.last &= (1 << self.filled) - 1;
     }
 
     /// The words, the last of them filled up with zeros, of which there is one at least.
@@ -181,7 +204,7 @@ impl Stretch<'_> {
     fn is_unit(&self, from: usize) -> bool {
         let window: &[u8; 4] = self.folded[from..].first_chunk().expect("room behind the text");
         let (code, _) = decoded(window);
-        self.classes.of_code(code).0 == Class::Unspaced
+        Class::of(self.classes.entry(code)) == Class::Unspaced
     }
 }
 
@@ -201,7 +224,7 @@ impl Tokenizer {
         let mut before = Before { end: 0, unit: false };
         let mut rest = text;
         while open || !rest.is_empty() {
-            let (stretch, after) = rest.split_at(rest.floor_char_boundary(STRETCH));
+            let (stretch, after) = rest.split_at(self.next_stretch(rest));
             let base = self.end;
             if stretch.is_empty() {
                 // What is open ends with the text.
@@ -262,22 +285,37 @@ impl Tokenizer {
         ends.pop_if(|end| *end as usize == length);
     }
 
+    /// The length of the next stretch, which ends in front of a character that no other changes.
+    fn next_stretch(&self, rest: &str) -> usize {
+        let end = rest.floor_char_boundary(STRETCH);
+        let is_apart = |&(_, c): &(usize, char)| self.classes.is_apart(c);
+        let behind = || rest[end..].char_indices().find(is_apart).map(|(at, _)| end + at);
+        match rest[end..].chars().next() {
+            Some(c) if !self.classes.is_apart(c) => {
+                let before = rest[..end].char_indices().rfind(is_apart).map(|(at, _)| at);
+                before.filter(|&at| at > 0).or_else(behind).unwrap_or(rest.len())
+            }
+            _ => end,
+        }
+    }
+
     /// Folds a stretch of text behind what is there, and says of each of its bytes what it is to a token.
     fn fold(&mut self, stretch: &str) {
         self.inside.clear();
         self.begins.clear();
         let (kernel, classes) = (Level::in_use(), self.classes);
-        let mut rest = stretch.as_bytes();
+        let before_stretch = self.before;
         let mut last = [b' '; WINDOW];
-        while !rest.is_empty() {
+        // From `apart` on, the folded bytes are those of the text in number and place.
+        let (mut at, mut apart) = (0, 0);
+        while at < stretch.len() {
+            let rest = &stretch.as_bytes()[at..];
             let window = rest.first_chunk().unwrap_or_else(|| {
                 last[..rest.len()].copy_from_slice(rest);
                 last[rest.len()..].fill(b' ');
                 &last
             });
-            if self.folded.len() < self.end + 2 * BLOCK {
-                self.folded.resize((self.folded.len() * 2).max(2 * STRETCH), 0);
-            }
+            self.make_room();
             let target = self.folded[self.end..].first_chunk_mut::<BLOCK>().expect("room behind the text");
             let length = rest.len().min(BLOCK);
             let block = window.first_chunk().expect("a block is shorter than a window");
@@ -289,34 +327,92 @@ impl Tokenizer {
                 self.begins.push(letters & !(letters << 1 | carry), BLOCK as u32);
                 self.before = letter_or_not(letters >> (BLOCK - 1));
                 self.end += BLOCK;
-                rest = &rest[BLOCK..];
+                at += BLOCK;
                 continue;
             }
-            let found = match kernel.fold_others(classes.0, window, bytes, target) {
-                Some(characters) => Found::of(characters, length, self.before),
-                None => others(classes, window, target, length, bytes, self.before),
+            let neighbour = match stretch[..at].chars().next_back() {
+                Some(c) if bytes.other & 1 == 1 && !c.is_ascii() => classes.entry(c as u32),
+                _ => 0,
             };
-            let Found { length, letters, units, unit_starts, before, wide, longer } = found;
+            let found = match kernel.fold_others(classes.table(), window, bytes, neighbour, target) {
+                Some(characters) => Found::of(characters, length, self.before),
+                None => others(classes, window, target, length, bytes, neighbour, self.before),
+            };
+            let Found { length, letters, units, unit_starts, before, wide, is_special } = found;
             self.wide |= wide;
             self.inside.push(letters | units, length as u32);
             self.begins.push(letters & !(letters << 1 | carry) | unit_starts, length as u32);
             self.before = before;
             self.end += length;
-            rest = &rest[length..];
-            if let Some((bytes, c)) = longer {
-                // A letter whose folded form has another length: its room is behind what was folded.
-                let mut utf8 = [0; 4];
-                let folded = c.encode_utf8(&mut utf8).as_bytes();
-                self.folded[self.end..self.end + folded.len()].copy_from_slice(folded);
-                let ones = (1 << folded.len()) - 1;
-                self.inside.push(ones, folded.len() as u32);
-                self.begins.push(u64::from(self.before != Class::Letter), folded.len() as u32);
-                self.before = Class::Letter;
-                self.wide |= folded.len() > 2;
-                self.end += folded.len();
-                rest = &rest[bytes..];
+            at += length;
+            if is_special {
+                at = self.fold_anew(stretch, apart, at, before_stretch);
+                apart = at;
             }
         }
+    }
+
+    fn make_room(&mut self) {
+        if self.folded.len() < self.end + 2 * BLOCK {
+            self.folded.resize((self.folded.len() * 2).max(2 * STRETCH), 0);
+        }
+    }
+
+    /// Folds the characters around the one at `at` by their normal form: from the last one that no other changes,
+    /// though not from before `apart`, up to two that no other changes, whose place it returns. What was folded of
+    /// them is replaced. `before_stretch` is the class of what stands before the stretch.
+    #[inline(never)]
+    fn fold_anew(&mut self, stretch: &str, apart: usize, at: usize, before_stretch: Class) -> usize {
+        let classes = self.classes;
+        let from = stretch[apart..at].char_indices().rfind(|&(_, c)| classes.is_apart(c));
+        let from = apart + from.map_or(0, |(from, _)| from);
+        let (mut to, mut was_apart) = (at, false);
+        let mut rest = stretch[at..].char_indices().map(|(place, c)| (at + place, classes.is_apart(c)));
+        let end = rest.find_map(|(place, is_apart)| {
+            let is_end = is_apart && was_apart;
+            if !is_end {
+                (to, was_apart) = (place, is_apart);
+            }
+            is_end.then_some(to)
+        });
+        let end = end.unwrap_or(stretch.len());
+        let kept = self.inside.len() - (at - from);
+        if from < at {
+            // The first character that goes is no mark, so that only a letter asks for what stands before.
+            self.before = match self.inside.get(kept) && !self.begins.get(kept) {
+                _ if from == 0 => before_stretch,
+                true => Class::Letter,
+                false => Class::Separator,
+            };
+        }
+        self.inside.truncate(kept);
+        self.begins.truncate(kept);
+        self.end -= at - from;
+        let mut normal = std::mem::take(&mut self.normal);
+        classes.normalise(&stretch[from..end], &mut normal);
+        normal.iter().filter_map(|&(code, _)| char::from_u32(code)).for_each(|c| self.push(c));
+        self.normal = normal;
+        end
+    }
+
+    /// Appends a folded character.
+    fn push(&mut self, c: char) {
+        self.make_room();
+        let length = c.encode_utf8(&mut self.folded[self.end..]).len();
+        let class = Class::of(self.classes.entry(c as u32));
+        let (is_inside, begins) = match class {
+            Class::Separator => (false, false),
+            Class::Letter => (true, self.before != Class::Letter),
+            Class::Mark => (self.before != Class::Separator, false),
+            Class::Unspaced => (true, true),
+        };
+        self.inside.push(if is_inside { (1 << length) - 1 } else { 0 }, length as u32);
+        self.begins.push(begins.into(), length as u32);
+        if class != Class::Mark {
+            self.before = class;
+        }
+        self.wide |= length > 2;
+        self.end += length;
     }
 }
 
@@ -338,8 +434,7 @@ fn decoded(&[a, b, c, d]: &[u8; 4]) -> (u32, usize) {
 
 /// What a block comes to.
 struct Found {
-    /// Bytes of it that were looked at: up to a character that the block cuts, or one that gets longer or
-    /// shorter.
+    /// Bytes of it that were looked at: up to a character that the block cuts, or one that is special.
     length: usize,
     letters: u64,
     units: u64,
@@ -348,15 +443,15 @@ struct Found {
     before: Class,
     /// Whether there is one of three bytes or more.
     wide: bool,
-    /// The character that follows, in so many bytes, folds to this one of another number of bytes.
-    longer: Option<(usize, char)>,
+    /// Whether the character that follows is special or changes behind the one before.
+    is_special: bool,
 }
 
 impl Found {
     /// The characters of a block of which so many bytes are text, behind a character of this class.
     #[inline(always)]
     fn of(characters: Characters, text: usize, before: Class) -> Self {
-        let Characters { length, mut letters, marks, mut units, unit_starts, wide } = characters;
+        let Characters { length, is_special, mut letters, marks, mut units, unit_starts, wide } = characters;
         let length = length.min(text);
         if marks != 0 {
             // Marks belong to what stands before them: an addition carries it through each run of marks.
@@ -367,13 +462,13 @@ impl Found {
             letters = through(letters, before == Class::Letter);
             units = through(units, before == Class::Unspaced);
         }
-        let last = length - 1;
-        let before = match () {
-            () if letters >> last & 1 == 1 => Class::Letter,
-            () if units >> last & 1 == 1 => Class::Unspaced,
-            () => Class::Separator,
+        let before = match length.checked_sub(1) {
+            None => before,
+            Some(last) if letters >> last & 1 == 1 => Class::Letter,
+            Some(last) if units >> last & 1 == 1 => Class::Unspaced,
+            Some(_) => Class::Separator,
         };
-        Self { length, letters, units, unit_starts, before, wide, longer: None }
+        Self { length, letters, units, unit_starts, before, wide, is_special }
     }
 }
 
@@ -384,10 +479,11 @@ fn others(
     target: &mut [u8; BLOCK],
     length: usize,
     Block { alphanumeric: ascii, mut other }: Block,
+    mut neighbour: u32,
     before: Class,
 ) -> Found {
     let mut found =
-        Found { length, letters: ascii, units: 0, unit_starts: 0, before, wide: false, longer: None };
+        Found { length, letters: ascii, units: 0, unit_starts: 0, before, wide: false, is_special: false };
     // Where the last character that is not ASCII ended.
     let mut seen = 0;
     while other != 0 {
@@ -397,9 +493,9 @@ fn others(
             0xe0..0xf0 => 3,
             _ => 4,
         };
-        found.wide |= bytes > 2;
         if at > seen {
             found.before = letter_or_not(ascii >> (at - 1));
+            neighbour = 0;
         }
         seen = at;
         if at + bytes > length {
@@ -411,20 +507,22 @@ fn others(
             None => std::array::from_fn(|i| block.get(at + i).copied().unwrap_or(0)),
         };
         let (code, _) = decoded(&window);
-        let (class, folded) = classes.of_code(code);
+        let entry = classes.entry(code);
+        if entry & entry::SPECIAL != 0 || interact(neighbour, entry) {
+            (found.length, found.is_special) = (at, true);
+            break;
+        }
+        neighbour = entry;
+        found.wide |= bytes > 2;
+        let (class, form) = (Class::of(entry), entry & entry::FORM);
+        if form != code && class != Class::Separator {
+            let form = char::from_u32(form).unwrap_or(char::REPLACEMENT_CHARACTER);
+            form.encode_utf8(&mut target[at..at + bytes]);
+        }
         let ones = ((1u64 << bytes) - 1) << at;
         match class {
             Class::Separator => found.before = class,
             Class::Letter => {
-                if folded != code {
-                    let c = char::from_u32(folded).unwrap_or(char::REPLACEMENT_CHARACTER);
-                    if c.len_utf8() != bytes {
-                        found.length = at;
-                        found.longer = Some((bytes, c));
-                        break;
-                    }
-                    c.encode_utf8(&mut target[at..at + bytes]);
-                }
                 found.letters |= ones;
                 found.before = class;
             }
@@ -453,34 +551,63 @@ fn others(
 
 #[cfg(test)]
 mod tests {
+    use super::super::fold::{APOSTROPHES, OPTIONAL};
+    use super::super::unicode::within;
     use super::*;
+    use icu_casemap::CaseMapper;
+    use icu_properties::CodePointSetData;
+    use icu_properties::props::DefaultIgnorableCodePoint;
     use proptest::prelude::*;
+    use unicode_normalization::UnicodeNormalization;
+    use unicode_normalization::char::is_combining_mark;
     use unicode_segmentation::UnicodeSegmentation;
 
     fn words(text: &str) -> Vec<String> {
         Tokenizer::default().words(text)
     }
 
-    /// The twin: one character after the other, a `String` per word. Units carry `joined`.
+    /// The twin: the whole text normalised by other libraries, then one character after the other, a `String` per
+    /// word. Units carry `joined`.
     fn naive(text: &str) -> Vec<(String, Option<bool>)> {
         let classes = Classes::default();
+        let class = |c: char| Class::of(classes.entry(c as u32));
+        let invisible = CodePointSetData::new::<DefaultIgnorableCodePoint>();
+        let is_seen = |c: &char| !invisible.contains(*c) && !within(&OPTIONAL, *c as u32);
+        let mut decomposed = String::new();
+        for c in text.chars().filter(is_seen) {
+            match is_decomposed(c) {
+                true => decomposed.extend(std::iter::once(c).nfkd().filter(is_seen)),
+                false => decomposed.push(c),
+            }
+        }
+        let ordered: String = decomposed.nfd().collect();
+        let folded = CaseMapper::new().fold_string(&ordered);
+        let apostrophe = |c| if within(&APOSTROPHES, c as u32) { '\'' } else { c };
+        let composed: String = folded.chars().map(apostrophe).nfc().collect();
+        let composed = composed.replace("\u{e4d}\u{e32}", "\u{e33}").replace("\u{ecd}\u{eb2}", "\u{eb3}");
         let mut tokens: Vec<(String, Option<bool>)> = Vec::new();
         let mut before = Class::Separator;
-        for c in text.chars() {
-            let (class, folded) = classes.of(c);
+        for c in composed.chars() {
+            let class = class(c);
             match class {
-                Class::Separator => before = class,
+                Class::Separator => {}
                 Class::Mark if before == Class::Separator => {}
-                Class::Mark => tokens.last_mut().unwrap().0.push(folded),
-                Class::Letter if before == Class::Letter => tokens.last_mut().unwrap().0.push(folded),
-                Class::Letter => tokens.push((folded.to_string(), None)),
-                Class::Unspaced => tokens.push((folded.to_string(), Some(before == Class::Unspaced))),
+                Class::Mark => tokens.last_mut().unwrap().0.push(c),
+                Class::Letter if before == Class::Letter => tokens.last_mut().unwrap().0.push(c),
+                Class::Letter => tokens.push((c.into(), None)),
+                Class::Unspaced => tokens.push((c.into(), Some(before == Class::Unspaced))),
             }
-            if matches!(class, Class::Letter | Class::Unspaced) {
+            if class != Class::Mark {
                 before = class;
             }
         }
         tokens
+    }
+
+    /// Whether compatibility forms of a character are equal: of all but symbols and fractions.
+    fn is_decomposed(c: char) -> bool {
+        let class = Class::of(Classes::default().entry(c as u32));
+        class != Class::Separator && !std::iter::once(c).nfkd().any(|c| c == '\u{2044}')
     }
 
     fn tokens(text: &str) -> Vec<(String, Option<bool>)> {
@@ -505,9 +632,9 @@ mod tests {
             words("It's 2024: snake_case, e-mail!"),
             ["it", "s", "2024", "snake", "case", "e", "mail"]
         );
-        assert_eq!(words("ΟΔΟΣ οδός Straße"), ["οδοσ", "οδόσ", "straße"]);
+        assert_eq!(words("ΟΔΟΣ οδός Straße"), ["οδοσ", "οδόσ", "strasse"]);
         assert_eq!(words("Привет, МИР"), ["привет", "мир"]);
-        assert_eq!(words("cafe\u{301} naïve"), ["cafe\u{301}", "naïve"]);
+        assert_eq!(words("cafe\u{301} naïve"), ["café", "naïve"]);
         assert_eq!(words("हिन्दी में"), ["हिन्दी", "में"]);
         assert_eq!(words("한국어 문서"), ["한국어", "문서"]);
         assert_eq!(words("東京2024年"), ["東", "京", "2024", "年"]);
@@ -515,6 +642,72 @@ mod tests {
         assert_eq!(words("が").concat(), "が");
         assert_eq!(words(""), [] as [&str; 0]);
         assert_eq!(words(" \u{301} "), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn words_are_those_that_a_reader_sees() {
+        for (text, same) in [
+            // Canonical equivalents.
+            ("Ange\u{301}lique", "angélique"),
+            ("Vie\u{323}\u{302}t", "việt"),
+            ("\u{1112}\u{1161}\u{11ab}\u{1100}\u{116e}\u{11a8}", "한국"),
+            ("ज़िला", "ज\u{93c}िला"),
+            ("か\u{3099}", "が"),
+            ("\u{f9d0}", "類"),
+            // Compatibility forms.
+            ("Ｆｕｌｌ１２", "full12"),
+            ("ｶﾞｷﾞ", "ガギ"),
+            ("eﬃcient ﬁle", "efficient file"),
+            ("น\u{e49}\u{e4d}\u{e32}", "น\u{e49}ำ"),
+            ("\u{fefb}", "لا"),
+            // Invisible characters.
+            ("exam\u{ad}ple", "example"),
+            ("zero\u{200b}width", "zerowidth"),
+            ("می\u{200c}خواهم", "میخواهم"),
+            ("word\u{2060}joiner\u{200e}", "wordjoiner"),
+            ("葛\u{e0100}", "葛"),
+            ("كتـــاب", "كتاب"),
+            // Apostrophes.
+            ("м\u{2bc}яч", "м'яч"),
+            ("Hawai\u{2bb}i", "hawai’i"),
+            // Full case folding.
+            ("STRASSE", "straße"),
+            ("İ", "i\u{307}"),
+            ("ΜΆΪΟΣ", "μάϊος"),
+            ("ᾳ\u{301}", "ᾴ"),
+            // Optional marks.
+            ("كِتَابٌ", "كتاب"),
+            ("שָׁלוֹם", "שלום"),
+            ("\u{fb2a}", "ש"),
+        ] {
+            assert_eq!(words(text), words(same), "{text} {same}");
+        }
+        for (text, other) in [("é", "e"), ("न\u{93f}", "न"), ("が", "か"), ("\u{622}", "\u{627}"), ("ı", "i")]
+        {
+            assert_ne!(words(text), words(other), "{text} {other}");
+        }
+        // Symbols part words, and fractions are words.
+        assert_eq!(words("Windows™ 1½ m² ㎏"), ["windows", "1½", "m2"]);
+    }
+
+    #[test]
+    fn equivalents_of_every_character_are_equal() {
+        let mut tokenizer = Tokenizer::default();
+        let changes = |c: &char| !std::iter::once(*c).nfkd().eq([*c]) || is_combining_mark(*c);
+        let jamo = '\u{1100}'..='\u{11ff}';
+        for c in ('\0'..=char::MAX).filter(changes).chain(jamo) {
+            // What stands before shows whether a mark goes on.
+            let text: String = ["", "a", "e\u{323}", "カ", "\u{1100}\u{1161}"]
+                .map(|before| format!("{before}{c}\u{301}z "))
+                .concat();
+            let expected = tokenizer.words(&text);
+            assert_eq!(tokenizer.words(&text.nfc().collect::<String>()), expected, "{c:?}");
+            assert_eq!(tokenizer.words(&text.nfd().collect::<String>()), expected, "{c:?}");
+            if is_decomposed(c) {
+                assert_eq!(tokenizer.words(&text.nfkc().collect::<String>()), expected, "{c:?}");
+                assert_eq!(tokenizer.words(&text.nfkd().collect::<String>()), expected, "{c:?}");
+            }
+        }
     }
 
     #[test]
@@ -534,9 +727,8 @@ mod tests {
     #[test]
     fn on_spaced_scripts_words_are_those_of_unicode() {
         // UAX 29 also joins letters by apostrophes, points and underscores, so the sample has none inside
-        // words.
-        let text =
-            "The quick brown Fox, 42 times; Съешь же ещё этих мягких булок. Αλφάβητο — größer (ELVEN).";
+        // words; nor has it an ß, which folds to ss.
+        let text = "The quick brown Fox, 42 times; Съешь же ещё этих мягких булок. Αλφάβητο — höher (ELVEN).";
         let theirs: Vec<String> = text.unicode_words().map(str::to_lowercase).collect();
         assert_eq!(words(text), theirs);
     }
@@ -577,6 +769,12 @@ mod tests {
         "\0",
         "ı",
         "İ",
+        "ß",
+        "\u{ad}",
+        "が",
+        "か\u{3099}",
+        "\u{64b}",
+        "ｱ１",
         "Ꭰ",
     ];
 
@@ -608,10 +806,42 @@ mod tests {
         }
     }
 
+    /// Text with many marks that are ordered and composed, of scripts that have some.
+    fn marked() -> impl Strategy<Value = String> {
+        const SETS: &[&str] = &[
+            "aeE\u{300}\u{301}\u{323}\u{327}\u{345}\u{336}é ế.",
+            "αᾳΐ\u{300}\u{301}\u{308}\u{313}\u{342}\u{345} ",
+            "\u{1100}\u{1112}\u{1161}\u{1162}\u{11a8}\u{11ab}\u{3131}\u{314f}가각\u{a960}",
+            "\u{928}\u{930}\u{915}\u{958}\u{93c}\u{94d}\u{93f}\u{951}\u{952}\u{929} ",
+            "\u{9a1}\u{9c7}\u{9be}\u{9d7}\u{9bc}\u{9cd}\u{9cb} \u{200d}",
+            "\u{dd9}\u{dcf}\u{dca}\u{ddf}\u{ddc}\u{ddd}\u{d9a}\u{93c}",
+            "\u{e01}\u{e38}\u{e39}\u{e3a}\u{e48}\u{e4d}\u{e32}\u{e33} \u{eb2}\u{ecd}\u{eb3}",
+            "\u{1000}\u{1025}\u{102e}\u{1037}\u{1039}\u{103a}\u{200b}\u{1026}",
+            "\u{627}\u{623}\u{64b}\u{650}\u{651}\u{653}\u{654}\u{655}\u{640}\u{fefb}\u{fdfa}",
+            "\u{f40}\u{f43}\u{f71}\u{f72}\u{f74}\u{f80}\u{f73}\u{f90}\u{fb7}\u{301}",
+            "かｶﾞが\u{3099}\u{309a}\u{ff9e}\u{309b}漢\u{fe00}\u{302a}\u{302b}",
+            "\u{1b05}\u{1b06}\u{1b35}\u{1b44}\u{a984}\u{a9b3}\u{a9c0}a",
+            "\u{11099}\u{110ba}\u{1109a}\u{1d15e}\u{1d165}\u{10400}\u{2f800}😀\u{fe0f}",
+            "\u{5d0}\u{5b0}\u{5b7}\u{5c1}\u{fb2a}\u{fb1d}\u{34f}\u{ad}",
+        ];
+        let character = prop::sample::select(SETS).prop_flat_map(|set: &str| {
+            let all: Vec<char> = set.chars().collect();
+            prop::collection::vec(prop::sample::select(all), 1..40)
+        });
+        prop::collection::vec(character, 1..6).prop_map(|runs| runs.concat().into_iter().collect())
+    }
+
     proptest! {
         #[test]
         fn any_text_equals_the_twin(text: String) {
             prop_assert_eq!(tokens(&text), naive(&text));
+        }
+
+        #[test]
+        fn marked_text_equals_the_twin(text in marked()) {
+            prop_assert_eq!(tokens(&text), naive(&text));
+            prop_assert_eq!(tokens(&text.nfd().collect::<String>()), naive(&text));
+            prop_assert_eq!(tokens(&text.nfc().collect::<String>()), naive(&text));
         }
 
         #[test]
