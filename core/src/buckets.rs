@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
 /// Leaders of a bucket that a document is compared with. Where a bucket has more, they are those whose other band
-/// hashes and bits come nearest to the document's in the order of [`compare_after`].
+/// hashes and bits come nearest to the document's in sorted order.
 pub const BOUND: usize = 64;
 
 /// The most leaders of a bucket. Members beyond it that are near none of them lead nothing.

@@ -24,7 +24,7 @@ pub const HELD: u64 = 40;
 /// Checks that settings are those of documents whose sketches say all that a join looks at.
 ///
 /// # Errors
-/// [`Error::Parameter`] if they are not.
+/// [`Error::Core`] if they are not.
 pub fn can_be_joined(settings: &Settings) -> Result<()> {
     Rule::new(settings)?;
     match settings.judge {

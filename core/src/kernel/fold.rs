@@ -357,7 +357,7 @@ mod tests {
                     |of: u64, bits: u32, at: u32| if (drawn >> at).is_multiple_of(of) { bits } else { 0 };
                 let folds = code >= 0x80 && drawn & 3 == u64::from(entry::LETTER);
                 let folded = code ^ if folds { one_in(4, 1, 8) } else { 0 };
-                let order = one_in(4, (drawn >> 40) as u32 % 3 << entry::ORDER, 24);
+                let order = one_in(4, ((drawn >> 40) as u32 % 3) << entry::ORDER, 24);
                 let beside = one_in(8, entry::FIRST, 16) | one_in(8, entry::SECOND, 20);
                 (drawn as u32 & 3) << entry::CLASS | one_in(64, entry::SPECIAL, 12) | beside | order | folded
             })
