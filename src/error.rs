@@ -52,6 +52,22 @@ pub enum Error {
     /// No document was found in the input.
     #[error("no documents to work on: {}", printable(.0))]
     NoDocuments(String),
+    /// More pages would have been removed than [`Job::max_removed`](crate::pipeline::Job::max_removed) allows.
+    #[error(
+        "--max-removed {allowed}: {of} would lose {removed} of {pages} pages, {:.1} %. Nothing was written; to see what goes, \
+         leave --max-removed out",
+        100.0 * *removed as f64 / *pages as f64
+    )]
+    TooManyRemoved {
+        /// The share that may be removed, 0 to 1.
+        allowed: f64,
+        /// All pages, or those of a source.
+        of: String,
+        /// How many would be removed.
+        removed: u64,
+        /// How many there are.
+        pages: u64,
+    },
     /// Inputs were named that do not exist.
     #[error(
         "no such file or folder: {}. Nothing was read; correct the names of these inputs, or leave them out",

@@ -1355,3 +1355,34 @@ fn every_page_can_be_listed_with_the_page_that_stays_for_it() {
     let both = ["dedup", "none", "--out", "o", "--write", "none,kept"];
     simflip().args(both).assert().code(2).stderr(predicate::str::contains("--write none"));
 }
+
+#[test]
+fn a_run_that_would_remove_more_than_it_may_writes_nothing() {
+    let top = tempfile::tempdir().unwrap();
+    let page = |name: &str, n: u64| {
+        let text: String = (0..60).map(|word| format!("word{} ", n * 100 + word)).collect();
+        format!("{}\n", serde_json::json!({ "url": format!("https://{name}/{n}"), "text": text }))
+    };
+    // Of one host all pages but two are copies, of the other none.
+    let shop: String = (0..30).map(|at| page("shop.example", at.min(1))).collect();
+    let news: String = (100..400).map(|at| page("news.example", at)).collect();
+    fs::write(top.path().join("pages.jsonl"), shop + &news).unwrap();
+    let run = |options: &str, code: i32| -> String {
+        let command = format!("dedup pages.jsonl --out result --quiet {options}");
+        let output = simflip().current_dir(top.path()).args(command.split(' ')).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{options}: {told}");
+        told
+    };
+    let told = run("--max-removed 0.9", 2);
+    assert!(
+        told.contains("--max-removed 0.9: host shop.example would lose 28 of 30 pages, 93.3 %"),
+        "{told}"
+    );
+    let told = run("--max-removed 0.05", 2);
+    assert!(told.contains("the input would lose 28 of 330 pages, 8.5 %"), "{told}");
+    assert_eq!(fs::read_dir(top.path()).unwrap().count(), 1, "nothing but the input");
+    assert!(run("--max-removed 7", 2).contains("from 0 to 1"));
+    run("--max-removed 0.95", 0);
+    assert!(top.path().join("result/report.html").exists());
+}

@@ -89,6 +89,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "one|each|BYTES", value_parser = kept_files, help_heading = "Results")]
     kept_files: Option<KeptFiles>,
 
+    /// Write nothing, and end with exit code 2, if more than this share of all pages would be removed, or of those of a
+    /// file, folder or host that has 20 or more
+    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Results")]
+    max_removed: Option<f64>,
+
     /// Copy the results to an object store once they are whole in OUT, to s3://bucket/prefix/, gs:// or az:// (with
     /// the feature stores). That they may be put there is seen to before anything is read; --force replaces an
     /// earlier result there, too
@@ -123,6 +128,11 @@ enum WriteName {
     PagesParquet,
     /// Nothing
     None,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "expected a share from 0 to 1".to_owned())
 }
 
 impl Args {
@@ -194,6 +204,7 @@ impl Args {
             against: self.against.clone(),
             writes,
             kept_files: self.kept_files.unwrap_or_default(),
+            max_removed: self.max_removed,
             upload: self.upload.clone(),
             without_frames,
             frames,

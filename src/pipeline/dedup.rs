@@ -12,14 +12,14 @@ use crate::corpus::{self, JsonlFields, Languages};
 use crate::error::{Error, Result};
 use crate::report::model::{
     AgainstReport, ClusterSample, ClusterSizes, Corpus, FileRow, FramesReport, MemoryReport,
-    Outcome as Counts, Report, SCHEMA, Sources, Tool,
+    Outcome as Counts, Report, SCHEMA, SourceRow, Sources, Tool,
 };
 use crate::report::{html, tell};
 use crate::resources::peak_memory_bytes;
 use crate::tables::{self, ClusterRow, PAGES, PAGES_JSONL, PairRow, REMOVED};
 #[cfg(feature = "parquet")]
 use crate::tables::{PAGES_PARQUET, write_pages_parquet};
-use crate::wording::counted;
+use crate::wording::{counted, printable};
 use hashbrown::HashSet;
 use rayon::prelude::*;
 use simflip_core::audit::Audit;
@@ -334,6 +334,7 @@ pub(crate) fn report(
     folder: &OutputFolder,
     stages: &Stages<'_>,
 ) -> Result<Summary> {
+    check_removed(job, findings)?;
     let settings = &job.settings;
     let (sample_pairs, largest_clusters) =
         stages.run("samples", SHOWN_PAIRS as u64, "pairs", 0, |_| samples(job, pages, findings));
@@ -399,6 +400,23 @@ pub(crate) fn report(
         damaged: report.damage.total,
         text: tell::closing(&report, settings.judge),
     })
+}
+
+/// Refuses a result that removes more than the job allows.
+fn check_removed(job: &Job, findings: &Findings) -> Result<()> {
+    let Some(allowed) = job.max_removed else { return Ok(()) };
+    let [_, new] = findings.documents;
+    let all = SourceRow { source: String::new(), pages: new, kept: new - findings.counts.removed };
+    let worst = |sources: &Sources| {
+        sources.worst.clone().map(|row| (format!("{} {}", sources.kind, printable(&row.source)), row))
+    };
+    let of_sources = findings.lost_by_source.iter().filter_map(worst);
+    for (of, row) in std::iter::once(("the input".to_owned(), all)).chain(of_sources) {
+        if row.share_lost() > allowed {
+            return Err(Error::TooManyRemoved { allowed, of, removed: row.lost(), pages: row.pages });
+        }
+    }
+    Ok(())
 }
 
 /// The first pieces of what was lost, and how many more there are; the report lists more.

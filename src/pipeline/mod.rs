@@ -114,6 +114,9 @@ pub struct Job {
     pub writes: Writes,
     /// In how many files the kept pages are written.
     pub kept_files: KeptFiles,
+    /// The largest share that may be removed, 0 to 1, of the new pages and of those of a file, folder or host that has
+    /// [20 or more](crate::report::model::Sources::LEAST); if more would be, nothing is written. `None` for any share.
+    pub max_removed: Option<f64>,
     /// What decides the result.
     pub settings: Settings,
     /// The command as typed, for the report.

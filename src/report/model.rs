@@ -183,6 +183,9 @@ pub struct Sources {
     pub most: Vec<SourceRow>,
     /// Those that are nearly gone, largest first, at most [`Sources::LISTED`].
     pub gone: Vec<SourceRow>,
+    /// Of those that have [`Sources::LEAST`] pages or more, the one that loses the largest share.
+    #[serde(default)]
+    pub worst: Option<SourceRow>,
 }
 
 /// What one source loses.
@@ -207,6 +210,11 @@ impl SourceRow {
     /// Pages that can go.
     pub fn lost(&self) -> u64 {
         self.pages.saturating_sub(self.kept)
+    }
+
+    /// The share of its pages that can go, 0 to 1.
+    pub fn share_lost(&self) -> f64 {
+        self.lost() as f64 / self.pages.max(1) as f64
     }
 
     fn is_nearly_gone(&self) -> bool {
@@ -237,6 +245,15 @@ impl Sources {
     /// Adds a source.
     pub fn add(&mut self, row: SourceRow) {
         self.number += 1;
+        if row.pages >= Self::LEAST {
+            let is_worse = |worst: &SourceRow| {
+                let order = row.share_lost().total_cmp(&worst.share_lost());
+                order.then(row.pages.cmp(&worst.pages)).then_with(|| worst.source.cmp(&row.source)).is_gt()
+            };
+            if self.worst.as_ref().is_none_or(is_worse) {
+                self.worst = Some(row.clone());
+            }
+        }
         if row.is_nearly_gone() {
             self.nearly_gone += 1;
             self.gone.push(row.clone());
