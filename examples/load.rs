@@ -147,12 +147,8 @@ fn fill(pages: &Pages, settings: &Settings, folder: &Path, size: u64) -> Result<
         let before = thread_seconds();
         for batch in sketches.chunks(1_000) {
             for (page, sketch) in batch {
-                let request = Request {
-                    name: &Pages::name(*page),
-                    id: None,
-                    seen: 1_700_000_000_000 + page,
-                    fresh_from: 0,
-                };
+                let (name, seen_at) = (Pages::name(*page), 1_700_000_000_000 + page);
+                let request = Request { name: &name, seen: seen_at, ..Request::default() };
                 seen.add(&request, sketch)?;
             }
             seen.acknowledge()?;

@@ -213,7 +213,7 @@ fn records() -> Vec<u8> {
     for (name, id, text) in
         [("a", None, "some words"), ("b", Some("r"), "other words"), ("c", None, "some words")]
     {
-        let request = Request { name, id, seen: 7, fresh_from: 0 };
+        let request = Request { name, id, seen: 7, ..Request::default() };
         seen.ask_and_add(&request, &sketcher.sketch(text)).expect("there is room");
         seen.commit().expect("a log");
         if name == "b" { seen.withdraw(0) } else { seen.delivered() }.expect("a log");

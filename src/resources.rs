@@ -33,6 +33,21 @@ pub fn peak_memory_bytes() -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
+/// Open files that this process may have, when it is given as many as it may ask for; none where the system does not
+/// say.
+pub fn allowed_descriptors() -> Option<usize> {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+        let allowed = if raised.is_ok() { maximum } else { current };
+        allowed.map(|allowed| usize::try_from(allowed).unwrap_or(usize::MAX))
+    }
+    #[cfg(not(unix))]
+    None
+}
+
 /// Memory that a run may take where nobody says: half of what the machine or the container has, less where
 /// less is free; 4 GiB where the system does not say.
 pub fn memory_share() -> u64 {

@@ -179,6 +179,8 @@ fn prepare(place: &Place) {
     put("november/pages.warc.wet.gz", &wet_file("november.example", 30, 30));
     put("october/pages.warc.wet.gz", &wet_file("october.example", 20, 30));
     put("monday.warc.wet.gz", &wet_file("monday.example", 0, 9));
+    let [name, bytes] = archive();
+    put(&name, &gz(bytes.as_bytes()));
     put("tuesday.warc.wet.gz", &wet_file("tuesday.example", 5, 9));
     put("pages.jsonl.gz", &gz(json_lines("text", 0, 9).as_bytes()));
     put("page.jsonl", &json_lines("text", 0, 1));
@@ -223,6 +225,28 @@ fn prepare(place: &Place) {
     fs::remove_file(place.at("result/review.html")).unwrap();
     put("truth.csv", &"a,b\n2,3\n");
     put("scores.csv.gz", &gz(b"a,b,score\n2,3,0.9\n3,4,0.7\n"));
+}
+
+/// A WARC file as browsertrix-crawler names and writes it: its own notes, a page, and what it says of the page.
+fn archive() -> [String; 2] {
+    let record = |kind: &str, uri: &str, of: &str, block: &str| {
+        format!(
+            "WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {uri}\r\nWARC-Date: 2026-11-01T00:00:00.000Z\r\n\
+             WARC-Record-ID: <urn:uuid:00000000-0000-0000-0000-{:012}>\r\nContent-Type: {of}\r\n\
+             Content-Length: {}\r\n\r\n{block}\r\n\r\n",
+            uri.len(),
+            block.len()
+        )
+    };
+    let page = "https://news.example/one";
+    let html = format!("<html><body><p>{}</p></body></html>", "some words of news ".repeat(20));
+    let response = format!("HTTP/1.1 200 OK\r\ncontent-type: text/html; charset=utf-8\r\n\r\n{html}");
+    let records = [
+        record("warcinfo", "rec.warc.gz", "application/warc-fields", "software: Browsertrix-Crawler 1.5\r\n"),
+        record("response", page, "application/http; msgtype=response", &response),
+        record("resource", &format!("urn:pageinfo:{page}"), "application/json", "{\"urls\":{}}"),
+    ];
+    ["crawls/collections/news/archive/rec-0a1b-news-20261101000000000-0.warc.gz".to_owned(), records.concat()]
 }
 
 fn copy(from: &Path, to: &Path) {

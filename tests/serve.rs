@@ -6,24 +6,33 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 struct Server {
     child: Child,
     address: String,
-    events: BufReader<std::process::ChildStderr>,
+    events: BufReader<Box<dyn Read>>,
 }
 
 impl Server {
-    #[expect(clippy::zombie_processes, reason = "it is waited for when the server is stopped or killed")]
     fn start(folder: &Path, options: &[&str]) -> Self {
-        let mut child = Command::new(assert_cmd::cargo::cargo_bin("simflip"))
+        Self::start_by("env", &[], folder, options)
+    }
+
+    /// Starts it by another program.
+    #[expect(clippy::zombie_processes, reason = "it is waited for when the server is stopped or killed")]
+    fn start_by(program: &str, arguments: &[&str], folder: &Path, options: &[&str]) -> Self {
+        let mut child = Command::new(program)
+            .args(arguments)
+            .arg(assert_cmd::cargo::cargo_bin("simflip"))
             .current_dir(folder)
             .args(["serve", "--index", "i", "--listen", "127.0.0.1:0"])
             .args(options)
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut events = BufReader::new(child.stderr.take().unwrap());
+        let stderr: Box<dyn Read> = Box::new(child.stderr.take().unwrap());
+        let mut events = BufReader::new(stderr);
         loop {
             let mut line = String::new();
             assert!(events.read_line(&mut line).unwrap() > 0, "it ended");
@@ -131,6 +140,8 @@ fn pages_are_checked_added_and_removed() {
         (&json!("near"), &json!("a"), &json!(1))
     );
     assert_eq!(server.one("add", &page("b", 1, 1))["answer"], "added");
+    // By then it is known that the client who asked before has heard the answer.
+    std::thread::sleep(Duration::from_millis(400));
     let answers = server
         .many("check-and-add", &[page("a", 1, 0), json!({ "url": "x" }), page("c", 1, 2), page("d", 2, 0)]);
     let words: Vec<&str> = answers.iter().map(|answer| answer["answer"].as_str().unwrap()).collect();
@@ -234,6 +245,9 @@ fn what_is_too_long_or_has_no_token_is_turned_away() {
     assert_eq!(send("authorization: Bearer wrong\r\n", &body), 401);
     let token = "authorization: Bearer secret\r\n";
     assert_eq!(send(token, &body), 200);
+    assert_eq!(send("authorization: bearer secret\r\n", &body), 200, "the scheme has no case");
+    assert_eq!(send("authorization: Basic secret\r\n", &body), 401);
+    assert_eq!(send(&format!("{token}x: {}\r\n", "y".repeat(20_000)), &body), 431);
     assert_eq!(server.send("/metrics", "", "", "").0, 401);
     assert_eq!(server.send("/healthz", "", "", "").0, 200);
     let long = json!({ "url": "l", "text": "word ".repeat(300_000) }).to_string();
@@ -282,7 +296,8 @@ fn killed_it_has_forgotten_nothing_that_was_answered() {
 fn collections_are_indexes_of_their_own() {
     let top = tempfile::tempdir().unwrap();
     let server = Server::start(top.path(), &["--collections"]);
-    let put = |name: &str| server.send(&format!("/v1/{name}"), "put", "", "").0;
+    let put_to = |server: &Server, name: &str| server.send(&format!("/v1/{name}"), "put", "", "").0;
+    let put = |name: &str| put_to(&server, name);
     let ask = |collection: &str, action: &str, page: &Value| {
         let path = format!("/v1/{collection}/{action}");
         let (status, body) = server.send(&path, "application/json", "", &page.to_string());
@@ -314,9 +329,13 @@ fn collections_are_indexes_of_their_own() {
     }
     assert_eq!(figures.matches("# TYPE simflip_pages gauge").count(), 1);
     server.end();
-    // They are there again, and each is an index as others are.
+    // They are there again, and each is an index as others are; what is none is passed over.
+    fs::write(top.path().join("i/notes.txt"), "to be kept").unwrap();
+    fs::create_dir(top.path().join("i/backup")).unwrap();
+    fs::write(top.path().join("i/backup/of"), "something").unwrap();
     let server = Server::start(top.path(), &["--collections"]);
     assert_eq!(names(&server), both);
+    assert_eq!(put_to(&server, "backup"), 500);
     server.end();
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("simflip"));
     let output = command.current_dir(top.path()).args(["inspect", "i/news"]).output().unwrap();
@@ -358,4 +377,177 @@ fn snapshots_are_made_while_it_answers() {
     hold(&server);
     server.child.kill().unwrap();
     server.child.wait().unwrap();
+}
+
+/// A connection that stays open.
+struct Kept(BufReader<TcpStream>);
+
+impl Kept {
+    fn open(server: &Server) -> Self {
+        Self(BufReader::new(TcpStream::connect(&server.address).unwrap()))
+    }
+
+    fn send(&mut self, action: &str, page: &Value) {
+        let body = page.to_string();
+        let head = format!(
+            "POST /v1/{action} HTTP/1.1\r\nhost: here\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        self.0.get_mut().write_all((head + &body).as_bytes()).unwrap();
+    }
+
+    fn answer(&mut self) -> Value {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            self.0.read_line(&mut line).unwrap();
+            if let Some(said) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = said.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body).unwrap();
+        serde_json::from_slice(&body).unwrap()
+    }
+}
+
+#[test]
+fn a_page_whose_answer_nobody_heard_is_not_the_same_as_itself() {
+    let top = tempfile::tempdir().unwrap();
+    let mut server = Server::start(top.path(), &[]);
+    let is_stored = |n: u64| server.one("check", &page("?", n, 0))["answer"] == "same";
+    let said = |answer: &Value| (answer["answer"].as_str().unwrap().to_owned(), answer["again"] == true);
+    for n in 0..6 {
+        let asked = page(&format!("p{n}"), n, 0);
+        let mut client = Kept::open(&server);
+        client.send("check-and-add", &asked);
+        while !is_stored(n) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        match n % 3 {
+            // It dies with the answer in its socket, and is back at once or later.
+            0 => drop(client),
+            1 => {
+                drop(client);
+                std::thread::sleep(Duration::from_millis(400));
+            }
+            // Nobody knows whether it lives.
+            _ => {}
+        }
+        assert_eq!(said(&server.one("check-and-add", &asked)), ("new".to_owned(), true), "{n}");
+        // Heard by the one who asked again, it is known.
+        std::thread::sleep(Duration::from_millis(400));
+        assert_eq!(said(&server.one("check-and-add", &asked)), ("same".to_owned(), false), "{n}");
+    }
+    // The next request says that the answer before was heard; so does an end in good order.
+    let (mut one, asked) = (Kept::open(&server), page("q", 77, 0));
+    one.send("check-and-add", &asked);
+    assert_eq!(said(&one.answer()), ("new".to_owned(), false));
+    one.send("check", &page("?", 78, 0));
+    one.answer();
+    assert_eq!(said(&server.one("check-and-add", &asked)), ("same".to_owned(), false));
+    // A stream knows its own pages.
+    let twice = server.many("check-and-add", &[page("r", 80, 0), page("r", 80, 0)]);
+    assert_eq!(said(&twice[1]), ("same".to_owned(), false));
+    // Killed, nobody knows what arrived, and the answers are given once more; ended in order, they did.
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    let server = Server::start(top.path(), &[]);
+    assert_eq!(
+        said(&server.one("check-and-add", &page("r", 80, 0))),
+        ("same".to_owned(), true),
+        "the last of two"
+    );
+    assert_eq!(said(&server.one("check-and-add", &page("s", 81, 0))), ("new".to_owned(), false));
+    std::thread::sleep(Duration::from_millis(400));
+    server.end();
+    let server = Server::start(top.path(), &[]);
+    for (name, n) in [("r", 80), ("s", 81)] {
+        assert_eq!(said(&server.one("check-and-add", &page(name, n, 0))), ("same".to_owned(), false));
+    }
+    server.end();
+}
+
+/// Bytes of a process in memory.
+#[cfg(target_os = "linux")]
+fn resident(server: &Server) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn clients_that_never_end_keep_nobody_from_being_served() {
+    let top = tempfile::tempdir().unwrap();
+    fs::write(top.path().join("token"), "secret\n").unwrap();
+    // Of the 128 files that the process may open, the index has those it needs.
+    let server = Server::start_by("prlimit", &["--nofile=128"], top.path(), &["--token-file", "token"]);
+    let token = "authorization: Bearer secret\r\n";
+    let ask = |n: u64| {
+        let body = page(&format!("p{n}"), n, 0).to_string();
+        let (status, answer) = server.send("/v1/check-and-add", "application/json", token, &body);
+        assert_eq!(status, 200, "{answer}");
+        assert!(answer.contains("\"new\""), "{answer}");
+    };
+    ask(0);
+    let before = resident(&server);
+    let connect = || TcpStream::connect(&server.address).unwrap();
+    // Heads and bodies without an end, and connections that say nothing. Some are cut off meanwhile.
+    let mut clients = Vec::new();
+    for n in 0..500 {
+        let mut stream = connect();
+        let sent = match n % 5 {
+            0 => Vec::new(),
+            1 => {
+                let head = format!(
+                    "POST /v1/check HTTP/1.1\r\nhost: here\r\n{token}content-type: application/json\r\n"
+                );
+                let body = "x".repeat(1_900_000);
+                format!("{head}content-length: 2000000\r\n\r\n{body}").into_bytes()
+            }
+            _ => format!("GET /healthz HTTP/1.1\r\nhost: here\r\nx: {}", "y".repeat(15_000)).into_bytes(),
+        };
+        stream.set_write_timeout(Some(Duration::from_millis(20))).unwrap();
+        let _ = stream.write_all(&sent);
+        clients.push(stream);
+        if n % 100 == 99 {
+            let begun = Instant::now();
+            assert_eq!(server.send("/healthz", "", "", "").0, 200);
+            // A tenth of a second in release, on a machine that does nothing else.
+            assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+            ask(n);
+        }
+    }
+    let grown = resident(&server).saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes");
+    let (_, figures) = server.send("/metrics", "", token, "");
+    assert!(figures.contains("simflip_task_up{task=\"housekeeping\"} 1"), "{figures}");
+    let cut_off = figures.lines().find_map(|line| line.strip_prefix("simflip_cut_off_total ")).unwrap();
+    assert!(cut_off.parse::<u64>().unwrap() > 300, "{cut_off}");
+    drop(clients);
+    server.end();
+}
+
+#[test]
+fn with_nobody_to_hear_its_events_it_keeps_house_and_ends_well() {
+    let top = tempfile::tempdir().unwrap();
+    let mut server = Server::start(top.path(), &["--expire", "1s"]);
+    // A pipe that is at its end already takes the place of the one whose reader goes.
+    server.events = BufReader::new(Box::new(std::io::empty()));
+    assert_eq!(server.one("check-and-add", &page("a", 1, 0))["answer"], "new");
+    assert_eq!(server.send("/healthz", "", "", ""), (200, "ok\n".to_owned()));
+    Command::new("kill").arg(server.child.id().to_string()).status().unwrap();
+    assert!(server.child.wait().unwrap().success());
+    // What would empty the index is refused.
+    let output = Command::new(assert_cmd::cargo::cargo_bin("simflip"))
+        .current_dir(top.path())
+        .args(["serve", "--index", "i", "--expire", "0s"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("remove every page"));
 }

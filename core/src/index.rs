@@ -353,10 +353,20 @@ impl Index {
     /// # Errors
     /// [`Error::Parameter`] for a sketch of another kind or length.
     pub fn ask(&self, sketch: &Sketch) -> Result<Answer> {
-        let value = self.fitting(&sketch.facts, Some(&sketch.value))?;
-        if let Some(same) = self.find(sketch.facts.digest) {
-            return Ok(Answer { same: Some(same), ..Answer::default() });
+        match self.find(sketch.facts.digest) {
+            None => self.near(sketch),
+            same => {
+                self.fitting(&sketch.facts, Some(&sketch.value)).map(|_| Answer { same, ..Answer::default() })
+            }
         }
+    }
+
+    /// The pages near a page, also where there is one with the same text, which is then among them.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn near(&self, sketch: &Sketch) -> Result<Answer> {
+        let value = self.fitting(&sketch.facts, Some(&sketch.value))?;
         let Some(value) = value else { return Ok(Answer::default()) };
         let page = Asked { facts: &sketch.facts, value };
         let mut answer = match &self.net {

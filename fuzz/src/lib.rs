@@ -230,12 +230,12 @@ pub fn binary_file(bytes: &[u8]) {
     try_all();
 }
 
-/// Opens an index, which may have to be converted, adds a page, and opens it again.
+/// Opens an index, adds a page, and opens it again.
 fn use_index(path: &std::path::Path) {
     let Ok(mut seen) = Seen::open(path, Access::Write { fsync: false }, None) else { return };
     let Ok(mut sketcher) = Sketcher::new(&seen.params().settings, None) else { return };
     let before = seen.len();
-    let request = Request { name: "page", id: None, seen: 7, fresh_from: 0 };
+    let request = Request { name: "page", seen: 7, ..Request::default() };
     seen.ask_and_add(&request, &sketcher.sketch("a page of a few words")).expect("there is room");
     seen.commit().expect("a log");
     seen.delivered().expect("a log");

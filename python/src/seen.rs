@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rayon::ThreadPool;
 use rayon::prelude::*;
-use simflip::cli::options::{OfSeen, of_seen, span, time, written_time};
+use simflip::cli::options::{OfSeen, age, of_seen, time, written_time};
 use simflip::pipeline::{Progress, Silent};
 use simflip::seen::{self, Reply, Request, Verdict};
 use simflip::settings::Settings;
@@ -148,7 +148,8 @@ impl Seen {
     }
 
     fn request<'a>(&self, name: &'a str, id: Option<&'a str>, seen: u64) -> Request<'a> {
-        Request { name, id, seen, fresh_from: self.fresh.map_or(0, |fresh| seen.saturating_sub(fresh)) }
+        let fresh_from = self.fresh.map_or(0, |fresh| seen.saturating_sub(fresh));
+        Request { name, id, seen, fresh_from, ..Request::default() }
     }
 
     /// Asks about pages and stores them, and says which call it was, for [`take_back`](Self::take_back).
@@ -317,7 +318,7 @@ impl Seen {
 
     /// Removes the pages that were last seen longer ago than this, such as `365d`, and gives how many went.
     fn expire(&self, py: Python<'_>, older: &str, seen_at: Option<u64>) -> PyResult<usize> {
-        let before = seen_at.unwrap_or_else(now).saturating_sub(millis(span(older).map_err(of_refusal)?));
+        let before = seen_at.unwrap_or_else(now).saturating_sub(millis(age(older).map_err(of_refusal)?));
         self.with(py, |open| remove(&mut open.seen, &HashSet::new(), before))
     }
 

@@ -16,6 +16,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// How long ago pages were last seen that expire.
+///
+/// # Errors
+/// For what is no time, and for 0, which every page is older than.
+pub(crate) fn age(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err(
+            "this would remove every page. To empty an index, remove its folder; give 1s for all that is \
+                 older than a second"
+                .to_owned(),
+        ),
+        Ok(age) => Ok(age),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// Which index, and for a new one how its pages are compared.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct IndexArgs {
@@ -249,7 +265,8 @@ impl IndexArgs {
     /// A request about a page that is seen at a time.
     pub(crate) fn request<'a>(&self, name: &'a str, id: Option<&'a str>, seen: u64) -> Request<'a> {
         let fresh = self.fresh.map(|fresh| u64::try_from(fresh.as_millis()).unwrap_or(u64::MAX));
-        Request { name, id, seen, fresh_from: fresh.map_or(0, |fresh| seen.saturating_sub(fresh)) }
+        let fresh_from = fresh.map_or(0, |fresh| seen.saturating_sub(fresh));
+        Request { name, id, seen, fresh_from, ..Request::default() }
     }
 }
 

@@ -205,12 +205,12 @@ pub fn of_seen(options: &[OsString], ask_only: bool) -> Result<OfSeen, Refused> 
     Ok(OfSeen { seen, frequencies, fresh: index.fresh })
 }
 
-/// A length of time as options have it, such as 30d.
+/// How long ago pages were last seen that expire, such as 30d.
 ///
 /// # Errors
-/// If it is none.
-pub fn span(text: &str) -> Result<Duration, Refused> {
-    humantime::parse_duration(text).map_err(|error| Refused { told: format!("{text}: {error}"), io: None })
+/// If it is no length of time, or 0.
+pub fn age(text: &str) -> Result<Duration, Refused> {
+    index::age(text).map_err(|error| Refused { told: format!("{text}: {error}"), io: None })
 }
 
 /// A time as options have it, such as 2026-11-01 or 2026-11-01T12:00:00Z, in milliseconds since 1970.

@@ -12,10 +12,10 @@ use simflip::corpus::{
 };
 use simflip::document::DocId;
 use simflip::format;
-use simflip::seen::{COLUMNS, LONGEST_NAME, Reply, Request, SeenParams};
+use simflip::seen::{COLUMNS, LONGEST_NAME, Request, SeenParams};
 use simflip::sketch::{Sketch, Sketcher};
 use simflip::staged;
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -32,9 +32,9 @@ use std::time::{Duration, SystemTime};
 /// JSON lines on standard input (-) are answered one by one as they come, each as soon as it is there. A line
 /// that is no page is answered by an error.
 ///
-/// Pages are remembered as their answers are delivered: what cannot be printed is not remembered. Where nobody
-/// knows whether an answer arrived, as when this process or the reader of its output was killed, the page is
-/// remembered, and asked about the same text under the same name the index answers as it did.
+/// Pages are remembered as their answers go out: what cannot be printed is not remembered. Where this process or
+/// the reader of its output was killed, nobody knows whether the latest answers arrived: the pages are remembered,
+/// and asked about the same text under the same name the index answers as it did.
 ///
 /// An index keeps the settings that it was made with.
 #[derive(Debug, clap::Args)]
@@ -78,7 +78,7 @@ pub(crate) struct Args {
     remove: Vec<String>,
 
     /// First remove the pages that were last seen longer ago than this, such as 365d
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = super::index::age)]
     expire: Option<Duration>,
 
     /// When the pages were seen, such as 2026-11-01 or 2026-11-01T12:00:00Z [default: now]
@@ -86,7 +86,7 @@ pub(crate) struct Args {
     seen_at: Option<SystemTime>,
 
     /// JSON lines on standard input: the field that names the request. The answer to a request that was answered
-    /// before, for the same text, is given again
+    /// before, for the same text, is given again [default: request]
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     request_field: Option<String>,
 
@@ -128,7 +128,7 @@ enum Asked {
 impl Asked {
     /// A page, unless its names are too long to be kept.
     fn of(page: Page) -> Self {
-        let about = Request { name: &page.name, id: page.request.as_deref(), seen: 0, fresh_from: 0 };
+        let about = Request { name: &page.name, id: page.request.as_deref(), ..Request::default() };
         match about.check() {
             Ok(()) => Self::Page(page),
             Err(error) => {
@@ -226,7 +226,8 @@ impl Args {
                 seen.takes(path, &SeenParams { settings, frequencies: None })?;
                 let mut left_out = 0;
                 staged::pages_of(path, |page| {
-                    if (Request { name: &page.name, id: None, seen: now, fresh_from: 0 }).check().is_err() {
+                    let request = Request { name: &page.name, seen: now, ..Request::default() };
+                    if request.check().is_err() {
                         left_out += 1;
                         return Ok(());
                     }
@@ -327,7 +328,7 @@ impl Args {
             Ok(None) => None,
             Ok(Some(page)) => {
                 let name = page.url.or(page.id).unwrap_or_else(place);
-                let request = self.request_field.as_deref().and_then(|field| field_of(bytes, field));
+                let request = field_of(bytes, self.request_field.as_deref().unwrap_or("request"));
                 Some(Asked::of(Page { name, request, sketch: sketcher.sketch(&page.text) }))
             }
             Err(error) => Some(Asked::Error(place(), error)),
@@ -337,7 +338,7 @@ impl Args {
     /// Answers some pages, and remembers those whose answers went out.
     fn answer(&self, batch: Vec<Asked>, opened: &mut Opened, out: &mut Output) -> anyhow::Result<()> {
         let (seen, now) = (&mut opened.seen, self.now());
-        let (mut lines, mut ends, mut replies) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut lines, mut ends) = (Vec::new(), Vec::new());
         for asked in batch {
             match asked {
                 Asked::Error(name, error) => out.form.error(&mut lines, &name, &error)?,
@@ -349,7 +350,6 @@ impl Args {
                     };
                     out.form.answer(&mut lines, &name, request.as_deref(), &reply)?;
                     ends.push(lines.len());
-                    replies.push((name, sketch.facts.digest, reply));
                 }
             }
         }
@@ -357,29 +357,22 @@ impl Args {
             seen.commit()?;
         }
         let (written, failure) = out.write(&lines);
-        let delivered = ends.iter().filter(|&&end| end <= written).count();
         let Some(error) = failure else {
-            if !self.ask_only {
-                out.recent(replies, lines.len());
-                seen.delivered()?;
-            }
-            return Ok(());
+            return if self.ask_only { Ok(()) } else { Ok(seen.sent()?) };
         };
-        if !self.ask_only {
-            let asked = replies.len();
-            seen.withdraw(delivered)?;
-            if error.kind() == io::ErrorKind::BrokenPipe {
-                replies.truncate(delivered);
-                out.recent(replies, written);
-                let unread = std::mem::take(&mut out.unread);
-                seen.doubt(unread.into_iter().flat_map(|(_, replies)| replies))?;
-            }
-            anyhow::bail!(
-                "standard output: {error}. {} answers could not be delivered, and their pages are not remembered",
-                asked - delivered
-            );
+        if self.ask_only {
+            return Err(error).context("standard output");
         }
-        Err(error).context("standard output")
+        let sent = ends.iter().filter(|&&end| end <= written).count();
+        seen.withdraw(sent)?;
+        // What a reader who is gone has not read is in doubt: the index is not closed then.
+        if error.kind() != io::ErrorKind::BrokenPipe {
+            seen.close()?;
+        }
+        anyhow::bail!(
+            "standard output: {error}. {} answers could not be delivered, and their pages are not remembered",
+            ends.len() - sent
+        );
     }
 }
 
@@ -390,16 +383,7 @@ struct Output {
     file: File,
     #[cfg(not(unix))]
     file: io::Stdout,
-    /// The latest answers, batch by batch with their bytes: what a pipe may hold that its reader has not read.
-    unread: VecDeque<(usize, Vec<Answered>)>,
-    unread_bytes: usize,
 }
-
-/// A page's name, the digest of its text, and the answer to it.
-type Answered = (String, u128, Reply);
-
-/// As many bytes as a pipe can hold.
-const PIPE: usize = 1 << 20;
 
 impl Output {
     fn new(json: bool) -> anyhow::Result<Self> {
@@ -412,7 +396,7 @@ impl Output {
         };
         #[cfg(not(unix))]
         let file = io::stdout();
-        Ok(Self { form, file, unread: VecDeque::new(), unread_bytes: 0 })
+        Ok(Self { form, file })
     }
 
     fn header(&mut self) -> anyhow::Result<()> {
@@ -434,18 +418,6 @@ impl Output {
             }
         }
         (written, self.file.flush().err())
-    }
-
-    /// Keeps account of the latest answers.
-    fn recent(&mut self, replies: Vec<Answered>, bytes: usize) {
-        self.unread.push_back((bytes, replies));
-        self.unread_bytes += bytes;
-        while let Some((oldest, _)) = self.unread.front()
-            && self.unread_bytes - oldest >= PIPE
-        {
-            self.unread_bytes -= oldest;
-            self.unread.pop_front();
-        }
     }
 }
 
@@ -508,6 +480,10 @@ fn next_line(input: &mut impl BufRead, longest: usize) -> io::Result<Option<Line
 
 /// A field of a line, a string or a number.
 fn field_of(line: &[u8], field: &str) -> Option<String> {
+    // Most lines have no such field, and to read one takes as long as its sketch. Other names may stand there escaped.
+    if field.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        memchr::memmem::find(line, field.as_bytes())?;
+    }
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Field {

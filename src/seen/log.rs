@@ -14,7 +14,7 @@ use crate::settings::Settings;
 use crate::text::TOKENIZER;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -94,7 +94,63 @@ pub(super) struct Passed {
     pub(super) records: u64,
     /// The pages that the end of a snapshot promises.
     pub(super) promised: Option<u64>,
+    /// Bytes that a log had and has not any more, at the least.
+    pub(super) missing: u64,
 }
+
+/// The file that says how long the log is.
+pub(super) const LENGTH: &str = "length";
+
+/// Bytes that a log grows by until that is written anew.
+const NOTED: u64 = 1 << 16;
+
+/// How long the log was at the least, in a file of its own, so that one that was truncated is known for it. The file is
+/// written behind the log, so that it never says too much while the machine runs.
+#[derive(Debug)]
+pub(super) struct Length {
+    file: File,
+    noted: u64,
+}
+
+impl Length {
+    /// Begins to keep account of a log.
+    ///
+    /// # Errors
+    /// If the file cannot be made.
+    pub(super) fn open(folder: &Path, part: Part, length: u64) -> Result<Self> {
+        let path = folder.join(LENGTH);
+        let file = File::options().create(true).truncate(false).write(true).open(&path);
+        let mut own = Self { file: file.map_err(|e| Error::io(&path, e))?, noted: 0 };
+        own.note(part, length);
+        Ok(own)
+    }
+
+    /// The log and the length that stand in it, if they can be read.
+    pub(super) fn noted(folder: &Path) -> Option<(Part, u64)> {
+        let line = std::fs::read_to_string(folder.join(LENGTH)).ok()?;
+        let mut words = line.strip_prefix(WORDS)?.split_whitespace();
+        Some((Part::of(words.next()?)?, words.next()?.parse().ok()?))
+    }
+
+    /// Notes a length if the log has grown by much.
+    pub(super) fn grown(&mut self, part: Part, length: u64) {
+        if length >= self.noted + NOTED {
+            self.note(part, length);
+        }
+    }
+
+    /// Notes a length. What cannot be written is not known when it would be wanted, and nothing else depends on it.
+    pub(super) fn note(&mut self, part: Part, length: u64) {
+        let line = format!("{WORDS}{} {length:020}\n", part.name());
+        let write = self.file.seek(SeekFrom::Start(0)).and_then(|_| self.file.write_all(line.as_bytes()));
+        if write.is_ok() {
+            self.noted = length;
+        }
+    }
+}
+
+/// What the file begins with: what it is, and its version.
+const WORDS: &str = "simflip length 1 ";
 
 /// Reads the header of a file, and what pages it is for.
 ///

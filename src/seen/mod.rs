@@ -12,25 +12,30 @@
 //! A page is answered in this order:
 //!
 //! 1. the page and the answer to it are appended to the log ([`Seen::commit`]), with `fsync` down to the disk;
-//! 2. the answer is delivered;
-//! 3. that it was delivered is appended ([`Seen::delivered`]), or that it was not ([`Seen::withdraw`]), which
-//!    takes the page back.
+//! 2. the answer goes out;
+//! 3. that it went out is appended ([`Seen::sent`]), or that it did not ([`Seen::withdraw`]), which takes the page
+//!    back.
 //!
-//! So an answer that was given is never forgotten. If the process dies between the first step and the third,
-//! nobody knows whether the answer arrived: the page is remembered, and the answer is *in doubt*. Asked about
-//! the same text under the same request, or where requests have no names under the same name of the page, the
-//! index gives the answer in doubt once again. The answers to the last [`REQUESTS`] requests that have names
-//! of their own are remembered in any case, so that a client that heard nothing can ask again.
+//! So an answer that was given is never forgotten. That it went out does not say that it arrived: it may have stood in
+//! a pipe or a socket whose reader died. So there is one rule for all readers: an answer is *in doubt* as long as
+//! nothing says that it arrived. What says so is the next request of its reader ([`Seen::heard`]), or an end of the
+//! index in good order ([`Seen::close`]). Where an index was not closed, as its process was killed or its reader
+//! went away, the latest [`LATEST`] answers are in doubt. Asked about the same text under the same name of the page,
+//! the index gives an answer in doubt once again, instead of calling the page the same as itself. The answers to the
+//! last [`REQUESTS`] requests that have names of their own are remembered in any case. A caller that has the
+//! answers in its own process says so by [`Seen::delivered`].
 
 pub(crate) mod answers;
 mod log;
 mod places;
 mod record;
+mod remembered;
 mod snapshot;
 mod whole;
 
 pub use answers::COLUMNS;
 pub use log::Unsynced;
+pub use remembered::{LATEST, REQUESTS};
 pub use snapshot::{Finished, Snapshot};
 
 use crate::error::{Error, Result};
@@ -40,22 +45,19 @@ use crate::inspection::Inspection;
 use crate::making::{folder_of, is_unfinished, sweep};
 use crate::settings::{Settings, Sketches};
 use crate::sketch::{Facts, Sketch, SketchValue};
-use hashbrown::HashMap;
 use log::{Log, Part, Passed};
 use places::{Files, Place};
 use record::Record;
+use remembered::{Answer, Asked, Remembered, Standing, key_of_page};
 use serde::{Deserialize, Serialize};
 use simflip_core::id::{Document, Id};
 use simflip_core::index::{Index, StoredTables};
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use whole::Whole;
-
-/// Requests with names of their own whose answers are remembered.
-pub const REQUESTS: usize = 1 << 16;
 
 /// The longest name of a page or of a request, in bytes: a record holds several.
 pub const LONGEST_NAME: usize = 1 << 16;
@@ -139,35 +141,8 @@ pub struct Reply {
     pub again: bool,
 }
 
-/// An answer under the name of its request.
-#[derive(Clone, Debug, PartialEq)]
-struct Asked {
-    key: Arc<str>,
-    remembered: Remembered,
-}
-
-/// An answer that can be given again.
-#[derive(Clone, Debug, PartialEq)]
-struct Remembered {
-    /// Of the text that was asked about.
-    digest: u128,
-    reply: Reply,
-    /// Whether the request had a name of its own; otherwise the answer is in doubt.
-    explicit: bool,
-}
-
-impl Remembered {
-    /// The name of the page that was asked about, where the answer is remembered under it, and that of the earlier one.
-    fn names<'a>(&'a self, key: &'a str) -> [Option<&'a str>; 2] {
-        [key.strip_prefix(PAGE).filter(|_| !self.explicit), self.reply.earlier.as_deref()]
-    }
-}
-
-/// What the name of a page stands behind where an answer is remembered under it.
-const PAGE: &str = "page ";
-
 /// Who asks about a page.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'a> {
     /// The name of the page, its URL for example.
     pub name: &'a str,
@@ -177,6 +152,9 @@ pub struct Request<'a> {
     pub seen: u64,
     /// Pages last seen before this time are stale.
     pub fresh_from: u64,
+    /// A number of whoever reads the answer, such as that of a connection, so that it can say whether it
+    /// [heard](Seen::heard) it; 0 for one that cannot.
+    pub reader: u64,
 }
 
 impl Request<'_> {
@@ -195,11 +173,11 @@ impl Request<'_> {
         }
     }
 
-    /// What its answer is remembered under.
-    fn key(&self) -> (String, bool) {
+    /// What its answer is remembered under, and how it stands there.
+    fn key(&self) -> (String, Standing) {
         match self.id {
-            Some(id) => (format!("request {id}"), true),
-            None => (format!("{PAGE}{}", self.name), false),
+            Some(id) => (format!("request {id}"), Standing::Named),
+            None => (key_of_page(self.name), Standing::Given(self.reader)),
         }
     }
 }
@@ -216,12 +194,14 @@ struct Undelivered {
 /// What is known while files are read.
 #[derive(Debug, Default)]
 struct Replay {
-    /// The pages whose answers have not arrived yet, as far as is known.
-    undelivered: Vec<(Vec<Undo>, Option<Asked>)>,
+    /// What takes back each of the pages whose answers had not gone out, as far as is known.
+    undelivered: Vec<Vec<Undo>>,
     /// The pages that go together.
     removed: Vec<Document>,
     /// Removals, of which the files hold traces.
     removals: u64,
+    /// Answers in doubt as the index was not closed.
+    doubts: usize,
 }
 
 /// Remembered answers that tell of removed pages.
@@ -238,7 +218,7 @@ struct Telling {
 enum Undo {
     Page(Document),
     Seen(Document, u64),
-    Request(Arc<str>, Option<Remembered>),
+    Request(Arc<str>, Option<Answer>),
 }
 
 /// How an index is opened.
@@ -265,9 +245,7 @@ pub struct Seen {
     names: Vec<u32>,
     seen: Vec<u64>,
     files: Files,
-    requests: HashMap<Arc<str>, Remembered>,
-    /// Requests with names of their own, in the order in which they came.
-    order: VecDeque<Arc<str>>,
+    requests: Remembered,
     /// What a writer has.
     writer: Option<Writer>,
     /// What there is to say of how it was opened.
@@ -293,6 +271,10 @@ struct Writer {
     /// Removals, and those of which the files hold no trace any more.
     removals: u64,
     gone: u64,
+    /// The answers that were left behind in snapshots before the last one.
+    left_behind: u64,
+    /// Where it stands how long the log is.
+    length: log::Length,
     /// Locked as long as it is open.
     _lock: Lock,
 }
@@ -380,11 +362,12 @@ impl Seen {
             names: Vec::new(),
             seen: Vec::new(),
             files: Files::default(),
-            requests: HashMap::new(),
-            order: VecDeque::new(),
+            requests: Remembered::default(),
             writer: None,
             notes: Vec::new(),
         };
+        // Looked at before the log, which another process may be lengthening.
+        let noted = log::Length::noted(folder);
         let (mut replay, mut last) = (Replay::default(), None);
         for part in read {
             let path = folder.join(part.name());
@@ -392,17 +375,23 @@ impl Seen {
             if let Part::Snapshot(_) = part
                 && let Some(passed) = seen.fill(&path, part)?
             {
+                seen.requests.are_written();
                 seen.tell(&path, part, &passed, writes);
                 last = Some(Last { part, passed });
                 continue;
             }
-            let (params, passed) = log::read(&path, |record, offset| {
+            let (params, mut passed) = log::read(&path, |record, offset| {
                 seen.take(record, Place::new(part, offset), &mut replay)?;
                 if let Part::Snapshot(_) = part {
                     replay.undelivered.clear();
+                    seen.requests.are_written();
                 }
                 Ok(())
             })?;
+            if let Some((_, length)) = noted.filter(|(noted, _)| *noted == part) {
+                let found = fs::metadata(&path).map_or(length, |found| found.len());
+                passed.missing = length.saturating_sub(found);
+            }
             seen.let_go(&mut replay)?;
             if params != seen.params {
                 return Err(Error::Format {
@@ -416,17 +405,13 @@ impl Seen {
             seen.tell(&path, part, &passed, writes);
             last = Some(Last { part, passed });
         }
-        let doubted = replay.undelivered.iter().filter_map(|(_, asked)| asked.as_ref());
-        let doubts = doubted.clone().count();
-        for asked in doubted {
-            seen.requests.insert(Arc::clone(&asked.key), asked.remembered.clone());
-        }
-        if doubts > 0 && writes {
+        replay.doubts = seen.requests.doubt_given();
+        if replay.doubts > 0 && writes {
             seen.notes.push(format!(
-                "{}: the last process ended before it knew that its answers to {} of its pages had arrived; they are \
-                 remembered, and asked about them again the index answers as it did",
+                "{}: the last process that wrote to it did not close it, so nobody knows whether its latest {} answers arrived; \
+                 asked about these pages again, the index answers as it did",
                 folder.display(),
-                doubts
+                replay.doubts
             ));
         }
         seen.index.lay_out();
@@ -442,9 +427,15 @@ impl Seen {
                  that were stored are gone, pages that were removed are back"
             ));
         }
-        if passed.cut > 0 && writes {
+        if passed.missing > 0 {
             self.notes.push(format!(
-                "{path}: ends within a record of {} bytes, which was never acknowledged and is left out",
+                "{path}: the file was truncated: at least {} bytes are missing at its end; pages that were stored there are gone, \
+                 pages that were removed there are back",
+                passed.missing
+            ));
+        } else if passed.cut > 0 && writes {
+            self.notes.push(format!(
+                "{path}: the process that wrote it was ended within a record, whose {} bytes are left out: its answer never went out",
                 passed.cut
             ));
         }
@@ -497,44 +488,45 @@ impl Seen {
         let (mut undo, undelivered) = (Vec::new(), &mut replay.undelivered);
         match record {
             Record::Removed { .. } | Record::Table { .. } | Record::End { .. } => {}
-            Record::Delivered => undelivered.clear(),
+            Record::Delivered => self.requests_heard(undelivered.drain(..)),
+            Record::Sent => undelivered.clear(),
+            Record::Closed => {
+                undelivered.clear();
+                self.requests.take_given();
+            }
+            Record::NotClosed => {
+                undelivered.clear();
+                self.requests.doubt_given();
+            }
             Record::Withdrawn { kept, taken } => {
                 // Where a damaged record had said that pages before were delivered, those are not among them.
                 let before = undelivered.len().saturating_sub(taken as usize);
                 let withdrawn = undelivered.split_off(before.max(kept as usize).min(undelivered.len()));
-                self.undo(withdrawn.into_iter().map(|(undo, _)| undo));
+                self.undo(withdrawn.into_iter());
                 undelivered.clear();
             }
             Record::Settled { key } => {
-                let was = self.requests.remove(&key);
-                undo.push(Undo::Request(Arc::clone(&key), was.clone()));
-                // Should that answer not have arrived either, it is in doubt again.
-                undelivered.push((undo, was.map(|remembered| Asked { key, remembered })));
+                if let Some(was) = self.requests.stand(&key, Standing::Given(0)) {
+                    undo.push(Undo::Request(key, Some(was)));
+                }
+                undelivered.push(undo);
             }
             Record::Page { facts, value, name, seen, asked } => {
                 let document = self.index.restore(&facts, value.as_ref())?;
                 self.know(document, place, &name, seen);
                 undo.push(Undo::Page(document));
-                if let Some(asked) = &asked {
-                    self.remember(asked, &mut undo);
-                }
-                undelivered.push((undo, asked));
+                undo.extend(asked.map(|asked| self.remember(asked)));
+                undelivered.push(undo);
             }
             Record::Again { digest, seen, asked } => {
                 if let Some(document) = self.index.find(digest) {
                     undo.push(self.touch(document, seen));
                 }
-                if let Some(asked) = &asked {
-                    self.remember(asked, &mut undo);
-                }
-                undelivered.push((undo, asked));
+                undo.extend(asked.map(|asked| self.remember(asked)));
+                undelivered.push(undo);
             }
-            Record::Request(asked) => {
-                if asked.remembered.explicit {
-                    self.remember(&asked, &mut Vec::new());
-                } else {
-                    self.requests.insert(asked.key, asked.remembered);
-                }
+            Record::Request(Asked { key, answer }) => {
+                self.requests.insert(key, answer);
             }
         }
         Ok(())
@@ -559,7 +551,7 @@ impl Seen {
     fn write_to(&mut self, lock: Lock, last: Option<Last>, replay: Replay, fsync: bool) -> Result<()> {
         // What a process that ended while it wrote a snapshot has left, with names that may be removed by now.
         sweep(&self.folder);
-        let Replay { undelivered, removals, .. } = replay;
+        let Replay { removals, doubts, .. } = replay;
         let damaged = last.as_ref().is_some_and(|last| !last.passed.damaged.is_empty());
         let (number, length) = match last {
             Some(Last { part: Part::Log(number), passed }) => (number, passed.whole),
@@ -595,16 +587,15 @@ impl Seen {
             undelivered: Vec::new(),
             removals,
             gone: 0,
+            left_behind: 0,
+            length: log::Length::open(&self.folder, Part::Log(number), length)?,
             _lock: lock,
         });
         self.take_old_parts_away();
-        let mut doubted = undelivered.into_iter().filter_map(|(_, asked)| asked).peekable();
-        if doubted.peek().is_some() {
-            // Nothing that comes now may take these pages back with its own.
-            let mut frames = Vec::new();
-            doubted.for_each(|asked| Record::Request(asked).frame(&mut frames));
-            Record::Delivered.frame(&mut frames);
-            self.writer()?.log.append(&frames)?;
+        if doubts > 0 {
+            let mut frame = Vec::new();
+            Record::NotClosed.frame(&mut frame);
+            self.writer()?.log.append(&frame)?;
         }
         if damaged {
             // So that damage is told once, and what is left is whole again.
@@ -618,7 +609,7 @@ impl Seen {
         &self.params
     }
 
-    /// What there is to say of how the index was opened: damage, a conversion, answers in doubt.
+    /// What there is to say of how the index was opened: damage, answers in doubt.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -696,8 +687,15 @@ impl Seen {
     /// # Errors
     /// For a sketch of another kind than the index's, and if a name cannot be read.
     pub fn ask(&self, request: &Request<'_>, sketch: &Sketch) -> Result<Reply> {
-        let answer = self.index.ask(sketch)?;
+        let mut answer = self.index.ask(sketch)?;
         let is_fresh = |document: Document| self.seen[document.index()] >= request.fresh_from;
+        if let Some(same) = answer.same.filter(|&same| !is_fresh(same)) {
+            // It is stale unless another page is near that is not.
+            let near = self.index.near(sketch)?;
+            if near.near.iter().any(|near| near.document != same && is_fresh(near.document)) {
+                answer = near;
+            }
+        }
         if let Some(same) = answer.same {
             let verdict = if is_fresh(same) { Verdict::Same } else { Verdict::Stale };
             return Ok(Reply {
@@ -736,23 +734,24 @@ impl Seen {
     /// [too long](Request::check).
     pub fn ask_and_add(&mut self, request: &Request<'_>, sketch: &Sketch) -> Result<Reply> {
         request.check()?;
-        let (key, explicit) = request.key();
+        let (key, standing) = request.key();
         self.writer()?;
         let digest = sketch.facts.digest;
-        if let Some(known) = self.requests.get(&key[..]).filter(|known| known.digest == digest) {
+        let known = self.requests.get(&key);
+        if let Some(known) = known.filter(|known| known.digest == digest && known.is_for(request.reader)) {
             let reply = Reply { again: true, ..known.reply.clone() };
-            let mut undo = Vec::new();
-            if !explicit {
+            let (mut undo, logged) = (Vec::new(), standing != Standing::Named);
+            if logged {
                 let key: Arc<str> = key.into();
-                undo.push(Undo::Request(Arc::clone(&key), self.requests.remove(&key)));
+                undo.push(Undo::Request(Arc::clone(&key), self.requests.stand(&key, standing)));
                 self.change(Record::Settled { key })?;
             }
-            self.writer()?.undelivered.push(Undelivered { undo, logged: !explicit });
+            self.writer()?.undelivered.push(Undelivered { undo, logged });
             return Ok(reply);
         }
         let reply = self.ask(request, sketch)?;
-        let remembered = Remembered { digest, reply: reply.clone(), explicit };
-        let asked = Some(Asked { key: key.into(), remembered });
+        let asked =
+            Some(Asked { key: key.into(), answer: Answer { digest, reply: reply.clone(), standing } });
         self.store(request, sketch, asked)?;
         Ok(reply)
     }
@@ -796,9 +795,7 @@ impl Seen {
                 Record::Page { facts, value, name, seen, asked: asked.clone() }
             }
         };
-        if let Some(asked) = &asked {
-            self.remember(asked, &mut undo);
-        }
+        undo.extend(asked.map(|asked| self.remember(asked)));
         self.change(record)?;
         self.writer()?.undelivered.push(Undelivered { undo, logged: true });
         Ok(())
@@ -819,6 +816,7 @@ impl Seen {
     fn commit_by<R>(&mut self, append: impl FnOnce(&mut Log, &[u8]) -> Result<R>) -> Result<R> {
         let writer = self.writer()?;
         let written = append(&mut writer.log, &writer.waiting);
+        writer.length.grown(Part::Log(writer.number), writer.log.length());
         if written.is_err() {
             let undelivered = std::mem::take(&mut writer.undelivered);
             self.undo(undelivered.into_iter().map(|page| page.undo));
@@ -827,64 +825,138 @@ impl Seen {
         written
     }
 
-    /// Says that the answers to all pages that were asked about have arrived.
+    /// Says that the answers to all pages that were asked about went out. Whether they arrived is not known.
     ///
     /// # Errors
-    /// If it cannot be noted; the answers are then in doubt should the process die.
-    pub fn delivered(&mut self) -> Result<()> {
-        let writer = self.writer()?;
-        if writer.undelivered.is_empty() && writer.waiting.is_empty() {
+    /// If it cannot be noted; the answers are in doubt should the process die.
+    pub fn sent(&mut self) -> Result<()> {
+        if self.is_idle()? {
             return Ok(());
         }
-        self.note_delivered()?;
+        self.note(Record::Sent)?;
         self.shorten()
     }
 
-    fn note_delivered(&mut self) -> Result<()> {
+    /// Says that the answers to all pages that were asked about have arrived: for a caller that has them in its own
+    /// process.
+    ///
+    /// # Errors
+    /// As [`sent`](Self::sent).
+    pub fn delivered(&mut self) -> Result<()> {
+        if self.is_idle()? {
+            return Ok(());
+        }
+        self.note(Record::Delivered)?;
+        self.shorten()
+    }
+
+    /// Whether nothing waits for the log, nor for an answer to go out.
+    fn is_idle(&mut self) -> Result<bool> {
         let writer = self.writer()?;
-        Record::Delivered.frame(&mut writer.waiting);
+        Ok(writer.undelivered.is_empty() && writer.waiting.is_empty())
+    }
+
+    /// Notes what became of the answers that were on their way: they went out, or arrived.
+    fn note(&mut self, record: Record) -> Result<()> {
+        let writer = self.writer()?;
+        record.frame(&mut writer.waiting);
         let frames = std::mem::take(&mut writer.waiting);
         writer.log.append(&frames)?;
-        writer.undelivered.clear();
+        self.forget_undelivered(&record)
+    }
+
+    fn forget_undelivered(&mut self, record: &Record) -> Result<()> {
+        let undelivered = std::mem::take(&mut self.writer()?.undelivered);
+        if *record == Record::Delivered {
+            self.requests_heard(undelivered.into_iter().map(|page| page.undo));
+        }
         Ok(())
     }
 
-    /// Commits what was stored, and counts the answers as delivered, in one go: for a client that asks again
-    /// under the name of its request when it hears nothing.
+    /// Forgets answers that have arrived.
+    fn requests_heard(&mut self, pages: impl Iterator<Item = Vec<Undo>>) {
+        for undo in pages.flatten() {
+            if let Undo::Request(key, _) = undo
+                && self.requests.get(&key).is_some_and(|known| known.standing != Standing::Named)
+            {
+                self.requests.remove(&key);
+            }
+        }
+    }
+
+    /// Says that a reader has heard the answers to questions about some pages: it asked something else, or went in good
+    /// order.
+    pub fn heard<'a>(&mut self, reader: u64, pages: impl Iterator<Item = &'a str>) {
+        for key in self.given_to(reader, pages) {
+            self.requests.stand(&key, Standing::Given(0));
+        }
+    }
+
+    /// Says that a reader went away, and may not have heard the answers to questions about some pages: they are in
+    /// doubt.
+    ///
+    /// # Errors
+    /// If it cannot be noted.
+    pub fn unheard<'a>(&mut self, reader: u64, pages: impl Iterator<Item = &'a str>) -> Result<()> {
+        let keys = self.given_to(reader, pages);
+        let mut frames = std::mem::take(&mut self.writer()?.waiting);
+        self.doubt(keys, &mut frames);
+        self.writer()?.log.append(&frames)
+    }
+
+    fn given_to<'a>(&self, reader: u64, pages: impl Iterator<Item = &'a str>) -> Vec<Arc<str>> {
+        let keys = pages.map(key_of_page);
+        let is_its = |key: &String| {
+            self.requests.get(key).is_some_and(|known| known.standing == Standing::Given(reader))
+        };
+        keys.filter(is_its).map(Arc::from).collect()
+    }
+
+    /// Puts answers in doubt, and appends the frames that say so.
+    fn doubt(&mut self, keys: Vec<Arc<str>>, frames: &mut Vec<u8>) {
+        for key in keys {
+            self.requests.stand(&key, Standing::InDoubt);
+            if let Some(answer) = self.requests.get(&key).cloned() {
+                Record::Request(Asked { key, answer }).frame(frames);
+            }
+        }
+    }
+
+    /// Commits what was stored, and says that the answers have [arrived](Self::delivered), in one go.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
     pub fn acknowledge(&mut self) -> Result<()> {
-        if self.acknowledged()? {
+        if self.has_to_commit(&Record::Delivered)? {
             self.commit()?;
-            self.writer()?.undelivered.clear();
         }
+        self.forget_undelivered(&Record::Delivered)?;
         self.shorten()
     }
 
-    /// The same without waiting for the disk: where `fsync` is wanted, the answers must not go out before what this
-    /// gives is on the disk. Others can use the index meanwhile; if it fails, nothing more may be stored.
+    /// Commits what was stored, and says that the answers went [out](Self::sent), in one go and without waiting for the
+    /// disk: where `fsync` is wanted, the answers must not go out before what this gives is on the disk. Others can use
+    /// the index meanwhile; if it fails, nothing more may be stored.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
-    pub fn acknowledge_unsynced(&mut self) -> Result<Option<Unsynced>> {
+    pub fn commit_and_send(&mut self) -> Result<Option<Unsynced>> {
         let mut unsynced = None;
-        if self.acknowledged()? {
+        if self.has_to_commit(&Record::Sent)? {
             unsynced = self.commit_by(Log::append_unsynced)?;
-            self.writer()?.undelivered.clear();
         }
+        self.forget_undelivered(&Record::Sent)?;
         self.shorten()?;
         Ok(unsynced)
     }
 
-    /// Notes that all answers count as delivered, and says whether there is anything to commit.
-    fn acknowledged(&mut self) -> Result<bool> {
-        let writer = self.writer()?;
-        if writer.waiting.is_empty() {
-            writer.undelivered.clear();
+    /// Whether there is anything to commit; then what becomes of the answers goes with it.
+    fn has_to_commit(&mut self, record: &Record) -> Result<bool> {
+        let waiting = &mut self.writer()?.waiting;
+        if waiting.is_empty() {
             return Ok(false);
         }
-        Record::Delivered.frame(&mut writer.waiting);
+        record.frame(waiting);
         Ok(true)
     }
 
@@ -944,26 +1016,6 @@ impl Seen {
         written
     }
 
-    /// Puts answers in doubt that were delivered as far as could be told: those that a reader who is gone may
-    /// not have read.
-    ///
-    /// # Errors
-    /// If it cannot be noted.
-    pub fn doubt(&mut self, answers: impl Iterator<Item = (String, u128, Reply)>) -> Result<()> {
-        let writer = self.writer()?;
-        let mut frames = std::mem::take(&mut writer.waiting);
-        let mut doubted = Vec::new();
-        for (name, digest, reply) in answers {
-            let (key, explicit) = Request { name: &name, id: None, seen: 0, fresh_from: 0 }.key();
-            let asked = Asked { key: key.into(), remembered: Remembered { digest, reply, explicit } };
-            Record::Request(asked.clone()).frame(&mut frames);
-            doubted.push(asked);
-        }
-        writer.log.append(&frames)?;
-        self.requests.extend(doubted.into_iter().map(|asked| (asked.key, asked.remembered)));
-        Ok(())
-    }
-
     /// Removes the pages of these names, and those last seen before a time, in milliseconds since 1970. Gives how many
     /// went. Their sketches, names and times leave the files with the next [`snapshot`](Self::snapshot). Remembered
     /// answers to questions about them are forgotten, and answers about other pages name them no more; so are answers
@@ -994,13 +1046,14 @@ impl Seen {
             Record::Removed { digest: NO_PAGE }.frame(&mut frames);
             removals = 1;
         }
-        let known = |key: &&Arc<str>| self.requests.get(&key[..]).is_some_and(|known| !known.explicit);
-        let doubted: Vec<Arc<str>> = telling.answers.iter().filter(known).map(Arc::clone).collect();
-        if !doubted.is_empty() {
+        let known =
+            |key: &&Arc<str>| self.requests.get(key).is_some_and(|known| known.standing != Standing::Named);
+        let unnamed: Vec<Arc<str>> = telling.answers.iter().filter(known).map(Arc::clone).collect();
+        if !unnamed.is_empty() {
             if !self.writer()?.undelivered.is_empty() {
-                self.note_delivered()?;
+                self.note(Record::Sent)?;
             }
-            doubted.into_iter().for_each(|key| Record::Settled { key }.frame(&mut frames));
+            unnamed.into_iter().for_each(|key| Record::Settled { key }.frame(&mut frames));
             Record::Delivered.frame(&mut frames);
         }
         let writer = self.writer()?;
@@ -1027,7 +1080,7 @@ impl Seen {
             }
         }
         let goes = |name: &str| gone.contains(name) || names.contains(name);
-        for (key, known) in &self.requests {
+        for (key, known) in self.requests.iter() {
             let [page, earlier] = known.names(key);
             if digests.contains(&known.digest) || page.is_some_and(goes) {
                 telling.answers.push(Arc::clone(key));
@@ -1039,25 +1092,24 @@ impl Seen {
     }
 
     fn forget_answers(&mut self, telling: Telling) {
-        let before = self.requests.len();
         telling.answers.iter().for_each(|key| _ = self.requests.remove(key));
-        if self.requests.len() < before {
-            self.order.retain(|key| self.requests.contains_key(key));
+        let names: HashSet<&Arc<str>> = telling.names.iter().collect();
+        if names.is_empty() {
+            return;
         }
-        for key in &telling.names {
-            if let Some(known) = self.requests.get_mut(key) {
-                known.reply.earlier = None;
-            }
+        for (_, known) in self.requests.iter_mut().filter(|(key, _)| names.contains(key)) {
+            known.reply.earlier = None;
         }
     }
 
-    /// Whether an answer in the logs is to a question about a page of such a name, or names one. Long logs are not
-    /// looked through: they may.
+    /// Whether an answer in the files that is not remembered any more is to a question about a page of such a name, or
+    /// names one. Long logs and snapshots are not looked through: they may.
     fn logs_name(&self, names: &HashSet<&str>) -> Result<bool> {
         if names.is_empty() {
             return Ok(false);
         }
-        if self.stored_bytes().1 > SEARCHED {
+        let left_behind = self.writer.as_ref().map_or(0, |writer| writer.left_behind);
+        if self.stored_bytes().1 > SEARCHED || self.requests.left_behind() > left_behind {
             return Ok(true);
         }
         let mut found = false;
@@ -1068,7 +1120,7 @@ impl Seen {
                     Record::Request(asked) => Some(asked),
                     _ => None,
                 };
-                let told = asked.map(|Asked { key, remembered }| remembered.names(key)).unwrap_or_default();
+                let told = asked.map(|Asked { key, answer }| answer.names(key)).unwrap_or_default();
                 found |= told.into_iter().flatten().any(|name| names.contains(name));
                 Ok(())
             })?;
@@ -1077,7 +1129,7 @@ impl Seen {
     }
 
     /// Writes all pages to a new snapshot and begins a new log, which takes away the traces of what was
-    /// removed. Answers that are on their way count as delivered.
+    /// removed. Answers that are on their way count as sent.
     ///
     /// # Errors
     /// If it cannot be written; then nothing is lost.
@@ -1111,7 +1163,7 @@ impl Seen {
     }
 
     /// Begins a snapshot: what changes from now on goes to the new log. Answers that are on their way count as
-    /// delivered. Only one may be in the making.
+    /// sent. Only one may be in the making.
     ///
     /// # Errors
     /// If it cannot be begun; then the index is as it was.
@@ -1122,12 +1174,14 @@ impl Seen {
         }
         self.commit()?;
         if !self.writer()?.undelivered.is_empty() {
-            self.note_delivered()?;
+            self.note(Record::Sent)?;
         }
         self.files.open(Part::Log(number), &path)?;
         let snapshot = Snapshot::begin(self, number)?;
+        self.requests.are_written();
         let writer = self.writer()?;
         writer.logged += writer.log.length();
+        writer.length.note(Part::Log(number), log.length());
         (writer.log, writer.number) = (log, number);
         Ok(snapshot)
     }
@@ -1152,7 +1206,7 @@ impl Seen {
         let writer = self.writer()?;
         (writer.snapshot, writer.logged) = (finished.length, 0);
         writer.due = LONG_LOG.max(finished.length);
-        writer.gone = finished.removals;
+        (writer.gone, writer.left_behind) = (finished.removals, finished.left_behind);
         self.files.keep(|part| part.number() >= finished.number);
         self.take_old_parts_away();
         Ok(true)
@@ -1244,7 +1298,7 @@ impl Seen {
     /// # Errors
     /// As [`ask_and_add`](Self::ask_and_add) and [`commit`](Self::commit).
     pub fn put(&mut self, name: &str, seen: u64, facts: Facts, value: Option<&SketchValue>) -> Result<()> {
-        let request = Request { name, id: None, seen, fresh_from: 0 };
+        let request = Request { name, seen, ..Request::default() };
         self.store_kept(&request, facts, value, None)?;
         if self.writer()?.undelivered.len() >= IMPORTED {
             self.acknowledge()?;
@@ -1252,19 +1306,44 @@ impl Seen {
         Ok(())
     }
 
-    /// Ends the work of a writer in good order: a long log, or one with traces of what was removed, is put
-    /// into a snapshot.
+    /// Ends the work of a writer in good order: the answers that went out have arrived, but for those whose reader
+    /// could have said so and did not, and a log with traces of what was removed is put into a snapshot. From then on
+    /// the index can be asked alone.
     ///
     /// # Errors
     /// If that cannot be written; nothing is lost.
-    pub fn close(mut self) -> Result<()> {
+    pub fn close(&mut self) -> Result<()> {
         if self.writer.is_none() {
             return Ok(());
         }
-        if self.has_traces() {
-            return self.snapshot();
+        self.commit()?;
+        let undelivered = std::mem::take(&mut self.writer()?.undelivered);
+        let on_their_way: HashSet<Arc<str>> = undelivered
+            .into_iter()
+            .flat_map(|page| page.undo)
+            .filter_map(|undo| if let Undo::Request(key, _) = undo { Some(key) } else { None })
+            .collect();
+        let given = self.requests.take_given();
+        if !given.is_empty() {
+            let mut frames = Vec::new();
+            for Asked { key, answer } in given {
+                if on_their_way.contains(&key) || answer.standing != Standing::Given(0) {
+                    let answer = Answer { standing: Standing::InDoubt, ..answer };
+                    Record::Request(Asked { key: Arc::clone(&key), answer: answer.clone() })
+                        .frame(&mut frames);
+                    self.requests.insert(key, answer);
+                }
+            }
+            Record::Closed.frame(&mut frames);
+            self.writer()?.log.append(&frames)?;
         }
-        self.commit()
+        if self.has_traces() {
+            self.snapshot()?;
+        }
+        let writer = self.writer()?;
+        writer.length.note(Part::Log(writer.number), writer.log.length());
+        self.writer = None;
+        Ok(())
     }
 
     /// Takes away the files that a later snapshot holds.
@@ -1332,25 +1411,10 @@ impl Seen {
         Undo::Seen(document, was)
     }
 
-    /// Remembers the answer to a request that has a name of its own.
-    fn remember(&mut self, asked: &Asked, undo: &mut Vec<Undo>) {
-        if !asked.remembered.explicit {
-            return;
-        }
-        let was = self.requests.insert(Arc::clone(&asked.key), asked.remembered.clone());
-        if was.is_some()
-            && let Some(at) = self.order.iter().position(|key| *key == asked.key)
-        {
-            // Its name was used again, for another text: it is the newest now.
-            self.order.remove(at);
-        }
-        self.order.push_back(Arc::clone(&asked.key));
-        undo.push(Undo::Request(Arc::clone(&asked.key), was));
-        while self.order.len() > REQUESTS {
-            if let Some(oldest) = self.order.pop_front() {
-                self.requests.remove(&oldest);
-            }
-        }
+    /// Remembers an answer; gives what takes it back.
+    fn remember(&mut self, Asked { key, answer }: Asked) -> Undo {
+        let was = self.requests.insert(Arc::clone(&key), answer);
+        Undo::Request(key, was)
     }
 
     /// Takes changes back, the last ones first; pages go together.
@@ -1365,9 +1429,6 @@ impl Seen {
                 }
                 Undo::Request(key, None) => {
                     self.requests.remove(&key);
-                    if self.order.back() == Some(&key) {
-                        self.order.pop_back();
-                    }
                 }
             }
         }
@@ -1433,13 +1494,18 @@ pub fn is_index(folder: &Path) -> bool {
     folder.is_dir() && parts_of(folder).is_ok_and(|parts| !parts.is_empty())
 }
 
+/// Whether a folder is an index, or one could be made in it.
+pub fn may_be_index(folder: &Path) -> bool {
+    is_index(folder) || folder.is_dir() && holds_nothing(folder).unwrap_or_default()
+}
+
 /// Whether there is nothing in a folder but what a process leaves that dies while it makes an index.
 fn holds_nothing(folder: &Path) -> Result<bool> {
     let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let entries = entries.map_err(|e| Error::io(folder, e))?;
     Ok(entries.iter().all(|entry| {
         let name = entry.file_name();
-        name == LOCK || is_unfinished(&name)
+        name == LOCK || name == log::LENGTH || is_unfinished(&name)
     }))
 }
 

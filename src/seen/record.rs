@@ -7,7 +7,8 @@
 //! record    kind in a byte, then its fields
 //! ```
 
-use super::{Asked, Remembered, Reply, Verdict};
+use super::remembered::{Answer, Asked, Standing};
+use super::{Reply, Verdict};
 use crate::settings::Sketches;
 use crate::simhash::quantised::QuantisedWeights;
 use crate::sketch::{Facts, Hashed, SketchValue, TwoSketches};
@@ -36,8 +37,14 @@ pub(super) enum Record {
     Request(Asked),
     /// An answer that was in doubt has been given again.
     Settled { key: Arc<str> },
-    /// The answers to all pages before were delivered.
+    /// The answers to all pages before have arrived.
     Delivered,
+    /// They went out.
+    Sent,
+    /// The index was closed: all answers before that went out have arrived.
+    Closed,
+    /// The index was opened, and had not been closed: they are in doubt.
+    NotClosed,
     /// Of the pages since, so many were; the others are taken back, so many at the most.
     Withdrawn { kept: u32, taken: u32 },
     /// A part of a table of a snapshot's pages, whose places are counted in the order of their records.
@@ -61,10 +68,14 @@ impl Out<'_> {
     }
 
     fn asked(&mut self, asked: Option<&Asked>) {
-        let Some(Asked { key, remembered: Remembered { digest, reply, explicit } }) = asked else {
+        let Some(Asked { key, answer: Answer { digest, reply, standing } }) = asked else {
             return self.bytes(&[0]);
         };
-        self.bytes(&[1 + u8::from(*explicit)]);
+        self.bytes(&[match standing {
+            Standing::Given(_) => 1,
+            Standing::Named => 2,
+            Standing::InDoubt => 3,
+        }]);
         self.text(key);
         self.bytes(&digest.to_le_bytes());
         let verdict = Verdict::ALL.iter().position(|verdict| *verdict == reply.verdict).unwrap_or_default();
@@ -139,10 +150,11 @@ impl<'a> Fields<'a> {
 
     /// None where the bytes mean nothing; else what there is, which may be nothing.
     fn asked(&mut self) -> Option<Option<Asked>> {
-        let explicit = match self.byte()? {
+        let standing = match self.byte()? {
             0 => return Some(None),
-            1 => false,
-            2 => true,
+            1 => Standing::Given(0),
+            2 => Standing::Named,
+            3 => Standing::InDoubt,
             _ => return None,
         };
         let (key, digest) = (self.text()?, self.u128()?);
@@ -155,7 +167,7 @@ impl<'a> Fields<'a> {
             _ => Some(self.text()?),
         };
         let reply = Reply { verdict, earlier, seen, distance, similarity, near, more, again: false };
-        Some(Some(Asked { key, remembered: Remembered { digest, reply, explicit } }))
+        Some(Some(Asked { key, answer: Answer { digest, reply, standing } }))
     }
 
     /// A part of a table, and of which.
@@ -285,6 +297,9 @@ impl Record {
                 out.text(key);
             }
             Self::Delivered => out.bytes(&[6]),
+            Self::Sent => out.bytes(&[7]),
+            Self::Closed => out.bytes(&[8]),
+            Self::NotClosed => out.bytes(&[12]),
             Self::Withdrawn { kept, taken } => {
                 out.bytes(&[11]);
                 out.bytes(&kept.to_le_bytes());
@@ -319,6 +334,9 @@ impl Record {
             4 => Self::Request(fields.asked()??),
             5 => Self::Settled { key: fields.text()? },
             6 => Self::Delivered,
+            7 => Self::Sent,
+            8 => Self::Closed,
+            12 => Self::NotClosed,
             9 => {
                 let (table, part) = fields.part()?;
                 Self::Table { table, bytes: part.to_vec() }
@@ -442,9 +460,9 @@ mod tests {
         for settings in [Settings::default(), Settings::simhash()] {
             let sketch = Sketcher::new(&settings, None).unwrap().sketch("a page of some words or other");
             let facts = Facts { text_bytes: 0, ..sketch.facts };
-            let of = |explicit, reply: &Reply| Asked {
+            let of = |standing, reply: &Reply| Asked {
                 key: "request\n7".into(),
-                remembered: Remembered { digest: 9, reply: reply.clone(), explicit },
+                answer: Answer { digest: 9, reply: reply.clone(), standing },
             };
             let page = |value: Option<SketchValue>, asked| Record::Page {
                 facts,
@@ -454,13 +472,20 @@ mod tests {
                 asked,
             };
             for record in [
-                page(Some(sketch.value.clone()), Some(of(true, &reply))),
+                page(Some(sketch.value.clone()), Some(of(Standing::Named, &reply))),
                 page(None, None),
-                Record::Again { digest: u128::MAX, seen: 0, asked: Some(of(false, &Reply::default())) },
+                Record::Again {
+                    digest: u128::MAX,
+                    seen: 0,
+                    asked: Some(of(Standing::Given(0), &Reply::default())),
+                },
                 Record::Removed { digest: 3 },
-                Record::Request(of(false, &reply)),
+                Record::Request(of(Standing::InDoubt, &reply)),
                 Record::Settled { key: "".into() },
                 Record::Delivered,
+                Record::Sent,
+                Record::Closed,
+                Record::NotClosed,
                 Record::Withdrawn { kept: 9, taken: 4 },
                 Record::Table { table: 15, bytes: vec![1, 0, 9, 0, 3] },
                 Record::End { pages: 1 << 40, tables: vec![7, 1 << 50] },

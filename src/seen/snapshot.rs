@@ -9,10 +9,11 @@
 //! from the new file ([`Seen::end_snapshot`]), and the files before it go. If the process dies before, the files
 //! before it and both logs are read.
 
+use super::Seen;
 use super::log::Part;
 use super::places::{Files, Place};
 use super::record::{self, Record};
-use super::{Asked, Remembered, Seen};
+use super::remembered::Asked;
 use crate::error::{Error, Result};
 use crate::making::NewFile;
 use crate::settings::Sketches;
@@ -20,7 +21,6 @@ use simflip_core::id::{Document, Id};
 use simflip_core::index::table_part;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Pages whose numbers are looked at in one go.
 const LISTED: usize = 1 << 16;
@@ -51,8 +51,9 @@ pub struct Snapshot {
     sketches: Sketches,
     requests: Vec<Asked>,
     files: Files,
-    /// Removals before it was begun.
+    /// Removals before it was begun, and answers that were left behind by then.
     removals: u64,
+    left_behind: u64,
     pages: u64,
     tables: Tables,
 }
@@ -91,15 +92,8 @@ impl Snapshot {
     pub(super) fn begin(seen: &Seen, number: u64) -> Result<Self> {
         let part = Part::Snapshot(number);
         let mut snapshot = Self::of_pages(seen, part, seen.folder.join(part.name()))?;
-        let asked = |(key, remembered): (&Arc<str>, &Remembered)| Asked {
-            key: Arc::clone(key),
-            remembered: remembered.clone(),
-        };
-        let explicit = seen.order.iter().filter_map(|key| seen.requests.get_key_value(key)).map(asked);
-        let mut doubted: Vec<_> = seen.requests.iter().filter(|(_, known)| !known.explicit).collect();
-        doubted.sort_unstable_by_key(|(key, _)| Arc::clone(key));
-        snapshot.requests = explicit.chain(doubted.into_iter().map(asked)).collect();
-        snapshot.removals = seen.removals();
+        snapshot.requests = seen.requests.in_order();
+        (snapshot.removals, snapshot.left_behind) = (seen.removals(), seen.requests.left_behind());
         snapshot.tables.wanted = seen.index.tables();
         snapshot.log = Some(Part::Log(number));
         Ok(snapshot)
@@ -126,6 +120,7 @@ impl Snapshot {
             requests: Vec::new(),
             files: seen.files.clone(),
             removals: 0,
+            left_behind: 0,
             pages: 0,
             tables: Tables::default(),
         };
@@ -212,9 +207,9 @@ impl Snapshot {
             .for_each(|asked| Record::Request(asked).frame(&mut frames));
         Record::End { pages: self.pages, tables: tables.offsets }.frame(&mut frames);
         self.put(&frames)?;
-        let Self { number, path, new, length, documents, offsets, removals, .. } = self;
+        let Self { number, path, new, length, documents, offsets, removals, left_behind, .. } = self;
         new.finish()?;
-        Ok(Finished { number, path, length, documents, offsets, removals, moved: 0 })
+        Ok(Finished { number, path, length, documents, offsets, removals, left_behind, moved: 0 })
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
@@ -279,6 +274,7 @@ pub struct Finished {
     documents: Vec<Document>,
     offsets: Vec<u64>,
     pub(super) removals: u64,
+    pub(super) left_behind: u64,
     moved: usize,
 }
 

@@ -1,18 +1,26 @@
 //! `simflip serve`
 
+mod connections;
 mod service;
+mod socket;
 mod wire;
 
 use super::Done;
 use super::arguments::threads;
-use super::index::{IndexArgs, millis, written};
+use super::index::{IndexArgs, age, millis, written};
 use anyhow::Context;
+use axum::body::HttpBody as _;
+use connections::Connection;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use service::{Limits, Service};
 use simflip::hash::text_digest;
+use socket::Socket;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,7 +63,7 @@ pub(crate) struct Args {
     token_file: Option<PathBuf>,
 
     /// Remove pages that were last seen longer ago than this, such as 365d, every hour
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = age)]
     expire: Option<Duration>,
 
     /// Give up a request, or a part of a stream of lines, that takes longer than this
@@ -70,6 +78,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..), default_value_t = 4096)]
     longest_request: u32,
 
+    /// Open connections at most, fewer where the system allows fewer open files. For one more, the one is closed
+    /// that has waited for its client longest
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), default_value_t = 512)]
+    connections: u32,
+
+    /// Memory for JSON objects on their way that are longer than 32 kB, in MB; others wait
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=100_000), default_value_t = 32)]
+    bodies: u32,
+
     /// Number of threads that work on requests (0 = one per core)
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
     threads: usize,
@@ -80,6 +97,15 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Time that a connection has for the head of a request, from its beginning or from the last answer.
 const IDLE: Duration = Duration::from_secs(75);
+
+/// Time in which the other end of a connection that was closed says that it could not take the last answer.
+const LINGER: Duration = Duration::from_millis(200);
+
+/// Bytes that the head of a request may have.
+const HEAD: usize = 16 << 10;
+
+/// Bytes that are read of a request, or written of an answer, in one go at most.
+const BUFFER: usize = 64 << 10;
 
 /// How often it is looked whether a log is so long that a snapshot is due.
 const LOOK: Duration = Duration::from_millis(500);
@@ -115,8 +141,11 @@ impl Args {
             deadline: self.deadline,
             longest_page: self.longest_page as usize * 1_000_000,
             longest_request: u64::from(self.longest_request) * 1_000_000,
+            connections: self.connections as usize,
+            bodies: self.bodies.max(self.longest_page) as usize * 1_000_000,
             fresh: self.index.fresh,
         };
+        std::panic::set_hook(Box::new(|panic| event("panic", &[("error", &panic.to_string())])));
         let service = Arc::new(Service::open(self.index.clone(), self.collections, limits, token)?);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)
@@ -136,10 +165,12 @@ impl Args {
         let listener = TcpListener::bind(self.listen).await;
         let listener = listener.with_context(|| format!("--listen {}", self.listen))?;
         let address = listener.local_addr().context("the address")?;
-        event("listening", &[("address", &address.to_string()), ("pages", &service.pages().to_string())]);
+        let (pages, (connections, ..)) = (service.pages().to_string(), service.connections.counts());
+        let facts = [("address", &*address.to_string()), ("pages", &pages)];
+        event("listening", &[facts[0], facts[1], ("connections", &connections.to_string())]);
         let (stop, stopping) = tokio::sync::watch::channel(false);
         let keeping = tokio::spawn(keep_house(Arc::clone(&service), self.expire, stopping.clone()));
-        let server = tokio::spawn(accept(listener, service::routes(Arc::clone(&service)), stopping));
+        let server = tokio::spawn(accept(listener, Arc::clone(&service), stopping));
         ended_by_signal().await?;
         event("stopping", &[]);
         service.stop();
@@ -155,11 +186,12 @@ impl Args {
 /// Takes connections until it is to stop, and ends when they have.
 async fn accept(
     listener: TcpListener,
-    routes: axum::Router,
+    service: Arc<Service>,
     mut stopping: tokio::sync::watch::Receiver<bool>,
 ) {
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(IDLE);
+    http.timer(TokioTimer::new()).header_read_timeout(IDLE).max_header_size(HEAD).max_buf_size(BUFFER);
+    let routes = TowerToHyperService::new(service::routes(Arc::clone(&service)));
     let connections = GracefulShutdown::new();
     let mut stop = std::pin::pin!(stopping.wait_for(|stopped| *stopped));
     loop {
@@ -170,18 +202,57 @@ async fn accept(
         match accepted.await {
             None => break,
             Some(Ok((stream, _))) => {
-                // Answers are short: none waits for another.
-                let _ = stream.set_nodelay(true);
-                let routes = TowerToHyperService::new(routes.clone());
-                let connection = http.serve_connection(TokioIo::new(stream), routes);
-                // One that breaks off has its own end to see to.
-                tokio::spawn(connections.watch(connection));
+                let socket = Socket::new(stream);
+                let (service, routes) = (Arc::clone(&service), routes.clone());
+                let admitted = service.connections.admit().await;
+                let (http, watcher) = (http.clone(), connections.watcher());
+                tokio::spawn(async move {
+                    let connection = Arc::clone(&admitted);
+                    let answer = service_fn(|request| answer(&routes, &connection, request));
+                    let served = http.serve_connection(TokioIo::new(socket.clone()), answer);
+                    let mut in_order = tokio::select! {
+                        served = watcher.watch(served) => served.is_ok(),
+                        () = connection.cut_off() => false,
+                    };
+                    if in_order && connection.has_answers() && !service.is_stopping() {
+                        // A client that has heard the answer closes the connection in the same way as one that dies
+                        // before it comes; but to that one it cannot be delivered.
+                        let _ = tokio::time::timeout(LINGER, connection.cut_off()).await;
+                        in_order = !socket.is_reset();
+                    }
+                    drop((socket, admitted));
+                    // At the end of all, what was not heard is in doubt.
+                    if !service.is_stopping() && connection.has_answers() {
+                        let told = tokio::task::spawn_blocking(move || connection.ended(in_order));
+                        let _ = told.await;
+                    }
+                });
             }
             // It may have been that client's fault; if there are too many connections, some end meanwhile.
             Some(Err(_)) => tokio::time::sleep(LOOK).await,
         }
     }
     connections.shutdown().await;
+}
+
+/// Answers a request that came on a connection.
+async fn answer(
+    routes: &TowerToHyperService<axum::Router>,
+    connection: &Arc<Connection>,
+    mut request: hyper::Request<Incoming>,
+) -> Result<axum::response::Response, Infallible> {
+    connection.waits();
+    connection.heard();
+    if request.body().is_end_stream() {
+        connection.works();
+    }
+    request.extensions_mut().insert(Arc::clone(connection));
+    let response = routes.call(request).await;
+    // A stream of answers goes on.
+    if response.as_ref().is_ok_and(|response| response.body().size_hint().exact().is_some()) {
+        connection.waits();
+    }
+    response
 }
 
 /// Waits for a signal to end.
@@ -208,6 +279,7 @@ async fn keep_house(
     expire: Option<Duration>,
     mut stopping: tokio::sync::watch::Receiver<bool>,
 ) {
+    let _running = service.tasks.begin("housekeeping");
     let mut looks = 0u64;
     while tokio::time::timeout(LOOK, stopping.changed()).await.is_err() {
         looks += 1;

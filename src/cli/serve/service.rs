@@ -1,18 +1,20 @@
 //! The service: requests in, answers out, each index behind a lock.
 
 use super::super::index::{IndexArgs, JsonAnswer, Opened, millis};
+use super::connections::{Connection, Connections, Held};
+use super::event;
 use super::wire::{Page, WireSketch};
 use anyhow::Context as _;
 use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::extract::{Path as UrlPath, Request as HttpRequest, State};
+use axum::body::{Body, Bytes, HttpBody as _};
+use axum::extract::{Extension, Path as UrlPath, Request as HttpRequest, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put as put_route};
 use serde_json::json;
 use simflip::hash::text_digest;
-use simflip::seen::{NewLog, Reply, Request, Seen, Unsynced, Verdict};
+use simflip::seen::{NewLog, Reply, Request, Seen, Unsynced, Verdict, may_be_index};
 use simflip::settings::Settings;
 use simflip::sketch::{Sketch, Sketcher};
 use simflip::weight::frequencies::Frequencies;
@@ -35,6 +37,9 @@ pub(super) struct Limits {
     pub(super) longest_page: usize,
     /// Bytes of a stream of them.
     pub(super) longest_request: u64,
+    /// Connections, and bytes of bodies beyond what each of them has.
+    pub(super) connections: usize,
+    pub(super) bodies: usize,
     pub(super) fresh: Option<Duration>,
 }
 
@@ -80,6 +85,8 @@ pub(super) struct Service {
     waiting: AtomicU64,
     refused: AtomicU64,
     stopping: AtomicBool,
+    pub(super) tasks: Arc<Tasks>,
+    pub(super) connections: Arc<Connections>,
     /// Brings logs to the disk.
     syncing: std::sync::mpsc::Sender<Waits>,
 }
@@ -145,18 +152,26 @@ impl Service {
             for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
                 let entry = entry.with_context(|| folder.display().to_string())?;
                 let name = entry.file_name();
-                let Some(name) = name.to_str().filter(|name| is_name(name)) else { continue };
-                let opened = indexes.within(name).open(false)?;
-                collections.insert(name.to_owned(), Arc::new(Collection::new(opened)?));
+                let name = name.to_str().filter(|name| is_name(name) && may_be_index(&entry.path()));
+                let Some(name) = name else {
+                    event("skipped", &[("path", &entry.path().to_string_lossy()), ("as", "no collection")]);
+                    continue;
+                };
+                collections.insert(name.to_owned(), Arc::new(Collection::open(&indexes.within(name))?));
             }
         } else {
-            collections.insert(String::new(), Arc::new(Collection::new(indexes.open(false)?)?));
+            collections.insert(String::new(), Arc::new(Collection::open(&indexes)?));
         }
         let (syncing, waits) = std::sync::mpsc::channel();
-        std::thread::Builder::new()
-            .name("disk".to_owned())
-            .spawn(move || sync(&waits))
-            .context("a thread")?;
+        let tasks = Arc::new(Tasks::default());
+        let running = tasks.begin("disk");
+        let disk = move || {
+            let _running = running;
+            sync(&waits);
+        };
+        std::thread::Builder::new().name("disk".to_owned()).spawn(disk).context("a thread")?;
+        // Some are for what is open of each index: its log, its snapshot, and those that follow them.
+        let connections = connections_beside(limits.connections, 4 * collections.len())?;
         Ok(Self {
             collections: RwLock::new(collections),
             indexes,
@@ -167,6 +182,8 @@ impl Service {
             waiting: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
+            tasks,
+            connections: Arc::new(Connections::new(connections, limits.bodies)),
             syncing,
         })
     }
@@ -188,8 +205,7 @@ impl Service {
         if collections.contains_key(name) {
             return Ok(false);
         }
-        let opened = self.indexes.within(name).open(false)?;
-        collections.insert(name.to_owned(), Arc::new(Collection::new(opened)?));
+        collections.insert(name.to_owned(), Arc::new(Collection::open(&self.indexes.within(name))?));
         Ok(true)
     }
 
@@ -202,15 +218,15 @@ impl Service {
         self.stopping.store(true, Relaxed);
     }
 
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Relaxed)
+    }
+
     /// Ends in good order.
     pub(super) fn close(&self) -> simflip::Result<()> {
         for (_, collection) in self.all() {
             let _one = collection.one_snapshot();
-            let mut seen = collection.writing();
-            seen.delivered()?;
-            if seen.has_traces() {
-                seen.snapshot()?;
-            }
+            collection.writing().close()?;
         }
         Ok(())
     }
@@ -245,12 +261,61 @@ fn is_name(name: &str) -> bool {
         && !ACTIONS.contains(&name)
 }
 
+/// Descriptors of open files for all but connections and indexes.
+const DESCRIPTORS: usize = 48;
+
+/// How many connections there may be beside so many open files of indexes.
+fn connections_beside(wanted: usize, files: usize) -> anyhow::Result<usize> {
+    let Some(allowed) = simflip::resources::allowed_descriptors() else { return Ok(wanted) };
+    let left = allowed.saturating_sub(DESCRIPTORS + files);
+    anyhow::ensure!(
+        left > 0,
+        "{allowed} open files are allowed, and the service needs {} and one for each connection: ulimit -n {}",
+        DESCRIPTORS + files,
+        DESCRIPTORS + files + wanted
+    );
+    Ok(wanted.min(left))
+}
+
+/// The tasks that the service cannot do without, and whether each runs.
+#[derive(Default)]
+pub(super) struct Tasks(Mutex<BTreeMap<&'static str, bool>>);
+
+/// A task that runs, as long as this lives.
+pub(super) struct Running(Arc<Tasks>, &'static str);
+
+impl Tasks {
+    /// Says that a task runs.
+    pub(super) fn begin(self: &Arc<Self>, name: &'static str) -> Running {
+        self.all().insert(name, true);
+        Running(Arc::clone(self), name)
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<&'static str, bool>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One that has ended, if one has.
+    fn ended(&self) -> Option<&'static str> {
+        self.all().iter().find(|(_, runs)| !**runs).map(|(name, _)| *name)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.all().insert(self.1, false);
+    }
+}
+
 /// Names of paths, which no collection can have.
 const ACTIONS: [&str; 6] = ["check", "add", "check-and-add", "remove", "sketch", "collections"];
 
 impl Collection {
-    fn new(opened: Opened) -> simflip::Result<Self> {
-        let Opened { mut seen, frequencies } = opened;
+    fn open(index: &IndexArgs) -> anyhow::Result<Self> {
+        let Opened { mut seen, frequencies } = index.open_silently(false)?;
+        for note in seen.notes() {
+            event("opened", &[("note", note)]);
+        }
         // Snapshots are made while questions are answered.
         seen.snapshots_by_hand()?;
         Ok(Self {
@@ -274,6 +339,15 @@ impl Collection {
 
     fn one_snapshot(&self) -> MutexGuard<'_, ()> {
         self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what became of the answers to questions about some pages: their reader has heard them, or may not have.
+    pub(super) fn became_of<'a>(&self, reader: u64, heard: bool, pages: impl Iterator<Item = &'a str>) {
+        if heard {
+            self.writing().heard(reader, pages);
+        } else if let Err(error) = self.writing().unheard(reader, pages) {
+            event("failed", &[("error", &error.to_string())]);
+        }
     }
 
     /// Removes what was last seen before a time.
@@ -315,7 +389,13 @@ impl Collection {
     }
 
     /// Works on some objects, each a line, and appends a line of answer for each.
-    fn answer(&self, limits: &Limits, action: Action, lines: &[Bytes]) -> Answered {
+    fn answer(
+        self: &Arc<Self>,
+        limits: &Limits,
+        action: Action,
+        lines: &[Bytes],
+        to: &Connection,
+    ) -> Answered {
         let begun = Instant::now();
         let taken = self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let sketcher = match taken {
@@ -329,8 +409,17 @@ impl Collection {
                 let asked: Vec<Result<Asked<'_>, String>> =
                     lines.iter().map(|line| self.read(action, &mut sketcher, line)).collect();
                 self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).push(sketcher);
-                match self.work_on(limits, action, &asked, out) {
-                    Ok((unsynced, removed)) => (answered.unsynced, answered.removed) = (unsynced, removed),
+                match self.work_on(limits, action, &asked, to.number, out) {
+                    Ok((unsynced, removed)) => {
+                        (answered.unsynced, answered.removed) = (unsynced, removed);
+                        if action == Action::CheckAndAdd {
+                            let unnamed = asked.iter().flatten().filter(|asked| asked.page.request.is_none());
+                            to.answered(
+                                self,
+                                unnamed.filter_map(|asked| Some(asked.page.name()?.to_owned())),
+                            );
+                        }
+                    }
                     Err(error) => {
                         // The index is as it was: none of these pages is remembered.
                         self.counts.failed.fetch_add(asked.len() as u64, Relaxed);
@@ -358,7 +447,7 @@ impl Collection {
         match page.name() {
             None if action != Action::Sketch => return Err("a page without url or id".to_owned()),
             Some(name) if matches!(action, Action::Check | Action::Add | Action::CheckAndAdd) => {
-                let about = Request { name, id: page.request.as_deref(), seen: 0, fresh_from: 0 };
+                let about = Request { name, id: page.request.as_deref(), ..Request::default() };
                 about.check().map_err(|error| error.to_string())?;
             }
             _ => {}
@@ -380,6 +469,7 @@ impl Collection {
         limits: &Limits,
         action: Action,
         asked: &[Result<Asked<'_>, String>],
+        reader: u64,
         out: &mut Vec<u8>,
     ) -> simflip::Result<(Option<Unsynced>, usize)> {
         let now = millis(SystemTime::now());
@@ -393,7 +483,9 @@ impl Collection {
         }
         let fresh =
             limits.fresh.map_or(u64::MAX, |fresh| u64::try_from(fresh.as_millis()).unwrap_or(u64::MAX));
-        let questions = asked.iter().map(|asked| question(asked, now, now.saturating_sub(fresh)));
+        let about =
+            Request { seen: now, fresh_from: now.saturating_sub(fresh), reader, ..Request::default() };
+        let questions = asked.iter().map(|asked| question(asked, about));
         let mut replies: Vec<Option<Reply>> = Vec::with_capacity(asked.len());
         let mut removed = 0;
         match action {
@@ -427,8 +519,7 @@ impl Collection {
                         }
                     }
                 }
-                // A client that hears nothing asks again under the name of its request.
-                unsynced = seen.acknowledge_unsynced()?;
+                unsynced = seen.commit_and_send()?;
                 self.counts.added.fetch_add(asked.iter().flatten().count() as u64, Relaxed);
             }
             Action::Remove => {
@@ -471,6 +562,7 @@ impl Service {
         collection: &Arc<Collection>,
         action: Action,
         lines: Vec<Bytes>,
+        to: &Arc<Connection>,
     ) -> Result<Answered, Refused> {
         if self.waiting.fetch_add(1, Relaxed) >= MOST_WAITING {
             self.waiting.fetch_sub(1, Relaxed);
@@ -486,10 +578,10 @@ impl Service {
         let is_short = action != Action::Remove && lines.iter().map(Bytes::len).sum::<usize>() <= SHORT;
         let worked = if is_short {
             // To hand it to another thread would take longer than the work.
-            Ok(collection.answer(&self.limits, action, &lines))
+            Ok(collection.answer(&self.limits, action, &lines, to))
         } else {
-            let (on, limits) = (Arc::clone(collection), self.limits);
-            tokio::task::spawn_blocking(move || on.answer(&limits, action, &lines)).await
+            let (on, limits, to) = (Arc::clone(collection), self.limits, Arc::clone(to));
+            tokio::task::spawn_blocking(move || on.answer(&limits, action, &lines, &to)).await
         };
         drop(permit);
         let mut answered = worked.map_err(|_| Refused::Failed)?;
@@ -515,16 +607,15 @@ impl Service {
 /// What is asked of the index for a page with a sketch.
 fn question<'a>(
     asked: &'a Result<Asked<'_>, String>,
-    seen: u64,
-    fresh_from: u64,
+    about: Request<'a>,
 ) -> Option<(Request<'a>, &'a Sketch)> {
     let Ok(Asked { page, sketch: Some(sketch) }) = asked else { return None };
     let name = page.name().unwrap_or_default();
-    Some((Request { name, id: page.request.as_deref(), seen, fresh_from }, sketch))
+    Some((Request { name, id: page.request.as_deref(), ..about }, sketch))
 }
 
 /// Why there is no answer.
-enum Refused {
+pub(super) enum Refused {
     Busy,
     Late,
     Failed,
@@ -611,12 +702,12 @@ pub(super) fn routes(service: Arc<Service>) -> Router {
         guarded = match service.many {
             false => guarded.route(
                 &format!("/v1/{path}"),
-                post(move |state, headers, body| work(action, state, String::new(), headers, body)),
+                post(move |state, to, headers, body| work(action, state, String::new(), to, headers, body)),
             ),
             true => guarded.route(
                 &format!("/v1/{{collection}}/{path}"),
-                post(move |state, UrlPath(collection): UrlPath<String>, headers, body| {
-                    work(action, state, collection, headers, body)
+                post(move |state, UrlPath(collection): UrlPath<String>, to, headers, body| {
+                    work(action, state, collection, to, headers, body)
                 }),
             ),
         };
@@ -666,7 +757,9 @@ async fn made(State(service): State<Arc<Service>>, UrlPath(name): UrlPath<String
 /// Lets requests through that bear the token.
 async fn bears_token(State(service): State<Arc<Service>>, request: HttpRequest, next: Next) -> Response {
     let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let given = given.and_then(|value| value.strip_prefix("Bearer ")).map(text_digest);
+    let given = given.and_then(|value| value.split_once(' '));
+    let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    let given = given.map(|(_, token)| text_digest(token.trim()));
     // Digests are compared, so that the time it takes says nothing of the token.
     if service.token.is_some_and(|token| given != Some(token)) {
         service.refused.fetch_add(1, Relaxed);
@@ -677,9 +770,11 @@ async fn bears_token(State(service): State<Arc<Service>>, request: HttpRequest, 
 }
 
 async fn health(State(service): State<Arc<Service>>) -> Response {
-    match service.stopping.load(Relaxed) {
-        true => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response(),
-        false => "ok\n".into_response(),
+    let unwell = |what: String| (StatusCode::SERVICE_UNAVAILABLE, what).into_response();
+    match (service.is_stopping(), service.tasks.ended()) {
+        (true, _) => unwell("stopping\n".to_owned()),
+        (false, Some(task)) => unwell(format!("the {task} task has ended; start the service anew\n")),
+        (false, None) => "ok\n".into_response(),
     }
 }
 
@@ -687,6 +782,7 @@ async fn work(
     action: Action,
     State(service): State<Arc<Service>>,
     collection: String,
+    Extension(to): Extension<Arc<Connection>>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -698,9 +794,9 @@ async fn work(
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match &kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()[..] {
         "application/json" => {
-            one(action, service, collection, body).await.unwrap_or_else(IntoResponse::into_response)
+            one(action, service, collection, to, body).await.unwrap_or_else(IntoResponse::into_response)
         }
-        "application/x-ndjson" | "application/jsonl" => many(action, service, collection, body),
+        "application/x-ndjson" | "application/jsonl" => many(action, service, collection, to, body),
         _ => {
             let error = "expected content-type application/json, or application/x-ndjson for a page a line";
             let body = json!({ "answer": "error", "error": error }).to_string();
@@ -714,23 +810,43 @@ async fn one(
     action: Action,
     service: Arc<Service>,
     collection: Arc<Collection>,
+    to: Arc<Connection>,
     body: Body,
 ) -> Result<Response, Refused> {
-    let longest = service.limits.longest_page;
+    let Limits { longest_page: longest, deadline, .. } = service.limits;
+    let mut held = Held::default();
     let read = async {
-        let (mut body, mut whole) = (body.into_data_stream(), Vec::new());
-        while let Some(part) = body.next().await {
+        let said = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        if said <= longest {
+            // Before any of it is read, so that bodies that wait hold nothing.
+            service.connections.hold(&mut held, said, deadline).await?;
+        }
+        let (mut body, mut whole, mut read) = (body.into_data_stream(), Vec::new(), 0);
+        loop {
+            let part = tokio::time::timeout(held.patience(deadline), body.next()).await;
+            let Some(part) = part.map_err(|_| Refused::Late)? else { break };
             let part = part.map_err(|_| Refused::Cut)?;
-            if whole.len() + part.len() > longest {
-                return Err(Refused::TooLong);
+            read += part.len();
+            if said.max(read) > longest {
+                // Who writes all of it before reading the answer would not hear of it if the rest were not read.
+                if read > 4 * longest {
+                    return Err(Refused::TooLong);
+                }
+                (whole, held) = (Vec::new(), Held::default());
+                continue;
             }
+            if whole.is_empty() {
+                whole.reserve_exact(said);
+            }
+            service.connections.hold(&mut held, whole.len() + part.len(), Duration::ZERO).await?;
             whole.extend_from_slice(&part);
         }
-        Ok(Bytes::from(whole))
+        if said.max(read) > longest { Err(Refused::TooLong) } else { Ok(Bytes::from(whole)) }
     };
-    let line = tokio::time::timeout(service.limits.deadline, read).await.map_err(|_| Refused::Late)??;
+    let line = tokio::time::timeout(deadline, read).await.map_err(|_| Refused::Late)??;
+    to.works();
     let Answered { mut lines, removed, failed, .. } =
-        service.on_a_thread(&collection, action, vec![line]).await?;
+        service.on_a_thread(&collection, action, vec![line], &to).await?;
     let is_error = lines.windows(16).take(1 << 16).any(|window| window == b"\"answer\":\"error\"");
     let status = match (failed, is_error) {
         (true, _) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -744,13 +860,20 @@ async fn one(
 }
 
 /// Answers pages line by line. A client that reads no answers is read no further.
-fn many(action: Action, service: Arc<Service>, collection: Arc<Collection>, body: Body) -> Response {
+fn many(
+    action: Action,
+    service: Arc<Service>,
+    collection: Arc<Collection>,
+    to: Arc<Connection>,
+    body: Body,
+) -> Response {
     let (send, answers) = mpsc::channel::<Bytes>(4);
     tokio::spawn(async move {
-        let mut body = body.into_data_stream();
+        let (mut body, mut held) = (body.into_data_stream(), Held::default());
         let (mut rest, mut lines, mut bytes, mut removed) = (Vec::new(), Vec::new(), 0u64, 0);
         let end = loop {
-            let part = match tokio::time::timeout(service.limits.deadline, body.next()).await {
+            let patience = held.patience(service.limits.deadline);
+            let part = match tokio::time::timeout(patience, body.next()).await {
                 Err(_) => break Err(Refused::Late),
                 Ok(Some(Err(_))) => break Err(Refused::Cut),
                 Ok(Some(Ok(part))) => Some(part),
@@ -768,6 +891,12 @@ fn many(action: Action, service: Arc<Service>, collection: Arc<Collection>, body
             if bytes > service.limits.longest_request || too_long {
                 break Err(Refused::TooLong);
             }
+            if rest.is_empty() {
+                held = Held::default();
+            }
+            if let Err(refused) = service.connections.hold(&mut held, rest.len(), Duration::ZERO).await {
+                break Err(refused);
+            }
             let mut waiting = std::mem::take(&mut lines).into_iter().peekable();
             let mut failed = None;
             while waiting.peek().is_some() {
@@ -779,7 +908,10 @@ fn many(action: Action, service: Arc<Service>, collection: Arc<Collection>, body
                     size += line.len();
                     batch.push(line);
                 }
-                match service.on_a_thread(&collection, action, batch).await {
+                to.works();
+                let answered = service.on_a_thread(&collection, action, batch, &to).await;
+                to.waits();
+                match answered {
                     Ok(answered) => {
                         removed += answered.removed;
                         let sending = send.send(answered.lines.into());
@@ -801,7 +933,7 @@ fn many(action: Action, service: Arc<Service>, collection: Arc<Collection>, body
                 None => {}
             }
         };
-        let mut last = Vec::new();
+        let (mut last, is_too_long) = (Vec::new(), matches!(end, Err(Refused::TooLong)));
         if let Err(refused) = end {
             failure(&mut last, None, refused.told().1);
         }
@@ -810,6 +942,14 @@ fn many(action: Action, service: Arc<Service>, collection: Arc<Collection>, body
         }
         if !last.is_empty() {
             let _ = send.send(last.into()).await;
+        }
+        drop(send);
+        // Who writes all of it before reading the answers would not hear of it if the rest were not read.
+        let mut left = if is_too_long { 4 * service.limits.longest_page } else { 0 };
+        while left > 0
+            && let Ok(Some(Ok(part))) = tokio::time::timeout(service.limits.deadline, body.next()).await
+        {
+            left = left.saturating_sub(part.len());
         }
     });
     let answers = Answers(answers);
@@ -882,6 +1022,16 @@ impl Service {
         let load = |count: &AtomicU64| count.load(Relaxed) as f64;
         figures.add("refused_total", "counter", "Requests turned away.", "", &[], load(&self.refused));
         figures.add("waiting", "gauge", "Requests that wait for a thread.", "", &[], load(&self.waiting));
+        let (most, open, cut_off) = self.connections.counts();
+        figures.add("connections", "gauge", "Open connections.", "", &[], open as f64);
+        figures.add("most_connections", "gauge", "Connections that may be open.", "", &[], most as f64);
+        let help = "Connections cut off to make room, which had waited for their client longest.";
+        figures.add("cut_off_total", "counter", help, "", &[], cut_off as f64);
+        for (task, runs) in &*self.tasks.all() {
+            let help = "Whether a task runs that the service cannot do without.";
+            let task = format!("task=\"{task}\"");
+            figures.add("task_up", "gauge", help, "", &[&task], f64::from(u8::from(*runs)));
+        }
         figures.0.into_iter().map(|(_, lines)| lines).collect()
     }
 }
@@ -935,5 +1085,25 @@ impl Collection {
         work("_bucket", &[of, "le=\"+Inf\""], load(&counts.parts));
         work("_sum", &[of], load(&counts.micros) / 1e6);
         work("_count", &[of], load(&counts.parts));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_that_ends_in_any_way_is_told() {
+        let tasks = Arc::new(Tasks::default());
+        let (one, other) = (tasks.begin("one"), tasks.begin("other"));
+        assert_eq!(tasks.ended(), None);
+        let died = std::thread::spawn(move || {
+            let _running = other;
+            panic!("a fault");
+        });
+        assert!(died.join().is_err());
+        assert_eq!(tasks.ended(), Some("other"));
+        drop(one);
+        assert_eq!(tasks.ended(), Some("one"));
     }
 }

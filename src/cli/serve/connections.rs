@@ -1,0 +1,237 @@
+//! Open connections: how many there may be, what their requests may hold in memory, and which answers their clients may
+//! not have heard.
+
+use super::service::{Collection, Refused};
+use simflip::seen::LATEST;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+/// Bytes of a body that each connection may hold; what is longer takes from the budget of all.
+const OWN: usize = 32 << 10;
+
+/// The unit of that budget, in bytes.
+const UNIT: usize = 1 << 10;
+
+/// Time that a body which takes from the budget may make no progress.
+const STALL: Duration = Duration::from_secs(5);
+
+/// All open connections.
+pub(super) struct Connections {
+    /// How many there may be.
+    most: usize,
+    open: Mutex<Open>,
+    /// Told when one has ended, and when one can be cut off.
+    room: Notify,
+    /// What bodies may take.
+    bodies: Arc<Semaphore>,
+    cut_off: AtomicU64,
+}
+
+#[derive(Default)]
+struct Open {
+    number: u64,
+    turns: u64,
+    connections: usize,
+    /// Those that wait for their client, the one that has waited longest first.
+    waiting: BTreeMap<u64, Arc<Connection>>,
+}
+
+/// An open connection.
+pub(super) struct Connection {
+    all: Arc<Connections>,
+    /// Of all connections of this process, from 1.
+    pub(super) number: u64,
+    /// Its place among those that wait; 0 while it is worked for. Changed with all of them locked.
+    turn: AtomicU64,
+    cut_off: Notify,
+    unheard: Mutex<Unheard>,
+}
+
+/// Answers that a client may not have heard: the index, and the name of the page.
+#[derive(Default)]
+struct Unheard {
+    answers: VecDeque<(Arc<Collection>, String)>,
+    /// Whether the connection has ended.
+    gone: bool,
+}
+
+/// An open connection, as long as this lives.
+pub(super) struct Admitted(Arc<Connection>);
+
+impl std::ops::Deref for Admitted {
+    type Target = Arc<Connection>;
+
+    fn deref(&self) -> &Arc<Connection> {
+        &self.0
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        let mut open = self.all.open();
+        open.waiting.remove(&self.turn.load(Relaxed));
+        open.connections -= 1;
+        self.all.room.notify_one();
+    }
+}
+
+impl Connections {
+    /// No connection yet, and at most so many; bodies beyond what each connection has take so many bytes.
+    pub(super) fn new(most: usize, bodies: usize) -> Self {
+        Self {
+            most,
+            open: Mutex::default(),
+            room: Notify::new(),
+            bodies: Arc::new(Semaphore::new(bodies / UNIT)),
+            cut_off: AtomicU64::new(0),
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many there may be, how many there are, and how many were cut off to make room.
+    pub(super) fn counts(&self) -> (usize, usize, u64) {
+        (self.most, self.open().connections, self.cut_off.load(Relaxed))
+    }
+
+    /// Waits until there is room for one more. If there is none, the connection is cut off that has waited for its
+    /// client longest.
+    pub(super) async fn admit(self: &Arc<Self>) -> Admitted {
+        loop {
+            let room = self.room.notified();
+            if let Some(admitted) = self.try_admit() {
+                return admitted;
+            }
+            room.await;
+        }
+    }
+
+    fn try_admit(self: &Arc<Self>) -> Option<Admitted> {
+        let mut open = self.open();
+        if open.connections >= self.most {
+            if let Some((_, oldest)) = open.waiting.pop_first() {
+                self.cut_off.fetch_add(1, Relaxed);
+                oldest.cut_off.notify_one();
+            }
+            return None;
+        }
+        open.connections += 1;
+        open.number += 1;
+        let connection = Arc::new(Connection {
+            all: Arc::clone(self),
+            number: open.number,
+            turn: AtomicU64::new(0),
+            cut_off: Notify::new(),
+            unheard: Mutex::default(),
+        });
+        drop(open);
+        connection.waits();
+        Some(Admitted(connection))
+    }
+
+    /// Takes from the budget for a body of so many bytes, of which `held` is held already, and waits for so long.
+    pub(super) async fn hold(&self, held: &mut Held, bytes: usize, wait: Duration) -> Result<(), Refused> {
+        let units = u32::try_from(bytes.saturating_sub(OWN).div_ceil(UNIT)).unwrap_or(u32::MAX);
+        let more = units.saturating_sub(held.units);
+        if more == 0 {
+            return Ok(());
+        }
+        let taken = tokio::time::timeout(wait, Arc::clone(&self.bodies).acquire_many_owned(more)).await;
+        let Ok(Ok(permit)) = taken else { return Err(Refused::Busy) };
+        held.units = units;
+        match &mut held.permit {
+            Some(all) => all.merge(permit),
+            none => *none = Some(permit),
+        }
+        Ok(())
+    }
+}
+
+/// What a body has taken from the budget, as long as this lives.
+#[derive(Default)]
+pub(super) struct Held {
+    permit: Option<OwnedSemaphorePermit>,
+    units: u32,
+}
+
+impl Held {
+    /// How long the next part of the body may take, with so much time for all of it.
+    pub(super) fn patience(&self, deadline: Duration) -> Duration {
+        if self.units > 0 { deadline.min(STALL) } else { deadline }
+    }
+}
+
+impl Connection {
+    /// Says that it waits for its client from now on: for a request, for more of it, or to take an answer.
+    pub(super) fn waits(self: &Arc<Self>) {
+        let mut open = self.all.open();
+        open.turns += 1;
+        let turn = open.turns;
+        open.waiting.remove(&self.turn.swap(turn, Relaxed));
+        open.waiting.insert(turn, Arc::clone(self));
+        if open.connections >= self.all.most {
+            self.all.room.notify_one();
+        }
+    }
+
+    /// Says that its client waits for the service: it is not cut off meanwhile.
+    pub(super) fn works(&self) {
+        let mut open = self.all.open();
+        open.waiting.remove(&self.turn.swap(0, Relaxed));
+    }
+
+    /// Waits until it is to be cut off.
+    pub(super) async fn cut_off(&self) {
+        self.cut_off.notified().await;
+    }
+
+    fn unheard(&self) -> MutexGuard<'_, Unheard> {
+        self.unheard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes answers to questions about pages that its client has not heard yet.
+    pub(super) fn answered(&self, collection: &Arc<Collection>, pages: impl Iterator<Item = String>) {
+        let mut unheard = self.unheard();
+        unheard.answers.extend(pages.map(|page| (Arc::clone(collection), page)));
+        let beyond = unheard.answers.len().saturating_sub(LATEST);
+        unheard.answers.drain(..beyond);
+        let gone = unheard.gone;
+        drop(unheard);
+        if gone {
+            self.ended(false);
+        }
+    }
+
+    /// The next request has come: its client has heard what was answered.
+    pub(super) fn heard(&self) {
+        self.tell(true);
+    }
+
+    /// It has ended: in order, or in any other way.
+    pub(super) fn ended(&self, in_order: bool) {
+        self.unheard().gone = true;
+        self.tell(in_order);
+    }
+
+    /// Whether an index is to be told what became of answers.
+    pub(super) fn has_answers(&self) -> bool {
+        !self.unheard().answers.is_empty()
+    }
+
+    fn tell(&self, heard: bool) {
+        let mut answers = std::mem::take(&mut self.unheard().answers);
+        while let Some((collection, _)) = answers.front() {
+            let collection = Arc::clone(collection);
+            let (of_it, others): (VecDeque<_>, VecDeque<_>) =
+                answers.into_iter().partition(|(other, _)| Arc::ptr_eq(other, &collection));
+            let pages = of_it.iter().map(|(_, page)| &page[..]);
+            collection.became_of(self.number, heard, pages);
+            answers = others;
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Answers that an index can give again.
+
+use super::Reply;
+use hashbrown::HashMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Requests with names of their own whose answers are remembered.
+pub const REQUESTS: usize = 1 << 16;
+
+/// Answers to requests without names that are in doubt after an end that was not in order: as JSON they fill the
+/// largest pipe that Linux gives to a user.
+pub const LATEST: usize = 1 << 14;
+
+/// How an answer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Its request had a name of its own: sent again, it is answered as before.
+    Named,
+    /// It went out, to this reader; 0 is any. Where the index is not closed in order, it is in doubt.
+    Given(u64),
+    /// It may not have arrived: asked about the same text under the same name, the index gives it once more.
+    InDoubt,
+}
+
+/// An answer under the name of its request.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Asked {
+    pub(super) key: Arc<str>,
+    pub(super) answer: Answer,
+}
+
+/// An answer that can be given again.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Answer {
+    /// Of the text that was asked about.
+    pub(super) digest: u128,
+    pub(super) reply: Reply,
+    pub(super) standing: Standing,
+}
+
+/// What the name of a page stands behind where an answer is remembered under it.
+const PAGE: &str = "page ";
+
+/// What the answer to a question about a page is remembered under, where its request has no name.
+pub(super) fn key_of_page(name: &str) -> String {
+    format!("{PAGE}{name}")
+}
+
+impl Answer {
+    /// The name of the page that was asked about, where the answer is remembered under it, and that of the earlier one.
+    pub(super) fn names<'a>(&'a self, key: &'a str) -> [Option<&'a str>; 2] {
+        let page = key.strip_prefix(PAGE).filter(|_| self.standing != Standing::Named);
+        [page, self.reply.earlier.as_deref()]
+    }
+
+    /// Whether it is given again to a reader who asks the same.
+    pub(super) fn is_for(&self, reader: u64) -> bool {
+        match self.standing {
+            Standing::Named | Standing::InDoubt => true,
+            // The other reader may be the same one, who has heard nothing and is back before its end was noticed.
+            Standing::Given(to) => to != 0 && to != reader,
+        }
+    }
+}
+
+/// The answers by the names of their requests, the latest of each standing.
+#[derive(Debug, Default)]
+pub(super) struct Remembered {
+    by_key: HashMap<Arc<str>, (u64, Answer)>,
+    /// Named, given, in doubt: in the order in which they came to stand so. An entry counts if the answer still has its
+    /// number.
+    queues: [VecDeque<(u64, Arc<str>)>; 3],
+    numbers: u64,
+    /// The last number that stands in a snapshot.
+    written: u64,
+    /// How many answers of those are not remembered any more, though the file has the names of their pages.
+    left_behind: u64,
+}
+
+/// Where answers of a standing are queued.
+fn queue_of(standing: Standing) -> usize {
+    match standing {
+        Standing::Named => 0,
+        Standing::Given(_) => 1,
+        Standing::InDoubt => 2,
+    }
+}
+
+/// How many are remembered of each standing.
+const MOST: [usize; 3] = [REQUESTS, LATEST, REQUESTS];
+
+impl Remembered {
+    pub(super) fn get(&self, key: &str) -> Option<&Answer> {
+        self.by_key.get(key).map(|(_, answer)| answer)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Answer)> {
+        self.by_key.iter().map(|(key, (_, answer))| (key, answer))
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&Arc<str>, &mut Answer)> {
+        self.by_key.iter_mut().map(|(key, (_, answer))| (key, answer))
+    }
+
+    /// Says that all answers stand in a snapshot.
+    pub(super) fn are_written(&mut self) {
+        self.written = self.numbers;
+    }
+
+    /// How many answers without names of their own stand in a snapshot and are not remembered any more, so far.
+    pub(super) fn left_behind(&self) -> u64 {
+        self.left_behind
+    }
+
+    /// Remembers an answer; gives the one that was remembered under its key.
+    pub(super) fn insert(&mut self, key: Arc<str>, answer: Answer) -> Option<Answer> {
+        self.numbers += 1;
+        let at = queue_of(answer.standing);
+        self.queues[at].push_back((self.numbers, Arc::clone(&key)));
+        let was = self.by_key.insert(key, (self.numbers, answer));
+        if self.queues[at].len() > MOST[at]
+            && let Some((number, oldest)) = self.queues[at].pop_front()
+        {
+            self.take(number, &oldest);
+        }
+        was.map(|(_, was)| was)
+    }
+
+    /// Lets an answer stand otherwise; gives how it was.
+    pub(super) fn stand(&mut self, key: &Arc<str>, standing: Standing) -> Option<Answer> {
+        let answer = self.get(key)?.clone();
+        self.insert(Arc::clone(key), Answer { standing, ..answer })
+    }
+
+    pub(super) fn remove(&mut self, key: &str) -> Option<Answer> {
+        let (number, answer) = self.by_key.remove(key)?;
+        self.left_behind += u64::from(number <= self.written && answer.standing != Standing::Named);
+        Some(answer)
+    }
+
+    /// Removes an answer if it still has its number.
+    fn take(&mut self, number: u64, key: &str) -> Option<Answer> {
+        let is_it = self.by_key.get(key).is_some_and(|(own, _)| *own == number);
+        if is_it { self.remove(key) } else { None }
+    }
+
+    /// Takes out all answers that were given.
+    pub(super) fn take_given(&mut self) -> Vec<Asked> {
+        let queue = std::mem::take(&mut self.queues[queue_of(Standing::Given(0))]);
+        let mut take =
+            |(number, key): (u64, Arc<str>)| self.take(number, &key).map(|answer| Asked { key, answer });
+        queue.into_iter().filter_map(&mut take).collect()
+    }
+
+    /// Puts all answers in doubt that were given; gives how many there are.
+    pub(super) fn doubt_given(&mut self) -> usize {
+        let given = self.take_given();
+        let doubts = given.len();
+        for Asked { key, answer } in given {
+            self.insert(key, Answer { standing: Standing::InDoubt, ..answer });
+        }
+        doubts
+    }
+
+    /// All answers, those of each standing in their order.
+    pub(super) fn in_order(&self) -> Vec<Asked> {
+        let all = self.queues.iter().flatten().filter_map(|(number, key)| {
+            let (own, answer) = self.by_key.get(key)?;
+            (own == number).then(|| Asked { key: Arc::clone(key), answer: answer.clone() })
+        });
+        all.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Each standing with its latest keys, the latest last: what is remembered, told anew for each change.
+    #[derive(Default)]
+    struct Naive(Vec<(Arc<str>, Answer)>);
+
+    impl Naive {
+        fn insert(&mut self, key: &Arc<str>, answer: &Answer) {
+            self.0.retain(|(other, _)| other != key);
+            self.0.push((Arc::clone(key), answer.clone()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn answers_stand_as_they_were_put_last(
+            steps in prop::collection::vec((0u8..6, 0u8..12, 0u8..3), 1..200),
+        ) {
+            let (mut ours, mut naive) = (Remembered::default(), Naive::default());
+            for (step, key, standing) in steps {
+                let standing = [Standing::Named, Standing::Given(u64::from(key % 3)), Standing::InDoubt]
+                    [usize::from(standing)];
+                let answer = Answer { digest: u128::from(key), reply: Reply::default(), standing };
+                let key: Arc<str> = key_of_page(&key.to_string()).into();
+                match step {
+                    0 | 1 => {
+                        ours.insert(Arc::clone(&key), answer.clone());
+                        naive.insert(&key, &answer);
+                    }
+                    2 => {
+                        let was = ours.stand(&key, standing);
+                        prop_assert_eq!(was.is_some(), naive.0.iter().any(|(other, _)| *other == key));
+                        if was.is_some() {
+                            naive.insert(&key, &answer);
+                        }
+                    }
+                    3 => {
+                        ours.remove(&key);
+                        naive.0.retain(|(other, _)| *other != key);
+                    }
+                    4 => {
+                        let is_given = |(_, answer): &(Arc<str>, Answer)| matches!(answer.standing, Standing::Given(_));
+                        let (given, others): (Vec<_>, Vec<_>) = naive.0.drain(..).partition(is_given);
+                        prop_assert_eq!(ours.doubt_given(), given.len());
+                        let doubted = given.into_iter().map(|(key, answer)| (key, Answer { standing: Standing::InDoubt, ..answer }));
+                        naive.0 = others.into_iter().chain(doubted).collect();
+                    }
+                    _ => {
+                        let given = ours.take_given().len();
+                        let before = naive.0.len();
+                        naive.0.retain(|(_, answer)| !matches!(answer.standing, Standing::Given(_)));
+                        prop_assert_eq!(given, before - naive.0.len());
+                    }
+                }
+                let of = |at: usize| naive.0.iter().filter(move |(_, answer)| queue_of(answer.standing) == at);
+                let expected = (0..3).flat_map(of).map(|(key, answer)| Asked { key: Arc::clone(key), answer: answer.clone() });
+                prop_assert_eq!(ours.in_order(), expected.collect::<Vec<_>>());
+                prop_assert_eq!(ours.len(), naive.0.len());
+            }
+        }
+    }
+
+    #[test]
+    fn the_latest_answers_are_remembered_and_those_left_behind_counted() {
+        let mut ours = Remembered::default();
+        let key = |n: usize| -> Arc<str> { key_of_page(&n.to_string()).into() };
+        let answer = Answer { digest: 0, reply: Reply::default(), standing: Standing::Given(0) };
+        for n in 0..LATEST {
+            ours.insert(key(n), answer.clone());
+        }
+        ours.are_written();
+        for n in LATEST..LATEST + 9 {
+            ours.insert(key(n), answer.clone());
+        }
+        assert_eq!((ours.len(), ours.left_behind()), (LATEST, 9));
+        assert!((0..LATEST + 9).all(|n| ours.get(&key(n)).is_some() == (n >= 9)));
+    }
+}
