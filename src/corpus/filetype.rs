@@ -232,8 +232,10 @@ pub(crate) fn looks_like_html(body: &[u8]) -> bool {
 
 /// A file's name without the endings that say what it is.
 pub(crate) fn stem(name: &str) -> &str {
-    const ENDINGS: [&str; 11] =
-        [".gz", ".zst", ".jsonl", ".ndjson", ".json", ".parquet", ".txt", ".wet", ".warc", ".csv", ".tsv"];
+    const ENDINGS: [&str; 12] = [
+        ".gz", ".zst", ".jsonl", ".ndjson", ".jl", ".json", ".parquet", ".txt", ".wet", ".warc", ".csv",
+        ".tsv",
+    ];
     let mut stem = name;
     // Of `a.warc.wet.gz` three endings go, and of `.gz` none: something must stay.
     while let Some(shorter) = ENDINGS.iter().find_map(|ending| {
@@ -288,7 +290,7 @@ fn by_name(path: &Path) -> (Option<Format>, Compression) {
     let ends = |endings: &[&str]| endings.iter().any(|e| stem.ends_with(e));
     let format = if ends(&[".wet", ".warc", ".warc.txt"]) {
         Some(Format::Wet)
-    } else if ends(&[".jsonl", ".ndjson"]) {
+    } else if ends(&[".jsonl", ".ndjson", ".jl"]) {
         Some(Format::Jsonl)
     } else if ends(&[".csv", ".tsv"]) {
         Some(Format::Csv)

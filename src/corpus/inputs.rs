@@ -89,6 +89,9 @@ pub enum Reason {
     OfResult,
     /// What a run that was killed left unfinished, or another one is making.
     Unfinished,
+    /// A file or folder whose name begins with `.` or `_`: what Spark and Hive leave of attempts that failed, copies of
+    /// editors and notebooks.
+    Hidden,
     /// Neither a file nor a folder: a pipe, a socket, a device.
     NoFile,
     /// What it is cannot be found out, as of a link that leads nowhere.
@@ -96,12 +99,13 @@ pub enum Reason {
 }
 
 impl Reason {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::OtherName,
         Self::NoPages,
         Self::EarlierResult,
         Self::OfResult,
         Self::Unfinished,
+        Self::Hidden,
         Self::NoFile,
         Self::CannotLook,
     ];
@@ -119,10 +123,16 @@ impl Reason {
             Self::EarlierResult => ["folder of earlier results", "folders of earlier results"],
             Self::OfResult => ["file of a result beside its pages", "files of a result beside its pages"],
             Self::Unfinished => ["unfinished result", "unfinished results"],
+            Self::Hidden => ["entry whose name begins with . or _", "entries whose names begin with . or _"],
             Self::NoFile => ["pipe or the like that is no file", "pipes and the like that are no files"],
             Self::CannotLook => ["entry that cannot be looked at", "entries that cannot be looked at"],
         }
     }
+}
+
+/// Whether a folder's entry is set aside by its name. Partitions such as `_lang=en` are not.
+fn is_hidden(name: &str) -> bool {
+    name.starts_with('.') || name.starts_with('_') && !name.contains('=')
 }
 
 /// Something that a folder holds and that is not read.
@@ -576,6 +586,8 @@ impl<'a> Found<'a> {
                     Some((part.to_path_buf(), Some(Reason::OfResult)))
                 } else if is_unfinished(name) {
                     Some((part.to_path_buf(), Some(Reason::Unfinished)))
+                } else if name.to_str().is_some_and(is_hidden) {
+                    Some((part.to_path_buf(), Some(Reason::Hidden)))
                 } else if results.contains_key(*part) {
                     Some((part.to_path_buf(), Some(Reason::EarlierResult)))
                 } else {
@@ -644,6 +656,10 @@ impl<'a> Found<'a> {
                 if !is_being_made(name) {
                     self.passed_over.push(path, Reason::Unfinished);
                 }
+                continue;
+            }
+            if is_hidden(name) {
+                self.passed_over.push(path, Reason::Hidden);
                 continue;
             }
             match fs::metadata(&path) {
@@ -726,13 +742,13 @@ pub(crate) fn check_exist<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> R
 /// Finds the files to read.
 ///
 /// A folder stands for the files below it with a known name: `.wet`, `.warc` (also `.warc.wet`, `.warc.txt`),
-/// `.jsonl` or `.ndjson`, each also with `.gz` or `.zst`, and `.parquet`; and for those called `.json`,
+/// `.jsonl`, `.ndjson` or `.jl`, each also with `.gz` or `.zst`, and `.parquet`; and for those called `.json`,
 /// `.json.gz` or `.json.zst` whose first line is an object with a text, and `.csv` or `.tsv`, also compressed,
 /// whose header has a column of texts. A file that is named itself may be called anything; its content says
-/// what it is, and of CSV its name. A folder of earlier results below a folder is passed over, and whatever a
-/// run left unfinished or works in. `-` is standard input; it and other streams are copied to a temporary file
-/// first, which takes as much room in the folder for such files. A file that is named twice, or through a link,
-/// is there once.
+/// what it is, and of CSV its name. A folder of earlier results below a folder is passed over, whatever a run left
+/// unfinished or works in, and what has a name that begins with `.` or `_`, but for partitions such as `_lang=en`.
+/// `-` is standard input; it and other streams are copied to a temporary file first, which takes as much room in
+/// the folder for such files. A file that is named twice, or through a link, is there once.
 ///
 /// With the feature `stores`, `s3://bucket/key`, `gs://bucket/key`, `az://container/key` and `https://server/path`
 /// are files, and an address in a store that ends in `/` is a folder. An address at which nothing is, or whose
@@ -780,7 +796,7 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
                 _ => format!("{}: neither WET nor JSONL nor CSV nor Parquet", input.path.display()),
             },
             None => {
-                let names = ".wet, .warc, .jsonl, .ndjson, .csv, .tsv; also .gz, .zst; .parquet";
+                let names = ".wet, .warc, .jsonl, .ndjson, .jl, .csv, .tsv; also .gz, .zst; .parquet";
                 let passed_over = found.passed_over.told().map(|told| format!(". {told}"));
                 let advice = match holds_pages(&found.passed_over) {
                     true => " simflip gather makes lines of JSON of texts and HTML.",
@@ -876,10 +892,19 @@ mod tests {
         write(&at("c.WET"), b"WARC/1.0");
         write(&at("result/report.json"), br#"{"tool": {"name": "simflip"}}"#);
         write(&at("result/kept.jsonl.gz"), &gz(b"{}\n"));
+        // A partition is read, and what failed attempts, notebooks and other systems leave is not.
+        write(&at("_lang=en/part.jl"), b"{}\n");
+        let hidden =
+            ["_temporary/0/part.jsonl", ".ipynb_checkpoints/a.jsonl", "b/._x.warc.wet.gz", "_SUCCESS"];
+        hidden.iter().for_each(|name| write(&at(name), b"{}\n"));
         std::os::unix::fs::symlink(dir.path(), at("b/loop")).expect("link");
         std::os::unix::fs::symlink(at("c.ndjson"), at("b/again.ndjson")).expect("link");
         let options = DiscoverOptions::default();
-        let inputs = discover(&[dir.path().into()], &options).expect("files");
+        let Discovered { inputs, passed_over } = discover_all(&[dir.path().into()], &options).expect("files");
+        let skipped = passed_over.list.iter().filter(|it| it.reason == Reason::Hidden);
+        let skipped: Vec<_> = skipped.map(|it| it.path.strip_prefix(dir.path()).expect("below")).collect();
+        let folders = [".ipynb_checkpoints", "_SUCCESS", "_temporary", "b/._x.warc.wet.gz"].map(Path::new);
+        assert_eq!(skipped, folders);
         let shown: Vec<_> = inputs
             .iter()
             .map(|i| (i.path.strip_prefix(dir.path()).expect("below").to_owned(), i.format, i.compression))
@@ -887,6 +912,7 @@ mod tests {
         assert_eq!(
             shown,
             [
+                ("_lang=en/part.jl".into(), Format::Jsonl, Compression::None),
                 ("a.jsonl.zst".into(), Format::Jsonl, Compression::Zstd),
                 ("b/x.warc.wet.gz".into(), Format::Wet, Compression::Gzip),
                 ("c.WET".into(), Format::Wet, Compression::None),

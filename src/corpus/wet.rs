@@ -483,7 +483,17 @@ pub(crate) fn fields(header: &[u8]) -> Fields<'_> {
         }
         text
     });
-    Fields { record_id, url, language, date, truncated, not_utf8 }
+    Fields { record_id, url: url.map(without_brackets), language, date, truncated, not_utf8 }
+}
+
+/// A URL without the angle brackets that WARC/1.0 shows around it in its grammar, and wget writes.
+fn without_brackets(url: Cow<'_, str>) -> Cow<'_, str> {
+    let inside = |url: &str| url.strip_prefix('<').and_then(|url| url.strip_suffix('>')).is_some();
+    match url {
+        Cow::Borrowed(url) if inside(url) => Cow::Borrowed(&url[1..url.len() - 1]),
+        Cow::Owned(url) if inside(&url) => Cow::Owned(url[1..url.len() - 1].to_owned()),
+        url => url,
+    }
 }
 
 #[cfg(test)]
@@ -600,6 +610,12 @@ mod tests {
             (got.url.as_deref(), got.record_id.as_deref(), got.language),
             (Some("a"), Some("<c>"), None)
         );
+        for (written, url) in
+            [("<https://a.example/>", "https://a.example/"), ("<a", "<a"), ("<>", ""), ("<", "<")]
+        {
+            let header = format!("WARC/1.0\nWARC-Target-URI: {written}\n\n");
+            assert_eq!(fields(header.as_bytes()).url.as_deref(), Some(url), "as wget writes it");
+        }
         let got = fields(b"WARC/1.0\nWARC-Target-URI: \xff\n\n");
         assert_eq!((got.url, got.not_utf8), (None, Some("WARC-Target-URI")));
     }
