@@ -2,9 +2,9 @@
 
 use super::super::bphs::{Bphs, BphsParams};
 use super::super::distinct::DistinctHashes;
-use super::super::{self as search, Cost, HammingIndex, Hit, Mode, Query};
 use crate::Result;
 use crate::id::{Document, Id, Slot};
+use crate::search::{self, Cost, HammingIndex, Hit, Mode, Query};
 use crate::simhash::BITS;
 
 /// Stored hashes that are looked up together.
