@@ -137,8 +137,15 @@ impl Remembered {
 
     /// Lets an answer stand otherwise; gives how it was.
     pub(super) fn stand(&mut self, key: &Arc<str>, standing: Standing) -> Option<Answer> {
-        let answer = self.get(key)?.clone();
-        self.insert(Arc::clone(key), Answer { standing, ..answer })
+        let (_, answer) = self.by_key.get_mut(key)?;
+        let was = answer.clone();
+        if queue_of(was.standing) == queue_of(standing) {
+            // It keeps its place among the latest.
+            answer.standing = standing;
+        } else {
+            self.insert(Arc::clone(key), Answer { standing, ..was.clone() });
+        }
+        Some(was)
     }
 
     pub(super) fn remove(&mut self, key: &str) -> Option<Answer> {
@@ -216,8 +223,10 @@ mod tests {
                     2 => {
                         let was = ours.stand(&key, standing);
                         prop_assert_eq!(was.is_some(), naive.0.iter().any(|(other, _)| *other == key));
-                        if was.is_some() {
-                            naive.insert(&key, &answer);
+                        match naive.0.iter_mut().find(|(other, _)| *other == key) {
+                            Some((_, own)) if queue_of(own.standing) == queue_of(standing) => own.standing = standing,
+                            Some(_) => naive.insert(&key, &answer),
+                            None => {}
                         }
                     }
                     3 => {
@@ -260,5 +269,8 @@ mod tests {
         }
         assert_eq!((ours.len(), ours.left_behind()), (LATEST, 9));
         assert!((0..LATEST + 9).all(|n| ours.get(&key(n)).is_some() == (n >= 9)));
+        // That one was heard takes nobody's place.
+        (9..LATEST + 9).for_each(|n| assert!(ours.stand(&key(n), Standing::Given(7)).is_some()));
+        assert_eq!(ours.len(), LATEST);
     }
 }
