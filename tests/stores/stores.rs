@@ -550,10 +550,14 @@ fn nothing_is_written_to_a_store() {
     let (files, out) = (Files::new(), tempfile::tempdir().expect("a folder"));
     let server = files.s3();
     let input = "s3://bucket/crawl/d.csv";
+    let made = tempfile::tempdir().expect("a folder");
+    let sketches = made.path().join("sketches");
+    let sketches = sketches.to_str().expect("text");
+    run(&server, out.path(), &["sketch", input, "--out", sketches], 0);
     for arguments in [
         vec!["dedup", input, "--out", "s3://bucket/result/"],
         vec!["sketch", input, "--out", "s3://bucket/sketches"],
-        vec!["apply", "sketches", input, "--out", "s3://bucket/kept"],
+        vec!["apply", sketches, input, "--out", "s3://bucket/kept"],
         vec!["dedup", input, "--out", "result", "--save-frequencies", "s3://bucket/f"],
         vec!["gather", "crawl", "--out", "s3://bucket/pages.jsonl"],
     ] {
