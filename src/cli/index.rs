@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long ago pages were last seen that expire.
+/// Parses the age from which on pages expire.
 ///
 /// # Errors
 /// For what is no time, and for 0, which every page is older than.

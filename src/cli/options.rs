@@ -205,7 +205,7 @@ pub fn of_seen(options: &[OsString], ask_only: bool) -> Result<OfSeen, Refused> 
     Ok(OfSeen { seen, frequencies, fresh: index.fresh })
 }
 
-/// How long ago pages were last seen that expire, such as 30d.
+/// Parses the age from which on pages expire, such as 30d.
 ///
 /// # Errors
 /// If it is no length of time, or 0.

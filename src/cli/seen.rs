@@ -365,7 +365,7 @@ impl Args {
         }
         let sent = ends.iter().filter(|&&end| end <= written).count();
         seen.withdraw(sent)?;
-        // What a reader who is gone has not read is in doubt: the index is not closed then.
+        // A reader who is gone may not have read its answers: the index is not closed, so they are in doubt.
         if error.kind() != io::ErrorKind::BrokenPipe {
             seen.close()?;
         }

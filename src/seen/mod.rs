@@ -221,6 +221,13 @@ enum Undo {
     Request(Arc<str>, Option<Answer>),
 }
 
+impl Undo {
+    /// The key of the answer that it takes back, if it takes one back.
+    fn key(self) -> Option<Arc<str>> {
+        if let Self::Request(key, _) = self { Some(key) } else { None }
+    }
+}
+
 /// How an index is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -875,10 +882,8 @@ impl Seen {
 
     /// Forgets answers that have arrived.
     fn requests_heard(&mut self, pages: impl Iterator<Item = Vec<Undo>>) {
-        for undo in pages.flatten() {
-            if let Undo::Request(key, _) = undo
-                && self.requests.get(&key).is_some_and(|known| known.standing != Standing::Named)
-            {
+        for key in pages.flatten().filter_map(Undo::key) {
+            if self.requests.get(&key).is_some_and(|known| known.standing != Standing::Named) {
                 self.requests.remove(&key);
             }
         }
@@ -1093,12 +1098,10 @@ impl Seen {
 
     fn forget_answers(&mut self, telling: Telling) {
         telling.answers.iter().for_each(|key| _ = self.requests.remove(key));
-        let names: HashSet<&Arc<str>> = telling.names.iter().collect();
-        if names.is_empty() {
-            return;
-        }
-        for (_, known) in self.requests.iter_mut().filter(|(key, _)| names.contains(key)) {
-            known.reply.earlier = None;
+        for key in &telling.names {
+            if let Some(known) = self.requests.get_mut(key) {
+                known.reply.earlier = None;
+            }
         }
     }
 
@@ -1318,22 +1321,18 @@ impl Seen {
         }
         self.commit()?;
         let undelivered = std::mem::take(&mut self.writer()?.undelivered);
-        let on_their_way: HashSet<Arc<str>> = undelivered
-            .into_iter()
-            .flat_map(|page| page.undo)
-            .filter_map(|undo| if let Undo::Request(key, _) = undo { Some(key) } else { None })
-            .collect();
-        let given = self.requests.take_given();
-        if !given.is_empty() {
-            let mut frames = Vec::new();
-            for Asked { key, answer } in given {
-                if on_their_way.contains(&key) || answer.standing != Standing::Given(0) {
-                    let answer = Answer { standing: Standing::InDoubt, ..answer };
-                    Record::Request(Asked { key: Arc::clone(&key), answer: answer.clone() })
-                        .frame(&mut frames);
-                    self.requests.insert(key, answer);
-                }
-            }
+        let on_their_way: HashSet<Arc<str>> =
+            undelivered.into_iter().flat_map(|page| page.undo).filter_map(Undo::key).collect();
+        let is_unheard = |(key, known): &(&Arc<str>, &Answer)| match known.standing {
+            Standing::Given(reader) => reader != 0 || on_their_way.contains(*key),
+            _ => false,
+        };
+        let unheard = self.requests.iter().filter(is_unheard);
+        let mut unheard: Vec<Arc<str>> = unheard.map(|(key, _)| Arc::clone(key)).collect();
+        unheard.sort_unstable();
+        let mut frames = Vec::new();
+        self.doubt(unheard, &mut frames);
+        if !self.requests.take_given().is_empty() || !frames.is_empty() {
             Record::Closed.frame(&mut frames);
             self.writer()?.log.append(&frames)?;
         }

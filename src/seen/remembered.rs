@@ -12,7 +12,7 @@ pub const REQUESTS: usize = 1 << 16;
 /// largest pipe that Linux gives to a user.
 pub const LATEST: usize = 1 << 14;
 
-/// How an answer stands.
+/// The standing of an answer: who may be given it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// Its request had a name of its own: sent again, it is answered as before.
@@ -33,16 +33,16 @@ pub(super) struct Asked {
 /// An answer that can be given again.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Answer {
-    /// Of the text that was asked about.
+    /// The digest of the text that was asked about.
     pub(super) digest: u128,
     pub(super) reply: Reply,
     pub(super) standing: Standing,
 }
 
-/// What the name of a page stands behind where an answer is remembered under it.
+/// The prefix of a key that is the name of a page.
 const PAGE: &str = "page ";
 
-/// What the answer to a question about a page is remembered under, where its request has no name.
+/// The key of the answer to a question about a page, where its request has no name.
 pub(super) fn key_of_page(name: &str) -> String {
     format!("{PAGE}{name}")
 }
@@ -74,7 +74,7 @@ pub(super) struct Remembered {
     numbers: u64,
     /// The last number that stands in a snapshot.
     written: u64,
-    /// How many answers of those are not remembered any more, though the file has the names of their pages.
+    /// The number of answers there that are not remembered any more, though the file has the names of their pages.
     left_behind: u64,
 }
 
@@ -87,7 +87,7 @@ fn queue_of(standing: Standing) -> usize {
     }
 }
 
-/// How many are remembered of each standing.
+/// The number of answers that are remembered of each standing.
 const MOST: [usize; 3] = [REQUESTS, LATEST, REQUESTS];
 
 impl Remembered {
@@ -107,8 +107,8 @@ impl Remembered {
         self.by_key.iter().map(|(key, (_, answer))| (key, answer))
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&Arc<str>, &mut Answer)> {
-        self.by_key.iter_mut().map(|(key, (_, answer))| (key, answer))
+    pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Answer> {
+        self.by_key.get_mut(key).map(|(_, answer)| answer)
     }
 
     /// Says that all answers stand in a snapshot.
@@ -116,7 +116,7 @@ impl Remembered {
         self.written = self.numbers;
     }
 
-    /// How many answers without names of their own stand in a snapshot and are not remembered any more, so far.
+    /// The number of answers without names of their own that stand in a snapshot and are not remembered any more.
     pub(super) fn left_behind(&self) -> u64 {
         self.left_behind
     }

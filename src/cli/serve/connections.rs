@@ -20,12 +20,12 @@ const STALL: Duration = Duration::from_secs(5);
 
 /// All open connections.
 pub(super) struct Connections {
-    /// How many there may be.
+    /// The bound on open connections.
     most: usize,
     open: Mutex<Open>,
-    /// Told when one has ended, and when one can be cut off.
+    /// Notified when a connection has ended, and when one can be cut off.
     room: Notify,
-    /// What bodies may take.
+    /// The shared budget of bodies, in [`UNIT`]s.
     bodies: Arc<Semaphore>,
     cut_off: AtomicU64,
 }
@@ -35,14 +35,14 @@ struct Open {
     number: u64,
     turns: u64,
     connections: usize,
-    /// Those that wait for their client, the one that has waited longest first.
+    /// Connections that wait for their client, the one that has waited longest first.
     waiting: BTreeMap<u64, Arc<Connection>>,
 }
 
 /// An open connection.
 pub(super) struct Connection {
     all: Arc<Connections>,
-    /// Of all connections of this process, from 1.
+    /// The connection's number in this process, from 1.
     pub(super) number: u64,
     /// Its place among those that wait; 0 while it is worked for. Changed with all of them locked.
     turn: AtomicU64,
@@ -94,7 +94,7 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many there may be, how many there are, and how many were cut off to make room.
+    /// The bound on connections, the number of open ones, and the number of those cut off to make room.
     pub(super) fn counts(&self) -> (usize, usize, u64) {
         (self.most, self.open().connections, self.cut_off.load(Relaxed))
     }
@@ -152,7 +152,7 @@ impl Connections {
     }
 }
 
-/// What a body has taken from the budget, as long as this lives.
+/// A body's part of the budget, as long as this lives.
 #[derive(Default)]
 pub(super) struct Held {
     permit: Option<OwnedSemaphorePermit>,
@@ -160,7 +160,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// How long the next part of the body may take, with so much time for all of it.
+    /// The time that the next part of the body may take, if all of it has until the deadline.
     pub(super) fn patience(&self, deadline: Duration) -> Duration {
         if self.units > 0 { deadline.min(STALL) } else { deadline }
     }
@@ -203,27 +203,22 @@ impl Connection {
         let gone = unheard.gone;
         drop(unheard);
         if gone {
-            self.ended(false);
+            self.settle(false);
         }
     }
 
-    /// The next request has come: its client has heard what was answered.
-    pub(super) fn heard(&self) {
-        self.tell(true);
-    }
-
-    /// It has ended: in order, or in any other way.
-    pub(super) fn ended(&self, in_order: bool) {
+    /// Marks the connection as ended: an answer that comes later, of work that was under way, is not heard.
+    pub(super) fn end(&self) {
         self.unheard().gone = true;
-        self.tell(in_order);
     }
 
-    /// Whether an index is to be told what became of answers.
+    /// Whether its client may not have heard some answers yet.
     pub(super) fn has_answers(&self) -> bool {
         !self.unheard().answers.is_empty()
     }
 
-    fn tell(&self, heard: bool) {
+    /// Tells the indexes that its client has heard its answers, or may not have.
+    pub(super) fn settle(&self, heard: bool) {
         let mut answers = std::mem::take(&mut self.unheard().answers);
         while let Some((collection, _)) = answers.front() {
             let collection = Arc::clone(collection);

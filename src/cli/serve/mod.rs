@@ -165,9 +165,9 @@ impl Args {
         let listener = TcpListener::bind(self.listen).await;
         let listener = listener.with_context(|| format!("--listen {}", self.listen))?;
         let address = listener.local_addr().context("the address")?;
-        let (pages, (connections, ..)) = (service.pages().to_string(), service.connections.counts());
-        let facts = [("address", &*address.to_string()), ("pages", &pages)];
-        event("listening", &[facts[0], facts[1], ("connections", &connections.to_string())]);
+        let (most, ..) = service.connections.counts();
+        let [address, pages, most] = [address.to_string(), service.pages().to_string(), most.to_string()];
+        event("listening", &[("address", &address), ("pages", &pages), ("connections", &most)]);
         let (stop, stopping) = tokio::sync::watch::channel(false);
         let keeping = tokio::spawn(keep_house(Arc::clone(&service), self.expire, stopping.clone()));
         let server = tokio::spawn(accept(listener, Arc::clone(&service), stopping));
@@ -221,10 +221,11 @@ async fn accept(
                         in_order = !socket.is_reset();
                     }
                     drop((socket, admitted));
-                    // At the end of all, what was not heard is in doubt.
-                    if !service.is_stopping() && connection.has_answers() {
-                        let told = tokio::task::spawn_blocking(move || connection.ended(in_order));
-                        let _ = told.await;
+                    connection.end();
+                    // When the index is closed, what was not heard is in doubt.
+                    if connection.has_answers() && !service.is_stopping() {
+                        let settled = tokio::task::spawn_blocking(move || connection.settle(in_order));
+                        let _ = settled.await;
                     }
                 });
             }
@@ -242,7 +243,8 @@ async fn answer(
     mut request: hyper::Request<Incoming>,
 ) -> Result<axum::response::Response, Infallible> {
     connection.waits();
-    connection.heard();
+    // The client has heard the answers before.
+    connection.settle(true);
     if request.body().is_end_stream() {
         connection.works();
     }
