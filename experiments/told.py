@@ -63,8 +63,6 @@ def table(head, body):
 SKETCHES = {
     "both (default)": "**both sketches (the default)**",
     "both, 64 bytes": "both, `--sketch-bytes 64`",
-    "removable": "`--preset removable`",
-    "removable, without frames": "`--preset removable --without-frames`",
     "simhash": "`--method simhash`",
     "minhash 128": "`--method minhash`: 128 positions of 32 bits",
     "minhash, one bit, 64 bytes": "`--method minhash --sketch-bytes 64`: one bit of each of 512 positions",
@@ -84,26 +82,6 @@ def with_interval(name, setting, of):
 
 def mean_of(name, setting, sets, rate="f1"):
     return short(mean(scored(name, setting, of, rate) for of in sets))
-
-
-def readme():
-    told = {
-        "both (default)": "**the default**, 136 bytes a page",
-        "both, 64 bytes": "`--sketch-bytes 64`",
-        "simhash": "`--method simhash`, 72 bytes",
-        "minhash 128": "`--method minhash`, 512 bytes",
-        "the paper's": "the paper's features and distance",
-    }
-    for name, (label, *_) in RIVALS.items():
-        if label:
-            told[name] = rival(name, label)
-    return table(
-        ("F1 on pairs", *HELD_OUT, "mean"),
-        [
-            [label, *(short(scored("settings", setting, of)) for of in HELD_OUT), mean_of("settings", setting, HELD_OUT)]
-            for setting, label in told.items()
-        ],
-    )
 
 
 # Other tools by the names of rivals.py: how README and docs/quality.md call them, and the name in rivals/grid.csv.
@@ -141,6 +119,8 @@ GRID = ("bbc-news", "debian-descriptions", "newsgroups20", "web-pages")
 
 
 @functools.cache
+
+
 def tried(tool):
     """{setting: mean F1 over the sets to choose on} of every setting of grid.py that finished them all."""
     found = {}
@@ -185,8 +165,6 @@ def rivals():
 def held_out():
     body = []
     for setting, label in [*SKETCHES.items(), *((name, rival(name, label)) for name, (_, label, _) in RIVALS.items())]:
-        if setting.startswith("removable"):
-            continue
         asked = any(row["setting"] == setting and row["set"] == "cjk" for row in rows("two-sketches/settings.csv"))
         body.append([
             label,
@@ -209,7 +187,6 @@ def chosen():
                 mean_of("settings", setting, CHOSEN, "bcubed"),
             ]
             for setting, label in SKETCHES.items()
-            if not setting.startswith("removable")
         ],
     )
 
@@ -235,6 +212,42 @@ def labelled():
             if not setting.endswith("64 bytes")
         ],
     )
+
+
+# --- what a run removes, counted on the texts ------------------------------------------------------------------
+
+REMOVAL = {"default": "the default", "--similarity .5": "`--similarity 0.5`", "--preset removable": "`--preset removable`"}
+
+
+def removal():
+    body = []
+    for made in rows("removal/rows.csv"):
+        if made["seed"] != "0":
+            continue
+        printed = "–"
+        if made["share"]:
+            printed = f"""{percent(made["share"], 1)} [{percent(made["low"], 1)}, {percent(made["high"], 1)}]"""
+        cells = [short(made[rate]) if made[rate] else "–" for rate in ("recall_all", "precision", "held")]
+        number = f"""{int(made["documents"]):,}"""
+        body.append([made["set"], made["kind"], number, REMOVAL[made["setting"]], made["removed"], *cells, made["lost_half"],
+                     percent(made["recall"], 1) if made["recall"] else "–", printed])
+    return table(("set", "", "documents", "setting", "removed", "recall", "precision", "held", "lost half", "true %", "printed %"), body)
+
+
+def damage():
+    settings = ["default", "--similarity .5", "--preset removable", "--preset noisy"]
+    body = {}
+    for made in rows("damage/rows.csv"):
+        body.setdefault((made["kind"], made["rate"]), {})[made["setting"]] = made["found"]
+    labels = ["the default", "`--similarity 0.5`", "`--preset removable`", "`--preset noisy`"]
+    return table(("damage", "share", *labels), [[kind, rate.removeprefix("0"), *(found[one] for one in settings)]
+                                                for (kind, rate), found in body.items()])
+
+
+def contamination():
+    made = [one for one in rows("contamination/rows.csv") if one["items"]]
+    return table(("items", "words", "planted", "found", "elsewhere"),
+                 [[one["kind"], one["words"].replace("-", "–"), one["planted"], one["found"], one["elsewhere"]] for one in made])
 
 
 # --- nine sets, 3,504 settings: the tables of results/quality/TABLE.md ----------------------------------------
@@ -888,6 +901,22 @@ def rivals_jobs():
     return table(("documents", "tool", "setting", "processor time", "times simflip", "peak memory", "F1", "precision", "recall"), body)
 
 
+def tools():
+    """The default beside other tools at their best, on short and on long documents."""
+    sets = ("debian-descriptions", "web-pages")
+    body = []
+    for tool in ("simflip", "rensa", "FastSketchLSH", "gaoya", "datasketch"):
+        cells = []
+        for name in sets:
+            of = [row for row in rows("rivals/jobs.csv") if (row["set"], row["tool"]) == (name, tool)]
+            row = next(row for row in of if (row["setting"] == "default" if tool == "simflip" else row["best_of"]))
+            cells += [f'{float(row["times_simflip"]):.1f}', short(row["f1"])]
+        body.append([f"**{tool}**" if tool == "simflip" else tool, *cells])
+    times = {row["tool"]: float(row["times_simflip"]) for row in rows("rivals/costs.csv")}
+    body += [[tool, "–", "–", f"{times[tool]:.0f}", "–"] for tool in ("text-dedup", "datatrove")]
+    return table(("tool", "440 bytes: time", "F1", "4,000 bytes: time", "F1"), body)
+
+
 def rivals_jobs_sentence():
     def of(documents, tool, best):
         found = [r for r in rows("rivals/jobs.csv") if (r["set"], r["tool"], bool(r["best_of"])) == (documents, tool, best)]
@@ -900,7 +929,7 @@ def rivals_jobs_sentence():
     sets = ("debian-descriptions", "web-pages")
     ours = [short(of(name, "simflip", False)["f1"]) for name in sets]
     words, shingles, gaoya = ([told(name, tool, best) for name in sets] for tool, best in (("rensa", False), ("rensa", True), ("gaoya", True)))
-    yield "README.md", f"""On package descriptions of 440 bytes, rensa takes {words[0][0]} as the default for sets of words (F1 {words[0][1]} against {ours[0]}) and
+    yield "docs/guide.md", f"""On package descriptions of 440 bytes, rensa takes {words[0][0]} as the default for sets of words (F1 {words[0][1]} against {ours[0]}) and
         {shingles[0][0]} for shingles of five ({shingles[0][1]}); on web pages of 4,000 bytes {words[1][0]} ({words[1][1]} against {ours[1]}) and
         {shingles[1][0]} ({shingles[1][1]}). gaoya, the fastest of the others, takes {gaoya[0][0]} ({gaoya[0][1]}) and {gaoya[1][0]} ({gaoya[1][1]})"""
 
@@ -917,11 +946,12 @@ def rivals_crawl():
 
 
 TABLES = {
-    "README.md": {"f1": readme},
+    "README.md": {"tools": tools},
     "docs/quality.md": {
-        "held-out": held_out, "rivals": rivals, "chosen": chosen, "read": read, "labelled": labelled, "nine-f1": nine_f1,
+        "held-out": held_out, "rivals": rivals, "chosen": chosen, "read": read, "labelled": labelled, "removal": removal, "damage": damage, "nine-f1": nine_f1,
         "nine-rates": nine_rates, "nine-aims": nine_aims, "nine-sorts": nine_sorts, "costs": costs, "worst": worst,
     },
+    "docs/decontamination.md": {"contamination": contamination},
     "docs/paper.md": {"paper": paper},
     "docs/plan.md": {"plan": plan},
     "docs/stages.md": {"stages": stages, "month": month},
@@ -938,35 +968,38 @@ def sketches():
     def recall(setting):
         return percent(scored("read", setting, "read pairs", "recall"))
 
-    frames = "removable, without frames"
     seeds = [float(row["f1"]) for row in rows("two-sketches/settings.csv")
              if row["set"] == "descriptions" and (row["setting"] == "both (default)" or row["setting"].startswith("both, seed "))]
     worst = {name: min(float(scored("settings", name, of)) for of in HELD_OUT) for name in ("both (default)", "the default before")}
     means = {name: mean_of("settings", name, HELD_OUT) for name in ("both (default)", "both, 64 bytes", "simhash", "the default before")}
-    yield "README.md", f"""`--preset removable --without-frames` has an F1 of {f1("read", frames)} on 228 pairs that two readers agreed on"""
-    yield "README.md", f"""where the default has {f1("read", "both (default)")}; on four sets labelled by their sources it has
-        {mean_of("labelled", frames, LABELLED)} in the mean"""
-    yield "README.md", f"""Of the 91 read pairs of which one page can go, the default finds {recall("both (default)")} %,
-        `--preset removable --without-frames` {recall(frames)} %"""
+    yield "README.md", f"""Of the 91 read pairs of which one page can go, the default finds {recall("both (default)")} %"""
     yield "docs/quality.md", f"""The default has {means["both (default)"]} and {short(worst["both (default)"])}; the default before had
         {means["the default before"]} and {short(worst["the default before"])}."""
     yield "docs/quality.md", f"""Over {("", "one", "two", "three", "four", "five", "six", "seven")[len(seeds)]} seeds of the sketches, F1 on the descriptions
         lies between {short(min(seeds))} and {short(max(seeds))}; our aim was a spread of .03, and it is {short(max(seeds) - min(seeds))}."""
-    yield "docs/quality.md", f""".77 on read pairs: {f1("read", "removable")} without and {f1("read", frames)} with `--without-frames`. .75 on
-        labelled pairs: {mean_of("labelled", "removable", LABELLED)} in the mean without, {mean_of("labelled", frames, LABELLED)} with"""
     yield "docs/quality.md", f"""the bits of both sketches have a mean F1 of {means["both, 64 bytes"]} on the held-out sets, a SimHash with its weights (72 bytes)
         {means["simhash"]}"""
+
+
+def removals():
+    held_out = [made for made in rows("removal/rows.csv") if made["kind"] == "held-out" and made["setting"] == "--preset removable"
+                and made["seed"] == "0" and made["recall_all"]]
+    recalls, precisions = ([float(made[rate]) for made in held_out] for rate in ("recall_all", "precision"))
+    yield "README.md", f"""On {len(held_out)} sets that were not used to choose it, it removes {percent(min(recalls), 1)} to
+        {percent(max(recalls), 1)} % of what a fuller document contains, and {percent(min(precisions), 1)} to
+        {percent(max(precisions), 1)} % of what it removes is contained in a document that is kept"""
+    printed = [made for made in rows("removal/rows.csv") if made["covers"]]
+    covered = sum(made["covers"] == "1" for made in printed)
+    yield "docs/quality.md", f"""{covered} of {len(printed)} printed intervals hold the value that was counted"""
 
 
 def frames():
     def of(name, options):
         return row("frames/rows.csv", set=name, options=options)
 
-    plain, without, removable, both = (of("copies", options) for options in (
-        "", "--without-frames", "--preset removable", "--preset removable --without-frames"))
+    plain, without = (of("copies", options) for options in ("", "--without-frames"))
     yield "experiments/evidence/README.md", f"""Duplicates found among `copies` rise from {plain["hits"]} of {plain["true"]} to {without["hits"]},
-        others listed fall from {plain["wrong"]} to {without["wrong"]} of 167; with `--preset removable` from {removable["hits"]} to
-        {both["hits"]}, and from {removable["wrong"]} to {both["wrong"]}."""
+        others listed fall from {plain["wrong"]} to {without["wrong"]} of 167."""
     ratios = []
     for made in rows("frames/rows.csv"):
         if made["options"].endswith("--without-frames"):
@@ -988,7 +1021,7 @@ def nine_sets():
     counted = "MinHash 128, 5-shingles .8, exact Jaccard"
     settings = [r for r in rows("quality/bbc-news.csv") if r["pairs"] == "all"]
     yield "docs/quality.md", f"It scores {len(settings):,} settings a set"
-    yield "README.md", f"The figure shows {len(settings):,} settings of the version before on nine older sets"
+    yield "docs/guide.md", f"The figure shows {len(settings):,} settings of the version before on nine older sets"
     apart = {}
     for of in NINE:
         every = {
@@ -1082,11 +1115,12 @@ def jobs():
     yield "ARCHITECTURE.md", "Inflating, a third of the work, is done before"
     # Rows from before each search had its own name call the dial psm.
     dial = of.get("dial", of["psm"])
-    yield "README.md", f"""the default {of["both"]:.1f} times, `--method simhash` {of["simhash"]:.1f}, `minhash` {of["minhash"]:.1f}, `dial` {dial:.1f},
+    yield "README.md", f"""On pages of documentation simflip takes {of["both"]:.1f} times the time of merely decompressing them"""
+    yield "docs/guide.md", f"""the default {of["both"]:.1f} times, `--method simhash` {of["simhash"]:.1f}, `minhash` {of["minhash"]:.1f}, `dial` {dial:.1f},
         `bphs` {of["bphs"]:.1f}, and `minhash` with `--verify jaccard` {of["minhash, counted"]:.1f}"""
-    yield "README.md", f"""default {all_sets["both"]:.1f} times, `simhash` {all_sets["simhash"]:.1f}, `minhash` {all_sets["minhash"]:.1f}"""
+    yield "docs/guide.md", f"""default {all_sets["both"]:.1f} times, `simhash` {all_sets["simhash"]:.1f}, `minhash` {all_sets["minhash"]:.1f}"""
     times = {r["tool"]: float(r["times_simflip"]) for r in rows("rivals/costs.csv")}
-    yield "README.md", f"""rensa takes {times["rensa, as documented"]:.1f} times as much for sets of words and {times["rensa, runs of 5 words"]:.1f}
+    yield "docs/guide.md", f"""rensa takes {times["rensa, as documented"]:.1f} times as much for sets of words and {times["rensa, runs of 5 words"]:.1f}
         times for runs of five, Duplodocus {times["Duplodocus, uniseg"]:.0f} to {times["Duplodocus, cl100k"]:.0f} times, fastrustrag
         {times["fastrustrag, as documented"]:.0f}, datasketch {times["datasketch, as documented"]:.0f}, find-simdoc {times["find-simdoc"]:.0f}, text-dedup
         {times["text-dedup"]:.0f}, datatrove {times["datatrove"]:.0f}"""
@@ -1206,7 +1240,7 @@ def seed():
 @functools.cache
 def sentences():
     """[(file, sentence)]: stands in the file, however it is wrapped."""
-    return [one for told in (sketches, frames, nine_sets, other_tools, plans, jobs, rivals_jobs_sentence, flips, order, paper_sentences, searches, dials, batch, seed, cost_sentences, thread_sentences, after_sketches) for one in told()]
+    return [one for told in (sketches, removals, frames, nine_sets, other_tools, plans, jobs, rivals_jobs_sentence, flips, order, paper_sentences, searches, dials, batch, seed, cost_sentences, thread_sentences, after_sketches) for one in told()]
 
 
 def commands():

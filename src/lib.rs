@@ -33,6 +33,7 @@
 
 #[cfg(feature = "cli")]
 pub mod cli;
+pub mod contamination;
 pub mod corpus;
 pub mod document;
 pub mod error;

@@ -430,7 +430,6 @@ fn the_fuller_document_is_kept_where_containment_decides() {
             "--preset removable --memory 200MiB",
             "--preset removable --keep fullest",
             "--preset removable --keep longest",
-            "--similarity 0.5 --verify estimated-containment",
             "--similarity 0.5 --verify containment",
             "--method minhash --similarity 0.5 --verify containment",
         ]
@@ -1385,4 +1384,67 @@ fn a_run_that_would_remove_more_than_it_may_writes_nothing() {
     assert!(run("--max-removed 7", 2).contains("from 0 to 1"));
     run("--max-removed 0.95", 0);
     assert!(top.path().join("result/report.html").exists());
+}
+
+#[test]
+fn items_of_benchmarks_are_found_and_taken_out() {
+    let place = Place::new();
+    let item = |seed: usize| words(seed, 30).trim_end().to_owned();
+    let items: String =
+        (0..5).map(|seed| format!("{{\"id\": \"i{seed}\", \"question\": \"{}\"}}\n", item(seed))).collect();
+    place.put("items.jsonl", items + "{\"id\": \"short\", \"question\": \"too few words to be told\"}\n");
+    let page = |seed: usize, middle: &str| {
+        let text = format!("{}. {middle} {}", words(100 + seed, 200), words(200 + seed, 200));
+        format!("{{\"id\": \"p{seed}\", \"text\": \"{text}\"}}\n")
+    };
+    place.put(
+        "pages.jsonl",
+        page(0, "") + &page(1, &item(3)) + &page(2, &format!("{}. {}", item(1), item(3))),
+    );
+    let read = |file: &str| {
+        let bytes = fs::read(place.at(file)).unwrap();
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut flate2::read::MultiGzDecoder::new(&bytes[..]), &mut text).unwrap();
+        text
+    };
+    let run = |options: &str| {
+        let command =
+            format!("decontaminate pages.jsonl --against items.jsonl --item-field question {options}");
+        String::from_utf8(place.run(&command).assert().code(0).get_output().stdout.clone()).unwrap()
+    };
+    let told = run("--out clean");
+    assert!(told.contains("3 documents, of which 2 have items"), "{told}");
+    assert!(
+        told.contains("2 of 6 items were found, in 2 documents; 1 item has fewer than 8 words"),
+        "{told}"
+    );
+    assert_eq!(read("clean/kept.jsonl.gz"), page(0, ""));
+    let rows = fs::read_to_string(place.at("clean/matches.csv")).unwrap();
+    let shown: Vec<(&str, &str)> = rows
+        .lines()
+        .skip(1)
+        .map(|row| {
+            let cells: Vec<&str> = row.split(',').collect();
+            (cells[2], cells[6])
+        })
+        .collect();
+    assert_eq!(shown, [("p1", "i3"), ("p2", "i1"), ("p2", "i3")]);
+    assert_eq!(fs::read_to_string(place.at("clean/items.csv")).unwrap().lines().count(), 7);
+    let report: Value = serde_json::from_slice(&fs::read(place.at("clean/report.json")).unwrap()).unwrap();
+    assert_eq!(report["benchmarks"][0]["found"], 2);
+    // The passages alone.
+    run("--out cut --remove passages");
+    let cut = read("cut/cut.jsonl.gz");
+    assert_eq!(cut.lines().count(), 2);
+    for (line, seed) in cut.lines().zip([1, 2]) {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let text = line["text"].as_str().unwrap();
+        assert!(!text.contains(&item(3)) && text.contains(words(200 + seed, 200).trim_end()), "{text}");
+    }
+    run("--out tables --remove nothing");
+    assert!(!place.at("tables/kept.jsonl.gz").exists());
+    let told = place.told("decontaminate pages.jsonl --against none.jsonl --out none", 2);
+    assert!(told.contains("none.jsonl"), "{told}");
+    let told = place.told("decontaminate pages.jsonl --against items.jsonl --out none --share 2", 2);
+    assert!(told.contains("expected a share above 0 and at most 1") && !place.at("none").exists(), "{told}");
 }

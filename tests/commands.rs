@@ -184,6 +184,8 @@ fn prepare(place: &Place) {
     put("tuesday.warc.wet.gz", &wet_file("tuesday.example", 5, 9));
     put("pages.jsonl.gz", &gz(json_lines("text", 0, 9).as_bytes()));
     put("page.jsonl", &json_lines("text", 0, 1));
+    put("benchmark.jsonl", &json_lines("question", 0, 3));
+    put("benchmarks/questions.jsonl", &json_lines("text", 3, 3));
     put("shards/pages.jsonl", &json_lines("raw_content", 0, 9));
     put("site/one.txt", &words(1, 60));
     put("site/two.md", &words(2, 60));

@@ -3,16 +3,20 @@
 //! Some texts are drawn and compared with all others by the bits that verification looks at, without their band
 //! hashes. So all near-duplicates of these texts are known. Two shares follow: of the near pairs, those that the run
 //! could compare; and of the documents with a near-duplicate that is kept before them, those that the run removed.
+//!
+//! Bits estimate a similarity, so that a pair just below the threshold may belong above it, and the other way round.
+//! The interval of documents holds what that changes, besides the error of the sample.
 
 use crate::collection::Two;
 use crate::hash::fmix64;
 use crate::id::{Id, Rank, Text};
 use crate::judge::{Evidence, TextPair};
-use crate::resemblance::{self, Bits, Sieve, Test};
+use crate::resemblance::{self, Bits, Sieve};
 use crate::settings::Judge;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::collections::BinaryHeap;
 use std::ops::Range;
 
 /// What drawing texts and comparing them with all others has shown.
@@ -106,7 +110,15 @@ pub struct Count {
     found: u32,
     /// Of these, pairs with a kept text for which the drawn one would be removed.
     missed: u32,
+    /// Of pairs with a kept text, the one that is most likely near: how many standard errors its estimate is above the
+    /// threshold, and the error.
+    likeliest: Option<(f32, f32)>,
+    /// Pairs, found or not, whose estimate is at most [`NEXT_TO`] above the threshold, and below it.
+    next_to: [u32; 2],
 }
+
+/// What is next to a threshold.
+const NEXT_TO: f32 = 0.05;
 
 impl Count {
     fn add(&mut self, is_found: bool, is_missed: bool) {
@@ -120,8 +132,23 @@ impl Count {
             pairs: self.pairs + other.pairs,
             found: self.found + other.found,
             missed: self.missed + other.missed,
+            likeliest: match (self.likeliest, other.likeliest) {
+                (Some(a), Some(b)) => Some(if a.0 >= b.0 { a } else { b }),
+                (a, b) => a.or(b),
+            },
+            next_to: [0, 1].map(|side| self.next_to[side] + other.next_to[side]),
         }
     }
+}
+
+/// The probability that a similarity is at least a threshold, by its distance from it in standard errors: the normal
+/// distribution, as Abramowitz & Stegun (1964, 26.2.17) approximate it.
+fn probability(errors: f64) -> f64 {
+    const FACTORS: [f64; 5] = [0.319_381_530, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
+    let t = 1.0 / (1.0 + 0.231_641_9 * errors.abs());
+    let series = FACTORS.iter().rev().fold(0.0, |sum, factor| (sum + factor) * t);
+    let tail = libm::exp(-errors * errors / 2.0) / libm::sqrt(std::f64::consts::TAU) * series;
+    if errors < 0.0 { tail } else { 1.0 - tail }
 }
 
 /// Decides a pair of a drawn text and another.
@@ -130,10 +157,10 @@ pub type Decide<'a> = &'a (dyn Fn(&Shown<'_>, &Shown<'_>) -> bool + Sync);
 /// How drawn texts are compared.
 #[derive(Clone, Copy)]
 pub struct Comparison<'a> {
-    /// What bits must say.
-    pub test: Test,
-    /// Whether two texts that pass are near.
-    pub is_near: Decide<'a>,
+    /// The least similarity of two near texts.
+    pub threshold: f32,
+    /// Whether two texts are near, where features are counted; none where bits decide.
+    pub is_near: Option<Decide<'a>>,
     /// Whether the run found a near pair.
     pub is_found: Decide<'a>,
     /// Whether the run missed to remove the drawn text for another that is near.
@@ -147,13 +174,15 @@ pub struct Sample<'a> {
     places: HashMap<Rank, usize>,
     counts: Vec<Count>,
     twice: Count,
+    /// How far below the threshold bits are looked at.
+    doubt: f32,
 }
 
 impl<'a> Sample<'a> {
-    /// Of these texts, none of which is compared yet.
-    pub fn new(drawn: Vec<Shown<'a>>) -> Self {
+    /// Of these texts, none of which is compared yet, and whose bits are looked at so far below the threshold.
+    pub fn new(drawn: Vec<Shown<'a>>, doubt: f32) -> Self {
         let places = drawn.iter().map(|shown| shown.rank).zip(0..).collect();
-        Self { drawn, places, counts: Vec::new(), twice: Count::default() }
+        Self { drawn, places, counts: Vec::new(), twice: Count::default(), doubt }
     }
 
     /// The texts that are compared next, by their places; none if what the others have shown is enough.
@@ -183,9 +212,34 @@ impl<'a> Sample<'a> {
             let mut near = Vec::new();
             for (at, count) in places.clone().zip(&mut counts) {
                 let drawn = &self.drawn[at];
-                sieve.near(drawn.bits, by.test, &mut near);
+                sieve.near(drawn.bits, by.threshold - self.doubt, &mut near);
                 let near = near.iter().map(|&at| &block[at as usize]);
-                for other in near.filter(|other| other.rank != drawn.rank && (by.is_near)(drawn, other)) {
+                for other in near.filter(|other| other.rank != drawn.rank) {
+                    let is_near = match by.is_near {
+                        Some(is_near) => is_near(drawn, other),
+                        None => {
+                            let estimate = resemblance::estimate(drawn.bits, other.bits);
+                            let above = f64::from(estimate - by.threshold);
+                            let error = resemblance::error(drawn.bits, other.bits, f64::from(by.threshold));
+                            let errors = match error > 0.0 {
+                                true => (above / error) as f32,
+                                false if above >= 0.0 => f32::INFINITY,
+                                false => f32::NEG_INFINITY,
+                            };
+                            if count.likeliest.is_none_or(|(most, _)| errors > most)
+                                && (by.is_missed)(drawn, other)
+                            {
+                                count.likeliest = Some((errors, error as f32));
+                            }
+                            if above.abs() <= f64::from(NEXT_TO.min(self.doubt)) {
+                                count.next_to[usize::from(above < 0.0)] += 1;
+                            }
+                            estimate >= by.threshold
+                        }
+                    };
+                    if !is_near {
+                        continue;
+                    }
                     let (is_found, is_missed) = ((by.is_found)(drawn, other), (by.is_missed)(drawn, other));
                     count.add(is_found, is_missed);
                     if self.places.get(&other.rank).is_some_and(|&other| other < at) {
@@ -204,15 +258,50 @@ impl<'a> Sample<'a> {
         self.twice = self.twice.with(twice);
     }
 
+    /// By how much the logarithm of the number of pairs falls with their similarity, next to the threshold. Where there
+    /// are more pairs below it than above, one with an estimate at the threshold is likely one of those below.
+    fn slope(&self) -> f64 {
+        let sum = |side: usize| self.counts.iter().map(|count| f64::from(count.next_to[side])).sum::<f64>();
+        let [above, below] = [0, 1].map(|side| sum(side) + 1.0);
+        (libm::log(below / above) / f64::from(NEXT_TO.min(self.doubt))).clamp(0.0, 60.0)
+    }
+
     /// What came of it: the sample was drawn from so many texts, each compared with `others`. `removed` texts were
     /// removed for another, if the run assigned them.
     pub fn audit(&self, drawn_from: u64, others: u64, removed: Option<u64>) -> Audit {
         let mut audit = Audit::of(&self.counts, self.twice, drawn_from as usize);
         audit.compared = others;
         let missed = self.counts.iter().filter(|count| count.missed > 0).count() as u64;
-        audit.documents = removed.and_then(|removed| Removed::of(removed, missed, audit.drawn, drawn_from));
+        let range = match self.counts.iter().any(|count| count.likeliest.is_some()) {
+            false => [missed as f64; 2],
+            true => {
+                let slope = self.slope();
+                let likely =
+                    |&(errors, error): &(f32, f32)| probability(f64::from(errors) - slope * f64::from(error));
+                let likely = self.counts.iter().filter_map(|count| count.likeliest.as_ref().map(likely));
+                may_be_missed(likely, missed as f64)
+            }
+        };
+        audit.documents =
+            removed.and_then(|removed| Removed::within(removed, missed, range, [audit.drawn, drawn_from]));
         audit
     }
+}
+
+/// How many drawn texts may be missed, at the least and at the most, by the probability of each that it is: two
+/// standard deviations on either side of what is expected, and so many that were counted.
+fn may_be_missed(probabilities: impl Iterator<Item = f64>, counted: f64) -> [f64; 2] {
+    /// What is as good as sure.
+    const SURE: f64 = 0.995;
+    let (mut expected, mut variance, mut least, mut most) = (0.0, 0.0, 0.0, 0.0);
+    for probability in probabilities {
+        expected += probability;
+        variance += probability * (1.0 - probability);
+        least += f64::from(probability >= SURE);
+        most += f64::from(probability > 1.0 - SURE);
+    }
+    let deviation = 2.0 * variance.sqrt();
+    [(expected - deviation).max(least).min(counted), (expected + deviation).min(most).max(counted)]
 }
 
 /// What some drawn texts came to with some others and with more of them.
@@ -247,7 +336,7 @@ impl Default for Known<'_> {
 pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, known: &Known<'_>) -> Option<Audit> {
     let threshold = judge.threshold()? as f32;
     let measure = match judge {
-        Judge::Estimate(_) | Judge::EstimatedContainment(_) | Judge::Jaccard(_) => judge.measure()?,
+        Judge::Estimate(_) | Judge::Jaccard(_) => judge.measure()?,
         _ => return None,
     };
     let text = |shown: &Shown<'_>| Text(shown.rank.0);
@@ -272,24 +361,26 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, known: &Kn
         drawn.truncate(most);
     }
     drawn.sort_unstable_by_key(key);
-    let doubt = match measure.needs_features() {
-        // What counts features is not asked below what the bits can be wrong by.
-        true => 4.0 * resemblance::standard_error(f64::from(threshold), words * 64, u32::MAX) as f32,
-        false => 0.0,
+    let is_near = |a: &Shown<'_>, b: &Shown<'_>| {
+        evidence.anchor(measure, text(a)).with(&evidence.page(text(b))) >= threshold
     };
-    let test = Test::of(measure, threshold - doubt);
-    // What passes the test is near, unless chance would do as well, or features have to be counted.
-    let is_near = |a: &Shown<'_>, b: &Shown<'_>| match measure.needs_features() {
-        true => evidence.anchor(measure, text(a)).with(&evidence.page(text(b))) >= threshold,
-        false => test.is_near(a.bits, b.bits, || a.keys == b.keys),
+    let by = Comparison {
+        threshold,
+        is_near: measure.needs_features().then_some(&is_near),
+        is_found: known.is_found,
+        is_missed: known.is_missed,
     };
-    let by = Comparison { test, is_near: &is_near, is_found: known.is_found, is_missed: known.is_missed };
-    let mut sample = Sample::new(drawn);
+    let mut sample = Sample::new(drawn, doubt(threshold, words));
     while let Some(places) = sample.next() {
         let counted = sample.compare(places, &mut all, by);
         sample.add(counted);
     }
     Some(sample.audit(drawn_from, all.len().saturating_sub(1) as u64, known.removed))
+}
+
+/// How far below a threshold the bits of near texts may be, of so many words.
+pub fn doubt(threshold: f32, words: usize) -> f32 {
+    3.0 * resemblance::largest_error(f64::from(threshold), words * 64) as f32
 }
 
 /// Looks a pair up among near pairs that a run found.
@@ -311,6 +402,36 @@ pub fn most_drawn(all: u64, bytes: u64) -> usize {
     usize::try_from(most).unwrap_or(MOST_DRAWN).clamp(LEAST_DRAWN, MOST_DRAWN)
 }
 
+/// Draws documents, the same ones in whatever order they come.
+pub struct Drawing {
+    seed: u64,
+    most: usize,
+    /// The greatest of the least leaves first.
+    least: BinaryHeap<((u64, u128), Rank)>,
+    from: u64,
+}
+
+impl Drawing {
+    /// At most so many.
+    pub fn new(seed: u64, most: usize) -> Self {
+        Self { seed, most, least: BinaryHeap::new(), from: 0 }
+    }
+
+    /// A document that may be drawn, whose text has this digest.
+    pub fn add(&mut self, rank: Rank, digest: u128) {
+        self.from += 1;
+        self.least.push((drawing_key(digest, self.seed), rank));
+        if self.least.len() > self.most {
+            self.least.pop();
+        }
+    }
+
+    /// Those that are drawn, and from how many.
+    pub fn finish(self) -> (Vec<Rank>, u64) {
+        (self.least.into_sorted_vec().into_iter().map(|(_, rank)| rank).collect(), self.from)
+    }
+}
+
 /// Texts with the least of these are drawn: the same ones in whatever order they come.
 pub fn drawing_key(digest: u128, seed: u64) -> (u64, u128) {
     (fmix64(digest as u64 ^ seed), digest)
@@ -318,26 +439,39 @@ pub fn drawing_key(digest: u128, seed: u64) -> (u64, u128) {
 
 impl Removed {
     /// Of so many removed texts, and so many missed ones of a sample of `drawn` from `all`.
-    fn of(removed: u64, missed: u64, drawn: u64, all: u64) -> Option<Self> {
-        if drawn == 0 || removed + missed == 0 {
+    pub(crate) fn of(removed: u64, missed: u64, drawn: u64, all: u64) -> Option<Self> {
+        Self::within(removed, missed, [missed as f64; 2], [drawn, all])
+    }
+
+    /// The same where not all is known of those that are missed: they are no fewer and no more than a range.
+    fn within(removed: u64, missed: u64, [least, most]: [f64; 2], [drawn, all]: [u64; 2]) -> Option<Self> {
+        if drawn == 0 || removed as f64 + most == 0.0 {
             return None;
         }
-        let recall = |missed: f64| removed as f64 / (removed as f64 + missed * all as f64);
-        let share = recall(missed as f64 / drawn as f64);
-        let not_drawn = 1.0 - drawn as f64 / all as f64;
-        let recall = match not_drawn <= 0.0 {
-            true => Estimated { share, low: share, high: share },
-            false => {
-                let [low, high] = wilson(missed as f64 / drawn as f64, drawn as f64 / not_drawn);
-                // Where nothing is missed in the sample, something may be missed elsewhere.
-                Estimated { share, low: recall(high), high: recall(low) }
-            }
+        let (drawn, all) = (drawn as f64, all as f64);
+        let recall = |missed: f64| removed as f64 / (removed as f64 + missed * all);
+        let share = if removed + missed == 0 { 0.0 } else { recall(missed as f64 / drawn) };
+        let not_drawn = 1.0 - drawn / all;
+        let bounds = |missed: f64| match not_drawn <= 0.0 {
+            true => [missed / drawn; 2],
+            // Where nothing is missed in the sample, something may be missed elsewhere.
+            false => wilson(missed / drawn, drawn / not_drawn),
         };
-        Some(Self { removed, missed, recall })
+        let (low, high) = (recall(bounds(most)[1]), recall(bounds(least)[0]));
+        Some(Self {
+            removed,
+            missed,
+            recall: Estimated { share, low: low.min(share), high: high.max(share) },
+        })
     }
 }
 
 impl Audit {
+    /// Of a sample of so many documents, compared with so many others, that tells of documents alone.
+    pub(crate) fn of_documents([drawn, compared]: [u64; 2], documents: Option<Removed>) -> Self {
+        Self { drawn, compared, with_pairs: 0, pairs: 0, found: 0, recall: None, documents }
+    }
+
     /// From what each drawn text has of pairs and what of that shows twice, of so many texts in all.
     fn of(counts: &[Count], twice: Count, all: usize) -> Self {
         let sum = |of: fn(&Count) -> u32| counts.iter().map(|count| u64::from(of(count))).sum::<u64>();
@@ -440,9 +574,27 @@ mod tests {
     }
 
     #[test]
+    fn what_bits_may_be_wrong_by_is_in_the_interval() {
+        // Values of tables of the normal distribution.
+        for (errors, expected) in [(0.0, 0.5), (1.0, 0.841_344_7), (-1.0, 0.158_655_3), (-3.0, 0.001_349_9)] {
+            assert!((probability(errors) - expected).abs() < 1e-6, "{errors}");
+        }
+        assert_eq!(may_be_missed([1.0, 0.0, 0.0].into_iter(), 1.0), [1.0, 1.0]);
+        let [least, most] = may_be_missed([0.5; 100].into_iter(), 52.0);
+        assert!((least - 40.0).abs() < 1e-9 && (most - 60.0).abs() < 1e-9);
+        // One that was not counted, and one that was, may each be either.
+        assert_eq!(may_be_missed([0.4, 0.6].into_iter(), 1.0)[1], 2.0);
+        let all = Removed::within(9, 0, [0.0, 1.0], [50, 50]).unwrap().recall;
+        assert_eq!((all.share, all.low, all.high), (1.0, 0.9, 1.0));
+        let sampled = Removed::within(90, 1, [0.5, 2.0], [100, 1_000]).unwrap().recall;
+        let known = Removed::of(90, 1, 100, 1_000).unwrap().recall;
+        assert!(sampled.low < known.low && known.high < sampled.high && sampled.share == known.share);
+    }
+
+    #[test]
     fn few_pairs_tell_nothing_and_all_texts_tell_all() {
         let audit = |pairs, found, texts, all| {
-            Audit::of(&vec![Count { pairs, found, missed: 0 }; texts], Count::default(), all)
+            Audit::of(&vec![Count { pairs, found, ..Count::default() }; texts], Count::default(), all)
         };
         assert_eq!(audit(1, 1, 19, 1000).recall, None);
         let all = audit(2, 1, 50, 50).recall.unwrap();

@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::id::{Id, Rank};
 use crate::kernel::huge_pages::untouched;
 use crate::net::{Crowds, Ran, Scores, Searched};
-use crate::resemblance::{self, Bits as ResemblanceBits, contained};
+use crate::resemblance::{Bits as ResemblanceBits, contained};
 use crate::search::Cost;
 use crate::settings::{Judge, Measure, Net, Settings, Sketches as Kind};
 use crate::similarity::{Anchor, Page};
@@ -48,12 +48,19 @@ const ALL_PAIRS: usize = 256;
 /// A round that removes fewer documents than one in so many is the last.
 const LAST_ROUND: u64 = 10_000;
 
+/// Where containment decides: the Jaccard coefficient from which on documents are near-duplicates, which are removed
+/// before [others](crate::containment).
+const NEAR: f32 = 0.8;
+
 /// How documents of a bucket are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     judge: Judge,
     measure: Measure,
     threshold: f32,
+    /// Where containment decides: the least share of the removed document that the kept one has, besides a Jaccard
+    /// coefficient of `threshold`, which bits estimate.
+    contained: Option<f32>,
     linkage: Linkage,
     all_pairs: bool,
 }
@@ -381,14 +388,27 @@ impl Rule {
             return Err(Error::parameter("verify", judge.name(), expected));
         };
         let (linkage, all_pairs) = (settings.linkage, settings.all_pairs);
-        Ok(Self { judge, measure, threshold: threshold as f32, linkage, all_pairs })
+        let rule = Self { judge, measure, threshold: threshold as f32, contained: None, linkage, all_pairs };
+        Ok(match measure {
+            Measure::Containment => {
+                Self { measure: Measure::Estimate, threshold: NEAR, contained: Some(rule.threshold), ..rule }
+            }
+            _ => rule,
+        })
     }
 
-    /// Whether one document may be removed for another, which were found to be near.
-    pub fn may_replace(&self, kept: ResemblanceBits<'_>, removed: ResemblanceBits<'_>) -> bool {
-        let sizes = [kept.size, removed.size];
-        let similarity = || contained(resemblance::estimate(kept, removed), sizes);
-        self.judge.ones_are_same() || self.judge.may_replace(similarity(), kept.size, removed.size)
+    /// Where containment decides, the least share of the removed document that the kept one has.
+    pub fn contained(&self) -> Option<f32> {
+        self.contained
+    }
+
+    /// The similarity of two documents, if they are near.
+    fn near(&self, similarity: f32, sizes: [u32; 2]) -> Option<f32> {
+        let is_near = similarity >= self.threshold;
+        match self.contained {
+            None => is_near.then_some(similarity),
+            Some(least) => Some(contained(similarity, sizes)).filter(|&share| is_near && share >= least),
+        }
     }
 
     /// Compares members of a bucket, which come in keep order, and adds their edges.
@@ -432,12 +452,14 @@ impl Rule {
                     let similarity = anchor.with(&other);
                     statistics.compared += 1;
                     statistics.distances.0[distance as usize] += 1;
-                    if similarity < self.threshold {
-                        statistics.refused += 1;
-                    } else if self.judge.may_replace(similarity, other.size(), size) {
-                        is_near = true;
-                        let distance = distance as u8;
-                        edges.push(Edge { document: rank, leader, similarity, distance, decides: true });
+                    match self.near(similarity, [other.size(), size]) {
+                        None => statistics.refused += 1,
+                        Some(similarity) if self.judge.may_replace(similarity, other.size(), size) => {
+                            is_near = true;
+                            let distance = distance as u8;
+                            edges.push(Edge { document: rank, leader, similarity, distance, decides: true });
+                        }
+                        Some(_) => {}
                     }
                 }
             }
@@ -459,10 +481,12 @@ impl Rule {
             if round.is_reference(document) {
                 continue;
             }
-            let (own, anchor) = (sketches.two(document), Anchor::new(self.measure, sketches.page(document)));
+            let (own, page) = (sketches.two(document), sketches.page(document));
+            let size = page.size();
+            let anchor = Anchor::new(self.measure, page);
             for &leader in &members[..at] {
-                let similarity = anchor.with(&sketches.page(leader));
-                if similarity >= self.threshold {
+                let other = sketches.page(leader);
+                if let Some(similarity) = self.near(anchor.with(&other), [other.size(), size]) {
                     let distance = (own.hash ^ sketches.two(leader).hash).count_ones() as u8;
                     edges.push(Edge { document, leader, similarity, distance, decides: false });
                 }
@@ -775,9 +799,9 @@ pub fn merge(all: &mut Vec<Edge>, more: Vec<Edge>) {
                 Ordering::Less => before.next(),
                 Ordering::Greater => more.next(),
                 Ordering::Equal => {
-                    // The same pair, compared twice.
-                    let decides = more.next().is_some_and(|edge| edge.decides);
-                    before.next().map(|edge| Edge { decides: edge.decides || decides, ..edge })
+                    // The same pair, compared twice: what was counted later is exact.
+                    let decides = before.next().is_some_and(|edge| edge.decides);
+                    more.next().map(|edge| Edge { decides: edge.decides || decides, ..edge })
                 }
             },
             (Some(_), None) => before.next(),
@@ -834,6 +858,25 @@ impl Assignments {
         (leader != document && !similarity.is_nan()).then_some(edge)
     }
 
+    /// Whether a document is a reference document.
+    pub fn is_reference(&self, rank: Rank) -> bool {
+        rank.number() < self.reference
+    }
+
+    /// Whether a document represents others.
+    pub fn represents(&self, rank: Rank) -> bool {
+        self.represents.get(u64::from(rank.number()))
+    }
+
+    /// Removes a document by an edge.
+    pub(crate) fn remove(&mut self, edge: Edge) {
+        let at = edge.document.index();
+        self.leader[at] = edge.leader;
+        self.similarity[at] = edge.similarity;
+        self.distance[at] = edge.distance;
+        self.represents.set(u64::from(edge.leader.number()));
+    }
+
     /// How many documents are removed.
     pub fn removed(&self) -> u64 {
         Rank::all(self.leader.len()).filter(|&rank| !self.is_kept(rank)).count() as u64
@@ -857,10 +900,7 @@ impl Assignments {
         let mut end = |assignments: &mut Self, document: Rank, best: Option<Edge>| match best {
             Some(edge) => {
                 removed += 1;
-                assignments.leader[document.index()] = edge.leader;
-                assignments.similarity[document.index()] = edge.similarity;
-                assignments.distance[document.index()] = edge.distance;
-                assignments.represents.set(u64::from(edge.leader.number()));
+                assignments.remove(edge);
             }
             None => open.set(u64::from(document.number())),
         };
@@ -1069,7 +1109,7 @@ mod tests {
         }
         fn two(&self, rank: Rank) -> Two<'_> {
             let at = rank.index();
-            Two { hash: self.bits[at][0], bits: &self.bits[at], keys: &self.keys[at] }
+            Two { hash: self.bits[at][0], bits: &self.bits[at], keys: &self.keys[at], features: &[] }
         }
     }
 

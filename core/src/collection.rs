@@ -24,6 +24,8 @@ pub enum Keeping {
         sketches: Sketches,
         /// Seed of MinHash's functions.
         seed: u64,
+        /// Whether a hash of each feature is kept with them, in four bytes.
+        feature_hashes: bool,
     },
 }
 
@@ -34,7 +36,8 @@ impl Keeping {
         if settings.needs_features() {
             Self::Features
         } else {
-            Self::Sketches { sketches: settings.sketches, seed: settings.seed }
+            let feature_hashes = settings.keeps_feature_hashes();
+            Self::Sketches { sketches: settings.sketches, seed: settings.seed, feature_hashes }
         }
     }
 }
@@ -85,29 +88,41 @@ struct TwoSketchesList {
     /// So many keys for each document.
     bands: usize,
     keys: Vec<u32>,
+    /// Hashes of the features of one document after the other, and where each ends; neither where none are kept.
+    features: Vec<u32>,
+    ends: Option<Vec<usize>>,
 }
 
 impl TwoSketchesList {
-    fn new(bits: usize, bands: usize) -> Self {
-        Self { words: bits / u64::BITS as usize, bands, ..Self::default() }
+    fn new(bits: usize, bands: usize, feature_hashes: bool) -> Self {
+        let ends = feature_hashes.then(Vec::new);
+        Self { words: bits / u64::BITS as usize, bands, ends, ..Self::default() }
     }
 
-    fn push(&mut self, TwoSketches { hash, bits, keys }: &TwoSketches) -> bool {
+    fn push(&mut self, TwoSketches { hash, bits, keys, features }: &TwoSketches) -> bool {
         let fits = bits.len() == self.words && keys.len() == self.bands;
         if fits {
             self.hashes.push(*hash);
             self.bits.extend_from_slice(bits);
             self.keys.extend_from_slice(keys);
+            if let Some(ends) = &mut self.ends {
+                self.features.extend_from_slice(features);
+                ends.push(self.features.len());
+            }
         }
         fits
     }
 
     fn get(&self, at: usize) -> Two<'_> {
-        let Self { hashes, words, bits, bands, keys } = self;
+        let Self { hashes, words, bits, bands, keys, features, ends } = self;
         Two {
             hash: hashes[at],
             bits: &bits[at * words..(at + 1) * words],
             keys: &keys[at * bands..(at + 1) * bands],
+            features: match ends {
+                Some(ends) => &features[at.checked_sub(1).map_or(0, |before| ends[before])..ends[at]],
+                None => &[],
+            },
         }
     }
 }
@@ -121,11 +136,13 @@ pub struct Two<'a> {
     pub bits: &'a [u64],
     /// A key for each band of other positions.
     pub keys: &'a [u32],
+    /// A hash of each feature, ascending, where they are kept.
+    pub features: &'a [u32],
 }
 
 impl<'a> From<&'a TwoSketches> for Two<'a> {
-    fn from(TwoSketches { hash, bits, keys }: &'a TwoSketches) -> Self {
-        Self { hash: *hash, bits, keys }
+    fn from(TwoSketches { hash, bits, keys, features }: &'a TwoSketches) -> Self {
+        Self { hash: *hash, bits, keys, features }
     }
 }
 
@@ -184,15 +201,18 @@ impl Collection {
             Keeping::Features => {
                 Growing::Features { counter: Box::new(Counter::new(extraction)), lists: TermLists::default() }
             }
-            Keeping::Sketches { sketches, seed } => Growing::Sketches {
-                sketcher: Box::new(Sketcher::of(extraction, sketches, seed, frequencies)?),
+            Keeping::Sketches { sketches, seed, feature_hashes } => Growing::Sketches {
+                sketcher: Box::new({
+                    let sketcher = Sketcher::of(extraction, sketches, seed, frequencies)?;
+                    if feature_hashes { sketcher.with_feature_hashes() } else { sketcher }
+                }),
                 kept: match sketches {
                     Sketches::SimHash { .. } => Part::SimHashes(Vec::new()),
                     Sketches::MinHash { permutations, .. } => {
                         Part::Signatures(Signatures::new(permutations)?)
                     }
                     Sketches::Both { bits, banding } | Sketches::OneBit { bits, banding } => {
-                        Part::Both(TwoSketchesList::new(bits, banding.bands))
+                        Part::Both(TwoSketchesList::new(bits, banding.bands, feature_hashes))
                     }
                 },
             },
@@ -246,6 +266,11 @@ impl Collection {
         let expected = match &mut self.growing {
             Growing::Features { .. } => {
                 "a text, as these settings look at features and not at sketches alone"
+            }
+            Growing::Sketches { kept: Part::Both(TwoSketchesList { ends: Some(_), .. }), .. }
+                if !sketch.has_feature_hashes() =>
+            {
+                "a sketch with a hash of each feature: containment counts them"
             }
             Growing::Sketches { kept, .. } => {
                 if kept.push(&sketch.value) {
@@ -484,7 +509,13 @@ impl Part {
             Self::SimHashes(_) => Self::SimHashes(Vec::new()),
             Self::Signatures(signatures) => Self::Signatures(signatures.none()),
             Self::Both(list) => {
-                Self::Both(TwoSketchesList { words: list.words, bands: list.bands, ..Default::default() })
+                let ends = list.ends.as_ref().map(|_| Vec::new());
+                Self::Both(TwoSketchesList {
+                    words: list.words,
+                    bands: list.bands,
+                    ends,
+                    ..Default::default()
+                })
             }
         }
     }

@@ -5,6 +5,7 @@ use crate::bits::Bits;
 use crate::buckets::{self, Edge, Joined, Round, Rule, Statistics, Store};
 use crate::clusters::{Keep, Linkage, Merits, Quota};
 use crate::collection::{Collection, Keeping, Texts, Two};
+use crate::containment::{self, FeatureHashes, FeatureLists, Listed};
 use crate::error::{Error, Result};
 use crate::groups::{Better, GroupPair, Groups};
 pub use crate::groups::{Kind, Pair};
@@ -18,6 +19,7 @@ use crate::simhash::hasher::SimHasher;
 use crate::sketch::{Facts, Hashed, Sketch, TwoSketcher, TwoSketches};
 use crate::weight::frequencies::Frequencies;
 use crate::weight::{Weigher, Weighting};
+use hashbrown::HashMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -534,12 +536,20 @@ impl<'a> Prepared<'a> {
                 Error::unless_at_most(edges.len() as u64, context.most_pairs)
             })
         })?;
-        let Joined { assignments, later, statistics: more } =
+        let Joined { mut assignments, later, statistics: more } =
             run(progress, Step::Verify, edges.len(), |_| {
                 buckets::assign(&store, &rule, reference, edges.iter().copied().map(Ok::<_, Error>))
             })?;
         statistics = statistics.and(more);
         buckets::merge(&mut edges, later);
+        if let Some(threshold) = rule.contained() {
+            let removed = run(progress, Step::Containment, texts.sketched.len(), |_| {
+                containment::remove(&store, threshold, &mut assignments)
+            });
+            let (more, part) = removed?;
+            statistics = statistics.and(part);
+            buckets::merge(&mut edges, more);
+        }
         let is_listed = |edge: &Edge| {
             settings.all_pairs
                 || settings.linkage == Linkage::Connected
@@ -561,13 +571,23 @@ impl<'a> Prepared<'a> {
         let searched = statistics.searched(store.compared.len() as u64, keys);
         let judged = Judged::from(statistics);
         let audit = run(progress, Step::Audit, texts.sketched.len(), |_| {
+            if let Some(threshold) = rule.contained() {
+                let bytes = store.compared.iter().map(|&rank| store.facts(rank).text_bytes).sum();
+                let is_drawn = |rank: &Rank| assignments.is_kept(*rank) && !assignments.is_reference(*rank);
+                let most = audit::most_drawn(store.compared.len() as u64, bytes);
+                let mut drawing = audit::Drawing::new(settings.seed, most);
+                let all = store.compared.iter().copied().filter(is_drawn);
+                all.for_each(|rank| drawing.add(rank, store.facts(rank).digest));
+                let (drawn, drawn_from) = drawing.finish();
+                if drawn.is_empty() {
+                    return None;
+                }
+                return containment::estimate(&store, threshold, &assignments, &drawn, drawn_from).ok();
+            }
             let rank = |shown: &Shown<'_>| store.ranks[shown.rank.index()];
             let is_missed = |drawn: &Shown<'_>, other: &Shown<'_>| {
                 let (document, kept) = (rank(drawn), rank(other));
-                kept < document
-                    && assignments.is_kept(document)
-                    && assignments.is_kept(kept)
-                    && rule.may_replace(other.bits, drawn.bits)
+                kept < document && assignments.is_kept(document) && assignments.is_kept(kept)
             };
             let removed = Some(assignments.removed());
             let first_reference = context.first_old;
@@ -697,6 +717,49 @@ impl<'a> InMemory<'a> {
     fn sketches(&self, rank: Rank) -> Option<Two<'a>> {
         self.evidence.two(self.order[rank.index()])
     }
+
+    fn facts(&self, rank: Rank) -> &'a Facts {
+        self.evidence.facts(self.order[rank.index()])
+    }
+}
+
+impl FeatureLists for InMemory<'_> {
+    type Error = Error;
+    type Held<'s>
+        = &'s Self
+    where
+        Self: 's;
+
+    fn ranks(&self) -> usize {
+        self.order.len()
+    }
+
+    fn each_list(&self, each: &mut dyn FnMut(&[Listed<'_>])) -> Result<()> {
+        for ranks in self.compared.chunks(1 << 16) {
+            let list = |&rank: &Rank| (rank, self.sketches(rank).map_or(&[][..], |two| two.features));
+            let lists: Vec<Listed<'_>> = ranks.iter().map(list).collect();
+            each(&lists);
+        }
+        Ok(())
+    }
+
+    fn lists(&self, _: &Bits) -> Result<&Self> {
+        Ok(self)
+    }
+
+    fn hashes_at_once(&self) -> usize {
+        usize::MAX
+    }
+}
+
+impl FeatureHashes for &InMemory<'_> {
+    fn list(&self, rank: Rank) -> &[u32] {
+        self.sketches(rank).map_or(&[], |two| two.features)
+    }
+
+    fn hash(&self, rank: Rank) -> u64 {
+        self.sketches(rank).map_or(0, |two| two.hash)
+    }
 }
 
 impl Store for InMemory<'_> {
@@ -751,7 +814,7 @@ impl buckets::Sketches for &InMemory<'_> {
     }
 
     fn two(&self, rank: Rank) -> Two<'_> {
-        self.sketches(rank).unwrap_or(Two { hash: 0, bits: &[], keys: &[] })
+        self.sketches(rank).unwrap_or(Two { hash: 0, bits: &[], keys: &[], features: &[] })
     }
 }
 
@@ -861,6 +924,15 @@ impl Found<'_> {
             Some(_) if !settings.all_pairs => pairs.len() as u64,
             _ => groups.count_pairs(&joined),
         };
+        // Where containment decides, what documents are removed for was measured.
+        let mut measured: HashMap<Group, f32> = HashMap::new();
+        if let Some(assigned) = assigned.as_ref().filter(|_| settings.keeps_feature_hashes()) {
+            for &GroupPair { a, b, similarity, .. } in &joined {
+                let of =
+                    [(a, b), (b, a)].into_iter().find(|(removed, kept)| assigned[removed.index()] == *kept);
+                measured.extend(of.map(|(removed, _)| (removed, similarity)));
+            }
+        }
         drop(joined);
         let (measure, floor) = match (settings.cohesion(), collection.keeping()) {
             // There are no signatures to estimate from where features were kept, which tell it exactly.
@@ -870,6 +942,17 @@ impl Found<'_> {
         let cohesion = run(progress, Step::Cohesion, clusters.values().len(), |_| {
             let lists: Vec<&[Document]> = clusters.iter().collect();
             let of = |(members, &kept): (&&[Document], &Document)| {
+                if settings.keeps_feature_hashes() {
+                    let is_removed = |document: &&Document| {
+                        **document != kept && document.index() < new && also.binary_search(document).is_err()
+                    };
+                    let group = |document: Document| Group(texts.text_of(document).0);
+                    // A copy of the kept text was not compared.
+                    let of = |&document: &Document| {
+                        (measured.get(&group(document)).copied().unwrap_or(1.0), document)
+                    };
+                    return Cohesion::of(members.iter().filter(is_removed).map(of).collect(), floor as f32);
+                }
                 Cohesion::new(&evidence, measure, floor as f32, kept, members)
             };
             lists.par_iter().zip(&representatives).map(of).collect()
@@ -918,7 +1001,11 @@ impl Cohesion {
         let anchor = evidence.anchor(measure, texts.text_of(kept));
         let with = |document: Document| anchor.with(&evidence.page(texts.text_of(document)));
         let others = members.iter().filter(|&&member| member != kept);
-        let mut similarities: Vec<(f32, Document)> = others.map(|&member| (with(member), member)).collect();
+        Self::of(others.map(|&member| (with(member), member)).collect(), floor)
+    }
+
+    /// Of similarities with the document that is kept.
+    fn of(mut similarities: Vec<(f32, Document)>, floor: f32) -> Self {
         similarities.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let Some(&(lowest, farthest)) = similarities.first() else { return Self::default() };
         Self {
@@ -1078,8 +1165,10 @@ mod tests {
         #[test]
         fn what_old_documents_hold_goes_from_the_new_ones(seed: u64, n in 0usize..24, m in 0usize..24) {
             let (new, old) = (texts(n, seed), texts(m, seed ^ 1));
-            // Weights that depend on all documents make other pairs of fewer.
-            for settings in all_settings().into_iter().filter(|settings| !settings.needs_frequencies()) {
+            // Weights that depend on all documents make other pairs of fewer; and what contains a document is asked
+            // among those that are left.
+            let depends = |settings: &Settings| settings.needs_frequencies() || settings.keeps_feature_hashes();
+            for settings in all_settings().into_iter().filter(|settings| !depends(settings)) {
                 for linkage in [Linkage::Connected, Linkage::Star] {
                     let settings = Settings { linkage, all_pairs: true, ..settings.clone() };
                     if settings.check().is_err() {
@@ -1310,7 +1399,12 @@ mod tests {
             let outcome = run_on(&settings, &titles);
             assert!(outcome.pairs.len() >= 800, "{settings:?}");
             let audit = outcome.audit.unwrap();
-            assert!(audit.pairs > 150 && audit.found == audit.pairs, "{audit:?} {settings:?}");
+            // Where containment decides, documents are counted, and no pairs.
+            let counts_pairs = settings.judge.ones_are_same();
+            assert!(
+                audit.found == audit.pairs && (audit.pairs > 150) == counts_pairs,
+                "{audit:?} {settings:?}"
+            );
             let documents = audit.documents.unwrap();
             assert!(documents.removed >= 800 && documents.missed == 0, "{documents:?}");
             assert!(documents.recall.share == 1.0 && documents.recall.low > 0.9, "{documents:?}");
@@ -1559,9 +1653,15 @@ mod tests {
             for settings in all_settings().into_iter().filter(|settings| settings.judge != Judge::Net) {
                 // Which documents lead a bucket, and so which pairs are listed, is a matter of their order.
                 let all_pairs = settings.net == Net::Keys;
-                let settings = Settings { all_pairs, ..settings };
+                // A document is contained in one that comes before it.
+                let by_size = settings.keeps_feature_hashes();
+                let keep = if by_size { Keep::Fullest } else { settings.keep.clone() };
+                let settings = Settings { all_pairs, keep, ..settings };
                 let pairs = text_pairs(&run_on(&settings, &texts), &texts);
                 prop_assert_eq!(&text_pairs(&run_on(&settings, &turned), &turned), &pairs);
+                if by_size {
+                    continue;
+                }
                 let longest = Settings { keep: Keep::Longest, ..settings };
                 let outcomes = [&texts, &turned].map(|texts| (run_on(&longest, texts), texts));
                 prop_assert_eq!(&text_pairs(&outcomes[0].0, &texts), &pairs);

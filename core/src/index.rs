@@ -214,8 +214,7 @@ impl Index {
     /// An index of no pages. The settings say how pages are sketched, which of them are looked at, and which
     /// are near:
     ///
-    /// - [`Sketches::Both`] with [`Net::Keys`] and a judge that estimates, as [`Settings::both`] and
-    ///   [`Settings::removable`] have them;
+    /// - [`Sketches::Both`] with [`Net::Keys`] and [`Judge::Estimate`], as [`Settings::both`] has them;
     /// - [`Sketches::SimHash`] with [`Net::Dial`] without key bits of its own, and the judge
     ///   [`Judge::Weights`], [`Judge::Mismatch`] or [`Judge::Net`]. The probes that a recall below 1 takes are
     ///   measured on the pages of the index, from 4,096 different hashes on and again whenever their number
@@ -226,11 +225,7 @@ impl Index {
     pub fn new(settings: &Settings) -> Result<Self> {
         settings.check()?;
         let net = match (settings.sketches, settings.net, settings.judge) {
-            (
-                Sketches::Both { bits, banding },
-                Net::Keys,
-                Judge::Estimate(_) | Judge::EstimatedContainment(_),
-            ) => Grown::Keys(ByKeys {
+            (Sketches::Both { bits, banding }, Net::Keys, Judge::Estimate(_)) => Grown::Keys(ByKeys {
                 keyed: Keyed::new(banding.bands),
                 words: bits / u64::BITS as usize,
                 hashes: Vec::new(),
@@ -243,8 +238,8 @@ impl Index {
             ) => Grown::Hashes(Box::new(ByHashes::new(distance, recall)?)),
             _ => {
                 let got = format!("{} with {}", settings.net.name(), settings.judge.name());
-                let expected = "keys with estimate or estimated-containment, or the dial with weights, mismatch or none, in an \
-                                index that grows";
+                let expected =
+                    "keys with estimate, or the dial with weights, mismatch or none, in an index that grows";
                 return Err(Error::parameter("search", got, expected));
             }
         };
@@ -340,7 +335,7 @@ impl Index {
         let value = match &self.net {
             Grown::Keys(by_keys) => by_keys.keyed.keys(document.number()).map(|keys| {
                 let bits = by_keys.bits(at).to_vec();
-                SketchValue::Both(TwoSketches { hash: by_keys.hashes[at], bits, keys })
+                SketchValue::Both(TwoSketches { hash: by_keys.hashes[at], bits, keys, features: Vec::new() })
             }),
             Grown::Hashes(by_hashes) => by_hashes.hashed[at].map(SketchValue::SimHash),
         };

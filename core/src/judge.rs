@@ -148,6 +148,10 @@ impl Page for Shown<'_> {
         self.evidence.collection.facts(self.document).features
     }
 
+    fn feature_hashes(&self) -> Option<&[u32]> {
+        self.evidence.two(self.text).map(|two| two.features).filter(|hashes| !hashes.is_empty())
+    }
+
     fn features(&self, mut each: impl FnMut(u64, i64)) {
         let Some(counted) = self.evidence.collection.counted(self.document) else { return };
         match &self.evidence.weights {

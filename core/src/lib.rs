@@ -74,6 +74,8 @@ pub mod buckets;
 pub mod calibrate;
 pub mod clusters;
 pub mod collection;
+pub mod containment;
+pub mod contamination;
 pub mod dedup;
 pub mod error;
 pub mod features;
@@ -85,6 +87,7 @@ pub mod index;
 pub mod judge;
 #[allow(unsafe_code)]
 pub(crate) mod kernel;
+pub mod lists;
 pub mod minhash;
 pub mod net;
 pub mod plan;

@@ -24,6 +24,8 @@ pub enum Step {
     Histograms,
     /// The judge decides: pairs of sketches.
     Verify,
+    /// Documents that fuller ones contain are looked for: texts.
+    Containment,
     /// A sample is compared with all, to measure what was missed: texts.
     Audit,
     /// Pairs are listed: pairs of groups.

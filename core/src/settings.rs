@@ -196,12 +196,10 @@ pub enum Judge {
     Mismatch(f64),
     /// The Jaccard coefficient of the sets of features, as MinHash estimates it, is at least this.
     Estimate(f64),
-    /// The share of the smaller set of features that the larger one has, as it follows from the estimate of
-    /// the Jaccard coefficient and the sizes of both sets, is at least this.
-    EstimatedContainment(f64),
     /// The Jaccard coefficient of the sets of features is at least this.
     Jaccard(f64),
-    /// The share of the smaller set of features that the larger one has is at least this.
+    /// The share of the smaller set of features that the larger one has is at least this. With both sketches and
+    /// [keys](Net::Keys), documents of any sizes are [found](crate::containment), not only those that share a key.
     Containment(f64),
     /// The cosine of the features' weights is at least this.
     Cosine {
@@ -224,9 +222,6 @@ pub enum Measure {
     /// Jaccard coefficient as MinHash estimates it: the share of equal positions, or what equal bits tell of
     /// it; at most the ratio of the sizes of both sets, which no coefficient exceeds.
     Estimate,
-    /// Share of the smaller set of features that the larger one has, from the estimate of the Jaccard
-    /// coefficient and both sizes.
-    EstimatedContainment,
     /// Jaccard coefficient of two sets of features, counted.
     Jaccard,
     /// Share of the smaller set of features that the larger one has, counted.
@@ -260,8 +255,11 @@ const KEY_POSITIONS: usize = 128;
 /// The usual share of the pairs at the wanted similarity that keys bring up.
 pub const USUAL_KEY_RECALL: f64 = 0.97;
 
-/// The bands of the keys of [`Settings::removable`], and its threshold.
-const REMOVABLE: (Banding, f64) = (Banding { bands: 48, rows: 3 }, 0.82);
+/// The containment from which on [`Settings::removable`] removes a document.
+const REMOVABLE: f64 = 0.82;
+
+/// The usual similarity of [`Settings::noisy`].
+pub const NOISY: f64 = 0.5;
 
 /// The usual recall of a search that does not find all.
 pub const USUAL_RECALL: f64 = 0.95;
@@ -307,11 +305,16 @@ impl Settings {
     pub fn removable() -> Self {
         Self {
             features: FeatureKind::Shingles(3),
-            sketches: Sketches::Both { bits: USUAL_BITS, banding: REMOVABLE.0 },
-            judge: Judge::EstimatedContainment(REMOVABLE.1),
+            judge: Judge::Containment(REMOVABLE),
             keep: Keep::Fullest,
             ..Self::both(USUAL_SIMILARITY)
         }
+    }
+
+    /// Settings for copies that were damaged by recognition of characters, by typing, or by lost spaces: runs of five
+    /// characters, near from a Jaccard coefficient of `similarity` on, usually [`NOISY`].
+    pub fn noisy(similarity: f64) -> Self {
+        Self { features: FeatureKind::Characters(5), ..Self::both(similarity) }
     }
 
     /// The bands of the keys of [`both`](Self::both) for a similarity and a share of the pairs there.
@@ -403,9 +406,17 @@ impl Settings {
         weightings.into_iter().flatten().any(Weighting::needs_frequencies)
     }
 
-    /// Whether the features of documents are needed after their sketches are made.
+    /// Whether the features of documents are needed after their sketches are made, in more than hashes.
     pub fn needs_features(&self) -> bool {
-        self.needs_frequencies() || self.judge.measure().is_some_and(Measure::needs_features)
+        let counts = self.judge.measure().is_some_and(Measure::needs_features);
+        self.needs_frequencies() || counts && !self.keeps_feature_hashes()
+    }
+
+    /// Whether sketches come with a hash of each feature, by which containment is counted.
+    pub fn keeps_feature_hashes(&self) -> bool {
+        matches!(self.judge, Judge::Containment(_))
+            && self.sketches.keyed().is_some()
+            && self.net == Net::Keys
     }
 
     /// How texts become features.
@@ -461,17 +472,17 @@ impl Settings {
             return Err(Error::parameter("search", self.net.name(), expected));
         }
         let weights = matches!(self.judge, Judge::Weights(_) | Judge::Mismatch(_));
-        let estimates = matches!(self.judge, Judge::Estimate(_) | Judge::EstimatedContainment(_));
+        let estimates = matches!(self.judge, Judge::Estimate(_));
         let expected = match self.sketches {
             Sketches::MinHash { .. } if weights => {
                 Some("jaccard, containment or cosine with minhash, which has no weight vectors")
             }
             Sketches::Both { .. } if weights || self.judge == Judge::Net => {
-                Some("estimate, estimated-containment, jaccard, containment or cosine with both sketches")
+                Some("estimate, jaccard, containment or cosine with both sketches")
             }
-            Sketches::OneBit { .. } if weights || self.judge == Judge::Net => Some(
-                "estimate, estimated-containment, jaccard, containment or cosine with one bit of each position",
-            ),
+            Sketches::OneBit { .. } if weights || self.judge == Judge::Net => {
+                Some("estimate, jaccard, containment or cosine with one bit of each position")
+            }
             Sketches::SimHash { .. } if estimates => Some(
                 "weights, mismatch, jaccard, containment or cosine with SimHash, which estimates no coefficient",
             ),
@@ -745,7 +756,6 @@ impl Judge {
             Self::Weights(_) => Some(Measure::Weights),
             Self::Mismatch(_) => Some(Measure::Mismatch),
             Self::Estimate(_) => Some(Measure::Estimate),
-            Self::EstimatedContainment(_) => Some(Measure::EstimatedContainment),
             Self::Jaccard(_) => Some(Measure::Jaccard),
             Self::Containment(_) => Some(Measure::Containment),
             Self::Cosine { .. } => Some(Measure::Cosine),
@@ -755,7 +765,7 @@ impl Judge {
     /// Whether similarity 1 says that two documents are the same to the judge, so that both are as similar to any
     /// other. Of containment it says that one holds the other.
     pub fn ones_are_same(self) -> bool {
-        !matches!(self, Self::EstimatedContainment(_) | Self::Containment(_))
+        !matches!(self, Self::Containment(_))
     }
 
     /// Default rule for the document that is kept: the fullest where containment decides.
@@ -771,9 +781,7 @@ impl Judge {
     pub fn may_replace(self, similarity: f32, kept: u32, removed: u32) -> bool {
         let held = |threshold| f64::from(similarity) * f64::from(kept) >= threshold * f64::from(removed);
         match self {
-            Self::EstimatedContainment(threshold) | Self::Containment(threshold) => {
-                removed <= kept || held(threshold)
-            }
+            Self::Containment(threshold) => removed <= kept || held(threshold),
             _ => true,
         }
     }
@@ -785,7 +793,6 @@ impl Judge {
             Self::Weights(threshold)
             | Self::Mismatch(threshold)
             | Self::Estimate(threshold)
-            | Self::EstimatedContainment(threshold)
             | Self::Jaccard(threshold)
             | Self::Containment(threshold)
             | Self::Cosine { at_least: threshold, .. } => Some(threshold),
@@ -800,15 +807,8 @@ impl Judge {
 
 impl Measure {
     /// Those that a [`Judge`] can go by.
-    pub const JUDGED: [Self; 7] = [
-        Self::Weights,
-        Self::Mismatch,
-        Self::Estimate,
-        Self::EstimatedContainment,
-        Self::Jaccard,
-        Self::Containment,
-        Self::Cosine,
-    ];
+    pub const JUDGED: [Self; 6] =
+        [Self::Weights, Self::Mismatch, Self::Estimate, Self::Jaccard, Self::Containment, Self::Cosine];
 
     /// The command line's spelling.
     pub fn name(self) -> &'static str {
@@ -816,7 +816,6 @@ impl Measure {
             Self::Weights => "weights",
             Self::Mismatch => "mismatch",
             Self::Estimate => "estimate",
-            Self::EstimatedContainment => "estimated-containment",
             Self::Jaccard => "jaccard",
             Self::Containment => "containment",
             Self::Cosine => "cosine",
@@ -825,7 +824,7 @@ impl Measure {
 
     /// Whether it looks at MinHash positions or the bits of sets.
     pub fn is_estimated(self) -> bool {
-        matches!(self, Self::Estimate | Self::EstimatedContainment)
+        matches!(self, Self::Estimate)
     }
 
     /// Whether it looks at features, and not at sketches alone.
@@ -840,8 +839,8 @@ impl Measure {
             Self::Weights => 0.889,
             Self::Mismatch => 0.97,
             Self::Estimate | Self::Jaccard => 0.8,
-            Self::EstimatedContainment => 0.76,
-            Self::Containment | Self::Cosine => 0.9,
+            Self::Containment => REMOVABLE,
+            Self::Cosine => 0.9,
         }
     }
 
@@ -851,7 +850,6 @@ impl Measure {
             Self::Weights => Judge::Weights(threshold),
             Self::Mismatch => Judge::Mismatch(threshold),
             Self::Estimate => Judge::Estimate(threshold),
-            Self::EstimatedContainment => Judge::EstimatedContainment(threshold),
             Self::Jaccard => Judge::Jaccard(threshold),
             Self::Containment => Judge::Containment(threshold),
             Self::Cosine => Judge::Cosine { at_least: threshold, weighting },

@@ -4,8 +4,9 @@
 //! MinHash signature. Every measure is symmetric to the last bit, so that it depends on the two pages and on
 //! nothing else; it is 1 for equal texts and for no others above 1.
 
+use crate::lists;
 use crate::minhash;
-use crate::resemblance::{self, Bits, contained};
+use crate::resemblance::{self, Bits};
 use crate::settings::Measure;
 use crate::sketch::Hashed;
 use hashbrown::HashMap;
@@ -30,6 +31,11 @@ pub trait Page {
     /// Calls `each` with every distinct feature once and its weight, which matters to
     /// [`Measure::Cosine`] alone.
     fn features(&self, each: impl FnMut(u64, i64));
+
+    /// A hash of each feature, ascending, where these are kept in place of features.
+    fn feature_hashes(&self) -> Option<&[u32]> {
+        None
+    }
 }
 
 /// A page that others are compared with.
@@ -46,7 +52,7 @@ impl<P: Page> Anchor<P> {
     /// Makes a page ready to be compared with many.
     pub fn new(measure: Measure, page: P) -> Self {
         let mut anchor = Self { measure, page, features: HashMap::new(), square: 0 };
-        if measure.needs_features() {
+        if measure.needs_features() && anchor.page.feature_hashes().is_none() {
             let Self { page, features, square, .. } = &mut anchor;
             page.features(|feature, weight| {
                 *square += i128::from(weight) * i128::from(weight);
@@ -66,9 +72,6 @@ impl<P: Page> Anchor<P> {
             Measure::Weights => self.of_hashes(other, |a, b| a.weights.cosine(&b.weights)),
             Measure::Mismatch => self.of_hashes(other, |a, b| a.weights.agreement(&b.weights)),
             Measure::Estimate => self.estimate(other),
-            Measure::EstimatedContainment => {
-                contained(self.estimate(other), [self.page.size(), other.size()])
-            }
             Measure::Jaccard => self.of_sets(other, |a, b, shared| a + b - shared),
             Measure::Containment => self.of_sets(other, |a, b, _| a.min(b)),
             Measure::Cosine => self.of_weights(other),
@@ -91,12 +94,18 @@ impl<P: Page> Anchor<P> {
     /// The share of the features of both pages in a whole, told from the sizes of both
     /// sets and of what they share.
     fn of_sets(&self, other: &impl Page, whole: impl FnOnce(usize, usize, usize) -> usize) -> f32 {
-        let (mut size, mut shared) = (0, 0);
-        other.features(|feature, _| {
-            size += 1;
-            shared += usize::from(self.features.contains_key(&feature));
-        });
-        let whole = whole(self.features.len(), size, shared);
+        let [own, others, shared] = match (self.page.feature_hashes(), other.feature_hashes()) {
+            (Some(own), Some(others)) => [own.len(), others.len(), lists::shared(own, others)],
+            _ => {
+                let (mut size, mut shared) = (0, 0);
+                other.features(|feature, _| {
+                    size += 1;
+                    shared += usize::from(self.features.contains_key(&feature));
+                });
+                [self.features.len(), size, shared]
+            }
+        };
+        let whole = whole(own, others, shared);
         if whole == 0 { 1.0 } else { (shared as f64 / whole as f64) as f32 }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::hash::{fmix64, text_digest};
+use crate::lists::sorted_hashes;
 use crate::minhash::{Family, MinHashParams, MinHasher};
 use crate::resemblance::BitSketcher;
 use crate::search::bands::Banding;
@@ -23,6 +24,13 @@ pub struct Sketch {
     pub facts: Facts,
     /// The sketch itself.
     pub value: SketchValue,
+}
+
+impl Sketch {
+    /// Whether it has a hash of each feature.
+    pub fn has_feature_hashes(&self) -> bool {
+        matches!(&self.value, SketchValue::Both(two) if two.features.len() == self.facts.features as usize)
+    }
 }
 
 /// What is known of every document.
@@ -62,7 +70,7 @@ impl SketchValue {
 }
 
 /// A hash, bits that tell how alike two sets are, and keys: [`Sketches::Both`] and [`Sketches::OneBit`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TwoSketches {
     /// The SimHash; of one-bit MinHash the first word of the bits.
     pub hash: u64,
@@ -70,6 +78,9 @@ pub struct TwoSketches {
     pub bits: Vec<u64>,
     /// A key for each band.
     pub keys: Vec<u32>,
+    /// [32 bits of the hash of each feature](crate::lists::feature_hash), ascending, where containment decides;
+    /// otherwise none.
+    pub features: Vec<u32>,
 }
 
 /// A SimHash as it is kept.
@@ -153,7 +164,17 @@ impl Sketcher {
     /// # Errors
     /// For sketches that have no meaning.
     pub fn new(settings: &Settings, frequencies: Option<Arc<Frequencies>>) -> Result<Self> {
-        Self::of(settings.extraction(), settings.sketches, settings.seed, frequencies)
+        let sketcher = Self::of(settings.extraction(), settings.sketches, settings.seed, frequencies)?;
+        Ok(if settings.keeps_feature_hashes() { sketcher.with_feature_hashes() } else { sketcher })
+    }
+
+    /// The same with [`TwoSketches::features`].
+    #[must_use]
+    pub fn with_feature_hashes(mut self) -> Self {
+        if let Maker::Both(maker) = &mut self.maker {
+            maker.lists_features = true;
+        }
+        self
     }
 
     /// The same from what it depends on: how features are made, the kind of sketch, and the seed of MinHash's
@@ -246,6 +267,7 @@ pub struct TwoSketcher {
     banding: Banding,
     signature: Vec<u32>,
     bits: BitSketcher,
+    lists_features: bool,
 }
 
 impl TwoSketcher {
@@ -273,19 +295,21 @@ impl TwoSketcher {
             banding,
             signature: vec![0; params.permutations],
             bits: BitSketcher::new(forms, MinHasher::new(judging)?, fmix64(seed)),
+            lists_features: false,
         })
     }
 
     /// The sketches of a set of features.
     pub fn sketch(&mut self, features: &[u64]) -> TwoSketches {
-        let Self { forms, minima, banding, signature, bits } = self;
+        let Self { forms, minima, banding, signature, bits, lists_features } = self;
         let bits = bits.sketch(features);
         let hash = match forms {
             Forms::BySize => SimHasher::hash_of_set(features),
             Forms::Minima => bits[0],
         };
         minima.sign(features, signature);
-        TwoSketches { hash, bits, keys: banding.keys(signature).collect() }
+        let features = if *lists_features { sorted_hashes(features) } else { Vec::new() };
+        TwoSketches { hash, bits, keys: banding.keys(signature).collect(), features }
     }
 }
 

@@ -76,7 +76,7 @@ pub fn ready(name: &str, sketch: &Sketch) -> String {
     let mut line = format!("{{\"url\":\"{name}\",\"sketch\":{{\"digest\":\"{:032x}\"", sketch.facts.digest);
     let _ = write!(line, ",\"features\":{}", sketch.facts.features);
     match &sketch.value {
-        SketchValue::Both(TwoSketches { hash, bits, keys }) => {
+        SketchValue::Both(TwoSketches { hash, bits, keys, .. }) => {
             let _ = write!(line, ",\"hash\":\"{hash:016x}\",\"bits\":\"");
             hexadecimal(&mut line, bits.iter().flat_map(|word| word.to_be_bytes()));
             line.push_str("\",\"keys\":\"");

@@ -1,4 +1,4 @@
-"""What --without-frames changes: each set is run with and without it, by the default and by --preset removable, and scored.
+"""What --without-frames changes: each set is run with and without it, and scored.
 
 usage: frames.py SIMFLIP OUT.csv NAME=DOCUMENTS,TRUTH.csv...
 
@@ -38,12 +38,9 @@ def main():
         for given in sets:
             name, _, paths = given.partition("=")
             documents, truth = paths.split(",")
-            labelled = "jaccard" not in os.path.basename(truth)
-            for preset in ([], ["--preset", "removable"]) if labelled else ([],):
-                for frames in ([], ["--without-frames"]):
-                    options = preset + frames
-                    row = measure(tool, documents, truth, options, os.path.join(top, f"{name}{len(options)}"))
-                    rows.writerow([name, " ".join(options), *row])
+            for options in ([], ["--without-frames"]):
+                row = measure(tool, documents, truth, options, os.path.join(top, f"{name}{len(options)}"))
+                rows.writerow([name, " ".join(options), *row])
 
 
 if __name__ == "__main__":

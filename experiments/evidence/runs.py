@@ -28,8 +28,6 @@ SETTINGS = {
     ],
     "minhash 128": ["--method", "minhash"],
     "minhash, one bit, 64 bytes": ["--method", "minhash", "--sketch-bytes", "64"],
-    "removable": ["--preset", "removable"],
-    "removable, without frames": ["--preset", "removable", "--without-frames"],
     "the paper's": [
         "--method", "psm", "--features", "words", "--weighting", "tf-idf", "--verify", "none",
     ],

@@ -33,6 +33,7 @@ __all__ = [
     "Table",
     "__version__",
     "clusters",
+    "decontaminate",
     "dedup",
     "evaluate",
     "explain",
@@ -97,7 +98,7 @@ def dedup(
     ``keep_each="host"``.
     progress: called with (stage, done, total, unit) about ten times a second; what it raises ends the run.
     method: ``both`` (the default), ``simhash``, ``minhash``, ``psm``, ``dial`` or ``bphs``.
-    preset: ``removable``.
+    preset: ``removable`` or ``noisy``.
     similarity: Jaccard coefficient from which two pages are near, above 0 and at most 1.
     features: ``words``, ``shingles:N`` or ``characters:N``. feature_hash: ``product`` or ``murmur3``.
     distance, key_bits: bits of 64. sketch_bytes: bytes of a page. permutations, tables: counts.
@@ -216,6 +217,32 @@ def _frame(page):
     return (
         f'<iframe srcdoc="{_html.escape(page)}" sandbox="" style="width: 100%; height: 40em; border: 1px solid #ccc">'
         "</iframe>"
+    )
+
+
+def decontaminate(
+    texts, against, *, column="text", item_column=None, ngram=3, share=0.5, min_words=8, threads=0, progress=None
+):
+    """Finds the items of a benchmark in texts: a `Table` with a row for each item in each text.
+
+    ``texts`` and ``against``, the items, are as the texts of `dedup`; ``item_column`` is ``column`` unless it is given.
+    An item is in a text if a passage, half as long again as the item, has ``share`` of its n-grams of ``ngram`` words; of
+    items below 16 words more. N-grams that many items or many texts have do not count. Items of fewer than ``min_words``
+    words are not looked for.
+
+    Columns: text and item (numbers), share (what the passage has of the item), begin and end (the passage, in
+    characters: ``texts[row.text][row.begin:row.end]``).
+
+    >>> train = ["Quiz night: which river flows through the town with the two old bridges? Answers inside."]
+    >>> items = ["Which river flows through the town with the two old bridges?"]
+    >>> found = simflip.decontaminate(train, items)
+    >>> found["text"].tolist(), found["share"].tolist()
+    ([0], [1.0])
+    """
+    item_column = column if item_column is None else item_column
+    rules = (ngram, share, min_words)
+    return _simflip.decontaminate(
+        (_texts(texts, column), column), (_texts(against, item_column), item_column), rules, threads, progress
     )
 
 

@@ -40,7 +40,7 @@ def dedup(
     out: None = None,
     progress: _Progress | None = None,
     method: _Method | None = None,
-    preset: Literal["removable"] | None = None,
+    preset: Literal["removable", "noisy"] | None = None,
     similarity: float | None = None,
     features: str | None = None,
     feature_hash: Literal["product", "murmur3"] | None = None,
@@ -75,7 +75,7 @@ def dedup(
     column: str = "text",
     progress: _Progress | None = None,
     method: _Method | None = None,
-    preset: Literal["removable"] | None = None,
+    preset: Literal["removable", "noisy"] | None = None,
     similarity: float | None = None,
     features: str | None = None,
     feature_hash: Literal["product", "murmur3"] | None = None,
@@ -231,6 +231,18 @@ class Seen:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
+def decontaminate(
+    texts: _Texts,
+    against: _Texts,
+    *,
+    column: str = "text",
+    item_column: str | None = None,
+    ngram: int = 3,
+    share: float = 0.5,
+    min_words: int = 8,
+    threads: int = 0,
+    progress: _Progress | None = None,
+) -> Table: ...
 def sketch(texts: _Texts, *, column: str = "text", progress: _Progress | None = None, **settings: Any) -> Table: ...
 def join(
     sketches: _ArrowStream, *, against: _ArrowStream | None = None, progress: _Progress | None = None, **settings: Any

@@ -66,14 +66,12 @@ def dedup(df, text="text", id="id", *, clusters="star", partitions=None, **setti
     """Finds near-duplicates among the texts of a DataFrame: a `DataFrameResult`.
 
     text: the column of texts; null is no text. id: a column of strings or whole numbers, a different one for each row.
-    Of a cluster the page with the least id stays, so ids stand for the order of pages; by containment the fullest one
-    stays, as everywhere. The answer is that of ``simflip.dedup(texts, ...)`` with texts in the order of their ids, for
+    Of a cluster the page with the least id stays, so ids stand for the order of pages. The answer is that of ``simflip.dedup(texts, ...)`` with texts in the order of their ids, for
     any number of partitions and machines.
 
     clusters: ``star`` or ``connected``. partitions: of shuffles; ``spark.sql.shuffle.partitions`` by default.
     settings: those of `simflip.dedup` by which sketches are made and judged: similarity, features, min_features,
-    feature_hash, sketch_bytes, bands, recall, seed, verify (estimate or estimated-containment), verify_threshold,
-    preset.
+    feature_hash, sketch_bytes, bands, recall, seed, verify (estimate), verify_threshold.
     """
     from pyspark.sql import functions as f
     from pyspark.sql.window import Window

@@ -23,7 +23,7 @@ def dedup(
     *,
     clusters: Literal["star", "connected"] = "star",
     partitions: int | None = None,
-    preset: Literal["removable"] | None = None,
+    preset: Literal["removable", "noisy"] | None = None,
     similarity: float | None = None,
     recall: float | None = None,
     features: str | None = None,

@@ -1,6 +1,7 @@
 //! The Python package `simflip`: what is native of it. Python's own part, in `simflip/__init__.py`, has the
 //! keywords and makes options of them; here options are what they are on the command line.
 
+mod contamination;
 mod dedup;
 mod errors;
 mod run;
@@ -72,6 +73,7 @@ fn _simflip(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dedup::dedup_of_files, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::read_pairs, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::read_clusters, module)?)?;
+    module.add_function(wrap_pyfunction!(contamination::decontaminate, module)?)?;
     module.add_function(wrap_pyfunction!(sketches::sketch, module)?)?;
     module.add_function(wrap_pyfunction!(sketches::join, module)?)?;
     module.add_function(wrap_pyfunction!(sketches::clusters, module)?)?;

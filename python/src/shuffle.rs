@@ -46,6 +46,10 @@ struct Record {
 impl Form {
     fn of(settings: Settings) -> PyResult<Self> {
         staged::can_be_joined(&settings).map_err(of_library)?;
+        if settings.keeps_feature_hashes() {
+            let expected = "estimate on Spark: containment counts features, which records do not hold";
+            return Err(of_library(simflip::Error::parameter("verify", settings.judge.name(), expected)));
+        }
         let rule = Rule::new(&settings).map_err(of_core)?;
         let Sketches::Both { bits, banding } = settings.sketches else {
             return Err(PyValueError::new_err("expected both sketches"));
@@ -209,7 +213,7 @@ pub fn join_bucket(
         let members: Vec<Member<'_>> = (0..)
             .zip(read.iter().zip(&flags))
             .map(|(at, (Record { keys, bits, hash, features }, &[represents, is_open]))| {
-                let two = Two { hash: *hash, bits, keys };
+                let two = Two { hash: *hash, bits, keys, features: &[] };
                 let sketched = Sketched { rank: Rank::new(at), features: *features, two };
                 Member { sketched, represents, is_open }
             })

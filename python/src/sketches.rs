@@ -71,6 +71,10 @@ pub fn sketch<'py>(
         }
         (None, _) => None,
     };
+    if settings.keeps_feature_hashes() {
+        let expected = "estimate: containment counts features, which a table of sketches does not hold; simflip.dedup takes texts";
+        return Err(of_library(simflip::Error::parameter("verify", settings.judge.name(), expected)));
+    }
     let held = Texts::new(data, column)?;
     let texts = held.rows()?;
     let pool = pool(threads)?;
@@ -287,6 +291,7 @@ fn read(chunk: &StructArray, settings: &Settings, rows: &mut Vec<Option<Sketch>>
                     hash: hashes.value(row),
                     bits: words.collect(),
                     keys: list(&keys.value(row)),
+                    features: Vec::new(),
                 };
                 (!hashes.is_null(row)).then_some(SketchValue::Both(two))
             })
@@ -358,9 +363,8 @@ pub fn clusters(
         return Err(of_library(simflip::Error::parameter("keep", scores.len(), expected)));
     }
     let (pairs, field) = chunks(pairs)?;
-    let containment = [Measure::EstimatedContainment, Measure::Containment].map(Measure::name);
     let judged_by = field.metadata().get(JUDGED_BY).map(String::as_str).unwrap_or_default();
-    if containment.contains(&judged_by) && !by_features {
+    if judged_by == Measure::Containment.name() && !by_features {
         return Err(PyValueError::new_err(format!(
             "these pairs are by {judged_by}, so that the fullest page of a cluster must stay: give features=, a number for each page, \
              such as simflip.sketch(texts, ...)[\"features\"], and no keep="

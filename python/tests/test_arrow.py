@@ -97,7 +97,6 @@ def test_results_go_to_each_package(texts):
     [
         {},
         {"similarity": 0.7, "sketch_bytes": 64, "seed": 3},
-        {"preset": "removable"},
         {"method": "simhash", "features": "words"},
         {"method": "simhash", "verify": "mismatch", "distance": 6},
         {"method": "minhash", "permutations": 64, "seed": 5},
@@ -136,20 +135,10 @@ def test_the_fullest_page_stays_where_containment_decides():
             assert kept >= expected
             if "preset" in settings:
                 assert kept == expected
-        # In steps.
-        sketches = simflip.sketch(given, preset="removable")
-        pairs = simflip.join(sketches, preset="removable")
-        whole = simflip.dedup(given, preset="removable")
-        made = simflip.clusters(len(given), pairs, features=sketches["features"])
-        assert list(made) == list(whole.clusters) and len(made) > 18
-        with pytest.raises(ValueError, match="the fullest page of a cluster must stay: give features="):
-            simflip.clusters(len(given), pairs)
-        with pytest.raises(ValueError, match="expected star with features"):
-            simflip.clusters(len(given), pairs, clusters="connected", features=sketches["features"])
-        with pytest.raises(ValueError, match="expected one of the two"):
-            simflip.clusters(len(given), pairs, keep=[1] * len(given), features=sketches["features"])
         with pytest.raises(ValueError, match="clusters connected: expected star"):
             simflip.dedup(given, preset="removable", clusters="connected")
+    with pytest.raises(ValueError, match="containment counts features"):
+        simflip.sketch(texts, preset="removable")
     parts = [text for row, text in enumerate(texts) if row not in wholes]
     whole_texts = [texts[row] for row in sorted(wholes)]
     assert len(simflip.dedup(parts, against=whole_texts, preset="removable").kept) == 0
@@ -206,3 +195,14 @@ def test_pairs_make_the_clusters_of_the_whole_run(texts):
         simflip.clusters(5, pairs, clusters="nonsense")
     with pytest.raises(ValueError, match="a score for each of 5 pages"):
         simflip.clusters(5, pairs, keep=[1.0])
+
+
+def test_items_of_a_benchmark_are_found_in_texts():
+    item = "Which river flows through the town where the second of the old bridges was built?"
+    texts = ["Nothing of it.", None, f"Über allem: {item} Answers are on the back of the sheet."]
+    found = simflip.decontaminate(texts, [item, "too few words"])
+    [(text, number, share, begin, end)] = zip(*(found[name].tolist() for name in ("text", "item", "share", "begin", "end")), strict=True)
+    assert (text, number, share) == (2, 0, 1.0)
+    assert texts[2][begin:end] == item.rstrip("?")
+    with pytest.raises(ValueError, match="share"):
+        simflip.decontaminate(texts, [item], share=2)

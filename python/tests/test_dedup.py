@@ -177,7 +177,8 @@ def test_new_texts_against_old_ones_come_to_what_the_command_line_makes_of_them(
     stays = result.pages["stays"].tolist()
     assert any(row >= len(new) for row in stays if row is not None)
     settings = {name: value for name, value in keywords.items() if name not in ("clusters", "keep")}
-    if "weighting" not in settings:
+    # Containment counts features, which sketches in a table do not hold.
+    if "weighting" not in settings and "preset" not in settings:
         sketches, old_sketches = (simflip.sketch(side, **settings) for side in (new, old))
         assert list(simflip.join(sketches, against=old_sketches, **settings)) == list(
             simflip.dedup(new, against=old, **settings).pairs

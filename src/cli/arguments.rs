@@ -9,8 +9,8 @@ use simflip::hash::FeatureHash;
 use simflip::search::bands::Banding;
 use simflip::search::psm::Reading;
 use simflip::settings::{
-    BandShape, FARTHEST_JOINED, Judge, Measure, Net, PAPER_DISTANCE, Recall, Settings, Sketches, USUAL_BITS,
-    USUAL_DISTANCE, USUAL_HASH_BANDS, USUAL_RECALL, USUAL_SIMILARITY,
+    BandShape, FARTHEST_JOINED, Judge, Measure, NOISY, Net, PAPER_DISTANCE, Recall, Settings, Sketches,
+    USUAL_BITS, USUAL_DISTANCE, USUAL_HASH_BANDS, USUAL_RECALL, USUAL_SIMILARITY,
 };
 use simflip::text::FeatureKind;
 use simflip::weight::Weighting;
@@ -351,8 +351,7 @@ pub(crate) struct CheckArgs {
     verify: Option<VerifyName>,
 
     /// --verify: the least similarity that passes, a share of 1 [default: estimate and jaccard --similarity,
-    /// weights what --similarity comes to, 0.889, mismatch 0.97, estimated-containment 0.76, or 0.82 with --preset
-    /// removable, containment 0.9, cosine 0.9]
+    /// weights what --similarity comes to, 0.889, mismatch 0.97, containment 0.82, cosine 0.9]
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     verify_threshold: Option<f64>,
 }
@@ -650,7 +649,7 @@ impl Given<'_> {
             features.check()?;
         }
         refuse(
-            &[("similarity", search.similarity.is_some() && search.preset.is_some())],
+            &[("similarity", search.similarity.is_some() && search.preset == Some(PresetName::Removable))],
             "with --preset removable",
             "it has a threshold of its own, of containment. Leave one of the two out, or give --verify-threshold",
         )?;
@@ -702,8 +701,10 @@ impl Given<'_> {
     /// If no bands reach the recall that is asked for.
     fn of(&self, method: MethodName, net: NetName, alone: bool) -> anyhow::Result<Settings> {
         let Self { search, features, check, groups, .. } = self;
-        let similarity = search.similarity.unwrap_or(USUAL_SIMILARITY);
+        let usual = if search.preset == Some(PresetName::Noisy) { NOISY } else { USUAL_SIMILARITY };
+        let similarity = search.similarity.unwrap_or(usual);
         let mut settings = match (method, net, search.preset) {
+            (MethodName::Both, _, Some(PresetName::Noisy)) => Settings::noisy(similarity),
             (MethodName::Both, _, Some(PresetName::Removable)) => Settings::removable(),
             (MethodName::Both, ..) => Settings::both(similarity),
             _ if self.one_bit(method, alone) => Settings::one_bit(USUAL_BITS, similarity),
@@ -758,16 +759,14 @@ impl Given<'_> {
             // A check of weight vectors is for the others: MinHash has none.
             Some(VerifyName::Weights | VerifyName::Mismatch) if net == NetName::Bands && !alone => Judge::Net,
             // Nor has both, which judges by its bits; and SimHash has none of those.
-            Some(
-                VerifyName::Weights
-                | VerifyName::Mismatch
-                | VerifyName::Estimate
-                | VerifyName::EstimatedContainment
-                | VerifyName::None,
-            ) if !alone && !self.judges(method) => settings.judge,
+            Some(VerifyName::Weights | VerifyName::Mismatch | VerifyName::Estimate | VerifyName::None)
+                if !alone && !self.judges(method) =>
+            {
+                settings.judge
+            }
             Some(verify) => self.judge(verify.measure(), similarity, weighting),
             // A preset has a threshold of its own.
-            None if search.preset.is_some()
+            None if search.preset == Some(PresetName::Removable)
                 && self.check.is_none_or(|check| check.verify_threshold.is_none()) =>
             {
                 settings.judge
@@ -804,10 +803,10 @@ impl Given<'_> {
 
     /// Whether the check that is asked for is one that a method has.
     fn judges(&self, method: MethodName) -> bool {
-        use VerifyName::{Estimate, EstimatedContainment, Mismatch, None as Nothing, Weights};
+        use VerifyName::{Estimate, Mismatch, None as Nothing, Weights};
         match self.check.and_then(|check| check.verify) {
             Some(Weights | Mismatch) => !matches!(method, MethodName::Both | MethodName::Minhash),
-            Some(Estimate | EstimatedContainment) => matches!(method, MethodName::Both | MethodName::Minhash),
+            Some(Estimate) => matches!(method, MethodName::Both | MethodName::Minhash),
             Some(Nothing) => method != MethodName::Both,
             _ => true,
         }
@@ -924,11 +923,9 @@ enum VerifyName {
     Mismatch,
     /// Jaccard coefficient of the two sets of features, as MinHash estimates it
     Estimate,
-    /// Share of the smaller set of features that is also in the larger, as it follows from that estimate
-    EstimatedContainment,
     /// Jaccard coefficient of the two sets of features
     Jaccard,
-    /// Share of the smaller set of features that is also in the larger
+    /// Share of the removed document's features that is also in the kept one, counted
     Containment,
     /// Cosine of the two pages' feature weights
     Cosine,
@@ -941,7 +938,6 @@ impl VerifyName {
             Self::Weights => Some(Measure::Weights),
             Self::Mismatch => Some(Measure::Mismatch),
             Self::Estimate => Some(Measure::Estimate),
-            Self::EstimatedContainment => Some(Measure::EstimatedContainment),
             Self::Jaccard => Some(Measure::Jaccard),
             Self::Containment => Some(Measure::Containment),
             Self::Cosine => Some(Measure::Cosine),
@@ -997,9 +993,10 @@ impl From<SourceName> for Source {
 /// Named sets of defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PresetName {
-    /// What a careful reader would let go: the smaller page is nearly all in the other (3-word shingles,
-    /// estimated containment)
+    /// What a careful reader would let go: nearly all of a page is in a fuller one (3-word shingles, containment)
     Removable,
+    /// Copies damaged by recognition of characters, typing or lost spaces (runs of 5 characters, similarity 0.5)
+    Noisy,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -8,6 +8,7 @@
 mod arguments;
 mod calibrate;
 mod compare;
+mod decontaminate;
 mod dedup;
 mod evaluate;
 mod explain;
@@ -45,6 +46,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Dedup(dedup::Args),
+    Decontaminate(decontaminate::Args),
     Gather(gather::Args),
     Sketch(staged::SketchArgs),
     Join(staged::JoinArgs),
@@ -138,6 +140,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
     let result = match cli.command {
         Command::Dedup(args) => args.run(typed),
+        Command::Decontaminate(args) => args.run(typed),
         Command::Gather(args) => args.run(),
         Command::Sketch(args) => args.run(),
         Command::Join(args) => args.run(),

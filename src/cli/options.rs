@@ -263,6 +263,7 @@ mod tests {
         for typed in [
             "",
             "--preset=removable",
+            "--preset=noisy",
             "--method=minhash --similarity=0.7 --bands=16x8",
             "--method=simhash --search=dial --distance=6 --recall=0.99 --clusters=star --keep=longest --all-pairs",
             "--method=psm --features=words --weighting=tf-idf --verify=none --seed=7",

@@ -119,6 +119,7 @@ fn words(step: Step) -> (&'static str, &'static str) {
         Step::Join => (SEARCH, "distinct sketches"),
         Step::Histograms => ("histograms", "pairs"),
         Step::Verify => ("verify", "pairs of sketches"),
+        Step::Containment => ("containment", "texts"),
         Step::Audit => ("audit", "texts"),
         Step::Pairs => ("pairs", "pairs of sketches"),
         Step::Clusters => ("clusters", "pages"),

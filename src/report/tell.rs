@@ -16,7 +16,7 @@ use simflip_core::clusters::Linkage;
 use simflip_core::dedup::{Cohesion, Crowds, Judged, Kind, MeasuredRecall, Outcome, Ran, Scores, Searched};
 use simflip_core::id::{Cluster, Document, Id};
 use simflip_core::minhash::one_bit;
-use simflip_core::resemblance::{largest_odd, standard_error};
+use simflip_core::resemblance::{largest_exact, largest_odd, standard_error, standard_error_between};
 use simflip_core::search::psm::Reading;
 use simflip_core::settings::{BandShape, Judge, Measure, Net, Settings, Sketches};
 use std::collections::BTreeMap;
@@ -30,9 +30,6 @@ pub fn meaning(measure: Measure) -> &'static str {
             "share of the weight behind the pages' hashes that is on bits where the hashes agree"
         }
         Measure::Estimate => "Jaccard coefficient of the pages' sets of features, estimated",
-        Measure::EstimatedContainment => {
-            "share of the smaller page's set of features that the larger one has, estimated"
-        }
         Measure::Jaccard => "Jaccard coefficient of the pages' sets of features, counted",
         Measure::Containment => {
             "share of the smaller page's set of features that the larger one has, counted"
@@ -178,10 +175,13 @@ pub fn method(
                 match largest_odd(bits) {
                     [0, _] => error(u32::MAX),
                     [small, middle] => format!(
-                        "{} for pages of up to {small} features, {} from {} on",
+                        "none for pages of up to {} features, {} up to {small}, {} from {} on, {:.3} where one of two \
+                         pages has {small} or fewer and the other more",
+                        largest_exact(bits),
                         error(small),
                         error(u32::MAX),
-                        middle + 1
+                        middle + 1,
+                        standard_error_between(threshold, bits)
                     ),
                 },
             ));
@@ -723,7 +723,7 @@ pub fn promise(reach: Reach) -> Option<&'static str> {
 fn near_words(judge: Judge) -> String {
     let threshold = judge.threshold().unwrap_or_default();
     match judge {
-        Judge::EstimatedContainment(_) | Judge::Containment(_) => {
+        Judge::Containment(_) => {
             format!("a containment of {threshold} or more")
         }
         Judge::Estimate(_) | Judge::Jaccard(_) => format!("a resemblance of {threshold} or more"),
@@ -794,6 +794,18 @@ pub fn audited(audit: &Audit, judge: Judge) -> String {
         let [share, low, high] = [recall.share, recall.low, recall.high].map(|share| 100.0 * share);
         format!("{share:.1} % [{low:.1}, {high:.1}]")
     };
+    if let Judge::Containment(threshold) = judge {
+        let of = format!("pages of which an earlier kept page has {threshold} or more");
+        return match &audit.documents {
+            Some(documents) => format!(
+                "Of the {of}, {} were removed: {drawn}, and {} of them {} missed.",
+                percent(&documents.recall),
+                documents.missed,
+                plural(documents.missed, "was", "were")
+            ),
+            None => format!("There are no {of}: {drawn}."),
+        };
+    }
     let pairs = counted(audit.pairs, "pair", "pairs");
     let Some(documents) = &audit.documents else {
         return match &audit.recall {

@@ -95,7 +95,7 @@ impl Out<'_> {
 
     fn value(&mut self, value: Option<&SketchValue>) {
         match value {
-            Some(SketchValue::Both(TwoSketches { hash, bits, keys })) => {
+            Some(SketchValue::Both(TwoSketches { hash, bits, keys, .. })) => {
                 self.bytes(&[1]);
                 self.bytes(&hash.to_le_bytes());
                 bits.iter().for_each(|word| self.bytes(&word.to_le_bytes()));
@@ -220,6 +220,7 @@ impl Value<'_> {
                 hash,
                 bits: bits.iter().map(|&word| u64::from_le_bytes(word)).collect(),
                 keys: keys.iter().map(|&key| u32::from_le_bytes(key)).collect(),
+                features: Vec::new(),
             })),
             Self::SimHash(hashed) => Some(SketchValue::SimHash(hashed)),
         }

@@ -21,6 +21,7 @@ use simflip_core::audit::Audit;
 use simflip_core::bits::Bits;
 use simflip_core::buckets::{self, Joined, Statistics};
 use simflip_core::clusters::{Keep, Linkage, Quota};
+use simflip_core::containment;
 use simflip_core::id::{Id, Rank};
 use simflip_core::settings::Settings;
 use std::fs::{self, File};
@@ -342,7 +343,15 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
     progress.begin("cluster", edges.number(), "pairs");
     let assigned = buckets::assign(&store, &joining.rule, reference, edges.iter()?);
     progress.end();
-    let Joined { assignments, later, statistics: more } = assigned?;
+    let Joined { mut assignments, mut later, statistics: mut more } = assigned?;
+    if let Some(threshold) = joining.rule.contained() {
+        progress.begin("containment", folder.pages(), "pages");
+        let removed = containment::remove(&store, threshold, &mut assignments);
+        progress.end();
+        let (edges, statistics) = removed?;
+        buckets::merge(&mut later, edges);
+        more = more.and(statistics);
+    }
     progress.begin(AUDIT_STEP, folder.pages(), "pages");
     let audit = store.audit(&joining.rule, &assignments, reference, &|pages| progress.advance(pages));
     progress.end();

@@ -485,6 +485,8 @@ impl Run<'_> {
                 }
             })
         })?;
+        // Of a cluster of which all are kept nothing is compared.
+        clusters.largest.iter_mut().for_each(|large| _ = large.cohesion.get_or_insert_default());
         let counted = stages.run("count", new, "pages", 0, |_| tables.counts())?;
         if job.writes.any_pages() {
             stages.run("write tables of pages", new, "pages", 0, |_| self.tables_of_pages(&tables, out))?;

@@ -152,7 +152,8 @@ impl Estimate {
 
     /// Bytes that sketching these files in so much memory is expected to take.
     pub fn sketching(&self, settings: &Settings, memory: u64) -> u64 {
-        let pages = self.pages as f64 * (sketch_bytes(settings) as f64 + NAMED + self.names);
+        let sketches = sketch_bytes(settings) as f64 + self.hash_bytes(settings);
+        let pages = self.pages as f64 * (sketches + NAMED + self.names);
         let held = beside_pages(self.threads, (self.longest, IN_MEMORY), self.read_ahead);
         let room = self.room(memory).unwrap_or(LEAST_ROOM);
         held + (pages as u64).min(self.threads as u64 * room)
@@ -184,7 +185,7 @@ impl Estimate {
     /// Bytes that the working folder of a run on disk takes at most.
     pub fn disk(&self, settings: &Settings) -> u64 {
         let names = [self.names, self.packed_names];
-        super::plan::disk_bytes(self.pages as f64, names, settings).most() as u64
+        super::plan::disk_bytes(self.pages as f64, names, self.hash_bytes(settings), settings).most() as u64
     }
 
     /// Bytes that a run in memory is expected to hold at most, but for those of near pairs beyond the few that
@@ -195,7 +196,7 @@ impl Estimate {
         let kept = match (keeping, settings.sketches) {
             (Keeping::Features, _) => FEATURE * self.features,
             (_, Sketches::MinHash { permutations, .. }) => 4.0 * permutations as f64,
-            (_, Sketches::Both { .. }) => sketch_bytes(settings) as f64,
+            (_, Sketches::Both { .. }) => sketch_bytes(settings) as f64 + self.hash_bytes(settings),
             _ => 80.0,
         };
         // Later, what is joined: order, buckets and edges; of others hashes, or signatures.
@@ -208,6 +209,11 @@ impl Estimate {
         let pages = |each: f64| (self.pages as f64 * each) as u64;
         let most = (self.read_ahead + pages(read)).max(pages(self.merged(kept).max(read + joined)));
         beside_pages(self.threads, (self.longest, IN_MEMORY), self.files * FILE) + tables + most
+    }
+
+    /// Bytes of the hashes of a page's features, where they are kept.
+    pub fn hash_bytes(&self, settings: &Settings) -> f64 {
+        if settings.keeps_feature_hashes() { 4.0 * self.features } else { 0.0 }
     }
 
     /// Bytes that counting lines for frames is expected to take beside that.

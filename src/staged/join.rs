@@ -10,7 +10,7 @@ use super::record::{Edge, PAGE};
 use super::sketch::Shard;
 use super::sketches::Folder;
 use super::sorter::Merge;
-use super::store::{Copies, HELD, SketchStore};
+use super::store::{Copies, SketchStore, held};
 use super::{Budget, belongs_to, odd_length, workplace};
 use crate::error::{Error, Result};
 use crate::format::{self, Body, EDGES, Kind, NewBinary, wrong};
@@ -124,7 +124,7 @@ impl<'a> Joining<'a> {
         }
         let grouping = grouping.of_join();
         let rule = Rule::new(&grouping.settings(&folder.settings))?;
-        let budget = Budget::beside(memory, HELD * folder.pages() + folder.files_bytes())?;
+        let budget = Budget::beside(memory, held(&folder.settings) * folder.pages() + folder.files_bytes())?;
         let place = folder.joined(&grouping);
         fs::create_dir_all(&place).map_err(|error| Error::io(&place, error))?;
         sweep(&place);

@@ -63,6 +63,7 @@ pub fn pages_of(path: &Path, mut each: impl FnMut(SketchedPage) -> Result<()>) -
                     hash: u64::from_le_bytes(hashes.as_chunks().0[at]),
                     bits,
                     keys: keys.iter().map(|keys| number(keys, at)).collect(),
+                    features: Vec::new(),
                 });
                 each(SketchedPage { name, facts, value })?;
             }

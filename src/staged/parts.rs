@@ -114,12 +114,13 @@ impl Shape {
     }
 }
 
-/// Pages that were put on disk together: columns, then names.
+/// Pages that were put on disk together: columns, then names, then hashes of features.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     start: u64,
     pages: u64,
-    name_bytes: u64,
+    /// Bytes of names, and of hashes.
+    rest: [u64; 2],
 }
 
 /// The pages that a thread has read, in order of the file.
@@ -130,8 +131,13 @@ struct Stream {
     /// Pages in memory, behind those of all parts.
     held: u64,
     columns: Vec<Vec<u8>>,
-    names: Vec<u8>,
+    /// Names, and hashes of features: what has other lengths in each page.
+    rest: [Vec<u8>; 2],
 }
+
+/// Places of names and of hashes.
+const NAMES: usize = 0;
+const HASHES: usize = 1;
 
 /// Where a page stands in a stream: a part, and a place in it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -142,7 +148,7 @@ struct At {
 
 impl Stream {
     fn bytes(&self) -> usize {
-        self.columns.iter().map(Vec::len).sum::<usize>() + self.names.len()
+        self.columns.iter().chain(&self.rest).map(Vec::len).sum()
     }
 
     fn pages(&self) -> u64 {
@@ -155,8 +161,9 @@ impl Stream {
             Some(file) => file,
             none => none.insert(scratch.file()?),
         };
-        self.parts.push(Part { start: file.len(), pages: self.held, name_bytes: self.names.len() as u64 });
-        for bytes in self.columns.iter_mut().chain([&mut self.names]) {
+        let rest = self.rest.each_ref().map(|bytes| bytes.len() as u64);
+        self.parts.push(Part { start: file.len(), pages: self.held, rest });
+        for bytes in self.columns.iter_mut().chain(&mut self.rest) {
             file.append(bytes)?;
             bytes.clear();
         }
@@ -172,7 +179,7 @@ impl Stream {
         if self.held > 0 {
             self.spill(scratch)?;
         }
-        self.columns.iter_mut().chain([&mut self.names]).for_each(|bytes| *bytes = Vec::new());
+        self.columns.iter_mut().chain(&mut self.rest).for_each(|bytes| *bytes = Vec::new());
         Ok(())
     }
 
@@ -204,16 +211,17 @@ impl Stream {
         Ok(count)
     }
 
-    /// The names of a part.
-    fn names_of(&mut self, shape: &Shape, part: usize, bytes: &mut Vec<u8>) -> Result<()> {
+    /// The names or the hashes of a part.
+    fn rest_of(&mut self, shape: &Shape, (part, which): (usize, usize), bytes: &mut Vec<u8>) -> Result<()> {
         bytes.clear();
         match (self.parts.get(part), &mut self.file) {
             (Some(part), Some(file)) => {
-                let from = part.start + shape.start(shape.widths.len(), part.pages);
-                file.read(from, part.name_bytes as usize, bytes)
+                let before = part.rest[..which].iter().sum::<u64>();
+                let from = part.start + shape.start(shape.widths.len(), part.pages) + before;
+                file.read(from, part.rest[which] as usize, bytes)
             }
             _ => {
-                *bytes = std::mem::take(&mut self.names);
+                *bytes = std::mem::take(&mut self.rest[which]);
                 Ok(())
             }
         }
@@ -227,6 +235,8 @@ struct Worker {
     sum: TextSum,
     text_bytes: u64,
     longest: u64,
+    keeps_hashes: bool,
+    hashes: u64,
     languages: Languages,
 }
 
@@ -258,7 +268,7 @@ impl Sketching<'_> {
         let others = || Error::parameter("sketches", "others", "both");
         let layout = Layout::new(settings, 0, scored).ok_or_else(others)?;
         let shape = Shape::of(&layout);
-        let sketcher = || Sketcher::of(settings.extraction(), settings.sketches, settings.seed, None);
+        let sketcher = || Sketcher::new(settings, None);
         // What cannot be made is told before anything is read.
         sketcher()?;
         let worker = || -> Result<Worker> {
@@ -269,6 +279,8 @@ impl Sketching<'_> {
                 sum: TextSum::default(),
                 text_bytes: 0,
                 longest: 0,
+                keeps_hashes: settings.keeps_feature_hashes(),
+                hashes: 0,
                 languages: Languages::default(),
             })
         };
@@ -320,8 +332,8 @@ impl Sketching<'_> {
             ));
         }
         let mut streams = Vec::new();
-        let (mut sum, mut text_bytes, mut longest, mut languages) =
-            (TextSum::default(), 0, 0, Languages::default());
+        let (mut sum, mut text_bytes, mut longest, mut hashes, mut languages) =
+            (TextSum::default(), 0, 0, 0, Languages::default());
         for worker in reading.workers {
             let mut worker = worker?;
             worker.stream.end(scratch)?;
@@ -329,12 +341,13 @@ impl Sketching<'_> {
             sum.merge(worker.sum);
             text_bytes += worker.text_bytes;
             longest = longest.max(worker.longest);
+            hashes += worker.hashes;
             languages.merge(worker.languages);
         }
         let mut files = reading.files;
         let file = FileReading { texts: Some(sum), ..files.swap_remove(0) };
         let pages = streams.iter().map(Stream::pages).sum();
-        Ok(Parts { shape, streams, pages, text_bytes, longest, file, languages })
+        Ok(Parts { shape, streams, pages, text_bytes, longest, hashes, file, languages })
     }
 }
 
@@ -343,7 +356,7 @@ impl Worker {
         let Sketch { facts, value } = self.sketcher.sketch_part(page.text, page.text);
         // The settings say so.
         let SketchValue::Both(two) = value else { return };
-        let Stream { columns, names, held, .. } = &mut self.stream;
+        let Stream { columns, rest: [names, hashes], held, .. } = &mut self.stream;
         *held += 1;
         let (rows, columns) = columns.split_at_mut(1);
         rows[0].extend_from_slice(&page.id.row.to_le_bytes());
@@ -364,6 +377,11 @@ impl Worker {
             }
         }
         NamedIn { row: page.id.row, place: page.place, id: page.record_id, url: page.url }.put(names);
+        if self.keeps_hashes {
+            hashes.extend_from_slice(&(two.features.len() as u32).to_le_bytes());
+            two.features.iter().for_each(|hash| hashes.extend_from_slice(&hash.to_le_bytes()));
+            self.hashes += two.features.len() as u64;
+        }
         self.sum.add(page.id.row, facts.digest);
         self.text_bytes += facts.text_bytes;
         self.longest = self.longest.max(page.bytes());
@@ -381,6 +399,8 @@ pub struct Parts {
     pub text_bytes: u64,
     /// Bytes of the longest record.
     pub longest: u64,
+    /// Hashes of their features, where these are kept.
+    pub hashes: u64,
     /// What reading the file came to.
     pub file: FileReading,
     /// Pages by the first language that their record names.
@@ -519,26 +539,52 @@ impl InOrder {
     /// # Errors
     /// If what is on disk cannot be read, or a block cannot be compressed or put on disk.
     pub fn names<'s>(&mut self, scratch: &'s Scratch) -> Result<Names<'s>> {
-        let Parts { shape, streams, .. } = &mut self.parts;
-        // Of each stream, the part that is read next, the names of the one before, and where the next ones begin.
-        let mut reading: Vec<(usize, Vec<u8>, usize)> = streams.iter().map(|_| Default::default()).collect();
         let mut names = Names::new(scratch);
+        self.rest(NAMES, |rest| {
+            let broken = || Error::io(&scratch.place, io::ErrorKind::InvalidData.into());
+            let named = NamedIn::take(rest).ok_or_else(broken)?;
+            names.push(named.place, named.id, named.url)
+        })?;
+        Ok(names)
+    }
+
+    /// Hands over the hashes of the features of all pages, as a file of sketches has them, and no more than once.
+    ///
+    /// # Errors
+    /// If what is on disk cannot be read, or what is done with a piece fails.
+    pub fn hashes(&mut self, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        if self.parts.hashes == 0 {
+            return Ok(());
+        }
+        self.rest(HASHES, |rest| {
+            let broken = || Error::io(Path::new("hashes of features"), io::ErrorKind::InvalidData.into());
+            let (length, behind) = rest.split_first_chunk().ok_or_else(broken)?;
+            let bytes = u32::from_le_bytes(*length) as usize * 4;
+            let (hashes, behind) = behind.split_at_checked(bytes).ok_or_else(broken)?;
+            *rest = behind;
+            each(hashes)
+        })
+    }
+
+    /// Hands over the names or the hashes of one page after the other, which `each` takes from the beginning.
+    fn rest(&mut self, which: usize, mut each: impl FnMut(&mut &[u8]) -> Result<()>) -> Result<()> {
+        let Parts { shape, streams, .. } = &mut self.parts;
+        // Of each stream, the part that is read next, what the one before has, and where its next page begins.
+        let mut reading: Vec<(usize, Vec<u8>, usize)> = streams.iter().map(|_| Default::default()).collect();
         for &Stretch { stream, pages } in &self.order {
             let (at, stream) = (stream as usize, &mut streams[stream as usize]);
             let (part, bytes, from) = &mut reading[at];
             for _ in 0..pages {
                 while *from == bytes.len() && *part <= stream.parts.len() {
-                    stream.names_of(shape, *part, bytes)?;
+                    stream.rest_of(shape, (*part, which), bytes)?;
                     (*part, *from) = (*part + 1, 0);
                 }
                 let mut rest = &bytes[*from..];
-                let broken = || Error::io(&scratch.place, io::ErrorKind::InvalidData.into());
-                let named = NamedIn::take(&mut rest).ok_or_else(broken)?;
-                names.push(named.place, named.id, named.url)?;
+                each(&mut rest)?;
                 *from = bytes.len() - rest.len();
             }
         }
-        Ok(names)
+        Ok(())
     }
 }
 

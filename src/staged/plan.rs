@@ -5,7 +5,7 @@ use super::cluster::{ClusterJob, Grouping, cluster};
 use super::estimate::{Estimate, HELD_ANYWAY, sketch_bytes};
 use super::join::{JoinJob, join};
 use super::sketch::{Shard, SketchJob, sketch};
-use super::store::{HELD, can_be_joined};
+use super::store::{can_be_joined, held as held_each};
 use super::{Budget, told_bytes};
 use crate::corpus::{DiscoverOptions, JsonlFields, KeptFiles, ReadOptions, ReadRules, discover_all};
 use crate::error::{Error, Result};
@@ -52,12 +52,11 @@ mod usual {
 }
 
 /// What a run of so many pages takes on disk, of which ids and URLs have so many bytes, as they are and compressed.
-pub fn disk_bytes(pages: f64, [names, packed]: [f64; 2], settings: &Settings) -> Disk {
+pub fn disk_bytes(pages: f64, [names, packed]: [f64; 2], hash_bytes: f64, settings: &Settings) -> Disk {
     /// Bytes of a page's place, compressed, and as it is.
     const PLACE: [f64; 2] = [4.0, 20.0];
-    let width = sketch_bytes(settings) as f64;
     Disk {
-        sketches: pages * width,
+        sketches: pages * (sketch_bytes(settings) as f64 + hash_bytes),
         names: pages * (packed + PLACE[0]),
         joined: pages * 16.0 * usual::PAIRS,
         looked_up: pages * (names + PLACE[1]),
@@ -209,7 +208,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     let held_bytes = expected.in_memory(settings);
     let on_disk = held_bytes > memory;
     let n = documents as f64;
-    let disk_bytes = disk_bytes(n, names, settings);
+    let disk_bytes = disk_bytes(n, names, expected.hash_bytes(settings), settings);
     let width = sketch_bytes(settings) as f64;
     let bands = banding.bands as u64;
     let hours = |cpu: f64| cpu / threads as f64 / 3600.0;
@@ -251,7 +250,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
                 readings,
                 n * (32.0 + bands as f64 * 8.0 + readings as f64 * width + width),
                 n * join,
-                held(HELD_ANYWAY + HELD * documents, sketches as u64),
+                held(HELD_ANYWAY + held_each(settings) * documents, sketches as u64),
                 disk_bytes.joined,
             ),
             stage(
@@ -260,7 +259,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
                 1,
                 n * (16.0 * usual::PAIRS + width),
                 n * (rates.cluster + audit),
-                held(HELD_ANYWAY + HELD * documents, 0),
+                held(HELD_ANYWAY + held_each(settings) * documents, 0),
                 n * usual::COMPANY * 24.0,
             ),
             stage(
@@ -269,7 +268,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
                 1,
                 texts,
                 texts * rates.apply,
-                expected.writing(HELD * documents),
+                expected.writing(held_each(settings) * documents),
                 texts * (1.0 - usual::GOES),
             ),
         ],
@@ -278,7 +277,8 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
             vec![stage("dedup", "input", 2, 2.0 * texts, cpu, held_bytes, texts * (1.0 - usual::GOES))]
         }
     };
-    let least_memory = Budget::least(HELD * documents).max(expected.room(0).unwrap_or_else(|least| least));
+    let least_memory =
+        Budget::least(held_each(settings) * documents).max(expected.room(0).unwrap_or_else(|least| least));
     let most_disk_bytes = if on_disk { disk_bytes.most() as u64 } else { 0 };
     let too_little = match job.disk {
         _ if on_disk && memory < least_memory => Some(format!(

@@ -52,6 +52,14 @@ pub struct Header {
     /// Places in the input where records come that turned out to be no pages. The last of the body has each of them:
     /// the place of the page behind (8 bytes) and the number of records (4).
     gaps: u64,
+    /// Hashes of features, 4 bytes each, at the end of the body: those of one page after the other, as many as it has
+    /// features. None unless containment decides.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    hashes: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Bytes of a gap.
@@ -221,6 +229,7 @@ pub fn write(
         longest: Some(pages.parts.longest).filter(|&longest| is_long(longest)),
         damaged: pages.parts.file.damaged,
         gaps: pages.gaps,
+        hashes: pages.parts.hashes,
     };
     let mut file = format::NewBinary::begin(path, SKETCHES, &header)?;
     let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(|error| Error::io(path, error));
@@ -229,6 +238,7 @@ pub fn write(
         put(&page.to_le_bytes())?;
         put(&records.to_le_bytes())
     })?;
+    pages.hashes(put)?;
     file.finish()
 }
 
@@ -264,7 +274,8 @@ impl SketchFile {
         let layout = Layout::new(&header.settings, header.pages, scored);
         let fits = |layout: &Layout| {
             let columns = layout.pages.checked_mul(layout.width());
-            columns.and_then(|columns| columns.checked_add(header.gaps.checked_mul(GAP)?)) == Some(body.len())
+            let gaps = columns.and_then(|columns| columns.checked_add(header.gaps.checked_mul(GAP)?));
+            gaps.and_then(|gaps| gaps.checked_add(header.hashes.checked_mul(4)?)) == Some(body.len())
         };
         let layout = layout.filter(fits).ok_or_else(|| odd_length(path, SKETCHES, body.len()))?;
         Ok(Self { header, layout, body })
@@ -348,7 +359,8 @@ impl SketchFile {
     /// # Errors
     /// If it cannot be opened.
     pub fn reader(&self) -> Result<Columns> {
-        Ok(Columns { layout: self.layout, reader: self.body.reader()? })
+        let hashes = self.layout.pages * self.layout.width() + self.header.gaps * GAP;
+        Ok(Columns { layout: self.layout, hashes, reader: self.body.reader()?, bytes: Vec::new() })
     }
 }
 
@@ -370,7 +382,10 @@ impl Rows {
 /// Reads columns of a file of sketches.
 pub struct Columns {
     layout: Layout,
+    /// Where hashes of features begin.
+    hashes: u64,
     reader: BodyReader,
+    bytes: Vec<u8>,
 }
 
 impl Columns {
@@ -383,6 +398,19 @@ impl Columns {
         bytes.resize(count * width, 0);
         self.reader.seek(start + from * width as u64)?;
         self.reader.fill(bytes)
+    }
+
+    /// Hashes of features, by their places among all of the file.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn read_hashes(&mut self, places: Range<u64>, hashes: &mut Vec<u32>) -> Result<()> {
+        self.bytes.resize((places.end - places.start) as usize * 4, 0);
+        self.reader.seek(self.hashes + places.start * 4)?;
+        self.reader.fill(&mut self.bytes)?;
+        hashes.clear();
+        hashes.extend(self.bytes.as_chunks().0.iter().map(|&hash| u32::from_le_bytes(hash)));
+        Ok(())
     }
 }
 

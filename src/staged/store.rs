@@ -4,22 +4,22 @@
 use super::Budget;
 use super::join::{longs, words};
 use super::keep_order::Order;
-use super::sketches::{Column, Folder};
+use super::sketches::{Column, Columns, Folder};
 use crate::error::{Error, Result};
-use simflip_core::audit::{
-    Audit, Comparison, MOST_DRAWN, Sample, Shown, drawing_key, most_drawn, share_a_key,
-};
+use simflip_core::audit::{Audit, Comparison, Drawing, Sample, Shown, doubt, most_drawn, share_a_key};
 use simflip_core::bits::{Bits, Subset};
 use simflip_core::buckets::{Assignments, Repeats, Rule, Sketched, Sketches, Store};
 use simflip_core::collection::Two;
+use simflip_core::containment::{self, FeatureHashes, FeatureLists, Listed};
 use simflip_core::id::{Id, Rank};
-use simflip_core::resemblance::Test;
 use simflip_core::settings::{Judge, Settings, Sketches as Kind};
-use std::collections::BinaryHeap;
 use std::ops::Range;
 
 /// Bytes of memory for each document that joining and clustering take, whatever else there is room for.
-pub const HELD: u64 = 40;
+pub fn held(settings: &Settings) -> u64 {
+    // Where containment decides, numbers of features as well.
+    if settings.keeps_feature_hashes() { 44 } else { 40 }
+}
 
 /// Checks that settings are those of documents whose sketches say all that a join looks at.
 ///
@@ -28,13 +28,11 @@ pub const HELD: u64 = 40;
 pub fn can_be_joined(settings: &Settings) -> Result<()> {
     Rule::new(settings)?;
     match settings.judge {
-        Judge::Estimate(_) | Judge::EstimatedContainment(_)
-            if matches!(settings.sketches, Kind::Both { .. }) =>
-        {
+        Judge::Estimate(_) | Judge::Containment(_) if matches!(settings.sketches, Kind::Both { .. }) => {
             Ok(())
         }
         judge => {
-            let expected = "estimate or estimated-containment: features are not kept";
+            let expected = "estimate or containment: nothing else is kept of features";
             Err(Error::parameter("verify", judge.name(), expected))
         }
     }
@@ -148,6 +146,24 @@ impl<'a> SketchStore<'a> {
         self.compared.count()
     }
 
+    /// Draws some of the documents that are compared, and tells from how many.
+    fn draw(&self, is_drawn: &dyn Fn(Rank) -> bool) -> Result<(Vec<Rank>, u64)> {
+        let bytes = self.folder.files.iter().map(|file| file.header.text_bytes).sum();
+        let (mut drawing, mut digests) =
+            (Drawing::new(self.folder.settings.seed, most_drawn(self.compared(), bytes)), Vec::new());
+        self.folder.scan(&|_| (), |columns, page, from, count| {
+            columns.read(Column::Digests, from, count, &mut digests)?;
+            for (page, digest) in (page..).zip(digests.as_chunks::<16>().0) {
+                let rank = self.order.rank(page);
+                if self.compared.get(u64::from(rank.number())) && is_drawn(rank) {
+                    drawing.add(rank, u128::from_le_bytes(*digest));
+                }
+            }
+            Ok(())
+        })?;
+        Ok(drawing.finish())
+    }
+
     /// How much of what is near was found: some documents are drawn, and compared with all others.
     ///
     /// # Errors
@@ -159,46 +175,27 @@ impl<'a> SketchStore<'a> {
         reference: u32,
         advance: &dyn Fn(u64),
     ) -> Result<Option<Audit>> {
-        let (settings, mut digests) = (&self.folder.settings, Vec::new());
-        let Some((measure, threshold)) = settings.judge.measure().zip(settings.judge.threshold()) else {
-            return Ok(None);
+        let Some(threshold) = self.folder.settings.judge.threshold() else { return Ok(None) };
+        let is_drawn = |rank: Rank| {
+            rank.number() >= reference && (rule.contained().is_none() || assignments.is_kept(rank))
         };
-        // The greatest of the least leaves first.
-        let (mut least, mut drawn_from) = (BinaryHeap::new(), 0);
-        self.folder.scan(&|_| (), |columns, page, from, count| {
-            columns.read(Column::Digests, from, count, &mut digests)?;
-            for (page, digest) in (page..).zip(digests.as_chunks::<16>().0) {
-                let rank = self.order.rank(page);
-                if rank.number() < reference || !self.compared.get(u64::from(rank.number())) {
-                    continue;
-                }
-                drawn_from += 1;
-                least.push((drawing_key(u128::from_le_bytes(*digest), settings.seed), rank));
-                if least.len() > MOST_DRAWN {
-                    least.pop();
-                }
-            }
-            Ok(())
-        })?;
-        if least.is_empty() {
+        let (drawn, drawn_from) = self.draw(&is_drawn)?;
+        if drawn.is_empty() {
             return Ok(None);
         }
-        let bytes = self.folder.files.iter().map(|file| file.header.text_bytes).sum();
-        let mut drawn: Vec<Rank> = least.into_sorted_vec().into_iter().map(|(_, rank)| rank).collect();
-        drawn.truncate(most_drawn(self.compared(), bytes));
+        if let Some(threshold) = rule.contained() {
+            return containment::estimate(self, threshold, assignments, &drawn, drawn_from).map(Some);
+        }
         let mut ranks = Bits::new(self.folder.pages());
         drawn.iter().for_each(|rank| ranks.set(u64::from(rank.number())));
         let loaded = self.load(&ranks)?;
-        let mut sample = Sample::new(drawn.iter().map(|&rank| loaded.shown(rank)).collect());
-        let test = Test::of(measure, threshold as f32);
-        let is_near = |a: &Shown<'_>, b: &Shown<'_>| test.is_near(a.bits, b.bits, || a.keys == b.keys);
+        let threshold = threshold as f32;
+        let doubt = doubt(threshold, self.folder.files[0].layout.words);
+        let mut sample = Sample::new(drawn.iter().map(|&rank| loaded.shown(rank)).collect(), doubt);
         let is_missed = |drawn: &Shown<'_>, other: &Shown<'_>| {
-            other.rank < drawn.rank
-                && assignments.is_kept(drawn.rank)
-                && assignments.is_kept(other.rank)
-                && rule.may_replace(other.bits, drawn.bits)
+            other.rank < drawn.rank && assignments.is_kept(drawn.rank) && assignments.is_kept(other.rank)
         };
-        let by = Comparison { test, is_near: &is_near, is_found: &share_a_key, is_missed: &is_missed };
+        let by = Comparison { threshold, is_near: None, is_found: &share_a_key, is_missed: &is_missed };
         while let Some(places) = sample.next() {
             let mut sum = None;
             let room = (self.room() as u64).clamp(1 << 12, 1 << 18);
@@ -309,6 +306,7 @@ impl Sketches for Loaded {
             hash: self.hashes[at],
             bits: &self.bits[at * self.words..][..self.words],
             keys: &self.keys[at * self.bands..][..self.bands],
+            features: &[],
         }
     }
 }
@@ -357,5 +355,108 @@ impl Store for SketchStore<'_> {
 
     fn members_at_once(&self) -> usize {
         (self.budget / 8 / 8) as usize
+    }
+}
+
+/// Hashes of the features of documents, in memory.
+pub struct HeldLists {
+    subset: Subset,
+    /// Where the hashes of each are, and its SimHash.
+    places: Vec<(usize, usize, u64)>,
+    hashes: Vec<u32>,
+}
+
+impl FeatureHashes for HeldLists {
+    fn list(&self, rank: Rank) -> &[u32] {
+        let (from, to, _) = self.places[self.subset.place(u64::from(rank.number()))];
+        &self.hashes[from..to]
+    }
+
+    fn hash(&self, rank: Rank) -> u64 {
+        self.places[self.subset.place(u64::from(rank.number()))].2
+    }
+}
+
+impl SketchStore<'_> {
+    /// Hands over, piece by piece, the documents of which `is_wanted`: the number of the first row of the piece in its
+    /// file, and of each row the rank and where its hashes begin and end among those of the file.
+    fn scan_lists(
+        &self,
+        is_wanted: &dyn Fn(Rank) -> bool,
+        mut each: impl FnMut(&mut Columns, u64, &[(Rank, u64, u64, usize)]) -> Result<()>,
+    ) -> Result<()> {
+        let (mut sizes, mut at, mut wanted) = (Vec::new(), 0, Vec::new());
+        self.folder.scan(&|_| (), |columns, page, from, count| {
+            if from == 0 {
+                at = 0;
+            }
+            columns.read(Column::Features, from, count, &mut sizes)?;
+            wanted.clear();
+            for (row, size) in words(&sizes).enumerate() {
+                let (rank, begin) = (self.order.rank(page + row as u64), at);
+                at += u64::from(size);
+                if self.compared.get(u64::from(rank.number())) && is_wanted(rank) {
+                    wanted.push((rank, begin, at, row));
+                }
+            }
+            each(columns, from, &wanted)
+        })
+    }
+}
+
+impl FeatureLists for SketchStore<'_> {
+    type Error = Error;
+    type Held<'s>
+        = HeldLists
+    where
+        Self: 's;
+
+    fn ranks(&self) -> usize {
+        self.folder.pages() as usize
+    }
+
+    fn each_list(&self, each: &mut dyn FnMut(&[Listed<'_>])) -> Result<()> {
+        /// Hashes that are read at once, unless one document has more.
+        const AT_ONCE: u64 = 1 << 20;
+        let mut hashes = Vec::new();
+        self.scan_lists(&|_| true, |columns, _, wanted| {
+            let mut rest = wanted;
+            while let Some(&(_, begin, first_end, _)) = rest.first() {
+                let number = rest.partition_point(|&(_, _, end, _)| end <= (begin + AT_ONCE).max(first_end));
+                let (some, others) = rest.split_at(number);
+                rest = others;
+                let end = some.last().map_or(begin, |&(_, _, end, _)| end);
+                columns.read_hashes(begin..end, &mut hashes)?;
+                let list = |&(rank, from, to, _): &(Rank, u64, u64, usize)| {
+                    (rank, &hashes[(from - begin) as usize..(to - begin) as usize])
+                };
+                each(&some.iter().map(list).collect::<Vec<_>>());
+            }
+            Ok(())
+        })
+    }
+
+    fn lists(&self, ranks: &Bits) -> Result<HeldLists> {
+        let subset = Subset::new(ranks.clone());
+        let mut held =
+            HeldLists { places: vec![(0, 0, 0); ranks.count() as usize], subset, hashes: Vec::new() };
+        let (mut list, mut column) = (Vec::new(), Vec::new());
+        self.scan_lists(&|rank| ranks.get(u64::from(rank.number())), |columns, first_row, wanted| {
+            let Some((&(.., first), &(.., last))) = wanted.first().zip(wanted.last()) else { return Ok(()) };
+            columns.read(Column::Hashes, first_row + first as u64, last - first + 1, &mut column)?;
+            for &(rank, from, to, row) in wanted {
+                columns.read_hashes(from..to, &mut list)?;
+                let hash = u64::from_le_bytes(column.as_chunks().0[row - first]);
+                let (from, place) = (held.hashes.len(), held.subset.place(u64::from(rank.number())));
+                held.hashes.extend_from_slice(&list);
+                held.places[place] = (from, held.hashes.len(), hash);
+            }
+            Ok(())
+        })?;
+        Ok(held)
+    }
+
+    fn hashes_at_once(&self) -> usize {
+        (self.budget / 8 / 4) as usize
     }
 }

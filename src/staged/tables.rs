@@ -228,10 +228,32 @@ impl Tables<'_> {
     ///
     /// # Errors
     /// If what is there cannot be read.
-    pub fn cohesion(&self, mut each: impl FnMut(Cluster, Cohesion, Document)) -> Result<()> {
+    pub fn cohesion(&self, each: impl FnMut(Cluster, Cohesion, Document)) -> Result<()> {
         let (measure, floor) = self.settings.cohesion();
         let words = self.folder.files.first().map_or(0, |file| file.layout.words);
         let width = 2 * PAGE + 1 + 16 + 4 + 8 * words;
+        // Cluster, similarity with the page that stays, page, the page that stays.
+        let mut by_similarity = self.sorter(3 * PAGE + 4, "similarities");
+        let mut put = |cluster, similarity, page, stays| {
+            let record = [
+                &page_bytes(cluster)[..],
+                &ordered(similarity),
+                &page_bytes(self.order.in_results(page)),
+                &page_bytes(self.order.in_results(stays)),
+            ];
+            by_similarity.push(&record.concat())
+        };
+        if self.settings.keeps_feature_hashes() {
+            // Where containment decides, what pages are removed for was measured.
+            let mut fates = Fates::open(self.fates)?;
+            while let Some(fate) = fates.take()? {
+                if fate.stays != fate.page {
+                    let [page, stays] = [fate.page, fate.stays].map(|page| self.order.in_stages(page));
+                    put(fate.cluster, fate.similarity.unwrap_or(1.0), page, stays)?;
+                }
+            }
+            return self.tell_cohesion(by_similarity, floor as f32, each);
+        }
         let mut by_cluster = self.sorter(width, "cohesion");
         let mut fates = Fates::open(self.fates)?;
         let mut next = fates.take()?;
@@ -260,25 +282,28 @@ impl Tables<'_> {
             }
             Ok(())
         })?;
-        // Cluster, similarity with the page that stays, page, the page that stays.
-        let mut by_similarity = self.sorter(3 * PAGE + 4, "similarities");
         let (mut by_cluster, mut kept): (_, Option<(u64, u64, Owned)>) = (by_cluster.finish()?, None);
         while let Some(record) = by_cluster.next()? {
-            let (cluster, page) = (page_of(record), self.order.in_results(page_of(&record[PAGE + 1..])));
+            let (cluster, page) = (page_of(record), page_of(&record[PAGE + 1..]));
             let sketch = Owned::of(&record[2 * PAGE + 1..]);
             match &kept {
                 Some((of, stays, first)) if *of == cluster => {
-                    let similarity = Anchor::new(measure, first).with(&&sketch);
-                    let ordered = ordered(similarity);
-                    by_similarity.push(
-                        &[&page_bytes(cluster)[..], &ordered, &page_bytes(page), &page_bytes(*stays)]
-                            .concat(),
-                    )?;
+                    put(cluster, Anchor::new(measure, first).with(&&sketch), page, *stays)?;
                 }
                 _ => kept = Some((cluster, page, sketch)),
             }
         }
         drop(by_cluster);
+        self.tell_cohesion(by_similarity, floor as f32, each)
+    }
+
+    /// Tells how alike the pages of each cluster are, from records of similarities.
+    fn tell_cohesion(
+        &self,
+        by_similarity: Sorter,
+        floor: f32,
+        mut each: impl FnMut(Cluster, Cohesion, Document),
+    ) -> Result<()> {
         // One list to count and one to tell by: a cluster may be larger than memory.
         let list = List::of(self.work.join("alike"), by_similarity.finish()?)?;
         let (mut ahead, mut behind) = (Similar::open(&list)?, Similar::open(&list)?);
@@ -298,7 +323,7 @@ impl Tables<'_> {
                 if at == number / 2 {
                     cohesion.median = similarity;
                 }
-                cohesion.unlike += u64::from(similarity < floor as f32);
+                cohesion.unlike += u64::from(similarity < floor);
             }
             each(Cluster::new(cluster as u32), cohesion, kept);
         }

@@ -36,7 +36,6 @@ fn all_settings() -> Vec<Settings> {
     vec![
         Settings::default(),
         Settings::both(0.6),
-        Settings::removable(),
         Settings::default().with(|settings| settings.min_features = 20),
         dial(Judge::Weights(0.889), 10, Recall::Exact),
         dial(Judge::Mismatch(0.9), 6, Recall::Exact),
@@ -266,6 +265,7 @@ fn chance_is_what_it_is_for_random_sketches() {
             hash: rng.next_u64(),
             bits: (0..bits / 64).map(|_| rng.next_u64()).collect(),
             keys: (0..banding.bands).map(|_| rng.next_u64() as u32).collect(),
+            features: Vec::new(),
         });
         index.add(&Sketch { facts: Facts { digest: page, text_bytes: 9, features: 9 }, value }).unwrap();
     }
@@ -289,7 +289,10 @@ fn a_template_of_many_pages_bounds_every_question() {
         let mut words = vec![7; bits / 64];
         words[0] = n;
         let facts = Facts { digest: u128::from(n), text_bytes: 9, features: 100 };
-        Sketch { facts, value: SketchValue::Both(TwoSketches { hash: n, bits: words, keys }) }
+        Sketch {
+            facts,
+            value: SketchValue::Both(TwoSketches { hash: n, bits: words, keys, features: Vec::new() }),
+        }
     };
     for n in 0..100_000 {
         index.add(&page(n)).unwrap();
@@ -365,7 +368,7 @@ fn columns(index: &Index, keyed: bool) -> Columns {
         for (row, &document) in documents.iter().enumerate() {
             let (facts, value) = index.kept(document).unwrap();
             let put = match value {
-                Some(SketchValue::Both(TwoSketches { hash, bits, keys })) => {
+                Some(SketchValue::Both(TwoSketches { hash, bits, keys, .. })) => {
                     rows.put_both(row, &facts, hash, bits.into_iter(), keys.into_iter())
                 }
                 Some(SketchValue::SimHash(hashed)) => rows.put_hashed(row, &facts, hashed),

@@ -103,7 +103,7 @@ impl WireSketch<'_> {
     pub(super) fn of(sketch: &Sketch) -> WireSketch<'static> {
         let Facts { digest, features, .. } = sketch.facts;
         let (hash, bits, keys, weights) = match &sketch.value {
-            SketchValue::Both(TwoSketches { hash, bits, keys }) => (
+            SketchValue::Both(TwoSketches { hash, bits, keys, .. }) => (
                 *hash,
                 Some(digits(bits.iter().flat_map(|word| word.to_be_bytes()))),
                 Some(digits(keys.iter().flat_map(|key| key.to_be_bytes()))),
@@ -134,6 +134,7 @@ impl WireSketch<'_> {
                     hash,
                     bits: numbers(bits, n / 64)?.into_iter().map(u64::from_be_bytes).collect(),
                     keys: numbers(keys, bands)?.into_iter().map(u32::from_be_bytes).collect(),
+                    features: Vec::new(),
                 })
             }
             (Sketches::SimHash { .. }, None, None, Some(weights)) => {

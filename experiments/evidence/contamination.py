@@ -1,0 +1,130 @@
+"""How many planted items of a benchmark `simflip decontaminate` finds, and how many that are not there: a row for each kind.
+
+usage: contamination.py SIMFLIP ROWS.csv DOCUMENTS SOURCE
+
+Items are passages of SOURCE, texts that have nothing to do with DOCUMENTS. Some are put into documents, as they are or with every
+tenth word another one, between words of the document; some are not. Others begin with an instruction that all items of the
+benchmark have, or end with a passage that many documents have. A row has: kind, words, items, planted, found (in the document
+in which it was planted), elsewhere (documents in which an item was found and not planted), matches. The last row has the processor
+seconds of a run on one thread beside those of `gzip -dc`.
+"""
+
+import collections
+import csv
+import gzip
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+
+import corpus
+
+FIELDS = ["kind", "words", "items", "planted", "found", "elsewhere", "seconds", "gzip_seconds"]
+EACH = 100
+
+
+def passages(texts, rng, length):
+    """Passages of texts, each of another text, which is taken away."""
+    while texts:
+        text = texts.pop().split()
+        words = rng.randint(*length)
+        if len(text) > 2 * words:
+            start = rng.randrange(len(text) - words)
+            yield text[start : start + words]
+
+
+def frequent_passage(texts, words):
+    """A passage of so many words that begins with the run of eight words that most texts have."""
+    counts = collections.Counter()
+    for text in texts:
+        split = text.split()
+        counts.update({tuple(split[i : i + 8]) for i in range(len(split) - 8)})
+    for run, number in counts.most_common(2000):
+        if len(set(run)) < 7:
+            continue
+        for text in texts:
+            split = text.split()
+            for i in range(len(split) - words):
+                if tuple(split[i : i + 8]) == run:
+                    return split[i : i + words], number
+    raise SystemExit("no passage is frequent")
+
+
+def cpu(command, stdout=subprocess.DEVNULL):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, stdout=stdout)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main():
+    if len(sys.argv) != 5:
+        raise SystemExit(__doc__)
+    _, program, out, documents, source = sys.argv
+    rng = random.Random(7)
+    texts = [text for *_, text in corpus.read(documents)]
+    sources = list({text for *_, text in corpus.read(source)})
+    sources.sort()
+    rng.shuffle(sources)
+    vocabulary = [word for text in texts[:300] for word in text.split()]
+    instruction = "Read the passage with care, choose the one answer that follows from it, and give your reasons in a sentence or two.".split()
+    phrase, having = frequent_passage(texts, 40)
+    print(f"a passage that {having} documents begin: {' '.join(phrase)[:100]}")
+    kinds, items, hosts = [], [], list(range(len(texts)))
+    rng.shuffle(hosts)
+    for length in ((8, 12), (13, 24), (25, 40), (41, 80)):
+        made = passages(sources, rng, length)
+        for kind in ("verbatim", "one word in ten changed", "with an instruction", "with a set phrase", "not planted"):
+            for _ in range(EACH):
+                words = next(made)
+                item = {
+                    "with an instruction": instruction + words,
+                    "with a set phrase": words + phrase,
+                    "not planted": instruction + words + phrase,
+                }.get(kind, words)
+                host = None
+                if kind != "not planted":
+                    host = hosts.pop()
+                    planted = list(words)
+                    if kind.startswith("one word"):
+                        for place in rng.sample(range(len(planted)), max(1, round(len(planted) / 10))):
+                            planted[place] = rng.choice(vocabulary)
+                    text = texts[host].split(" ")
+                    place = rng.randrange(len(text) + 1)
+                    texts[host] = " ".join([*text[:place], *planted, *text[place:]])
+                kinds.append((kind, f"{length[0]}-{length[1]}", host))
+                items.append(" ".join(item))
+    with tempfile.TemporaryDirectory() as folder:
+        pages, benchmark, result = (os.path.join(folder, name) for name in ("pages.jsonl.gz", "items.jsonl", "result"))
+        with gzip.open(pages, "wt", encoding="utf-8") as file:
+            file.writelines(json.dumps({"id": str(number), "text": text}) + "\n" for number, text in enumerate(texts))
+        with open(benchmark, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps({"id": str(number), "text": item}) + "\n" for number, item in enumerate(items))
+        command = [program, "decontaminate", pages, "--against", benchmark, "--out", result, "--remove", "nothing", "--quiet", "--threads", "1"]
+        seconds, plain = cpu(command), cpu(["gzip", "-dc", pages])
+        with open(os.path.join(result, "matches.csv"), encoding="utf-8", newline="") as file:
+            matches = {(int(row["item_id"]), int(row["id"])) for row in csv.DictReader(file)}
+    rows = {}
+    for number, (kind, words, host) in enumerate(kinds):
+        row = rows.setdefault((kind, words), dict.fromkeys(("items", "planted", "found", "elsewhere"), 0))
+        row["items"] += 1
+        row["planted"] += host is not None
+        row["found"] += (number, host) in matches
+    for item, page in matches:
+        kind, words, host = kinds[item]
+        rows[kind, words]["elsewhere"] += page != host
+    with open(out, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n", restval="")
+        writer.writeheader()
+        for (kind, words), row in rows.items():
+            writer.writerow({"kind": kind, "words": words, **row})
+            print(kind, words, row)
+        writer.writerow({"kind": "processor time", "seconds": round(seconds, 2), "gzip_seconds": round(plain, 2)})
+        print(f"{seconds:.2f} s, gzip -dc {plain:.2f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""Scores what a run removes, by counting on the texts: ../results/removal/rows.csv.
+
+usage: removal.py SIMFLIP ROWS.csv [--seeds N] SET=DOCUMENTS,KIND ...      KIND: chosen, held-out, generated
+
+Every set is run with each setting and seed. Documents are sets of shingles of words (corpus.py), compared by products of
+sparse matrices, without a hash. A row has:
+
+can_go      different texts of which another, fuller one (for a resemblance: an earlier one) has enough
+recall_all  of these, the share that was removed
+recall      removed / (removed + missed): missed are texts that are kept though a kept one before them has enough
+share, low, high   the same as the run printed it, from its sample, with its interval; covers: whether it holds recall
+precision   of the texts that were removed as near-duplicates, the share of which a kept text has enough
+held        mean share of the removed texts' 3-word shingles that stands in the kept text that has most of them
+lost_half   removed texts of which less than half stands in any kept text
+
+Needs numpy and scipy.
+"""
+
+import csv
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+
+import numpy
+import scipy.sparse
+
+import corpus
+
+SETTINGS = {
+    "default": ([], 5, "resemblance", 0.8),
+    "--similarity .5": (["--similarity", "0.5"], 5, "resemblance", 0.5),
+    "--preset removable": (["--preset", "removable"], 3, "containment", 0.82),
+}
+FIELDS = [
+    "set", "kind", "setting", "seed", "documents", "texts", "removed", "can_go", "recall_all", "recall", "share", "low", "high", "covers",
+    "precision", "held", "lost_half", "cpu_seconds",
+]
+ROWS = 256
+
+
+def matrix(texts, width):
+    """A row for each text, with a one for each of its shingles."""
+    numbers, starts, columns = {}, [0], []
+    for text in texts:
+        columns.extend({numbers.setdefault(shingle, len(numbers)) for shingle in corpus.shingles(text, width)})
+        starts.append(len(columns))
+    ones = numpy.ones(len(columns), numpy.float32)
+    return scipy.sparse.csr_matrix((ones, columns, starts), shape=(len(texts), max(len(numbers), 1)))
+
+
+def run(program, documents, options, seed, folder):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [program, "dedup", documents, "--out", folder, "--write", "removed", "--quiet", "--threads", "1", "--seed", str(seed), *options]
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"{command}: {done.stderr}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with open(os.path.join(folder, "report.json"), encoding="utf-8") as file:
+        report = json.load(file)
+    with open(os.path.join(folder, "removed.csv"), encoding="utf-8", newline="") as file:
+        removed = {int(row["row"]) for row in csv.DictReader(file)}
+    return report, removed, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+class Truth:
+    """The texts of a set, and what each has of each other."""
+
+    def __init__(self, texts, width):
+        self.shingles = matrix(texts, width)
+        self.transposed = self.shingles.T.tocsr()
+        self.sizes = numpy.diff(self.shingles.indptr)
+
+    def blocks(self):
+        """Some texts at a time: their numbers, and how many shingles each has in common with every text."""
+        for first in range(0, len(self.sizes), ROWS):
+            last = min(first + ROWS, len(self.sizes))
+            yield numpy.arange(first, last), (self.shingles[first:last] @ self.transposed).toarray()
+
+    def enough(self, numbers, shared, measure, threshold):
+        """Whether each text has enough of each of these, and may stay in its place."""
+        own, all_sizes, order = self.sizes[numbers, None], self.sizes[None, :], numpy.arange(len(self.sizes))[None, :]
+        earlier = order < numbers[:, None]
+        with numpy.errstate(divide="ignore", invalid="ignore"):
+            if measure == "containment":
+                fuller = (all_sizes > own) | (all_sizes == own) & earlier
+                has, before = shared / own, fuller
+            else:
+                has, before = shared / (own + all_sizes - shared), earlier
+        has = numpy.nan_to_num(has)
+        has[numpy.arange(len(numbers)), numbers] = 0
+        # Rounding of a quotient is no reason to miss.
+        return has >= threshold - 1e-6, before
+
+
+def score(texts, of_document, width, measure, threshold, removed, truths):
+    """`of_document`: the text of each document. A text is removed if all of its documents are."""
+    kept = numpy.zeros(len(texts), bool)
+    for document, text in enumerate(of_document):
+        kept[text] |= document not in removed
+    truth = truths[width]
+    can_go = numpy.zeros(len(texts), bool)
+    missed, right = 0, 0
+    for numbers, shared in truth.blocks():
+        has, before = truth.enough(numbers, shared, measure, threshold)
+        by_kept = has & kept[None, :]
+        # Of two texts of one size either may stay.
+        same = truth.sizes[None, :] == truth.sizes[numbers, None] if measure == "containment" else numpy.zeros_like(has)
+        can_go[numbers] = (has & before & ~same | by_kept & same).any(axis=1)
+        missed += int(((by_kept & before).any(axis=1) & kept[numbers]).sum())
+        right += int((by_kept.any(axis=1) & ~kept[numbers]).sum())
+    gone = ~kept
+    held, lost_half = [], 0
+    for numbers, shared in truths[3].blocks():
+        of = numbers[gone[numbers]]
+        if len(of):
+            share = shared[gone[numbers]][:, kept].max(axis=1, initial=0) / numpy.maximum(truths[3].sizes[of], 1)
+            held.extend(share)
+            lost_half += int((share < 0.5).sum())
+    number = int(gone.sum())
+    return {
+        "removed": number,
+        "can_go": int(can_go.sum()),
+        "recall_all": ratio((can_go & gone).sum(), can_go.sum()),
+        "recall": ratio(number, number + missed),
+        "precision": ratio(right, number),
+        "held": round(float(numpy.mean(held)), 4) if held else "",
+        "lost_half": lost_half,
+    }
+
+
+def ratio(part, whole):
+    return round(float(part / whole), 4) if whole else ""
+
+
+def main(arguments):
+    seeds = 1
+    if "--seeds" in arguments:
+        at = arguments.index("--seeds")
+        seeds = int(arguments[at + 1])
+        del arguments[at : at + 2]
+    program, rows, *sets = arguments
+    known = []
+    if os.path.exists(rows):
+        with open(rows, encoding="utf-8", newline="") as file:
+            known = list(csv.DictReader(file))
+    for given in sets:
+        name, rest = given.split("=", 1)
+        documents, kind = rest.rsplit(",", 1)
+        all_texts = [text for _, _, text in corpus.read(documents)]
+        numbers = {}
+        of_document = [numbers.setdefault(text, len(numbers)) for text in all_texts]
+        texts = list(numbers)
+        truths = {width: Truth(texts, width) for width in (3, 5)}
+        for setting, (options, width, measure, threshold) in SETTINGS.items():
+            for seed in range(seeds):
+                with tempfile.TemporaryDirectory() as folder:
+                    report, removed, cpu = run(program, documents, options, seed, os.path.join(folder, "out"))
+                row = {"set": name, "kind": kind, "setting": setting, "seed": seed, "documents": len(all_texts), "texts": len(texts)}
+                row |= score(texts, of_document, width, measure, threshold, removed, truths)
+                found = ((report.get("audit") or {}).get("documents") or {}).get("recall")
+                if found:
+                    row |= {rate: round(found[rate], 4) for rate in ("share", "low", "high")}
+                    if row["recall"] != "":
+                        # Printed with four digits here, and truth as well.
+                        row["covers"] = int(found["low"] - 5e-5 <= row["recall"] <= found["high"] + 5e-5)
+                row["cpu_seconds"] = round(cpu, 2)
+                key = ("set", "setting", "seed")
+                known = [old for old in known if [str(old[k]) for k in key] != [str(row[k]) for k in key]] + [row]
+                print(*(f"{field}={row.get(field, '')}" for field in FIELDS), flush=True)
+                with open(rows, "w", newline="", encoding="utf-8") as file:
+                    writer = csv.DictWriter(file, FIELDS, lineterminator="\n", restval="")
+                    writer.writeheader()
+                    writer.writerows(known)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,84 @@
+//! Items of benchmarks in texts.
+
+use crate::errors::of_core;
+use crate::run::run;
+use crate::sketches::pool;
+use crate::table::Table;
+use crate::texts::Texts;
+use arrow_array::{ArrayRef, Float32Array, UInt32Array, UInt64Array};
+use pyo3::prelude::*;
+use rayon::prelude::*;
+use simflip::core::contamination::{Finder, Found, Items, Rules};
+use simflip::pipeline::Progress;
+use std::sync::Arc;
+
+/// An item in a text.
+struct Match {
+    text: u32,
+    item: u32,
+    share: f64,
+    /// Where it begins and ends, in characters.
+    span: [u64; 2],
+}
+
+/// Which items stand in which texts: see the package's `decontaminate`. Texts and items come with the names of their
+/// columns; rules are the words of an n-gram, the share of an item, and the words of the shortest item.
+///
+/// # Errors
+/// `ValueError` for rules that have no meaning.
+#[pyfunction]
+#[pyo3(signature = (texts, items, rules, threads, progress=None))]
+pub fn decontaminate<'py>(
+    py: Python<'py>,
+    texts: (Bound<'py, PyAny>, String),
+    items: (Bound<'py, PyAny>, String),
+    rules: (usize, f64, usize),
+    threads: usize,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Table> {
+    let (held, held_items) = (Texts::new(&texts.0, &texts.1)?, Texts::new(&items.0, &items.1)?);
+    let (texts, items) = (held.rows()?, held_items.rows()?);
+    let pool = pool(threads)?;
+    let (ngram, share, min_words) = rules;
+    let matches = run(py, progress, |ticker| {
+        pool.install(|| {
+            let items: Vec<&str> = items.iter().map(|item| item.unwrap_or_default()).collect();
+            let items = Items::new(&items, Rules { ngram, share, min_words })?;
+            ticker.begin("decontaminate", texts.len() as u64, "texts");
+            let find = |finder: &mut Finder<'_>, (number, text): (usize, &Option<&str>)| {
+                ticker.advance(1);
+                let text = text.unwrap_or_default();
+                // Python counts characters.
+                let characters = |bytes: usize| text[..bytes].chars().count() as u64;
+                let of = |found: Found| {
+                    let span = [found.bytes.start, found.bytes.end].map(characters);
+                    (number as u32, found, span)
+                };
+                finder.find(text).into_iter().map(of).collect::<Vec<_>>()
+            };
+            let found: Vec<(u32, Found, [u64; 2])> =
+                texts.par_iter().enumerate().map_init(|| Finder::new(&items), find).flatten_iter().collect();
+            let documents = texts.len() as u64;
+            let share = |(text, found, span): (u32, Found, [u64; 2])| {
+                let share = items.share(&found, documents)?;
+                Some(Match { text, item: found.item, share, span })
+            };
+            Ok::<_, simflip::core::Error>(found.into_iter().filter_map(share).collect::<Vec<_>>())
+        })
+    })?
+    .map_err(of_core)?;
+    let numbers = |of: fn(&Match) -> u32| -> ArrayRef {
+        Arc::new(UInt32Array::from_iter_values(matches.iter().map(of)))
+    };
+    let places = |at: usize| -> ArrayRef {
+        Arc::new(UInt64Array::from_iter_values(matches.iter().map(|found| found.span[at])))
+    };
+    let shares = Float32Array::from_iter_values(matches.iter().map(|found| found.share as f32));
+    Table::of(vec![
+        ("text", numbers(|found| found.text), false),
+        ("item", numbers(|found| found.item), false),
+        ("share", Arc::new(shares), false),
+        ("begin", places(0), false),
+        ("end", places(1), false),
+    ])
+}

@@ -1,0 +1,107 @@
+//! `simflip decontaminate`
+
+use super::arguments::{InputArgs, kept_files, threads};
+use super::dedup::now;
+use super::progress::Bars;
+use super::{Done, tell};
+use simflip::contamination::{DecontaminateJob, Removal, decontaminate};
+use simflip::core::contamination::Rules;
+use simflip::corpus::KeptFiles;
+use simflip::wording::printable_path;
+use std::path::PathBuf;
+
+/// Find the items of benchmarks in documents, and write the documents without them into a new folder.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  simflip decontaminate pages.jsonl.gz --against benchmark.jsonl --item-field question --out clean
+  simflip decontaminate crawl --against benchmarks --out cut --remove passages
+  simflip decontaminate crawl --against benchmarks --out look --remove nothing
+
+An item is in a document if a passage of it, half as long again as the item, has enough of the item's n-grams. N-grams
+that many items or many documents have do not count: they are instructions and set phrases. In the folder: matches.csv
+(each item in each document, with the bytes of the passage), items.csv, report.json, and the kept documents.
+
+Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: InputArgs,
+
+    /// Files and folders of items, in the formats of INPUT. May be given several times
+    #[arg(long, value_name = "ITEMS", required = true)]
+    against: Vec<PathBuf>,
+
+    /// JSONL field or CSV or Parquet column that holds the text of an item [default: that of documents]
+    #[arg(long, value_name = "NAME")]
+    item_field: Option<String>,
+
+    /// Folder to create for the results; it appears only if the run succeeds
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+
+    /// What becomes of a document that has an item
+    #[arg(long, value_enum, default_value_t = RemoveName::Documents)]
+    remove: RemoveName,
+
+    /// Words of an n-gram
+    #[arg(long, value_name = "WORDS", default_value_t = Rules::default().ngram)]
+    ngram: usize,
+
+    /// Share of an item's n-grams that a passage must have, above 0 and at most 1; of items below 16 words more
+    #[arg(long, value_name = "SHARE", default_value_t = Rules::default().share)]
+    share: f64,
+
+    /// Items with fewer words are not looked for
+    #[arg(long, value_name = "WORDS", default_value_t = Rules::default().min_words)]
+    min_words: usize,
+
+    /// In how many files the kept documents are written: `one`, `each` for one an input, or a size such as 256MiB
+    /// [default: one]
+    #[arg(long, value_name = "one|each|BYTES", value_parser = kept_files)]
+    kept_files: Option<KeptFiles>,
+
+    /// Number of threads (0 = one per core); results are identical
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
+    threads: usize,
+
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// What becomes of a document that has an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum RemoveName {
+    /// It is left out
+    Documents,
+    /// It is kept without the passages, in cut.jsonl.gz
+    Passages,
+    /// Only the tables are written
+    Nothing,
+}
+
+impl Args {
+    pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
+        let job = DecontaminateJob {
+            inputs: self.input.inputs,
+            against: self.against,
+            fields: self.input.names.fields(),
+            item_field: self.item_field,
+            longest_page: self.input.names.longest_page(),
+            reading: self.input.names.rules(),
+            out: self.out,
+            rules: Rules { ngram: self.ngram, share: self.share, min_words: self.min_words },
+            removal: match self.remove {
+                RemoveName::Documents => Removal::Documents,
+                RemoveName::Passages => Removal::Passages,
+                RemoveName::Nothing => Removal::Nothing,
+            },
+            kept_files: self.kept_files.unwrap_or_default(),
+            threads: self.threads,
+            command_line,
+            created: now(),
+        };
+        let report = decontaminate(&job, &Bars::new(self.quiet))?;
+        tell(&format!("{}\n{}\n", report.text(), printable_path(&job.out.join("matches.csv"))))?;
+        Ok(if report.damaged > 0 { Done::WithDamage } else { Done::Well })
+    }
+}

@@ -1,0 +1,434 @@
+//! Benchmarks in training data: which items stand in which documents, and the documents without them.
+
+use crate::corpus::{
+    self, Compression, DiscoverOptions, Document, Input, JsonlFields, KeptFiles, Place, ReadOptions,
+    ReadRules, discover_all, pack,
+};
+use crate::document::DocId;
+use crate::error::{Error, Result};
+use crate::hash::text_digest;
+use crate::pipeline::dedup::told_first;
+use crate::pipeline::output::OutputFolder;
+use crate::pipeline::{Progress, with_threads};
+use crate::report::model::Tool;
+use crate::tables::{self, Row, guard};
+use crate::wording::{counted, plural, printable_path};
+use serde::{Deserialize, Serialize};
+use simflip_core::contamination::{Finder, Found, Items, Rules};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::Write;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// What becomes of a document that has an item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Removal {
+    /// It is not kept.
+    #[default]
+    Documents,
+    /// It is kept without the passages, in a file of its own.
+    Passages,
+    /// Nothing is written but the tables.
+    Nothing,
+}
+
+/// What is to be done, and where the results go.
+#[derive(Clone, Debug, Default)]
+pub struct DecontaminateJob {
+    /// Files and folders of documents.
+    pub inputs: Vec<PathBuf>,
+    /// Files and folders of items.
+    pub against: Vec<PathBuf>,
+    /// Names of the JSONL fields and Parquet columns of documents.
+    pub fields: JsonlFields,
+    /// The field or column of an item's text; `None` for that of documents.
+    pub item_field: Option<String>,
+    /// The longest document that is read, in bytes; `None` for the default of [`ReadOptions`].
+    pub longest_page: Option<usize>,
+    /// What becomes of odd input.
+    pub reading: ReadRules,
+    /// The folder to make.
+    pub out: PathBuf,
+    /// When an item counts as found.
+    pub rules: Rules,
+    /// What becomes of documents that have one.
+    pub removal: Removal,
+    /// In how many files the kept documents are written.
+    pub kept_files: KeptFiles,
+    /// Threads; 0 for as many as the machine has.
+    pub threads: usize,
+    /// The command as typed, for the report.
+    pub command_line: Vec<String>,
+    /// When the run began, RFC 3339, for the report.
+    pub created: String,
+}
+
+/// What came of it: `report.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DecontaminationReport {
+    /// The program that wrote it.
+    pub tool: Tool,
+    /// When the run began.
+    pub created: String,
+    /// The command.
+    pub command_line: Vec<String>,
+    /// When an item counted as found.
+    pub rules: Rules,
+    /// What became of documents with items.
+    pub removal: Removal,
+    /// Documents that were read.
+    pub documents: u64,
+    /// Documents that have items.
+    pub with_items: u64,
+    /// Pieces of damage in the input.
+    pub damaged: u64,
+    /// The files of items.
+    pub benchmarks: Vec<Benchmark>,
+}
+
+/// A file of items.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Benchmark {
+    /// The file.
+    pub file: String,
+    /// Its items.
+    pub items: u64,
+    /// Of these, items that have too few words to be looked for.
+    pub too_short: u64,
+    /// Of these, items that stand in a document.
+    pub found: u64,
+    /// Documents that have one.
+    pub documents: u64,
+}
+
+impl DecontaminationReport {
+    /// A few lines on what came of it.
+    pub fn text(&self) -> String {
+        let has = counted(self.with_items, "has an item", "have items");
+        let kept = match self.removal {
+            Removal::Documents => ", and are left out of what is kept",
+            Removal::Passages => ", and are kept in cut.jsonl.gz without the passages",
+            Removal::Nothing => "",
+        };
+        let mut text = format!("{}, of which {has}{kept}.", counted(self.documents, "document", "documents"));
+        for Benchmark { file, items, too_short, found, documents } in &self.benchmarks {
+            text += &format!(
+                "\n{}: {found} of {} {} found, in {}",
+                printable_path(Path::new(file)),
+                counted(*items, "item", "items"),
+                plural(*found, "was", "were"),
+                counted(*documents, "document", "documents")
+            );
+            if *too_short > 0 {
+                text += &format!(
+                    "; {} fewer than {} words and {} not looked for",
+                    counted(*too_short, "item has", "items have"),
+                    self.rules.min_words,
+                    plural(*too_short, "was", "were")
+                );
+            }
+        }
+        text
+    }
+}
+
+/// What a document or an item is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Named {
+    at: DocId,
+    id: String,
+    url: String,
+}
+
+impl Named {
+    fn of(document: &Document<'_>) -> Self {
+        let owned = |name: Option<&str>| name.unwrap_or_default().to_owned();
+        Self { at: document.id, id: owned(document.record_id), url: owned(document.url) }
+    }
+}
+
+/// An item in a document.
+#[derive(Serialize)]
+struct MatchRow<'a> {
+    file: Cow<'a, str>,
+    row: u32,
+    id: Cow<'a, str>,
+    url: Cow<'a, str>,
+    item_file: Cow<'a, str>,
+    item_row: u32,
+    item_id: Cow<'a, str>,
+    share: f64,
+    begin: usize,
+    end: usize,
+}
+
+impl Row for MatchRow<'_> {
+    const COLUMNS: &'static [&'static str] =
+        &["file", "row", "id", "url", "item_file", "item_row", "item_id", "share", "begin", "end"];
+
+    fn guard(&mut self) {
+        let ids = [&mut self.file, &mut self.id, &mut self.url, &mut self.item_file, &mut self.item_id];
+        ids.into_iter().for_each(guard);
+    }
+}
+
+/// An item, and in how many documents it stands.
+#[derive(Serialize)]
+struct ItemRow<'a> {
+    file: Cow<'a, str>,
+    row: u32,
+    id: Cow<'a, str>,
+    words: usize,
+    looked_for: bool,
+    documents: u64,
+    share: Option<f64>,
+}
+
+impl Row for ItemRow<'_> {
+    const COLUMNS: &'static [&'static str] =
+        &["file", "row", "id", "words", "looked_for", "documents", "share"];
+
+    fn guard(&mut self) {
+        [&mut self.file, &mut self.id].into_iter().for_each(guard);
+    }
+}
+
+/// What a thread works with.
+struct Worker<'a> {
+    finder: Finder<'a>,
+    documents: Vec<(DocId, Place, u128)>,
+    found: Vec<(Named, Found)>,
+}
+
+fn rounded(share: f64) -> f64 {
+    (share * 10_000.0).round() / 10_000.0
+}
+
+/// Looks for the items of benchmarks in documents, and writes which stand where, and the documents without them, into a
+/// new folder.
+///
+/// The items are held in memory, and the documents read once; twice, if passages are removed.
+///
+/// # Errors
+/// If an input does not exist, no document or no item could be read, a rule has no meaning, or the results cannot be
+/// written; then there is no folder.
+pub fn decontaminate(job: &DecontaminateJob, progress: &dyn Progress) -> Result<DecontaminationReport> {
+    job.rules.check()?;
+    let folder = OutputFolder::begin(&job.out, false)?;
+    let report = with_threads(job.threads, || in_pool(job, &folder, progress))??;
+    folder.finish()?;
+    Ok(report)
+}
+
+fn in_pool(
+    job: &DecontaminateJob,
+    folder: &OutputFolder,
+    progress: &dyn Progress,
+) -> Result<DecontaminationReport> {
+    let options = |fields: &JsonlFields| ReadOptions {
+        threads: rayon::current_num_threads(),
+        ..ReadOptions::new(fields.clone(), job.longest_page, job.reading)
+    };
+    let discovered = |paths: &[PathBuf], fields: &JsonlFields| {
+        let options = DiscoverOptions { fields: fields.clone(), ..DiscoverOptions::default() };
+        let found = discover_all(paths, &options)?;
+        found.passed_over.told().iter().for_each(|told| progress.note(told));
+        Ok::<_, Error>(found.inputs)
+    };
+    let item_text = job.item_field.clone().unwrap_or_else(|| job.fields.text.clone());
+    let item_fields = JsonlFields { text: item_text, ..job.fields.clone() };
+    let (item_files, inputs) =
+        (discovered(&job.against, &item_fields)?, discovered(&job.inputs, &job.fields)?);
+    let stored = |inputs: &[Input]| inputs.iter().map(Input::stored_bytes).sum::<u64>().max(1);
+    let mut damaged = 0;
+    let mut tell = |files: &[corpus::FileReading]| {
+        files.iter().flat_map(corpus::FileReading::damage_told).for_each(|told| progress.note(&told));
+        damaged += files.iter().map(|file| file.damaged).sum::<u64>();
+    };
+
+    progress.begin("read items", stored(&item_files), "bytes");
+    let add = |items: &mut Vec<(Named, String)>, item: Document<'_>| {
+        items.push((Named::of(&item), item.text.to_owned()))
+    };
+    let read =
+        corpus::read(&item_files, &options(&item_fields), Vec::new, add, &|bytes| progress.advance(bytes));
+    progress.end();
+    tell(&read.files);
+    let mut items: Vec<(Named, String)> = read.workers.into_iter().flatten().collect();
+    items.sort_unstable();
+    let (names, texts): (Vec<Named>, Vec<String>) = items.into_iter().unzip();
+    if texts.is_empty() {
+        return Err(Error::NoDocuments(format!("no item could be read of {}", shown(&job.against))));
+    }
+    let items = Items::new(&texts, job.rules)?;
+    drop(texts);
+
+    let read_options = options(&job.fields);
+    progress.begin("read documents", stored(&inputs), "bytes");
+    let worker = || Worker { finder: Finder::new(&items), documents: Vec::new(), found: Vec::new() };
+    let each = |worker: &mut Worker<'_>, document: Document<'_>| {
+        worker.documents.push((document.id, document.place, text_digest(document.text)));
+        let found = worker.finder.find(document.text);
+        worker.found.extend(found.into_iter().map(|found| (Named::of(&document), found)));
+    };
+    let read = corpus::read(&inputs, &read_options, worker, each, &|bytes| progress.advance(bytes));
+    progress.end();
+    if let Some((input, failure)) = inputs.iter().find_map(|input| Some((input, input.failure()?))) {
+        return Err(Error::io(&input.path, failure));
+    }
+    tell(&read.files);
+    let (mut documents, mut candidates) = (Vec::new(), Vec::new());
+    for worker in read.workers {
+        documents.extend(worker.documents);
+        candidates.extend(worker.found);
+    }
+    if documents.is_empty() {
+        return Err(Error::NoDocuments(format!("no document could be read of {}", shown(&job.inputs))));
+    }
+    documents.sort_unstable_by_key(|(id, ..)| *id);
+    candidates.sort_unstable_by_key(|(named, found)| (named.at, found.item));
+    let share = |(named, found): (Named, Found)| {
+        let share = items.share(&found, documents.len() as u64)?;
+        Some((named, found, share))
+    };
+    let found: Vec<(Named, Found, f64)> = candidates.into_iter().filter_map(share).collect();
+
+    let mut benchmarks: Vec<Benchmark> = item_files
+        .iter()
+        .map(|file| Benchmark { file: file.path.display().to_string(), ..Benchmark::default() })
+        .collect();
+    let mut of_items: Vec<(u64, f64)> = vec![(0, 0.0); items.len()];
+    let mut last: HashMap<u32, DocId> = HashMap::new();
+    for (named, found, share) in &found {
+        let (number, best) = &mut of_items[found.item as usize];
+        (*number, *best) = (*number + 1, best.max(*share));
+        let file = names[found.item as usize].at.shard;
+        if last.insert(file, named.at) != Some(named.at) {
+            benchmarks[file as usize].documents += 1;
+        }
+    }
+    for (item, name) in names.iter().enumerate() {
+        let benchmark = &mut benchmarks[name.at.shard as usize];
+        benchmark.items += 1;
+        benchmark.too_short += u64::from(!items.is_looked_for(item));
+        benchmark.found += u64::from(of_items[item].0 > 0);
+    }
+    let file_of =
+        |files: &[Input], at: DocId| Cow::Owned::<str>(files[at.shard as usize].path.display().to_string());
+    let matches = found.iter().map(|(named, found, share)| {
+        let item = &names[found.item as usize];
+        Ok(MatchRow {
+            file: file_of(&inputs, named.at),
+            row: named.at.row,
+            id: named.id.as_str().into(),
+            url: named.url.as_str().into(),
+            item_file: file_of(&item_files, item.at),
+            item_row: item.at.row,
+            item_id: item.id.as_str().into(),
+            share: rounded(*share),
+            begin: found.bytes.start,
+            end: found.bytes.end,
+        })
+    });
+    tables::write(&folder.path().join("matches.csv"), matches)?;
+    let rows = names.iter().zip(&of_items).enumerate().map(|(item, (name, &(number, share)))| {
+        Ok(ItemRow {
+            file: file_of(&item_files, name.at),
+            row: name.at.row,
+            id: name.id.as_str().into(),
+            words: items.words(item),
+            looked_for: items.is_looked_for(item),
+            documents: number,
+            share: (number > 0).then(|| rounded(share)),
+        })
+    });
+    tables::write(&folder.path().join("items.csv"), rows)?;
+
+    let mut spans: BTreeMap<DocId, Vec<Range<usize>>> = BTreeMap::new();
+    for (named, found, _) in &found {
+        spans.entry(named.at).or_default().push(found.bytes.clone());
+    }
+    if job.removal != Removal::Nothing {
+        let kept = documents.iter().filter(|(id, ..)| !spans.contains_key(id));
+        let places: Vec<(DocId, Place)> = kept.map(|&(id, place, _)| (id, place)).collect();
+        let is_same = |id: DocId, text: &str| {
+            let at = documents.binary_search_by_key(&id, |(id, ..)| *id);
+            at.is_ok_and(|at| documents[at].2 == text_digest(text))
+        };
+        progress.begin("write kept", places.len() as u64, "documents");
+        let written =
+            corpus::write_kept_as(job.kept_files, &inputs, &read_options, &places, &is_same, folder.path());
+        progress.end();
+        told_first(&written?.lost).for_each(|line| progress.note(&line));
+    }
+    if job.removal == Removal::Passages && !spans.is_empty() {
+        progress.begin("cut passages", stored(&inputs), "bytes");
+        let done = cut(&inputs, &read_options, &spans, &folder.path().join("cut.jsonl.gz"), progress);
+        progress.end();
+        done?;
+    }
+    let report = DecontaminationReport {
+        tool: Tool::this(),
+        created: job.created.clone(),
+        command_line: job.command_line.clone(),
+        rules: job.rules,
+        removal: job.removal,
+        documents: documents.len() as u64,
+        with_items: spans.len() as u64,
+        damaged,
+        benchmarks,
+    };
+    let path = folder.path().join("report.json");
+    let io = |error: std::io::Error| Error::io(&path, error);
+    let mut json = serde_json::to_vec_pretty(&report).map_err(|error| io(error.into()))?;
+    json.push(b'\n');
+    std::fs::write(&path, json).map_err(io)?;
+    Ok(report)
+}
+
+fn shown(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| printable_path(path)).collect::<Vec<_>>().join(", ")
+}
+
+/// Writes documents without some passages, as lines of JSON.
+fn cut(
+    inputs: &[Input],
+    options: &ReadOptions,
+    spans: &BTreeMap<DocId, Vec<Range<usize>>>,
+    path: &Path,
+    progress: &dyn Progress,
+) -> Result<()> {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        id: Option<&'a str>,
+        url: Option<&'a str>,
+        text: String,
+    }
+    let each = |lines: &mut Vec<(DocId, Vec<u8>)>, document: Document<'_>| {
+        let Some(spans) = spans.get(&document.id) else { return };
+        let mut spans = spans.clone();
+        spans.sort_unstable_by_key(|span| (span.start, span.end));
+        let (mut text, mut from) = (String::new(), 0);
+        for span in spans {
+            // A file that has changed since has other text; passages may overlap.
+            text += document.text.get(from..span.start.max(from)).unwrap_or_default();
+            from = from.max(span.end);
+        }
+        text += document.text.get(from..).unwrap_or_default();
+        let line = Line { id: document.record_id, url: document.url, text };
+        lines.extend(serde_json::to_vec(&line).ok().map(|line| (document.id, line)));
+    };
+    let read = corpus::read(inputs, options, Vec::new, each, &|bytes| progress.advance(bytes));
+    let mut lines: Vec<(DocId, Vec<u8>)> = read.workers.into_iter().flatten().collect();
+    lines.sort_unstable_by_key(|(id, _)| *id);
+    let io = |error| Error::io(path, error);
+    let mut file = File::create(path).map_err(io)?;
+    for some in lines.chunks(1 << 8) {
+        let bytes: Vec<u8> = some.iter().flat_map(|(_, line)| line.iter().copied().chain([b'\n'])).collect();
+        file.write_all(&pack(&bytes, Compression::Gzip)?).map_err(io)?;
+    }
+    Ok(())
+}
