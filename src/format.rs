@@ -42,13 +42,13 @@ pub const FREQUENCIES: Kind = Kind { tag: *b"FREQ", version: 1, name: "document 
 
 /// A file of the folder that an index of seen pages is: a header that a checksum follows, then records up to
 /// the end of the file ([`open_head`]).
-pub const SEEN_LOG: Kind = Kind { tag: *b"SLOG", version: 1, name: "log of an index of seen pages" };
+pub const SEEN_LOG: Kind = Kind { tag: *b"SLOG", version: 2, name: "log of an index of seen pages" };
 
 /// Lines that are frame.
 pub const FRAMES: Kind = Kind { tag: *b"FRAM", version: 1, name: "frames" };
 
 /// The sketches of an input file's pages.
-pub const SKETCHES: Kind = Kind { tag: *b"SKET", version: 1, name: "sketches of a file" };
+pub const SKETCHES: Kind = Kind { tag: *b"SKET", version: 2, name: "sketches of a file" };
 
 /// The names and places of an input file's pages.
 pub const NAMES: Kind = Kind { tag: *b"NAME", version: 1, name: "names of a file's pages" };

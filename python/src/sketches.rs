@@ -33,7 +33,7 @@ const MADE_WITH: &str = "simflip.sketch";
 fn made_with(settings: &Settings) -> String {
     let seed = settings.minhash_params().map(|params| params.seed);
     let Settings { features, sketches, .. } = settings;
-    json!({ "version": 1, "hash": settings.feature_hash.name(), "features": features, "sketches": sketches, "seed": seed })
+    json!({ "version": 2, "hash": settings.feature_hash.name(), "features": features, "sketches": sketches, "seed": seed })
         .to_string()
 }
 
