@@ -117,7 +117,7 @@ pub struct Count {
     next_to: [u32; 2],
 }
 
-/// What is next to a threshold.
+/// A similarity that is no farther from the threshold is next to it.
 const NEXT_TO: f32 = 0.05;
 
 impl Count {
@@ -159,7 +159,7 @@ pub type Decide<'a> = &'a (dyn Fn(&Shown<'_>, &Shown<'_>) -> bool + Sync);
 pub struct Comparison<'a> {
     /// The least similarity of two near texts.
     pub threshold: f32,
-    /// Whether two texts are near, where features are counted; none where bits decide.
+    /// Decides if two texts are near, where features are counted; `None` where bits decide.
     pub is_near: Option<Decide<'a>>,
     /// Whether the run found a near pair.
     pub is_found: Decide<'a>,
@@ -174,12 +174,12 @@ pub struct Sample<'a> {
     places: HashMap<Rank, usize>,
     counts: Vec<Count>,
     twice: Count,
-    /// How far below the threshold bits are looked at.
+    /// Pairs whose bits estimate less than the threshold are looked at, too, if they are no farther below it.
     doubt: f32,
 }
 
 impl<'a> Sample<'a> {
-    /// Of these texts, none of which is compared yet, and whose bits are looked at so far below the threshold.
+    /// A sample of these texts, none of which is compared yet. Pairs are looked at down to `doubt` below the threshold.
     pub fn new(drawn: Vec<Shown<'a>>, doubt: f32) -> Self {
         let places = drawn.iter().map(|shown| shown.rank).zip(0..).collect();
         Self { drawn, places, counts: Vec::new(), twice: Count::default(), doubt }
@@ -258,8 +258,8 @@ impl<'a> Sample<'a> {
         self.twice = self.twice.with(twice);
     }
 
-    /// By how much the logarithm of the number of pairs falls with their similarity, next to the threshold. Where there
-    /// are more pairs below it than above, one with an estimate at the threshold is likely one of those below.
+    /// The slope at which the logarithm of the number of pairs falls with their similarity, next to the threshold.
+    /// Where more pairs are below it than above, a pair with an estimate at the threshold is likely one of those below.
     fn slope(&self) -> f64 {
         let sum = |side: usize| self.counts.iter().map(|count| f64::from(count.next_to[side])).sum::<f64>();
         let [above, below] = [0, 1].map(|side| sum(side) + 1.0);
@@ -288,10 +288,10 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// How many drawn texts may be missed, at the least and at the most, by the probability of each that it is: two
-/// standard deviations on either side of what is expected, and so many that were counted.
+/// The least and the greatest number of drawn texts that may be missed, from the probability of each: the expected
+/// number, less and plus two standard deviations. The range holds the number that was counted.
 fn may_be_missed(probabilities: impl Iterator<Item = f64>, counted: f64) -> [f64; 2] {
-    /// What is as good as sure.
+    /// A text with this probability counts as missed for sure; one with the rest of it, as not missed.
     const SURE: f64 = 0.995;
     let (mut expected, mut variance, mut least, mut most) = (0.0, 0.0, 0.0, 0.0);
     for probability in probabilities {
@@ -348,19 +348,16 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, known: &Kn
     let is_reference = |shown: &&Shown<'_>| {
         evidence.texts.copies(text(shown)).last().is_some_and(|copy| copy.index() >= known.first_reference)
     };
-    let mut drawn: Vec<Shown<'_>> = all.iter().filter(|shown| !is_reference(shown)).copied().collect();
+    let bytes = evidence.texts.sketched.iter().map(|&text| evidence.facts(text).text_bytes).sum();
+    let mut drawing = Drawing::new(seed, most_drawn(all.len() as u64, bytes));
+    for one in all.iter().filter(|shown| !is_reference(shown)) {
+        drawing.add(one.rank, evidence.facts(text(one)).digest);
+    }
+    let (drawn, drawn_from) = drawing.finish();
     if drawn.is_empty() {
         return None;
     }
-    let drawn_from = drawn.len() as u64;
-    let bytes = evidence.texts.sketched.iter().map(|&text| evidence.facts(text).text_bytes).sum();
-    let most = most_drawn(all.len() as u64, bytes);
-    let key = |shown: &Shown<'_>| drawing_key(evidence.facts(text(shown)).digest, seed);
-    if drawn.len() > most {
-        drawn.select_nth_unstable_by_key(most, key);
-        drawn.truncate(most);
-    }
-    drawn.sort_unstable_by_key(key);
+    let drawn: Vec<Shown<'_>> = drawn.into_iter().filter_map(|rank| shown(Text(rank.0))).collect();
     let is_near = |a: &Shown<'_>, b: &Shown<'_>| {
         evidence.anchor(measure, text(a)).with(&evidence.page(text(b))) >= threshold
     };
@@ -378,7 +375,7 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, known: &Kn
     Some(sample.audit(drawn_from, all.len().saturating_sub(1) as u64, known.removed))
 }
 
-/// How far below a threshold the bits of near texts may be, of so many words.
+/// The greatest distance below a threshold at which the bits of near texts may be, for bits of so many words.
 pub fn doubt(threshold: f32, words: usize) -> f32 {
     3.0 * resemblance::largest_error(f64::from(threshold), words * 64) as f32
 }
@@ -412,12 +409,12 @@ pub struct Drawing {
 }
 
 impl Drawing {
-    /// At most so many.
+    /// Draws at most `most` documents.
     pub fn new(seed: u64, most: usize) -> Self {
         Self { seed, most, least: BinaryHeap::new(), from: 0 }
     }
 
-    /// A document that may be drawn, whose text has this digest.
+    /// Adds a document that may be drawn, by the digest of its text.
     pub fn add(&mut self, rank: Rank, digest: u128) {
         self.from += 1;
         self.least.push((drawing_key(digest, self.seed), rank));
@@ -426,7 +423,7 @@ impl Drawing {
         }
     }
 
-    /// Those that are drawn, and from how many.
+    /// Gives the documents that are drawn, and the number of those that they are drawn from.
     pub fn finish(self) -> (Vec<Rank>, u64) {
         (self.least.into_sorted_vec().into_iter().map(|(_, rank)| rank).collect(), self.from)
     }
@@ -443,7 +440,7 @@ impl Removed {
         Self::within(removed, missed, [missed as f64; 2], [drawn, all])
     }
 
-    /// The same where not all is known of those that are missed: they are no fewer and no more than a range.
+    /// The same where the number of missed texts in the sample is only known to lie in a range.
     fn within(removed: u64, missed: u64, [least, most]: [f64; 2], [drawn, all]: [u64; 2]) -> Option<Self> {
         if drawn == 0 || removed as f64 + most == 0.0 {
             return None;
@@ -467,7 +464,7 @@ impl Removed {
 }
 
 impl Audit {
-    /// Of a sample of so many documents, compared with so many others, that tells of documents alone.
+    /// An audit that knows documents and no pairs: so many were drawn, and each compared with so many others.
     pub(crate) fn of_documents([drawn, compared]: [u64; 2], documents: Option<Removed>) -> Self {
         Self { drawn, compared, with_pairs: 0, pairs: 0, found: 0, recall: None, documents }
     }

@@ -23,13 +23,13 @@ use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Keys of a document.
+/// Keys that a document is looked up by.
 pub const KEYS: usize = 32;
 
-/// Documents that may have a key.
+/// A key that more documents have is passed over.
 pub const COMMON: u32 = 64;
 
-/// Candidates of a document.
+/// A document is compared with at most so many candidates.
 pub const CANDIDATES: usize = 16;
 
 /// Documents whose keys are looked up at once, at most.
@@ -74,12 +74,12 @@ pub trait FeatureLists: Sync {
     fn hashes_at_once(&self) -> usize;
 }
 
-/// FeatureHashes of the features of some documents.
+/// Some documents, whose feature hashes are in memory.
 pub trait FeatureHashes: Sync {
-    /// Those of a document, ascending.
+    /// The feature hashes of a document, ascending.
     fn list(&self, rank: Rank) -> &[u32];
 
-    /// Its SimHash.
+    /// The SimHash of a document.
     fn hash(&self, rank: Rank) -> u64;
 }
 
@@ -171,7 +171,7 @@ impl<'a, S: FeatureLists> Left<'a, S> {
         postings.retain(|posting| is_shared((posting >> 32) as u32));
         postings.par_sort_unstable();
         postings.dedup();
-        // Where the documents of each slot begin.
+        // The documents of a key begin at its place in `starts`.
         let mut starts = vec![0; having.len() + 1];
         postings.iter().for_each(|posting| starts[(posting >> 32) as usize + 1] += 1);
         (1..starts.len()).for_each(|slot| starts[slot] += starts[slot - 1]);

@@ -718,6 +718,11 @@ impl<'a> InMemory<'a> {
         self.evidence.two(self.order[rank.index()])
     }
 
+    /// The feature hashes of a document.
+    fn features(&self, rank: Rank) -> &'a [u32] {
+        self.sketches(rank).map_or(&[], |two| two.features)
+    }
+
     fn facts(&self, rank: Rank) -> &'a Facts {
         self.evidence.facts(self.order[rank.index()])
     }
@@ -736,8 +741,7 @@ impl FeatureLists for InMemory<'_> {
 
     fn each_list(&self, each: &mut dyn FnMut(&[Listed<'_>])) -> Result<()> {
         for ranks in self.compared.chunks(1 << 16) {
-            let list = |&rank: &Rank| (rank, self.sketches(rank).map_or(&[][..], |two| two.features));
-            let lists: Vec<Listed<'_>> = ranks.iter().map(list).collect();
+            let lists: Vec<Listed<'_>> = ranks.iter().map(|&rank| (rank, self.features(rank))).collect();
             each(&lists);
         }
         Ok(())
@@ -754,7 +758,7 @@ impl FeatureLists for InMemory<'_> {
 
 impl FeatureHashes for &InMemory<'_> {
     fn list(&self, rank: Rank) -> &[u32] {
-        self.sketches(rank).map_or(&[], |two| two.features)
+        self.features(rank)
     }
 
     fn hash(&self, rank: Rank) -> u64 {
