@@ -228,7 +228,7 @@ fn in_pool(
     folder: &OutputFolder,
     progress: &dyn Progress,
 ) -> Result<DecontaminationReport> {
-    let options = |fields: &JsonlFields| ReadOptions {
+    let read_options = |fields: &JsonlFields| ReadOptions {
         threads: rayon::current_num_threads(),
         ..ReadOptions::new(fields.clone(), job.longest_page, job.reading)
     };
@@ -236,6 +236,7 @@ fn in_pool(
         let options = DiscoverOptions { fields: fields.clone(), ..DiscoverOptions::default() };
         let found = discover_all(paths, &options)?;
         found.passed_over.told().iter().for_each(|told| progress.note(told));
+        corpus::check_fields(&found.inputs, &read_options(fields), &[], None)?;
         Ok::<_, Error>(found.inputs)
     };
     let item_text = job.item_field.clone().unwrap_or_else(|| job.fields.text.clone());
@@ -253,8 +254,9 @@ fn in_pool(
     let add = |items: &mut Vec<(Named, String)>, item: Document<'_>| {
         items.push((Named::of(&item), item.text.to_owned()))
     };
-    let read =
-        corpus::read(&item_files, &options(&item_fields), Vec::new, add, &|bytes| progress.advance(bytes));
+    let read = corpus::read(&item_files, &read_options(&item_fields), Vec::new, add, &|bytes| {
+        progress.advance(bytes)
+    });
     progress.end();
     tell(&read.files);
     let mut items: Vec<(Named, String)> = read.workers.into_iter().flatten().collect();
@@ -266,7 +268,7 @@ fn in_pool(
     let items = Items::new(&texts, job.rules)?;
     drop(texts);
 
-    let read_options = options(&job.fields);
+    let read_options = read_options(&job.fields);
     progress.begin("read documents", stored(&inputs), "bytes");
     let worker = || Worker { finder: Finder::new(&items), documents: Vec::new(), found: Vec::new() };
     let each = |worker: &mut Worker<'_>, document: Document<'_>| {

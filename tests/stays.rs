@@ -50,7 +50,8 @@ fn the_page_with_the_highest_score_stays() {
     assert_eq!(stays(&place, "repeated"), ["high", "negative"]);
     let told = place.told("dedup in --out none --keep score:qualty", 2);
     assert!(
-        told.contains("--keep score:qualty: expected a field or column in which some page has a number"),
+        told.contains("--keep score:qualty: expected a field with numbers or dates")
+            && told.contains("There are: "),
         "{told}"
     );
     let told = place.told("dedup in --out none --keep best", 2);

@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use simflip::cli::options::{evaluation, of_explanation};
 use simflip::pipeline::explain_texts;
 use std::ffi::OsString;
+use texts::Text;
 
 /// Explains a pair of texts: in words, and as data.
 ///
@@ -24,12 +25,12 @@ use std::ffi::OsString;
 #[pyfunction]
 fn explain<'py>(
     py: Python<'py>,
-    a: &str,
-    b: &str,
+    a: Text,
+    b: Text,
     options: Vec<OsString>,
 ) -> PyResult<(String, Bound<'py, PyAny>)> {
     let (methods, frequencies) = of_explanation(&options).map_err(of_refusal)?;
-    let explain = || explain_texts(frequencies.as_deref(), &methods, ["a", "b"], [a, b]);
+    let explain = || explain_texts(frequencies.as_deref(), &methods, ["a", "b"], [&a.0, &b.0]);
     let explanation = py.detach(explain).map_err(of_library)?;
     Ok((explanation.to_string(), dedup::from_json(py, &explanation)?))
 }

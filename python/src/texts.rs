@@ -113,20 +113,28 @@ impl<'py> Texts<'py> {
             ));
         }
         let mut strings = Vec::with_capacity(data.len().unwrap_or_default());
+        let mut mended = Mended::default();
         for (row, text) in data.try_iter()?.enumerate() {
             let text = text?;
-            strings.push(match text.is_none() {
-                true => None,
-                false => Some(text.cast_into::<PyString>().map_err(|error| {
-                    let got = error
-                        .into_inner()
-                        .get_type()
-                        .name()
-                        .map_or_else(|_| String::new(), |n| n.to_string());
-                    PyTypeError::new_err(format!("{what} {row}: expected str or None, not {got}"))
-                })?),
-            });
+            if text.is_none() {
+                strings.push(None);
+                continue;
+            }
+            let text = text.cast_into::<PyString>().map_err(|error| {
+                let got =
+                    error.into_inner().get_type().name().map_or_else(|_| String::new(), |n| n.to_string());
+                PyTypeError::new_err(format!("{what} {row}: expected str or None, not {got}"))
+            })?;
+            // Python's strings hold halves of surrogate pairs, and are in UTF-8 once these are gone.
+            strings.push(Some(match text.to_str() {
+                Ok(_) => text,
+                Err(_) => {
+                    mended.add(row);
+                    PyString::new(data.py(), &without_halves(&text)?)
+                }
+            }));
         }
+        mended.warn(data.py(), what, "hold half a surrogate pair")?;
         Ok(Self::Strings(strings))
     }
 
@@ -143,7 +151,7 @@ impl<'py> Texts<'py> {
                 return Err(PyValueError::new_err(told));
             }
         }
-        let mut mended = 0;
+        let mut mended = Mended::default();
         let of = |chunk: &ArrayRef| -> PyResult<ArrayRef> {
             let Some(table) = chunk.as_struct_opt() else {
                 return utf8(strings(chunk.clone(), column)?, |_| true, &mut mended);
@@ -153,20 +161,14 @@ impl<'py> Texts<'py> {
             utf8(strings(found, column)?, |row| table.is_valid(row), &mut mended)
         };
         let chunks = chunks.iter().map(of).collect::<PyResult<_>>()?;
-        if mended > 0 {
-            let told = format!(
-                "column {column}: {mended} of the strings are no UTF-8; U+FFFD stands for what is none"
-            );
-            let told = CString::new(told)?;
-            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &told, 1)?;
-        }
+        mended.warn(py, &format!("column {column}"), "are no UTF-8")?;
         Ok(Self::Chunks(chunks))
     }
 
     /// The texts, row by row; `None` where there is none.
     ///
     /// # Errors
-    /// `UnicodeEncodeError`, a `ValueError`, for a `str` with half a surrogate pair.
+    /// If the interpreter has no memory for them in UTF-8.
     pub fn rows(&self) -> PyResult<Vec<Option<&str>>> {
         match self {
             Self::Strings(strings) => {
@@ -187,6 +189,62 @@ impl<'py> Texts<'py> {
     }
 }
 
+/// Strings in which U+FFFD stands for what cannot be read.
+#[derive(Default)]
+struct Mended {
+    rows: u64,
+    first: usize,
+    /// Rows of the chunks before.
+    before: usize,
+}
+
+impl Mended {
+    fn add(&mut self, row: usize) {
+        if self.rows == 0 {
+            self.first = self.before + row;
+        }
+        self.rows += 1;
+    }
+
+    /// Warns of them, if there are any.
+    fn warn(&self, py: Python<'_>, what: &str, why: &str) -> PyResult<()> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        let Self { rows, first, .. } = self;
+        let told = format!(
+            "{what}: {rows} of the strings {why}, first in row {first}; U+FFFD stands for what is none"
+        );
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), &CString::new(told)?, 1)
+    }
+}
+
+/// A string with U+FFFD for each half of a surrogate pair.
+fn without_halves(text: &Bound<'_, PyString>) -> PyResult<String> {
+    let bytes = text.call_method1("encode", ("utf-8", "surrogatepass"))?.cast_into::<PyBytes>()?;
+    let mut bytes = bytes.as_bytes().to_vec();
+    // A half takes three bytes, as U+FFFD does, of which the first two are those of no character.
+    for at in 0..bytes.len().saturating_sub(2) {
+        if bytes[at] == 0xed && bytes[at + 1] >= 0xa0 {
+            bytes[at..at + 3].copy_from_slice("\u{fffd}".as_bytes());
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A text by itself, in which U+FFFD stands for halves of surrogate pairs.
+pub struct Text(pub String);
+
+impl<'py> FromPyObject<'_, 'py> for Text {
+    type Error = PyErr;
+
+    fn extract(text: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let text = text.to_owned().cast_into::<PyString>()?;
+        let whole = text.to_str().map(str::to_owned);
+        Ok(Self(whole.or_else(|_| without_halves(&text))?))
+    }
+}
+
 /// Whether there are as many of `what` as texts.
 ///
 /// # Errors
@@ -203,11 +261,13 @@ pub fn as_many(what: &'static str, given: usize, texts: usize) -> PyResult<()> {
 
 /// A chunk of strings as it is, if all its rows are there and hold UTF-8, which Arrow promises and nobody checks; else
 /// a copy, without the rows that are not, with U+FFFD for what is no UTF-8. `mended` hears of strings with such.
-fn utf8(chunk: ArrayRef, is_row: impl Fn(usize) -> bool, mended: &mut u64) -> PyResult<ArrayRef> {
+fn utf8(chunk: ArrayRef, is_row: impl Fn(usize) -> bool, mended: &mut Mended) -> PyResult<ArrayRef> {
+    let is_bytes =
+        matches!(chunk.data_type(), DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
     // Bytes are whatever they are.
     let bytes = match chunk.data_type() {
-        DataType::Utf8 => arrow_cast::cast(&chunk, &DataType::Binary),
-        DataType::LargeUtf8 => arrow_cast::cast(&chunk, &DataType::LargeBinary),
+        DataType::Utf8 | DataType::Binary => arrow_cast::cast(&chunk, &DataType::Binary),
+        DataType::LargeUtf8 | DataType::LargeBinary => arrow_cast::cast(&chunk, &DataType::LargeBinary),
         _ => arrow_cast::cast(&chunk, &DataType::BinaryView),
     };
     let bytes = bytes.map_err(of_arrow)?;
@@ -218,18 +278,19 @@ fn utf8(chunk: ArrayRef, is_row: impl Fn(usize) -> bool, mended: &mut u64) -> Py
             _ => Box::new(bytes.as_binary_view().iter()),
         }
     };
-    let (mut masked, mut wrong) = (false, 0);
+    let mut is_as_it_was = !is_bytes;
     for (row, bytes) in rows().enumerate() {
         let Some(bytes) = bytes else { continue };
-        match is_row(row) {
-            true => wrong += u64::from(simdutf8::basic::from_utf8(bytes).is_err()),
-            false => masked = true,
+        let is_whole = is_row(row) && simdutf8::basic::from_utf8(bytes).is_ok();
+        is_as_it_was &= is_whole;
+        if !is_whole && is_row(row) {
+            mended.add(row);
         }
     }
-    if !masked && wrong == 0 {
+    mended.before += chunk.len();
+    if is_as_it_was {
         return Ok(chunk);
     }
-    *mended += wrong;
     let rows = rows().enumerate().map(|(row, bytes)| bytes.filter(|_| is_row(row)));
     Ok(Arc::new(LargeStringArray::from_iter(rows.map(|bytes| bytes.map(String::from_utf8_lossy)))))
 }
@@ -238,6 +299,7 @@ fn utf8(chunk: ArrayRef, is_row: impl Fn(usize) -> bool, mended: &mut u64) -> Py
 fn strings(chunk: ArrayRef, column: &str) -> PyResult<ArrayRef> {
     match chunk.data_type() {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(chunk),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Ok(chunk),
         DataType::Dictionary(_, values)
             if matches!(**values, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) =>
         {

@@ -33,6 +33,27 @@ def test_strings_that_are_no_utf8_are_mended(kind):
     assert pa.table(simflip.dedup(mended).pairs).equals(pa.table(result.pairs))
 
 
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary_view()])
+def test_bytes_are_texts(kind):
+    column = pa.array([text.encode() for text in TEXTS], pa.binary()).cast(kind)
+    assert pa.table(simflip.dedup(column).pairs).equals(pa.table(simflip.dedup(TEXTS).pairs))
+
+
+def test_half_a_surrogate_pair_is_mended_in_every_call(tmp_path):
+    cut = [words(7), words(7) + " \ud83d", None, words(8) + "\udc00 \U0001f600"]
+    mended = [text and text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in cut]
+    assert "\ufffd \U0001f600" in mended[3]
+    with pytest.warns(UserWarning, match="text: 2 of the strings hold half a surrogate pair, first in row 1"):
+        result = simflip.dedup(cut)
+    assert pa.table(result.pairs).equals(pa.table(simflip.dedup(mended).pairs))
+    with pytest.warns(UserWarning, match="half a surrogate pair"):
+        assert pa.table(simflip.sketch(cut)).equals(pa.table(simflip.sketch(mended)))
+    assert str(simflip.explain(cut[0], cut[1])) == str(simflip.explain(mended[0], mended[1]))
+    with simflip.Seen(tmp_path / "index") as seen, pytest.warns(UserWarning, match="half a surrogate pair"):
+        seen.add(cut[:2], ids=["a", "b"])
+        assert seen.check(mended[1]).answer == "same"
+
+
 def test_sketches_of_other_settings_are_refused_whoever_holds_them():
     old, new = simflip.sketch(TEXTS, seed=1), simflip.sketch(TEXTS)
     for holds in (pa.table, pa.RecordBatchReader.from_stream, lambda table: pa.table(table).to_batches()[0]):

@@ -23,7 +23,8 @@ pub(crate) struct InputArgs {
     /// WET files (.wet, .warc.wet, .warc; plain, .gz or .zst; raw WARC in a build with the feature html), JSONL
     /// and CSV files (plain, .gz or .zst), Parquet files, folders of these, or - for standard input, which is
     /// copied to the folder for temporary files first (TMPDIR, or /tmp) and needs as much room there; in a build
-    /// with the feature stores also s3://bucket/key, gs://, az://, https://, and s3://bucket/prefix/ as a folder
+    /// with the feature stores also s3://bucket/key, gs://, az://, https://, and s3://bucket/prefix/ as a folder. A
+    /// pattern such as 'crawl/*.jsonl' that the shell has left as it is stands for what it fits
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 
@@ -35,7 +36,9 @@ pub(crate) struct InputArgs {
 /// page may be.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct FieldArgs {
-    /// JSONL field or CSV or Parquet column that holds the text [default: text]
+    /// JSONL field or CSV or Parquet column that holds the text. a.b names the field b of the object a, and a comma
+    /// joins several fields, as in title,text. Of a list of strings or messages, the strings or what the messages
+    /// say are joined [default: text]
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     text_field: Option<String>,
 

@@ -3,6 +3,7 @@
 use super::arguments::{FeatureArgs, Given, InputArgs, MethodName, SearchArgs, refuse, threads};
 use super::progress::Bars;
 use super::{Done, print};
+use simflip::corpus::expand_patterns;
 use simflip::pipeline::{self, Job, ProbeTable};
 use simflip::wording::counted;
 use std::fmt::Write;
@@ -75,7 +76,7 @@ impl Args {
         let settings = given.settings(self.method, &said)?;
         let distance = settings.net.distance().unwrap_or_default();
         let job = Job {
-            inputs: self.input.inputs.clone(),
+            inputs: expand_patterns(&self.input.inputs)?,
             fields: self.input.names.fields(),
             longest_page: self.input.names.longest_page(),
             rules: self.input.names.rules(),

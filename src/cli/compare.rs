@@ -78,7 +78,7 @@ impl Args {
             .collect();
         let settings = all.into_iter().next().unwrap_or_default();
         let frequencies = self.features.frequencies.clone();
-        let job = job(&self.input, &self.run, settings, frequencies, command_line);
+        let job = job(&self.input, &self.run, settings, frequencies, command_line)?;
         let summary = pipeline::compare(&job, &contenders, &Bars::new(self.run.quiet))?;
         tell(&format!("{}\n{}\n", summary.text, printable_path(&job.out.join("report.html"))))?;
         Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })

@@ -6,7 +6,7 @@ use super::progress::Bars;
 use super::{Done, tell};
 use simflip::contamination::{DecontaminateJob, Removal, decontaminate};
 use simflip::core::contamination::Rules;
-use simflip::corpus::KeptFiles;
+use simflip::corpus::{KeptFiles, expand_patterns};
 use simflip::wording::printable_path;
 use std::path::PathBuf;
 
@@ -82,8 +82,8 @@ enum RemoveName {
 impl Args {
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
         let job = DecontaminateJob {
-            inputs: self.input.inputs,
-            against: self.against,
+            inputs: expand_patterns(&self.input.inputs)?,
+            against: expand_patterns(&self.against)?,
             fields: self.input.names.fields(),
             item_field: self.item_field,
             longest_page: self.input.names.longest_page(),

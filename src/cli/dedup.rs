@@ -7,7 +7,7 @@ use super::arguments::{
 use super::progress::Bars;
 use super::{Done, tell};
 use simflip::Error;
-use simflip::corpus::KeptFiles;
+use simflip::corpus::{KeptFiles, expand_patterns};
 use simflip::pipeline::{Job, Writes};
 use simflip::report::Report;
 use simflip::settings::Settings;
@@ -201,7 +201,7 @@ impl Args {
             pages_parquet: is_asked(WriteName::PagesParquet),
         };
         Ok(Job {
-            against: self.against.clone(),
+            against: expand_patterns(&self.against)?,
             writes,
             kept_files: self.kept_files.unwrap_or_default(),
             max_removed: self.max_removed,
@@ -210,7 +210,7 @@ impl Args {
             frames,
             save_frames: self.save_frames.clone(),
             memory: self.memory,
-            ..job(&input, &self.run, settings, frequencies, command_line)
+            ..job(&input, &self.run, settings, frequencies, command_line)?
         })
     }
 }
@@ -271,15 +271,18 @@ pub(super) fn now() -> String {
 }
 
 /// The job that the arguments describe.
+///
+/// # Errors
+/// For an input that is a pattern, and none that is sound.
 pub(super) fn job(
     input: &InputArgs,
     run: &RunArgs,
     settings: Settings,
     frequencies: Option<PathBuf>,
     command_line: Vec<String>,
-) -> Job {
-    Job {
-        inputs: input.inputs.clone(),
+) -> simflip::Result<Job> {
+    Ok(Job {
+        inputs: expand_patterns(&input.inputs)?,
         fields: input.names.fields(),
         longest_page: input.names.longest_page(),
         rules: input.names.rules(),
@@ -292,5 +295,5 @@ pub(super) fn job(
         command_line,
         created: now(),
         ..Job::default()
-    }
+    })
 }

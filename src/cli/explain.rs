@@ -3,6 +3,7 @@
 use super::arguments::{CheckArgs, FeatureArgs, FieldArgs, FrameArgs, Given, MethodName, SearchArgs, refuse};
 use super::progress::Bars;
 use super::{Done, tell, tell_json};
+use simflip::corpus::expand_patterns;
 use simflip::pipeline::{Job, explain};
 use simflip::report::explanation::Methods;
 use std::path::PathBuf;
@@ -70,7 +71,7 @@ impl Args {
         }
         let methods = methods(&self.search, &self.check, &self.features)?;
         let job = Job {
-            inputs: self.inputs.clone(),
+            inputs: expand_patterns(&self.inputs)?,
             fields: self.names.fields(),
             longest_page: self.names.longest_page(),
             rules: self.names.rules(),

@@ -3,7 +3,7 @@
 use super::arguments::threads;
 use super::progress::Bars;
 use super::{Done, tell};
-use simflip::corpus::{GatherJob, gather};
+use simflip::corpus::{GatherJob, expand_patterns, gather};
 use simflip::pipeline::Progress;
 use simflip::wording::{counted, printable_path};
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let job = GatherJob {
-            inputs: self.inputs,
+            inputs: expand_patterns(&self.inputs)?,
             out: self.out,
             url: self.url,
             longest_page: self.longest_page.map(|megabytes| megabytes as usize * 1_000_000),

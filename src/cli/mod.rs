@@ -61,6 +61,9 @@ enum Command {
     Seen(seen::Args),
     #[cfg(feature = "serve")]
     Serve(serve::Args),
+    /// Answer over HTTP which pages were seen before (in a build with the feature serve)
+    #[cfg(not(feature = "serve"))]
+    Serve(AbsentArgs),
     Mark(mark::Args),
     Inspect(inspect::Args),
     Upload(upload::Args),
@@ -74,6 +77,14 @@ enum Command {
     /// Print the manual page.
     #[command(after_help = "Example: simflip man | man -l -")]
     Man,
+}
+
+/// What is typed for a command that this build has not.
+#[cfg(not(feature = "serve"))]
+#[derive(Debug, clap::Args)]
+struct AbsentArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    arguments: Vec<OsString>,
 }
 
 impl Command {
@@ -155,6 +166,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Seen(args) => args.run(),
         #[cfg(feature = "serve")]
         Command::Serve(args) => args.run(),
+        #[cfg(not(feature = "serve"))]
+        Command::Serve(_) => Err(anyhow::anyhow!(
+            "serve: this build has not the feature serve; cargo install simflip --features serve makes one that has it"
+        )),
         Command::Mark(args) => args.run(),
         Command::Inspect(args) => args.run(),
         Command::Upload(args) => args.run(),
@@ -187,14 +202,46 @@ fn refused_kernel(choice: &simflip_core::KernelChoice) -> Option<String> {
 
 /// The command that was typed, and the options that it knows.
 fn parse(arguments: Vec<OsString>) -> (Cli, Vec<String>) {
-    let mut matches = Cli::command().get_matches_from(arguments);
     let command = Cli::command();
+    let mut matches =
+        command.clone().try_get_matches_from(arguments).unwrap_or_else(|error| with_our_name(error).exit());
     let subcommand = matches.subcommand_name().and_then(|name| command.find_subcommand(name));
     let options = subcommand.map_or_else(Vec::new, |subcommand| {
         subcommand.get_arguments().filter_map(|argument| argument.get_long().map(str::to_owned)).collect()
     });
     let cli = Cli::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit());
     (cli, options)
+}
+
+/// What options of other tools are called here.
+const CALLED_HERE: [(&[&str], &str); 9] = [
+    (&["threshold", "jaccard-threshold", "sim-threshold"], "--similarity"),
+    (&["ngram", "ngrams", "ngram-size", "n-gram", "n-grams", "shingle-size"], "--features shingles:N"),
+    (&["num-perm", "num-perms", "num-permutations", "num-hashes"], "--method minhash --permutations"),
+    (&["column", "text-column", "text-key", "content-key", "text"], "--text-field"),
+    (&["id-column", "id-key", "idx-column"], "--id-field"),
+    (&["output", "output-dir", "output-folder", "o"], "--out"),
+    (&["num-workers", "workers", "num-proc", "jobs"], "--threads"),
+    (&["hamming", "hamming-distance", "bit-diff"], "--method simhash --distance"),
+    (
+        &["input", "input-file", "input-dir", "path", "local"],
+        "no option: the files follow the command, as in simflip dedup FILE",
+    ),
+];
+
+/// An error of an option that other tools have, with what it is called here instead of the option that is spelt most
+/// alike.
+fn with_our_name(mut error: clap::Error) -> clap::Error {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else { return error };
+    let name = typed.trim_start_matches('-').split('=').next().unwrap_or_default().replace('_', "-");
+    let called = CALLED_HERE.iter().find(|(names, _)| names.contains(&&*name)).map(|(_, called)| *called);
+    if let Some(called) = called.filter(|_| error.kind() == ErrorKind::UnknownArgument) {
+        let tip = format!("here it is called {called}");
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 /// The manual page, with a section for each command.
@@ -336,6 +383,37 @@ mod tests {
                     .unwrap_or_default();
                 assert!(help.contains(&format!("[default: {default}]")), "--{option}: {help}");
             }
+        }
+    }
+
+    #[test]
+    fn options_of_other_tools_are_answered_with_ours() {
+        let told = |typed: &str| {
+            let typed = ["simflip", "dedup", "a", "--out", "b"].into_iter().chain(typed.split(' '));
+            with_our_name(Cli::command().try_get_matches_from(typed).unwrap_err()).to_string()
+        };
+        for (typed, ours) in [
+            ("--threshold 0.7", "--similarity"),
+            ("--threshold=0.7", "--similarity"),
+            ("--ngram_size 5", "--features shingles:N"),
+            ("--num-perm 128", "--permutations"),
+            ("--column body", "--text-field"),
+            ("--output c", "--out"),
+            ("--input c", "the files follow the command"),
+        ] {
+            let told = told(typed);
+            assert!(told.contains(&format!("called {ours}")) || told.contains(ours), "{told}");
+            assert_eq!(told.matches("tip:").count(), 1, "{told}");
+        }
+        assert!(told("--simularity 0.7").contains("'--similarity'"));
+        // What is named is there.
+        let dedup = Cli::command().find_subcommand("dedup").unwrap().clone();
+        let options: Vec<String> =
+            dedup.get_arguments().filter_map(|it| it.get_long().map(str::to_owned)).collect();
+        for (names, called) in CALLED_HERE {
+            let named = called.split(' ').filter_map(|word| word.strip_prefix("--"));
+            assert!(named.into_iter().all(|option| options.iter().any(|it| it == option)), "{called}");
+            assert!(names.iter().all(|name| !options.iter().any(|it| it == name)), "{names:?}");
         }
     }
 

@@ -237,7 +237,7 @@ fn parsed<T: Parser>(arguments: &[OsString]) -> Result<T, Refused> {
         let mut matches = T::command().try_get_matches_from(arguments)?;
         T::from_arg_matches_mut(&mut matches)
     };
-    parse().map_err(|error: clap::Error| Refused::usage(&error))
+    parse().map_err(|error: clap::Error| Refused::usage(&super::with_our_name(error)))
 }
 
 /// The long options of a command.

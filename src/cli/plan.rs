@@ -3,6 +3,7 @@
 use super::arguments::{FeatureArgs, FieldArgs, refuse, threads};
 use super::progress::Bars;
 use super::{Done, print};
+use simflip::corpus::expand_patterns;
 use simflip::pipeline::{self, Job, Plan, PlanRow, Purpose};
 use simflip::plan::{Choice, Kind};
 use simflip::settings::{Net, Settings, Sketches, USUAL_DISTANCE, USUAL_RECALL};
@@ -145,7 +146,7 @@ impl Args {
             refuse(&self.names.given(), "without INPUT", why)?;
         }
         let job = PlanJob {
-            inputs: self.inputs,
+            inputs: expand_patterns(&self.inputs)?,
             fields: self.names.fields(),
             longest_page: self.names.longest_page(),
             rules: self.names.rules(),
@@ -184,7 +185,7 @@ impl Args {
         settings.sketches = Sketches::SimHash { weighting: self.features.weighting() };
         settings.seed = self.seed.unwrap_or(0);
         let job = Job {
-            inputs: self.inputs,
+            inputs: expand_patterns(&self.inputs)?,
             fields: self.names.fields(),
             longest_page: self.names.longest_page(),
             rules: self.names.rules(),

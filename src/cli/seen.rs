@@ -158,12 +158,15 @@ impl Args {
         if self.threads > 0 {
             rayon::ThreadPoolBuilder::new().num_threads(self.threads).build_global().context("threads")?;
         }
-        corpus::check_exist(self.inputs.iter().chain(&self.import))?;
+        let inputs = corpus::expand_patterns(&self.inputs)?;
+        corpus::check_exist(inputs.iter().chain(&self.import))?;
         let found = match piped || self.inputs.is_empty() {
             true => None,
             false => {
                 let options = DiscoverOptions { fields: self.names.fields(), ..DiscoverOptions::default() };
-                Some(discover_all(&self.inputs, &options)?)
+                let found = discover_all(&inputs, &options)?;
+                corpus::check_fields(&found.inputs, &self.read_options(), &[], None)?;
+                Some(found)
             }
         };
         let exports_alone = self.inputs.is_empty()
@@ -246,14 +249,19 @@ impl Args {
         Ok(())
     }
 
-    /// Answers the pages of a file, and gives how many of its records were damaged.
-    fn file(&self, input: &Input, opened: &mut Opened, out: &mut Output) -> anyhow::Result<u64> {
+    /// How files of pages are read.
+    fn read_options(&self) -> ReadOptions {
         let mut options =
             ReadOptions::new(self.names.fields(), self.names.longest_page(), self.names.rules());
         if self.threads > 0 {
             options.threads = self.threads;
         }
-        let (pages, reading) = sketched(input, &options, opened)?;
+        options
+    }
+
+    /// Answers the pages of a file, and gives how many of its records were damaged.
+    fn file(&self, input: &Input, opened: &mut Opened, out: &mut Output) -> anyhow::Result<u64> {
+        let (pages, reading) = sketched(input, &self.read_options(), opened)?;
         for line in reading.damage_told() {
             note(&line);
         }

@@ -7,7 +7,7 @@ use super::arguments::{
 use super::progress::Bars;
 use super::{Done, tell};
 use simflip::clusters::{Keep, Linkage};
-use simflip::corpus::{JsonlFields, KeptFiles};
+use simflip::corpus::{JsonlFields, KeptFiles, expand_patterns};
 use simflip::report::tell::audited;
 use simflip::resources::peak_memory_bytes;
 use simflip::staged::{self, Grouping, Outputs, Shard};
@@ -83,7 +83,7 @@ impl SketchArgs {
         };
         let settings = given.settings(method, &self.search.said(method))?;
         let job = staged::SketchJob {
-            inputs: self.input.inputs.clone(),
+            inputs: expand_patterns(&self.input.inputs)?,
             fields: JsonlFields { score: self.score, ..self.input.names.fields() },
             longest_page: self.input.names.longest_page(),
             rules: self.input.names.rules(),
@@ -386,7 +386,7 @@ impl ApplyArgs {
         let job = staged::ApplyJob {
             sketches: self.sketches,
             against: self.old.against,
-            inputs: self.inputs,
+            inputs: expand_patterns(&self.inputs)?,
             out: self.out,
             grouping,
             writes: Outputs { kept: asks(OutputName::Kept), removed: asks(OutputName::Removed) },

@@ -11,7 +11,7 @@ use super::cut::{End, Step};
 use super::damage::DamageKind;
 use super::feed::Feed;
 use super::filetype::{Compression, StreamFormat, is_called_tsv};
-use super::jsonl::{JsonlFields, Line};
+use super::jsonl::{JOINT, JsonlFields, Line, number, twice};
 use super::options::ReadRules;
 use super::source::Source;
 use super::storage::Storage;
@@ -38,7 +38,8 @@ impl Header {
     /// If the file cannot be read.
     pub fn read(path: &Path, storage: &Storage, compression: Compression) -> io::Result<Option<Self>> {
         const LONGEST: usize = 1 << 20;
-        let mut source = Source::new(storage.open()?, compression, StreamFormat::Csv, &ReadRules::default())?;
+        let mut source =
+            Source::new(storage.open()?, compression, StreamFormat::Csv, (&[], &ReadRules::default()))?;
         let mut feed = Feed::new(compression == Compression::None);
         loop {
             let more = source.fill(&mut feed);
@@ -65,14 +66,37 @@ impl Header {
         Some(Self { bytes: line[..end].to_vec(), delimiter, length: (start + next) as u64, names })
     }
 
-    /// Where a column stands, the first of that name.
+    /// Where a column stands.
     fn column(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|column| column == name)
     }
 
+    /// The columns that make the text: one, or those that are joined.
+    ///
+    /// # Errors
+    /// The name of a column that is not there.
+    fn texts<'f>(&self, fields: &'f JsonlFields) -> Result<Vec<usize>, &'f str> {
+        match self.column(&fields.text) {
+            Some(text) => Ok(vec![text]),
+            None if fields.joined().next().is_none() => Err(&fields.text),
+            None => fields.joined().map(|name| self.column(name).ok_or(name)).collect(),
+        }
+    }
+
     /// Whether there is a column of texts.
     pub fn has_text(&self, fields: &JsonlFields) -> bool {
-        self.column(&fields.text).is_some()
+        self.texts(fields).is_ok()
+    }
+
+    /// The names of the columns.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// A name that is wanted and that two columns have.
+    fn twice<'f>(&self, fields: &'f JsonlFields) -> Option<&'f str> {
+        let is_twice = |name: &&str| self.names.iter().filter(|column| *column == name).count() > 1;
+        fields.wanted().find(is_twice)
     }
 
     /// Reads a record. `strict` calls damage what is mended otherwise: bytes that are no UTF-8.
@@ -85,11 +109,13 @@ impl Header {
         fields: &JsonlFields,
         strict: bool,
     ) -> Result<Line<'static>, (DamageKind, String)> {
-        let Some(text) = self.column(&fields.text) else {
+        if let Some(name) = self.twice(fields) {
+            return Err((DamageKind::NoText, twice(name)));
+        }
+        let texts = self.texts(fields).map_err(|missing| {
             let names = self.names.join(", ");
-            let detail = format!("no column {:?} among {names}; --text-field names another", fields.text);
-            return Err((DamageKind::NoText, detail));
-        };
+            (DamageKind::NoText, format!("no column {missing:?}; --text-field names another one of {names}"))
+        })?;
         let row = Row::of(record, self.delimiter, self.names.len());
         if row.len() != self.names.len() {
             let (values, columns) = (
@@ -104,7 +130,7 @@ impl Header {
             mended |= matches!(value, Cow::Owned(_));
             value.into_owned()
         };
-        let text = take(text);
+        let text = texts.iter().map(|&at| take(at)).collect::<Vec<_>>().join(JOINT);
         let mut named = |name: &str| {
             let value = self.column(name).filter(|_| name != fields.text).map(&mut take);
             value.filter(|value| !value.is_empty())
@@ -115,7 +141,7 @@ impl Header {
         if strict && mended {
             return Err((DamageKind::InvalidUtf8, "bytes that are no UTF-8".to_owned()));
         }
-        let score = score.and_then(|score| score.trim().parse().ok()).filter(|score: &f64| score.is_finite());
+        let score = score.and_then(|score| number(&score));
         Ok(Line { text: Cow::Owned(text), id, url, language, score, mended })
     }
 }
@@ -345,6 +371,17 @@ mod tests {
         );
         assert_eq!((line.language, line.score, line.mended), (None, Some(2.5), false));
         assert_eq!(header.parse(b"u,t", &fields, false).unwrap_err().0, DamageKind::WrongColumns);
+        let texts = |text: &str| {
+            let fields = JsonlFields { text: text.to_owned(), ..JsonlFields::default() };
+            header.parse(b"u,t,7,2024-05-18", &fields, false).map(|line| line.text.into_owned())
+        };
+        assert_eq!(texts("score, text").as_deref(), Ok("2024-05-18\nt"));
+        assert!(texts("score,titel").unwrap_err().1.contains("\"titel\""));
+        let dated = header.parse(b"u,t,7,1970-01-02", &fields, false).unwrap();
+        assert_eq!(dated.score, Some(86_400.0));
+        let doubled = Header::of(Path::new("a.csv"), b"id,text,x,x,id\n", true).unwrap();
+        let (kind, detail) = doubled.parse(b"1,t,,,2", &fields, false).unwrap_err();
+        assert!(kind == DamageKind::NoText && detail.contains("\"id\""), "{detail}");
         for values in [5, 16, 17, 100, 1_000] {
             let record = [b"a".repeat(30), b",".repeat(values - 1)].concat();
             let (kind, detail) = header.parse(&record, &fields, false).unwrap_err();
@@ -356,7 +393,10 @@ mod tests {
         let (kind, detail) = header.parse(b"u,t,1,2", &other, false).unwrap_err();
         assert_eq!(
             (kind, &*detail),
-            (DamageKind::NoText, "no column \"body\" among url, text, id, score; --text-field names another")
+            (
+                DamageKind::NoText,
+                "no column \"body\"; --text-field names another one of url, text, id, score"
+            )
         );
     }
 }

@@ -1,6 +1,8 @@
 //! What was wrong in the input: counted, skipped and named, never the end of a run.
 
 use std::cell::Cell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
@@ -318,6 +320,9 @@ pub struct FileReading {
     pub unknown_losses: u64,
     /// Documents in whose text something stands for bytes that are no UTF-8, or for half a character.
     pub mended: u64,
+    /// Documents that the crawler cut, or whose body breaks off.
+    #[serde(default)]
+    pub truncated: u64,
     /// Lines and rows whose text is null: no documents, and no damage.
     pub without_text: u64,
     /// Records that hold a page in a form that is not read: WARC `response` and `resource`, from which no text
@@ -371,11 +376,29 @@ impl TryFrom<String> for TextSum {
 }
 
 impl FileReading {
-    /// The damage in lines for a person: the first pieces, and how many more there are. None without damage.
+    /// The damage in lines for a person: a line for the pieces that are alike, the first of these, and how many more
+    /// there are. None without damage.
     pub fn damage_told(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.damage.iter().take(TOLD).map(Damage::to_string).collect();
-        if self.damaged > TOLD as u64 {
-            let more = counted(self.damaged - TOLD as u64, "more piece of damage", "more pieces of damage");
+        let mut alike: Vec<(&Damage, u64)> = Vec::new();
+        let mut known: HashMap<(DamageKind, &str), usize> = HashMap::new();
+        for piece in &self.damage {
+            match known.entry((piece.kind, &piece.detail)) {
+                Entry::Occupied(at) => alike[*at.get()].1 += 1,
+                Entry::Vacant(slot) if alike.len() < TOLD => {
+                    slot.insert(alike.len());
+                    alike.push((piece, 0));
+                }
+                Entry::Vacant(_) => {}
+            }
+        }
+        let told: u64 = alike.iter().map(|(_, more)| more + 1).sum();
+        let line = |(first, more): &(&Damage, u64)| match more {
+            0 => first.to_string(),
+            more => format!("{first}; the same of {}", counted(*more, "more record", "more records")),
+        };
+        let mut lines: Vec<String> = alike.iter().map(line).collect();
+        if self.damaged > told {
+            let more = counted(self.damaged - told, "more piece of damage", "more pieces of damage");
             lines.push(format!("{}: {more}", printable_path(&self.path)));
         }
         lines
@@ -403,10 +426,10 @@ impl FileReading {
         read: impl FnOnce(&mut dyn FnMut(DamageKind, String), &mut dyn FnMut(Document<'_>) -> u64) -> Option<u64>,
     ) {
         let mut found = Vec::new();
-        let mut mended = false;
+        let (mut mended, mut truncated) = (false, false);
         let length = read(&mut |kind, detail| found.push((kind, detail)), &mut |document| {
             let length = document.text.len() as u64;
-            mended = document.mended;
+            (mended, truncated) = (document.mended, document.truncated);
             // An empty name is none.
             let record_id = document.record_id.filter(|id| !id.is_empty());
             each(Document { record_id, ..document });
@@ -417,6 +440,7 @@ impl FileReading {
             self.text_bytes += length;
         }
         self.mended += u64::from(mended);
+        self.truncated += u64::from(truncated);
         let neither = u64::from(length.is_none() && found.is_empty());
         *if raw { &mut self.unread } else { &mut self.without_text } += neither;
         self.extracted += u64::from(raw && length.is_some());
@@ -436,6 +460,7 @@ impl FileReading {
         self.locked += part.locked;
         self.processing += part.processing;
         self.mended += part.mended;
+        self.truncated += part.truncated;
         self.without_text += part.without_text;
         self.unread += part.unread;
         self.extracted += part.extracted;
@@ -503,14 +528,20 @@ mod tests {
     fn tells_the_first_and_counts_the_rest() {
         let mut file = FileReading { path: "a".into(), ..FileReading::default() };
         assert!(file.damage_told().is_empty());
-        (0..20).for_each(|i| file.add(damage(i)));
-        let first: Vec<String> = (0..20).map(|i| damage(i).to_string()).collect();
+        let unlike = |i: u64| Damage { detail: i.to_string(), ..damage(i) };
+        (0..20).for_each(|i| file.add(unlike(i)));
+        let first: Vec<String> = (0..20).map(|i| unlike(i).to_string()).collect();
         assert_eq!(file.damage_told(), first);
-        file.add(damage(20));
+        file.add(unlike(20));
         assert_eq!(file.damage_told()[..20], first);
         assert_eq!(file.damage_told()[20..], ["a: 1 more piece of damage"]);
-        file.add(damage(21));
+        file.add(unlike(21));
         assert_eq!(file.damage_told()[20..], ["a: 2 more pieces of damage"]);
+        let mut file = FileReading { path: "a".into(), ..FileReading::default() };
+        (0..84).for_each(|i| file.add(damage(i)));
+        file.add(unlike(84));
+        let told = [format!("{}; the same of 83 more records", damage(0)), unlike(84).to_string()];
+        assert_eq!(file.damage_told(), told);
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Document<'a> {
     pub text: &'a str,
     /// U+FFFD stands in the text for bytes that are no UTF-8, or for half a surrogate pair.
     pub mended: bool,
+    /// The crawler cut it, or its body breaks off: the text goes as far as that did.
+    pub truncated: bool,
     /// Where it is stored.
     pub place: Place,
     /// Bytes of memory that are taken beside it to read it: by the tree of its HTML, or by pages of Parquet.

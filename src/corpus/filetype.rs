@@ -176,8 +176,9 @@ impl FileType {
         Self { format, compression: Compression::None, misnamed: false, unknown: false }
     }
 
-    /// Tells a file by its first bytes and its name. `wanted` is its format, whatever it looks like.
-    pub fn by_content(name: &Path, head: &[u8], wanted: Option<Format>) -> Self {
+    /// Tells a file by its first bytes and its name, and whether its bytes look like it. `wanted` is its format,
+    /// whatever it looks like.
+    pub fn by_content(name: &Path, head: &[u8], wanted: Option<Format>) -> (Self, bool) {
         let mut told = Self::by_name(name, wanted);
         let (named, packed) = by_name(name);
         let (magic, start) = (Compression::by_magic(head), StreamFormat::by_start(head));
@@ -191,7 +192,7 @@ impl FileType {
             && (head.starts_with(&PARQUET_MAGIC) || only_named)
         {
             told.format = Format::Parquet;
-            return told;
+            return (told, true);
         }
         // A stream of records that is called Parquet is none.
         let named = named.filter(|&format| format != Format::Parquet);
@@ -212,7 +213,62 @@ impl FileType {
             Some(format) => told.format = format,
             None => told.unknown = !head.is_empty(),
         }
-        told
+        (told, wanted.is_some() || start.is_some())
+    }
+}
+
+/// What a file is that is not read, and what to do with it, by its first bytes and what these decode to. A file with
+/// the name of one that is read (`is_named`) is none of text, which records may follow.
+pub(crate) fn foreign(head: &[u8], compression: Compression, is_named: bool) -> Option<&'static str> {
+    let decoded = compression.decoded_head(head);
+    let start = if compression == Compression::None { head } else { &decoded };
+    let is_tar = start.get(257..262) == Some(b"ustar");
+    let packed = match start {
+        _ if is_tar => "a tar archive; unpack it and name the folder",
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..] => {
+            "compressed by bzip2; bunzip2 decompresses it"
+        }
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => "compressed by xz; unxz decompresses it",
+        [b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c, ..] => "a 7z archive; unpack it and name the folder",
+        [b'P', b'K', 3, 4, ..] => {
+            "a ZIP archive, as WACZ is; unpack it and name the folder (of WACZ, archive)"
+        }
+        [b'A', b'R', b'R', b'O', b'W', b'1', ..] | [0xff, 0xff, 0xff, 0xff, _, _, 0, 0, ..] => {
+            "Arrow; in Python, simflip.dedup takes the data set itself, and its to_parquet writes what is read here"
+        }
+        [b'O', b'R', b'C', ..] => "ORC; convert it to Parquet",
+        [b'O', b'b', b'j', 1, ..] => "Avro; convert it to Parquet or to lines of JSON",
+        [b'%', b'P', b'D', b'F', b'-', ..] => "PDF; take out its text first",
+        [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => {
+            "text in UTF-32; iconv -f UTF-32 -t UTF-8 converts it"
+        }
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+            "compressed text in UTF-16; decompress it, or convert it to UTF-8"
+        }
+        _ if start.starts_with(b"SQLite format 3") => "a SQLite database; export its table as CSV",
+        _ => "",
+    };
+    let text = match start {
+        _ if is_named => "",
+        _ if start.starts_with(b"filedesc:") => {
+            "ARC, the format before WARC; warcio recompress makes WARC of it"
+        }
+        _ if looks_like_html(start) => "HTML; simflip gather makes lines of JSON of such files",
+        _ if skip_blank(start).starts_with(b"[") => {
+            "a JSON array, and one object a line is read; jq -c '.[]' makes such lines"
+        }
+        _ => "",
+    };
+    [packed, text].into_iter().find(|told| !told.is_empty())
+}
+
+/// What makes UTF-16 of the bytes behind a byte-order mark, if a file begins with one.
+pub(crate) fn utf16_of(head: &[u8]) -> Option<fn([u8; 2]) -> u16> {
+    match head {
+        [0xff, 0xfe, 0, 0, ..] => None,
+        [0xff, 0xfe, ..] => Some(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => Some(u16::from_be_bytes),
+        _ => None,
     }
 }
 
@@ -306,6 +362,34 @@ fn by_name(path: &Path) -> (Option<Format>, Compression) {
 mod tests {
     use super::*;
     use std::io::Write;
+
+    #[test]
+    fn what_is_not_read_is_named() {
+        let told = |bytes: &[u8]| foreign(bytes, Compression::by_magic(bytes), false).unwrap_or_default();
+        let mut tar = vec![b'a'; 512];
+        tar[257..262].copy_from_slice(b"ustar");
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(&tar).unwrap();
+        for (bytes, name) in [
+            (&b"BZh91AY&SY"[..], "bzip2"),
+            (b"\xfd7zXZ\0", "xz"),
+            (b"PK\x03\x04", "WACZ"),
+            (&tar, "tar"),
+            (&packed.finish().unwrap(), "tar"),
+            (b"ARROW1\0\0", "Arrow"),
+            (b"\xff\xff\xff\xff\x10\x02\0\0", "Arrow"),
+            (b" \n[ {\"text\": 1}]", "JSON array"),
+            (b"filedesc://a.arc 0.0.0.0", "ARC"),
+            (b"<!DOCTYPE html>", "gather"),
+            (b"\xff\xfe\0\0", "UTF-32"),
+        ] {
+            assert!(told(bytes).contains(name), "{name}: {}", told(bytes));
+        }
+        assert_eq!((told(b"{}"), told(b"hello"), told(b"")), ("", "", ""));
+        assert_eq!(foreign(b"<html>WARC/1.0", Compression::None, true), None);
+        assert_eq!(utf16_of(b"\xfe\xff").map(|of| of([0, b'a'])), Some(u16::from(b'a')));
+        assert!(utf16_of(b"\xff\xfe\0\0").is_none() && utf16_of(b"{}").is_none());
+    }
 
     #[test]
     fn short_members_are_told_by_the_head() {

@@ -1,7 +1,7 @@
-//! Pages as servers sent them: the text of the HTML in a WARC response.
+//! Pages as servers sent them: the text of the HTML in a WARC response or resource.
 //!
 //! Read leniently, as crawlers write many things: a body that says it is chunked or compressed and is not is
-//! taken as it is, and a body that the crawler cut (`WARC-Truncated`) counts as far as it goes.
+//! taken as it is, and a body that breaks off counts as far as it goes.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -27,6 +27,8 @@ pub(crate) struct Text<'a> {
     pub mended: bool,
     /// Bytes of memory that the tree of its HTML took.
     pub markup: u64,
+    /// Its body breaks off.
+    pub truncated: bool,
 }
 
 type Flaw = (DamageKind, String);
@@ -40,6 +42,38 @@ pub(crate) fn panic_is_damage() -> bool {
     GUARDED.get()
 }
 
+/// Whether a body of a type is HTML; none if it is neither that nor plain text.
+fn is_html(media: &str, body: &[u8]) -> Option<bool> {
+    match media.trim() {
+        "text/html" | "application/xhtml+xml" => Some(true),
+        "text/plain" => Some(false),
+        // Nothing is said: what browsers would find.
+        "" => looks_like_html(body).then_some(true),
+        _ => None,
+    }
+}
+
+/// What a parameter of a content type says of the charset.
+fn charset_of(parameters: &str) -> Option<&str> {
+    parameters.split(';').find_map(|it| it.trim().strip_prefix("charset="))
+}
+
+/// The text of the page that a resource holds, by the content type of its record: a page without the answer of a server
+/// around it, as wget keeps of FTP, and browsers of what they have rendered. None if it is no HTML or plain text.
+///
+/// # Errors
+/// The kind of damage and what was found.
+pub(crate) fn text_of_resource<'a>(
+    content: &'a [u8],
+    content_type: &str,
+    room: &PageRoom,
+) -> Result<Option<Text<'a>>, Flaw> {
+    let content_type = content_type.to_ascii_lowercase();
+    let (media, parameters) = content_type.split_once(';').unwrap_or((&content_type, ""));
+    let Some(is_html) = is_html(media, content) else { return Ok(None) };
+    text_of(Cow::Borrowed(content), charset_of(parameters), is_html, room).map(Some)
+}
+
 /// The text of the page that a response holds, as far as there is `room` at every step; none if it holds no page:
 /// no answer of HTTP, one other than 2xx, or one of something else than HTML or plain text. `cut` says that the
 /// crawler cut it.
@@ -49,7 +83,7 @@ pub(crate) fn panic_is_damage() -> bool {
 pub(crate) fn text_of_response<'a>(
     content: &'a [u8],
     room: &PageRoom,
-    cut: bool,
+    mut cut: bool,
 ) -> Result<Option<Text<'a>>, Flaw> {
     // Crawlers keep answers of name servers as responses, too.
     if !content.starts_with(b"HTTP/") {
@@ -75,23 +109,20 @@ pub(crate) fn text_of_response<'a>(
     };
     let content_type = value("content-type");
     let (media, parameters) = content_type.split_once(';').unwrap_or((&content_type, ""));
-    let is_html = match media.trim() {
-        "text/html" | "application/xhtml+xml" => true,
-        "text/plain" => false,
-        // Nothing is said: what browsers would find.
-        "" if looks_like_html(body) => true,
-        _ => return Ok(None),
-    };
+    let Some(is_html) = is_html(media, body) else { return Ok(None) };
     let mut body = match value("transfer-encoding").contains("chunked") {
-        true => dechunked(body, cut)?,
+        true => dechunked(body, &mut cut),
         false => Cow::Borrowed(body),
     };
     let encodings = value("content-encoding");
     for encoding in encodings.rsplit(',').map(str::trim) {
-        body = decoded(body, encoding, room, cut)?;
+        body = decoded(body, encoding, room, &mut cut)?;
     }
-    let charset = parameters.split(';').find_map(|it| it.trim().strip_prefix("charset="));
-    text_of(body, charset, is_html, room).map(Some)
+    let text = text_of(body, charset_of(parameters), is_html, room)?;
+    if cut && text.text.trim().is_empty() {
+        return Err((DamageKind::BadBody, "a body that breaks off before its text".to_owned()));
+    }
+    Ok(Some(Text { truncated: cut, ..text }))
 }
 
 /// The text of a page, which is HTML or a text already, in a charset if one was named.
@@ -106,7 +137,7 @@ pub(crate) fn text_of<'a>(
 ) -> Result<Text<'a>, Flaw> {
     let (text, mended) = in_utf8(body, charset, is_html);
     if !is_html {
-        return Ok(Text { text, mended, markup: 0 });
+        return Ok(Text { text, mended, markup: 0, truncated: false });
     }
     let Markup { tags, depth, attributes } = Markup::of(text.as_bytes());
     let (tree, length) = (tags * TAG, text.len() as u64);
@@ -118,7 +149,8 @@ pub(crate) fn text_of<'a>(
             return Err((DamageKind::BadBody, format!("{number} {what}; {most} are read at most")));
         }
     }
-    Ok(Text { text: Cow::Owned(guarded(|| rendered(&text))?), mended, markup: tree + 3 * length })
+    let (text, markup) = (Cow::Owned(guarded(|| rendered(&parted(&text)))?), tree + 3 * length);
+    Ok(Text { text, mended, markup, truncated: false })
 }
 
 /// Bytes of memory that an element takes with its text, while that is taken out.
@@ -195,8 +227,8 @@ fn split(content: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&content[..head], &content[body..]))
 }
 
-/// A body without its chunks' marks (RFC 9112, 7.1); as it is, if it has none.
-fn dechunked(body: &[u8], cut: bool) -> Result<Cow<'_, [u8]>, Flaw> {
+/// A body without its chunks' marks (RFC 9112, 7.1); as it is, if it has none. It is `cut` if a chunk is missing.
+fn dechunked<'a>(body: &'a [u8], cut: &mut bool) -> Cow<'a, [u8]> {
     /// The size of the chunk that begins here, and where its bytes do.
     fn chunk(bytes: &[u8]) -> Option<(usize, usize)> {
         let end = memchr(b'\n', &bytes[..bytes.len().min(1024)])?;
@@ -204,23 +236,23 @@ fn dechunked(body: &[u8], cut: bool) -> Result<Cow<'_, [u8]>, Flaw> {
         let size = std::str::from_utf8(line).ok().filter(|size| (1..=8).contains(&size.len()))?;
         usize::from_str_radix(size, 16).ok().filter(|_| !size.starts_with('+')).map(|size| (size, end + 1))
     }
-    let broken = || (DamageKind::BadBody, "chunks that break off".to_owned());
-    let (mut whole, mut rest, mut first) = (Vec::new(), body, true);
+    let (mut whole, mut rest) = (Vec::new(), body);
     loop {
         let Some((size, start)) = chunk(rest) else {
-            return match (first, cut) {
-                (true, _) => Ok(Cow::Borrowed(body)),
-                (false, true) => Ok(Cow::Owned(whole)),
-                (false, false) => Err(broken()),
-            };
+            if whole.is_empty() {
+                return Cow::Borrowed(body);
+            }
+            // Behind the last bytes only the mark of the end is missing.
+            *cut = true;
+            return Cow::Owned(whole);
         };
-        first = false;
         if size == 0 {
-            return Ok(Cow::Owned(whole));
+            return Cow::Owned(whole);
         }
         let Some(bytes) = rest.get(start..start.saturating_add(size)) else {
             whole.extend_from_slice(&rest[start..]);
-            return if cut { Ok(Cow::Owned(whole)) } else { Err(broken()) };
+            *cut = true;
+            return Cow::Owned(whole);
         };
         whole.extend_from_slice(bytes);
         rest = &rest[start + size..];
@@ -228,8 +260,16 @@ fn dechunked(body: &[u8], cut: bool) -> Result<Cow<'_, [u8]>, Flaw> {
     }
 }
 
-/// A body without one content coding; as it is, if that is not what its bytes show.
-fn decoded<'a>(body: Cow<'a, [u8]>, coding: &str, room: &PageRoom, cut: bool) -> Result<Cow<'a, [u8]>, Flaw> {
+/// A body without one content coding; as it is, if that is not what its bytes show. It is `cut` if it breaks off, or
+/// what is decoded is not what its checksum says.
+fn decoded<'a>(
+    body: Cow<'a, [u8]>,
+    coding: &str,
+    room: &PageRoom,
+    cut: &mut bool,
+) -> Result<Cow<'a, [u8]>, Flaw> {
+    // Codings that begin with no mark of their own decode whatever bytes there are, for a while.
+    let mut has_mark = true;
     let (bytes, cap): (&[u8], usize) = (&body, room.body());
     let mut out = Vec::new();
     let mut pull = |reader: &mut dyn Read| reader.take(cap as u64 + 1).read_to_end(&mut out).map(drop);
@@ -249,9 +289,15 @@ fn decoded<'a>(body: Cow<'a, [u8]>, coding: &str, room: &PageRoom, cut: bool) ->
                 pull(&mut flate2::bufread::ZlibDecoder::new(bytes))
             }
             _ if looks_like_html(bytes) => return Ok(body),
-            _ => pull(&mut flate2::bufread::DeflateDecoder::new(bytes)),
+            _ => {
+                has_mark = false;
+                pull(&mut flate2::bufread::DeflateDecoder::new(bytes))
+            }
         },
-        "br" if !looks_like_html(bytes) => pull(&mut brotli::Decompressor::new(bytes, 4096)),
+        "br" if !looks_like_html(bytes) => {
+            has_mark = false;
+            pull(&mut brotli::Decompressor::new(bytes, 4096))
+        }
         _ => return Ok(body),
     };
     if out.len() > cap {
@@ -259,7 +305,10 @@ fn decoded<'a>(body: Cow<'a, [u8]>, coding: &str, room: &PageRoom, cut: bool) ->
     }
     match read {
         Ok(()) => Ok(Cow::Owned(out)),
-        Err(_) if cut && !out.is_empty() => Ok(Cow::Owned(out)),
+        Err(_) if !out.is_empty() && (*cut || has_mark || looks_like_html(&out)) => {
+            *cut = true;
+            Ok(Cow::Owned(out))
+        }
         Err(error) => Err((DamageKind::BadBody, format!("a body of {coding} that does not decode: {error}"))),
     }
 }
@@ -307,6 +356,28 @@ fn meta_charset(body: &[u8]) -> Option<&'static Encoding> {
         }
     }
     None
+}
+
+/// HTML with a blank before each element whose text a browser shows apart from that beside it, and the extractor does
+/// not: without one, the names of options would be one word.
+fn parted(html: &str) -> Cow<'_, str> {
+    const APART: [&str; 5] = ["option", "button", "label", "textarea", "select"];
+    let is_apart = |at: &usize| {
+        let tag = html.as_bytes()[at + 1..].strip_prefix(b"/").unwrap_or(&html.as_bytes()[at + 1..]);
+        APART
+            .iter()
+            .any(|name| tag.get(..name.len()).is_some_and(|it| it.eq_ignore_ascii_case(name.as_bytes())))
+    };
+    let (mut parted, mut done) = (String::new(), 0);
+    for at in memchr_iter(b'<', html.as_bytes()).filter(is_apart) {
+        parted.push_str(&html[done..at]);
+        parted.push(' ');
+        done = at;
+    }
+    if done == 0 {
+        return Cow::Borrowed(html);
+    }
+    Cow::Owned(parted + &html[done..])
 }
 
 /// The text of HTML, a line for each block.
@@ -421,7 +492,11 @@ mod tests {
         }
         let twice = zstd::bulk::compress(&gzip, 1).unwrap();
         assert_eq!(of("gzip, zstd", &twice), plain("some words of a page"));
-        assert_eq!(of("gzip", &gzip[..gzip.len() - 12]), Err(DamageKind::BadBody));
+        // What breaks off counts as far as it goes, whether the crawler says so or not.
+        assert_eq!(of("gzip", &gzip[..gzip.len() - 8]), plain("some words of a page"));
+        assert_eq!(of("gzip", &[&gzip[..], b"<!-- x -->"].concat()), plain("some words of a page"));
+        assert_eq!(of("gzip", &gzip[..10]), Err(DamageKind::BadBody));
+        assert_eq!(of("br", b"\x0b\x02no brotli at all"), Err(DamageKind::BadBody));
         let bomb = zstd::bulk::compress(&vec![b'a'; 2 << 20], 1).unwrap();
         assert_eq!(of("zstd", &bomb), Err(DamageKind::TooLong));
         // What the crawler cut counts as far as it goes.
@@ -440,9 +515,33 @@ mod tests {
         assert_eq!(of("4\n<p>a\n3\n bc\n0\n\n"), plain("a bc"));
         // Some crawlers take the marks away and leave the header.
         assert_eq!(of("<p>a bc"), plain("a bc"));
-        for broken in ["4\r\n<p>a\r\n3\r\n b", "4\r\n<p>a\r\nzz\r\n", "ffffffff\r\n<p>", "4\r\n<p>a\r\n"] {
-            assert_eq!(of(broken), Err(DamageKind::BadBody), "{broken:?}");
+        assert_eq!(of("4\r\n<p>a\r\n3\r\n b"), plain("a b"));
+        for broken in ["4\r\n<p>a\r\nzz\r\n", "ffffffff\r\n<p>a", "4\r\n<p>a\r\n"] {
+            assert_eq!(of(broken), plain("a"), "{broken:?}");
         }
+        assert_eq!(of("8\r\n<p>"), Err(DamageKind::BadBody));
+    }
+
+    #[test]
+    fn words_that_a_browser_shows_apart_are_apart() {
+        let page = "<select><option>red apple<option>green pear</select><button>Buy</button><BUTTON>Sell</BUTTON>\
+                    <label>Name</label><textarea>x</textarea>";
+        let (text, _) = text(HTML, page.as_bytes()).unwrap().unwrap();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert_eq!(words, ["red", "apple", "green", "pear", "Buy", "Sell", "Name", "x"], "{text}");
+        assert!(matches!(parted("<p>a<b>c</b>"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn resources_are_pages_if_their_type_is() {
+        let of = |content_type: &str, content: &[u8]| {
+            let text = text_of_resource(content, content_type, &room(1 << 20));
+            text.unwrap().map(|text| text.text.trim().to_owned())
+        };
+        assert_eq!(of("text/plain; charset=koi8-r", b"\xd0\xd2\xc9").as_deref(), Some("при"));
+        assert_eq!(of("Text/HTML", b"<p>a").as_deref(), Some("a"));
+        assert_eq!(of("", b"<html><p>a").as_deref(), Some("a"));
+        assert_eq!((of("", b"a"), of("application/json", b"{}"), of("image/png", b"x")), (None, None, None));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::csv::Header;
 use super::feed::Feed;
 use super::filetype::{
-    Compression, FileType, Format, StreamFormat, has_known_name, may_be_json_lines, may_be_table_of_pages,
-    skip_blank,
+    Compression, FileType, Format, StreamFormat, foreign, has_known_name, may_be_json_lines,
+    may_be_table_of_pages, skip_blank, utf16_of,
 };
 use super::gather::holds_pages;
 use super::gzip;
@@ -25,7 +25,7 @@ use super::options::{ReadRules, pool};
 use super::parquet;
 use super::source::Source;
 use super::storage::{Stamp, Storage, StoredFile};
-use super::zst::window_bits;
+use super::zst::{dictionary_of, window_bits};
 use crate::format::Results;
 use crate::making::{Unfinished, is_address, is_being_made, is_unfinished};
 use crate::wording::{counted, printable_path};
@@ -56,13 +56,27 @@ pub struct Input {
     decoding: u64,
     /// It is of short gzip members, as far as its head tells.
     has_short_members: bool,
+    /// What its Zstandard frames are decoded by.
+    dictionary: Arc<[u8]>,
 }
 
 /// Why a named file cannot be read.
 #[derive(Clone, Debug)]
 pub(crate) enum Problem {
     CannotOpen(String),
-    UnknownFormat,
+    /// With what it is instead, and what to do with it, if that is known.
+    UnknownFormat(Option<&'static str>),
+}
+
+impl Problem {
+    /// In words.
+    pub fn told(&self) -> String {
+        match self {
+            Self::CannotOpen(error) => error.clone(),
+            Self::UnknownFormat(Some(foreign)) => format!("this is {foreign}"),
+            Self::UnknownFormat(None) => "neither WET nor JSONL nor CSV nor Parquet".to_owned(),
+        }
+    }
 }
 
 /// How [`discover`] looks at files.
@@ -304,6 +318,11 @@ impl Input {
         stored + self.decoding
     }
 
+    /// What its Zstandard frames are decoded by; empty if they stand for themselves.
+    pub(crate) fn dictionary(&self) -> &[u8] {
+        &self.dictionary
+    }
+
     /// Whether it is of short gzip members, as far as its head tells.
     pub(crate) fn has_short_members(&self) -> bool {
         self.has_short_members
@@ -346,6 +365,7 @@ impl Input {
             header: None,
             decoding: 0,
             has_short_members: false,
+            dictionary: Arc::default(),
         }
     }
 
@@ -358,17 +378,32 @@ impl Input {
     /// Looks at the content of a regular file or an object.
     fn look(path: &Path, storage: Storage, options: &DiscoverOptions) -> Self {
         match head(&storage) {
+            Ok(head) if utf16_of(&head).is_some() => in_utf8(path, &storage, options)
+                .unwrap_or_else(|error| Self::broken(path, storage, options, error.to_string())),
             Ok(head) => {
-                let mut told = FileType::by_content(path, &head, options.format);
+                let (mut told, is_read) = FileType::by_content(path, &head, options.format);
                 // Standard input has no name that says so: it is CSV if its first line names a column of texts.
                 let table = |told: &FileType| Header::read(path, &storage, told.compression).ok().flatten();
                 if told.unknown && table(&told).is_some_and(|header| header.has_text(&options.fields)) {
                     (told.format, told.unknown) = (Format::Csv, false);
                 }
-                let problem = told.unknown.then_some(Problem::UnknownFormat);
+                // What a file is called does not make it readable; a table may begin with anything.
+                let foreign = match told.format {
+                    Format::Csv | Format::Parquet if !told.unknown => None,
+                    _ if is_read => None,
+                    _ => foreign(&head, told.compression, !told.unknown),
+                };
+                let problem = (told.unknown || foreign.is_some()).then_some(Problem::UnknownFormat(foreign));
                 let mut input = Self::new(path.to_path_buf(), storage, told, problem);
                 input.has_short_members = input.compression.has_short_members(&head);
                 input.decoding = held_to_decode(&input, &head);
+                if input.compression == Compression::Zstd {
+                    match dictionary_of(|length| input.storage.head(length)) {
+                        Ok(dictionary) => input.dictionary = dictionary.into(),
+                        Err(error) => input.problem = Some(Problem::CannotOpen(error.to_string())),
+                    }
+                    input.decoding += 2 * input.dictionary.len() as u64;
+                }
                 if input.format == Format::Csv {
                     match Header::read(path, &input.storage, input.compression) {
                         Ok(header) => input.header = header.map(Arc::new),
@@ -376,7 +411,7 @@ impl Input {
                     }
                     // An empty file is one without pages.
                     if input.header.is_none() && !head.is_empty() {
-                        input.problem.get_or_insert(Problem::UnknownFormat);
+                        input.problem.get_or_insert(Problem::UnknownFormat(None));
                     }
                 }
                 input
@@ -416,6 +451,35 @@ fn head(storage: &Storage) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
+/// Where streams are copied to.
+const SPOOLED: &str = "simflip-input";
+
+/// Copies text in UTF-16 to a temporary file in UTF-8. U+FFFD stands for halves of surrogate pairs.
+fn in_utf8(name: &Path, storage: &Storage, options: &DiscoverOptions) -> io::Result<Input> {
+    let (stored, file) = Unfinished::private_file(&std::env::temp_dir().join(SPOOLED))?;
+    let (mut from, mut to) = (BufReader::new(storage.open()?), BufWriter::new(file));
+    let mut pair = [0; 2];
+    from.read_exact(&mut pair)?;
+    let Some(unit) = utf16_of(&pair) else { return Err(io::ErrorKind::InvalidData.into()) };
+    let mut failed = None;
+    let units = std::iter::from_fn(|| match from.read_exact(&mut pair) {
+        Ok(()) => Some(unit(pair)),
+        Err(error) => {
+            failed = Some(error).filter(|error| error.kind() != io::ErrorKind::UnexpectedEof);
+            None
+        }
+    });
+    for character in char::decode_utf16(units) {
+        let character = character.unwrap_or(char::REPLACEMENT_CHARACTER);
+        to.write_all(character.encode_utf8(&mut [0; 4]).as_bytes())?;
+    }
+    to.flush()?;
+    failed.map_or(Ok(()), Err)?;
+    let mut input = Input::look(name, Storage::File(stored.path().to_path_buf()), options);
+    input.spool = Some(Arc::new(stored));
+    Ok(input)
+}
+
 /// Copies a stream to a temporary file, so that it can be read more than once.
 fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Result<Input> {
     let folder = std::env::temp_dir();
@@ -423,7 +487,7 @@ fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Resul
         let told = format!("{error}, where the pages of a stream are copied to; TMPDIR names another folder");
         Error::io(&folder, io::Error::new(error.kind(), told))
     };
-    let (stored, mut file) = Unfinished::private_file(&folder.join("simflip-input")).map_err(io)?;
+    let (stored, mut file) = Unfinished::private_file(&folder.join(SPOOLED)).map_err(io)?;
     // A stream that breaks off is damage; a folder that is full is not.
     let mut buffer = vec![0; 1 << 16];
     let failed = loop {
@@ -438,7 +502,8 @@ fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Resul
     if let Some(error) = failed {
         input.problem = Some(Problem::CannotOpen(error));
     }
-    input.spool = Some(Arc::new(stored));
+    // What is in UTF-16 was copied once more.
+    input.spool.get_or_insert_with(|| Arc::new(stored));
     Ok(input)
 }
 
@@ -447,7 +512,8 @@ fn is_json_lines(storage: &Storage, fields: &JsonlFields) -> io::Result<bool> {
     /// The longest first line that is looked at.
     const LONGEST: usize = 128_000_000;
     let compression = Compression::by_magic(&head(storage)?);
-    let mut source = Source::new(storage.open()?, compression, StreamFormat::Jsonl, &ReadRules::default())?;
+    let mut source =
+        Source::new(storage.open()?, compression, StreamFormat::Jsonl, (&[], &ReadRules::default()))?;
     let mut feed = Feed::new(compression == Compression::None);
     let mut scanned = 0;
     loop {
@@ -739,6 +805,34 @@ pub(crate) fn check_exist<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> R
     if missing.is_empty() { Ok(()) } else { Err(Error::NoSuchInput(missing)) }
 }
 
+/// Paths as they were named. For one that does not exist and is a pattern (`crawl/*.jsonl`, `**` for folders of any
+/// depth), the files and folders that it fits, in order. What begins with a point is fitted by a point alone.
+///
+/// # Errors
+/// [`Error::Core`] for a pattern that is none.
+pub fn expand_patterns(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut expanded = Vec::with_capacity(paths.len());
+    for path in paths {
+        let pattern = path.to_str().filter(|path| path.contains(['*', '?', '[']));
+        let Some(pattern) = pattern.filter(|_| !is_address(path) && fs::symlink_metadata(path).is_err())
+        else {
+            expanded.push(path.clone());
+            continue;
+        };
+        let options = glob::MatchOptions { require_literal_leading_dot: true, ..glob::MatchOptions::new() };
+        let fits = glob::glob_with(pattern, options).map_err(|error| {
+            Error::parameter("input", pattern, format!("a file, a folder or a pattern; {error}"))
+        })?;
+        let before = expanded.len();
+        expanded.extend(fits.map(|fit| fit.unwrap_or_else(|error| error.path().to_path_buf())));
+        if expanded.len() == before {
+            // That nothing fits is told as for any other path.
+            expanded.push(path.clone());
+        }
+    }
+    Ok(expanded)
+}
+
 /// Finds the files to read.
 ///
 /// A folder stands for the files below it with a known name: `.wet`, `.warc` (also `.warc.wet`, `.warc.txt`),
@@ -791,10 +885,10 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
     );
     if inputs.iter().all(|i| i.problem.is_some()) {
         let why = match inputs.first() {
-            Some(input) => match &input.problem {
-                Some(Problem::CannotOpen(error)) => format!("{}: {error}", input.path.display()),
-                _ => format!("{}: neither WET nor JSONL nor CSV nor Parquet", input.path.display()),
-            },
+            Some(input) => {
+                let told = input.problem.as_ref().map_or_else(String::new, Problem::told);
+                format!("{}: {told}", input.path.display())
+            }
             None => {
                 let names = ".wet, .warc, .jsonl, .ndjson, .jl, .csv, .tsv; also .gz, .zst; .parquet";
                 let passed_over = found.passed_over.told().map(|told| format!(". {told}"));
@@ -944,7 +1038,7 @@ mod tests {
         assert_eq!(lying.format, Format::Wet);
         let hurt = look("d.warc.wet.gz", b"\0\x01\x02\x03");
         assert!(hurt.compression == Compression::Gzip && hurt.problem.is_none());
-        assert!(matches!(look("e.txt", b"hello").problem, Some(Problem::UnknownFormat)));
+        assert!(matches!(look("e.txt", b"hello").problem, Some(Problem::UnknownFormat(None))));
         assert!(look("f.txt", b"").problem.is_none());
     }
 
@@ -964,6 +1058,49 @@ mod tests {
         let inputs = discover(&[dir.path().into()], &options).expect("one can be opened");
         assert_eq!(inputs.iter().map(|i| &i.path).collect::<Vec<_>>(), [&good, &link]);
         assert!(matches!(discover(&[link], &options), Err(Error::NoSuchInput(_))));
+    }
+
+    #[test]
+    fn patterns_stand_for_what_they_fit() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let at = |name: &str| dir.path().join(name);
+        ["b.jsonl", "a.jsonl", "c.csv", ".d.jsonl", "sub/deep/e.jsonl", "[x].jsonl"]
+            .into_iter()
+            .for_each(|name| write(&at(name), b"{}"));
+        let expand = |name: &str| {
+            let paths = expand_patterns(&[at(name)]).expect("a pattern");
+            let shown =
+                paths.iter().map(|it| it.strip_prefix(dir.path()).expect("below").display().to_string());
+            shown.collect::<Vec<_>>()
+        };
+        assert_eq!(expand("[ab].jsonl"), ["a.jsonl", "b.jsonl"]);
+        assert_eq!(expand("*.csv"), ["c.csv"]);
+        assert_eq!(expand("**/e.*"), ["sub/deep/e.jsonl"]);
+        // What exists is itself, and what fits nothing stays.
+        assert_eq!(
+            (expand("[x].jsonl"), expand("*.wet")),
+            (vec!["[x].jsonl".into()], vec!["*.wet".to_owned()])
+        );
+        assert!(expand_patterns(&["a***".into()]).is_err());
+    }
+
+    #[test]
+    fn text_in_utf_16_is_read() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let text = "{\"text\": \"é 😀\"}\r\n";
+        let bytes = |mark: [u8; 2], of: fn(u16) -> [u8; 2]| {
+            let units = text.encode_utf16().chain([0xd800]).flat_map(of);
+            mark.into_iter().chain(units).collect::<Vec<u8>>()
+        };
+        let [little, big] = [bytes([0xff, 0xfe], u16::to_le_bytes), bytes([0xfe, 0xff], u16::to_be_bytes)];
+        for (name, bytes) in [("a.jsonl", little), ("b.txt", big)] {
+            let path = dir.path().join(name);
+            write(&path, &bytes);
+            let input = &discover(&[path], &DiscoverOptions::default()).expect("an input")[0];
+            assert_eq!((input.format, input.problem.is_some()), (Format::Jsonl, false));
+            let read = fs::read_to_string(input.stored()).expect("a copy");
+            assert_eq!(read, format!("{text}\u{fffd}"));
+        }
     }
 
     #[cfg(not(feature = "stores"))]

@@ -1,9 +1,8 @@
 //! Lines of JSON: where one ends, and the fields wanted of it.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
-use memchr::memchr;
+use memchr::{memchr, memchr2, memchr3, memmem};
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -13,17 +12,21 @@ use super::damage::DamageKind;
 use super::filetype::skip_blank;
 
 /// The names of the fields that are read.
+///
+/// `a.b` and `/a/b` name the field `b` of the object `a`; a field with that very name comes first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JsonlFields {
-    /// The document's text, a string; a line without it is damaged.
+    /// The document's text, a string, an array of strings, or a conversation: an array of objects with a `content`.
+    /// A line without it is damaged. A comma joins several fields, as in `title,text`, unless a field has that very
+    /// name; those that are missing or null are left out.
     pub text: String,
-    /// The document's id, a string or a number; may be missing.
+    /// The document's id, a string, a number or a boolean; may be missing.
     pub id: String,
     /// The document's address, a string; may be missing.
     pub url: String,
     /// The document's language, a string; may be missing.
     pub language: String,
-    /// The document's score, a number or a string that is one, if scores are asked for; may be missing.
+    /// The document's score, a number, or a string that is a number or a date, if scores are asked for; may be missing.
     pub score: Option<String>,
 }
 
@@ -39,8 +42,35 @@ impl Default for JsonlFields {
     }
 }
 
+impl JsonlFields {
+    /// The fields that are joined to the text; none where the text is one field.
+    pub(crate) fn joined(&self) -> impl Iterator<Item = &str> {
+        let is_joined = self.text.contains(',');
+        self.text.split(',').filter(move |_| is_joined).map(str::trim).filter(|name| !name.is_empty())
+    }
+
+    /// All names that are wanted.
+    pub(crate) fn wanted(&self) -> impl Iterator<Item = &str> {
+        let Self { text, id, url, language, score } = self;
+        [text, id, url, language].into_iter().chain(score).map(String::as_str).chain(self.joined())
+    }
+}
+
+/// Why a table is not read of which two columns have a name that is wanted.
+pub(crate) fn twice(name: &str) -> String {
+    format!("two columns are called {name:?}, and which one is meant nobody can tell; rename one of them")
+}
+
+/// What stands between two texts that are joined.
+pub(crate) const JOINT: &str = "\n";
+
 fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n' | 0))
+}
+
+/// A line without the byte-order mark that it begins with where files were put together.
+fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
 }
 
 /// True if there is a line behind the first one.
@@ -48,7 +78,32 @@ pub(crate) fn holds_several(bytes: &[u8]) -> bool {
     memchr(b'\n', bytes).is_some_and(|i| !skip_blank(&bytes[i..]).is_empty())
 }
 
-/// Cuts the next line off the start of `bytes`.
+/// Where the object that a line begins with ends, if another one follows at once.
+fn end_of_first(line: &[u8]) -> Option<usize> {
+    memmem::find(line, b"}{")?;
+    let (mut at, mut depth) = (0, 0usize);
+    loop {
+        at += memchr3(b'"', b'{', b'}', &line[at..])? + 1;
+        match line[at - 1] {
+            b'{' => depth += 1,
+            b'}' => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return line[at..].starts_with(b"{").then_some(at);
+                }
+            }
+            _ => loop {
+                at += memchr2(b'"', b'\\', &line[at..])? + 1;
+                match line[at - 1] {
+                    b'"' => break,
+                    _ => at = (at + 1).min(line.len()),
+                }
+            },
+        }
+    }
+}
+
+/// Cuts the next object off the start of `bytes`: a line, or of several objects on a line the first.
 ///
 /// `scanned` says how many of them are known to hold no line end; kept by the caller between calls.
 pub(crate) fn step(bytes: &[u8], end: End, scanned: &mut usize, cap: usize) -> Step {
@@ -67,21 +122,21 @@ pub(crate) fn step(bytes: &[u8], end: End, scanned: &mut usize, cap: usize) -> S
     };
     *scanned = 0;
     let line = bytes[..line_end].strip_suffix(b"\r").unwrap_or(&bytes[..line_end]);
-    if is_blank(line) {
+    if is_blank(without_mark(line)) {
         return Step::Skip(next);
     }
-    if line.len() > cap {
+    let (content_end, next) = match end_of_first(line) {
+        Some(first) => {
+            *scanned = line_end - first;
+            (first, first)
+        }
+        None => (line.len(), next),
+    };
+    if content_end > cap {
         let detail = format!("a line above {cap} bytes (--longest-page)");
         return Step::Flaw { kind: DamageKind::TooLong, at: line_end, record: true, detail };
     }
-    Step::Record {
-        content_start: 0,
-        content_end: line.len(),
-        end: next,
-        document: true,
-        raw: false,
-        record: true,
-    }
+    Step::Record { content_start: 0, content_end, end: next, document: true, raw: false, record: true }
 }
 
 /// Looks for the start of the next line, like [`super::wet::seek`].
@@ -134,14 +189,10 @@ pub fn page_of_line(line: &[u8], fields: &JsonlFields, strict: bool) -> Result<O
 /// What null is called.
 const NULL: &str = "null";
 
-/// A JSON value, as much of it as matters here.
-#[derive(Debug)]
+/// A JSON value, as much of it as matters of a text.
+#[derive(Clone, Debug)]
 enum Value<'a> {
     Text(Cow<'a, str>),
-    /// As it is written, but for spaces.
-    Number(String),
-    /// A number that is not whole, or of more than 64 bits: it may have been written otherwise.
-    Rounded(f64),
     Other(&'static str),
 }
 
@@ -169,14 +220,14 @@ impl<'de> Visitor<'de> for ValueSeed {
     fn visit_string<E>(self, v: String) -> Result<Value<'de>, E> {
         Ok(Value::Text(Cow::Owned(v)))
     }
-    fn visit_i64<E>(self, v: i64) -> Result<Value<'de>, E> {
-        Ok(Value::Number(v.to_string()))
+    fn visit_i64<E>(self, _: i64) -> Result<Value<'de>, E> {
+        Ok(Value::Other("a number"))
     }
-    fn visit_u64<E>(self, v: u64) -> Result<Value<'de>, E> {
-        Ok(Value::Number(v.to_string()))
+    fn visit_u64<E>(self, _: u64) -> Result<Value<'de>, E> {
+        Ok(Value::Other("a number"))
     }
-    fn visit_f64<E>(self, v: f64) -> Result<Value<'de>, E> {
-        Ok(Value::Rounded(v))
+    fn visit_f64<E>(self, _: f64) -> Result<Value<'de>, E> {
+        Ok(Value::Other("a number"))
     }
     fn visit_bool<E>(self, _: bool) -> Result<Value<'de>, E> {
         Ok(Value::Other("true or false"))
@@ -185,13 +236,45 @@ impl<'de> Visitor<'de> for ValueSeed {
         Ok(Value::Other(NULL))
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value<'de>, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Value::Other("an array"))
+        let mut elements = Vec::new();
+        while let Some(element) = seq.next_element::<serde_json::Value>()? {
+            elements.push(element);
+        }
+        Ok(match joined(&elements) {
+            Ok(Some(text)) => Value::Text(text.into()),
+            Ok(None) => Value::Other(NULL),
+            Err(NoText) => Value::Other("an array of other things than strings and messages"),
+        })
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value<'de>, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(Value::Other("an object"))
     }
+}
+
+/// Something that holds no text.
+struct NoText;
+
+/// The strings and the messages of an array, joined; none if it has none.
+fn joined(elements: &[serde_json::Value]) -> Result<Option<String>, NoText> {
+    /// What the text of a message is called: by most, in the format of ShareGPT, and in parts of messages.
+    const CONTENTS: [&str; 3] = ["content", "value", "text"];
+    use serde_json::Value;
+    fn text(element: &Value) -> Result<Option<Cow<'_, str>>, NoText> {
+        match element {
+            // A message that calls a tool has no content.
+            Value::Null => Ok(None),
+            Value::String(text) => Ok(Some(text.into())),
+            Value::Array(parts) => Ok(joined(parts)?.map(Cow::Owned)),
+            Value::Object(message) => {
+                text(CONTENTS.iter().find_map(|content| message.get(*content)).ok_or(NoText)?)
+            }
+            Value::Bool(_) | Value::Number(_) => Err(NoText),
+        }
+    }
+    let texts = elements.iter().map(text).collect::<Result<Vec<_>, _>>()?;
+    let texts: Vec<Cow<'_, str>> = texts.into_iter().flatten().collect();
+    Ok((!texts.is_empty()).then(|| texts.join(JOINT)))
 }
 
 /// A key, borrowed if it holds no escapes.
@@ -202,18 +285,78 @@ impl<'de> DeserializeSeed<'de> for KeySeed {
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         match ValueSeed.deserialize(deserializer)? {
             Value::Text(text) => Ok(text),
-            _ => Err(serde::de::Error::custom("a key that is no string")),
+            Value::Other(_) => Err(serde::de::Error::custom("a key that is no string")),
         }
     }
 }
 
+/// What a name says of a value within the object that has a key; none if it is not within it.
+///
+/// A name is parts with points in between, or a JSON pointer (RFC 6901).
+fn rest_of<'n>(name: &'n str, key: &str) -> Option<&'n str> {
+    match name.strip_prefix('/') {
+        Some(pointer) => {
+            let first = pointer.split('/').next().unwrap_or_default();
+            let is_it =
+                first == key || first.contains('~') && first.replace("~1", "/").replace("~0", "~") == key;
+            is_it.then(|| &pointer[first.len()..])
+        }
+        None => name.strip_prefix(key)?.strip_prefix('.').filter(|rest| !rest.is_empty()),
+    }
+}
+
+/// The value that a name says, within the object of a key of which this is left of the name.
+fn within<'a>(value: &'a RawValue, rest: &str) -> Option<&'a RawValue> {
+    if rest.is_empty() {
+        return Some(value);
+    }
+    let object: Keys<'a> = serde_json::from_str(value.get()).ok()?;
+    let literal = object.0.iter().rfind(|(key, _)| key == rest).map(|(_, value)| *value);
+    let nested = || object.0.iter().find_map(|(key, value)| within(value, rest_of(rest, key)?));
+    literal.or_else(nested)
+}
+
+/// The keys of an object and their values, as they are written.
+struct Keys<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Keys<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeysVisitor;
+        impl<'de> Visitor<'de> for KeysVisitor {
+            type Value = Keys<'de>;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys<'de>, A::Error> {
+                let mut keys = Vec::new();
+                while let Some(key) = map.next_key_seed(KeySeed)? {
+                    keys.push((key, map.next_value()?));
+                }
+                Ok(Keys(keys))
+            }
+        }
+        deserializer.deserialize_map(KeysVisitor)
+    }
+}
+
+/// A value as a text; none where it is a number beyond all that there are.
+fn value_of(value: &RawValue) -> Option<Value<'_>> {
+    ValueSeed.deserialize(&mut serde_json::Deserializer::from_str(value.get())).ok()
+}
+
+/// What is wanted of a line. A text is read where it stands, and other values as they are written: a number in an id is
+/// a name.
 #[derive(Default)]
 struct Object<'a> {
     text: Option<Value<'a>>,
-    id: Option<Value<'a>>,
-    url: Option<Value<'a>>,
-    language: Option<Value<'a>>,
-    score: Option<Value<'a>>,
+    /// Those that are joined to the text, in the order in which they are named.
+    joined: Vec<Option<Value<'a>>>,
+    id: Option<&'a RawValue>,
+    url: Option<&'a RawValue>,
+    language: Option<&'a RawValue>,
+    score: Option<&'a RawValue>,
+    /// What may hold one of these.
+    holders: Vec<(Cow<'a, str>, &'a RawValue)>,
 }
 
 struct ObjectSeed<'f>(&'f JsonlFields);
@@ -233,29 +376,68 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
-        let mut object = Object::default();
+        let JsonlFields { text, id, url, language, score } = self.0;
+        let mut object = Object { joined: self.0.joined().map(|_| None).collect(), ..Object::default() };
+        // Of a key that comes twice the last value counts, as everywhere in JSON.
         while let Some(key) = map.next_key_seed(KeySeed)? {
-            // One field may serve two ends, so the value is put wherever it is asked for first; of a key that
-            // comes twice the last value counts, as everywhere in JSON.
-            let slot = match &*key {
-                k if k == self.0.text => &mut object.text,
-                k if k == self.0.id => &mut object.id,
-                k if k == self.0.url => &mut object.url,
-                k if k == self.0.language => &mut object.language,
-                k if self.0.score.as_deref() == Some(k) => &mut object.score,
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                    continue;
-                }
+            let joined = self.0.joined().position(|name| name == key);
+            // One field may serve several ends.
+            let ends = [
+                (Some(id), &mut object.id),
+                (Some(url), &mut object.url),
+                (Some(language), &mut object.language),
+            ];
+            let ends = ends.into_iter().chain([(score.as_ref(), &mut object.score)]);
+            let mut wanted = ends.filter(|(name, _)| name.is_some_and(|name| *name == key)).peekable();
+            let text = match joined {
+                _ if key == *text => Some(&mut object.text),
+                Some(at) => object.joined.get_mut(at),
+                None => None,
             };
-            *slot = Some(map.next_value_seed(ValueSeed)?);
+            if wanted.peek().is_some() {
+                let value = map.next_value::<&RawValue>()?;
+                wanted.for_each(|(_, slot)| *slot = Some(value));
+                if let Some(text) = text {
+                    *text = value_of(value);
+                }
+            } else if let Some(text) = text {
+                *text = Some(map.next_value_seed(ValueSeed)?);
+            } else if self.0.wanted().any(|name| rest_of(name, &key).is_some()) {
+                object.holders.push((key, map.next_value()?));
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
         }
         Ok(object)
     }
 }
 
+impl<'a> Object<'a> {
+    /// Looks for what is wanted and has no key of its own.
+    fn look_within(&mut self, fields: &JsonlFields) {
+        let Self { text, joined, id, url, language, score, holders } = self;
+        if holders.is_empty() {
+            return;
+        }
+        let find = |name: &str| {
+            holders.iter().find_map(|(key, value)| rest_of(name, key).and_then(|rest| within(value, rest)))
+        };
+        let names = [(Some(&fields.id), id), (Some(&fields.url), url), (Some(&fields.language), language)];
+        for (name, slot) in names.into_iter().chain([(fields.score.as_ref(), score)]) {
+            *slot = slot.or_else(|| name.and_then(|name| find(name)));
+        }
+        for (name, slot) in
+            std::iter::once(&*fields.text).chain(fields.joined()).zip(std::iter::once(text).chain(joined))
+        {
+            if slot.is_none() {
+                *slot = find(name).and_then(value_of);
+            }
+        }
+    }
+}
+
 /// Reads a line; none where its text is null, unless `strict` calls that damage. What is odd in it is mended,
-/// unless `strict` forbids: bytes that are no UTF-8, and halves of surrogate pairs.
+/// unless `strict` forbids: bytes that are no UTF-8, halves of surrogate pairs, and numbers that JSON has not.
 ///
 /// # Errors
 /// The kind of damage and what was found.
@@ -264,73 +446,50 @@ pub(crate) fn parse<'a>(
     fields: &JsonlFields,
     strict: bool,
 ) -> Result<Option<Line<'a>>, (DamageKind, String)> {
+    let line = without_mark(line);
     let text = match simdutf8::compat::from_utf8(line) {
         Ok(text) => text,
         Err(error) if strict => {
             let detail = format!("byte {} of the line is not UTF-8", error.valid_up_to());
             return Err((DamageKind::InvalidUtf8, detail));
         }
-        Err(_) => return parse_again(&String::from_utf8_lossy(line), fields, true),
+        Err(_) => return parse_mended(&String::from_utf8_lossy(line), fields, true),
     };
-    let mut json = serde_json::Deserializer::from_str(text);
-    let object = ObjectSeed(fields).deserialize(&mut json).and_then(|object| json.end().map(|()| object));
-    match object {
-        // A name is what is written.
-        Ok(Object { id: Some(Value::Rounded(_)), .. } | Object { url: Some(Value::Rounded(_)), .. }) => {
-            parse_again(text, fields, false)
-        }
-        Ok(object) => pick(object, fields, strict),
-        Err(error) => match mend_surrogates(text) {
-            _ if strict => Err(not_an_object(text, &error)),
-            Some(mended) => parse_again(&mended, fields, true),
-            None => parse_again(text, fields, false),
-        },
+    match object_of(text, fields) {
+        Ok(object) => pick(object, text, fields, strict),
+        Err(error) if strict => Err(not_an_object(text, &error)),
+        Err(_) => parse_mended(text, fields, false),
     }
 }
 
-/// Reads a line as [`parse`] does, with numbers as they are written, whatever their range.
-fn parse_again(
+fn object_of<'a>(line: &'a str, fields: &JsonlFields) -> serde_json::Result<Object<'a>> {
+    let mut json = serde_json::Deserializer::from_str(line);
+    let mut object = ObjectSeed(fields).deserialize(&mut json)?;
+    json.end()?;
+    object.look_within(fields);
+    Ok(object)
+}
+
+/// Reads a line with what is odd in it mended.
+fn parse_mended(
     line: &str,
     fields: &JsonlFields,
     mended: bool,
 ) -> Result<Option<Line<'static>>, (DamageKind, String)> {
     let surrogates = mend_surrogates(line);
     let line = surrogates.as_deref().unwrap_or(line);
-    let mut json = serde_json::Deserializer::from_str(line);
-    let raw: Result<HashMap<Cow<'_, str>, &RawValue>, _> =
-        HashMap::deserialize(&mut json).and_then(|object| json.end().map(|()| object));
-    let raw = raw.map_err(|error| not_an_object(line, &error))?;
-    let value = |name: &str| {
-        raw.get(name).map(|raw| match serde_json::from_str::<Owned>(raw.get()) {
-            Ok(Owned(Value::Rounded(_))) | Err(_) => Value::Number(raw.get().to_owned()),
-            Ok(Owned(value)) => value,
-        })
-    };
-    let object = Object {
-        text: value(&fields.text),
-        id: value(&fields.id),
-        url: value(&fields.url),
-        language: value(&fields.language),
-        score: fields.score.as_deref().and_then(value),
-    };
-    let line = pick(object, fields, false)?;
-    Ok(line.map(|line| Line { mended: mended || surrogates.is_some(), ..line }))
-}
-
-/// A value that borrows nothing.
-struct Owned(Value<'static>);
-
-impl<'de> Deserialize<'de> for Owned {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        ValueSeed.deserialize(deserializer).map(|value| {
-            Self(match value {
-                Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
-                Value::Number(number) => Value::Number(number),
-                Value::Rounded(number) => Value::Rounded(number),
-                Value::Other(what) => Value::Other(what),
-            })
-        })
-    }
+    let numbers = without_odd_numbers(line);
+    let line = numbers.as_deref().unwrap_or(line);
+    let object = object_of(line, fields).map_err(|error| not_an_object(line, &error))?;
+    let owned = |value: Option<Cow<'_, str>>| value.map(|value| Cow::Owned(value.into_owned()));
+    Ok(pick(object, line, fields, false)?.map(|line| Line {
+        text: Cow::Owned(line.text.into_owned()),
+        id: owned(line.id),
+        url: owned(line.url),
+        language: owned(line.language),
+        score: line.score,
+        mended: mended || surrogates.is_some(),
+    }))
 }
 
 /// Why a line is no object.
@@ -338,7 +497,10 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> (DamageKind, String) 
     let starts_like_object = line.trim_start().starts_with('{');
     // The line is JSON, but no object, only if it parses as something else.
     if !starts_like_object && serde_json::from_str::<IgnoredAny>(line).is_ok() {
-        (DamageKind::NotAnObject, "JSON, but not an object".to_owned())
+        (
+            DamageKind::NotAnObject,
+            "JSON, but not an object; of an array, jq -c '.[]' makes a line for each".to_owned(),
+        )
     } else {
         (DamageKind::NotJson, error.to_string())
     }
@@ -370,53 +532,136 @@ fn mend_surrogates(line: &str) -> Option<String> {
     mended.map(|mended| mended + &line[done..])
 }
 
-/// A score as it is written; none for what is no number, or an endless one.
+/// Puts null for each number that JSON has not and Python writes all the same: NaN, Infinity and -Infinity. None if
+/// there is none.
+fn without_odd_numbers(line: &str) -> Option<String> {
+    const ODD: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
+    if !ODD[..2].iter().any(|odd| line.contains(odd)) {
+        return None;
+    }
+    let (mut mended, mut rest) = (String::with_capacity(line.len()), line);
+    while let Some(next) = rest.find(['"', 'N', 'I', '-']) {
+        let (before, found) = rest.split_at(next);
+        mended.push_str(before);
+        let end = if found.starts_with('"') {
+            let mut end = 1;
+            while let Some(at) = memchr2(b'"', b'\\', &found.as_bytes()[end..]) {
+                end += at + 1;
+                match found.as_bytes()[end - 1] {
+                    b'"' => break,
+                    _ => end = (end + 1).min(found.len()),
+                }
+            }
+            // What is escaped may be a character of several bytes, in what is no JSON.
+            while !found.is_char_boundary(end) {
+                end += 1;
+            }
+            mended.push_str(&found[..end]);
+            end
+        } else if let Some(odd) = ODD.iter().find(|odd| found.starts_with(**odd)) {
+            mended.push_str("null");
+            odd.len()
+        } else {
+            mended.push_str(&found[..1]);
+            1
+        };
+        rest = &found[end..];
+    }
+    Some(mended + rest)
+}
+
+/// A score as it is written: a number, or a date and a time (RFC 3339; the time and its zone may be missing), of which
+/// the score is seconds. None for anything else, or an endless number.
 pub(crate) fn number(written: &str) -> Option<f64> {
-    written.trim().parse().ok().filter(|score: &f64| score.is_finite())
+    let written = written.trim();
+    written.parse().ok().filter(|score: &f64| score.is_finite()).or_else(|| seconds(written))
+}
+
+/// A date in seconds since 1970.
+fn seconds(written: &str) -> Option<f64> {
+    use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
+    let in_utc = || written.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok();
+    let time = written.parse::<Timestamp>().ok().or_else(|| in_utc().map(|date| date.timestamp()))?;
+    Some(time.as_duration().as_secs_f64())
+}
+
+/// A value that is a name, as it is written: a string, a number, true or false.
+fn name(value: &RawValue) -> Option<Cow<'_, str>> {
+    let written = value.get();
+    match written.as_bytes().first()? {
+        b'"' => match KeySeed.deserialize(&mut serde_json::Deserializer::from_str(written)) {
+            Ok(name) => Some(name),
+            // Half a surrogate pair in it.
+            Err(_) => serde_json::from_str(&mend_surrogates(written)?).ok().map(Cow::Owned),
+        },
+        b'-' | b'0'..=b'9' | b't' | b'f' => Some(Cow::Borrowed(written)),
+        _ => None,
+    }
 }
 
 /// What is wanted of an object.
 fn pick<'a>(
     object: Object<'a>,
+    line: &str,
     fields: &JsonlFields,
     strict: bool,
 ) -> Result<Option<Line<'a>>, (DamageKind, String)> {
-    let text = match object.text {
+    let Object { text, joined, id, url, language, score, .. } = object;
+    let is_null = |value: &Value<'_>| matches!(value, Value::Other(what) if *what == NULL);
+    let no_string =
+        |field: &str, what: &str| Err((DamageKind::TextNotString, format!("field {field:?} is {what}")));
+    let text = match text {
         Some(Value::Text(text)) => text,
-        Some(Value::Other(NULL)) if !strict => return Ok(None),
-        Some(Value::Number(_) | Value::Rounded(_)) => {
-            return Err((DamageKind::TextNotString, format!("field {:?} is a number", fields.text)));
-        }
-        Some(Value::Other(what)) => {
-            return Err((DamageKind::TextNotString, format!("field {:?} is {what}", fields.text)));
+        Some(value) if is_null(&value) && !strict => return Ok(None),
+        Some(Value::Other(what)) => return no_string(&fields.text, what),
+        None if joined.iter().any(Option::is_some) => {
+            let mut texts = Vec::with_capacity(joined.len());
+            for (value, field) in joined.into_iter().zip(fields.joined()) {
+                match value {
+                    Some(Value::Text(text)) => texts.push(text),
+                    Some(value) if is_null(&value) => {}
+                    Some(Value::Other(what)) => return no_string(field, what),
+                    None => {}
+                }
+            }
+            if texts.is_empty() && !strict {
+                return Ok(None);
+            }
+            Cow::Owned(texts.join(JOINT))
         }
         None => {
-            return Err((
-                DamageKind::NoText,
-                format!("no field {:?}; --text-field names another", fields.text),
-            ));
+            let detail = match field_names(line.as_bytes()) {
+                names if names.is_empty() => format!("no field {:?}: the object is empty", fields.text),
+                names => format!(
+                    "no field {:?}; --text-field names another one of {}",
+                    fields.text,
+                    names.join(", ")
+                ),
+            };
+            return Err((DamageKind::NoText, detail));
         }
     };
-    let score = match &object.score {
-        Some(Value::Text(text)) => number(text),
-        Some(Value::Number(text)) => number(text),
-        &Some(Value::Rounded(score)) => Some(score).filter(|score| score.is_finite()),
-        _ => None,
+    let score = score.and_then(name).and_then(|score| number(&score));
+    let [id, url, language] = [id, url, language].map(|value| value.and_then(name));
+    Ok(Some(Line { text, id, url, language, score, mended: false }))
+}
+
+/// The names of a line's fields, and of those in its objects.
+pub(crate) fn field_names(line: &[u8]) -> Vec<String> {
+    let line = String::from_utf8_lossy(without_mark(line));
+    let keys = |object: &str| {
+        serde_json::from_str::<Keys<'_>>(object).map_or_else(
+            |_| Vec::new(),
+            |keys| {
+                keys.0.into_iter().map(|(key, value)| (key.into_owned(), value.get().to_owned())).collect()
+            },
+        )
     };
-    let string = |value| match value {
-        Some(Value::Text(text)) => Some(text),
-        Some(Value::Number(number)) => Some(Cow::Owned(number)),
-        Some(Value::Rounded(number)) => Some(Cow::Owned(number.to_string())),
-        _ => None,
+    let names = |(key, value): (String, String)| match keys(&value) {
+        inner if inner.is_empty() => vec![key],
+        inner => inner.into_iter().map(|(name, _)| format!("{key}.{name}")).collect(),
     };
-    Ok(Some(Line {
-        text,
-        id: string(object.id),
-        url: string(object.url),
-        language: string(object.language),
-        score,
-        mended: false,
-    }))
+    keys(without_odd_numbers(&line).as_deref().unwrap_or(&line)).into_iter().flat_map(names).collect()
 }
 
 #[cfg(test)]
@@ -460,12 +705,12 @@ mod tests {
         assert_eq!(kind("null"), DamageKind::NotAnObject);
         assert_eq!(kind(r#"{"id":1}"#), DamageKind::NoText);
         assert_eq!(kind(r#"{"text":null}"#), DamageKind::TextNotString);
-        assert_eq!(kind(r#"{"text":[["deep"]]}"#), DamageKind::TextNotString);
+        assert_eq!(kind(r#"{"text":["a",7]}"#), DamageKind::TextNotString);
         assert_eq!(kind(r#"{"text":{}}"#), DamageKind::TextNotString);
         let deep = format!("{{\"x\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(kind(&deep), DamageKind::NoText);
         let deep = format!("{{\"text\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-        assert_eq!(kind(&deep), DamageKind::TextNotString);
+        assert_eq!(kind(&deep), DamageKind::NotJson);
         assert_eq!(
             parse(b"{\"text\":\"\xff\"}", &JsonlFields::default(), true).expect_err("damaged").0,
             DamageKind::InvalidUtf8
@@ -512,6 +757,122 @@ mod tests {
         assert_eq!(numbered("[1e999999]"), None);
     }
 
+    /// The text, id and URL of a line by these names.
+    fn read(line: &str, text: &str, id: &str, url: &str) -> Result<[Option<String>; 3], String> {
+        let fields =
+            JsonlFields { text: text.into(), id: id.into(), url: url.into(), ..JsonlFields::default() };
+        let line = parse(line.as_bytes(), &fields, false).map_err(|(_, detail)| detail)?.expect("a text");
+        Ok([Some(line.text), line.id, line.url].map(|value| value.map(Cow::into_owned)))
+    }
+
+    #[test]
+    fn fields_of_objects_are_named_by_points_or_as_pointers() {
+        let line = r#"{"meta":{"url":"u","doc":{"id":-7,"a/b":"t","text":"x"}},"text":"top"}"#;
+        let some = |values: [&str; 3]| Ok(values.map(|value| Some(value.to_owned())));
+        assert_eq!(read(line, "text", "meta.doc.id", "meta.url"), some(["top", "-7", "u"]));
+        assert_eq!(read(line, "/meta/doc/a~1b", "/meta/doc/id", "/meta/url"), some(["t", "-7", "u"]));
+        assert_eq!(read(line, "meta.doc.text", "meta.url", "meta.url"), some(["x", "u", "u"]));
+        // A field of that very name comes first, wherever it stands.
+        for line in [r#"{"a":{"b":"in"},"a.b":"out"}"#, r#"{"a.b":"out","a":{"b":"in"}}"#] {
+            assert_eq!(read(line, "a.b", "id", "url").unwrap()[0].as_deref(), Some("out"));
+        }
+        assert_eq!(read(r#"{"a":{"b.c":"x"}}"#, "a.b.c", "id", "url").unwrap()[0].as_deref(), Some("x"));
+        let nothing = read(line, "meta.text", "id", "url").unwrap_err();
+        assert!(nothing.contains("meta.url, meta.doc, text"), "{nothing}");
+        assert_eq!(read(line, "text", "meta", "meta.doc"), Ok([Some("top".to_owned()), None, None]));
+    }
+
+    #[test]
+    fn texts_are_joined_and_conversations_read() {
+        let text = |line: &str, name: &str| read(line, name, "id", "url").map(|[text, ..]| text.unwrap());
+        let line = r#"{"title":"A","body":{"en":"B"},"note":null,"n":1,"a,b":"literal"}"#;
+        assert_eq!(text(line, "title,body.en"), Ok("A\nB".to_owned()));
+        assert_eq!(text(line, "body.en, note ,gone,title"), Ok("B\nA".to_owned()));
+        assert_eq!(text(line, "a,b"), Ok("literal".to_owned()));
+        let twice = read(r#"{"a":"x","b":"y"}"#, "a,b", "b", "a").unwrap();
+        assert_eq!(twice.each_ref().map(Option::as_deref), [Some("x\ny"), Some("y"), Some("x")]);
+        assert!(text(line, "title,n").unwrap_err().contains("\"n\" is a number"));
+        assert!(text(line, "x,y").unwrap_err().contains("no field \"x,y\""));
+        for (messages, read) in [
+            (r#"[{"role":"user","content":"Why?"},{"role":"assistant","content":"So."}]"#, "Why?\nSo."),
+            (r#"[{"from":"human","value":"Why?"},{"from":"gpt","value":"So."}]"#, "Why?\nSo."),
+            (
+                r#"[{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},{"content":null}]"#,
+                "a\nb",
+            ),
+            (r#"["a","b"]"#, "a\nb"),
+        ] {
+            assert_eq!(text(&format!("{{\"text\":{messages}}}"), "text"), Ok(read.to_owned()));
+            assert_eq!(
+                text(&format!("{{\"chat\":{{\"turns\":{messages}}}}}"), "chat.turns"),
+                Ok(read.to_owned())
+            );
+        }
+    }
+
+    #[test]
+    fn lines_are_read_as_python_writes_them() {
+        let line = r#"{"a":NaN,"b":[-Infinity,Infinity],"id":NaN,"text":"NaN, \"-Infinity\" é","url":-1}"#;
+        let got = read(line, "text", "id", "url").unwrap();
+        assert_eq!(got.each_ref().map(Option::as_deref), [Some("NaN, \"-Infinity\" é"), None, Some("-1")]);
+        let strict = parse(line.as_bytes(), &JsonlFields::default(), true).unwrap_err();
+        assert_eq!(strict.0, DamageKind::NotJson);
+        let ids = [
+            ("true", "true"),
+            ("-7048155917072976836", "-7048155917072976836"),
+            (r#""a\ud800""#, "a\u{fffd}"),
+        ];
+        for (written, id) in ids {
+            let line = format!(r#"{{"id":{written},"text":"x"}}"#);
+            assert_eq!(read(&line, "text", "id", "url").unwrap()[1].as_deref(), Some(id));
+        }
+    }
+
+    #[test]
+    fn several_objects_on_a_line_are_several_records() {
+        let cut = |bytes: &[u8]| {
+            let (mut records, mut at, mut scanned) = (Vec::new(), 0, 0);
+            while at < bytes.len() {
+                match step(&bytes[at..], End::File, &mut scanned, 1 << 20) {
+                    Step::Record { content_end, end, .. } => {
+                        records.push(String::from_utf8_lossy(&bytes[at..at + content_end]).into_owned());
+                        at += end;
+                    }
+                    Step::Skip(n) => at += n,
+                    other => panic!("{other:?}"),
+                }
+            }
+            records
+        };
+        assert_eq!(cut(b"{\"a\":{}}{\"b\":\"}{\"}{}\r\n{}"), ["{\"a\":{}}", "{\"b\":\"}{\"}", "{}", "{}"]);
+        // What is in a string, or no object, is not cut.
+        for whole in ["{\"a\":\"}{\\\"}{\"}", "{\"a\":\"}{", "}{", "{\"a\":[{}{}]}"] {
+            assert_eq!(cut(whole.as_bytes()), [whole]);
+        }
+        assert_eq!(cut("\u{feff}{}\n\u{feff}\n".as_bytes()), ["\u{feff}{}"]);
+        assert_eq!(read("\u{feff}{\"text\":\"x\"}", "text", "id", "url").unwrap()[0].as_deref(), Some("x"));
+        let many = "{}".repeat(20_000);
+        assert_eq!(cut(many.as_bytes()).len(), 20_000);
+    }
+
+    #[test]
+    fn scores_are_numbers_or_dates() {
+        for (written, score) in [
+            (" 2.5 ", Some(2.5)),
+            ("1970-01-02", Some(86_400.0)),
+            ("1970-01-01 00:01", Some(60.0)),
+            ("1970-01-01T02:00:00+02:00", Some(0.0)),
+            ("2020-02-29T00:00:00.5Z", Some(1_582_934_400.5)),
+            ("1969-12-31", Some(-86_400.0)),
+            ("2021-02-29", None),
+            ("soon", None),
+            ("NaN", None),
+            ("", None),
+        ] {
+            assert_eq!(number(written), score, "{written}");
+        }
+    }
+
     proptest! {
         #[test]
         fn agrees_with_a_tree_of_values(text: String, id: Option<String>, more: Vec<String>) {
@@ -521,7 +882,7 @@ mod tests {
                 let got = parse(line.as_bytes(), &JsonlFields::default(), strict);
                 prop_assert_eq!(got, Ok(Some(wanted.clone())));
             }
-            let again = parse_again(&line, &JsonlFields::default(), false);
+            let again = parse_mended(&line, &JsonlFields::default(), false);
             prop_assert_eq!(again, Ok(Some(wanted)));
         }
 

@@ -8,6 +8,7 @@
 //! [`write_kept_as`] copies those to be kept.
 
 mod ahead;
+mod asked;
 mod csv;
 mod cut;
 pub mod damage;
@@ -48,6 +49,7 @@ mod zst;
 
 pub use crate::document::Place;
 
+pub(crate) use asked::check_fields;
 pub use damage::{Damage, DamageKind, FileReading, TextSum};
 pub(crate) use damage::{IN_MEMORY, TooLong};
 pub use document::Document;
@@ -56,7 +58,9 @@ pub use fetch::fetch;
 pub(crate) use filetype::split_name;
 pub use filetype::{Compression, Format};
 pub use gather::{GatherJob, Gathered, gather};
-pub use inputs::{DiscoverOptions, Discovered, Input, NotRead, PassedOver, Reason, discover, discover_all};
+pub use inputs::{
+    DiscoverOptions, Discovered, Input, NotRead, PassedOver, Reason, discover, discover_all, expand_patterns,
+};
 pub(crate) use inputs::{check_exist, gone, is_other_table, is_stream};
 pub use jsonl::{JsonlFields, LinePage, page_of_line};
 pub use kept::{EachKept, Kept, KeptFile, KeptFiles, KeptPages};

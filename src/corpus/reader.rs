@@ -56,11 +56,10 @@ impl Reader {
     /// Opens an input. One that cannot be opened is a file with one piece of damage.
     pub fn open(input: &Input, shard: u32, options: &ReadOptions) -> Self {
         let opened = match (&input.problem, StreamFormat::of(input.format)) {
-            (Some(Problem::CannotOpen(error)), _) => Err((DamageKind::CannotOpen, error.clone())),
-            (Some(Problem::UnknownFormat), _) => Err((
-                DamageKind::UnknownFormat,
-                "neither WARC records nor JSON objects nor CSV nor Parquet".into(),
-            )),
+            (Some(problem @ Problem::CannotOpen(_)), _) => Err((DamageKind::CannotOpen, problem.told())),
+            (Some(problem @ Problem::UnknownFormat(_)), _) => {
+                Err((DamageKind::UnknownFormat, problem.told()))
+            }
             (None, Some(format)) => StreamReader::open(input, format, shard, options)
                 .map(|reader| Self::Stream(Box::new(reader)))
                 .map_err(|error| (DamageKind::CannotOpen, error.to_string())),

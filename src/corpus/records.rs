@@ -125,19 +125,25 @@ pub(crate) fn document<T>(
             let fields = wet::fields(&bytes[span.start..span.content_start]);
             // What a server sent is read with that feature alone.
             let _ = room;
-            let (text, mended, beside) = match span.raw {
+            let (text, mended, beside, truncated) = match span.raw {
                 #[cfg(feature = "html")]
-                true => match html::text_of_response(content, room, fields.truncated) {
-                    Ok(text) => text.map(|text| (text.text, text.mended, text.markup))?,
-                    Err((kind, detail)) => {
-                        damage(kind, detail);
-                        return None;
+                true => {
+                    let text = match fields.resource_type() {
+                        Some(content_type) => html::text_of_resource(content, content_type, room),
+                        None => html::text_of_response(content, room, fields.truncated),
+                    };
+                    match text {
+                        Ok(text) => text.map(|text| (text.text, text.mended, text.markup, text.truncated))?,
+                        Err((kind, detail)) => {
+                            damage(kind, detail);
+                            return None;
+                        }
                     }
-                },
+                }
                 _ => {
                     let text = readable(content, strict, damage)?;
                     let mended = matches!(text, Cow::Owned(_));
-                    (text, mended, 0)
+                    (text, mended, 0, fields.truncated)
                 }
             };
             if strict && mended {
@@ -154,6 +160,7 @@ pub(crate) fn document<T>(
                 language: fields.language.as_deref(),
                 score: None,
                 mended,
+                truncated,
                 text: &text,
                 beside,
                 place: Place { member: copyable(span, bytes), ..span.place },
@@ -170,6 +177,7 @@ pub(crate) fn document<T>(
                     text: &line.text,
                     place: span.place,
                     mended: line.mended,
+                    truncated: false,
                     beside: 0,
                 })
             }),

@@ -23,12 +23,14 @@ impl Source {
         file: StoredFile,
         compression: Compression,
         format: StreamFormat,
-        rules: &ReadRules,
+        (dictionary, rules): (&[u8], &ReadRules),
     ) -> std::io::Result<Self> {
         Ok(match compression {
             Compression::None => Self::Plain(PlainSource { file, read: 0, done: false }),
             Compression::Gzip => Self::Gzip(Box::new(GzipSource::new(file, format))),
-            Compression::Zstd => Self::Zstd(Box::new(ZstdSource::new(file, rules.longest_window)?)),
+            Compression::Zstd => {
+                Self::Zstd(Box::new(ZstdSource::new(file, dictionary, rules.longest_window)?))
+            }
         })
     }
 

@@ -79,7 +79,8 @@ impl StreamReader {
         shard: u32,
         options: &ReadOptions,
     ) -> std::io::Result<Self> {
-        let source = Source::new(input.open()?, input.compression, format, &options.rules)?;
+        let source =
+            Source::new(input.open()?, input.compression, format, (input.dictionary(), &options.rules))?;
         let claims = match input.compression {
             Compression::Gzip if options.threads > 1 => match input.open()? {
                 StoredFile::File(file) => Some(Claims::new(file, options.block_bytes)?),

@@ -125,10 +125,10 @@ struct Head<'a> {
 }
 
 impl Head<'_> {
-    /// Whether it is one of a conversion; `None` if it does not say what it is.
-    fn conversion(&self) -> Option<bool> {
-        let kind = self.kind.as_ref().filter(|kind| !kind.is_empty());
-        kind.map(|kind| kind.eq_ignore_ascii_case(b"conversion"))
+    /// Whether it says what it is: in letters, as all types are.
+    fn has_kind(&self) -> bool {
+        let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+        self.kind.as_ref().is_some_and(|kind| !kind.is_empty() && kind.iter().all(is_letter))
     }
 
     fn is(&self, kind: &[u8]) -> bool {
@@ -142,7 +142,7 @@ impl Head<'_> {
 
     /// Whether it may be one of a page that is read.
     fn is_document(&self) -> bool {
-        self.is(b"conversion") || (cfg!(feature = "html") && self.is(b"response"))
+        self.is(b"conversion") || (cfg!(feature = "html") && self.is_raw())
     }
 }
 
@@ -283,8 +283,11 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
         ending(bytes, head.end..content_end, head.crlf, end, bounds)
     };
     let found = match here {
-        Ending::At(_) if head.conversion().is_none() => {
-            return flaw(DamageKind::BadHeader, head.end, "no WARC-Type".into());
+        Ending::At(_) if !head.has_kind() => {
+            let kind = head.kind.as_deref().unwrap_or_default();
+            let kind = String::from_utf8_lossy(&kind[..kind.len().min(40)]).into_owned();
+            let detail = if kind.is_empty() { "no WARC-Type".into() } else { format!("WARC-Type {kind:?}") };
+            return flaw(DamageKind::BadHeader, head.end, detail);
         }
         Ending::At(next) => return record(content_end, next),
         Ending::Unknown => return Step::Need(bytes.len() + 1),
@@ -298,7 +301,7 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
     if found.is_err() && end == End::Unknown && bytes.len() - head.end < 4 * length + 64 {
         return Step::Need(bytes.len() + 1);
     }
-    if head.conversion().is_some()
+    if head.has_kind()
         && let Some(content) =
             other_length(&bytes[head.end..found.unwrap_or(bytes.len())], length, &head, found.is_ok())
         && (found.is_ok() || end == End::File)
@@ -439,20 +442,24 @@ pub(crate) struct Fields<'a> {
     pub date: Option<Cow<'a, str>>,
     /// The crawler cut the content.
     pub truncated: bool,
+    /// What a resource is.
+    resource_type: Option<Cow<'a, str>>,
     /// The name of a field that is there but is not UTF-8.
     pub not_utf8: Option<&'static str>,
 }
 
 /// Reads the fields of a whole header block, version line included.
 pub(crate) fn fields(header: &[u8]) -> Fields<'_> {
-    const NAMES: [&str; 5] = [
+    const NAMES: [&str; 7] = [
         "WARC-Record-ID",
         "WARC-Target-URI",
         "WARC-Identified-Content-Language",
         "WARC-Date",
         "WARC-Truncated",
+        "WARC-Type",
+        "Content-Type",
     ];
-    let mut values: [Option<Cow<'_, [u8]>>; 5] = [const { None }; 5];
+    let mut values: [Option<Cow<'_, [u8]>>; 7] = [const { None }; 7];
     let mut last = None;
     let mut at = 0;
     while let Some((text, next)) = line(header, at) {
@@ -471,6 +478,9 @@ pub(crate) fn fields(header: &[u8]) -> Fields<'_> {
         }
     }
     let truncated = values[4].is_some();
+    let is_resource = values[5].as_ref().is_some_and(|kind| kind.eq_ignore_ascii_case(b"resource"));
+    let content_type = values[6].take().unwrap_or_default();
+    let resource_type = is_resource.then(|| String::from_utf8_lossy(&content_type).into_owned().into());
     let mut not_utf8 = None;
     let [record_id, url, language, date] = [0, 1, 2, 3].map(|known| {
         let value = values[known].take()?;
@@ -483,7 +493,17 @@ pub(crate) fn fields(header: &[u8]) -> Fields<'_> {
         }
         text
     });
-    Fields { record_id, url: url.map(without_brackets), language, date, truncated, not_utf8 }
+    Fields { record_id, url: url.map(without_brackets), language, date, truncated, resource_type, not_utf8 }
+}
+
+impl Fields<'_> {
+    /// The content type of a resource: what its content is without the answer of a server around it. Nothing of a
+    /// tool's own notes, such as wget's log.
+    #[cfg(feature = "html")]
+    pub fn resource_type(&self) -> Option<&str> {
+        let is_note = self.url.as_ref().is_some_and(|url| url.starts_with("metadata:"));
+        self.resource_type.as_deref().map(|it| if is_note { "application/octet-stream" } else { it })
+    }
 }
 
 /// A URL without the angle brackets that WARC/1.0 shows around it in its grammar, and wget writes.
@@ -810,8 +830,9 @@ mod tests {
             ("conversion", true, false),
             ("Conversion", true, false),
             ("response", cfg!(feature = "html"), true),
-            ("resource", false, true),
+            ("resource", cfg!(feature = "html"), true),
             ("warcinfo", false, false),
+            ("x-of_ours.1", false, false),
         ] {
             let bytes = format!("WARC/1.0\r\nWARC-Type: {kind}\r\nContent-Length: 3\r\n\r\nabc\r\n\r\n");
             match whole(bytes.as_bytes()) {
@@ -820,6 +841,10 @@ mod tests {
             }
             let start = bytes.len() - 7;
             assert_eq!(content_of_document(bytes.as_bytes()), document.then_some((start, raw)), "{kind}");
+        }
+        for damaged in ["conv\u{1}rsion", "conversion\u{fffd}", "a page", ""] {
+            let bytes = format!("WARC/1.0\r\nWARC-Type: {damaged}\r\nContent-Length: 3\r\n\r\nabc\r\n\r\n");
+            assert_eq!(text(bytes.as_bytes()), Err(DamageKind::BadHeader), "{damaged:?}");
         }
         assert_eq!(content_of_document(b"WARC/1.0\r\nWARC-Type: conversion\r\n"), None);
         assert_eq!(content_of_document(b"abc"), None);

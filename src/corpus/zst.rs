@@ -1,5 +1,7 @@
 //! Zstandard files: frames decoded as a stream; after damage, on with the next frame.
 
+use std::io;
+
 use memchr::memmem;
 use zstd::stream::raw::{DParameter, Decoder, Operation};
 
@@ -55,9 +57,33 @@ pub(crate) fn window_bits(bytes: &[u8]) -> Option<u32> {
     Some(64 - content.saturating_sub(1).leading_zeros())
 }
 
+/// The dictionary of a file's frames, which stands in its first frame, one to be skipped, as it is or compressed
+/// (the format of `.warc.zst`); empty if there is none. `head` gives the first bytes of the file.
+///
+/// # Errors
+/// If the file cannot be read, or its dictionary does not decode.
+pub(crate) fn dictionary_of(head: impl Fn(u64) -> io::Result<Vec<u8>>) -> io::Result<Vec<u8>> {
+    const MAGIC: [u8; 4] = [0x5d, 0x2a, 0x4d, 0x18];
+    /// The longest dictionary that is read, decoded.
+    const LONGEST: usize = 64 << 20;
+    let start = head(8)?;
+    let length = start.strip_prefix(&MAGIC).and_then(|length| length.first_chunk::<4>());
+    let Some(&length) = length else { return Ok(Vec::new()) };
+    let length = u64::from(u32::from_le_bytes(length));
+    if length > LONGEST as u64 {
+        return Err(io::Error::other(format!("a dictionary of {length} bytes")));
+    }
+    let mut dictionary = head(8 + length)?.split_off(8);
+    if dictionary.starts_with(&ZSTD_MAGIC) {
+        dictionary = zstd::bulk::decompress(&dictionary, LONGEST)?;
+    }
+    Ok(dictionary)
+}
+
 impl ZstdSource {
-    pub fn new(file: StoredFile, longest_window: u32) -> std::io::Result<Self> {
-        let mut decoder = Decoder::new()?;
+    /// Decodes a file, by its [`dictionary_of`] if it has one.
+    pub fn new(file: StoredFile, dictionary: &[u8], longest_window: u32) -> io::Result<Self> {
+        let mut decoder = Decoder::with_dictionary(dictionary)?;
         decoder.set_parameter(DParameter::WindowLogMax(longest_window))?;
         Ok(Self { window: Window::new(file), decoder, longest_window, frame: None, done: false })
     }

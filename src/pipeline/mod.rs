@@ -40,6 +40,7 @@ use crate::seen;
 use crate::weight::frequencies::Frequencies;
 use pages::{Pages, Room, Wanted, count_frames};
 use serde::{Deserialize, Serialize};
+use simflip_core::clusters::{Keep, Source};
 use simflip_core::collection::Keeping;
 use simflip_core::settings::Settings;
 use stages::Stages;
@@ -257,7 +258,25 @@ pub(crate) fn all_inputs(job: &Job) -> Result<Against> {
     corpus::check_exist(job.inputs.iter().chain(&job.against))?;
     let options = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
     let Discovered { inputs, passed_over } = discover_all(&job.inputs, &options)?;
+    check_fields(job, &inputs)?;
     hold_against(job, inputs, passed_over, &options)
+}
+
+/// Checks that the new pages have what is asked for.
+///
+/// # Errors
+/// If none of the first has it.
+fn check_fields(job: &Job, inputs: &[Input]) -> Result<()> {
+    let Settings { keep, quota, .. } = &job.settings;
+    let urls = [
+        (quota.each == Some(Source::Host), "--keep-each host"),
+        (*keep == Keep::ShortestUrl, "--keep shortest-url"),
+        (job.without_frames, "--without-frames"),
+    ];
+    let urls: Vec<&str> =
+        urls.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, option)| option).collect();
+    let score = keep.score_field().map(|_| ("keep", keep.to_string()));
+    corpus::check_fields(inputs, &job.read_options(), &urls, score)
 }
 
 /// Puts the old files of a job behind its new ones. A file that is named as both is old.

@@ -423,6 +423,12 @@ pub fn odd_input_warnings(files: &[FileReading]) -> Vec<String> {
              such pages)",
         ),
         told(
+            |file| file.truncated,
+            "page breaks",
+            "pages break",
+            "off in the input, as the crawler cut it or its connection ended; the text that is there is compared and kept",
+        ),
+        told(
             |file| file.without_text,
             "line or row has",
             "lines or rows have",

@@ -5,7 +5,8 @@ use super::parts::{Parts, Scratch, Sketching};
 use super::sketches::{self, InputMark, ReadingRules, SketchFile};
 use super::{told_bytes, working};
 use crate::corpus::{
-    DiscoverOptions, FileReading, Input, JsonlFields, Languages, ReadOptions, ReadRules, discover_all,
+    DiscoverOptions, FileReading, Input, JsonlFields, Languages, ReadOptions, ReadRules, check_fields,
+    discover_all,
 };
 use crate::error::{Error, Result};
 use crate::format::{self, SKETCHES, wrong};
@@ -125,6 +126,9 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
             input.open().map_err(|error| Error::io(&input.path, error))?;
         }
     }
+    let reading = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
+    let score = job.fields.score.as_ref().map(|field| ("score", field.clone()));
+    check_fields(&found.inputs, &reading, &[], score)?;
     let inputs = (0..).zip(&found.inputs).filter(|&(at, _)| job.shard.has(at)).map(|(_, input)| input);
     let (inputs, broken): (Vec<&Input>, Vec<&Input>) =
         inputs.partition(|input| input.cannot_open().is_none());
@@ -132,7 +136,6 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     let is_new = fs::symlink_metadata(&job.out).is_err();
     fs::create_dir_all(&job.out).map_err(|error| Error::io(&job.out, error))?;
     sweep(&job.out);
-    let reading = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
     let rules =
         ReadingRules { fields: job.fields.clone(), longest_page: reading.record_cap, rules: job.rules };
     let stored = |input: &Input| input.stored_bytes();

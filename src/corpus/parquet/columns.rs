@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
-use parquet::basic::{ConvertedType, LogicalType};
+use jiff::civil::Date;
+use jiff::{Span, Timestamp};
+use parquet::basic::{ConvertedType, LogicalType, TimeUnit};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
-use parquet::data_type::{ByteArray, DataType};
+use parquet::data_type::{ByteArray, DataType, FixedLenByteArray, Int96};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
+use parquet::schema::types::ColumnDescriptor;
 
 use super::footer::Column;
 use super::pages::{Pages, Stored, Turn};
+use crate::corpus::jsonl::JOINT;
 
 /// Most rows in a batch.
 pub(super) const BATCH_ROWS: usize = 1024;
@@ -30,21 +34,45 @@ pub(super) fn in_range(levels: &[i16], greatest: i16) -> bool {
     levels.iter().all(|level| (0..=greatest).contains(level))
 }
 
-/// Reads the next values of a column that is not repeated; fewer than wanted only at its end, or when their
-/// pages are large. Absent values have no place in `values` but a level below the greatest in `levels`.
+/// The levels of the values that were read last, and the greatest that there are.
+#[derive(Default)]
+struct Levels {
+    /// Below the greatest, a value is absent: it has no place among the values.
+    present: Vec<i16>,
+    most_present: i16,
+    /// 0 where a row begins. Empty where each row has one value.
+    repeats: Vec<i16>,
+    most_repeats: i16,
+}
+
+impl Levels {
+    fn is_present(&self, at: usize) -> bool {
+        self.most_present == 0 || self.present.get(at) == Some(&self.most_present)
+    }
+}
+
+/// Reads the next values of a column; of fewer rows than wanted only at its end, or when their pages are large.
 fn next_values<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     turn: &Turn,
     wanted: usize,
-    (levels, greatest): (&mut Vec<i16>, i16),
+    levels: &mut Levels,
     values: &mut Vec<T::T>,
 ) -> Result<usize, ParquetError> {
-    levels.clear();
+    levels.present.clear();
+    levels.repeats.clear();
     values.clear();
     loop {
         let wanted = turn.begin(wanted);
-        let (records, _, _) = reader.read_records(wanted, Some(levels), None, values)?;
-        if !in_range(levels, greatest) {
+        let repeats = (levels.most_repeats > 0).then_some(&mut levels.repeats);
+        let (records, _, _) = reader.read_records(wanted, Some(&mut levels.present), repeats, values)?;
+        let starts = levels.repeats.iter().filter(|&&level| level == 0).count();
+        let are_rows = levels.most_repeats == 0
+            || starts == records && levels.repeats.first().is_none_or(|&level| level == 0);
+        if !are_rows
+            || !in_range(&levels.present, levels.most_present)
+            || !in_range(&levels.repeats, levels.most_repeats)
+        {
             return Err(ParquetError::General("levels that make no rows".to_owned()));
         }
         if records > 0 || turn.ended() || wanted == 0 {
@@ -92,10 +120,8 @@ pub(super) use of_any_type;
 pub(super) struct Cursor {
     reader: ColumnReader,
     turn: Arc<Turn>,
-    present: i16,
-    levels: Vec<i16>,
-    /// Integers are read as unsigned.
-    unsigned: bool,
+    levels: Levels,
+    descriptor: Arc<ColumnDescriptor>,
 }
 
 impl Cursor {
@@ -110,16 +136,19 @@ impl Cursor {
         let descriptor = &column.descriptor;
         let (pages, turn) = Pages::open(stored, group.column(column.index), descriptor.clone(), rows)?;
         let reader = get_column_reader(descriptor.clone(), Box::new(pages));
-        let unsigned = matches!(descriptor.logical_type_ref(), Some(LogicalType::Integer(int)) if !int.is_signed)
-            || matches!(descriptor.converted_type(), ConvertedType::UINT_32 | ConvertedType::UINT_64);
-        Ok(Self { reader, turn, present: descriptor.max_def_level(), levels: Vec::new(), unsigned })
+        let levels = Levels {
+            most_present: descriptor.max_def_level(),
+            most_repeats: descriptor.max_rep_level(),
+            ..Levels::default()
+        };
+        Ok(Self { reader, turn, levels, descriptor: descriptor.clone() })
     }
 
     pub fn skip(&mut self, rows: usize) -> Result<bool, ParquetError> {
         of_any_type!(&mut self.reader, reader => skip_values(reader, &self.turn, rows))
     }
 
-    /// The next texts.
+    /// The next texts; those of a list are joined, and one without is null.
     pub fn texts(
         &mut self,
         wanted: usize,
@@ -127,15 +156,25 @@ impl Cursor {
     ) -> Result<usize, ParquetError> {
         let ColumnReader::ByteArrayColumnReader(reader) = &mut self.reader else { return Ok(0) };
         let mut values = Vec::new();
-        let n = next_values(reader, &self.turn, wanted, (&mut self.levels, self.present), &mut values)?;
+        let levels = &mut self.levels;
+        let n = next_values(reader, &self.turn, wanted, levels, &mut values)?;
         let mut values = values.into_iter();
-        for at in 0..n {
-            let present = self.present == 0 || self.levels.get(at) == Some(&self.present);
-            let text = present.then(|| values.next()).flatten();
-            // An entry of a dictionary that was not stored has no bytes, and asking for
-            // its length panics: here.
-            text.as_ref().map(ByteArray::len);
-            each(text);
+        if levels.most_repeats == 0 {
+            for at in 0..n {
+                let text = levels.is_present(at).then(|| values.next()).flatten();
+                // An entry of a dictionary that was not stored has no bytes, and asking for
+                // its length panics: here.
+                text.as_ref().map(ByteArray::len);
+                each(text);
+            }
+            return Ok(n);
+        }
+        let mut at = 0;
+        for _ in 0..n {
+            let list = at..=at + levels.repeats[at + 1..].iter().take_while(|&&level| level > 0).count();
+            at = list.end() + 1;
+            let texts = list.filter(|&at| levels.is_present(at)).filter_map(|_| values.next());
+            each(joined(texts));
         }
         Ok(n)
     }
@@ -152,33 +191,139 @@ impl Cursor {
             let text = simdutf8::basic::from_utf8(value.data());
             text.map_or(Name::Unfit("is not UTF-8"), |text| Name::Text(text.into()))
         }
-        let Self { reader, turn, present, levels, unsigned } = self;
-        let unsigned = *unsigned;
+        let Self { reader, turn, levels, descriptor } = self;
+        let kind = Kind::of(descriptor);
         macro_rules! read {
             ($reader:ident, $name:expr) => {{
                 let mut values = Vec::new();
-                let n = next_values($reader, turn, wanted, (levels, *present), &mut values)?;
+                let n = next_values($reader, turn, wanted, levels, &mut values)?;
                 let mut values = values.into_iter();
                 for at in 0..n {
-                    let here = *present == 0 || levels.get(at) == Some(present);
-                    each(here.then(|| values.next()).flatten().map_or(Name::Absent, $name));
+                    let value = levels.is_present(at).then(|| values.next()).flatten();
+                    each(value.map_or(Name::Absent, $name));
                 }
                 Ok(n)
             }};
         }
+        let scale = descriptor.type_scale();
+        let decimal =
+            |bytes: &[u8]| decimal(bytes, scale).map_or(Name::Unfit("is too long a number"), number);
         match reader {
-            ColumnReader::ByteArrayColumnReader(reader) => read!(reader, text),
-            ColumnReader::Int32ColumnReader(reader) => {
-                read!(reader, |n| if unsigned { number(n as u32) } else { number(n) })
+            ColumnReader::ByteArrayColumnReader(reader) => read!(reader, |value: ByteArray| match kind {
+                Kind::Decimal => decimal(value.data()),
+                _ => text(value),
+            }),
+            ColumnReader::FixedLenByteArrayColumnReader(reader) => {
+                read!(reader, |value: FixedLenByteArray| match kind {
+                    Kind::Decimal => decimal(value.data()),
+                    Kind::Uuid => uuid(value.data()).map_or(Name::Unfit("is no UUID"), number),
+                    _ => text(value.into()),
+                })
             }
-            ColumnReader::Int64ColumnReader(reader) => {
-                read!(reader, |n| if unsigned { number(n as u64) } else { number(n) })
+            ColumnReader::Int32ColumnReader(reader) => read!(reader, |n| match kind {
+                Kind::Unsigned => number(n as u32),
+                Kind::Date => date(n).map_or(Name::Unfit("is no date"), number),
+                Kind::Decimal => decimal(&n.to_be_bytes()),
+                _ => number(n),
+            }),
+            ColumnReader::Int64ColumnReader(reader) => read!(reader, |n| match kind {
+                Kind::Unsigned => number(n as u64),
+                Kind::Time { a_second } => time(n, a_second).map_or(Name::Unfit("is no time"), number),
+                Kind::Decimal => decimal(&n.to_be_bytes()),
+                _ => number(n),
+            }),
+            ColumnReader::Int96ColumnReader(reader) => {
+                read!(reader, |n: Int96| time(n.to_nanos(), 1_000_000_000)
+                    .map_or(Name::Unfit("is no time"), number))
             }
+            ColumnReader::BoolColumnReader(reader) => read!(reader, number),
             ColumnReader::FloatColumnReader(reader) => read!(reader, number),
             ColumnReader::DoubleColumnReader(reader) => read!(reader, number),
-            _ => Ok(0),
         }
     }
+}
+
+/// Texts, one after the other; none if there are none.
+pub(super) fn joined(mut texts: impl Iterator<Item = ByteArray>) -> Option<ByteArray> {
+    let first = texts.next()?;
+    let Some(second) = texts.next() else { return Some(first) };
+    let mut all = first.data().to_vec();
+    for text in std::iter::once(second).chain(texts) {
+        all.extend_from_slice(JOINT.as_bytes());
+        all.extend_from_slice(text.data());
+    }
+    Some(all.into())
+}
+
+/// What the values of a column of names are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// As they are stored.
+    Plain,
+    Unsigned,
+    /// Days since 1970.
+    Date,
+    /// So many to a second, since 1970.
+    Time {
+        a_second: i64,
+    },
+    Decimal,
+    Uuid,
+}
+
+impl Kind {
+    fn of(descriptor: &ColumnDescriptor) -> Self {
+        let time = |unit: TimeUnit| match unit {
+            TimeUnit::MILLIS => 1_000,
+            TimeUnit::MICROS => 1_000_000,
+            TimeUnit::NANOS => 1_000_000_000,
+        };
+        match (descriptor.logical_type_ref(), descriptor.converted_type()) {
+            (Some(LogicalType::Integer(integer)), _) if !integer.is_signed => Self::Unsigned,
+            (Some(LogicalType::Date), _) => Self::Date,
+            (Some(LogicalType::Timestamp(timestamp)), _) => Self::Time { a_second: time(timestamp.unit) },
+            (Some(LogicalType::Decimal { .. }), _) => Self::Decimal,
+            (Some(LogicalType::Uuid), _) => Self::Uuid,
+            (Some(_), _) => Self::Plain,
+            (None, ConvertedType::UINT_32 | ConvertedType::UINT_64) => Self::Unsigned,
+            (None, ConvertedType::DATE) => Self::Date,
+            (None, ConvertedType::TIMESTAMP_MILLIS) => Self::Time { a_second: 1_000 },
+            (None, ConvertedType::TIMESTAMP_MICROS) => Self::Time { a_second: 1_000_000 },
+            (None, ConvertedType::DECIMAL) => Self::Decimal,
+            (None, _) => Self::Plain,
+        }
+    }
+}
+
+/// A date by its days since 1970.
+fn date(days: i32) -> Option<Date> {
+    Date::constant(1970, 1, 1).checked_add(Span::new().try_days(days).ok()?).ok()
+}
+
+/// A decimal number, stored as a whole one with its digits, the last `scale` of which stand behind the point.
+fn decimal(whole: &[u8], scale: i32) -> Option<String> {
+    let sign = if whole.first().is_some_and(|&first| first >= 0x80) { 0xff } else { 0 };
+    let mut bytes = [sign; 16];
+    bytes[16usize.checked_sub(whole.len())?..].copy_from_slice(whole);
+    let whole = i128::from_be_bytes(bytes);
+    let scale = usize::try_from(scale).unwrap_or(0).min(1000);
+    let digits = format!("{:0>width$}", whole.unsigned_abs(), width = scale + 1);
+    let (before, behind) = digits.split_at(digits.len() - scale);
+    let (sign, point) = (if whole < 0 { "-" } else { "" }, if scale > 0 { "." } else { "" });
+    Some(format!("{sign}{before}{point}{behind}"))
+}
+
+/// A time in UTC (RFC 3339).
+fn time(since_1970: i64, a_second: i64) -> Option<Timestamp> {
+    let nanoseconds = since_1970.rem_euclid(a_second) * (1_000_000_000 / a_second);
+    Timestamp::new(since_1970.div_euclid(a_second), i32::try_from(nanoseconds).ok()?).ok()
+}
+
+/// A UUID as it is written (RFC 9562, 4).
+fn uuid(bytes: &[u8]) -> Option<String> {
+    let digits = format!("{:032x}", u128::from_be_bytes(bytes.try_into().ok()?));
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
+    Some(parts.join("-"))
 }
 
 #[cfg(test)]
@@ -190,6 +335,22 @@ mod tests {
     use parquet::file::writer::SerializedFileWriter;
     use parquet::schema::parser::parse_message_type;
     use std::io::Write;
+
+    #[test]
+    fn names_are_written_as_they_are_meant() {
+        assert_eq!(decimal(&(-1205i32).to_be_bytes(), 2).as_deref(), Some("-12.05"));
+        assert_eq!(decimal(&5i64.to_be_bytes(), 3).as_deref(), Some("0.005"));
+        assert_eq!(decimal(&[0x12, 0x34], 0).as_deref(), Some("4660"));
+        assert_eq!((decimal(&[1; 17], 0), decimal(&[], 1).as_deref()), (None, Some("0.0")));
+        assert_eq!(uuid(&[0xab; 16]).as_deref(), Some("abababab-abab-abab-abab-abababababab"));
+        assert_eq!(uuid(&[0; 15]), None);
+        let written = |time: Option<Timestamp>| time.map(|time| time.to_string());
+        assert_eq!(written(time(1_716_000_000_123, 1_000)).as_deref(), Some("2024-05-18T02:40:00.123Z"));
+        assert_eq!(written(time(-1, 1_000_000)).as_deref(), Some("1969-12-31T23:59:59.999999Z"));
+        assert_eq!(written(time(i64::MAX, 1_000)), None);
+        assert_eq!(date(19_861).map(|date| date.to_string()).as_deref(), Some("2024-05-18"));
+        assert_eq!((date(i32::MAX), date(i32::MIN)), (None, None));
+    }
 
     #[test]
     fn a_column_that_ends_early_is_passed_over_to_its_end_and_no_further() {
@@ -208,7 +369,7 @@ mod tests {
         file.write_all(&bytes).expect("writes");
         let stored = Arc::new(Stored::new(crate::corpus::storage::StoredFile::File(file)).expect("a size"));
         let layout = Layout::of(&stored, &ReadOptions::default()).expect("a footer");
-        let open = || Cursor::open(&stored, &layout.metadata, 0, &layout.text).expect("a column");
+        let open = || Cursor::open(&stored, &layout.metadata, 0, &layout.texts[0]).expect("a column");
         let texts = |cursor: &mut Cursor| {
             let mut texts = Vec::new();
             let n = cursor.texts(9, |text| texts.push(text.map(|text| text.data().to_vec())));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parquet::basic::{LogicalType, Type};
+use parquet::basic::Type;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::schema::types::ColumnDescriptor;
 
@@ -11,6 +11,8 @@ use super::guard::{Flaw, guarded};
 use super::pages::Stored;
 use crate::corpus::damage::DamageKind;
 use crate::corpus::filetype::PARQUET_MAGIC;
+use crate::corpus::inputs::Input;
+use crate::corpus::jsonl::{JsonlFields, twice};
 use crate::corpus::options::ReadOptions;
 use crate::corpus::storage::StoredFile;
 
@@ -33,7 +35,8 @@ pub(super) const NAMES: usize = 4;
 #[derive(Debug)]
 pub(super) struct Layout {
     pub metadata: ParquetMetaData,
-    pub text: Column,
+    /// Of the text, or of the texts that are joined.
+    pub texts: Vec<Column>,
     /// Id, URL, language and score.
     pub names: [Option<Column>; NAMES],
     /// The row at which each row group begins, and the row behind the last.
@@ -79,59 +82,92 @@ fn read_metadata(stored: &Stored) -> Result<ParquetMetaData, Flaw> {
         .map_err(|(kind, detail)| (kind, format!("the footer does not decode: {detail}")))
 }
 
+/// The names of a file's columns; none if its footer does not read.
+pub(crate) fn column_names(input: &Input) -> Vec<String> {
+    let metadata = input.open().and_then(Stored::new).ok().and_then(|stored| read_metadata(&stored).ok());
+    metadata.map_or_else(Vec::new, |metadata| {
+        metadata.file_metadata().schema_descr().columns().iter().map(|column| called(column)).collect()
+    })
+}
+
 /// The first names of columns, for a person.
 fn listed(metadata: &ParquetMetaData) -> String {
     const LISTED: usize = 40;
     let columns = metadata.file_metadata().schema_descr().columns();
-    let mut names: Vec<String> = columns.iter().take(LISTED).map(|c| c.path().string()).collect();
+    let mut names: Vec<String> = columns.iter().take(LISTED).map(|column| called(column)).collect();
     if columns.len() > LISTED {
         names.push(format!("and {} more", columns.len() - LISTED));
     }
     names.join(", ")
 }
 
+/// What a column is called: the names of the groups that it stands in and its own, without those that the format gives
+/// lists and their elements.
+fn called(descriptor: &ColumnDescriptor) -> String {
+    let mut name = descriptor.path().string();
+    for list in [".list.element", ".list.item", ".bag.array_element"] {
+        name = name.replace(list, "");
+    }
+    name
+}
+
+/// The column of a name: as the format has it, or as [`called`]; `/a/b` is `a.b`.
 fn find_column(metadata: &ParquetMetaData, name: &str) -> Option<Column> {
     let columns = metadata.file_metadata().schema_descr().columns();
-    let index = columns.iter().position(|column| column.path().string() == name)?;
+    let dotted = name.strip_prefix('/').map(|pointer| pointer.replace('/', "."));
+    let name = dotted.as_deref().unwrap_or(name);
+    let literal = columns.iter().position(|column| column.path().string() == name);
+    let index = literal.or_else(|| columns.iter().position(|column| called(column) == name))?;
     Some(Column { index, descriptor: columns[index].clone() })
 }
 
-/// The column of the text.
-fn text_column(metadata: &ParquetMetaData, name: &str) -> Result<Column, Flaw> {
-    let advice = || format!("name the column of the text with --text-field; there are: {}", listed(metadata));
-    let Some(column) = find_column(metadata, name) else {
-        return Err((DamageKind::NoText, format!("no column {name:?}; {}", advice())));
-    };
-    let descriptor = &column.descriptor;
-    let what = match descriptor.physical_type() {
-        _ if descriptor.max_rep_level() > 0 => "a list".to_owned(),
-        Type::BYTE_ARRAY => return Ok(column),
-        other => other.to_string(),
-    };
-    Err((DamageKind::TextNotString, format!("column {name:?} is {what}, not strings; {}", advice())))
+/// A name that is wanted and that two columns have.
+fn find_twice<'f>(metadata: &ParquetMetaData, fields: &'f JsonlFields) -> Option<&'f str> {
+    let columns = metadata.file_metadata().schema_descr().columns();
+    let is_twice = |name: &&str| columns.iter().filter(|column| column.path().string() == **name).count() > 1;
+    fields.wanted().find(is_twice)
 }
 
-/// A column that may hold names: strings or numbers.
-fn name_column(metadata: &ParquetMetaData, name: &str) -> Option<Column> {
-    let named = |column: &Column| {
-        let descriptor = &column.descriptor;
-        let plain = matches!(descriptor.logical_type_ref(), None | Some(LogicalType::Integer { .. }));
-        descriptor.max_rep_level() == 0
-            && match descriptor.physical_type() {
-                Type::BYTE_ARRAY => true,
-                Type::INT32 | Type::INT64 => plain,
-                Type::FLOAT | Type::DOUBLE => true,
-                _ => false,
+/// The columns of the text.
+fn text_columns(metadata: &ParquetMetaData, fields: &JsonlFields) -> Result<Vec<Column>, Flaw> {
+    let advice = || format!("--text-field names another one of {}", listed(metadata));
+    let text_column = |name: &str| {
+        // Of a conversation, what its messages say.
+        let messages =
+            || ["content", "value"].iter().find_map(|it| find_column(metadata, &format!("{name}.{it}")));
+        let column = find_column(metadata, name).or_else(messages);
+        let Some(column) = column else {
+            return Err((DamageKind::NoText, format!("no column {name:?}; {}", advice())));
+        };
+        match column.descriptor.physical_type() {
+            Type::BYTE_ARRAY => Ok(column),
+            other => {
+                let detail = format!("column {name:?} is {other}, not strings; {}", advice());
+                Err((DamageKind::TextNotString, detail))
             }
+        }
     };
-    find_column(metadata, name).filter(named)
+    match text_column(&fields.text) {
+        Err((DamageKind::NoText, _)) if fields.joined().next().is_some() => {
+            fields.joined().map(text_column).collect()
+        }
+        one => Ok(vec![one?]),
+    }
+}
+
+/// A column that may hold names: one for each row.
+fn name_column(metadata: &ParquetMetaData, name: &str) -> Option<Column> {
+    find_column(metadata, name).filter(|column| column.descriptor.max_rep_level() == 0)
 }
 
 impl Layout {
     pub fn of(stored: &Stored, options: &ReadOptions) -> Result<Self, Flaw> {
         let metadata = read_metadata(stored)?;
         let fields = &options.fields;
-        let text = text_column(&metadata, &fields.text)?;
+        if let Some(name) = find_twice(&metadata, fields) {
+            return Err((DamageKind::NoText, twice(name)));
+        }
+        let texts = text_columns(&metadata, fields)?;
         let names = [Some(&fields.id), Some(&fields.url), Some(&fields.language), fields.score.as_ref()];
         let names = names.map(|name| name.and_then(|name| name_column(&metadata, name)));
         let mut starts = vec![0];
@@ -143,12 +179,20 @@ impl Layout {
             })?;
             starts.push(next);
         }
-        Ok(Self { metadata, text, names, starts })
+        Ok(Self { metadata, texts, names, starts })
+    }
+
+    /// Decoded bytes of the texts of a row group, as the footer says.
+    pub fn text_bytes(&self, group: usize) -> u64 {
+        let group = self.metadata.row_group(group);
+        let bytes =
+            |column: &Column| u64::try_from(group.column(column.index).uncompressed_size()).unwrap_or(0);
+        self.texts.iter().map(bytes).fold(0, u64::saturating_add)
     }
 
     /// Where the text of a row group stands in the file.
     pub fn offset(&self, group: usize) -> u64 {
-        let chunk = self.metadata.row_group(group).column(self.text.index);
+        let chunk = self.metadata.row_group(group).column(self.texts[0].index);
         let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
         u64::try_from(start).unwrap_or(0)
     }

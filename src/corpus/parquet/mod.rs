@@ -26,17 +26,17 @@ use super::options::ReadOptions;
 use super::records::readable;
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
-use columns::{BATCH_ROWS, Cursor, Name};
+use columns::{BATCH_ROWS, Cursor, Name, joined};
 pub(crate) use copy::{largest_page, write_kept};
-pub(crate) use footer::footer_bytes;
 use footer::{Column, Layout, NAMES};
+pub(crate) use footer::{column_names, footer_bytes};
 pub(crate) use guard::panic_is_damage;
 use guard::{Flaw, guarded};
 use pages::{Limit, Stored};
 
 /// Row groups up to this size are left to one thread each; larger ones are decoded under the file's lock, so
 /// that several threads share the work on their rows.
-const OWN_GROUP: i64 = 64 << 20;
+const OWN_GROUP: u64 = 64 << 20;
 
 /// A row as it was read.
 #[derive(Clone, Debug)]
@@ -101,7 +101,19 @@ impl Row {
         // A text stands in its page, and is no copy of a record, as it counts.
         let beside = held.saturating_sub(2 * length);
         let mended = matches!(text, Cow::Owned(_));
-        Some(each(Document { id, record_id, url, language, score, text: &text, place, mended, beside }))
+        let truncated = false;
+        Some(each(Document {
+            id,
+            record_id,
+            url,
+            language,
+            score,
+            text: &text,
+            place,
+            mended,
+            truncated,
+            beside,
+        }))
     }
 }
 
@@ -159,8 +171,8 @@ struct Group {
     batch: usize,
     /// How large pages may be.
     limit: Arc<Limit>,
-    /// Text and names; opened with the first batch, by the thread that reads it.
-    open: Option<(Cursor, [Option<Cursor>; NAMES])>,
+    /// Texts and names; opened with the first batch, by the thread that reads it.
+    open: Option<(Vec<Cursor>, [Option<Cursor>; NAMES])>,
 }
 
 impl std::fmt::Debug for Group {
@@ -173,7 +185,7 @@ impl Group {
     fn new(input: &Input, layout: &Arc<Layout>, index: usize, block_bytes: usize) -> Self {
         let group = layout.metadata.row_group(index);
         let rows = usize::try_from(group.num_rows()).unwrap_or(0);
-        let columns = layout.names.iter().flatten().chain([&layout.text]);
+        let columns = layout.names.iter().flatten().chain(&layout.texts);
         let bytes = columns.map(|column| group.column(column.index).uncompressed_size().max(0) as usize);
         let batch = (block_bytes / (bytes.sum::<usize>() / rows.max(1)).max(1)).clamp(16, BATCH_ROWS);
         let (input, layout, limit) = (input.clone(), layout.clone(), Arc::default());
@@ -185,15 +197,15 @@ impl Group {
         self.layout.starts[self.index] + self.done as u64
     }
 
-    fn open(&mut self) -> Result<&mut (Cursor, [Option<Cursor>; NAMES]), ParquetError> {
+    fn open(&mut self) -> Result<&mut (Vec<Cursor>, [Option<Cursor>; NAMES]), ParquetError> {
         if self.open.is_none() {
             let stored = Arc::new(Stored::within_limit(self.input.open()?, &self.limit)?);
-            let Layout { metadata, text, names, .. } = &*self.layout;
+            let Layout { metadata, texts, names, .. } = &*self.layout;
             let open = |column: &Column| Cursor::open(&stored, metadata, self.index, column);
-            let text = open(text)?;
+            let texts = texts.iter().map(open).collect::<Result<_, _>>()?;
             // A name that cannot be read shows when it is asked for.
             let names = names.each_ref().map(|name| name.as_ref().and_then(|column| open(column).ok()));
-            self.open = Some((text, names));
+            self.open = Some((texts, names));
         }
         Ok(self.open.as_mut().expect("opened above"))
     }
@@ -219,8 +231,10 @@ impl Group {
     /// it is not used any more.
     fn skip_by_reading(&mut self, rows: usize) -> Result<(), Flaw> {
         guarded(DamageKind::CorruptMember, || {
-            let (text, names) = self.open()?;
-            read_past(rows, |wanted| text.texts(wanted, |_| ()))?;
+            let (texts, names) = self.open()?;
+            for text in texts {
+                read_past(rows, |wanted| text.texts(wanted, |_| ()))?;
+            }
             for slot in names {
                 let passed = slot.as_mut().map(|name| read_past(rows, |wanted| name.names(wanted, |_| ())));
                 if passed.is_some_and(|passed| passed.is_err()) {
@@ -250,12 +264,15 @@ impl Group {
         let offset = self.layout.offset(self.index);
         let from = rows.len();
         let n = guarded(DamageKind::CorruptMember, || {
-            let (text, _) = self.open()?;
-            text.texts(wanted, |text| {
+            let (texts, _) = self.open()?;
+            let Some((text, others)) = texts.split_first_mut() else { return Ok(0) };
+            let n = text.texts(wanted, |text| {
                 let at = (rows.len() - from) as u32;
                 let names = [const { Name::Absent }; NAMES];
                 rows.push(Row { row: first + at, offset, within: within + u64::from(at), text, names });
-            })
+            })?;
+            join_others(&mut rows[from..], others)?;
+            Ok(n)
         });
         let n = match n {
             Ok(n) => n,
@@ -321,7 +338,7 @@ impl Group {
             }
             Err((kind, detail)) => {
                 let lost = (self.rows - self.done) as u64;
-                let (group, text) = (self.index, self.layout.text.descriptor.path().string());
+                let (group, text) = (self.index, self.layout.texts[0].descriptor.path().string());
                 let detail = format!("row group {group}, column {text:?}: {detail}; {lost} rows lost");
                 let place = (self.layout.offset(group), 0);
                 tally.damage.push(Damage {
@@ -339,9 +356,11 @@ impl Group {
     /// Passes over rows.
     fn skip(&mut self, rows: usize) -> Result<(), Flaw> {
         guarded(DamageKind::CorruptMember, || {
-            let (text, _) = self.open()?;
-            if !text.skip(rows)? {
-                return Err(ParquetError::EOF("the column ends before".into()));
+            let (texts, _) = self.open()?;
+            for text in texts {
+                if !text.skip(rows)? {
+                    return Err(ParquetError::EOF("the column ends before".into()));
+                }
             }
             Ok(())
         })?;
@@ -354,6 +373,31 @@ impl Group {
         self.done += rows;
         Ok(())
     }
+}
+
+/// Joins the texts of other columns to those of the first.
+fn join_others(rows: &mut [Row], others: &mut [Cursor]) -> Result<(), ParquetError> {
+    if others.is_empty() {
+        return Ok(());
+    }
+    let mut texts: Vec<Vec<ByteArray>> =
+        rows.iter_mut().map(|row| row.text.take().into_iter().collect()).collect();
+    for other in others {
+        let mut at = 0;
+        while at < rows.len() {
+            let n = other.texts(rows.len() - at, |text| {
+                texts[at].extend(text);
+                at += 1;
+            })?;
+            if n == 0 {
+                return Err(ParquetError::EOF("a column of texts ends before".into()));
+            }
+        }
+    }
+    for (row, texts) in rows.iter_mut().zip(texts) {
+        row.text = joined(texts.into_iter());
+    }
+    Ok(())
 }
 
 /// Reads on to the row behind so many.
@@ -412,10 +456,11 @@ impl Rows {
 
     /// Rows, and bytes of their texts, as the footer says.
     pub fn claimed(&self) -> (u64, u64) {
-        let text = self.layout.text.index;
-        let groups = self.layout.metadata.row_groups().iter();
-        let bytes = groups.map(|group| u64::try_from(group.column(text).uncompressed_size()).unwrap_or(0));
-        (self.layout.starts.last().copied().unwrap_or(0), bytes.sum())
+        let groups = 0..self.layout.metadata.num_row_groups();
+        (
+            self.layout.starts.last().copied().unwrap_or(0),
+            groups.map(|group| self.layout.text_bytes(group)).sum(),
+        )
     }
 
     /// Makes the next batch, which may be a row group for the caller to read; false when there are none. It is the last
@@ -443,7 +488,7 @@ impl Rows {
             }
             Some(_) => {
                 let group = self.layout.metadata.row_group(index);
-                let text = group.column(self.layout.text.index).uncompressed_size();
+                let text = self.layout.text_bytes(index);
                 let size = u64::try_from(group.compressed_size()).unwrap_or(0).min(self.stored);
                 self.next += 1;
                 self.stored -= size;

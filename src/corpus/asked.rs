@@ -1,0 +1,133 @@
+//! Whether documents have the fields that were asked for, by a look at the first of them: a name that is misspelt stops
+//! a run before it begins.
+
+use super::damage::{DamageKind, FileReading};
+use super::document::Document;
+use super::filetype::Format;
+use super::inputs::Input;
+use super::jsonl::{JsonlFields, field_names};
+use super::options::ReadOptions;
+use super::parquet;
+use super::reader::{Block, Reader};
+use crate::wording::counted;
+use crate::{Error, Result};
+
+/// Documents that are looked at before a field is said to be missing.
+const DOCUMENTS: u64 = 10_000;
+
+/// Checks that documents have what `options` name: a text, and each field whose name is not the usual one. `urls` are
+/// what else needs URLs, as options are typed; `score` is what needs the score.
+///
+/// # Errors
+/// If none of the first 10,000 documents has it.
+pub(crate) fn check_fields(
+    inputs: &[Input],
+    options: &ReadOptions,
+    urls: &[&str],
+    score: Option<(&'static str, String)>,
+) -> Result<()> {
+    let JsonlFields { text, id, url, .. } = &options.fields;
+    let usual = JsonlFields::default();
+    let missing = |parameter, named: &str, expected: String, looked_at: u64| {
+        let of = if looked_at < DOCUMENTS { "the" } else { "the first" };
+        let none = format!("none of {of} {} has one", counted(looked_at, "record", "records"));
+        let names = names_there(inputs, options);
+        let there =
+            if names.is_empty() { String::new() } else { format!(". There are: {}", names.join(", ")) };
+        Err(Error::parameter(parameter, named, format!("{expected}; {none}{there}")))
+    };
+    // Of several fields each must be there, unless one has such a name, commas and all.
+    let joined: Vec<&str> = options.fields.joined().collect();
+    let is_literal = !joined.is_empty() && names_there(inputs, options).contains(text);
+    for name in std::iter::once(&**text).chain(joined.into_iter().filter(|_| !is_literal)) {
+        let fields = JsonlFields { text: name.to_owned(), ..options.fields.clone() };
+        let of_text = ReadOptions { fields, ..options.clone() };
+        if let Some(looked_at) = without(inputs, &of_text, |_| true) {
+            return missing("text-field", name, "a field with the texts of documents".to_owned(), looked_at);
+        }
+    }
+    if *id != usual.id
+        && let Some(looked_at) = without(inputs, options, |document| document.record_id.is_some())
+    {
+        return missing("id-field", id, "a field with the IDs of documents".to_owned(), looked_at);
+    }
+    if (*url != usual.url || !urls.is_empty())
+        && let Some(looked_at) = without(inputs, options, |document| document.url.is_some())
+    {
+        let needed =
+            if urls.is_empty() { String::new() } else { format!(", which {} needs", urls.join(" and ")) };
+        return missing("url-field", url, format!("a field with the URLs of documents{needed}"), looked_at);
+    }
+    if let Some((parameter, named)) = score
+        && let Some(looked_at) = without(inputs, options, |document| document.score.is_some())
+    {
+        return missing(parameter, &named, "a field with numbers or dates".to_owned(), looked_at);
+    }
+    Ok(())
+}
+
+/// How many records were looked at, if none of the first has it. None as well where none is a document, whose text is
+/// not what is missing.
+fn without(inputs: &[Input], options: &ReadOptions, has: impl Fn(&Document<'_>) -> bool) -> Option<u64> {
+    /// Decoded bytes that are looked at together.
+    const BLOCK: usize = 1 << 16;
+    /// Bytes of a record at most: a longer one ends the look.
+    const RECORD: u64 = 2 << 20;
+    /// Documents of one file at most.
+    const OF_FILE: u64 = DOCUMENTS / 10;
+    let options = ReadOptions { threads: 1, block_bytes: BLOCK, ..options.clone() };
+    let mut all = FileReading::default();
+    for input in inputs {
+        let (mut reader, mut block) = (Reader::open(input, 0, &options), Block::default());
+        let mut found = false;
+        let mut file = FileReading::default();
+        while !found && file.records < OF_FILE && reader.next_block_of(None, RECORD, &mut block) {
+            let too_long =
+                block.process(0, input, &options, RECORD, &mut file, |document| found |= has(&document));
+            found |= too_long.is_some();
+        }
+        all.merge(file);
+        if found {
+            return None;
+        }
+        if all.records >= DOCUMENTS {
+            break;
+        }
+    }
+    let has_no_text = all.documents + all.without_text == 0
+        && all
+            .damage
+            .iter()
+            .any(|damage| matches!(damage.kind, DamageKind::NoText | DamageKind::TextNotString));
+    (has_no_text || all.documents > 0).then_some(all.records.max(1))
+}
+
+/// The names of the fields or columns of the first record that has names.
+fn names_there(inputs: &[Input], options: &ReadOptions) -> Vec<String> {
+    /// Names that are told.
+    const TOLD: usize = 30;
+    let of = |input: &Input| match input.format {
+        Format::Wet => Vec::new(),
+        Format::Csv => input.header.as_ref().map_or(Vec::new(), |header| header.names().to_vec()),
+        Format::Parquet => parquet::column_names(input),
+        Format::Jsonl => {
+            let (mut reader, mut block) = (Reader::open(input, 0, options), Block::default());
+            reader.next_block(&mut block);
+            let line =
+                |span: &super::records::Span| &block.records.bytes[span.content_start..span.content_end];
+            block
+                .records
+                .spans
+                .iter()
+                .map(|span| field_names(line(span)))
+                .find(|it| !it.is_empty())
+                .unwrap_or_default()
+        }
+    };
+    let mut names = inputs.iter().map(of).find(|names| !names.is_empty()).unwrap_or_default();
+    if names.len() > TOLD {
+        names.truncate(TOLD);
+        names.push("…".to_owned());
+    }
+    names
+}
