@@ -70,9 +70,12 @@ fn what_old_files_hold_goes_and_they_stay_as_they_are() {
             0,
         );
         assert_eq!(kept(&place, &out), ["c", "alone"], "{clusters}");
-        assert!(told.contains("5 pages: 2 kept, 3 can go (2 exact copies, 1 near-duplicate)"), "{told}");
-        let expected = "Held against 4 old pages in 2 files, which stay as they are: of the pages that can go, 1 stands there \
-                        word for word, and 1 is like one there.";
+        assert!(
+            told.contains("Kept 2 of 5 documents. Removed 3: 2 exact duplicates and 1 near-duplicate, "),
+            "{told}"
+        );
+        let expected = "Compared with 4 reference documents in 2 files, unchanged: of the documents removed, 1 is an exact \
+                        duplicate and 1 is a near-duplicate of these.";
         assert!(told.contains(expected), "{told}");
 
         let report = place.report(&out);

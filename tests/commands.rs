@@ -117,10 +117,8 @@ fn of_help(subcommand: &str, printed: &mut Vec<Printed>) {
 fn subcommands() -> Vec<String> {
     let help = simflip().arg("--help").assert().success();
     let help = String::from_utf8(help.get_output().stdout.clone()).unwrap();
-    let (_, list) = help.split_once("Commands:\n").unwrap();
-    let names = list.lines().take_while(|line| line.starts_with("  "));
-    let names =
-        names.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+    let names = help.lines().take_while(|line| *line != "Options:").filter(|line| line.starts_with("  "));
+    let names = names.filter_map(|line| line.split_whitespace().next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
@@ -223,6 +221,8 @@ fn prepare(place: &Place) {
     ] {
         place.told(arguments, 0);
     }
+    let nested = r#"{"content":"some words","metadata":{"url":"https://a.example/"}}"#;
+    put("data.jsonl", &nested);
     put("judged.csv", &judged(&data(&place.at("result/review.html")), |_| "duplicate"));
     fs::remove_file(place.at("result/review.html")).unwrap();
     put("truth.csv", &"a,b\n2,3\n");

@@ -177,9 +177,8 @@ fn a_folder_tells_what_it_holds_that_is_not_read() {
     #[cfg(unix)]
     std::os::unix::fs::symlink("nowhere", place.at("in/link")).unwrap();
     let told = place.told("dedup in --out out", 0);
-    let expected = "Not read, as folders hold them beside pages: 1 file of another name (in/README.md); 2 .json and .csv \
-                    files without texts (in/c.json, in/d.json); 1 folder of earlier results (in/res); 1 entry that cannot \
-                    be looked at (in/link).";
+    let expected = "Skipped in folders: 1 file of another format (in/README.md); 2 .json and .csv files without texts \
+                    (in/c.json, in/d.json); 1 folder of earlier results (in/res); 1 unreadable entry (in/link).";
     assert!(told.contains(expected), "{told}");
     let report = place.report("out");
     assert_eq!(report["corpus"]["documents"], 8);
@@ -196,7 +195,7 @@ fn a_folder_tells_what_it_holds_that_is_not_read() {
     assert!(fs::read_to_string(place.at("out/report.html")).unwrap().contains("README.md</td>"));
     assert!(place.told("seen --index i in", 0).contains(expected));
     place.put("other/x.doc", "words");
-    assert!(place.told("dedup other --out none", 2).contains("1 file of another name (other/x.doc)"));
+    assert!(place.told("dedup other --out none", 2).contains("1 file of another format (other/x.doc)"));
 }
 
 #[test]
@@ -207,7 +206,7 @@ fn what_many_files_are_that_are_not_read_is_told_by_their_endings() {
         (0..n).for_each(|i| drop(place.put(&format!("in/more/{i}.{kind}"), "x")));
     }
     let told = place.told("dedup in --out out", 0);
-    let expected = "16 files of other names (12 .jpg, 3 .tar.gz, 1 without an ending: in/more/0., in/more/0.jpg, \
+    let expected = "16 files of other formats (12 .jpg, 3 .tar.gz, 1 without an ending: in/more/0., in/more/0.jpg, \
                     in/more/0.tar.gz, in/more/1.jpg, in/more/1.tar.gz, …).";
     assert!(told.contains(expected), "{told}");
     assert_eq!(place.report("out")["not_read"].as_array().unwrap().len(), 16);

@@ -25,7 +25,7 @@ fn files_become_lines_in_the_order_of_their_paths() {
     site(&place);
     let code = if cfg!(feature = "html") { 0 } else { 1 };
     let told = place.told("gather site alone --out pages.jsonl --url https://example.org/", code);
-    assert!(told.contains("Not read, as folders hold them beside pages: 1 file of another name"), "{told}");
+    assert!(told.contains("Skipped in folders: 1 file of another format"), "{told}");
     assert!(cfg!(feature = "html") || told.contains("site/b/page.html") && told.contains("feature `html`"));
     let lines = lines(&place, "pages.jsonl");
     let of = |field: &str| -> Vec<String> {

@@ -207,8 +207,8 @@ fn what_each_source_loses_is_told_and_a_source_that_is_nearly_gone_is_a_warning(
     assert_eq!(by("folder")["most"], json!([row("in/b", 40, 5)]));
     assert_eq!(by("file")["most"], json!([row("in/b/x.jsonl", 35, 5), row("in/b/y.jsonl", 5, 0)]));
     let warnings = report["warnings"].to_string();
-    let expected = "1 of 4 hosts loses 95 % of its pages or more: mirror.example (30 of 30 pages).";
+    let expected = "1 of 4 hosts loses at least 95 % of its documents: mirror.example (30 of 30 documents).";
     assert!(warnings.contains(expected) && !warnings.contains("folders"), "{warnings}");
     let page = fs::read_to_string(place.at("out/report.html")).unwrap();
-    assert!(page.contains("What can go, by host") && page.contains("mirror.example</td>"));
+    assert!(page.contains("Removed, by host") && page.contains("mirror.example</td>"));
 }

@@ -189,52 +189,57 @@ pub struct Statistics {
     pub refused: u64,
     /// Pairs of a document and a leader that were not compared, because the bucket had too many leaders.
     pub left_out: u64,
-    /// Pairs that were compared, by the distance of their SimHashes.
-    pub distances: Distances,
+    /// Pairs that were compared, by their estimated similarity.
+    pub similarities: Similarities,
 }
 
-/// Numbers of pairs by Hamming distance.
+/// Numbers of pairs by similarity, in whole percent, rounded down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Distances([u64; DISTANCES]);
+pub struct Similarities([u64; PERCENTS]);
 
-/// 0 to 64 bits.
-const DISTANCES: usize = u64::BITS as usize + 1;
+/// 0 to 100 percent.
+const PERCENTS: usize = 101;
 
-impl Default for Distances {
+impl Default for Similarities {
     fn default() -> Self {
-        Self([0; DISTANCES])
+        Self([0; PERCENTS])
     }
 }
 
-impl Distances {
-    /// The distances that there are, ascending, each with its number of pairs.
+impl Similarities {
+    /// Counts a pair.
+    fn add(&mut self, similarity: f32) {
+        // In single precision, so that a threshold of .7 is 70 percent.
+        self.0[((100.0 * similarity) as usize).min(PERCENTS - 1)] += 1;
+    }
+
+    /// The percents that there are, ascending, each with its number of pairs.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u32, u64)> {
         (0..).zip(self.0).filter(|&(_, pairs)| pairs > 0).collect::<Vec<_>>().into_iter()
     }
 }
 
-impl Serialize for Distances {
+impl Serialize for Similarities {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())
     }
 }
 
-impl<'de> Deserialize<'de> for Distances {
+impl<'de> Deserialize<'de> for Similarities {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        let mut distances = Self::default();
-        for (distance, pairs) in Vec::<(u32, u64)>::deserialize(deserializer)? {
-            let number = distances.0.get_mut(distance as usize);
-            *number.ok_or_else(|| serde::de::Error::custom("more than 64 bits differ"))? = pairs;
+        let mut similarities = Self::default();
+        for (percent, pairs) in Vec::<(u32, u64)>::deserialize(deserializer)? {
+            let number = similarities.0.get_mut(percent as usize);
+            *number.ok_or_else(|| serde::de::Error::custom("more than 100 percent"))? = pairs;
         }
-        Ok(distances)
+        Ok(similarities)
     }
 }
 
 impl Statistics {
     /// What a search reports, of so many different texts with so many words of bits and band hashes.
     pub fn searched(&self, texts: u64, (words, bands): (usize, usize)) -> Searched {
-        let score = |(distance, pairs)| (u64::BITS - distance, pairs);
-        let counts = self.distances.iter().rev().map(score).collect();
+        let counts = self.similarities.iter().collect();
         Searched {
             ran: Ran::Keys { keys: if texts > 0 { bands as u32 } else { 0 } },
             cost: Cost { probes: self.buckets, candidates: self.compared, verified: self.compared },
@@ -254,15 +259,15 @@ impl Statistics {
     /// The two together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        let mut distances = self.distances;
-        distances.0.iter_mut().zip(other.distances.0).for_each(|(sum, pairs)| *sum += pairs);
+        let mut similarities = self.similarities;
+        similarities.0.iter_mut().zip(other.similarities.0).for_each(|(sum, pairs)| *sum += pairs);
         Self {
             buckets: self.buckets + other.buckets,
             largest: self.largest.max(other.largest),
             compared: self.compared + other.compared,
             refused: self.refused + other.refused,
             left_out: self.left_out + other.left_out,
-            distances,
+            similarities,
         }
     }
 }
@@ -451,7 +456,7 @@ impl Rule {
                     let distance = (own.hash ^ two.hash).count_ones();
                     let similarity = anchor.with(&other);
                     statistics.compared += 1;
-                    statistics.distances.0[distance as usize] += 1;
+                    statistics.similarities.add(similarity);
                     match self.near(similarity, [other.size(), size]) {
                         None => statistics.refused += 1,
                         Some(similarity) if self.judge.may_replace(similarity, other.size(), size) => {

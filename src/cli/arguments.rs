@@ -20,11 +20,9 @@ use std::str::FromStr;
 /// What is read.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct InputArgs {
-    /// WET files (.wet, .warc.wet, .warc; plain, .gz or .zst; raw WARC in a build with the feature html), JSONL
-    /// and CSV files (plain, .gz or .zst), Parquet files, folders of these, or - for standard input, which is
-    /// copied to the folder for temporary files first (TMPDIR, or /tmp) and needs as much room there; in a build
-    /// with the feature stores also s3://bucket/key, gs://, az://, https://, and s3://bucket/prefix/ as a folder. A
-    /// pattern such as 'crawl/*.jsonl' that the shell has left as it is stands for what it fits
+    /// WET, JSONL and CSV files (plain, .gz or .zst), Parquet files, WARC files (with the feature html), folders of
+    /// these, quoted patterns such as 'crawl/*.jsonl', or - for standard input. With the feature stores also
+    /// s3://bucket/key, gs://, az:// and https://, and s3://bucket/prefix/ as a folder
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 
@@ -36,33 +34,31 @@ pub(crate) struct InputArgs {
 /// page may be.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct FieldArgs {
-    /// JSONL field or CSV or Parquet column that holds the text. a.b names the field b of the object a, and a comma
-    /// joins several fields, as in title,text. Of a list of strings or messages, the strings or what the messages
-    /// say are joined [default: text]
-    #[arg(long, value_name = "NAME", help_heading = "Input")]
+    /// Field or column with the text; a.b is a field of an object, and a comma joins fields, as in title,text
+    /// [default: text]
+    #[arg(long, value_name = "NAME", display_order = 3)]
     text_field: Option<String>,
 
-    /// JSONL field or CSV or Parquet column that holds the id [default: id]
-    #[arg(long, value_name = "NAME", help_heading = "Input")]
+    /// Field or column with the ID [default: id]
+    #[arg(long, value_name = "NAME", help_heading = "Input", hide_short_help = true)]
     id_field: Option<String>,
 
-    /// JSONL field or CSV or Parquet column that holds the URL [default: url]
-    #[arg(long, value_name = "NAME", help_heading = "Input")]
+    /// Field or column with the URL [default: url]
+    #[arg(long, value_name = "NAME", help_heading = "Input", hide_short_help = true)]
     url_field: Option<String>,
 
-    /// Skip pages longer than this, in MB, and report them as damage. Peak memory per page is about 4 times
-    /// its size (12 times with shingles) [default: 128]
-    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=4000), help_heading = "Input")]
+    /// Skip documents above this size, in MB, and report them. A document takes about 12 times its size in memory
+    /// [default: 128]
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=4000), help_heading = "Input", hide_short_help = true)]
     longest_page: Option<u32>,
 
-    /// Skip texts that are not UTF-8, hold half a surrogate pair, or are null, and report them as damage;
-    /// otherwise what cannot be read of a text is replaced by U+FFFD and counted, and a null is no page
-    #[arg(long, help_heading = "Input")]
+    /// Skip documents whose text is null or not UTF-8, and report them. Without it, U+FFFD stands for invalid
+    /// bytes, null is no document, and both are counted
+    #[arg(long, help_heading = "Input", hide_short_help = true)]
     strict: bool,
 
-    /// Read Zstandard frames with windows of up to this many bits, as zstd --long=BITS writes them; each open
-    /// file needs that much memory [default: 27]
-    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(10..=i64::from(LONGEST_WINDOW)), help_heading = "Input")]
+    /// Largest window of a Zstandard frame to accept, in bits, as zstd --long=BITS writes it [default: 27]
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(10..=i64::from(LONGEST_WINDOW)), help_heading = "Input", hide_short_help = true)]
     longest_window: Option<u32>,
 }
 
@@ -168,59 +164,64 @@ pub(crate) fn refuse(options: &[(&str, bool)], with: &str, why: &str) -> anyhow:
 /// Where results go, and how the machine is used.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
-    /// Folder to create for the results; it appears only if the run succeeds
-    #[arg(long, value_name = "DIR")]
+    /// Result folder to create; it appears only if the run succeeds
+    #[arg(long, value_name = "DIR", display_order = 1)]
     pub out: PathBuf,
 
-    /// Replace the folder if it holds earlier results
-    #[arg(long)]
+    /// Replace an earlier result
+    #[arg(long, display_order = 13)]
     pub force: bool,
 
-    /// Number of threads (0 = one per core); results are identical
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
+    /// Number of threads; 0 uses all cores. The result is the same
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads(), display_order = 12)]
     pub threads: usize,
 
-    /// Show no progress on standard error
-    #[arg(long, short)]
+    /// Hide the progress
+    #[arg(long, short, display_order = 14)]
     pub quiet: bool,
 
-    /// Save the corpus's document frequencies to a file, for a later --frequencies
-    #[arg(long, value_name = "FILE", help_heading = "Features")]
+    /// Save the document frequencies of the corpus to a file, for a later --frequencies
+    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
     pub save_frequencies: Option<PathBuf>,
 }
 
 /// What pages are compared without.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FrameArgs {
-    /// Compare pages without their frame: the lines that pages of three or more different contents of their
-    /// host have. Reads the input twice; a page of nothing but frame is compared whole
-    #[arg(long, help_heading = "Features")]
+    /// Ignore boilerplate: lines of documents of at least three different contents of a host. Needs URLs, and reads
+    /// the input twice
+    #[arg(long, display_order = 10)]
     pub(super) without_frames: bool,
 
-    /// With --without-frames: use these frames instead of the corpus's own
-    #[arg(long, value_name = "FILE", help_heading = "Features", requires = "without_frames")]
+    /// Boilerplate to ignore with --without-frames, instead of that of the corpus
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "without_frames",
+        help_heading = "Method",
+        hide_short_help = true
+    )]
     pub(super) frames: Option<PathBuf>,
 }
 
 /// How features are made.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct FeatureArgs {
-    /// What a page is cut into: words, shingles:N for runs of N words, or characters:N for runs of N characters
-    /// [default: shingles:5]
-    #[arg(long, value_name = "KIND", value_parser = parsed::<FeatureKind>, help_heading = "Features")]
+    /// Features of a document: words, shingles:N for word N-grams, or characters:N for character N-grams [default:
+    /// shingles:5]
+    #[arg(long, value_name = "KIND", value_parser = parsed::<FeatureKind>, display_order = 4)]
     features: Option<FeatureKind>,
 
-    /// Which hash features are known by; files of features say which they were made with [default: product;
-    /// murmur3 wherever SimHash alone is the sketch]
-    #[arg(long, value_enum, help_heading = "Features")]
+    /// Hash function for features [default: product; murmur3 where SimHash is the only sketch]
+    #[arg(long, value_enum, help_heading = "Method", hide_short_help = true)]
     feature_hash: Option<HashName>,
 
-    /// SimHash, and --verify cosine: how features are weighted [default: binary]
-    #[arg(long, value_enum, help_heading = "Features")]
+    /// Weights of features, for SimHash and --verify cosine [default: binary]
+    #[arg(long, value_enum, help_heading = "SimHash", hide_short_help = true)]
     weighting: Option<WeightingName>,
 
-    /// With --weighting tf-idf: use these document frequencies instead of the corpus's own
-    #[arg(long, value_name = "FILE", help_heading = "Features")]
+    /// Document frequencies for --weighting tf-idf, instead of those of the corpus
+    #[arg(long, value_name = "FILE", help_heading = "SimHash", hide_short_help = true)]
     pub frequencies: Option<PathBuf>,
 }
 
@@ -267,69 +268,65 @@ impl FeatureArgs {
 /// What makes two pages near-duplicates, and how they are looked for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SearchArgs {
-    /// Compare pages with fewer distinct features than this by their exact text only [default: 1; 8 for the
-    /// methods of one sketch]
-    #[arg(long, value_name = "N", help_heading = "Features")]
+    /// Match documents with fewer distinct features by exact text only [default: 1; 8 for the methods of one
+    /// sketch]
+    #[arg(long, value_name = "N", help_heading = "Method", hide_short_help = true)]
     min_features: Option<usize>,
 
-    /// How near pairs are found [default: auto]
-    #[arg(long, value_enum, help_heading = "Search")]
+    /// Candidate search over SimHashes [default: auto]
+    #[arg(long, value_enum, help_heading = "SimHash", hide_short_help = true)]
     search: Option<SearchName>,
 
-    /// SimHash, and both with --search join: two hashes are near if at most this many of their 64 bits differ.
-    /// Search time grows steeply
-    /// with it; for tens of millions of pages, 8 is cheaper [default: 10; psm and bphs 3]
-    #[arg(long, value_name = "BITS", help_heading = "Search")]
+    /// Largest Hamming distance of two near hashes, in bits of 64; search time grows steeply with it [default: 10;
+    /// psm and bphs 3]
+    #[arg(long, value_name = "BITS", help_heading = "SimHash", hide_short_help = true)]
     pub(crate) distance: Option<u32>,
 
-    /// Target recall, a share of 1. dial and psm: of the pairs within the distance; the probes it takes are
-    /// measured on the corpus, and 1 is exact. both, minhash: of the pairs at --similarity; bands are chosen
-    /// for it. Refused where the search is exact [default: 0.95; both 0.97]
-    #[arg(long, value_name = "SHARE", help_heading = "Search")]
+    /// Target recall at the threshold, 0 to 1: bands (both, minhash) or probes (psm, dial) are chosen to reach it
+    /// [default: 0.95; both 0.97]
+    #[arg(long, value_name = "SHARE", help_heading = "Method", hide_short_help = true)]
     pub(crate) recall: Option<f64>,
 
-    /// Two pages are near if their resemblance, the Jaccard coefficient of their sets of features, is at least
-    /// this, whichever sketch estimates it (simhash: from the cosine, 2s/(1 + s)) [default: 0.8]
-    #[arg(long, value_name = "SHARE", help_heading = "Search")]
+    /// Jaccard threshold: documents that are at least this similar are near-duplicates [default: 0.8]
+    #[arg(long, value_name = "SHARE", display_order = 2)]
     similarity: Option<f64>,
 
-    /// psm: where bits are flipped [default: one-table]
-    #[arg(long, value_enum, help_heading = "Search")]
+    /// Bits that psm flips [default: one-table]
+    #[arg(long, value_enum, help_heading = "SimHash", hide_short_help = true)]
     index: Option<IndexName>,
 
-    /// dial, psm: make this many probes per page, instead of measuring how many --recall takes
-    #[arg(long, value_name = "PROBES", help_heading = "Search")]
+    /// Probes per document of psm and dial, instead of those that --recall takes
+    #[arg(long, value_name = "PROBES", help_heading = "SimHash", hide_short_help = true)]
     pub(crate) budget: Option<u32>,
 
-    /// dial, one-table: bits of a lookup key [default: chosen by the number of hashes]
-    #[arg(long, value_name = "BITS", help_heading = "Search")]
+    /// Bits of a key of psm and dial [default: chosen by the number of hashes]
+    #[arg(long, value_name = "BITS", help_heading = "SimHash", hide_short_help = true)]
     pub(crate) key_bits: Option<u32>,
 
-    /// bphs: number of tables, such as 4, 10, 16 or 20 at distance 3 [default: that of distance + 2 blocks]
-    #[arg(long, value_name = "N", help_heading = "Search")]
+    /// Tables of bphs, such as 4, 10, 16 or 20 at distance 3 [default: those of distance + 2 blocks]
+    #[arg(long, value_name = "N", help_heading = "SimHash", hide_short_help = true)]
     pub(crate) tables: Option<u32>,
 
-    /// minhash: positions of a signature, 4 bytes each [default: 128]
-    #[arg(long, value_name = "N", help_heading = "Search")]
+    /// Values of a MinHash signature, 4 bytes each, with --method minhash [default: 128]
+    #[arg(long, value_name = "N", help_heading = "Method", hide_short_help = true)]
     permutations: Option<usize>,
 
-    /// both: bytes that tell the resemblance of two pages. Short pages, of up to 4 features a byte, are told far
-    /// better than long ones, whose standard error falls with the root of the bytes [default: 128]. minhash: keep
-    /// one bit of each position, 8 positions a byte, and find pairs by keys, as both does
-    #[arg(long, value_name = "N", help_heading = "Search")]
+    /// Bytes of a document that estimate its similarity: more bytes, smaller error on long documents. With minhash:
+    /// one bit of each value, 8 values a byte [default: 128]
+    #[arg(long, value_name = "N", help_heading = "Method", hide_short_help = true)]
     sketch_bytes: Option<usize>,
 
-    /// both, minhash: bands x rows, such as 16x8 [default: chosen from --similarity and --recall]. simhash with
-    /// --search bands: bands x bits [default: 4x16]
-    #[arg(long, value_name = "BxR", value_parser = parse_bands, help_heading = "Search")]
+    /// Bands x rows of MinHash, such as 16x8 [default: chosen from --similarity and --recall]. With --search bands:
+    /// bands x bits of SimHash [default: 4x16]
+    #[arg(long, value_name = "BxR", value_parser = parse_bands, help_heading = "Method", hide_short_help = true)]
     bands: Option<(usize, usize)>,
 
-    /// Seed of samples and of MinHash's hash functions
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Search")]
+    /// Seed of samples and of hash functions
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Method", hide_short_help = true)]
     seed: u64,
 
-    /// both: a named set of defaults
-    #[arg(long, value_enum, help_heading = "Search")]
+    /// A named group of settings: removable finds documents that another one contains, noisy finds damaged copies
+    #[arg(long, value_enum, display_order = 9)]
     preset: Option<PresetName>,
 }
 
@@ -348,30 +345,27 @@ impl SearchArgs {
 /// What a near pair must pass besides.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
-    /// What decides about a pair that the search brings up [default: estimate; weights for simhash, none for
-    /// minhash]
-    #[arg(long, value_enum, help_heading = "Search")]
+    /// How candidate pairs are verified [default: estimate; weights for simhash, none for minhash]
+    #[arg(long, value_enum, help_heading = "Method", hide_short_help = true)]
     verify: Option<VerifyName>,
 
-    /// --verify: the least similarity that passes, a share of 1 [default: estimate and jaccard --similarity,
-    /// weights what --similarity comes to, 0.889, mismatch 0.97, containment 0.82, cosine 0.9]
-    #[arg(long, value_name = "SHARE", help_heading = "Search")]
+    /// Least similarity that --verify confirms, 0 to 1 [default: estimate and jaccard --similarity, weights 0.889,
+    /// mismatch 0.97, containment 0.82, cosine 0.9]
+    #[arg(long, value_name = "SHARE", help_heading = "Method", hide_short_help = true)]
     verify_threshold: Option<f64>,
 }
 
 /// What becomes of the pairs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct GroupArgs {
-    /// How pairs form clusters
-    #[arg(long, value_enum, default_value_t = LinkageName::from(Settings::default().linkage), help_heading = "Results")]
+    /// How confirmed pairs form clusters
+    #[arg(long, value_enum, default_value_t = LinkageName::from(Settings::default().linkage), display_order = 8)]
     clusters: LinkageName,
 
-    /// Rule for the document of a cluster that is kept: first (in the order of sorted files), fullest (most distinct
-    /// features), longest, shortest-url, score:FIELD (the highest number in that JSONL field or CSV or Parquet column)
-    /// or input-order (that of the INPUT named first). Ties are broken by a hash of the text, so that the order of
-    /// files does not matter. With a check of containment, a document is removed only if the one that is kept holds it
-    /// [default: first; fullest with a check of containment]
-    #[arg(long, value_name = "RULE", value_parser = parsed::<Keep>, help_heading = "Results")]
+    /// Document of a cluster to keep: first (in the order of sorted files), fullest (most features), longest,
+    /// shortest-url, score:FIELD (the largest number or latest date) or input-order. Ties do not depend on the
+    /// order of files [default: first; fullest with containment]
+    #[arg(long, value_name = "RULE", value_parser = parsed::<Keep>, display_order = 6)]
     keep: Option<Keep>,
 
     #[command(flatten)]
@@ -393,13 +387,13 @@ pub(crate) fn kept_files(text: &str) -> Result<KeptFiles, String> {
 /// How many pages of a cluster stay.
 #[derive(Debug, clap::Args)]
 pub(crate) struct QuotaArgs {
-    /// How many pages of a cluster stay, the best by --keep
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Results")]
+    /// Documents to keep of each cluster, the best by --keep
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Output", hide_short_help = true)]
     keep_count: u32,
 
-    /// Keep --keep-count pages of each source in a cluster, and not of the cluster: of each host (of the URL), input
-    /// file, or folder
-    #[arg(long, value_enum, value_name = "SOURCE", help_heading = "Results")]
+    /// Keep --keep-count documents of each source in a cluster, instead of each cluster: of each host (by URL),
+    /// input file or folder
+    #[arg(long, value_enum, value_name = "SOURCE", help_heading = "Output", hide_short_help = true)]
     keep_each: Option<SourceName>,
 }
 
@@ -514,7 +508,7 @@ impl Given<'_> {
         }
         anyhow::ensure!(
             *search != Some(SearchName::Keys),
-            "--search keys has no effect with --method {}: pages of --method both alone have keys. Leave one of the two out",
+            "--search keys has no effect with --method {}: pages of --method both alone have keys. Drop one of the two",
             method.name()
         );
         let own = method.search();
@@ -530,7 +524,7 @@ impl Given<'_> {
         if method == MethodName::Minhash {
             anyhow::ensure!(
                 search.is_none(),
-                "--search has no effect with --method minhash: signatures are always compared in bands. Leave it out"
+                "--search has no effect with --method minhash: signatures are always compared in bands. Drop it"
             );
             return Ok(NetName::Bands);
         }
@@ -561,18 +555,18 @@ impl Given<'_> {
 
     /// The arguments without an effect on a net: each with whether it was given, and why it has none.
     fn idle(&self, net: NetName, method: MethodName, alone: bool) -> Vec<(&'static str, bool, &'static str)> {
-        const JOINED: &str = "all hashes are joined with each other, which finds every pair within the distance. Leave it out, or \
-                              give --search dial, which probes";
-        const ALL: &str = "sketches are found by their keys, or all are compared. Leave it out, or give --method simhash \
-                           --search dial, which probes";
-        const PROBING: &str =
-            "it has a meaning for searches that probe. Leave it out, or give --method psm or dial";
-        const MINHASH: &str = "it has a meaning for minhash only. Leave it out, or give --method minhash";
-        const BANDED: &str = "it has a meaning for bands only. Leave it out, or give --method both or minhash, or --search bands";
-        const BOTH: &str = "it has a meaning for both sketches only. Leave it out, or give --method both";
-        const BYTES: &str = "it has a meaning for both and minhash only. Leave it out, or give --method both";
-        const BITS: &str = "--sketch-bytes says how many positions there are, of which one bit is kept. Leave one of the two out";
-        const SIMHASH: &str = "it has a meaning for distances only. Leave it out, or give --method simhash";
+        const JOINED: &str = "the search is exact. Drop it, or use --search dial, which probes";
+        const ALL: &str = "candidates share a band hash, and are not probed for. Drop it, or use --method simhash --search dial";
+        const PROBING: &str = "it applies to searches that probe. Drop it, or use --method psm or dial";
+        const MINHASH: &str = "it applies to minhash only. Drop it, or use --method minhash";
+        const BANDED: &str =
+            "it applies to bands only. Drop it, or use --method both or minhash, or --search bands";
+        const BOTH: &str = "it applies to --method both only. Drop it, or use --method both";
+        const BYTES: &str = "it applies to --method both and minhash only. Drop it, or use --method both";
+        const BITS: &str =
+            "--sketch-bytes says how many positions there are, of which one bit is kept. Drop one of the two";
+        const SIMHASH: &str =
+            "it applies to SimHash only. Drop it (--similarity is the threshold), or use --method simhash";
         let search = self.search;
         let (both, one_bit) = (method == MethodName::Both, self.one_bit(method, alone));
         let keyed = both || one_bit;
@@ -599,20 +593,20 @@ impl Given<'_> {
             "key-bits",
             search.key_bits.is_some(),
             net == NetName::AllBits,
-            "whole hashes are looked up there. Leave it out, or give --index one-table",
+            "whole hashes are looked up there. Drop it, or give --index one-table",
         );
         add("distance", search.distance.is_some(), bands, SIMHASH);
         add(
             "index",
             search.index.is_some(),
             !matches!(net, NetName::OneTable | NetName::AllBits),
-            "it has a meaning for psm only. Leave it out, or give --method psm",
+            "it applies to psm only. Drop it, or use --method psm",
         );
         add(
             "tables",
             search.tables.is_some(),
             net != NetName::Bphs,
-            "it has a meaning for bphs only. Leave it out, or give --method bphs",
+            "it applies to bphs only. Drop it, or use --method bphs",
         );
         let resembles = keyed
             || net == NetName::Bands
@@ -622,7 +616,7 @@ impl Given<'_> {
             "similarity",
             search.similarity.is_some(),
             !resembles || threshold && !bands,
-            "--verify and --verify-threshold decide. Leave it out, or leave them out",
+            "--verify and --verify-threshold decide. Drop it, or leave them out",
         );
         add(
             "permutations",
@@ -654,7 +648,7 @@ impl Given<'_> {
         refuse(
             &[("similarity", search.similarity.is_some() && search.preset == Some(PresetName::Removable))],
             "with --preset removable",
-            "it has a threshold of its own, of containment. Leave one of the two out, or give --verify-threshold",
+            "it has a threshold of its own, of containment. Drop one of the two, or give --verify-threshold",
         )?;
         if let Some(similarity) = search.similarity {
             let is_share = similarity > 0.0 && similarity <= 1.0;
@@ -666,7 +660,7 @@ impl Given<'_> {
         refuse(
             &[("save-frequencies", self.saves_frequencies && features.frequencies.is_some())],
             "with --frequencies",
-            "the corpus's own are not counted then, and that file is there already. Leave one of the two out",
+            "the corpus's own are not counted then, and that file is there already. Drop one of the two",
         )?;
         let of_bands = |&method: &MethodName| matches!(method, MethodName::Minhash | MethodName::Both);
         let only_bands = methods.iter().all(of_bands);
@@ -682,18 +676,18 @@ impl Given<'_> {
         refuse(
             &[("verify-threshold", threshold.is_some() && !checked)],
             "with --verify none",
-            "nothing is checked then. Leave it out, or name a check with --verify",
+            "nothing is checked then. Drop it, or name a check with --verify",
         )?;
         refuse(
             &[("recall", search.recall.is_some() && search.bands.is_some() && only_bands)],
             "with --bands",
-            "it serves to choose the bands, and they are given. Leave one of the two out",
+            "it serves to choose the bands, and they are given. Drop one of the two",
         )?;
         let minhash = methods.iter().any(of_bands);
         refuse(
             &[("recall", search.recall.is_some() && search.budget.is_some() && !minhash)],
             "with --budget",
-            "it serves to measure how many probes are made, and their number is given. Leave one of the two out",
+            "it serves to measure how many probes are made, and their number is given. Drop one of the two",
         )?;
         Ok(())
     }
@@ -842,19 +836,18 @@ fn parse_bands(text: &str) -> Result<(usize, usize), String> {
 /// The command line's names of the methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MethodName {
-    /// Both sketches: bands of MinHash bring pages up, odd sketches and bits of MinHash judge them, an audit
-    /// measures what was missed
+    /// MinHash bands generate candidates, a sketch of 128 bytes verifies them, and a sample estimates the recall
     Both,
-    /// SimHash, 64 bits with the weights behind them; --search says how pairs are found
+    /// SimHash of 64 bits, with its weights; --search names the search
     Simhash,
-    /// MinHash signatures, compared in bands
+    /// MinHash signatures of --permutations values, in bands
     Minhash,
-    /// Short for simhash with --search psm: one table, the likeliest flips of its key first, within 3 bits
-    /// (Sood & Loguinov 2011, as we read it; --index selects our other reading)
+    /// simhash with --search psm: one table, the most likely flips first, within 3 bits (Sood & Loguinov 2011,
+    /// as we read it; --index selects our other reading)
     Psm,
-    /// Short for simhash with --search dial: a few small tables, the likeliest flips of their keys first (ours)
+    /// simhash with --search dial: a few small tables, the most likely flips of their keys first (ours)
     Dial,
-    /// Short for simhash with --search bphs: block-permuted tables, within 3 bits; exact (Manku et al. 2007)
+    /// simhash with --search bphs: block-permuted tables, within 3 bits; exact (Manku et al. 2007)
     Bphs,
 }
 
@@ -885,9 +878,9 @@ impl MethodName {
 /// The command line's names of the searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SearchName {
-    /// both: keys. simhash: join up to distance 10, where that is cheapest; dial beyond
+    /// both: keys. simhash: join up to distance 10, dial beyond
     Auto,
-    /// Compare pages that share a key, the hash of a band of MinHash positions
+    /// Compare documents that share a band hash of MinHash
     Keys,
     /// Join all hashes with each other; exact
     Join,
@@ -951,9 +944,9 @@ impl VerifyName {
 /// The command line's names of the linkages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LinkageName {
-    /// Every page is near the one that stays
+    /// Every removed document is near the kept one
     Star,
-    /// All pages linked by any chain of pairs
+    /// All documents that a chain of pairs links
     Connected,
 }
 
@@ -996,9 +989,9 @@ impl From<SourceName> for Source {
 /// Named sets of defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PresetName {
-    /// What a careful reader would let go: nearly all of a page is in a fuller one (3-word shingles, containment)
+    /// Documents of which a fuller one contains nearly all (3-word shingles, containment 0.82)
     Removable,
-    /// Copies damaged by recognition of characters, typing or lost spaces (runs of 5 characters, similarity 0.5)
+    /// Copies damaged by OCR, typing errors or lost spaces (character 5-grams, similarity 0.5)
     Noisy,
 }
 

@@ -8,7 +8,7 @@ use simflip::pipeline::{self, Job, ProbeTable};
 use simflip::wording::counted;
 use std::fmt::Write;
 
-/// Measure how many probes per page each recall takes on a corpus, by psm or the dial.
+/// Measure the probes that each recall takes, for psm and dial.
 ///
 /// Finds all near pairs of a sample exactly and notes which probe finds each. One half of the duplicate
 /// clusters chooses the smallest budget of probes that reaches a recall; the other half measures what

@@ -10,7 +10,7 @@ use simflip::pipeline::{self, Contender};
 use simflip::settings::Sketches;
 use simflip::wording::printable_path;
 
-/// Run several methods on the same pages and report what each found, side by side.
+/// Compare methods on one corpus: pairs, recall and speed.
 ///
 /// psm, dial and bphs run as searches of the paper's hashes, if nothing else is asked for: words weighted by tf-idf,
 /// pairs within 3 bits, and no check. The other methods run as `dedup` runs them. Each is held against an exact answer:

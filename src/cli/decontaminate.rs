@@ -10,7 +10,7 @@ use simflip::corpus::{KeptFiles, expand_patterns};
 use simflip::wording::printable_path;
 use std::path::PathBuf;
 
-/// Find the items of benchmarks in documents, and write the documents without them into a new folder.
+/// Remove documents that hold items of a benchmark, or the passages that do.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   simflip decontaminate pages.jsonl.gz --against benchmark.jsonl --item-field question --out clean

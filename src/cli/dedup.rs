@@ -16,46 +16,55 @@ use simflip::wording::{printable, printable_path};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Find near-duplicates: write pairs, clusters, the kept pages and a report into a new folder.
+/// Remove exact and near-duplicates from a corpus, and report what was removed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "Examples:
   simflip dedup crawl/*.warc.wet.gz --out result
-  simflip dedup crawl --out result --preset removable
+  simflip dedup data.jsonl --out result --text-field content --url-field metadata.url
+  simflip dedup november --against october --out result
+  zcat pages.jsonl.gz | simflip dedup - --out result
+
+All options: simflip dedup --help. Exit code: 0 done; 1 done, but corrupt input was skipped; 2 failed.",
+    after_long_help = "Examples:
+  simflip dedup crawl/*.warc.wet.gz --out result
+  simflip dedup data.jsonl --out result --text-field content --url-field metadata.url
   simflip dedup november --against october --against results/september --out result
+  simflip dedup crawl --out result --preset removable
   simflip dedup crawl --out result --method minhash --similarity 0.8
   simflip dedup crawl --out result --method psm --features words --weighting tf-idf --verify none   # as in the paper
   zcat pages.jsonl.gz | simflip dedup - --out result --method dial --distance 6 --recall 0.99
 
-Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
+Exit code: 0 done; 1 done, but corrupt input was skipped; 2 failed."
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
 
-    /// Hold the pages of INPUT against old ones, of files, folders or earlier results (the pages that these
-    /// kept): what is among the old goes, exactly or nearly; the old stay as they are. May be given several times
-    #[arg(long, value_name = "OLD", help_heading = "Input")]
+    /// Also remove documents that duplicate one in OLD: files, folders or an earlier result. OLD is not changed.
+    /// May be given several times
+    #[arg(long, value_name = "OLD", display_order = 5)]
     against: Vec<PathBuf>,
 
     #[command(flatten)]
     run: RunArgs,
 
-    /// Memory that is not exceeded, such as 512MiB or 4GiB; where the pages are expected to take more, the run goes
-    /// in stages on disk, in the folder OUT.stages beside the results, and comes to the same; one that was ended goes
-    /// on there with the same command [default: half of what the machine or container has, or what is free]
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    /// Memory limit, such as 4GiB. A larger corpus is processed on disk, in OUT.stages, with the same result; the
+    /// same command resumes an interrupted run [default: half of the memory of the machine or container, or what is
+    /// free]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, display_order = 11)]
     memory: Option<u64>,
 
-    /// Which sketch a page gets, and so how near-duplicates are found
-    #[arg(long, value_enum, default_value_t = MethodName::Both)]
+    /// Sketches to use, and how candidates are found
+    #[arg(long, value_enum, default_value_t = MethodName::Both, help_heading = "Method", hide_short_help = true)]
     method: MethodName,
 
-    /// Repeat a run: take all settings from its report.json, and the options of reading that it was given; INPUT and
-    /// --against are named anew
+    /// Take the settings and reading options of an earlier run from its report.json
     #[arg(long, value_name = "REPORT", conflicts_with_all = [
         "method", "search", "distance", "recall", "similarity", "index", "budget", "key_bits", "tables", "permutations", "bands",
         "seed", "preset", "sketch_bytes", "min_features", "verify", "verify_threshold", "clusters", "keep", "all_pairs", "features", "weighting",
         "frequencies", "without_frames", "frames",
-    ])]
+    ], help_heading = "Method", hide_short_help = true)]
     settings: Option<PathBuf>,
 
     #[command(flatten)]
@@ -67,37 +76,34 @@ pub(crate) struct Args {
     #[command(flatten)]
     groups: GroupArgs,
 
-    /// List every pair of pages, also those of copies; otherwise each copy is listed once, with the page that
-    /// leads it
-    #[arg(long, help_heading = "Results")]
+    /// List every confirmed pair, also those of exact duplicates
+    #[arg(long, help_heading = "Output", hide_short_help = true)]
     all_pairs: bool,
 
-    /// What to write beside pairs, clusters and the report, as a list
+    /// Outputs beside the report, the pairs and the clusters, separated by commas
     #[arg(
         long,
         value_enum,
         value_delimiter = ',',
         value_name = "WHAT",
         default_value = "kept",
-        help_heading = "Results"
+        display_order = 7
     )]
     write: Vec<WriteName>,
 
-    /// In how many files the pages that stay are written: `one` for all inputs of a format; one for `each` input,
-    /// stored as the input is; or as many as it takes for none to be larger than a size, as stored, such as 256MiB
+    /// Files of kept documents: one for each format, each for one per input, or a largest size, such as 256MiB
     /// [default: one]
-    #[arg(long, value_name = "one|each|BYTES", value_parser = kept_files, help_heading = "Results")]
+    #[arg(long, value_name = "one|each|BYTES", value_parser = kept_files, help_heading = "Output", hide_short_help = true)]
     kept_files: Option<KeptFiles>,
 
-    /// Write nothing, and end with exit code 2, if more than this share of all pages would be removed, or of those of a
-    /// file, folder or host that has 20 or more
-    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Results")]
+    /// Fail, and write nothing, if a larger share than this would be removed of the corpus, or of a file, folder or
+    /// host with at least 20 documents
+    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Output", hide_short_help = true)]
     max_removed: Option<f64>,
 
-    /// Copy the results to an object store once they are whole in OUT, to s3://bucket/prefix/, gs:// or az:// (with
-    /// the feature stores). That they may be put there is seen to before anything is read; --force replaces an
-    /// earlier result there, too
-    #[arg(long, value_name = "ADDRESS", help_heading = "Results")]
+    /// Copy the finished result to s3://bucket/prefix/, gs:// or az:// (with the feature stores). Write access is
+    /// checked before the run starts
+    #[arg(long, value_name = "ADDRESS", help_heading = "Output", hide_short_help = true)]
     upload: Option<PathBuf>,
 
     #[command(flatten)]
@@ -106,19 +112,19 @@ pub(crate) struct Args {
     #[command(flatten)]
     frames: FrameArgs,
 
-    /// With --without-frames: save the corpus's frames to a file, for a later --frames
-    #[arg(long, value_name = "FILE", help_heading = "Features")]
+    /// Save the boilerplate that --without-frames found to a file, for a later --frames
+    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
     save_frames: Option<PathBuf>,
 }
 
 /// What can be written beside pairs, clusters and the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum WriteName {
-    /// The pages that stay, in the format of the input
+    /// The kept documents, in the format of the input
     Kept,
-    /// removed.csv: each page that can go, and the page that stays for it
+    /// removed.csv: each removed document, and the one kept for it
     Removed,
-    /// pages.csv: every page, its cluster, whether it stays, and the page that stays for it
+    /// pages.csv: every document, its cluster, whether it is kept, and the one kept for it
     Pages,
     /// pages.jsonl: the same, an object a line
     #[value(name = "pages.jsonl")]

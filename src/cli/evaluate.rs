@@ -14,7 +14,7 @@ use simflip::report::model::{FileRow, Report};
 use simflip::wording::{counted, printable_path};
 use std::path::PathBuf;
 
-/// Score a result: precision, recall and F1 on pairs and clusters, with counts and intervals.
+/// Score a result against labels: precision, recall and F1.
 ///
 /// The truth is CSV, plain or gzip. It lists pairs by record number (columns a,b; conversion records or
 /// lines, counted from 0 through the sorted files) or by id (a_id,b_id), with a label, a score or neither;
@@ -125,8 +125,8 @@ impl Args {
         let discovery = DiscoverOptions { fields, ..DiscoverOptions::default() };
         let (names, files) =
             discover(&corpus, &discovery).and_then(|inputs| record_names(&inputs, &options)).context(
-                "the corpus is needed to number its records; --corpus says where it is now, and a path that is not \
-                 absolute counts from the folder in which the run was started",
+                "the corpus of this result cannot be found; --corpus names it (relative paths begin in the folder in which \
+                 dedup was run)",
             )?;
         let read: u64 = report.files.iter().map(|file| file.documents).sum();
         // Records that were skipped have a number, and no name.

@@ -8,7 +8,7 @@ use simflip::pipeline::{Job, explain};
 use simflip::report::explanation::Methods;
 use std::path::PathBuf;
 
-/// Explain why two pages are near-duplicates, or are not.
+/// Explain why two documents are near-duplicates, or are not.
 ///
 /// Shows the distance, the bits that differ and the features that pushed them, which probe finds the pair,
 /// the exact similarities, each method's verdict and the setting that would change it, and a diff. With

@@ -8,7 +8,7 @@ use simflip::pipeline::Progress;
 use simflip::wording::{counted, printable_path};
 use std::path::PathBuf;
 
-/// Make lines of JSON of files that are a page each: texts, and HTML in a build with the feature html.
+/// Convert a folder of text or HTML files to JSONL.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   simflip gather site --out site.jsonl.gz && simflip dedup site.jsonl.gz --out result

@@ -17,7 +17,7 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Show a document's SimHash: its bits, the weights behind them, and which flip first.
+/// Show the SimHash of a document, its weights, and the bits likely to flip.
 ///
 /// Reads one UTF-8 text. --weighting tf-idf without --frequencies counts every feature as equally rare, so
 /// only the (sublinear) term frequency matters.

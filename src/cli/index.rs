@@ -197,7 +197,7 @@ impl IndexArgs {
     fn fits(&self, new: &SeenParams, made: &SeenParams) -> anyhow::Result<()> {
         let refuse = |what: &str, made: String| -> anyhow::Result<()> {
             anyhow::bail!(
-                "{}: {what} is {made} in this index, which stays as it was made; leave the option out, or make another index",
+                "{}: {what} is {made} in this index, and cannot be changed. Drop the option, or create another index",
                 printable(&self.index.display().to_string())
             )
         };

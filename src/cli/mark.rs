@@ -8,7 +8,7 @@ use simflip::mark::{Filter, MarkJob, mark};
 use simflip::wording::{counted, printable_path};
 use std::path::PathBuf;
 
-/// Mark the pages of a result for the filter of another program, which then drops those that can go.
+/// Export the removals for datatrove, Dolma or NumPy.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   simflip mark result --for datatrove --out remove   # then MinhashDedupFilter(\"remove\")
@@ -66,9 +66,9 @@ impl Args {
         };
         let marked = mark(&job, &Bars::new(self.quiet))?;
         tell(&format!(
-            "{} of {} in {} can go.\n{}\n",
+            "Marked {} of {} in {} for removal.\n{}\n",
             marked.removed,
-            counted(marked.pages, "page", "pages"),
+            counted(marked.pages, "document", "documents"),
             counted(marked.files, "file", "files"),
             printable_path(&job.out)
         ))

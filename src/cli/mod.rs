@@ -35,7 +35,7 @@ use simflip::{Error, terminal};
 use std::ffi::OsString;
 use std::io::{self, Write};
 
-/// Finds near-duplicate pages in web text, and measures how many of them it found.
+/// Finds near-duplicate documents in web text, and measures how many of them it found.
 #[derive(Debug, Parser)]
 #[command(name = "simflip", version, max_term_width = 100)]
 struct Cli {
@@ -61,7 +61,7 @@ enum Command {
     Seen(seen::Args),
     #[cfg(feature = "serve")]
     Serve(serve::Args),
-    /// Answer over HTTP which pages were seen before (in a build with the feature serve)
+    /// Answer over HTTP whether documents were seen before (with the feature serve)
     #[cfg(not(feature = "serve"))]
     Serve(AbsentArgs),
     Mark(mark::Args),
@@ -202,7 +202,7 @@ fn refused_kernel(choice: &simflip_core::KernelChoice) -> Option<String> {
 
 /// The command that was typed, and the options that it knows.
 fn parse(arguments: Vec<OsString>) -> (Cli, Vec<String>) {
-    let command = Cli::command();
+    let command = in_groups(Cli::command());
     let mut matches =
         command.clone().try_get_matches_from(arguments).unwrap_or_else(|error| with_our_name(error).exit());
     let subcommand = matches.subcommand_name().and_then(|name| command.find_subcommand(name));
@@ -211,6 +211,33 @@ fn parse(arguments: Vec<OsString>) -> (Cli, Vec<String>) {
     });
     let cli = Cli::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit());
     (cli, options)
+}
+
+/// The commands by what they are for.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Deduplicate", &["dedup", "decontaminate", "seen", "serve"]),
+    ("Inspect a result", &["explain", "review", "evaluate", "inspect"]),
+    ("Exchange", &["gather", "mark", "upload"]),
+    ("Large jobs", &["plan", "sketch", "join", "cluster", "apply"]),
+    ("Methods and the shell", &["compare", "calibrate", "hash", "completions", "man", "help"]),
+];
+
+/// The program's help with its commands in [`GROUPS`].
+fn in_groups(command: clap::Command) -> clap::Command {
+    let about = |name: &str| match command.find_subcommand(name).and_then(clap::Command::get_about) {
+        Some(about) => about.to_string(),
+        None => "Print the help of a command".to_owned(),
+    };
+    let mut list = String::new();
+    for (group, names) in GROUPS {
+        list += &format!("{group}:\n");
+        names.iter().for_each(|name| list += &format!("  {name:<14} {}\n", about(name)));
+        list.push('\n');
+    }
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}Options:\n{{options}}{{after-help}}"
+    );
+    command.help_template(template).after_help("Begin with: simflip dedup FILES --out result")
 }
 
 /// What options of other tools are called here.
@@ -415,6 +442,26 @@ mod tests {
             assert!(named.into_iter().all(|option| options.iter().any(|it| it == option)), "{called}");
             assert!(names.iter().all(|name| !options.iter().any(|it| it == name)), "{names:?}");
         }
+    }
+
+    #[test]
+    fn the_help_fits_a_screen_and_names_every_command_once() {
+        let help = in_groups(Cli::command()).render_help().to_string();
+        assert!(help.lines().count() <= 45 && help.lines().all(|line| line.chars().count() <= 100), "{help}");
+        for command in Cli::command().get_subcommands().map(clap::Command::get_name).chain(["help"]) {
+            let lines = help.lines().filter(|line| line.starts_with(&format!("  {command} ")));
+            assert_eq!(lines.count(), 1, "{command}: {help}");
+        }
+        let mut dedup = Cli::command().find_subcommand("dedup").unwrap().clone();
+        let (short, long) = (dedup.render_help().to_string(), dedup.render_long_help().to_string());
+        assert!(short.lines().count() <= 60, "{short}");
+        let options = |help: &str| help.matches("\n      --").count() + help.matches("\n  -").count();
+        assert!(
+            (13..=17).contains(&options(&short)) && options(&long) > 45,
+            "{} {}",
+            options(&short),
+            options(&long)
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use simflip::wording::counted;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Say what a job of N pages takes: memory, disk, stages and hours; or, of SimHashes, which index to use.
+/// Estimate memory, disk and time for N documents.
 ///
 /// With --method both, the default: what dedup, or its stages, take for so many pages. Hours come from about a
 /// second of measuring this machine; ids, URLs and texts are taken to be as long as in your files, or as usual;

@@ -10,7 +10,7 @@ use simflip::wording::{counted, printable_path};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// Write a page on which you judge a random sample of a result's pairs and see the precision.
+/// Judge a random sample of the pairs in a browser, and measure the precision.
 ///
 /// The page is one HTML file that loads nothing else. It shows each pair side by side with the differences
 /// marked; you judge with one key per pair. It saves the judgements as CSV for `simflip evaluate --judged`.

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, SystemTime};
 
-/// Check pages against an index of pages seen so far, then add them.
+/// Check documents against an index of those seen before, and add them.
 ///
 /// Prints one line per page, in the order of files and pages: same (an earlier page has the same text), near
 /// (dedup would call an earlier page near; the most similar is named), stale (with --fresh: the same or near, but

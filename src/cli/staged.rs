@@ -14,7 +14,7 @@ use simflip::staged::{self, Grouping, Outputs, Shard};
 use simflip::wording::counted;
 use std::path::{Path, PathBuf};
 
-/// Sketch each input file into a file of its own: the first stage for more pages than memory holds.
+/// Stage 1 of a large job: sketch each input file.
 ///
 /// Stages are sketch, join, cluster and apply. Each passes over what is there already, so that a run that was
 /// ended goes on with the same command. What comes of them is what dedup makes of the same pages.
@@ -143,7 +143,7 @@ fn peak() -> String {
     megabytes.map_or_else(String::new, |mb| format!(" Peak memory {mb} MiB."))
 }
 
-/// Compare the documents that share a band hash: the second stage.
+/// Stage 2: compare documents that share a band hash.
 ///
 /// Documents are compared by their sketches; no text is read again. Bands come one after the other, each into a file of
 /// its own; those that are there already are passed over. --clusters, --keep and --priority decide which documents are
@@ -268,7 +268,7 @@ impl GroupingArgs {
     }
 }
 
-/// Make clusters of the pairs that join found: the third stage.
+/// Stage 3: form clusters of the pairs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   simflip cluster sketches --clusters star
@@ -312,17 +312,17 @@ impl ClusterArgs {
             .as_ref()
             .map_or_else(String::new, |audit| format!(" {}", audited(audit, judge).trim_end()));
         tell(&format!(
-            "{} of {} can go, by {}; the largest has {}.{estimate}{listed}{}\n",
+            "{} of {} are duplicates, in {}; the largest has {}.{estimate}{listed}{}\n",
             done.removed,
-            counted(done.pages, "page", "pages"),
+            counted(done.pages, "document", "documents"),
             counted(done.clusters, "cluster", "clusters"),
-            counted(done.largest, "page", "pages"),
+            counted(done.largest, "document", "documents"),
             peak()
         ))
     }
 }
 
-/// Write for each input file the pages that stay, and a list of the others: the last stage.
+/// Stage 4: write the kept documents of each input file, and the removals.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: simflip apply sketches crawl/*.warc.wet.gz --out kept")]
 pub(crate) struct ApplyArgs {
@@ -397,16 +397,16 @@ impl ApplyArgs {
         };
         let applied = staged::apply(&job, &Bars::new(self.quiet))?;
         let mut text = format!(
-            "{} of {} stay, {} can go.",
+            "Kept {} of {}. Removed {}.",
             applied.kept,
-            counted(applied.kept + applied.removed + applied.lost, "page", "pages"),
+            counted(applied.kept + applied.removed + applied.lost, "document", "documents"),
             applied.removed
         );
         if applied.there > 0 {
             text += &format!(" {} had been written before.", counted(applied.there, "file", "files"));
         }
         if applied.lost > 0 {
-            let lost = counted(applied.lost, "page that stays", "pages that stay");
+            let lost = counted(applied.lost, "kept document", "kept documents");
             text += &format!(" {lost} could not be read any more.");
         }
         tell(&(text + &peak() + "\n"))?;

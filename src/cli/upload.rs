@@ -6,7 +6,7 @@ use simflip::pipeline::upload;
 use simflip::wording::printable_path;
 use std::path::PathBuf;
 
-/// Copy a folder of results to an object store, as dedup --upload does once it is whole.
+/// Copy a result to an object store.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: simflip upload result s3://bucket/prefix/
 

@@ -132,14 +132,16 @@ impl Reason {
     /// One and many of such, in words.
     fn words(self) -> [&'static str; 2] {
         match self {
-            Self::OtherName => ["file of another name", "files of other names"],
+            Self::OtherName => ["file of another format", "files of other formats"],
             Self::NoPages => [".json or .csv file without texts", ".json and .csv files without texts"],
             Self::EarlierResult => ["folder of earlier results", "folders of earlier results"],
-            Self::OfResult => ["file of a result beside its pages", "files of a result beside its pages"],
+            Self::OfResult => {
+                ["file of a result beside its documents", "files of a result beside its documents"]
+            }
             Self::Unfinished => ["unfinished result", "unfinished results"],
-            Self::Hidden => ["entry whose name begins with . or _", "entries whose names begin with . or _"],
-            Self::NoFile => ["pipe or the like that is no file", "pipes and the like that are no files"],
-            Self::CannotLook => ["entry that cannot be looked at", "entries that cannot be looked at"],
+            Self::Hidden => ["hidden entry", "hidden entries"],
+            Self::NoFile => ["pipe or device", "pipes and devices"],
+            Self::CannotLook => ["unreadable entry", "unreadable entries"],
         }
     }
 }
@@ -247,8 +249,7 @@ impl PassedOver {
             (!of_reason.is_empty()).then(|| format!("{number} ({kinds}{})", names.join(", ")))
         };
         let parts: Vec<String> = Reason::ALL.into_iter().filter_map(part).collect();
-        let told =
-            |parts: &[String]| format!("Not read, as folders hold them beside pages: {}.", parts.join("; "));
+        let told = |parts: &[String]| format!("Skipped in folders: {}.", parts.join("; "));
         (!parts.is_empty()).then(|| told(&parts))
     }
 }

@@ -3,8 +3,8 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-const ABSENT: &str = "an address in an object store or on a web server, which this build of simflip does not \
-                      read; build it with the feature `stores`, or copy the file here";
+const ABSENT: &str = "this build has no object-store support, the feature `stores`: cargo install simflip --features stores \
+                      has it, or copy the file here";
 
 /// An object that never is: there is no store.
 #[derive(Debug)]
@@ -53,8 +53,8 @@ pub(crate) enum Prefix {}
 
 impl Prefix {
     pub fn of(_: &Path) -> io::Result<Self> {
-        let absent = "a store, to which this build of simflip puts nothing; build it with the feature `stores`, or \
-                      copy the results there";
+        let absent = "this build has no object-store support, the feature `stores`: cargo install simflip --features stores \
+                      has it, or copy the result there";
         Err(io::Error::new(io::ErrorKind::Unsupported, absent))
     }
 

@@ -262,7 +262,7 @@ impl TruthFile {
         }
         if file.counts.rows > 0 && file.counts.rows == file.counts.rows_not_in_corpus {
             let got =
-                format!("{}, none about records of the corpus", counted(file.counts.rows, "row", "rows"));
+                format!("{}, none of a document of this corpus", counted(file.counts.rows, "row", "rows"));
             return Err(table.error(2, got, "a truth about this corpus"));
         }
         Ok(file)

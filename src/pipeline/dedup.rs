@@ -340,10 +340,11 @@ pub(crate) fn report(
         stages.run("samples", SHOWN_PAIRS as u64, "pairs", 0, |_| samples(job, pages, findings));
     let name = |document| pages.shown_name(document);
     let Findings { files, searched, judged, lost, frames, .. } = findings;
-    let mut warnings = tell::search_warnings(searched, judged.as_ref(), &name);
-    warnings.extend(told_first(lost));
+    // Losses first.
+    let mut warnings: Vec<String> = told_first(lost).collect();
+    warnings.extend(tell::sources_warnings(&findings.lost_by_source));
+    warnings.extend(tell::search_warnings(searched, judged.as_ref(), &name));
     warnings.extend(tell::odd_input_warnings(files));
-    warnings.extend(findings.not_read.told());
     warnings.extend(tell::languages_warning(&findings.languages));
     warnings.extend(tell::repeated_ids_warning(findings.repeated));
     warnings.extend(tell::chaining_warning(&findings.chaining, settings.linkage, &name));
@@ -351,11 +352,12 @@ pub(crate) fn report(
     let [documents, new] = findings.documents;
     warnings.extend(tell::largest_warning(largest, documents, settings.linkage));
     warnings.extend(tell::unlisted_warning(&findings.counts, judged.is_some()));
-    warnings.extend(tell::sources_warnings(&findings.lost_by_source));
     let peak = peak_memory_bytes();
     warnings.extend(findings.memory.as_ref().and_then(|told| tell::memory_warning(told, peak, documents)));
     warnings.extend(findings.scores.clone());
     warnings.extend(frames.as_ref().and_then(tell::frames_warning));
+    // Last, as it is no loss.
+    warnings.extend(findings.not_read.told());
     let frequencies = job.frequencies.as_deref().filter(|_| settings.needs_frequencies());
     let report = Report {
         schema: SCHEMA,

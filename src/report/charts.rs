@@ -11,6 +11,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::figures::{count, percent, round_percent, short_count};
 use super::model::{Histogram, Recall, SCurve};
+use super::tell::PERCENT;
 use crate::wording::counted;
 use crate::{Error, Result};
 
@@ -234,9 +235,20 @@ pub(super) fn histograms(histograms: &[&Histogram]) -> Result<Vec<String>> {
         .collect()
 }
 
-/// A bar for each score, or for each range of scores if there are many.
+/// A bar for each score, or for each range of scores if there are many; of a similarity for each five percent.
 fn score_bars(histogram: &Histogram) -> Vec<Bar> {
     let rows = &histogram.rows;
+    if histogram.unit == PERCENT
+        && let (Some(first), Some(last)) = (rows.first(), rows.last())
+    {
+        // 100 percent is by itself.
+        let bar = |of: u32| {
+            let label = if of == 20 { "100".to_owned() } else { format!("{}–{}", 5 * of, 5 * of + 4) };
+            let number = rows.iter().filter(|row| row.score / 5 == of).map(|row| row.number);
+            Bar { label, number: number.fold(0, u64::saturating_add) }
+        };
+        return (first.score / 5..=last.score / 5).map(bar).collect();
+    }
     let per_bar = rows.len().div_ceil(BARS).max(1);
     rows.chunks(per_bar)
         .map(|rows| {

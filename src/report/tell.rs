@@ -260,11 +260,15 @@ pub fn s_curve(settings: &Settings, searched: &Searched) -> Option<SCurve> {
     }
 }
 
+/// The unit of a similarity in whole percent.
+pub const PERCENT: &str = "% estimated similarity";
+
 /// The scores of each table or band.
 pub fn histograms(searched: &Searched) -> Vec<Histogram> {
     let (one, unit) = match searched.ran {
         Ran::Bands { .. } => ("band", "matching positions"),
         Ran::HashBands { .. } => ("band", "64 − distance"),
+        Ran::Keys { .. } => ("band", PERCENT),
         _ => ("table", "64 − distance"),
     };
     let of = |Scores { table, counts, .. }: &Scores| {
@@ -374,9 +378,9 @@ pub fn languages_warning(languages: &Languages) -> Option<String> {
 
 /// How much damage there is, and what it costs.
 pub fn damage_told(damage: &DamageReport) -> String {
-    let pieces = counted(damage.total, "damaged piece of input was", "damaged pieces of input were");
+    let sections = counted(damage.total, "corrupt section", "corrupt sections");
     format!(
-        "{pieces} skipped: {}. The report lists {}.",
+        "Skipped {sections} of the input: {}. The report lists {}.",
         damage_cost(damage),
         plural(damage.total, "it", "them")
     )
@@ -384,12 +388,12 @@ pub fn damage_told(damage: &DamageReport) -> String {
 
 /// How many pages damage costs.
 pub fn damage_cost(damage: &DamageReport) -> String {
-    let lost = counted(damage.pages_lost, "page is", "pages are");
-    let unknown = counted(damage.unknown_losses, "piece", "pieces");
+    let lost = counted(damage.pages_lost, "document is", "documents are");
+    let unknown = counted(damage.unknown_losses, "section", "sections");
     match (damage.pages_lost, damage.unknown_losses) {
         (_, 0) => format!("{lost} lost"),
-        (0, _) => format!("how many pages are lost in {unknown} nobody can tell"),
-        _ => format!("{lost} lost, and in {unknown} nobody can tell how many"),
+        (0, _) => format!("the number of documents lost in {unknown} is unknown"),
+        _ => format!("{lost} lost, and an unknown number in {unknown}"),
     }
 }
 
@@ -549,13 +553,18 @@ pub fn sources_warnings(sources: &[Sources]) -> Vec<String> {
     let gone = sources.iter().filter(|sources| sources.nearly_gone > 0);
     let warning = |sources: &Sources| {
         let named = sources.gone.iter().take(NAMED).map(|row| {
-            format!("{} ({} of {})", printable(&row.source), row.lost(), counted(row.pages, "page", "pages"))
+            format!(
+                "{} ({} of {})",
+                printable(&row.source),
+                row.lost(),
+                counted(row.pages, "document", "documents")
+            )
         });
         let named = named.collect::<Vec<_>>().join(", ");
         let more = if sources.nearly_gone > NAMED as u64 { ", …" } else { "" };
         format!(
-            "{} of {} {}s {} {:.0} % of {} pages or more: {named}{more}. Their pages are elsewhere, too, or pages of one template \
-             were taken for copies; look at some before they go.",
+            "{} of {} {}s {} at least {:.0} % of {} documents: {named}{more}. Either they mirror others, or pages of one template \
+             were taken for duplicates. Check some before you delete them.",
             sources.nearly_gone,
             sources.number,
             sources.kind,
@@ -725,16 +734,15 @@ pub fn promise(reach: Reach) -> Option<&'static str> {
     }
 }
 
-/// What a judge at a threshold calls near, as in "of the pairs with …".
+/// The pairs that a verifier with a threshold confirms, as in "pairs with …".
 fn near_words(judge: Judge) -> String {
     let threshold = judge.threshold().unwrap_or_default();
-    match judge {
-        Judge::Containment(_) => {
-            format!("a containment of {threshold} or more")
-        }
-        Judge::Estimate(_) | Judge::Jaccard(_) => format!("a resemblance of {threshold} or more"),
-        _ => format!("a similarity of {threshold} or more"),
-    }
+    let of = match judge {
+        Judge::Containment(_) => "containment",
+        Judge::Estimate(_) | Judge::Jaccard(_) => "Jaccard similarity",
+        _ => "similarity",
+    };
+    format!("{of} {threshold} or more")
 }
 
 /// The recall of a search of SimHashes against the exact join of the same hashes.
@@ -784,77 +792,81 @@ fn sampled(audit: &Audit, of: String) -> ExactRecall {
     }
 }
 
-/// How many of the near pairs a run found, as it measured itself.
+/// The recall that a run estimated of itself.
 pub fn audited(audit: &Audit, judge: Judge) -> String {
-    let all = audit.drawn > audit.compared;
-    let drawn = if all {
-        format!("all {} compared with each other", counted(audit.drawn, "text was", "texts were"))
-    } else {
-        format!(
-            "{} drawn and compared with all {}",
-            counted(audit.drawn, "text was", "texts were"),
-            counted(audit.compared + 1, "text", "texts")
-        )
-    };
     let percent = |recall: &Estimated| {
         let [share, low, high] = [recall.share, recall.low, recall.high].map(|share| 100.0 * share);
         format!("{share:.1} % [{low:.1}, {high:.1}]")
     };
+    let are_all = audit.drawn > audit.compared;
+    let sample = match are_all {
+        true => format!("all {} were compared with each other", figures::count(audit.drawn)),
+        false => format!(
+            "{} sampled documents were compared with all {}",
+            figures::count(audit.drawn),
+            figures::count(audit.compared + 1)
+        ),
+    };
+    let missed = |missed: u64| match missed {
+        0 => "none was missed".to_owned(),
+        missed => format!("{} missed", counted(missed, "duplicate was", "duplicates were")),
+    };
     if let Judge::Containment(threshold) = judge {
-        let of = format!("pages of which an earlier kept page has {threshold} or more");
         return match &audit.documents {
             Some(documents) => format!(
-                "Of the {of}, {} were removed: {drawn}, and {} of them {} missed.",
+                "Estimated recall {} of the documents of which a kept one contains {threshold} or more: {sample}, and {}.",
                 percent(&documents.recall),
-                documents.missed,
-                plural(documents.missed, "was", "were")
+                missed(documents.missed)
             ),
-            None => format!("There are no {of}: {drawn}."),
+            None => format!("No kept document contains {threshold} or more of another: {sample}."),
         };
     }
+    let near = near_words(judge);
     let pairs = counted(audit.pairs, "pair", "pairs");
     let Some(documents) = &audit.documents else {
         return match &audit.recall {
             Some(recall) => format!(
-                "Of the pairs with {}, {} were found: {drawn}, which showed {pairs}.",
-                near_words(judge),
+                "Estimated recall {} of the pairs with {near}: {sample}, which showed {pairs}.",
                 percent(recall)
             ),
+            None if are_all && audit.drawn < 2 => {
+                "There is one distinct document, and no pair to find.".to_owned()
+            }
+            None if are_all && audit.pairs == audit.found => {
+                format!("No pair with {near} was missed: {sample}, which showed {pairs}.")
+            }
             None => format!(
-                "Too few pairs to measure what was missed: {drawn}, which showed {pairs} with {}, {} of them found.",
-                near_words(judge),
+                "Too few pairs to estimate the recall: {sample}, which showed {pairs} with {near}, {} of them found.",
                 audit.found
             ),
         };
     };
-    let missed = match documents.missed {
-        0 => "none of them was missed".to_owned(),
-        missed => format!("{missed} of them {} missed", plural(missed, "was", "were")),
-    };
     let shared = match &audit.recall {
         Some(recall) => format!("{} share a band hash", percent(recall)),
-        None => format!("{} share a band hash, too few to measure it", audit.found),
+        None => format!("{} share a band hash, too few for an estimate", audit.found),
     };
     format!(
-        "Of the pages with an earlier near-duplicate, {} were removed: {drawn}, and {missed}. Of the {pairs} with {} among these, \
-         {shared}.",
+        "Estimated recall {} of the documents with an earlier near-duplicate: {sample}, and {}. Of {pairs} with {near} among \
+         these, {shared}.",
         percent(&documents.recall),
-        near_words(judge),
+        missed(documents.missed),
     )
 }
 
 /// A few sentences on what a run of `dedup` came to.
 pub fn closing(report: &Report, judge: Judge) -> String {
     let outcome = &report.outcome;
-    let mut text = format!(
-        "{}: {} kept, {} can go ({}, {}), in {}.",
-        counted(report.corpus.documents, "page", "pages"),
-        outcome.kept,
-        outcome.removed,
-        counted(outcome.exact_duplicates, "exact copy", "exact copies"),
-        counted(outcome.near_duplicates, "near-duplicate", "near-duplicates"),
-        counted(outcome.clusters, "cluster", "clusters")
-    );
+    let all = counted(report.corpus.documents, "document", "documents");
+    let mut text = match outcome.removed {
+        0 => format!("Kept all of {all}: no duplicates were found."),
+        removed => format!(
+            "Kept {} of {all}. Removed {removed}: {} and {}, in {}.",
+            outcome.kept,
+            counted(outcome.exact_duplicates, "exact duplicate", "exact duplicates"),
+            counted(outcome.near_duplicates, "near-duplicate", "near-duplicates"),
+            counted(outcome.clusters, "cluster", "clusters")
+        ),
+    };
     if let Some(audit) = &report.audit {
         text.push('\n');
         text.push_str(&audited(audit, judge));
@@ -886,24 +898,24 @@ pub fn closing(report: &Report, judge: Judge) -> String {
     let are_leaders = report.audit.is_some_and(|audit| audit.documents.is_some());
     if let (Some(judged), Some(threshold), false) = (&report.judged, judge.threshold(), are_leaders) {
         text.push_str(&format!(
-            " Of {} compared, {} passed the check (--verify {} at {threshold}).",
-            counted(judged.compared, "pair of texts", "pairs of texts"),
+            " Candidates: {}, of which --verify {} at {threshold} confirmed {}.",
+            counted(judged.compared, "pair", "pairs"),
+            judge.name(),
             judged.compared - judged.refused,
-            judge.name()
         ));
     }
     if let Some(frames) = &report.frames {
         text.push_str(&format!(
-            "\nFrames were left out: {:.1} % of the lines and {:.1} % of the text of {} on {} with three contents or more.",
+            "\nIgnored boilerplate: {:.1} % of the lines and {:.1} % of the text of {} on {} with three contents or more.",
             per_cent(frames.all.frame_lines, frames.all.lines),
             per_cent(frames.all.frame_bytes, frames.all.bytes),
-            counted(frames.all.pages, "page", "pages"),
+            counted(frames.all.pages, "document", "documents"),
             counted(frames.hosts, "host", "hosts")
         ));
         if frames.all.whole_pages > 0 {
             text.push_str(&format!(
                 " {} of nothing else, and {} compared whole.",
-                counted(frames.all.whole_pages, "page is", "pages are"),
+                counted(frames.all.whole_pages, "document is", "documents are"),
                 plural(frames.all.whole_pages, "was", "were")
             ));
         }
@@ -926,10 +938,10 @@ pub fn held_against(against: &AgainstReport) -> String {
         number => format!(" in {}", counted(number as u64, "file", "files")),
     };
     format!(
-        "Held against {}{files}, which stay as they are: of the pages that can go, {} there word for word, and {} like one there.",
-        counted(*documents, "old page", "old pages"),
-        counted(*exact, "stands", "stand"),
-        counted(*near, "is", "are"),
+        "Compared with {}{files}, unchanged: of the documents removed, {} and {} of these.",
+        counted(*documents, "reference document", "reference documents"),
+        counted(*exact, "is an exact duplicate", "are exact duplicates"),
+        counted(*near, "is a near-duplicate", "are near-duplicates"),
     )
 }
 

@@ -124,8 +124,8 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         if let Some(Left { path, .. }) = left {
             let shown = printable_path(&path);
             progress.note(&format!(
-                "{shown} is of another run, which was ended, and stays unless this one has to go on disk; remove it, if that \
-                 is not to go on"
+                "{shown} is of another run, which was interrupted. It stays unless this one needs the disk; delete it unless \
+                 that run is to resume"
             ));
         }
         let mut expected = expected;
@@ -133,7 +133,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
             Err(Error::Core(simflip_core::Error::TooManyPairs { pairs, .. })) => {
                 let needed = told_bytes(held + pairs * PAIR_BYTES);
                 let pairs = counted(pairs, "pair", "pairs");
-                format!("with {pairs} to look at, and perhaps more, it takes {needed}")
+                format!("{pairs}, and perhaps more, take {needed}")
             }
             Err(Error::TooManyPages { pages, read_bytes, of_bytes }) => {
                 let before = expected.pages;
@@ -146,13 +146,16 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
                 told.expected_bytes = expected.in_memory(&job.settings);
                 let longest = match expected.has_long_record() {
                     true => {
-                        format!(", of which one takes {} in a thread,", told_bytes(expected.longest_held()))
+                        format!(
+                            ", the longest of which takes {} in a thread,",
+                            told_bytes(expected.longest_held())
+                        )
                     }
                     false => String::new(),
                 };
                 format!(
-                    "{}{longest} fill it with {} % of the input read, and {before} were expected in all",
-                    counted(pages, "page", "pages"),
+                    "{}{longest} fill it after {} % of the input; the estimate was {before} in all",
+                    counted(pages, "document", "documents"),
                     100 * read_bytes / of_bytes.max(1),
                 )
             }
@@ -163,7 +166,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         let rooms =
             can.map_err(|why| Error::parameter("memory", &limit_told, format!("more: {too_much}; {why}")))?;
         progress.note(&format!(
-            "{limit_told} of memory is not enough: {too_much}. The run begins again, in stages on disk"
+            "The memory of {limit_told} is not enough: {too_much}. The run starts again on disk"
         ));
         give_back();
         return on_disk(job, files, &expected, told, rooms, progress);
@@ -173,7 +176,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
             drop(begun.take());
             if held > limit {
                 progress.note(&format!(
-                    "{} of memory are expected to be needed and {} may be taken, so the run goes in stages on disk",
+                    "The estimate is {} of memory and the limit {}, so the run is on disk",
                     told_bytes(held),
                     told_bytes(limit)
                 ));
@@ -181,8 +184,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
             on_disk(job, files, &expected, told, rooms, progress)
         }
         (Err(why), Some(memory)) if held > limit => {
-            let expected =
-                format!("at least {}, which these pages are expected to take; {why}", told_bytes(held));
+            let expected = format!("at least {}, the estimate for these documents; {why}", told_bytes(held));
             Err(Error::parameter("memory", told_bytes(memory), expected))
         }
         (Err(_), _) => in_memory(),
@@ -256,10 +258,15 @@ fn parquet(inputs: &[Input]) -> impl Iterator<Item = &Input> {
 /// Room of threads for pages while they are sketched, if the memory is enough for all stages.
 fn rooms(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result<Rooms, String> {
     let held = held_of(expected.pages, inputs.len());
-    Budget::beside(limit, held).map_err(|error| format!("nor is it enough on disk: {error}"))?;
+    Budget::beside(limit, held).map_err(|error| format!("it is not enough on disk either: {error}"))?;
     let rooms = expected.rooms(limit, job.memory.is_some()).map_err(|least| {
         let more = if expected.has_long_record() { " or more" } else { "" };
-        format!("nor is it enough on disk, where so many threads take {}{more}", told_bytes(least))
+        let threads = if job.threads == 0 { rayon::current_num_threads() } else { job.threads };
+        let threads = counted(threads as u64, "thread", "threads");
+        format!(
+            "on disk it takes {}{more} with {threads}; use that much, or fewer --threads",
+            told_bytes(least)
+        )
     })?;
     // Pages are copied one after the other, but the rows of a Parquet file are gathered before.
     let largest = parquet(inputs).max_by_key(|input| input.stored_bytes()).filter(|_| job.writes.kept);

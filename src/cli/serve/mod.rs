@@ -28,7 +28,7 @@ use std::task::Poll;
 use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
 
-/// Answer over HTTP whether pages have been seen, and remember them.
+/// Answer over HTTP whether documents were seen before, and add them.
 ///
 /// POST /v1/check asks, /v1/add stores, /v1/check-and-add does both, /v1/remove removes by name. One page as
 /// application/json, or many as application/x-ndjson, a JSON object a line, answered line by line while they come.

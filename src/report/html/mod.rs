@@ -102,7 +102,9 @@ mod tests {
     #[test]
     fn sample_pages_say_the_figures() {
         let page = render(&fixtures::psm()).expect("renders");
-        for figure in ["58,213", "of 120,004 pages can go.", "<mark>", "41,002", "table 0", "--method psm"] {
+        for figure in
+            ["58,213", "of 120,004 documents are duplicates.", "<mark>", "41,002", "table 0", "--method psm"]
+        {
             assert!(page.contains(figure), "{figure}");
         }
         let page = render(&fixtures::minhash()).expect("renders");
@@ -155,17 +157,17 @@ mod tests {
         };
         let page = render(&report).expect("renders");
         for said in [
-            "1 page remains (",
-            "2 pages in them",
-            "2 pages form 1 cluster of",
+            "1 document is kept (",
+            "2 documents in them",
+            "2 documents form 1 cluster;",
             "1 pair was found",
-            "1 probe per page was",
-            "1 band of 1 row bring up",
+            "with 1 probe a document",
+            "1 band of 1 row make",
             "1 pair of sketches<",
             "1 distinct hash<",
             "1 distinct signature<",
             "1 distinct sketch<",
-            "record could not be read and was skipped: 1 page is lost.",
+            "record could not be read and was skipped: 1 document is lost.",
         ] {
             assert!(page.contains(said), "{said}");
         }
@@ -198,12 +200,12 @@ mod tests {
     #[test]
     fn empty_reports_render() {
         let page = render(&Report::default()).expect("renders");
-        assert!(page.contains("No pages were found"));
+        assert!(page.contains("The input holds no documents."));
         assert!(!page.contains("NaN") && !page.contains("inf "));
         let page = render_compare(&CompareReport::default()).expect("renders");
         assert!(page.contains("No pages were found"));
         let page = render(&fixtures::one_page()).expect("renders");
-        assert!(page.contains("The only page stays.") && page.contains("Every record could be read."));
+        assert!(page.contains("The only document is kept.") && page.contains("Every record could be read."));
     }
 
     #[test]

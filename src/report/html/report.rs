@@ -19,6 +19,10 @@ use minijinja::value::Serde;
 use serde::Serialize;
 
 const PAIRS: usize = 30;
+/// Pairs that are shown at once; the others are folded.
+const OPEN_PAIRS: usize = 6;
+/// The same of clusters.
+const OPEN_CLUSTERS: usize = 4;
 const CLUSTERS: usize = 15;
 const MEMBERS: usize = 5;
 const CHARTS: usize = 12;
@@ -35,7 +39,7 @@ pub fn render(report: &Report) -> Result<String> {
     let documents = report.corpus.documents;
     let outcome = &report.outcome;
     let split = charts::split(
-        "Pages by what happens to them",
+        "Documents, by what became of them",
         &[
             (Part::Second, outcome.exact_duplicates),
             (Part::First, outcome.near_duplicates),
@@ -51,10 +55,13 @@ pub fn render(report: &Report) -> Result<String> {
     let sizes = match &report.cluster_sizes[..] {
         [] => None,
         sizes => Some([
-            charts::bars("Cluster sizes", "pages", "clusters", &size_bars(sizes, |_| 1))?,
-            charts::bars("Pages that can go", "cluster of", "pages", &size_bars(sizes, |size| size - 1))?,
+            charts::bars("Cluster sizes", "documents", "clusters", &size_bars(sizes, |_| 1))?,
+            charts::bars("Duplicates", "cluster of", "documents", &size_bars(sizes, |size| size - 1))?,
         ]),
     };
+    // Those near the threshold first, for they tell most.
+    let mut sampled = report.sample_pairs.clone();
+    sampled.sort_by(|a, b| a.similarity.total_cmp(&b.similarity));
     let most_framed = report.frames.as_ref().map_or(&[][..], |frames| &frames.most);
     let (rows, tables) = histogram_tables(&report.histograms);
     let view = ReportView {
@@ -62,9 +69,8 @@ pub fn render(report: &Report) -> Result<String> {
         seed: report.method.seed.to_string(),
         promise: report.promise().unwrap_or("This was not measured."),
         audited: report.audit.as_ref().zip(report.settings.as_ref()).map(|(audit, settings)| {
-            let of_pairs = audit.recall.map(|recall| ("Pairs found of all", recall.share));
-            let of_documents =
-                audit.documents.map(|found| ("Near-duplicates removed of all", found.recall.share));
+            let of_pairs = audit.recall.map(|recall| ("Estimated recall of pairs", recall.share));
+            let of_documents = audit.documents.map(|found| ("Estimated recall", found.recall.share));
             (tell::audited(audit, settings.judge), of_documents.or(of_pairs))
         }),
         held_against: report.against.as_ref().map(tell::held_against),
@@ -74,11 +80,20 @@ pub fn render(report: &Report) -> Result<String> {
         split: Value::from_safe_string(split),
         languages: Cut::new(&report.corpus.languages, LANGUAGES, Clone::clone),
         parameters: Cut::new(&report.method.parameters, METHOD_PARAMETERS, Clone::clone),
-        pairs: Cut::new(&report.sample_pairs, PAIRS, PairView::new),
+        pairs: Cut::new(&sampled, PAIRS, PairView::new),
+        open_pairs: OPEN_PAIRS,
+        open_clusters: OPEN_CLUSTERS,
+        steps: steps(report),
         clusters: Cut::new(&report.largest_clusters, CLUSTERS, ClusterView::new),
         sizes: sizes.map(|charts| charts.map(Value::from_safe_string)),
         histograms,
         histograms_left_out: charted.len() - drawn.len(),
+        least: report
+            .settings
+            .as_ref()
+            .and_then(|settings| settings.judge.threshold())
+            .filter(|_| report.histograms.first().is_some_and(|histogram| histogram.unit == tell::PERCENT))
+            .map(|threshold| format!("{} %", (10_000.0 * threshold).round() / 100.0)),
         tables,
         table_rows_left_out: rows.saturating_sub(HISTOGRAM_ROWS),
         recall_chart: report.recall.as_ref().map(safe(charts::recall)).transpose()?,
@@ -119,11 +134,17 @@ struct ReportView<'a> {
     languages: Cut<LanguageCount>,
     parameters: Cut<Parameter>,
     pairs: Cut<PairView>,
+    open_pairs: usize,
+    open_clusters: usize,
+    /// How the counts of the run follow from each other.
+    steps: Vec<Step>,
     clusters: Cut<ClusterView>,
     sizes: Option<[Value; 2]>,
     histograms: Vec<(String, Value)>,
     histograms_left_out: usize,
     tables: Vec<TableView>,
+    /// The least similarity that is confirmed, where the histogram is one of similarities.
+    least: Option<String>,
     table_rows_left_out: usize,
     recall_chart: Option<Value>,
     s_curve_chart: Option<Value>,
@@ -135,6 +156,45 @@ struct ReportView<'a> {
     files: Cut<FileRow>,
     sources: Vec<SourcesView>,
     not_read: Cut<(String, &'static str)>,
+}
+
+/// A count of the run, and what it is of.
+#[derive(Serialize)]
+struct Step {
+    sign: &'static str,
+    number: u64,
+    what: &'static str,
+}
+
+/// The counts from the documents that were read to those that are kept, and the work in between.
+fn steps(report: &Report) -> Vec<Step> {
+    let outcome = &report.outcome;
+    let documents = report.corpus.documents;
+    let step = |sign, number, what| Step { sign, number, what };
+    let mut steps = vec![
+        step("", documents, "documents were read"),
+        step("−", outcome.exact_duplicates, "have the text of another one: exact duplicates, removed"),
+        step("=", documents.saturating_sub(outcome.exact_duplicates), "have a text of their own"),
+    ];
+    if let Some(judged) = report.judged {
+        steps.push(step(
+            "",
+            judged.compared,
+            "candidate pairs were compared (a pair counts in each band that it shares)",
+        ));
+        steps.push(step("", judged.compared - judged.refused, "of these were confirmed"));
+    }
+    steps.push(step("−", outcome.near_duplicates, "are near-duplicates of a kept one, removed"));
+    steps.push(step("=", outcome.kept, "are kept"));
+    if outcome.pairs_found > outcome.pairs_written {
+        steps.push(step(
+            "",
+            outcome.pairs_found,
+            "pairs are in the clusters, also of exact duplicates with each other",
+        ));
+    }
+    steps.push(step("", outcome.pairs_written, "pairs are listed in pairs.csv"));
+    steps
 }
 
 /// What the sources of one kind lose.
@@ -242,11 +302,11 @@ fn size_bars(sizes: &[ClusterSizes], worth: fn(u64) -> u64) -> Vec<Bar> {
 fn headline(documents: u64, removed: u64) -> (String, String) {
     let count = figures::count;
     match (documents, removed) {
-        (0, _) => (String::new(), "No pages were found in the input.".to_string()),
-        (1, 0) => (String::new(), "The only page stays.".to_string()),
-        (n, 0) => (String::new(), format!("All {} pages stay: no page repeats another.", count(n))),
-        (n, 1) => ("1".to_string(), format!("of {} pages can go.", count(n))),
-        (n, r) => (count(r), format!("of {} pages can go.", count(n))),
+        (0, _) => (String::new(), "The input holds no documents.".to_string()),
+        (1, 0) => (String::new(), "The only document is kept.".to_string()),
+        (n, 0) => (String::new(), format!("All {} documents are kept: none is a duplicate.", count(n))),
+        (n, 1) => ("1".to_string(), format!("of {} documents is a duplicate.", count(n))),
+        (n, r) => (count(r), format!("of {} documents are duplicates.", count(n))),
     }
 }
 
