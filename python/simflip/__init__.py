@@ -18,8 +18,12 @@ from collections.abc import Mapping as _Mapping
 
 from simflip import _simflip
 from simflip._simflip import Column, Result, Table, __version__
+from simflip._keywords import CALLED_HERE as _CALLED_HERE
+from simflip._keywords import is_list_of_rows as _is_list_of_rows
+from simflip._keywords import kept_of as _kept_of
 from simflip._keywords import options_of as _options
 from simflip._keywords import paths_of as _paths
+from simflip._keywords import progress_of as _progress
 from simflip._keywords import texts_of as _texts
 from simflip._seen import Answer, Seen
 
@@ -82,9 +86,10 @@ def dedup(
     """Finds near-duplicates.
 
     Without ``out``, ``data`` holds texts: an iterable of ``str``, or a table or column that speaks Arrow's PyCapsule
-    interface (pyarrow, polars, pandas, duckdb, ...), or a mapping of columns. Texts are not copied. ``column`` names
-    the column of a table that holds them. ``None`` or null is no text: its row is in no pair and is not kept. Gives a
-    `Result`, whose numbers are rows of ``data``, from 0.
+    interface (pyarrow, polars, pandas, duckdb, ...), a Hugging Face dataset, a mapping of columns, or a list of mappings.
+    Texts of Arrow are not copied. ``column`` names the column with the texts; of several names the texts are joined.
+    Of a list of strings or messages, what they say is joined. ``None`` or null is no text: its row is in no pair and is
+    not kept. Gives a `Result`, whose numbers are rows of ``data``, from 0; ``result.apply(data)`` gives the kept rows.
 
     ``against`` holds old texts in the same form: what has an old copy or is near an old text goes, and all old texts
     stay. Pairs of old texts are not listed. Where a row of ``against`` is named, its number is ``len(data)`` more.
@@ -96,7 +101,8 @@ def dedup(
 
     url: the column of the table that holds URLs, or a list of them, for ``keep="shortest-url"`` and
     ``keep_each="host"``.
-    progress: called with (stage, done, total, unit) about ten times a second; what it raises ends the run.
+    progress: called with (stage, done, total, unit) about ten times a second; what it raises ends the run. True
+    prints it.
     method: ``both`` (the default), ``simhash``, ``minhash``, ``psm``, ``dial`` or ``bphs``.
     preset: ``removable`` or ``noisy``.
     similarity: Jaccard coefficient from which two pages are near, above 0 and at most 1.
@@ -143,21 +149,28 @@ def dedup(
             "threads": threads,
         }
     )
+    progress = _progress(progress)
+    called = next((name for name in files if name in _CALLED_HERE), None)
+    if called is not None:
+        raise TypeError(f"dedup() has no keyword argument {called!r}: here it is called {_CALLED_HERE[called]}")
     if out is None:
         if files:
             raise TypeError(f"dedup() of texts got an unexpected keyword argument {next(iter(files))!r}")
         if isinstance(data, _os.PathLike):
             raise ValueError(f"{_os.fspath(data)}: files need out, the folder to create for the results")
-        if isinstance(data, _Mapping) and isinstance(url, str):
+        # What the texts are taken from here has no column of URLs any more.
+        is_taken = isinstance(data, _Mapping) or _is_list_of_rows(data) or type(data).__module__.startswith("datasets")
+        if isinstance(url, str) and (is_taken or not isinstance(column, str)):
             url = _texts(data, url)
         if isinstance(against, _os.PathLike):
             raise ValueError(f"{_os.fspath(against)}: files need out, the folder to create for the results")
         old = None if against is None else _texts(against, column)
-        return _simflip.dedup_of_texts(_texts(data, column), old, column, url, options, progress)
+        name = column if isinstance(column, str) else ",".join(column)
+        return _simflip.dedup_of_texts(_texts(data, column), old, name, url, options, progress)
     if url is not None:
         raise TypeError("url is of texts; of files give url_field, the name of the field or column that holds it")
     if column != "text":
-        files.setdefault("text_field", column)
+        files.setdefault("text_field", column if isinstance(column, str) else ",".join(column))
     if against is not None:
         files["against"] = _paths(against)
     out = _os.fsdecode(out)
@@ -210,6 +223,29 @@ class FolderResult:
 
     def _repr_html_(self):
         return _frame(self.html)
+
+
+def _rows_of(table):
+    """The rows of a `Table`, a dict each."""
+    return [dict(zip(table.columns, row, strict=True)) for row in table]
+
+
+def _least_similar(result, number):
+    """Near pairs with the least similarity, the least first."""
+    near = (pair for pair in _rows_of(result.pairs) if pair["kind"] == "near")
+    return sorted(near, key=lambda pair: (pair["similarity"], pair["a"], pair["b"]))[:number]
+
+
+def _apply(result, data):
+    """The rows of ``data`` that a `Result` keeps."""
+    return _kept_of(result.kept.tolist(), len(result), data)
+
+
+def _data_frame(table):
+    """A `Table` as pandas has it."""
+    import pandas
+
+    return pandas.DataFrame({name: table[name].__array__() for name in table.columns})
 
 
 def _frame(page):

@@ -15,14 +15,16 @@ class _ArrowStream(Protocol):
 class _ArrowArray(Protocol):
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
 
-_Texts: TypeAlias = Iterable[str | None] | _ArrowStream | _ArrowArray | Mapping[str, Iterable[str | None]]
+_Texts: TypeAlias = (
+    Iterable[str | None] | _ArrowStream | _ArrowArray | Mapping[str, Iterable[str | None]] | Iterable[Mapping[str, Any]]
+)
 _Path: TypeAlias = str | PathLike[str]
 _Paths: TypeAlias = _Path | Iterable[_Path]
 _Progress: TypeAlias = Callable[[str, int, int, str], object]
 _Method: TypeAlias = Literal["both", "simhash", "minhash", "psm", "dial", "bphs"]
 _Search: TypeAlias = Literal["auto", "keys", "join", "dial", "psm", "bphs", "bands"]
 _Verify: TypeAlias = Literal[
-    "none", "weights", "mismatch", "estimate", "estimated-containment", "jaccard", "containment", "cosine"
+    "none", "weights", "mismatch", "estimate", "jaccard", "containment", "cosine"
 ]
 _Weighting: TypeAlias = Literal["tf-idf", "tf", "binary"]
 _Linkage: TypeAlias = Literal["star", "connected"]
@@ -34,11 +36,11 @@ _Index: TypeAlias = Literal["one-table", "all-bits"]
 def dedup(
     data: _Texts,
     *,
-    column: str = "text",
+    column: str | Iterable[str] = "text",
     url: str | Iterable[str | None] | None = None,
     against: _Texts | None = None,
     out: None = None,
-    progress: _Progress | None = None,
+    progress: _Progress | Literal[True] | None = None,
     method: _Method | None = None,
     preset: Literal["removable", "noisy"] | None = None,
     similarity: float | None = None,
@@ -72,8 +74,8 @@ def dedup(
     data: _Paths,
     *,
     out: _Path,
-    column: str = "text",
-    progress: _Progress | None = None,
+    column: str | Iterable[str] = "text",
+    progress: _Progress | Literal[True] | None = None,
     method: _Method | None = None,
     preset: Literal["removable", "noisy"] | None = None,
     similarity: float | None = None,

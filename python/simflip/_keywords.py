@@ -3,7 +3,23 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
+
+# What other tools call keywords, and what they are called here.
+CALLED_HERE = {
+    "threshold": "similarity",
+    "jaccard_threshold": "similarity",
+    "ngram": "features, as in features='shingles:5'",
+    "ngram_size": "features, as in features='shingles:5'",
+    "n_grams": "features, as in features='shingles:5'",
+    "num_perm": "permutations, with method='minhash'",
+    "text_column": "column",
+    "text_key": "column",
+    "num_proc": "threads",
+    "num_workers": "threads",
+    "output": "out",
+}
 
 
 def options_of(given):
@@ -29,12 +45,112 @@ def options_of(given):
 
 
 def texts_of(data, column):
-    """The column of a mapping of columns; anything else as it is."""
+    """What holds the texts as the native part takes it: the column of a mapping, of a list of mappings or of a Hugging Face
+    dataset, or several columns joined; anything else as it is."""
+    if is_of(data, "datasets"):
+        return _texts_of_dataset(data, column)
+    if not isinstance(column, str):
+        is_plain = isinstance(data, Mapping) or is_list_of_rows(data)
+        return _joined([texts_of(data, name) if is_plain else data[name] for name in column])
     if isinstance(data, Mapping):
         if column not in data:
             raise ValueError(f"column {column}: expected one of {', '.join(map(str, data))}")
         return data[column]
+    if is_list_of_rows(data):
+        if not any(column in row for row in data):
+            names = dict.fromkeys(name for row in data for name in row)
+            raise ValueError(f"column {column}: expected one of {', '.join(map(str, names))}")
+        return [said(row.get(column)) for row in data]
     return data
+
+
+def is_of(data, package):
+    """Whether an object is of a package, which need not be installed."""
+    return type(data).__module__.split(".")[0] == package
+
+
+def is_list_of_rows(data):
+    """Whether an object is a list of mappings, a row each."""
+    return isinstance(data, (list, tuple)) and bool(data) and isinstance(data[0], Mapping)
+
+
+def said(value):
+    """A text; of a list of strings or messages, what they say, a line each."""
+    if not isinstance(value, (list, tuple)):
+        return value
+    texts = []
+    for part in value:
+        while isinstance(part, Mapping):
+            part = next((part[name] for name in ("content", "value", "text") if name in part), None)
+        part = said(part)
+        if part is not None:
+            texts.append(part)
+    return "\n".join(texts) if texts else None
+
+
+def _texts_of_dataset(data, column):
+    if isinstance(data, Mapping):
+        raise ValueError(
+            f"a {type(data).__name__} has several splits: give one of them, data[{next(iter(data), 'train')!r}]; "
+            "against= removes from it what another one has"
+        )
+    columns = [column] if isinstance(column, str) else list(column)
+    if not hasattr(data, "select_columns") or not hasattr(data, "__len__"):
+        rows = ([row.get(name) for name in columns] for row in data)
+        return ("\n".join(texts) if (texts := [said(it) for it in row if it is not None]) else None for row in rows)
+    for name in columns:
+        if name not in data.column_names:
+            raise ValueError(f"column {name}: expected one of {', '.join(data.column_names)}")
+    # Rows in the order of the dataset, also where it was shuffled or some were selected.
+    table = data.select_columns(columns).with_format("arrow")[:]
+    if len(columns) == 1 and str(table.schema.types[0]) in ("string", "large_string", "string_view"):
+        return table.column(0)
+    return _joined([[said(value) for value in table[name].to_pylist()] for name in columns])
+
+
+def _joined(columns):
+    """The texts of several columns, a line each; None where all are."""
+
+    def values(column):
+        for name in ("to_pylist", "to_list", "tolist"):
+            if hasattr(column, name):
+                return getattr(column, name)()
+        return list(column)
+
+    # Where pandas has no text it has a number.
+    rows = ([text for text in row if isinstance(text, str)] for row in zip(*map(values, columns), strict=True))
+    return ["\n".join(texts) if texts else None for texts in rows]
+
+
+def kept_of(rows, number, data):
+    """The rows of ``data`` that are kept, in the form of ``data``, which had ``number`` rows."""
+    if isinstance(data, Mapping) and not is_of(data, "datasets"):
+        return {name: kept_of(rows, number, column) for name, column in data.items()}
+    if len(data) != number:
+        raise ValueError(f"expected the {number} rows that were deduplicated, not {len(data)}")
+    if is_of(data, "datasets"):
+        return data.select(rows)
+    if is_of(data, "pandas"):
+        return data.iloc[rows]
+    if is_of(data, "pyarrow"):
+        return data.take(rows)
+    if isinstance(data, (list, tuple)):
+        return type(data)(data[row] for row in rows)
+    # numpy and polars
+    return data[rows]
+
+
+def progress_of(progress):
+    """What is called with the progress: for True, what prints it on standard error."""
+    if progress is not True:
+        return progress
+
+    def printed(stage, done, total, unit):
+        share = f" {100 * done // total} %" if total else ""
+        end = "\n" if total and done >= total else ""
+        print(f"\r{stage}: {done:,} {unit}{share}\033[K", end=end, file=sys.stderr, flush=True)
+
+    return printed
 
 
 def paths_of(data):

@@ -17,6 +17,7 @@ use simflip::report::{Report, html, tell};
 use simflip::settings::Settings;
 use simflip::staged::dedup;
 use simflip::tables::{ClustersReader, PairsReader};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -181,6 +182,44 @@ impl Result {
         Column::new("kept", Arc::new(UInt32Array::from_iter_values(rows)))
     }
 
+    /// The rows of the input that are removed as duplicates, ascending: uint32.
+    #[getter]
+    fn removed(&self) -> Column {
+        let kept: HashSet<Document> = self.outcome.kept().collect();
+        let removed = Document::all(self.outcome.new).filter(|document| !kept.contains(document));
+        Column::new(
+            "removed",
+            Arc::new(UInt32Array::from_iter_values(removed.map(|document| self.rows.row(document)))),
+        )
+    }
+
+    /// For each row of the input, whether it is kept: bool, as a filter takes it.
+    #[getter]
+    fn mask(&self) -> Column {
+        let mut kept = vec![false; self.rows.new];
+        self.outcome.kept().for_each(|document| kept[self.rows.row(document) as usize] = true);
+        Column::new("kept", Arc::new(BooleanArray::from(kept)))
+    }
+
+    /// The share of the texts that is removed, 0 to 1.
+    #[getter]
+    fn duplicate_ratio(&self) -> f64 {
+        self.outcome.removed() as f64 / self.outcome.new.max(1) as f64
+    }
+
+    /// The kept rows of `data`, in its form: that of a Hugging Face dataset, of pandas, polars, pyarrow or numpy, a list, or a
+    /// mapping of columns. It has the rows that were deduplicated, in their order.
+    fn apply<'py>(slf: Bound<'py, Self>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("simflip")?.call_method1("_apply", (&slf, data))
+    }
+
+    /// The near pairs with the least similarity, the least first, as a list of dicts of the form of `pairs`: those to look
+    /// at before a threshold is trusted.
+    #[pyo3(signature = (number=10))]
+    fn least_similar<'py>(slf: Bound<'py, Self>, number: usize) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("simflip")?.call_method1("_least_similar", (&slf, number))
+    }
+
     /// Everything there is to say of the run, as a dict; the form is that of `report.json`.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         from_json(py, &self.report)
@@ -203,7 +242,7 @@ impl Result {
     fn __repr__(&self) -> String {
         let Outcome { new, clusters, .. } = &self.outcome;
         let (kept, pairs) = (new - self.outcome.removed(), self.outcome.pairs.len());
-        format!("<simflip.Result: {new} pages, {kept} kept, {pairs} pairs, {} clusters>", clusters.len())
+        format!("<simflip.Result: {new} documents, {kept} kept, {pairs} pairs, {} clusters>", clusters.len())
     }
 
     fn __str__(&self) -> String {

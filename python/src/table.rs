@@ -35,6 +35,11 @@ impl Table {
         RecordBatch::try_from_iter_with_nullable(columns).map(Self).map_err(of_arrow)
     }
 
+    fn row<'py>(&self, py: Python<'py>, row: usize) -> PyResult<Bound<'py, PyTuple>> {
+        let cells: PyResult<Vec<_>> = self.0.columns().iter().map(|column| cell(py, column, row)).collect();
+        PyTuple::new(py, cells?)
+    }
+
     /// Adds a name and its value to the metadata of the schema.
     ///
     /// # Errors
@@ -67,8 +72,28 @@ impl Table {
         Rows { table: slf.unbind(), next: 0 }
     }
 
-    fn __repr__(&self) -> String {
-        format!("<simflip.Table of {} rows: {}>", self.0.num_rows(), self.columns().join(", "))
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        /// Rows that are shown.
+        const SHOWN: usize = 10;
+        let rows = self.0.num_rows();
+        let mut text = format!("<simflip.Table of {rows} rows: {}>", self.columns().join(", "));
+        for row in 0..rows.min(SHOWN) {
+            text += &format!("\n{}", self.row(py, row)?.repr()?);
+        }
+        if rows > SHOWN {
+            text += &format!("\n… and {} more", rows - SHOWN);
+        }
+        Ok(text)
+    }
+
+    /// The rows as a list, a dict each.
+    fn to_pylist<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("simflip")?.call_method1("_rows_of", (slf,))
+    }
+
+    /// A pandas data frame.
+    fn to_pandas<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("simflip")?.call_method1("_data_frame", (slf,))
     }
 
     #[pyo3(signature = (requested_schema=None))]
@@ -103,14 +128,13 @@ impl Rows {
     }
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        let Table(batch) = self.table.get();
-        if self.next >= batch.num_rows() {
+        let table = self.table.get();
+        if self.next >= table.0.num_rows() {
             return Ok(None);
         }
         let row = self.next;
         self.next += 1;
-        let cells: PyResult<Vec<_>> = batch.columns().iter().map(|column| cell(py, column, row)).collect();
-        PyTuple::new(py, cells?).map(Some)
+        table.row(py, row).map(Some)
     }
 }
 

@@ -800,7 +800,9 @@ pub fn audited(audit: &Audit, judge: Judge) -> String {
     };
     let are_all = audit.drawn > audit.compared;
     let sample = match are_all {
-        true => format!("all {} were compared with each other", figures::count(audit.drawn)),
+        true => {
+            format!("all {} distinct documents were compared with each other", figures::count(audit.drawn))
+        }
         false => format!(
             "{} sampled documents were compared with all {}",
             figures::count(audit.drawn),
@@ -896,7 +898,9 @@ pub fn closing(report: &Report, judge: Judge) -> String {
     }
     // Leaders first, one pair is compared in each band that it shares.
     let are_leaders = report.audit.is_some_and(|audit| audit.documents.is_some());
-    if let (Some(judged), Some(threshold), false) = (&report.judged, judge.threshold(), are_leaders) {
+    if let (Some(judged), Some(threshold), false) = (&report.judged, judge.threshold(), are_leaders)
+        && judged.compared > 0
+    {
         text.push_str(&format!(
             " Candidates: {}, of which --verify {} at {threshold} confirmed {}.",
             counted(judged.compared, "pair", "pairs"),

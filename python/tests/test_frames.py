@@ -1,0 +1,115 @@
+"""Data as people have it: data frames, rows, Hugging Face datasets; and the helpers of a result."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import simflip
+from simflip._keywords import progress_of
+
+TEXTS = [
+    "The harbour is deep enough for ships of every size, and open to them all year round.",
+    "Opening hours: Monday to Friday from nine to five, Saturday from ten to two. Closed on Sunday.",
+    "The harbour is deep enough for ships of every size, and open to them all year round!",
+    None,
+    "A third text is about something else altogether, with words of its own and nothing of the others.",
+    "The harbour is deep enough for ships of every size, and open to them all year round.",
+]
+KEPT = [0, 1, 4]
+
+
+def test_what_is_kept_comes_back_in_the_form_of_the_data():
+    result = simflip.dedup(TEXTS)
+    assert (result.kept.tolist(), result.removed.tolist()) == (KEPT, [2, 5])
+    assert result.mask.tolist() == [row in KEPT for row in range(6)]
+    assert result.duplicate_ratio == 2 / 5
+    kept = [TEXTS[row] for row in KEPT]
+    assert result.apply(TEXTS) == kept and result.apply(tuple(TEXTS)) == tuple(kept)
+    columns = {"text": TEXTS, "n": list(range(6))}
+    assert result.apply(columns) == {"text": kept, "n": KEPT}
+    assert result.apply(np.arange(6)).tolist() == KEPT
+    frame = pd.DataFrame(columns, index=list("uvwxyz"))
+    assert result.apply(frame).index.tolist() == ["u", "v", "y"]
+    assert frame[np.asarray(result.mask)].equals(result.apply(frame))
+    polars = pl.DataFrame(columns)
+    assert result.apply(polars)["n"].to_list() == KEPT
+    assert polars.filter(pl.Series(result.mask)).equals(result.apply(polars))
+    assert result.apply(pa.table(columns))["n"].to_pylist() == KEPT
+    with pytest.raises(ValueError, match="the 6 rows that were deduplicated, not 5"):
+        result.apply(TEXTS[:5])
+
+
+def test_tables_show_their_rows_and_become_frames():
+    result = simflip.dedup(TEXTS, all_pairs=True)
+    assert "(0, 2, 0, 1.0, 'near')" in repr(result.pairs)
+    rows = result.pairs.to_pylist()
+    assert rows == [dict(zip(result.pairs.columns, row)) for row in result.pairs]
+    frame = result.pairs.to_pandas()
+    assert frame["b"].tolist() == result.pairs["b"].tolist() and list(frame) == result.pairs.columns
+    many = simflip.dedup([f"{TEXTS[0]} {page % 2}" for page in range(40)])
+    assert repr(many.pairs).endswith("… and 29 more")
+    least = simflip.dedup(TEXTS + [TEXTS[0] + " And more of it."], similarity=0.5).least_similar(1)
+    assert [pair["b"] for pair in least] == [6] and least[0]["similarity"] < 1
+
+
+def test_rows_columns_and_conversations_are_texts():
+    rows = [{"id": row, "title": "a title", "text": text} for row, text in enumerate(TEXTS)]
+    assert simflip.dedup(rows).kept.tolist() == KEPT
+    joined = simflip.dedup(rows, column=["title", "text"])
+    # A title alone is a text.
+    assert joined.kept.tolist() == [0, 1, 3, 4]
+    for table in (pd.DataFrame(rows), pl.DataFrame(rows), pa.Table.from_pylist(rows)):
+        assert simflip.dedup(table, column=("title", "text")).kept.tolist() == [0, 1, 3, 4]
+    chats = [
+        {"messages": text and [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": [{"type": "text", "text": text}]}]}
+        for text in TEXTS
+    ]
+    assert simflip.dedup(chats, column="messages").kept.tolist() == KEPT
+    urls = [{"text": TEXTS[0], "url": url} for url in ("https://a.example/long", "https://a.example/")]
+    assert simflip.dedup(urls, url="url", keep="shortest-url").kept.tolist() == [1]
+    with pytest.raises(ValueError, match="column body: expected one of id, title, text"):
+        simflip.dedup(rows, column="body")
+
+
+def test_keywords_of_other_tools_are_answered_with_ours(capsys):
+    for theirs, ours in [("threshold", "similarity"), ("num_perm", "permutations"), ("ngram", "features")]:
+        with pytest.raises(TypeError, match=f"'{theirs}': here it is called {ours}"):
+            simflip.dedup(TEXTS, **{theirs: 1})
+    assert simflip.dedup(TEXTS, progress=True).kept.tolist() == KEPT
+    tell = progress_of(True)
+    tell("read", 500, 1000, "pages")
+    tell("read", 1000, 1000, "pages")
+    assert capsys.readouterr().err == "\rread: 500 pages 50 %\033[K\rread: 1,000 pages 100 %\033[K\n"
+    assert progress_of(None) is None
+
+
+def test_hugging_face_datasets_are_read_in_their_order(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    dataset = datasets.Dataset.from_dict({"text": TEXTS, "n": list(range(6))})
+    assert simflip.dedup(dataset).apply(dataset)["n"] == KEPT
+    # A dataset that was selected or shuffled holds its rows in another order than its table.
+    chosen = dataset.select([5, 4, 3, 2])
+    result = simflip.dedup(chosen)
+    assert result.kept.tolist() == [0, 1] and result.apply(chosen)["n"] == [5, 4]
+    shuffled = dataset.shuffle(seed=3)
+    kept = simflip.dedup(shuffled).apply(shuffled)
+    texts = [shuffled[row]["text"] for row in simflip.dedup(list(shuffled["text"])).kept]
+    assert list(kept["text"]) == texts
+    stream = dataset.to_iterable_dataset()
+    assert simflip.dedup(stream).kept.tolist() == KEPT
+    chats = datasets.Dataset.from_list([{"messages": [{"role": "user", "content": text or "?"}]} for text in TEXTS])
+    assert len(simflip.dedup(chats, column="messages").apply(chats)) == 4
+    assert simflip.dedup(dataset.map(lambda row: {"title": "t"}), column=["title", "text"]).kept.tolist() == [0, 1, 3, 4]
+    splits = datasets.DatasetDict({"train": dataset, "test": dataset})
+    with pytest.raises(ValueError, match=r"several splits: give one of them, data\['train'\]"):
+        simflip.dedup(splits)
+    assert simflip.dedup(splits["test"], against=splits["train"]).kept.tolist() == []
+    with pytest.raises(ValueError, match="column body: expected one of text, n"):
+        simflip.dedup(dataset, column="body")
+    # A folder that save_to_disk wrote.
+    dataset.save_to_disk(tmp_path / "saved")
+    assert simflip.dedup(datasets.load_from_disk(tmp_path / "saved")).kept.tolist() == KEPT
+    assert json.loads(json.dumps(result.report()))["outcome"]["kept"] == 2
