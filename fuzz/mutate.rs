@@ -37,8 +37,22 @@ const WARC: &[&str] = &[
     "\x1f\u{8b}\x08",
     "99999999999",
 ];
-const JSON: &[&str] =
-    &["{\"text\":\"", "\"", "\\ud83d", "\\u0041", "null", "1e999999", "}\n", "[", "-1", "\"id\":"];
+const JSON: &[&str] = &[
+    "{\"text\":\"",
+    "\"",
+    "\\ud83d",
+    "\\u0041",
+    "null",
+    "1e999999",
+    "}\n",
+    "}{",
+    "[",
+    "-1",
+    "NaN",
+    "\"id\":",
+    "\"page\":{",
+    "\u{feff}",
+];
 const CSV: &[&str] =
     &["a_id,b_id,label\n", "record,cluster\n", "\"", ",", "\n", "'=", "0.5", "duplicate", "nan", "1e400"];
 

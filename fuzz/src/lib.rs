@@ -8,7 +8,7 @@ use std::sync::Once;
 
 use flate2::{Decompress, FlushDecompress, Status};
 use simflip::corpus::{
-    Damage, DiscoverOptions, Format, Place, ReadOptions, discover, fetch, read, write_kept,
+    Damage, DiscoverOptions, Format, JsonlFields, Place, ReadOptions, discover, fetch, read, write_kept,
 };
 use simflip::document::DocId;
 use simflip::evaluate::found::Records;
@@ -27,14 +27,24 @@ use simflip::text::{FeatureExtractor, FeatureKind, Tokenizer};
 
 type Documents = Vec<(DocId, Place, String)>;
 
+/// Names of fields to read some bytes by: the usual ones, fields of objects, and several for one text.
+fn fields_for(bytes: &[u8]) -> JsonlFields {
+    let (text, id, url) = match bytes.len() % 3 {
+        0 => ("text", "id", "url"),
+        1 => ("text,id,tags", "page.id", "page.url"),
+        _ => ("tags", "/page/url", "text"),
+    };
+    JsonlFields { text: text.into(), id: id.into(), url: url.into(), ..JsonlFields::default() }
+}
+
 fn read_all(
     path: &Path,
-    format: Format,
+    (format, fields): (Format, &JsonlFields),
     threads: usize,
     block_bytes: usize,
 ) -> (Documents, Vec<Damage>, [u64; 8]) {
-    let options = ReadOptions { threads, block_bytes, ..ReadOptions::default() };
-    let discovery = DiscoverOptions { format: Some(format), ..DiscoverOptions::default() };
+    let options = ReadOptions { threads, block_bytes, fields: fields.clone(), ..ReadOptions::default() };
+    let discovery = DiscoverOptions { format: Some(format), fields: fields.clone() };
     let Ok(inputs) = discover(&[path.into()], &discovery) else {
         return Default::default();
     };
@@ -61,16 +71,18 @@ fn stored(bytes: &[u8], format: Format) {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("input");
     std::fs::write(&path, bytes).expect("a file");
-    let first = read_all(&path, format, 1, 1 << 20);
-    assert_eq!(first, read_all(&path, format, 1, 1));
-    assert_eq!(first, read_all(&path, format, 2, 100));
-    let discovery = DiscoverOptions { format: Some(format), ..DiscoverOptions::default() };
+    let fields = fields_for(bytes);
+    let how = (format, &fields);
+    let first = read_all(&path, how, 1, 1 << 20);
+    assert_eq!(first, read_all(&path, how, 1, 1));
+    assert_eq!(first, read_all(&path, how, 2, 100));
+    let discovery = DiscoverOptions { format: Some(format), fields: fields.clone() };
     let inputs = match discover(&[path], &discovery) {
         // A header that has no end names no columns, and such a file is refused as a whole.
         Err(_) if format == Format::Csv => return,
         found => found.expect("the file is there"),
     };
-    let options = ReadOptions { threads: 1, ..ReadOptions::default() };
+    let options = ReadOptions { threads: 1, fields: fields.clone(), ..ReadOptions::default() };
     let wanted: Vec<(DocId, Place)> = first.0.iter().map(|d| (d.0, d.1)).collect();
     let mut fetched: Documents = Vec::new();
     fetch(&inputs, &options, &wanted, |d| fetched.push((d.id, d.place, d.text.to_owned())))
@@ -82,7 +94,7 @@ fn stored(bytes: &[u8], format: Format) {
     assert!(format == Format::Parquet || kept.lost.is_empty(), "{:?}", kept.lost);
     if kept.lost.is_empty() {
         let back: Documents =
-            kept.files.iter().flat_map(|file| read_all(&file.path, format, 1, 1000).0).collect();
+            kept.files.iter().flat_map(|file| read_all(&file.path, how, 1, 1000).0).collect();
         assert!(first.0.iter().map(|d| &d.2).eq(back.iter().map(|d| &d.2)));
     }
 }

@@ -207,13 +207,13 @@ impl Result {
         self.outcome.removed() as f64 / self.outcome.new.max(1) as f64
     }
 
-    /// The kept rows of `data`, in its form: that of a Hugging Face dataset, of pandas, polars, pyarrow or numpy, a list, or a
+    /// The kept rows of `data`, in its form: a Hugging Face dataset, pandas, polars, pyarrow, numpy, a list, or a
     /// mapping of columns. It has the rows that were deduplicated, in their order.
     fn apply<'py>(slf: Bound<'py, Self>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("simflip")?.call_method1("_apply", (&slf, data))
     }
 
-    /// The near pairs with the least similarity, the least first, as a list of dicts of the form of `pairs`: those to look
+    /// The near pairs with the least similarity, the least first, as a list of dicts of the form of `pairs`: the ones to look
     /// at before a threshold is trusted.
     #[pyo3(signature = (number=10))]
     fn least_similar<'py>(slf: Bound<'py, Self>, number: usize) -> PyResult<Bound<'py, PyAny>> {
