@@ -860,7 +860,8 @@ pub fn closing(report: &Report, judge: Judge) -> String {
     let outcome = &report.outcome;
     let all = counted(report.corpus.documents, "document", "documents");
     let mut text = match outcome.removed {
-        0 => format!("Kept all of {all}: no duplicates were found."),
+        0 if report.corpus.documents == 1 => "Kept the only document.".to_owned(),
+        0 => format!("Kept all {all}: no duplicates were found."),
         removed => format!(
             "Kept {} of {all}. Removed {removed}: {} and {}, in {}.",
             outcome.kept,

@@ -527,7 +527,7 @@ fn a_folder_is_what_is_below_it() {
     assert_same(&out.path().join("here"), &out.path().join("there"), [BUCKET, &files.prefix()]);
     // Of a result that is named itself, the pages that it kept.
     let kept = run(&server, out.path(), &["dedup", "s3://bucket/crawl/result/", "--out", "of-result"], 0);
-    assert!(kept.contains("of a result beside its pages"), "{kept}");
+    assert!(kept.contains("of a result beside its documents"), "{kept}");
     // One object under several names, and as old and as new.
     let arguments = [
         "dedup",
@@ -619,7 +619,7 @@ fn results_are_uploaded_as_they_are() {
     );
     // It is a result there, whose kept pages are read.
     let told = run(&server, out.path(), &["dedup", RESULT, "--out", "again"], 0);
-    assert!(told.contains("of a result beside its pages"), "{told}");
+    assert!(told.contains("of a result beside its documents"), "{told}");
     let report = |name: &str| -> Value {
         serde_json::from_slice(&fs::read(out.path().join(name).join("report.json")).expect("a report"))
             .expect("JSON")
