@@ -213,8 +213,8 @@ impl Result {
         slf.py().import("simflip")?.call_method1("_apply", (&slf, data))
     }
 
-    /// The near pairs with the least similarity, the least first, as a list of dicts of the form of `pairs`: the ones to look
-    /// at before a threshold is trusted.
+    /// The near pairs with the least similarity, the least first, as a list of dicts of the form of `pairs`. Look at
+    /// them before you trust a threshold.
     #[pyo3(signature = (number=10))]
     fn least_similar<'py>(slf: Bound<'py, Self>, number: usize) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("simflip")?.call_method1("_least_similar", (&slf, number))
