@@ -14,7 +14,7 @@ cost *FILES:
     cargo run --release --example job_cost -- {{FILES}}
 
 bench:
-    cargo bench -p simflip-benches
+    cargo bench -p simflip-benches --features criterion
 
 # The published curves and tables, measured again: just experiment list.
 experiment *ARGS:

@@ -1,7 +1,7 @@
 //! From a text to its sketch, stage by stage: cutting into features, counting them, SimHash.
 //!
 //! Each benchmark first checks what it computes, so one run of them
-//! (`cargo test -p simflip-benches --bench document`) is a test.
+//! (`cargo test -p simflip-benches --features criterion --bench document`) is a test.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rand::rngs::Xoshiro256PlusPlus;

@@ -1,6 +1,7 @@
 //! MinHash: signing and comparing, for every family and every kernel of this processor; the join of bands.
 //!
-//! What is timed is also checked, so that `cargo bench -p simflip-benches --bench minhash -- --test` is a test.
+//! What is timed is also checked, so that `cargo bench -p simflip-benches --features criterion --bench minhash --
+//! --test` is a test.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use rand::rngs::Xoshiro256PlusPlus;

@@ -407,6 +407,52 @@ fn long_windows_of_zstandard_are_read_on_demand() {
 }
 
 #[test]
+fn what_is_asked_for_and_is_nowhere_stops_a_run_before_it_begins() {
+    let place = Place::new();
+    let page = |page: usize| {
+        let text: String = (0..30).map(|word| format!("word{} ", 100 * page + word)).collect();
+        let meta = serde_json::json!({ "url": format!("https://a.example/{page}"), "day": format!("2024-05-{page:02}") });
+        serde_json::json!({ "id": page, "meta": meta, "text": text }).to_string() + "\n"
+    };
+    place.put("a.jsonl", (1..6).map(page).collect::<String>());
+    for (options, told) in [
+        (
+            "--text-field raw",
+            "--text-field raw: expected a field with the texts of documents; none of the 5 records has one. \
+                              There are: id, meta.day, meta.url, text",
+        ),
+        ("--text-field text,titel", "--text-field titel: "),
+        ("--id-field doc_id", "--id-field doc_id: expected a field with the IDs"),
+        ("--url-field meta.link", "--url-field meta.link: expected a field with the URLs of documents; none"),
+        (
+            "--keep-each host",
+            "--url-field url: expected a field with the URLs of documents, which --keep-each host needs",
+        ),
+        ("--keep shortest-url", "which --keep shortest-url needs"),
+        ("--without-frames", "which --without-frames needs"),
+        ("--keep score:quality", "--keep score:quality: expected a field with numbers or dates"),
+    ] {
+        let found = place.told(&format!("dedup a.jsonl --out none {options}"), 2);
+        assert!(found.contains(told), "{options}: {found}");
+        assert!(!place.at("none").exists(), "{options}");
+    }
+    let asked =
+        "--url-field meta.url --keep-each host --without-frames --id-field /meta/day --keep score:meta.day";
+    place.told(&format!("dedup a.jsonl --out all {asked}"), 0);
+    // A pattern that no shell has replaced.
+    place.told("dedup [a-c]*.jsonl --out pattern", 0);
+    assert_eq!(place.report("pattern")["corpus"]["documents"], 5);
+    assert!(
+        place.told("dedup nothing*.jsonl --out none", 2).contains("no such file or folder: nothing*.jsonl")
+    );
+    // One line for all records of a file that have no text.
+    place.put("b.jsonl", "{\"body\":\"x\"}\n".repeat(84));
+    let told = place.told("dedup a.jsonl b.jsonl --out some", 1);
+    assert_eq!(told.matches("no field").count(), 1, "{told}");
+    assert!(told.contains("--text-field names another one of body; the same of 83 more records"), "{told}");
+}
+
+#[test]
 fn ids_that_a_spreadsheet_would_run_are_guarded_and_read_back() {
     let place = Place::new();
     let text: String = (0..40).map(|word| format!("word{word} ")).collect();

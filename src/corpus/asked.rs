@@ -9,7 +9,6 @@ use super::jsonl::{JsonlFields, field_names};
 use super::options::ReadOptions;
 use super::parquet;
 use super::reader::{Block, Reader};
-use crate::wording::counted;
 use crate::{Error, Result};
 
 /// Documents that are looked at before a field is said to be missing.
@@ -29,8 +28,12 @@ pub(crate) fn check_fields(
     let JsonlFields { text, id, url, .. } = &options.fields;
     let usual = JsonlFields::default();
     let missing = |parameter, named: &str, expected: String, looked_at: u64| {
-        let of = if looked_at < DOCUMENTS { "the" } else { "the first" };
-        let none = format!("none of {of} {} has one", counted(looked_at, "record", "records"));
+        let none = match looked_at {
+            // A table whose columns are known has no row that could be read.
+            0 | 1 => "the first record has none".to_owned(),
+            _ if looked_at < DOCUMENTS => format!("none of the {looked_at} records has one"),
+            _ => format!("none of the first {looked_at} records has one"),
+        };
         let names = names_there(inputs, options);
         let there =
             if names.is_empty() { String::new() } else { format!(". There are: {}", names.join(", ")) };
@@ -99,7 +102,7 @@ fn without(inputs: &[Input], options: &ReadOptions, has: impl Fn(&Document<'_>) 
             .damage
             .iter()
             .any(|damage| matches!(damage.kind, DamageKind::NoText | DamageKind::TextNotString));
-    (has_no_text || all.documents > 0).then_some(all.records.max(1))
+    (has_no_text || all.documents > 0).then_some(all.records)
 }
 
 /// The names of the fields or columns of the first record that has names.
