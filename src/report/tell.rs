@@ -861,7 +861,13 @@ pub fn closing(report: &Report, judge: Judge) -> String {
     let all = counted(report.corpus.documents, "document", "documents");
     let mut text = match outcome.removed {
         0 if report.corpus.documents == 1 => "Kept the only document.".to_owned(),
-        0 => format!("Kept all {all}: no duplicates were found."),
+        0 if outcome.clusters == 0 => format!("Kept all {all}: no duplicates were found."),
+        0 => {
+            format!(
+                "Kept all {all}, with {} of duplicates.",
+                counted(outcome.clusters, "cluster", "clusters")
+            )
+        }
         removed => format!(
             "Kept {} of {all}. Removed {removed}: {} and {}, in {}.",
             outcome.kept,

@@ -217,7 +217,8 @@ impl Cursor {
                 read!(reader, |value: FixedLenByteArray| match kind {
                     Kind::Decimal => decimal(value.data()),
                     Kind::Uuid => uuid(value.data()).map_or(Name::Unfit("is no UUID"), number),
-                    _ => text(value.into()),
+                    _ if value.data().iter().all(u8::is_ascii_graphic) => text(value.into()),
+                    _ => number(hex(value.data())),
                 })
             }
             ColumnReader::Int32ColumnReader(reader) => read!(reader, |n| match kind {
@@ -319,6 +320,11 @@ fn time(since_1970: i64, a_second: i64) -> Option<Timestamp> {
     Timestamp::new(since_1970.div_euclid(a_second), i32::try_from(nanoseconds).ok()?).ok()
 }
 
+/// Bytes that are no text, as hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A UUID as it is written (RFC 9562, 4).
 fn uuid(bytes: &[u8]) -> Option<String> {
     let digits = format!("{:032x}", u128::from_be_bytes(bytes.try_into().ok()?));
@@ -344,6 +350,7 @@ mod tests {
         assert_eq!((decimal(&[1; 17], 0), decimal(&[], 1).as_deref()), (None, Some("0.0")));
         assert_eq!(uuid(&[0xab; 16]).as_deref(), Some("abababab-abab-abab-abab-abababababab"));
         assert_eq!(uuid(&[0; 15]), None);
+        assert_eq!(hex(&[0x0f, 0xa0]), "0fa0");
         let written = |time: Option<Timestamp>| time.map(|time| time.to_string());
         assert_eq!(written(time(1_716_000_000_123, 1_000)).as_deref(), Some("2024-05-18T02:40:00.123Z"));
         assert_eq!(written(time(-1, 1_000_000)).as_deref(), Some("1969-12-31T23:59:59.999999Z"));

@@ -76,7 +76,7 @@ pub fn render(report: &Report) -> Result<String> {
         held_against: report.against.as_ref().map(tell::held_against),
         method: method_name(&report.method.name),
         command: command(&report.command_line),
-        headline: headline(documents, outcome.removed),
+        headline: headline(documents, outcome.removed, outcome.clusters),
         split: Value::from_safe_string(split),
         languages: Cut::new(&report.corpus.languages, LANGUAGES, Clone::clone),
         parameters: Cut::new(&report.method.parameters, METHOD_PARAMETERS, Clone::clone),
@@ -299,12 +299,14 @@ fn size_bars(sizes: &[ClusterSizes], worth: fn(u64) -> u64) -> Vec<Bar> {
 }
 
 /// The one sentence, as `(figure, words)`.
-fn headline(documents: u64, removed: u64) -> (String, String) {
+fn headline(documents: u64, removed: u64, clusters: u64) -> (String, String) {
     let count = figures::count;
+    let kept = || format!("All {} documents are kept", count(documents));
     match (documents, removed) {
         (0, _) => (String::new(), "The input holds no documents.".to_string()),
         (1, 0) => (String::new(), "The only document is kept.".to_string()),
-        (n, 0) => (String::new(), format!("All {} documents are kept: none is a duplicate.", count(n))),
+        (_, 0) if clusters > 0 => (String::new(), kept() + ", as asked for."),
+        (_, 0) => (String::new(), kept() + ": none is a duplicate."),
         (n, 1) => ("1".to_string(), format!("of {} documents is a duplicate.", count(n))),
         (n, r) => (count(r), format!("of {} documents are duplicates.", count(n))),
     }
