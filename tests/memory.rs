@@ -1140,11 +1140,14 @@ fn stages_keep_the_pages_that_one_says() {
     fs::write(sketches.join(&damaged), whole).unwrap();
     // Scores that nobody has decide nothing.
     let other = top.join("other");
-    let named = |score: &'static str| {
-        [&inputs[..], &["--out".as_ref(), other.as_ref(), "--score".as_ref(), score.as_ref()]].concat()
-    };
-    let message = run("sketch", &named("scroe"), 2);
-    assert!(message.contains("--score scroe: expected a field with numbers") && !other.exists(), "{message}");
+    let named =
+        [&inputs[..], &["--out".as_ref(), other.as_ref(), "--score".as_ref(), "scroe".as_ref()]].concat();
+    let mut warned = simflip();
+    let warned = warned.arg("sketch").args(&named).assert().success();
+    warned.stderr(predicates::str::contains("score scroe: expected a field with numbers or dates"));
+    run("join", &[other.as_ref()], 0);
+    let message = run("cluster", &[other.as_ref(), "--keep".as_ref(), "score:scroe".as_ref()], 2);
+    assert!(message.contains("some page has a number; none has"), "{message}");
     // A folder that is gone since has priority as before.
     let gone = fs::canonicalize(Path::new(inputs[0])).unwrap();
     let inside = gone.parent().unwrap().join("none/../").join(gone.file_name().unwrap());

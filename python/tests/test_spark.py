@@ -136,7 +136,7 @@ def test_what_is_refused(spark, tmp_path):
         simflip.spark.dedup(frame, id="score")
     with pytest.raises(ValueError, match="expected star or connected"):
         simflip.spark.dedup(frame, clusters="nonsense")
-    with pytest.raises(ValueError, match="features are not kept"):
+    with pytest.raises(ValueError, match="nothing else is kept of features"):
         simflip.spark.dedup(frame, verify="jaccard")
     with pytest.raises(TypeError, match="unexpected keyword argument 'keep'"):
         simflip.spark.dedup(frame, keep="longest")

@@ -165,7 +165,10 @@ impl Args {
             false => {
                 let options = DiscoverOptions { fields: self.names.fields(), ..DiscoverOptions::default() };
                 let found = discover_all(&inputs, &options)?;
-                corpus::check_fields(&found.inputs, &self.read_options(), &[], None)?;
+                // Other files of the crawl may have what is missing here.
+                if let Err(error) = corpus::check_fields(&found.inputs, &self.read_options(), &[], None) {
+                    note(&error.to_string());
+                }
                 Some(found)
             }
         };

@@ -128,7 +128,10 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     }
     let reading = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
     let score = job.fields.score.as_ref().map(|field| ("score", field.clone()));
-    check_fields(&found.inputs, &reading, &[], score)?;
+    // These may be few of the files of a job, of which others have what is missing here.
+    if let Err(error) = check_fields(&found.inputs, &reading, &[], score) {
+        progress.note(&error.to_string());
+    }
     let inputs = (0..).zip(&found.inputs).filter(|&(at, _)| job.shard.has(at)).map(|(_, input)| input);
     let (inputs, broken): (Vec<&Input>, Vec<&Input>) =
         inputs.partition(|input| input.cannot_open().is_none());
