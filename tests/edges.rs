@@ -377,7 +377,7 @@ fn legal_input_is_no_damage_and_odd_input_is_mended_unless_strict() {
         lenient["warnings"].as_array().unwrap().iter().any(|w| w.as_str().unwrap().contains(what))
     };
     assert!(
-        warned("2 pages hold bytes that are no UTF-8") && warned("1 line or row has a text of null"),
+        warned("2 pages hold bytes that are no UTF-8") && warned("1 record has no text but null"),
         "{lenient}"
     );
     place.told("inspect out", 0);

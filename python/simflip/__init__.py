@@ -150,12 +150,14 @@ def dedup(
         }
     )
     progress = _progress(progress)
-    called = next((name for name in files if name in _CALLED_HERE), None)
+    called = next((name for name in files if name in _CALLED_HERE and (out is None or name != "text_field")), None)
     if called is not None:
         raise TypeError(f"dedup() has no keyword argument {called!r}: here it is called {_CALLED_HERE[called]}")
     if out is None:
         if files:
-            raise TypeError(f"dedup() of texts got an unexpected keyword argument {next(iter(files))!r}")
+            raise TypeError(
+                f"dedup() of texts got an unexpected keyword argument {next(iter(files))!r}; options of files need out="
+            )
         if isinstance(data, _os.PathLike):
             raise ValueError(f"{_os.fspath(data)}: files need out, the folder to create for the results")
         # What the texts are taken from here has no column of URLs any more.

@@ -15,6 +15,7 @@ CALLED_HERE = {
     "n_grams": "features, as in features='shingles:5'",
     "num_perm": "permutations, with method='minhash'",
     "text_column": "column",
+    "text_field": "column, of texts; text_field is for files, with out=",
     "text_key": "column",
     "num_proc": "threads",
     "num_workers": "threads",
@@ -50,18 +51,64 @@ def texts_of(data, column):
     if is_of(data, "datasets"):
         return _texts_of_dataset(data, column)
     if not isinstance(column, str):
-        is_plain = isinstance(data, Mapping) or is_list_of_rows(data)
-        return _joined([texts_of(data, name) if is_plain else data[name] for name in column])
-    if isinstance(data, Mapping):
-        if column not in data:
-            raise ValueError(f"column {column}: expected one of {', '.join(map(str, data))}")
-        return data[column]
-    if is_list_of_rows(data):
-        if not any(column in row for row in data):
-            names = dict.fromkeys(name for row in data for name in row)
-            raise ValueError(f"column {column}: expected one of {', '.join(map(str, names))}")
-        return [said(row.get(column)) for row in data]
+        return _joined([_column(data, name) for name in column])
+    if isinstance(data, Mapping) or is_list_of_rows(data):
+        return _column(data, column)
+    # A column of conversations, or of lists of strings.
+    if is_table(data) and column in columns_of(data) and _has_lists(data[column]):
+        return [said(value) for value in _values(data[column])]
+    if isinstance(data, (list, tuple)) and isinstance(next((it for it in data if it is not None), None), (list, tuple)):
+        return [said(value) for value in data]
     return data
+
+
+def is_table(data):
+    """Whether an object is a table of pandas, polars or pyarrow."""
+    return any(is_of(data, package) for package in ("pandas", "polars", "pyarrow")) and bool(columns_of(data))
+
+
+def columns_of(data):
+    """The names of the columns of a mapping, of rows, or of a table; none of anything else."""
+    if isinstance(data, Mapping):
+        return list(data)
+    if is_list_of_rows(data):
+        return list(dict.fromkeys(name for row in data for name in row))
+    names = getattr(data, "column_names", None)
+    return list(names if names is not None else getattr(data, "columns", ()))
+
+
+def _column(data, name):
+    """A column of a mapping, of rows, or of a table; of rows also a field of an object, as ``meta.url``."""
+    names = columns_of(data)
+    if is_list_of_rows(data):
+        found = [_field(row, name) for row in data]
+        if name in names or any(value is not None for value in found):
+            return [said(value) for value in found]
+    elif name in names:
+        return data[name]
+    raise ValueError(f"column {name}: expected one of {', '.join(map(str, names))}")
+
+
+def _field(row, name):
+    """A field of a row, by its name or by the names of the objects that it stands in."""
+    if name in row:
+        return row[name]
+    first, _, rest = name.partition(".")
+    inner = row.get(first)
+    return _field(inner, rest) if rest and isinstance(inner, Mapping) else None
+
+
+def _values(column):
+    for name in ("to_pylist", "to_list", "tolist"):
+        if hasattr(column, name):
+            return getattr(column, name)()
+    return list(column)
+
+
+def _has_lists(column):
+    """Whether the first value of a column is a list."""
+    first = next((value for value in _values(column[:100]) if value is not None), None)
+    return isinstance(first, (list, tuple)) or is_of(first, "numpy") and getattr(first, "ndim", 0) > 0
 
 
 def is_of(data, package):
@@ -76,6 +123,8 @@ def is_list_of_rows(data):
 
 def said(value):
     """A text; of a list of strings or messages, what they say, a line each."""
+    if is_of(value, "numpy") and getattr(value, "ndim", 0) > 0:
+        value = value.tolist()
     if not isinstance(value, (list, tuple)):
         return value
     texts = []
@@ -110,15 +159,8 @@ def _texts_of_dataset(data, column):
 
 def _joined(columns):
     """The texts of several columns, a line each; None where all are."""
-
-    def values(column):
-        for name in ("to_pylist", "to_list", "tolist"):
-            if hasattr(column, name):
-                return getattr(column, name)()
-        return list(column)
-
     # Where pandas has no text it has a number.
-    rows = ([text for text in row if isinstance(text, str)] for row in zip(*map(values, columns), strict=True))
+    rows = ([text for text in row if isinstance(text, str)] for row in zip(*map(_values, columns), strict=True))
     return ["\n".join(texts) if texts else None for texts in rows]
 
 
@@ -126,6 +168,9 @@ def kept_of(rows, number, data):
     """The rows of ``data`` that are kept, in the form of ``data``, which had ``number`` rows."""
     if isinstance(data, Mapping) and not is_of(data, "datasets"):
         return {name: kept_of(rows, number, column) for name, column in data.items()}
+    if is_of(data, "datasets") and not hasattr(data, "__len__"):
+        kept = set(rows)
+        return data.filter(lambda _, row: row in kept, with_indices=True)
     if len(data) != number:
         raise ValueError(f"expected the {number} rows that were deduplicated, not {len(data)}")
     if is_of(data, "datasets"):
@@ -155,6 +200,8 @@ def progress_of(progress):
 
 def paths_of(data):
     """The paths that are given, one or several."""
+    if is_table(data) or is_list_of_rows(data) or is_of(data, "datasets"):
+        raise TypeError("with out=, data names files; without it, a table is deduplicated in memory")
     if isinstance(data, (str, bytes, os.PathLike)):
         data = [data]
     paths = [os.fsdecode(path) for path in data]

@@ -70,14 +70,27 @@ def test_rows_columns_and_conversations_are_texts():
     assert simflip.dedup(chats, column="messages").kept.tolist() == KEPT
     urls = [{"text": TEXTS[0], "url": url} for url in ("https://a.example/long", "https://a.example/")]
     assert simflip.dedup(urls, url="url", keep="shortest-url").kept.tolist() == [1]
+    assert simflip.dedup([chat["messages"] for chat in chats]).kept.tolist() == KEPT
+    plain = [{"messages": text and [{"role": "user", "content": text}]} for text in TEXTS]
+    for table in (pd.DataFrame(plain), pl.DataFrame(plain), pa.Table.from_pylist(plain)):
+        assert simflip.dedup(table, column="messages").kept.tolist() == KEPT
+    nested = [{"page": {"body": text}} for text in TEXTS]
+    assert simflip.dedup(nested, column="page.body").kept.tolist() == KEPT
+    for data in (rows, pd.DataFrame(rows), pa.Table.from_pylist(rows)):
+        with pytest.raises(ValueError, match="column body: expected one of id, title, text"):
+            simflip.dedup(data, column=["title", "body"])
     with pytest.raises(ValueError, match="column body: expected one of id, title, text"):
         simflip.dedup(rows, column="body")
+    with pytest.raises(TypeError, match="with out=, data names files"):
+        simflip.dedup(pd.DataFrame(rows), out="none")
 
 
 def test_keywords_of_other_tools_are_answered_with_ours(capsys):
     for theirs, ours in [("threshold", "similarity"), ("num_perm", "permutations"), ("ngram", "features")]:
         with pytest.raises(TypeError, match=f"'{theirs}': here it is called {ours}"):
             simflip.dedup(TEXTS, **{theirs: 1})
+    with pytest.raises(TypeError, match="'max_removed'; options of files need out="):
+        simflip.dedup(TEXTS, max_removed=0.5)
     assert simflip.dedup(TEXTS, progress=True).kept.tolist() == KEPT
     tell = progress_of(True)
     tell("read", 500, 1000, "pages")
@@ -99,7 +112,8 @@ def test_hugging_face_datasets_are_read_in_their_order(tmp_path):
     texts = [shuffled[row]["text"] for row in simflip.dedup(list(shuffled["text"])).kept]
     assert list(kept["text"]) == texts
     stream = dataset.to_iterable_dataset()
-    assert simflip.dedup(stream).kept.tolist() == KEPT
+    result = simflip.dedup(stream)
+    assert result.kept.tolist() == KEPT and [row["n"] for row in result.apply(stream)] == KEPT
     chats = datasets.Dataset.from_list([{"messages": [{"role": "user", "content": text or "?"}]} for text in TEXTS])
     assert len(simflip.dedup(chats, column="messages").apply(chats)) == 4
     assert simflip.dedup(dataset.map(lambda row: {"title": "t"}), column=["title", "text"]).kept.tolist() == [0, 1, 3, 4]
@@ -112,4 +126,4 @@ def test_hugging_face_datasets_are_read_in_their_order(tmp_path):
     # A folder that save_to_disk wrote.
     dataset.save_to_disk(tmp_path / "saved")
     assert simflip.dedup(datasets.load_from_disk(tmp_path / "saved")).kept.tolist() == KEPT
-    assert json.loads(json.dumps(result.report()))["outcome"]["kept"] == 2
+    assert json.loads(json.dumps(result.report()))["outcome"]["kept"] == 3

@@ -138,7 +138,7 @@ enum WriteName {
 
 fn share(text: &str) -> Result<f64, String> {
     let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| "expected a share from 0 to 1".to_owned())
+    share.ok_or_else(|| "expected a share from 0 to 1, such as 0.1".to_owned())
 }
 
 impl Args {

@@ -241,10 +241,11 @@ fn in_groups(command: clap::Command) -> clap::Command {
 }
 
 /// What options of other tools are called here.
-const CALLED_HERE: [(&[&str], &str); 9] = [
+const CALLED_HERE: [(&[&str], &str); 10] = [
     (&["threshold", "jaccard-threshold", "sim-threshold"], "--similarity"),
     (&["ngram", "ngrams", "ngram-size", "n-gram", "n-grams", "shingle-size"], "--features shingles:N"),
     (&["num-perm", "num-perms", "num-permutations", "num-hashes"], "--method minhash --permutations"),
+    (&["num-buckets", "num-bands", "hashes-per-bucket"], "--method minhash --bands BxR"),
     (&["column", "text-column", "text-key", "content-key", "text"], "--text-field"),
     (&["id-column", "id-key", "idx-column"], "--id-field"),
     (&["output", "output-dir", "output-folder", "o"], "--out"),
@@ -266,6 +267,7 @@ fn with_our_name(mut error: clap::Error) -> clap::Error {
     if let Some(called) = called.filter(|_| error.kind() == ErrorKind::UnknownArgument) {
         let tip = format!("here it is called {called}");
         error.remove(ContextKind::SuggestedArg);
+        error.remove(ContextKind::Usage);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error

@@ -502,7 +502,12 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> (DamageKind, String) 
             "JSON, but not an object; of an array, jq -c '.[]' makes a line for each".to_owned(),
         )
     } else {
-        (DamageKind::NotJson, error.to_string())
+        match line.trim() {
+            "{" => {
+                (DamageKind::NotJson, "an object on several lines; jq -c . makes a line of each".to_owned())
+            }
+            _ => (DamageKind::NotJson, error.to_string()),
+        }
     }
 }
 

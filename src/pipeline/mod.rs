@@ -370,6 +370,7 @@ fn save_frequencies(
 /// Tells the first pieces of damage of each file at once; the report lists more.
 fn tell_damage(pages: &Pages, progress: &dyn Progress) {
     pages.files.iter().flat_map(corpus::FileReading::damage_told).for_each(|line| progress.note(&line));
+    tell::odd_input_warnings(&pages.files).iter().for_each(|line| progress.note(line));
 }
 
 /// What a run came to, for the program that called it.

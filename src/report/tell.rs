@@ -434,9 +434,9 @@ pub fn odd_input_warnings(files: &[FileReading]) -> Vec<String> {
         ),
         told(
             |file| file.without_text,
-            "line or row has",
-            "lines or rows have",
-            "a text of null, and is no page (--strict calls it damage)",
+            "record has",
+            "records have",
+            "no text but null, and were skipped (--strict reports each of them)",
         ),
         told(|file| file.unread, "record of WARC holds", "records of WARC hold", unread()),
     ]
@@ -845,7 +845,7 @@ pub fn audited(audit: &Audit, judge: Judge) -> String {
     };
     let shared = match &audit.recall {
         Some(recall) => format!("{} share a band hash", percent(recall)),
-        None => format!("{} share a band hash, too few for an estimate", audit.found),
+        None => format!("{} share a band hash", audit.found),
     };
     format!(
         "Estimated recall {} of the documents with an earlier near-duplicate: {sample}, and {}. Of {pairs} with {near} among \

@@ -13,7 +13,8 @@ fn is_live(cell: &str) -> bool {
         cell.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte))
             && cell.parse::<f64>().is_ok()
     };
-    cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && !is_number()
+    // A dash alone is standard input.
+    cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell != "-" && !is_number()
 }
 
 /// A cell as it is written.
@@ -41,7 +42,7 @@ mod tests {
             ("-7048155917072976836", "-7048155917072976836"),
             ("+1.5e-3", "+1.5e-3"),
             ("'-1", "'-1"),
-            ("-", "'-"),
+            ("-", "-"),
             ("@SUM(A1)", "'@SUM(A1)"),
             ("\t=1", "'\t=1"),
             ("\r=1", "'\r=1"),
@@ -63,7 +64,7 @@ mod tests {
             let written = guarded(&cell);
             prop_assert_eq!(plain(&written), &*cell);
             let is_live = written.starts_with(['=', '+', '-', '@', '\t', '\r']);
-            prop_assert!(!is_live || written.parse::<f64>().is_ok());
+            prop_assert!(!is_live || written == "-" || written.parse::<f64>().is_ok());
         }
     }
 }

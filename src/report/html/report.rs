@@ -71,7 +71,8 @@ pub fn render(report: &Report) -> Result<String> {
         audited: report.audit.as_ref().zip(report.settings.as_ref()).map(|(audit, settings)| {
             let of_pairs = audit.recall.map(|recall| ("Estimated recall of pairs", recall.share));
             let of_documents = audit.documents.map(|found| ("Estimated recall", found.recall.share));
-            (tell::audited(audit, settings.judge), of_documents.or(of_pairs))
+            let from = if audit.drawn > audit.compared { "all were compared" } else { "from a sample" };
+            (tell::audited(audit, settings.judge), of_documents.or(of_pairs), from)
         }),
         held_against: report.against.as_ref().map(tell::held_against),
         method: method_name(&report.method.name),
@@ -126,7 +127,7 @@ struct ReportView<'a> {
     /// What old pages did to the new ones, in words.
     held_against: Option<String>,
     /// What the run measured of itself, in words, and the share alone.
-    audited: Option<(String, Option<(&'static str, f64)>)>,
+    audited: Option<(String, Option<(&'static str, f64)>, &'static str)>,
     method: String,
     command: String,
     headline: (String, String),
@@ -174,7 +175,7 @@ fn steps(report: &Report) -> Vec<Step> {
     let mut steps = vec![
         step("", documents, "documents were read"),
         step("−", outcome.exact_duplicates, "have the text of another one: exact duplicates, removed"),
-        step("=", documents.saturating_sub(outcome.exact_duplicates), "have a text of their own"),
+        step("=", documents.saturating_sub(outcome.exact_duplicates), "are left"),
     ];
     if let Some(judged) = report.judged {
         steps.push(step(
