@@ -72,7 +72,7 @@ pub fn render(report: &Report) -> Result<String> {
             let of_pairs = audit.recall.map(|recall| ("Estimated recall of pairs", recall.share));
             let of_documents = audit.documents.map(|found| ("Estimated recall", found.recall.share));
             let from = if audit.drawn > audit.compared { "all were compared" } else { "from a sample" };
-            (tell::audited(audit, settings.judge), of_documents.or(of_pairs), from)
+            Audited { text: tell::audited(audit, settings.judge), share: of_documents.or(of_pairs), from }
         }),
         held_against: report.against.as_ref().map(tell::held_against),
         method: method_name(&report.method.name),
@@ -127,7 +127,7 @@ struct ReportView<'a> {
     /// What old pages did to the new ones, in words.
     held_against: Option<String>,
     /// What the run measured of itself, in words, and the share alone.
-    audited: Option<(String, Option<(&'static str, f64)>, &'static str)>,
+    audited: Option<Audited>,
     method: String,
     command: String,
     headline: (String, String),
@@ -157,6 +157,16 @@ struct ReportView<'a> {
     files: Cut<FileRow>,
     sources: Vec<SourcesView>,
     not_read: Cut<(String, &'static str)>,
+}
+
+/// The recall that a run estimated of itself.
+#[derive(Serialize)]
+struct Audited {
+    /// In words.
+    text: String,
+    /// What it is of, and the recall.
+    share: Option<(&'static str, f64)>,
+    from: &'static str,
 }
 
 /// A count of the run, and what it is of.
