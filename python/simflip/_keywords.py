@@ -55,7 +55,7 @@ def texts_of(data, column):
     if isinstance(data, Mapping) or is_list_of_rows(data):
         return _column(data, column)
     # A column of conversations, or of lists of strings.
-    if is_table(data) and column in columns_of(data) and _has_lists(data[column]):
+    if is_table(data) and columns_of(data).count(column) == 1 and _has_lists(data[column]):
         return [said(value) for value in _values(data[column])]
     if isinstance(data, (list, tuple)) and isinstance(next((it for it in data if it is not None), None), (list, tuple)):
         return [said(value) for value in data]
