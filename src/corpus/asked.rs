@@ -14,6 +14,9 @@ use crate::{Error, Result};
 /// Documents that are looked at before a field is said to be missing.
 const DOCUMENTS: u64 = 10_000;
 
+/// Names of fields that are told.
+const TOLD: usize = 30;
+
 /// Checks that documents have what `options` name: a text, and each field whose name is not the usual one. `urls` are
 /// what else needs URLs, as options are typed; `score` is what needs the score.
 ///
@@ -34,7 +37,11 @@ pub(crate) fn check_fields(
             _ if looked_at < DOCUMENTS => format!("none of the {looked_at} records has one"),
             _ => format!("none of the first {looked_at} records has one"),
         };
-        let names = names_there(inputs, options);
+        let mut names = names_there(inputs, options);
+        if names.len() > TOLD {
+            names.truncate(TOLD);
+            names.push("…".to_owned());
+        }
         let there =
             if names.is_empty() { String::new() } else { format!(". There are: {}", names.join(", ")) };
         Err(Error::parameter(parameter, named, format!("{expected}; {none}{there}")))
@@ -107,8 +114,6 @@ fn without(inputs: &[Input], options: &ReadOptions, has: impl Fn(&Document<'_>) 
 
 /// The names of the fields or columns of the first record that has names.
 fn names_there(inputs: &[Input], options: &ReadOptions) -> Vec<String> {
-    /// Names that are told.
-    const TOLD: usize = 30;
     let of = |input: &Input| match input.format {
         Format::Wet => Vec::new(),
         Format::Csv => input.header.as_ref().map_or(Vec::new(), |header| header.names().to_vec()),
@@ -127,10 +132,5 @@ fn names_there(inputs: &[Input], options: &ReadOptions) -> Vec<String> {
                 .unwrap_or_default()
         }
     };
-    let mut names = inputs.iter().map(of).find(|names| !names.is_empty()).unwrap_or_default();
-    if names.len() > TOLD {
-        names.truncate(TOLD);
-        names.push("…".to_owned());
-    }
-    names
+    inputs.iter().map(of).find(|names| !names.is_empty()).unwrap_or_default()
 }

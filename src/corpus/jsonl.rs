@@ -78,6 +78,17 @@ pub(crate) fn holds_several(bytes: &[u8]) -> bool {
     memchr(b'\n', bytes).is_some_and(|i| !skip_blank(&bytes[i..]).is_empty())
 }
 
+/// Where a string of JSON ends whose first character behind the quote stands at `at`; none if it has no end.
+fn end_of_string(bytes: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += memchr2(b'"', b'\\', &bytes[at..])? + 1;
+        if bytes[at - 1] == b'"' {
+            return Some(at);
+        }
+        at = (at + 1).min(bytes.len());
+    }
+}
+
 /// Where the object that a line begins with ends, if another one follows at once.
 fn end_of_first(line: &[u8]) -> Option<usize> {
     memmem::find(line, b"}{")?;
@@ -92,13 +103,7 @@ fn end_of_first(line: &[u8]) -> Option<usize> {
                     return line[at..].starts_with(b"{").then_some(at);
                 }
             }
-            _ => loop {
-                at += memchr2(b'"', b'\\', &line[at..])? + 1;
-                match line[at - 1] {
-                    b'"' => break,
-                    _ => at = (at + 1).min(line.len()),
-                }
-            },
+            _ => at = end_of_string(line, at)?,
         }
     }
 }
@@ -312,8 +317,12 @@ fn within<'a>(value: &'a RawValue, rest: &str) -> Option<&'a RawValue> {
     }
     let object: Keys<'a> = serde_json::from_str(value.get()).ok()?;
     let literal = object.0.iter().rfind(|(key, _)| key == rest).map(|(_, value)| *value);
-    let nested = || object.0.iter().find_map(|(key, value)| within(value, rest_of(rest, key)?));
-    literal.or_else(nested)
+    literal.or_else(|| within_any(&object.0, rest))
+}
+
+/// The value that a name says, within one of several objects, each with its key.
+fn within_any<'a>(holders: &[(Cow<'a, str>, &'a RawValue)], name: &str) -> Option<&'a RawValue> {
+    holders.iter().find_map(|(key, value)| within(value, rest_of(name, key)?))
 }
 
 /// The keys of an object and their values, as they are written.
@@ -419,9 +428,7 @@ impl<'a> Object<'a> {
         if holders.is_empty() {
             return;
         }
-        let find = |name: &str| {
-            holders.iter().find_map(|(key, value)| rest_of(name, key).and_then(|rest| within(value, rest)))
-        };
+        let find = |name: &str| within_any(holders, name);
         let names = [(Some(&fields.id), id), (Some(&fields.url), url), (Some(&fields.language), language)];
         for (name, slot) in names.into_iter().chain([(fields.score.as_ref(), score)]) {
             *slot = slot.or_else(|| name.and_then(|name| find(name)));
@@ -549,18 +556,7 @@ fn without_odd_numbers(line: &str) -> Option<String> {
         let (before, found) = rest.split_at(next);
         mended.push_str(before);
         let end = if found.starts_with('"') {
-            let mut end = 1;
-            while let Some(at) = memchr2(b'"', b'\\', &found.as_bytes()[end..]) {
-                end += at + 1;
-                match found.as_bytes()[end - 1] {
-                    b'"' => break,
-                    _ => end = (end + 1).min(found.len()),
-                }
-            }
-            // What is escaped may be a character of several bytes, in what is no JSON.
-            while !found.is_char_boundary(end) {
-                end += 1;
-            }
+            let end = end_of_string(found.as_bytes(), 1).unwrap_or(found.len());
             mended.push_str(&found[..end]);
             end
         } else if let Some(odd) = ODD.iter().find(|odd| found.starts_with(**odd)) {

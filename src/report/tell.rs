@@ -411,10 +411,10 @@ fn unread() -> &'static str {
 }
 
 /// What became of input that is odd, but no damage: what was mended, and texts that are null.
-pub fn odd_input_warnings(files: &[FileReading]) -> Vec<String> {
+pub fn odd_input_warnings<'a>(files: impl IntoIterator<Item = &'a FileReading> + Clone) -> Vec<String> {
     let told = |count: fn(&FileReading) -> u64, one: &str, many: &str, what: &str| {
-        let total: u64 = files.iter().map(count).sum();
-        let first = files.iter().find(|file| count(file) > 0)?;
+        let total: u64 = files.clone().into_iter().map(count).sum();
+        let first = files.clone().into_iter().find(|file| count(file) > 0)?;
         let path = printable_path(&first.path);
         Some(format!("{} {what}; the first file with such is {path}.", counted(total, one, many)))
     };

@@ -609,8 +609,8 @@ impl Run<'_> {
         let sum = |of: fn(&Read) -> u64| read.iter().map(of).sum();
         stages.amend(sum(|read| read.file.documents), sum(|read| read.file.text_bytes));
         passed_over.told().iter().for_each(|told| stages.progress().note(told));
-        let files: Vec<corpus::FileReading> = read.iter().map(|read| read.file.clone()).collect();
-        tell::odd_input_warnings(&files).iter().for_each(|told| stages.progress().note(told));
+        let odd = tell::odd_input_warnings(read.iter().map(|read| &read.file));
+        odd.iter().for_each(|told| stages.progress().note(told));
         let why_none = |read: &[Read]| {
             let is_none = read.iter().all(|read| read.file.documents == 0);
             is_none.then(|| tell::why_none(&read.iter().map(|read| read.file.clone()).collect::<Vec<_>>()))
