@@ -69,7 +69,7 @@ pub use languages::Languages;
 pub(crate) use object::Prefix;
 pub(crate) use options::pool;
 pub use options::{LONGEST_WINDOW, ReadOptions, ReadRules};
-pub(crate) use parquet::largest_page;
+pub(crate) use parquet::GROUP_BYTES;
 pub use peek::{Peeked, peek};
 pub use read::{Reading, read};
 pub(crate) use read::{read_and_sum, read_while};

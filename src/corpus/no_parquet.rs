@@ -40,7 +40,7 @@ impl Rows {
         match *self {}
     }
 
-    pub fn next_block(&mut self, _: &mut Batch, _: &mut Tally, _: u64) -> bool {
+    pub fn next_block(&mut self, _: &mut Batch, _: &mut Tally) -> bool {
         match *self {}
     }
 }
@@ -73,9 +73,8 @@ pub(crate) fn fetch(
     wanted.first().map_or(Ok(()), |&(_, place)| Err(wrong(place, ABSENT.to_owned())))
 }
 
-pub(crate) fn largest_page(_: &Input, _: &ReadOptions, _: u64) -> u64 {
-    0
-}
+/// Nothing is copied.
+pub(crate) const GROUP_BYTES: u64 = 0;
 
 pub(crate) fn write_kept(
     _: &[Input],

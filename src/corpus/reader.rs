@@ -106,7 +106,7 @@ impl Reader {
         block.tally = Tally::default();
         match self {
             Self::Stream(stream) => stream.next_block(&mut block.records, &mut block.tally, ahead, most),
-            Self::Rows(rows) => rows.next_block(&mut block.rows, &mut block.tally, most),
+            Self::Rows(rows) => rows.next_block(&mut block.rows, &mut block.tally),
             Self::Closed(damage) => {
                 block.records.spans.clear();
                 block.tally.damage.extend(damage.take());

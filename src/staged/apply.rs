@@ -1,7 +1,7 @@
 //! The last stage: for each input file the pages that stay, and a list of the others.
 
 use super::cluster::{self, Grouping, goes_of};
-use super::estimate::{largest_page, writers};
+use super::estimate::{copied_by_thread, writers};
 use super::kept::Kept;
 use super::record::Fate;
 use super::sketch::{Shard, tell_broken};
@@ -151,7 +151,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
         file: None,
     };
     let options = ReadOptions::new(reading.fields.clone(), Some(reading.longest_page), reading.rules);
-    let threads = threads_within(job, &folder, (&inputs, &places), &options)?;
+    let threads = threads_within(job, &folder, (&inputs, &places))?;
     begin(&job.out, &note)?;
     let all: Vec<(&Input, usize)> = inputs.into_iter().zip(places).collect();
     let part: Vec<(usize, &[(&Input, usize)])> =
@@ -192,12 +192,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
 }
 
 /// As many threads as the memory is enough for.
-fn threads_within(
-    job: &ApplyJob,
-    folder: &Folder,
-    (inputs, places): (&[&Input], &[usize]),
-    options: &ReadOptions,
-) -> Result<usize> {
+fn threads_within(job: &ApplyJob, folder: &Folder, (inputs, places): (&[&Input], &[usize])) -> Result<usize> {
     let Some(memory) = job.memory else { return Ok(job.threads) };
     give_back();
     let headers = || places.iter().map(|&place| &folder.files[place].header);
@@ -205,9 +200,9 @@ fn threads_within(
     let is_copied = |input: &Input| input.format == Format::Parquet && job.writes.kept;
     let parquet = || headers().zip(inputs).filter(|(_, input)| is_copied(input));
     let rows = parquet().map(|(header, _)| header.pages).max().unwrap_or(0);
-    let page = largest_page(parquet().map(|(_, input)| *input), options);
+    let copied = parquet().map(|(_, input)| copied_by_thread(input)).max().unwrap_or(0);
     let threads = with_threads(job.threads, rayon::current_num_threads)?;
-    let gathered = (rows, page, job.kept_files != KeptFiles::Each);
+    let gathered = (rows, copied, job.kept_files != KeptFiles::Each);
     writers(memory, threads, inputs.iter().copied(), longest, gathered).map_err(|needed| {
         let expected = format!("at least {} for what is written of these files", told_bytes(needed));
         Error::parameter("memory", told_bytes(memory), expected)

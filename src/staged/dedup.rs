@@ -2,7 +2,7 @@
 //! come to the folder of results that a run in memory makes.
 
 use super::cluster::{self, Grouping};
-use super::estimate::{Estimate, Rooms, largest_page, read_ahead};
+use super::estimate::{Estimate, Rooms, read_ahead};
 use super::join::Joining;
 use super::keep_order::{OfFiles, unscored};
 use super::kept::Kept;
@@ -73,13 +73,6 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let begun = has_stream.then(|| OutputFolder::begin(&job.out, job.force)).transpose()?;
     let begun = Cell::new(begun);
     let (files, expected) = expected(job)?;
-    let needed = expected.copying(1, 0);
-    if expected.page > 0 && needed > limit {
-        let (needed, page) = (told_bytes(needed), told_bytes(expected.page));
-        let expected =
-            format!("at least {needed}, or --write without kept: a page of a Parquet column has {page}");
-        return Err(Error::parameter("memory", told_bytes(limit), expected));
-    }
     let frames = if job.without_frames { expected.frames() } else { 0 };
     let held = expected.in_memory(&job.settings) + frames;
     let mut told = MemoryReport {
@@ -227,11 +220,7 @@ fn expected(job: &Job) -> Result<(Against, Estimate)> {
             return Err(Error::parameter("memory", told_bytes(memory), expected));
         }
     }
-    let mut estimate = Estimate::of(&files.inputs, &options);
-    // Unless memory was promised, large pages are not looked for.
-    if job.memory.is_some() && job.writes.kept {
-        estimate.page = largest_page(parquet(&files.inputs), &options);
-    }
+    let estimate = Estimate::of(&files.inputs, &options);
     Ok((files, estimate))
 }
 

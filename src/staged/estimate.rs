@@ -29,8 +29,6 @@ pub struct Estimate {
     read_ahead: u64,
     /// Number of files.
     files: u64,
-    /// Bytes of the largest page of a Parquet column that is copied, if it counts.
-    pub page: u64,
 }
 
 /// What a run holds whatever it works on.
@@ -58,11 +56,6 @@ const ROW: f64 = 88.0;
 const NAMED: f64 = 24.0;
 /// Bytes of a page of a Parquet file that is kept, while these are written: its list may have grown by half.
 const KEPT: f64 = 60.0;
-/// How often a large page of a column is in memory while it is copied: as it is stored, as it is decoded, and as it is
-/// written.
-const COPIED: u64 = 3;
-/// A page of a column that is no larger than this counts with what a thread holds besides.
-const USUAL_PAGE: u64 = 1 << 20;
 /// The least that each thread may hold of pages that are sketched.
 pub const LEAST_ROOM: u64 = 1 << 20;
 /// Bytes of what is known of a page's text.
@@ -99,20 +92,8 @@ impl Estimate {
     pub fn new(pages: u64, [names, packed_names]: [f64; 2], text: f64, threads: usize) -> Self {
         // A word has six bytes.
         let features = text / 6.0;
-        let (density, longest, read_ahead, files, page) = (0.0, 0, 0, 0, 0);
-        Self {
-            pages,
-            density,
-            names,
-            packed_names,
-            text,
-            features,
-            longest,
-            threads,
-            read_ahead,
-            files,
-            page,
-        }
+        let (density, longest, read_ahead, files) = (0.0, 0, 0, 0);
+        Self { pages, density, names, packed_names, text, features, longest, threads, read_ahead, files }
     }
 
     /// The same where pages have come to this.
@@ -164,17 +145,12 @@ impl Estimate {
         beside_pages(self.threads, (self.longest, WHILE_COPIED), self.read_ahead) + held
     }
 
-    /// Bytes that copying the largest page of a column takes, of so many files at once, and so much besides.
-    pub fn copying(&self, files: u64, held: u64) -> u64 {
-        self.writing(held) + files * self.page * COPIED
-    }
-
     /// Bytes that writing the kept pages of a Parquet file is expected to take, which are gathered before; of so many
     /// files at once, and besides so much.
     pub fn keeping(&self, largest: &Input, files: usize, held: u64) -> u64 {
         let files = files.clamp(1, self.threads.max(1)) as u64;
         let pages = largest.stored_bytes() as f64 * self.density * files as f64;
-        self.copying(files, held) + (pages * KEPT) as u64
+        self.writing(held) + (pages * KEPT) as u64 + self.threads as u64 * copied_by_thread(largest)
     }
 
     /// Bytes of a page while the parts of threads are put together: its row is there twice.
@@ -235,14 +211,15 @@ pub fn is_long(record: u64) -> bool {
     held_by_thread((record, IN_MEMORY)) > HELD_BY_THREAD
 }
 
-/// Bytes of the largest page of a column of any of these Parquet files, if it counts.
-pub fn largest_page<'a>(inputs: impl Iterator<Item = &'a Input>, options: &ReadOptions) -> u64 {
-    inputs.map(|input| corpus::largest_page(input, options, USUAL_PAGE)).max().unwrap_or(0)
+/// Bytes that a thread holds while it copies rows of a Parquet file: a row group as it is written, and values as they
+/// are read.
+pub fn copied_by_thread(input: &Input) -> u64 {
+    2 * input.stored_bytes().min(corpus::GROUP_BYTES)
 }
 
 /// How many threads may write what is kept of these files, of which a record has so many bytes at most, in so much
 /// memory, if there are so many; `rows` is how many pages of a Parquet file are gathered for each thread, or, if
-/// `at_once`, for all, and `page` how many bytes the largest page of a column has.
+/// `at_once`, for all, and `copied` how many bytes a thread holds while it copies them.
 ///
 /// # Errors
 /// What one thread takes, if that is more.
@@ -251,11 +228,11 @@ pub fn writers<'a>(
     threads: usize,
     inputs: impl ExactSizeIterator<Item = &'a Input> + Clone,
     longest: u64,
-    (rows, page, at_once): (u64, u64, bool),
+    (rows, copied, at_once): (u64, u64, bool),
 ) -> Result<usize, u64> {
     let needed = |threads: usize| {
-        let gathered = (rows as f64 * KEPT) as u64 + page * COPIED;
-        let gathered = gathered * if at_once { 1 } else { threads as u64 };
+        let gathered = (rows as f64 * KEPT) as u64 * if at_once { 1 } else { threads as u64 };
+        let gathered = gathered + threads as u64 * copied;
         beside_pages(threads, (longest, WHILE_COPIED), read_ahead(inputs.clone(), threads)) + gathered
     };
     (1..=threads).rev().find(|&threads| needed(threads) <= memory).ok_or_else(|| needed(1))

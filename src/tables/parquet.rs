@@ -2,13 +2,15 @@
 
 use super::{PageRow, rounded};
 use crate::{Error, Result};
+use arrow_array::RecordBatch;
+use arrow_array::builder::{BooleanBuilder, Float64Builder, StringBuilder, UInt32Builder, UInt64Builder};
+use arrow_schema::{DataType, Field, Schema};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, ZstdLevel};
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::parser::parse_message_type;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
@@ -19,18 +21,6 @@ const GROUP_ROWS: usize = 1 << 14;
 
 /// The version of the columns.
 const VERSION: &str = "1";
-
-const SCHEMA: &str = "message pages {
-    required binary file (STRING);
-    required int32 row (INTEGER(32, false));
-    required binary id (STRING);
-    optional binary url (STRING);
-    optional int32 cluster (INTEGER(32, false));
-    required int64 size (INTEGER(64, false));
-    required boolean kept;
-    required binary stays (STRING);
-    optional double similarity;
-}";
 
 /// Writes a whole table of pages and tells the number of rows. Key-value metadata name the version of the
 /// table (`simflip.pages`) and hold `settings`, the run's settings in JSON (`simflip.settings`).
@@ -56,95 +46,88 @@ fn write<'a>(
     settings: &str,
     rows: impl IntoIterator<Item = PageRow<'a>>,
 ) -> Result<u64, ParquetError> {
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("file", DataType::Utf8, false),
+        Field::new("row", DataType::UInt32, false),
+        Field::new("id", DataType::Utf8, false),
+        Field::new("url", DataType::Utf8, true),
+        Field::new("cluster", DataType::UInt32, true),
+        Field::new("size", DataType::UInt64, false),
+        Field::new("kept", DataType::Boolean, false),
+        Field::new("stays", DataType::Utf8, false),
+        Field::new("similarity", DataType::Float64, true),
+    ]));
     let entry = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
     let properties = WriterProperties::builder()
         .set_created_by(concat!("simflip version ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_max_row_group_row_count(Some(GROUP_ROWS))
         .set_key_value_metadata(Some(vec![
             entry("simflip.pages", VERSION),
             entry("simflip.settings", settings),
         ]))
         .build();
+    let options = ArrowWriterOptions::new()
+        .with_properties(properties)
+        .with_skip_arrow_metadata(true)
+        .with_schema_root("pages".to_owned());
     let file = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    let schema = Arc::new(parse_message_type(SCHEMA)?);
-    let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties))?;
-    let mut columns = Columns::default();
-    let mut written = 0;
+    let mut writer = ArrowWriter::try_new_with_options(file, schema.clone(), options)?;
+    let (mut columns, mut waiting, mut written) = (Columns::default(), 0, 0);
     for row in rows {
         columns.push(&row);
+        waiting += 1;
         written += 1;
-        if columns.file.len() == GROUP_ROWS {
-            std::mem::take(&mut columns).write(&mut writer)?;
+        if waiting == GROUP_ROWS {
+            writer.write(&columns.finish(schema.clone())?)?;
+            waiting = 0;
         }
     }
-    if !columns.file.is_empty() {
-        columns.write(&mut writer)?;
-    }
+    writer.write(&columns.finish(schema)?)?;
     writer.close()?;
     Ok(written)
 }
 
-/// A row group in the making.
+/// Rows that wait to be written.
 #[derive(Default)]
 struct Columns {
-    file: Vec<ByteArray>,
-    row: Vec<i32>,
-    id: Vec<ByteArray>,
-    url: Vec<Option<ByteArray>>,
-    cluster: Vec<Option<i32>>,
-    size: Vec<i64>,
-    kept: Vec<bool>,
-    stays: Vec<ByteArray>,
-    similarity: Vec<Option<f64>>,
+    file: StringBuilder,
+    row: UInt32Builder,
+    id: StringBuilder,
+    url: StringBuilder,
+    cluster: UInt32Builder,
+    size: UInt64Builder,
+    kept: BooleanBuilder,
+    stays: StringBuilder,
+    similarity: Float64Builder,
 }
 
 impl Columns {
     fn push(&mut self, row: &PageRow<'_>) {
-        let text = |text: &str| ByteArray::from(text);
-        self.file.push(text(&row.file));
-        // The bits of an unsigned number, as the schema says.
-        self.row.push(row.row.cast_signed());
-        self.id.push(text(&row.id));
-        self.url.push((!row.url.is_empty()).then(|| text(&row.url)));
-        self.cluster.push(row.cluster.map(u32::cast_signed));
-        self.size.push(row.size.cast_signed());
-        self.kept.push(row.kept);
-        self.stays.push(text(&row.stays));
-        self.similarity.push(row.similarity.map(rounded));
+        self.file.append_value(&row.file);
+        self.row.append_value(row.row);
+        self.id.append_value(&row.id);
+        self.url.append_option((!row.url.is_empty()).then_some(&row.url));
+        self.cluster.append_option(row.cluster);
+        self.size.append_value(row.size);
+        self.kept.append_value(row.kept);
+        self.stays.append_value(&row.stays);
+        self.similarity.append_option(row.similarity.map(rounded));
     }
 
-    fn write(self, writer: &mut SerializedFileWriter<BufWriter<File>>) -> Result<(), ParquetError> {
-        let mut group = writer.next_row_group()?;
-        column::<ByteArrayType>(&mut group, &self.file, None)?;
-        column::<Int32Type>(&mut group, &self.row, None)?;
-        column::<ByteArrayType>(&mut group, &self.id, None)?;
-        optional::<ByteArrayType>(&mut group, self.url)?;
-        optional::<Int32Type>(&mut group, self.cluster)?;
-        column::<Int64Type>(&mut group, &self.size, None)?;
-        column::<BoolType>(&mut group, &self.kept, None)?;
-        column::<ByteArrayType>(&mut group, &self.stays, None)?;
-        optional::<DoubleType>(&mut group, self.similarity)?;
-        group.close().map(drop)
+    /// Takes all of them out.
+    fn finish(&mut self, schema: Arc<Schema>) -> Result<RecordBatch, ParquetError> {
+        let columns = vec![
+            Arc::new(self.file.finish()) as _,
+            Arc::new(self.row.finish()) as _,
+            Arc::new(self.id.finish()) as _,
+            Arc::new(self.url.finish()) as _,
+            Arc::new(self.cluster.finish()) as _,
+            Arc::new(self.size.finish()) as _,
+            Arc::new(self.kept.finish()) as _,
+            Arc::new(self.stays.finish()) as _,
+            Arc::new(self.similarity.finish()) as _,
+        ];
+        Ok(RecordBatch::try_new(schema, columns)?)
     }
-}
-
-type Group<'a> = SerializedRowGroupWriter<'a, BufWriter<File>>;
-
-/// Writes the next column; `levels` say where its values are, if some are missing.
-fn column<T: DataType>(
-    group: &mut Group<'_>,
-    values: &[T::T],
-    levels: Option<&[i16]>,
-) -> Result<(), ParquetError> {
-    let Some(mut column) = group.next_column()? else {
-        return Err(ParquetError::General("fewer columns than the schema has".to_owned()));
-    };
-    column.typed::<T>().write_batch(values, levels, None)?;
-    column.close()
-}
-
-fn optional<T: DataType>(group: &mut Group<'_>, values: Vec<Option<T::T>>) -> Result<(), ParquetError> {
-    let levels: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
-    let values: Vec<T::T> = values.into_iter().flatten().collect();
-    column::<T>(group, &values, Some(&levels))
 }

@@ -1,8 +1,7 @@
 //! Kept rows, with all of their columns.
 //!
-//! Values and levels go from file to file as they are, column by column, so that any type arrives as it
-//! was. Row groups are encoded side by side, each in a temporary file, and put behind one another; of each,
-//! one column is in memory.
+//! Values are read as they are stored and written as the input's schema says, column by column, so that any type
+//! arrives as it was. Row groups are encoded side by side and put behind one another.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,22 +11,22 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parquet::basic::{LogicalType, Type as Physical};
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
-use parquet::column::writer::{
-    ColumnCloseResult, ColumnWriter, ColumnWriterImpl, get_column_writer, get_typed_column_writer_mut,
-};
-use parquet::data_type::DataType;
+use arrow_array::ArrayRef;
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, TimeUnit};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
+use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::basic::{LogicalType, TimeUnit as Unit, TimestampType, Type as Physical};
 use parquet::errors::ParquetError;
-use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
-use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
-use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{Type, TypePtr};
 use rayon::prelude::*;
 
-use super::columns::{BATCH_ROWS, in_range, of_any_type, skip_values};
+use super::columns::{BATCH_ROWS, reader};
 use super::footer::Layout;
 use super::guard::{Flaw, guarded};
-use super::pages::{Pages, Stored, Turn};
+use super::ranges;
+use super::stored::Stored;
 use crate::corpus::damage::{Damage, DamageKind};
 use crate::corpus::filetype::Format;
 use crate::corpus::inputs::Input;
@@ -39,6 +38,9 @@ use crate::{Error, Result};
 
 /// Row groups that a file of ours has at most; the format ends at 2¹⁵.
 const GROUPS: u64 = 30_000;
+
+/// Stored bytes of a row group of ours, about: it is in memory until it is written.
+pub(crate) const GROUP_BYTES: u64 = 16 << 20;
 
 /// Inputs with the same columns, whose rows go to one file.
 struct Family<'a> {
@@ -54,10 +56,11 @@ impl Family<'_> {
     /// Rows of a row group. Where files are to be of a size, some row groups make a file, as far as the stored
     /// bytes of all rows tell.
     fn rows_of_group(&self, size: Option<u64>) -> u64 {
-        let Some(size) = size else { return self.largest.max(self.kept / GROUPS) };
+        let bytes = size.map_or(GROUP_BYTES, |size| GROUP_BYTES.min(size / 4));
         let stored = self.inputs.iter().map(|(_, input)| u128::from(input.stored_bytes())).sum::<u128>();
-        let rows = u128::from(size / 4) * u128::from(self.rows) / stored.max(1);
-        u64::try_from(rows).unwrap_or(u64::MAX).min(self.largest).max(1)
+        let rows = u128::from(bytes) * u128::from(self.rows) / stored.max(1);
+        let rows = u64::try_from(rows).unwrap_or(u64::MAX).min(self.largest).max(1);
+        if size.is_some() { rows } else { rows.max(self.kept / GROUPS) }
     }
 }
 
@@ -67,6 +70,7 @@ struct Source<'a> {
     shard: u32,
     input: &'a Input,
     layout: Arc<Layout>,
+    metadata: ArrowReaderMetadata,
     group: usize,
     rows: Vec<Range<usize>>,
 }
@@ -74,38 +78,6 @@ struct Source<'a> {
 fn layout(input: &Input, options: &ReadOptions) -> Result<Layout, Flaw> {
     let stored = input.open().and_then(Stored::new);
     Layout::of(&stored.map_err(|error| (DamageKind::CannotOpen, error.to_string()))?, options)
-}
-
-/// Bytes of the largest page of a file, decoded, of those columns too that are not read, if any has more than `beyond`:
-/// the headers of pages say so. What cannot be read has none. Where rows have lists, values count if they take more.
-pub(crate) fn largest_page(input: &Input, options: &ReadOptions, beyond: u64) -> u64 {
-    /// Bytes of a value of a list, read and written, with its levels: a third of them, for pages count three times.
-    const STRING: u64 = 60 / 3;
-    const NUMBER: u64 = 36 / 3;
-    let Ok(layout) = layout(input, options) else { return 0 };
-    let Ok(stored) = input.open().and_then(Stored::new).map(Arc::new) else { return 0 };
-    let columns = layout.metadata.file_metadata().schema_descr().columns();
-    let mut largest = beyond;
-    for group in layout.metadata.row_groups() {
-        let rows = usize::try_from(group.num_rows()).unwrap_or(0);
-        for (chunk, column) in group.columns().iter().zip(columns) {
-            let value = match column.physical_type() {
-                _ if column.max_rep_level() == 0 => 0,
-                Physical::BYTE_ARRAY | Physical::FIXED_LEN_BYTE_ARRAY => STRING,
-                _ => NUMBER,
-            };
-            let values = u64::try_from(chunk.num_values()).unwrap_or(0).saturating_mul(value);
-            // No page is larger than all of its chunk.
-            if u64::try_from(chunk.uncompressed_size()).is_ok_and(|bytes| bytes.max(values) > largest) {
-                let found = guarded(DamageKind::CorruptMember, || {
-                    let (mut pages, _) = Pages::open(&stored, chunk, column.clone(), rows)?;
-                    pages.largest(value)
-                });
-                largest = largest.max(found.unwrap_or(0));
-            }
-        }
-    }
-    if largest > beyond { largest } else { 0 }
 }
 
 /// The kept rows without those of files that are gone or have changed and do not read as before.
@@ -190,7 +162,7 @@ pub(crate) fn write_kept(
                 continue;
             }
         };
-        let schema = layout.metadata.file_metadata().schema_descr().root_schema_ptr();
+        let schema = layout.schema.root_schema_ptr();
         let at = families.iter().position(|family| names.is_none() && family.schema == schema);
         let at = at.unwrap_or_else(|| {
             families.push(Family { schema, inputs: Vec::new(), largest: 1, rows: 0, kept: 0 });
@@ -235,7 +207,7 @@ pub(crate) fn write_kept(
 /// The way the input is written, as far as it can be told: compression and dictionaries of each column, and
 /// what is said about the file.
 fn properties(layout: &Layout) -> WriterProperties {
-    let metadata = &layout.metadata;
+    let metadata = layout.metadata.metadata();
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("simflip version ", env!("CARGO_PKG_VERSION")).to_owned())
         // A page is as large as it is meant to be only to the nearest batch of values.
@@ -250,21 +222,26 @@ fn properties(layout: &Layout) -> WriterProperties {
     properties.build()
 }
 
-/// A schema as it can be written: without annotations that are newer than the writer, which
-/// says nothing about values.
+/// A schema as it can be written: without annotations that are newer than the writer, which says nothing about
+/// values, and with times of 96 bits, which the format has given up, as microseconds.
 fn writable(schema: &TypePtr) -> Result<TypePtr, ParquetError> {
     let info = schema.get_basic_info();
     let known = info.logical_type_ref().filter(|logical| !matches!(logical, LogicalType::_Unknown { .. }));
     let id = info.has_id().then(|| info.id());
     let built = match &**schema {
+        Type::PrimitiveType { physical_type: Physical::INT96, .. } => {
+            let micros = TimestampType { is_adjusted_to_u_t_c: true, unit: Unit::MICROS };
+            Type::primitive_type_builder(schema.name(), Physical::INT64)
+                .with_repetition(info.repetition())
+                .with_logical_type(Some(LogicalType::Timestamp(micros)))
+                .with_id(id)
+                .build()?
+        }
+        Type::PrimitiveType { .. } if known == info.logical_type_ref() => return Ok(schema.clone()),
         Type::PrimitiveType { physical_type, type_length, scale, precision, .. } => {
-            if known == info.logical_type_ref() {
-                return Ok(schema.clone());
-            }
             Type::primitive_type_builder(schema.name(), *physical_type)
                 .with_repetition(info.repetition())
                 .with_converted_type(info.converted_type())
-                .with_logical_type(known.cloned())
                 .with_length(*type_length)
                 .with_precision(*precision)
                 .with_scale(*scale)
@@ -290,11 +267,35 @@ fn writable(schema: &TypePtr) -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(built))
 }
 
-/// A row group of the output, encoded in a file of its own.
+/// What a reader of stored values gives, with times of 96 bits as microseconds.
+fn in_micros(metadata: &ArrowReaderMetadata) -> Result<ArrowReaderMetadata, ParquetError> {
+    fn changed(field: &FieldRef) -> FieldRef {
+        let data_type = match field.data_type() {
+            DataType::Timestamp(..) => DataType::Timestamp(TimeUnit::Microsecond, None),
+            DataType::Struct(fields) => DataType::Struct(all(fields)),
+            DataType::List(field) => DataType::List(changed(field)),
+            _ => return field.clone(),
+        };
+        Arc::new(Field::clone(field).with_data_type(data_type))
+    }
+    fn all(fields: &Fields) -> Fields {
+        fields.iter().map(changed).collect()
+    }
+    let schema = Schema::new(all(metadata.schema().fields()));
+    let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
+    ArrowReaderMetadata::try_new(metadata.metadata().clone(), options)
+}
+
+/// A row group of the output, encoded.
 struct Encoded {
-    file: File,
-    columns: Vec<ColumnCloseResult>,
+    columns: Vec<ArrowColumnChunk>,
     rows: u64,
+}
+
+impl Encoded {
+    fn bytes(&self) -> u64 {
+        self.columns.iter().map(|column| column.close().bytes_written).sum()
+    }
 }
 
 /// What becomes of the sources of a row group: the row group, unless nothing is left of it, and
@@ -303,35 +304,42 @@ type Settled = (Option<Encoded>, Vec<(usize, Flaw)>);
 
 /// How the rows of a family are written.
 struct Form {
-    schema: SchemaDescPtr,
-    properties: WriterPropertiesPtr,
-    /// Where row groups are put until it is their turn.
-    dir: PathBuf,
+    schema: TypePtr,
+    properties: Arc<WriterProperties>,
+    columns: ArrowRowGroupWriterFactory,
+}
+
+type FileWriter = SerializedFileWriter<BufWriter<File>>;
+
+/// A file to put row groups into.
+fn file(
+    path: &Path,
+    schema: &TypePtr,
+    properties: &Arc<WriterProperties>,
+) -> Result<FileWriter, ParquetError> {
+    let file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    SerializedFileWriter::new(file, schema.clone(), properties.clone())
 }
 
 impl Form {
-    /// A file to put row groups into.
-    fn file(&self, path: &Path) -> Result<SerializedFileWriter<BufWriter<File>>, ParquetError> {
-        let file = BufWriter::with_capacity(1 << 20, File::create(path)?);
-        SerializedFileWriter::new(file, self.schema.root_schema_ptr(), self.properties.clone())
-    }
-
     fn encode(&self, sources: &[&Source<'_>]) -> Result<Encoded, ParquetError> {
-        let file = tempfile::tempfile_in(&self.dir)?;
-        let mut sink = TrackedWrite::new(&file);
+        let mut writers = self.columns.create_column_writers(0)?.into_iter();
         let mut columns = Vec::new();
-        for (column, descriptor) in self.schema.columns().iter().enumerate() {
-            let pages = Box::new(SerializedPageWriter::new(&mut sink));
-            let mut writer = get_column_writer(descriptor.clone(), self.properties.clone(), pages);
+        // One after the other, so that of one only there are values in memory.
+        for field in sources.first().map_or(&Fields::empty(), |source| source.metadata.schema().fields()) {
+            let mut of_field: Vec<_> = writers.by_ref().take(leaves(field.data_type())).collect();
+            let at = columns.len()..columns.len() + of_field.len();
             for source in sources {
-                copy(source, column, Some(&mut writer))?;
+                source.each_batch(at.clone(), |array| {
+                    let leaves = compute_leaves(field, array)?;
+                    of_field.iter_mut().zip(&leaves).try_for_each(|(writer, leaf)| writer.write(leaf))
+                })?;
             }
-            columns.push(writer.close()?);
+            for writer in of_field {
+                columns.push(writer.close()?);
+            }
         }
-        sink.flush()?;
-        drop(sink);
-        let rows = sources.iter().map(|source| source.kept()).sum();
-        Ok(Encoded { file, columns, rows })
+        Ok(Encoded { columns, rows: sources.iter().map(|source| source.kept()).sum() })
     }
 
     /// Encodes the sources of a row group, without those that turn out to be damaged.
@@ -343,7 +351,7 @@ impl Form {
         };
         let (mut good, mut bad) = (Vec::new(), Vec::new());
         for (at, source) in sources.iter().enumerate() {
-            match check(source) {
+            match source.check() {
                 Ok(()) => good.push(source),
                 Err(flaw) => bad.push((at, flaw)),
             }
@@ -356,11 +364,20 @@ impl Form {
     }
 }
 
+/// Columns of values that a column of a table has.
+fn leaves(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
+        DataType::List(field) => leaves(field.data_type()),
+        _ => 1,
+    }
+}
+
 /// A file in the making, or, where a size is set, the last of several, and the row groups for it.
 struct Output<'a> {
     path: &'a Path,
     size: Option<u64>,
-    writer: SerializedFileWriter<BufWriter<File>>,
+    writer: FileWriter,
     form: Form,
     ready: Vec<Vec<Source<'a>>>,
     documents: u64,
@@ -377,10 +394,10 @@ impl<'a> Output<'a> {
         family: &Family<'_>,
         first: &Layout,
     ) -> Result<Self, ParquetError> {
-        let properties = Arc::new(properties(first));
-        let schema = Arc::new(SchemaDescriptor::new(writable(&family.schema)?));
-        let form = Form { schema, properties, dir: path.parent().unwrap_or(Path::new(".")).to_path_buf() };
-        let writer = form.file(&unnamed(&path_of(path, size, 1)))?;
+        let (schema, properties) = (writable(&family.schema)?, Arc::new(properties(first)));
+        let writer = file(&unnamed(&path_of(path, size, 1)), &schema, &properties)?;
+        let arrays = in_micros(&first.metadata)?.schema().clone();
+        let form = Form { schema, properties, columns: ArrowRowGroupWriterFactory::new(&writer, arrays) };
         let (ready, shards, whole, lost) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Ok(Self { path, size, writer, form, ready, documents: 0, shards, whole, lost })
     }
@@ -406,11 +423,11 @@ impl<'a> Output<'a> {
         let lost = bad.into_iter().rev().map(|(at, flaw)| sources.remove(at).lost(flaw));
         let lost: Vec<Damage> = lost.collect();
         self.lost.extend(lost.into_iter().rev());
-        let Some(Encoded { file, columns, rows }) = encoded else { return Ok(()) };
+        let Some(encoded) = encoded else { return Ok(()) };
         if let Some(size) = self.size {
-            let bytes = file.metadata()?.len();
-            if bytes > size && rows > 1 {
-                drop(file);
+            let bytes = encoded.bytes();
+            if bytes > size && encoded.rows > 1 {
+                drop(encoded);
                 for half in halves(&sources) {
                     let settled = self.form.settle(&half);
                     self.add(half, settled)?;
@@ -424,11 +441,9 @@ impl<'a> Output<'a> {
             }
         }
         let mut group = self.writer.next_row_group()?;
-        for column in columns {
-            group.append_column(&file, column)?;
-        }
+        encoded.columns.into_iter().try_for_each(|column| column.append_to_row_group(&mut group))?;
         group.close()?;
-        self.documents += rows;
+        self.documents += encoded.rows;
         self.shards.extend(sources.iter().map(|source| source.shard));
         self.shards.dedup();
         Ok(())
@@ -436,7 +451,8 @@ impl<'a> Output<'a> {
 
     /// Ends the file and begins the next one.
     fn next_file(&mut self) -> Result<(), ParquetError> {
-        let next = self.form.file(&unnamed(&path_of(self.path, self.size, self.whole.len() + 2)))?;
+        let path = unnamed(&path_of(self.path, self.size, self.whole.len() + 2));
+        let next = file(&path, &self.form.schema, &self.form.properties)?;
         let writer = std::mem::replace(&mut self.writer, next);
         let path = path_of(self.path, self.size, self.whole.len() + 1);
         let (documents, shards) = (std::mem::take(&mut self.documents), std::mem::take(&mut self.shards));
@@ -455,7 +471,7 @@ impl<'a> Output<'a> {
 
 /// A file that is whole and has not its name yet.
 fn ended(
-    writer: SerializedFileWriter<BufWriter<File>>,
+    writer: FileWriter,
     path: PathBuf,
     documents: u64,
     shards: Vec<u32>,
@@ -495,6 +511,40 @@ impl Source<'_> {
         self.rows.iter().map(|range| range.len() as u64).sum()
     }
 
+    /// Hands over the kept values of adjacent columns, batch by batch.
+    fn each_batch(
+        &self,
+        columns: Range<usize>,
+        mut each: impl FnMut(&ArrayRef) -> Result<(), ParquetError>,
+    ) -> Result<(), ParquetError> {
+        let group = self.layout.group(self.group);
+        let rows = usize::try_from(group.num_rows())?;
+        let values = group.columns()[columns.clone()].iter().map(|column| column.num_values()).max();
+        let batch = rows_with((rows, usize::try_from(values.unwrap_or(0)).unwrap_or(usize::MAX)));
+        let stored = Stored::new(self.input.open()?)?;
+        let selection = RowSelection::from_consecutive_ranges(self.rows.iter().cloned(), rows);
+        let mut left = self.kept();
+        for batch in reader(&stored, &self.metadata, (self.group, columns), batch, Some(selection))? {
+            let batch = batch?;
+            left = left.saturating_sub(batch.num_rows() as u64);
+            each(batch.column(0))?;
+        }
+        match left {
+            0 => Ok(()),
+            _ => Err(ParquetError::EOF("the column ends before its row group".to_owned())),
+        }
+    }
+
+    /// Decodes every value that is to be copied.
+    fn check(&self) -> Result<(), Flaw> {
+        for (column, descriptor) in self.layout.schema.columns().iter().enumerate() {
+            guarded(DamageKind::CorruptMember, || self.each_batch(column..column + 1, |_| Ok(()))).map_err(
+                |(kind, detail)| (kind, format!("column {:?}: {detail}", descriptor.path().string())),
+            )?;
+        }
+        Ok(())
+    }
+
     /// That its rows are not among the kept.
     fn lost(&self, (kind, detail): Flaw) -> Damage {
         let first = self.rows.first().map_or(0, |range| range.start as u64);
@@ -532,6 +582,7 @@ fn write_family(
             continue;
         }
         let layout = Arc::new(layout(input, options).map_err(|flaw| changed(input, flaw))?);
+        let metadata = in_micros(&layout.metadata).map_err(failed)?;
         let output = match &mut output {
             Some(output) => output,
             None => output.insert(Output::create((path, size), family, &layout).map_err(failed)?),
@@ -541,12 +592,17 @@ fn write_family(
             let group = group.ok_or_else(|| changed(input, (DamageKind::Truncated, "fewer rows".into())))?;
             let (start, end) = (layout.starts[group], layout.starts[group + 1]);
             let mut here = rest.partition_point(|(id, _)| u64::from(id.row) < end);
-            if size.is_some() {
-                here = here.min(usize::try_from(enough - waiting).unwrap_or(usize::MAX));
-            }
+            here = here.min(usize::try_from(enough - waiting).unwrap_or(usize::MAX));
             let (here, behind) = rest.split_at(here);
             rest = behind;
-            sources.push(Source { shard, input, layout: layout.clone(), group, rows: ranges(here, start) });
+            sources.push(Source {
+                shard,
+                input,
+                layout: layout.clone(),
+                metadata: metadata.clone(),
+                group,
+                rows: ranges(here, start),
+            });
             waiting += here.len() as u64;
             if waiting >= enough {
                 waiting = 0;
@@ -569,103 +625,12 @@ fn write_family(
     Ok((files, lost))
 }
 
-/// Rows as ranges, counted from the start of their row group.
-fn ranges(kept: &[(DocId, Place)], start: u64) -> Vec<Range<usize>> {
-    let mut ranges: Vec<Range<usize>> = Vec::new();
-    for (id, _) in kept {
-        let row = (u64::from(id.row) - start) as usize;
-        match ranges.last_mut() {
-            Some(range) if range.end == row => range.end += 1,
-            _ => ranges.push(row..row + 1),
-        }
-    }
-    ranges
-}
-
-/// Decodes every value that is to be copied.
-fn check(source: &Source<'_>) -> Result<(), Flaw> {
-    let columns = source.layout.metadata.file_metadata().schema_descr().columns();
-    for (column, descriptor) in columns.iter().enumerate() {
-        guarded(DamageKind::CorruptMember, || copy(source, column, None))
-            .map_err(|(kind, detail)| (kind, format!("column {:?}: {detail}", descriptor.path().string())))?;
-    }
-    Ok(())
-}
-
-/// Reads a column's kept values, and writes them if there is where.
-fn copy(
-    source: &Source<'_>,
-    column: usize,
-    mut writer: Option<&mut ColumnWriter<'_>>,
-) -> Result<(), ParquetError> {
-    let metadata = &source.layout.metadata;
-    let descriptor = metadata.file_metadata().schema_descr().column(column);
-    let group = metadata.row_group(source.group);
-    let stored = Arc::new(Stored::new(source.input.open()?)?);
-    let rows = usize::try_from(group.num_rows())?;
-    let (pages, turn) = Pages::open(&stored, group.column(column), descriptor.clone(), rows)?;
-    let mut reader = get_column_reader(descriptor.clone(), Box::new(pages));
-    let levels = (descriptor.max_def_level(), descriptor.max_rep_level());
-    let values = usize::try_from(group.column(column).num_values()).unwrap_or(usize::MAX);
-    let batch = rows_with((rows, values));
-    of_any_type!(&mut reader, reader => {
-        copy_values(reader, &turn, levels, (&source.rows, batch), writer.as_mut().map(|writer| get_typed_column_writer_mut(writer)))
-    })
-}
-
 /// How many rows come at once, of which so many have so many values: lists may be long, and each value takes more than
 /// it is stored in.
 fn rows_with((rows, values): (usize, usize)) -> usize {
     /// Values that come at once, if a row has fewer.
     const VALUES: usize = 1 << 16;
     (VALUES / (values / rows.max(1)).max(1)).clamp(1, BATCH_ROWS)
-}
-
-fn copy_values<T: DataType>(
-    reader: &mut ColumnReaderImpl<T>,
-    turn: &Turn,
-    (most_present, most_repeats): (i16, i16),
-    (rows, mut batch): (&[Range<usize>], usize),
-    mut writer: Option<&mut ColumnWriterImpl<'_, T>>,
-) -> Result<(), ParquetError> {
-    let ended = || ParquetError::EOF("the column ends before its row group".to_owned());
-    let (mut present, mut repeats, mut values) = (Vec::new(), Vec::new(), Vec::new());
-    let mut at = 0;
-    for range in rows {
-        if !skip_values(reader, turn, range.start - at)? {
-            return Err(ended());
-        }
-        at = range.start;
-        while at < range.end {
-            present.clear();
-            repeats.clear();
-            values.clear();
-            let wanted = turn.begin(batch.min(range.end - at));
-            let (n, _, _) =
-                reader.read_records(wanted, Some(&mut present), Some(&mut repeats), &mut values)?;
-            if n == 0 && turn.ended() {
-                return Err(ended());
-            }
-            at += n;
-            batch = batch.min(rows_with((n, present.len().max(values.len()))).saturating_mul(2));
-            let starts = repeats.iter().filter(|&&level| level == 0).count();
-            let there = present.iter().filter(|&&level| level == most_present).count();
-            let whole = most_repeats == 0 || starts == n && repeats.first() == Some(&0);
-            if !whole
-                || !in_range(&present, most_present)
-                || !in_range(&repeats, most_repeats)
-                || most_present > 0 && there != values.len()
-            {
-                return Err(ParquetError::General("levels that make no rows".to_owned()));
-            }
-            if let Some(writer) = &mut writer {
-                let present = (most_present > 0).then_some(&present[..]);
-                let repeats = (most_repeats > 0).then_some(&repeats[..]);
-                writer.write_batch(&values, present, repeats)?;
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use parquet::basic::Type;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
-use parquet::schema::types::ColumnDescriptor;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::basic::Type as Physical;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaDataOptions, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::schema::types::{ColumnDescriptor, SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
 
-use super::claims;
+use super::depth::check_schema;
 use super::guard::{Flaw, guarded};
-use super::pages::Stored;
+use super::stored::Stored;
 use crate::corpus::damage::DamageKind;
 use crate::corpus::filetype::PARQUET_MAGIC;
 use crate::corpus::inputs::Input;
@@ -34,7 +36,9 @@ pub(super) const NAMES: usize = 4;
 /// What a file holds, and which of it is wanted.
 #[derive(Debug)]
 pub(super) struct Layout {
-    pub metadata: ParquetMetaData,
+    pub schema: SchemaDescPtr,
+    /// For readers, which give values as they are stored, whatever the schema says that they mean.
+    pub metadata: ArrowReaderMetadata,
     /// Of the text, or of the texts that are joined.
     pub texts: Vec<Column>,
     /// Id, URL, language and score.
@@ -56,7 +60,7 @@ pub(crate) fn footer_bytes(file: StoredFile) -> u64 {
 }
 
 /// Reads a footer.
-fn read_metadata(stored: &Stored) -> Result<ParquetMetaData, Flaw> {
+fn read_footer(stored: &Stored) -> Result<Vec<u8>, Flaw> {
     let io = |error: std::io::Error| (DamageKind::ReadError, error.to_string());
     let length = stored.length();
     let lost =
@@ -76,24 +80,52 @@ fn read_metadata(stored: &Stored) -> Result<ParquetMetaData, Flaw> {
         return Err((DamageKind::BadFooter, detail));
     }
     let footer = stored.bytes(length - 8 - size, size).map_err(io)?.ok_or_else(truncated)?;
-    let bad = |refusal| (DamageKind::BadFooter, format!("the footer does not decode: {refusal}"));
-    claims::check_footer(&footer).map_err(bad)?;
-    guarded(DamageKind::BadFooter, || ParquetMetaDataReader::decode_metadata(&footer))
-        .map_err(|(kind, detail)| (kind, format!("the footer does not decode: {detail}")))
+    check_schema(&footer).map_err(|refusal| undecoded(refusal.to_owned()))?;
+    Ok(footer)
+}
+
+fn undecoded(why: String) -> Flaw {
+    (DamageKind::BadFooter, format!("the footer does not decode: {why}"))
+}
+
+fn read_schema(footer: &[u8]) -> Result<SchemaDescPtr, Flaw> {
+    guarded(DamageKind::BadFooter, || ParquetMetaDataReader::decode_schema(footer))
+        .map_err(|(_, why)| undecoded(why))
+}
+
+/// A schema without what it says that values mean: each value is read as it is stored, and any column can be.
+fn physical(schema: &TypePtr) -> Result<TypePtr, ParquetError> {
+    let info = schema.get_basic_info();
+    let built = match &**schema {
+        Type::PrimitiveType { physical_type, type_length, .. } => {
+            Type::primitive_type_builder(schema.name(), *physical_type)
+                .with_repetition(info.repetition())
+                .with_length(*type_length)
+                .build()?
+        }
+        Type::GroupType { fields, .. } => {
+            let fields = fields.iter().map(physical).collect::<Result<Vec<_>, _>>()?;
+            let group = Type::group_type_builder(schema.name()).with_fields(fields);
+            match info.has_repetition() {
+                true => group.with_repetition(info.repetition()).build()?,
+                false => group.build()?,
+            }
+        }
+    };
+    Ok(Arc::new(built))
 }
 
 /// The names of a file's columns; none if its footer does not read.
 pub(crate) fn column_names(input: &Input) -> Vec<String> {
-    let metadata = input.open().and_then(Stored::new).ok().and_then(|stored| read_metadata(&stored).ok());
-    metadata.map_or_else(Vec::new, |metadata| {
-        metadata.file_metadata().schema_descr().columns().iter().map(|column| called(column)).collect()
-    })
+    let stored = input.open().and_then(Stored::new).ok();
+    let schema = stored.and_then(|stored| read_schema(&read_footer(&stored).ok()?).ok());
+    schema.map_or_else(Vec::new, |schema| schema.columns().iter().map(|column| called(column)).collect())
 }
 
 /// The first names of columns, for a person.
-fn listed(metadata: &ParquetMetaData) -> String {
+fn listed(schema: &SchemaDescriptor) -> String {
     const LISTED: usize = 40;
-    let columns = metadata.file_metadata().schema_descr().columns();
+    let columns = schema.columns();
     let mut names: Vec<String> = columns.iter().take(LISTED).map(|column| called(column)).collect();
     if columns.len() > LISTED {
         names.push(format!("and {} more", columns.len() - LISTED));
@@ -112,8 +144,8 @@ fn called(descriptor: &ColumnDescriptor) -> String {
 }
 
 /// The column of a name: as the format has it, or as [`called`]; `/a/b` is `a.b`.
-fn find_column(metadata: &ParquetMetaData, name: &str) -> Option<Column> {
-    let columns = metadata.file_metadata().schema_descr().columns();
+fn find_column(schema: &SchemaDescriptor, name: &str) -> Option<Column> {
+    let columns = schema.columns();
     let dotted = name.strip_prefix('/').map(|pointer| pointer.replace('/', "."));
     let name = dotted.as_deref().unwrap_or(name);
     let literal = columns.iter().position(|column| column.path().string() == name);
@@ -122,25 +154,25 @@ fn find_column(metadata: &ParquetMetaData, name: &str) -> Option<Column> {
 }
 
 /// A name that is wanted and that two columns have.
-fn find_twice<'f>(metadata: &ParquetMetaData, fields: &'f JsonlFields) -> Option<&'f str> {
-    let columns = metadata.file_metadata().schema_descr().columns();
+fn find_twice<'f>(schema: &SchemaDescriptor, fields: &'f JsonlFields) -> Option<&'f str> {
+    let columns = schema.columns();
     let is_twice = |name: &&str| columns.iter().filter(|column| column.path().string() == **name).count() > 1;
     fields.wanted().find(is_twice)
 }
 
 /// The columns of the text.
-fn text_columns(metadata: &ParquetMetaData, fields: &JsonlFields) -> Result<Vec<Column>, Flaw> {
-    let advice = || format!("--text-field names another one of {}", listed(metadata));
+fn text_columns(schema: &SchemaDescriptor, fields: &JsonlFields) -> Result<Vec<Column>, Flaw> {
+    let advice = || format!("--text-field names another one of {}", listed(schema));
     let text_column = |name: &str| {
         // Of a conversation, what its messages say.
         let messages =
-            || ["content", "value"].iter().find_map(|it| find_column(metadata, &format!("{name}.{it}")));
-        let column = find_column(metadata, name).or_else(messages);
+            || ["content", "value"].iter().find_map(|it| find_column(schema, &format!("{name}.{it}")));
+        let column = find_column(schema, name).or_else(messages);
         let Some(column) = column else {
             return Err((DamageKind::NoText, format!("no column {name:?}; {}", advice())));
         };
         match column.descriptor.physical_type() {
-            Type::BYTE_ARRAY => Ok(column),
+            Physical::BYTE_ARRAY => Ok(column),
             other => {
                 let detail = format!("column {name:?} is {other}, not strings; {}", advice());
                 Err((DamageKind::TextNotString, detail))
@@ -156,22 +188,31 @@ fn text_columns(metadata: &ParquetMetaData, fields: &JsonlFields) -> Result<Vec<
 }
 
 /// A column that may hold names: one for each row.
-fn name_column(metadata: &ParquetMetaData, name: &str) -> Option<Column> {
-    find_column(metadata, name).filter(|column| column.descriptor.max_rep_level() == 0)
+fn name_column(schema: &SchemaDescriptor, name: &str) -> Option<Column> {
+    find_column(schema, name).filter(|column| column.descriptor.max_rep_level() == 0)
 }
 
 impl Layout {
     pub fn of(stored: &Stored, options: &ReadOptions) -> Result<Self, Flaw> {
-        let metadata = read_metadata(stored)?;
+        let footer = read_footer(stored)?;
+        let schema = read_schema(&footer)?;
         let fields = &options.fields;
-        if let Some(name) = find_twice(&metadata, fields) {
+        if let Some(name) = find_twice(&schema, fields) {
             return Err((DamageKind::NoText, twice(name)));
         }
-        let texts = text_columns(&metadata, fields)?;
+        let texts = text_columns(&schema, fields)?;
         let names = [Some(&fields.id), Some(&fields.url), Some(&fields.language), fields.score.as_ref()];
-        let names = names.map(|name| name.and_then(|name| name_column(&metadata, name)));
+        let names = names.map(|name| name.and_then(|name| name_column(&schema, name)));
+        let metadata = guarded(DamageKind::BadFooter, || {
+            let physical = SchemaDescriptor::new(physical(&schema.root_schema_ptr())?);
+            let options = ParquetMetaDataOptions::new().with_schema(Arc::new(physical));
+            let metadata = ParquetMetaDataReader::decode_metadata_with_options(&footer, Some(&options))?;
+            let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+            ArrowReaderMetadata::try_new(Arc::new(metadata), options)
+        });
+        let metadata = metadata.map_err(|(_, why)| undecoded(why))?;
         let mut starts = vec![0];
-        for group in metadata.row_groups() {
+        for group in metadata.metadata().row_groups() {
             let rows = u64::try_from(group.num_rows()).ok();
             let next = rows.and_then(|rows| starts.last().and_then(|&start: &u64| start.checked_add(rows)));
             let next = next.ok_or_else(|| {
@@ -179,12 +220,17 @@ impl Layout {
             })?;
             starts.push(next);
         }
-        Ok(Self { metadata, texts, names, starts })
+        Ok(Self { schema, metadata, texts, names, starts })
+    }
+
+    /// A row group.
+    pub fn group(&self, group: usize) -> &RowGroupMetaData {
+        self.metadata.metadata().row_group(group)
     }
 
     /// Decoded bytes of the texts of a row group, as the footer says.
     pub fn text_bytes(&self, group: usize) -> u64 {
-        let group = self.metadata.row_group(group);
+        let group = self.group(group);
         let bytes =
             |column: &Column| u64::try_from(group.column(column.index).uncompressed_size()).unwrap_or(0);
         self.texts.iter().map(bytes).fold(0, u64::saturating_add)
@@ -192,7 +238,7 @@ impl Layout {
 
     /// Where the text of a row group stands in the file.
     pub fn offset(&self, group: usize) -> u64 {
-        let chunk = self.metadata.row_group(group).column(self.texts[0].index);
+        let chunk = self.group(group).column(self.texts[0].index);
         let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
         u64::try_from(start).unwrap_or(0)
     }
@@ -200,6 +246,6 @@ impl Layout {
     /// The row group that a row stands in.
     pub fn group_of(&self, row: u32) -> Option<usize> {
         let group = self.starts.partition_point(|&start| start <= u64::from(row)) - 1;
-        (group < self.metadata.num_row_groups()).then_some(group)
+        (group + 1 < self.starts.len()).then_some(group)
     }
 }

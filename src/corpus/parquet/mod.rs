@@ -1,21 +1,21 @@
 //! Parquet files: row groups in turn, of each only the columns that are wanted, in batches of rows.
 //!
-//! Values are read column by column as the file stores them, without a table in between. A file is not
-//! believed: [`claims`] and [`pages`] hold its numbers against its bytes, and should the reader behind panic
-//! on what is left, that ends the row group, not the run ([`guard`]).
+//! The `parquet` crate decodes, into arrays of values as they are stored: what a schema says that they mean is looked
+//! at only for ids. Should the crate panic on a file, that ends the row group, not the run ([`guard`]).
 
-mod claims;
 mod columns;
 mod copy;
+mod depth;
 mod footer;
 mod guard;
-mod pages;
+mod stored;
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use parquet::data_type::ByteArray;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::errors::ParquetError;
 
 use super::damage::{Damage, DamageKind, FileReading, Tally, TooLong};
@@ -26,63 +26,85 @@ use super::options::ReadOptions;
 use super::records::readable;
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
-use columns::{BATCH_ROWS, Cursor, Name, joined};
-pub(crate) use copy::{largest_page, write_kept};
+use columns::{BATCH_ROWS, Kind, Name, Values, joined, reader};
+pub(crate) use copy::{GROUP_BYTES, write_kept};
 use footer::{Column, Layout, NAMES};
 pub(crate) use footer::{column_names, footer_bytes};
 pub(crate) use guard::panic_is_damage;
 use guard::{Flaw, guarded};
-use pages::{Limit, Stored};
+use stored::Stored;
 
 /// Row groups up to this size are left to one thread each; larger ones are decoded under the file's lock, so
 /// that several threads share the work on their rows.
 const OWN_GROUP: u64 = 64 << 20;
 
-/// A row as it was read.
-#[derive(Clone, Debug)]
-struct Row {
-    row: u32,
-    offset: u64,
-    within: u64,
-    text: Option<ByteArray>,
-    names: [Name; NAMES],
+/// What was read of a column of names.
+#[derive(Debug)]
+enum Names {
+    Absent,
+    Read(Values, Kind),
+    Unfit(&'static str),
 }
 
-impl Row {
-    /// Bytes of its text and names.
+impl Names {
+    fn of_row(&self, row: usize) -> Name<'_> {
+        match self {
+            Self::Absent => Name::Absent,
+            Self::Read(values, kind) => values.name(row, *kind),
+            Self::Unfit(why) => Name::Unfit(why),
+        }
+    }
+}
+
+/// Rows that were read at once.
+#[derive(Debug)]
+struct Piece {
+    /// The first of them, in the file and in its row group.
+    first: u64,
+    within: u64,
+    /// Where the texts of the row group are stored.
+    offset: u64,
+    rows: usize,
+    /// Of each column that the texts are joined of.
+    texts: Vec<Values>,
+    names: [Names; NAMES],
+}
+
+impl Piece {
+    /// Bytes of memory that they take.
     fn bytes(&self) -> u64 {
-        let names = self.names.iter().map(|name| match name {
-            Name::Text(name) => name.len(),
+        let names = self.names.iter().map(|names| match names {
+            Names::Read(values, _) => values.bytes(),
             _ => 0,
         });
-        (self.text.as_ref().map_or(0, ByteArray::len) + names.sum::<usize>()) as u64
+        self.texts.iter().map(Values::bytes).chain(names).sum()
     }
 
-    /// What becomes of it: a document, or damage. So many bytes are in memory with it.
+    /// What becomes of a row: the document `id`, or damage.
     fn document<T>(
         &self,
-        shard: u32,
-        held: u64,
+        row: usize,
+        id: DocId,
         options: &ReadOptions,
         damage: &mut dyn FnMut(DamageKind, String),
         each: impl FnOnce(Document<'_>) -> T,
     ) -> Option<T> {
-        let Some(text) = &self.text else {
+        let Some(bytes) = joined(self.texts.iter().flat_map(|texts| texts.texts(row))) else {
             if options.rules.strict {
                 damage(DamageKind::TextNotString, format!("column {:?} is null", options.fields.text));
             }
             return None;
         };
-        let bytes = text.data();
         if bytes.len() > options.record_cap {
             let detail = format!("a text above {} bytes (--longest-page)", options.record_cap);
             damage(DamageKind::TooLong, detail);
             return None;
         }
-        let text = readable(bytes, options.rules.strict, damage)?;
+        let text = readable(&bytes, options.rules.strict, damage)?;
         let fields = &options.fields;
-        let mut names = [&fields.id, &fields.url, &fields.language].into_iter().zip(&self.names);
-        let mut next = || match names.next() {
+        let names = self.names.each_ref().map(|names| names.of_row(row));
+        let mut named = [&fields.id, &fields.url, &fields.language].into_iter().zip(&names);
+        let mut next = || match named.next() {
             Some((_, Name::Text(name))) => Some(&**name),
             Some((field, Name::Unfit(why))) => {
                 damage(DamageKind::HeaderCharset, format!("{field} {why} and was left out"));
@@ -91,17 +113,12 @@ impl Row {
             _ => None,
         };
         let (record_id, url, language) = (next(), next(), next());
-        let score = match &self.names[3] {
+        let score = match &names[3] {
             Name::Text(score) => number(score),
             _ => None,
         };
         let length = bytes.len() as u64;
-        let place = Place { offset: self.offset, within: self.within, length, member: 0 };
-        let id = DocId::new(shard, self.row);
-        // A text stands in its page, and is no copy of a record, as it counts.
-        let beside = held.saturating_sub(2 * length);
-        let mended = matches!(text, Cow::Owned(_));
-        let truncated = false;
+        let place = Place { offset: self.offset, within: self.within + row as u64, length, member: 0 };
         Some(each(Document {
             id,
             record_id,
@@ -110,9 +127,10 @@ impl Row {
             score,
             text: &text,
             place,
-            mended,
-            truncated,
-            beside,
+            mended: matches!(text, Cow::Owned(_)),
+            truncated: false,
+            // A text stands among the rows, and is no copy of a record, as it counts.
+            beside: self.bytes().saturating_sub(2 * length),
         }))
     }
 }
@@ -120,15 +138,13 @@ impl Row {
 /// Rows as they were read, or a row group that whoever works on them is to read first, bit by bit.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    rows: Vec<Row>,
-    /// Bytes that are in memory with each of them: all of them, and pages.
-    held: u64,
+    piece: Option<Piece>,
     group: Option<Group>,
 }
 
 impl Batch {
     /// Takes a close look at each row, and takes it out: hands on the documents, counts them, and notes
-    /// damage. A row in a page that is too large for `most` bytes is given back.
+    /// damage. A row that takes more than `most` bytes ends it, and is given back.
     pub fn process(
         &mut self,
         shard: u32,
@@ -138,41 +154,51 @@ impl Batch {
         part: &mut FileReading,
         each: &mut impl FnMut(Document<'_>),
     ) -> Option<TooLong> {
+        let mut too_long = None;
         loop {
-            for row in self.rows.drain(..) {
-                part.take(&input.path, false, (u64::from(row.row), row.offset, 0), each, |found, each| {
-                    row.document(shard, self.held, options, found, each)
+            let piece = self.piece.take();
+            for row in 0..piece.as_ref().map_or(0, |piece| piece.rows) {
+                let piece = piece.as_ref()?;
+                let number = piece.first + row as u64;
+                part.take(&input.path, false, (number, piece.offset, 0), each, |found, each| {
+                    let id = DocId::new(shard, number as u32);
+                    piece.document(row, id, options, found, |document| match document.bytes() {
+                        bytes if bytes > most => {
+                            too_long = Some(TooLong { record: number, bytes });
+                            0
+                        }
+                        _ => each(document),
+                    })
                 });
+                if too_long.is_some() {
+                    self.group = None;
+                    return too_long;
+                }
             }
             let group = self.group.as_mut()?;
             let (before, mut tally) = (Instant::now(), Tally::default());
-            let more = group.next(&mut self.rows, &mut self.held, &mut tally, most);
+            self.piece = group.next(&mut tally);
+            if self.piece.is_none() {
+                self.group = None;
+            }
             part.decoding += before.elapsed();
-            if tally.too_long.is_some() {
-                self.group = None;
-                return tally.too_long;
-            }
             part.count(tally);
-            if !more {
-                self.group = None;
-            }
         }
     }
 }
 
-/// Rows of a row group, in order.
+/// Rows of a row group, in order: all of them, or some.
 struct Group {
     input: Input,
     layout: Arc<Layout>,
     index: usize,
+    selection: Option<RowSelection>,
     rows: usize,
     done: usize,
     /// Rows that are asked for at once.
     batch: usize,
-    /// How large pages may be.
-    limit: Arc<Limit>,
-    /// Texts and names; opened with the first batch, by the thread that reads it.
-    open: Option<(Vec<Cursor>, [Option<Cursor>; NAMES])>,
+    /// Readers of texts and of names; opened with the first batch, by the thread that reads it.
+    open: Option<(Vec<ParquetRecordBatchReader>, [Option<ParquetRecordBatchReader>; NAMES])>,
 }
 
 impl std::fmt::Debug for Group {
@@ -183,25 +209,32 @@ impl std::fmt::Debug for Group {
 
 impl Group {
     fn new(input: &Input, layout: &Arc<Layout>, index: usize, block_bytes: usize) -> Self {
-        let group = layout.metadata.row_group(index);
+        let group = layout.group(index);
         let rows = usize::try_from(group.num_rows()).unwrap_or(0);
         let columns = layout.names.iter().flatten().chain(&layout.texts);
         let bytes = columns.map(|column| group.column(column.index).uncompressed_size().max(0) as usize);
-        let batch = (block_bytes / (bytes.sum::<usize>() / rows.max(1)).max(1)).clamp(16, BATCH_ROWS);
-        let (input, layout, limit) = (input.clone(), layout.clone(), Arc::default());
-        Self { input, layout, index, rows, done: 0, batch, limit, open: None }
+        let batch = block_bytes / (bytes.sum::<usize>() / rows.max(1)).max(1);
+        let (input, layout, batch) = (input.clone(), layout.clone(), batch.clamp(1, BATCH_ROWS));
+        Self { input, layout, index, selection: None, rows, done: 0, batch, open: None }
     }
 
-    /// The file's row that comes next.
-    fn row(&self) -> u64 {
-        self.layout.starts[self.index] + self.done as u64
+    /// Of the row group, only these rows.
+    fn only(self, rows: &[Range<usize>]) -> Self {
+        let selection = RowSelection::from_consecutive_ranges(rows.iter().cloned(), self.rows);
+        Self { rows: rows.iter().map(Range::len).sum(), selection: Some(selection), ..self }
     }
 
-    fn open(&mut self) -> Result<&mut (Vec<Cursor>, [Option<Cursor>; NAMES]), ParquetError> {
+    fn opened(
+        &mut self,
+    ) -> Result<&mut (Vec<ParquetRecordBatchReader>, [Option<ParquetRecordBatchReader>; NAMES]), ParquetError>
+    {
         if self.open.is_none() {
-            let stored = Arc::new(Stored::within_limit(self.input.open()?, &self.limit)?);
+            let stored = Stored::new(self.input.open()?)?;
             let Layout { metadata, texts, names, .. } = &*self.layout;
-            let open = |column: &Column| Cursor::open(&stored, metadata, self.index, column);
+            let open = |column: &Column| {
+                let place = (self.index, column.index..column.index + 1);
+                reader(&stored, metadata, place, self.batch, self.selection.clone())
+            };
             let texts = texts.iter().map(open).collect::<Result<_, _>>()?;
             // A name that cannot be read shows when it is asked for.
             let names = names.each_ref().map(|name| name.as_ref().and_then(|column| open(column).ok()));
@@ -210,222 +243,77 @@ impl Group {
         Ok(self.open.as_mut().expect("opened above"))
     }
 
-    /// Reads on. At most `self.batch` rows come at once. Before damage they come one by one, so that what is
-    /// read does not depend on how many were asked for.
-    fn read(&mut self, rows: &mut Vec<Row>) -> Result<usize, Flaw> {
-        let from = rows.len();
-        match self.read_batch(rows) {
+    /// Reads on. Before damage rows come one by one, from the first one on, so that what is read does not depend on
+    /// how many were asked for.
+    fn read(&mut self) -> Result<Piece, Flaw> {
+        match self.read_batch() {
             Err(_) if self.batch > 1 => {
-                rows.truncate(from);
                 self.batch = 1;
-                let done = std::mem::take(&mut self.done);
                 self.open = None;
-                self.skip_by_reading(done)?;
-                self.read_batch(rows)
+                let done = std::mem::take(&mut self.done);
+                while self.done < done {
+                    self.read_batch()?;
+                }
+                self.read_batch()
             }
             outcome => outcome,
         }
     }
 
-    /// Stands behind the first rows again, all of which were read before; a reader that had damage in front of
-    /// it is not used any more.
-    fn skip_by_reading(&mut self, rows: usize) -> Result<(), Flaw> {
-        guarded(DamageKind::CorruptMember, || {
-            let (texts, names) = self.open()?;
-            for text in texts {
-                read_past(rows, |wanted| text.texts(wanted, |_| ()))?;
-            }
-            for slot in names {
-                let passed = slot.as_mut().map(|name| read_past(rows, |wanted| name.names(wanted, |_| ())));
-                if passed.is_some_and(|passed| passed.is_err()) {
+    fn read_batch(&mut self) -> Result<Piece, Flaw> {
+        let rows = self.batch.min(self.rows - self.done);
+        let texts = guarded(DamageKind::CorruptMember, || {
+            let (texts, _) = self.opened()?;
+            texts.iter_mut().map(|text| Values::next_of(text, rows)).collect::<Result<Vec<_>, _>>()
+        })?;
+        let mut names = [const { Names::Absent }; NAMES];
+        for (at, found) in names.iter_mut().enumerate() {
+            let Some(column) = &self.layout.names[at] else { continue };
+            let kind = Kind::of(&column.descriptor);
+            let Some(slot) = self.open.as_mut().map(|(_, names)| &mut names[at]) else { continue };
+            let Some(name) = slot else { continue };
+            match guarded(DamageKind::CorruptMember, || Values::next_of(name, rows)) {
+                Ok(values) => *found = Names::Read(values, kind),
+                Err(flaw) if self.batch > 1 => return Err(flaw),
+                Err(_) => {
+                    *found = Names::Unfit("does not decode from here to the end of its row group");
                     *slot = None;
                 }
             }
-            Ok(())
-        })?;
-        self.done = rows;
-        Ok(())
-    }
-
-    /// A column of names again, behind the first rows.
-    fn reopen_name(&self, at: usize, rows: usize) -> Result<Cursor, Flaw> {
-        guarded(DamageKind::CorruptMember, || {
-            let stored = Arc::new(Stored::within_limit(self.input.open()?, &self.limit)?);
-            let column = self.layout.names[at].as_ref().ok_or_else(|| ParquetError::EOF(String::new()))?;
-            let mut name = Cursor::open(&stored, &self.layout.metadata, self.index, column)?;
-            read_past(rows, |wanted| name.names(wanted, |_| ()))?;
-            Ok(name)
-        })
-    }
-
-    fn read_batch(&mut self, rows: &mut Vec<Row>) -> Result<usize, Flaw> {
-        let wanted = self.batch.min(self.rows - self.done);
-        let (first, within) = (self.row() as u32, self.done as u64);
+        }
+        let (first, within) = (self.layout.starts[self.index] + self.done as u64, self.done as u64);
         let offset = self.layout.offset(self.index);
-        let from = rows.len();
-        let n = guarded(DamageKind::CorruptMember, || {
-            let (texts, _) = self.open()?;
-            let Some((text, others)) = texts.split_first_mut() else { return Ok(0) };
-            let n = text.texts(wanted, |text| {
-                let at = (rows.len() - from) as u32;
-                let names = [const { Name::Absent }; NAMES];
-                rows.push(Row { row: first + at, offset, within: within + u64::from(at), text, names });
-            })?;
-            join_others(&mut rows[from..], others)?;
-            Ok(n)
-        });
-        let n = match n {
-            Ok(n) => n,
-            Err(flaw) => {
-                rows.truncate(from);
-                return Err(flaw);
-            }
-        };
-        if n == 0 {
-            let detail = format!("the column ends after {} of {} rows", self.done, self.rows);
-            return Err((DamageKind::Truncated, detail));
-        }
-        let before = self.done;
-        self.done += n;
-        let rows = &mut rows[from..];
-        for at in 0..NAMES {
-            let mut found = Vec::with_capacity(n);
-            let Some(cursor) = self.open.as_mut().and_then(|(_, names)| names[at].as_mut()) else { continue };
-            let mut read = names_of(cursor, n, n, &mut found);
-            if read.is_err() {
-                // One by one, as texts.
-                found.clear();
-                read = self.reopen_name(at, before).and_then(|mut cursor| {
-                    let read = names_of(&mut cursor, n, 1, &mut found);
-                    if let Some((_, names)) = &mut self.open {
-                        names[at] = Some(cursor);
-                    }
-                    read
-                });
-            }
-            if read.is_err() {
-                found.truncate(n - 1);
-                found.push(Name::Unfit("does not decode from here to the end of its row group"));
-                if let Some((_, names)) = &mut self.open {
-                    names[at] = None;
-                }
-            }
-            rows.iter_mut().zip(found).for_each(|(row, name)| row.names[at] = name);
-        }
-        Ok(n)
+        self.done += rows;
+        Ok(Piece { first, within, offset, rows, texts, names })
     }
 
-    /// Adds the next rows, and tells how many bytes are in memory with each of them; false when there are none. Of a
-    /// record `most` bytes are read.
-    fn next(&mut self, rows: &mut Vec<Row>, held: &mut u64, tally: &mut Tally, most: u64) -> bool {
+    /// The next rows; none behind the last one or behind damage, which is told.
+    fn next(&mut self, tally: &mut Tally) -> Option<Piece> {
         if self.done >= self.rows {
-            return false;
+            return None;
         }
-        self.limit.set(most);
-        let read = self.read(rows);
-        if let Some(bytes) = self.limit.exceeded() {
-            tally.too_long = Some(TooLong { record: self.row(), bytes });
-            self.done = self.rows;
-            self.open = None;
-            return true;
-        }
-        match read {
-            Ok(n) => {
-                tally.records += n as u64;
-                let bytes = rows[rows.len() - n..].iter().map(Row::bytes).sum::<u64>();
-                tally.decoded += bytes;
-                *held = bytes + self.limit.held();
+        match self.read() {
+            Ok(piece) => {
+                tally.records += piece.rows as u64;
+                tally.decoded += piece.bytes();
+                Some(piece)
             }
             Err((kind, detail)) => {
                 let lost = (self.rows - self.done) as u64;
                 let (group, text) = (self.index, self.layout.texts[0].descriptor.path().string());
                 let detail = format!("row group {group}, column {text:?}: {detail}; {lost} rows lost");
                 let place = (self.layout.offset(group), 0);
+                let row = self.layout.starts[group] + self.done as u64;
                 tally.damage.push(Damage {
                     pages: Some(lost),
-                    ..Damage::new(&self.input.path, Some(self.row()), place, kind, detail)
+                    ..Damage::new(&self.input.path, Some(row), place, kind, detail)
                 });
                 tally.records += lost;
                 self.done = self.rows;
-                self.open = None;
-            }
-        }
-        true
-    }
-
-    /// Passes over rows.
-    fn skip(&mut self, rows: usize) -> Result<(), Flaw> {
-        guarded(DamageKind::CorruptMember, || {
-            let (texts, _) = self.open()?;
-            for text in texts {
-                if !text.skip(rows)? {
-                    return Err(ParquetError::EOF("the column ends before".into()));
-                }
-            }
-            Ok(())
-        })?;
-        for slot in self.open.iter_mut().flat_map(|(_, names)| names) {
-            let Some(name) = slot else { continue };
-            if guarded(DamageKind::CorruptMember, || name.skip(rows)) != Ok(true) {
-                *slot = None;
-            }
-        }
-        self.done += rows;
-        Ok(())
-    }
-}
-
-/// Joins the texts of other columns to those of the first.
-fn join_others(rows: &mut [Row], others: &mut [Cursor]) -> Result<(), ParquetError> {
-    if others.is_empty() {
-        return Ok(());
-    }
-    let mut texts: Vec<Vec<ByteArray>> =
-        rows.iter_mut().map(|row| row.text.take().into_iter().collect()).collect();
-    for other in others {
-        let mut at = 0;
-        while at < rows.len() {
-            let n = other.texts(rows.len() - at, |text| {
-                texts[at].extend(text);
-                at += 1;
-            })?;
-            if n == 0 {
-                return Err(ParquetError::EOF("a column of texts ends before".into()));
+                None
             }
         }
     }
-    for (row, texts) in rows.iter_mut().zip(texts) {
-        row.text = joined(texts.into_iter());
-    }
-    Ok(())
-}
-
-/// Reads on to the row behind so many.
-fn read_past(
-    rows: usize,
-    mut read: impl FnMut(usize) -> Result<usize, ParquetError>,
-) -> Result<(), ParquetError> {
-    let mut left = rows;
-    while left > 0 {
-        match read(left.min(BATCH_ROWS))? {
-            0 => return Err(ParquetError::EOF("the column ends before".into())),
-            n => left -= n,
-        }
-    }
-    Ok(())
-}
-
-/// The next `n` names, at most `batch` at once.
-fn names_of(cursor: &mut Cursor, n: usize, batch: usize, found: &mut Vec<Name>) -> Result<(), Flaw> {
-    guarded(DamageKind::CorruptMember, || {
-        while found.len() < n {
-            let wanted = batch.min(n - found.len());
-            if cursor.names(wanted, |name| found.push(name))? == 0 {
-                return Err(ParquetError::EOF(String::new()));
-            }
-        }
-        Ok(())
-    })
 }
 
 /// A Parquet file being read, row group by row group.
@@ -456,56 +344,47 @@ impl Rows {
 
     /// Rows, and bytes of their texts, as the footer says.
     pub fn claimed(&self) -> (u64, u64) {
-        let groups = 0..self.layout.metadata.num_row_groups();
-        (
-            self.layout.starts.last().copied().unwrap_or(0),
-            groups.map(|group| self.layout.text_bytes(group)).sum(),
-        )
+        let starts = &self.layout.starts;
+        let texts = (0..starts.len() - 1).map(|group| self.layout.text_bytes(group));
+        (starts.last().copied().unwrap_or(0), texts.sum())
     }
 
-    /// Makes the next batch, which may be a row group for the caller to read; false when there are none. It is the last
-    /// one where a page is too large for records of `most` bytes.
-    pub fn next_block(&mut self, batch: &mut Batch, tally: &mut Tally, most: u64) -> bool {
-        batch.rows.clear();
-        batch.group = None;
+    /// Makes the next batch, which may be a row group for the caller to read; false when there are none.
+    pub fn next_block(&mut self, batch: &mut Batch, tally: &mut Tally) -> bool {
+        *batch = Batch::default();
         if self.finished {
             return false;
         }
         if let Some(group) = &mut self.group {
-            if group.next(&mut batch.rows, &mut batch.held, tally, most) {
-                self.finished = tally.too_long.is_some();
+            batch.piece = group.next(tally);
+            if batch.piece.is_some() || !tally.damage.is_empty() {
                 return true;
             }
             self.group = None;
         }
         let (index, starts) = (self.next, &self.layout.starts);
-        let rest = starts.get(index).zip(starts.get(index + 1)).map(|(&start, &end)| (start, end));
-        let last = match rest {
-            None => None,
-            Some((start, end)) if end > u64::from(u32::MAX) => {
+        match starts.get(index + 1) {
+            None => {}
+            Some(&end) if end > u64::from(u32::MAX) => {
+                let (record, kind) = (Some(starts[index]), DamageKind::TooManyDocuments);
                 let detail = "the rest of the file is not read";
-                Some((Some(start), DamageKind::TooManyDocuments, detail))
+                tally.damage.push(Damage::new(&self.input.path, record, (0, 0), kind, detail));
             }
             Some(_) => {
-                let group = self.layout.metadata.row_group(index);
-                let text = self.layout.text_bytes(index);
-                let size = u64::try_from(group.compressed_size()).unwrap_or(0).min(self.stored);
+                let size = u64::try_from(self.layout.group(index).compressed_size()).unwrap_or(0);
+                let size = size.min(self.stored);
                 self.next += 1;
                 self.stored -= size;
                 tally.stored = size;
                 let mut group = Group::new(&self.input, &self.layout, index, self.block_bytes);
-                if text <= OWN_GROUP {
+                if self.layout.text_bytes(index) <= OWN_GROUP {
                     batch.group = Some(group);
                 } else {
-                    group.next(&mut batch.rows, &mut batch.held, tally, most);
-                    self.finished = tally.too_long.is_some();
+                    batch.piece = group.next(tally);
                     self.group = Some(group);
                 }
                 return true;
             }
-        };
-        if let Some((record, kind, detail)) = last {
-            tally.damage.push(Damage::new(&self.input.path, record, (0, 0), kind, detail));
         }
         self.finished = true;
         tally.stored = std::mem::take(&mut self.stored);
@@ -526,28 +405,47 @@ pub(crate) fn fetch(
 ) -> Result<()> {
     let Some(&(_, first)) = wanted.first() else { return Ok(()) };
     let rows = Rows::open(input, options).map_err(|(_, detail)| wrong(first, detail))?;
-    let mut open: Option<Group> = None;
-    for &(id, place) in wanted {
+    let starts = &rows.layout.starts;
+    let is_of_one_group = |before: &(DocId, Place), next: &(DocId, Place)| {
+        before.0.row < next.0.row && rows.layout.group_of(before.0.row) == rows.layout.group_of(next.0.row)
+    };
+    for of_group in wanted.chunk_by(is_of_one_group) {
+        let (id, place) = of_group[0];
         let index = rows.layout.group_of(id.row).ok_or_else(|| wrong(place, "fewer rows".to_owned()))?;
-        let group = match &mut open {
-            Some(group) if group.index == index && group.row() <= u64::from(id.row) => group,
-            slot => slot.insert(Group { batch: 1, ..Group::new(input, &rows.layout, index, 1) }),
-        };
-        let ahead = (u64::from(id.row) - group.row()) as usize;
-        let mut found = Vec::new();
-        group
-            .skip(ahead)
-            .and_then(|()| group.read(&mut found))
-            .map_err(|(_, detail)| wrong(place, detail))?;
-        let mut flaw = None;
-        let mut damage = |kind, detail: String| flaw = (kind != DamageKind::HeaderCharset).then_some(detail);
-        let same = |row: &Row| row.text.as_ref().is_some_and(|text| text.len() as u64 == place.length);
-        let done = found.first().filter(|row| same(row)).and_then(|row| {
-            row.document(id.shard, 0, options, &mut damage, |document| each(Document { place, ..document }))
-        });
-        if done.is_none() {
-            return Err(wrong(place, flaw.unwrap_or_else(|| "a text of another length".to_owned())));
+        let group = Group::new(input, &rows.layout, index, options.block_bytes);
+        let mut group = group.only(&ranges(of_group, starts[index]));
+        let mut left = of_group.iter();
+        while let Some(&(_, place)) = left.as_slice().first() {
+            let piece = group.read().map_err(|(_, detail)| wrong(place, detail))?;
+            for (row, &(id, place)) in (0..piece.rows).zip(&mut left) {
+                let mut flaw = None;
+                let mut damage =
+                    |kind, detail: String| flaw = (kind != DamageKind::HeaderCharset).then_some(detail);
+                let done = piece.document(row, id, options, &mut damage, |document| {
+                    let is_same = document.place.length == place.length;
+                    if is_same {
+                        each(Document { place, ..document });
+                    }
+                    is_same
+                });
+                if done != Some(true) {
+                    return Err(wrong(place, flaw.unwrap_or_else(|| "a text of another length".to_owned())));
+                }
+            }
         }
     }
     Ok(())
+}
+
+/// Rows as ranges, counted from the start of their row group.
+fn ranges(rows: &[(DocId, Place)], start: u64) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for (id, _) in rows {
+        let row = (u64::from(id.row) - start) as usize;
+        match ranges.last_mut() {
+            Some(range) if range.end == row => range.end += 1,
+            _ => ranges.push(row..row + 1),
+        }
+    }
+    ranges
 }
