@@ -382,10 +382,7 @@ fn legal_input_is_no_damage_and_odd_input_is_mended_unless_strict() {
     );
     place.told("inspect out", 0);
     let told = place.told("dedup in --out strict --strict", 1);
-    assert!(
-        told.contains("invalid-utf8") && told.contains("text-not-string") && told.contains("not-json"),
-        "{told}"
-    );
+    assert!(told.contains("malformed") && told.contains("no-text"), "{told}");
     let strict = place.report("strict");
     assert_eq!((&strict["corpus"]["documents"], &strict["damage"]["pages_lost"]), (&5.into(), &3.into()));
 }
@@ -400,7 +397,7 @@ fn long_windows_of_zstandard_are_read_on_demand() {
     place.put("in/a.jsonl.zst", encoder.finish().unwrap());
     place.put("in/b.jsonl", lines(5..9));
     let told = place.told("dedup in --out out", 1);
-    assert!(told.contains("window-too-long") && told.contains("--longest-window 28 reads it"), "{told}");
+    assert!(told.contains("corrupt") && told.contains("--longest-window 28 reads it"), "{told}");
     assert_eq!(place.report("out")["damage"]["unknown_losses"], 1);
     place.told("dedup in --out long --longest-window 28", 0);
     assert_eq!(place.report("long")["corpus"]["documents"], 9);

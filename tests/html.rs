@@ -103,7 +103,7 @@ fn a_raw_crawl_is_read_deduplicated_and_kept_as_it_was() {
         [("crawl.warc.gz", "a", 1), ("crawl.warc.gz", "b", 3), ("plain.warc", "c", 2)]
     {
         let told = place.run(&format!("dedup {input} --out {out} --threads {threads}"), 1);
-        assert!(told.contains("bad-body: a body of gzip that does not decode"), "{told}");
+        assert!(told.contains("malformed: a body of gzip that does not decode"), "{told}");
         assert_eq!(place.kept(&format!("{out}/kept.warc.wet.gz")), urls, "{out}");
         let report = place.report(out);
         let corpus = &report["corpus"];

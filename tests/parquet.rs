@@ -356,7 +356,7 @@ proptest! {
         let back: Vec<PathBuf> = kept.files.into_iter().map(|file| file.path).collect();
         let (again, damage, _) = read_all(&back, &options(1, 1000));
         prop_assert_eq!(again.len() as u64, whole);
-        prop_assert!(damage.iter().all(|d| matches!(d.kind, DamageKind::HeaderCharset)), "{:?}", damage);
+        prop_assert!(damage.iter().all(|d| matches!(d.kind, DamageKind::BadName)), "{:?}", damage);
     }
 }
 
@@ -513,7 +513,7 @@ fn a_missing_column_is_told_with_those_there_are() {
     let (kind, detail) = told("number");
     assert_eq!(
         (kind, detail),
-        (DamageKind::TextNotString, format!("column \"number\" is INT64, not strings; {there}"))
+        (DamageKind::NoText, format!("column \"number\" is INT64, not strings; {there}"))
     );
     let mut tool = Command::cargo_bin("simflip").expect("the tool is built");
     let tool =
@@ -617,7 +617,7 @@ pub fn specimens(folder: &mut Folder) {
     let truncated = [at("truncated", None, 0, 0)];
     folder.add("truncated-in-footer.parquet", cut, 0, &[], &truncated, "the last three bytes are missing");
     folder.add("truncated-in-magic.parquet", whole[..3].to_vec(), 0, &[], &truncated, "nothing but PAR");
-    let bad_footer = [at("bad-footer", None, 0, 0)];
+    let bad_footer = [at("corrupt", None, 0, 0)];
     let length = u32::from_le_bytes(*whole[..whole.len() - 4].last_chunk().expect("a length")) as usize;
     let mut noise = whole.clone();
     let end = noise.len();
@@ -642,7 +642,7 @@ pub fn specimens(folder: &mut Folder) {
     let from = offset(&metadata, 1, 0) as usize;
     let to = from + metadata.row_group(1).column(0).compressed_size() as usize;
     hurt[to - 20..to].fill(0);
-    let damage = [at("corrupt-member", 2, from as u64, 0)];
+    let damage = [at("corrupt", 2, from as u64, 0)];
     folder.add(
         "page-noise.parquet",
         hurt,
@@ -654,7 +654,7 @@ pub fn specimens(folder: &mut Folder) {
     let mut hurt = whole.clone();
     let id = offset(&metadata, 1, 1) as usize;
     hurt[id..id + 4].fill(0xff);
-    let damage = [at("header-charset", 2, from as u64, 0)];
+    let damage = [at("bad-name", 2, from as u64, 0)];
     folder.add(
         "page-noise-of-id.parquet",
         hurt,

@@ -105,10 +105,7 @@ fn without(inputs: &[Input], options: &ReadOptions, has: impl Fn(&Document<'_>) 
         }
     }
     let has_no_text = all.documents + all.without_text == 0
-        && all
-            .damage
-            .iter()
-            .any(|damage| matches!(damage.kind, DamageKind::NoText | DamageKind::TextNotString));
+        && all.damage.iter().any(|damage| damage.kind == DamageKind::NoText);
     (has_no_text || all.documents > 0).then_some(all.records)
 }
 

@@ -122,7 +122,7 @@ impl Header {
                 counted(row.len() as u64, "value", "values"),
                 counted(self.names.len() as u64, "column", "columns"),
             );
-            return Err((DamageKind::WrongColumns, format!("{values} for {columns}")));
+            return Err((DamageKind::Malformed, format!("{values} for {columns}")));
         }
         let mut mended = false;
         let mut take = |at: usize| {
@@ -139,7 +139,7 @@ impl Header {
         let [id, url, language] =
             [&fields.id, &fields.url, &fields.language].map(|name| named(name).map(Cow::Owned));
         if strict && mended {
-            return Err((DamageKind::InvalidUtf8, "bytes that are no UTF-8".to_owned()));
+            return Err((DamageKind::Malformed, "bytes that are no UTF-8".to_owned()));
         }
         let score = score.and_then(|score| number(&score));
         Ok(Line { text: Cow::Owned(text), id, url, language, score, mended })
@@ -258,7 +258,7 @@ pub(crate) fn step(bytes: &[u8], end: End, delimiter: u8, cap: usize) -> Step {
     let record = |content_end: usize, end: usize| match content_end > cap {
         true => {
             let detail = format!("a record above {cap} bytes (--longest-page)");
-            Step::Flaw { kind: DamageKind::TooLong, at: end.saturating_sub(1), record: true, detail }
+            Step::Flaw { kind: DamageKind::TooLarge, at: end.saturating_sub(1), record: true, detail }
         }
         false => {
             Step::Record { content_start: 0, content_end, end, document: true, raw: false, record: true }
@@ -269,14 +269,14 @@ pub(crate) fn step(bytes: &[u8], end: End, delimiter: u8, cap: usize) -> Step {
         _ if bytes.len() > cap + 1 => {
             let detail =
                 format!("a record above {cap} bytes (--longest-page), or a quote that is not closed");
-            Step::Flaw { kind: DamageKind::TooLong, at: line(), record: true, detail }
+            Step::Flaw { kind: DamageKind::TooLarge, at: line(), record: true, detail }
         }
         // It is looked at from its beginning again, so there should be much more of it then.
         (_, End::Unknown) => Step::Need(2 * bytes.len().max(1)),
         (Ends::WithBytes, End::File) => record(bytes.len(), bytes.len()),
         (_, End::File) => {
             let detail = "a quote is opened and not closed".to_owned();
-            Step::Flaw { kind: DamageKind::OpenQuote, at: line(), record: true, detail }
+            Step::Flaw { kind: DamageKind::Malformed, at: line(), record: true, detail }
         }
         (_, End::Gap) => {
             let detail = "the end of the record is missing".into();
@@ -334,7 +334,7 @@ mod tests {
                     match step(rest, End::File, b',', usize::MAX - 1) {
                         _ if rest.is_empty() => break false,
                         Step::Skip(n) | Step::Record { end: n, .. } => rest = &rest[n..],
-                        Step::Flaw { kind, .. } => break kind == DamageKind::OpenQuote,
+                        Step::Flaw { kind, .. } => break kind == DamageKind::Malformed,
                         Step::Need(_) => unreachable!("the whole file is at hand"),
                     }
                 }
@@ -370,7 +370,7 @@ mod tests {
             ("a \"b\"\nc", Some("7"), Some("u"))
         );
         assert_eq!((line.language, line.score, line.mended), (None, Some(2.5), false));
-        assert_eq!(header.parse(b"u,t", &fields, false).unwrap_err().0, DamageKind::WrongColumns);
+        assert_eq!(header.parse(b"u,t", &fields, false).unwrap_err().0, DamageKind::Malformed);
         let texts = |text: &str| {
             let fields = JsonlFields { text: text.to_owned(), ..JsonlFields::default() };
             header.parse(b"u,t,7,2024-05-18", &fields, false).map(|line| line.text.into_owned())
@@ -385,10 +385,10 @@ mod tests {
         for values in [5, 16, 17, 100, 1_000] {
             let record = [b"a".repeat(30), b",".repeat(values - 1)].concat();
             let (kind, detail) = header.parse(&record, &fields, false).unwrap_err();
-            assert_eq!((kind, detail), (DamageKind::WrongColumns, format!("{values} values for 4 columns")));
+            assert_eq!((kind, detail), (DamageKind::Malformed, format!("{values} values for 4 columns")));
         }
         assert!(header.parse(b"u,\xff,,", &fields, false).unwrap().mended);
-        assert_eq!(header.parse(b"u,\xff,,", &fields, true).unwrap_err().0, DamageKind::InvalidUtf8);
+        assert_eq!(header.parse(b"u,\xff,,", &fields, true).unwrap_err().0, DamageKind::Malformed);
         let other = JsonlFields { text: "body".to_owned(), ..fields };
         let (kind, detail) = header.parse(b"u,t,1,2", &other, false).unwrap_err();
         assert_eq!(

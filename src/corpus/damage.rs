@@ -25,66 +25,31 @@ const TOLD: usize = 20;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum DamageKind {
-    /// The file is missing, is no regular file, or may not be read.
-    CannotOpen,
-    /// The first bytes and the name tell neither WET nor JSONL nor CSV nor Parquet.
+    /// The file is missing, is no regular file, or may not be read; or the operating system stopped reading.
+    Unreadable,
+    /// The content is of no format that is read: first bytes that say nothing, no byte at all, blanks and zeros only,
+    /// as where a disk was full, or a member whose content is itself compressed.
     UnknownFormat,
-    /// The operating system stopped reading in the middle of the file.
-    ReadError,
-    /// The file holds no byte, where even one without pages would: WET, or a name that promises compression.
-    EmptyFile,
-    /// The file holds bytes, but nothing except blanks, line ends and zeros, as where a disk was full or a
-    /// download was broken off.
-    BlankFile,
-    /// The name says gzip or Zstandard, the content is plain. It was read as such; nothing is lost.
-    NotCompressed,
-    /// Bytes that belong to no member, frame or record.
-    Junk,
-    /// A gzip member or Zstandard frame that does not decode. What it yielded before is used, record by
-    /// record. In Parquet: pages that do not decode; the rest of their row group is lost.
-    CorruptMember,
+    /// The file ends inside a gzip member, a Zstandard frame or a record, or before its footer (Parquet).
+    Truncated,
+    /// Bytes that do not decode: a gzip member, a Zstandard frame, also one above
+    /// [`super::ReadRules::longest_window`], a footer or pages of Parquet. What they yielded before is used; the rest
+    /// of a row group is lost.
+    Corrupt,
     /// A gzip member whose checksum or length does not fit its content. Lost if it holds a single record;
     /// several records are used, since it is not known which of them is altered.
     Checksum,
-    /// The file ends inside a gzip member, a Zstandard frame or a record, or before its footer (Parquet).
-    Truncated,
-    /// A member whose content is itself compressed.
-    NestedCompression,
-    /// A Parquet file whose footer does not decode. Nothing of the file is read.
-    BadFooter,
-    /// A header block without an end, or one that does not say what the record is.
-    BadHeader,
-    /// A header block above 32 KiB.
-    HeaderTooLong,
-    /// A `Content-Length` that is missing, no number, or does not lead to the end of the record.
-    BadLength,
-    /// A record, line or row above [`super::ReadOptions::record_cap`].
-    TooLong,
-    /// Text that is not UTF-8; damage only with [`super::ReadRules::strict`].
-    InvalidUtf8,
+    /// A record that breaks the rules of its format: a header, a length, a body of HTTP, a line that is no JSON
+    /// object, values of CSV that are more or fewer than the columns, text that is not UTF-8 where that is refused
+    /// ([`super::ReadRules::strict`]); or bytes between records.
+    Malformed,
+    /// A record or a file without the text field or column, or one that holds no string.
+    NoText,
+    /// A record above [`super::ReadOptions::record_cap`], or more documents than a file can number (2³²).
+    TooLarge,
     /// The document is used, but its address, id or language is not UTF-8, or does not decode (Parquet), and
     /// was left out.
-    HeaderCharset,
-    /// A line that is not JSON.
-    NotJson,
-    /// A line of JSON that is not an object.
-    NotAnObject,
-    /// An object without the text field; a Parquet or CSV file without the text column.
-    NoText,
-    /// A text field or column that holds no string.
-    TextNotString,
-    /// More documents than a file can number (2³²); the rest of the file is not read.
-    TooManyDocuments,
-    /// A Zstandard frame that asks for a larger window than [`super::ReadRules::longest_window`]: nothing is
-    /// wrong with it, but with the memory that it would take.
-    WindowTooLong,
-    /// A response of a server that does not read: no HTTP, chunks or a compressed body that break off, HTML that
-    /// gives no text.
-    BadBody,
-    /// A record of CSV with more values than the header names, or fewer.
-    WrongColumns,
-    /// A quote of CSV that is opened and not closed. What follows it is read line by line.
-    OpenQuote,
+    BadName,
     /// The file is gone, or no longer what was read: a page of it is not among those that were kept.
     Changed,
 }
@@ -93,33 +58,15 @@ impl DamageKind {
     /// The name as it is serialised.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::CannotOpen => "cannot-open",
+            Self::Unreadable => "unreadable",
             Self::UnknownFormat => "unknown-format",
-            Self::ReadError => "read-error",
-            Self::EmptyFile => "empty-file",
-            Self::BlankFile => "blank-file",
-            Self::NotCompressed => "not-compressed",
-            Self::Junk => "junk",
-            Self::CorruptMember => "corrupt-member",
-            Self::Checksum => "checksum",
             Self::Truncated => "truncated",
-            Self::NestedCompression => "nested-compression",
-            Self::BadFooter => "bad-footer",
-            Self::BadHeader => "bad-header",
-            Self::HeaderTooLong => "header-too-long",
-            Self::BadLength => "bad-length",
-            Self::TooLong => "too-long",
-            Self::InvalidUtf8 => "invalid-utf8",
-            Self::HeaderCharset => "header-charset",
-            Self::NotJson => "not-json",
-            Self::NotAnObject => "not-an-object",
+            Self::Corrupt => "corrupt",
+            Self::Checksum => "checksum",
+            Self::Malformed => "malformed",
             Self::NoText => "no-text",
-            Self::TextNotString => "text-not-string",
-            Self::TooManyDocuments => "too-many-documents",
-            Self::WindowTooLong => "window-too-long",
-            Self::BadBody => "bad-body",
-            Self::WrongColumns => "wrong-columns",
-            Self::OpenQuote => "open-quote",
+            Self::TooLarge => "too-large",
+            Self::BadName => "bad-name",
             Self::Changed => "changed",
         }
     }
@@ -128,14 +75,9 @@ impl DamageKind {
     /// tell.
     fn pages(self, of_record: bool) -> Option<u64> {
         match self {
-            Self::NotCompressed | Self::HeaderCharset => Some(0),
+            Self::BadName => Some(0),
             // What is behind a stream's damage is not known, though it is one record at the least.
-            Self::CorruptMember
-            | Self::Truncated
-            | Self::ReadError
-            | Self::NestedCompression
-            | Self::WindowTooLong
-            | Self::TooManyDocuments => None,
+            Self::Unreadable | Self::UnknownFormat | Self::Truncated | Self::Corrupt => None,
             // Several records of a member are used, a single one is lost.
             Self::Checksum => Some(u64::from(of_record)),
             _ => of_record.then_some(1),
@@ -248,7 +190,7 @@ impl PageRoom {
         if body < self.cap {
             self.exceeded.set(Some(TooLong::of(0, body + 1).bytes));
         }
-        (DamageKind::TooLong, format!("a body above {body} bytes (--longest-page)"))
+        (DamageKind::TooLarge, format!("a body above {body} bytes (--longest-page)"))
     }
 
     /// Takes what is in memory as a record of so many bytes is.
@@ -261,7 +203,7 @@ impl PageRoom {
             return Ok(());
         }
         self.exceeded.set(Some(bytes));
-        Err((DamageKind::TooLong, "more markup than there is memory for".to_owned()))
+        Err((DamageKind::TooLarge, "more markup than there is memory for".to_owned()))
     }
 
     /// Bytes of a record that would take what there was no room for.
@@ -504,7 +446,7 @@ mod tests {
             record: Some(offset),
             offset,
             within: 0,
-            kind: DamageKind::Junk,
+            kind: DamageKind::Malformed,
             pages: Some(1),
             detail: String::new(),
         }
@@ -546,7 +488,7 @@ mod tests {
 
     #[test]
     fn names_are_what_serde_writes() {
-        for kind in [DamageKind::InvalidUtf8, DamageKind::CannotOpen, DamageKind::TextNotString] {
+        for kind in [DamageKind::Malformed, DamageKind::Unreadable, DamageKind::NoText] {
             assert_eq!(serde_json::to_string(&kind).expect("plain enum"), format!("\"{kind}\""));
         }
     }
@@ -555,7 +497,7 @@ mod tests {
     fn gives_no_orders_to_a_terminal() {
         let path = "pages\n\u{1b}[31m.wet".into();
         let d = Damage { path, detail: "the id \u{9b}2J".into(), ..damage(7) };
-        assert_eq!(d.to_string(), r"pages\n\u{1b}[31m.wet: record 7, offset 7: junk: the id \u{9b}2J");
+        assert_eq!(d.to_string(), r"pages\n\u{1b}[31m.wet: record 7, offset 7: malformed: the id \u{9b}2J");
     }
 
     #[test]
@@ -563,6 +505,6 @@ mod tests {
         let mut d = damage(7);
         d.within = 3;
         d.detail = "3 bytes skipped".into();
-        assert_eq!(d.to_string(), "a: record 7, offset 7 (+3 decoded): junk: 3 bytes skipped");
+        assert_eq!(d.to_string(), "a: record 7, offset 7 (+3 decoded): malformed: 3 bytes skipped");
     }
 }

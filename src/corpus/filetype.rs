@@ -163,8 +163,6 @@ fn each_member(head: &[u8], mut each: impl FnMut(&mut dyn Read) -> bool) -> &[u8
 pub(crate) struct FileType {
     pub format: Format,
     pub compression: Compression,
-    /// The name promises compression, the content has none.
-    pub misnamed: bool,
     /// Neither content nor name is of a format we read; `format` is a guess.
     pub unknown: bool,
 }
@@ -173,7 +171,7 @@ impl FileType {
     /// Tells a file whose content cannot be had. `wanted` is its format, whatever its name says.
     pub fn by_name(name: &Path, wanted: Option<Format>) -> Self {
         let format = wanted.or(by_name(name).0).unwrap_or(Format::Wet);
-        Self { format, compression: Compression::None, misnamed: false, unknown: false }
+        Self { format, compression: Compression::None, unknown: false }
     }
 
     /// Tells a file by its first bytes and its name, and whether its bytes look like it. `wanted` is its format,
@@ -198,10 +196,7 @@ impl FileType {
         let named = named.filter(|&format| format != Format::Parquet);
         // Magic bytes first; a compressed file whose very first bytes are damaged is known by its name.
         told.compression = match magic {
-            Compression::None if start.is_some() || head.is_empty() => {
-                told.misnamed = packed != Compression::None && !head.is_empty();
-                Compression::None
-            }
+            Compression::None if start.is_some() || head.is_empty() => Compression::None,
             Compression::None => packed,
             magic => magic,
         };

@@ -113,7 +113,7 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
     let mut reading = FileReading { path: job.inputs[0].clone(), ..FileReading::default() };
     let mut damage: Vec<Damage> = broken
         .into_iter()
-        .map(|(path, error)| Damage::new(&path, None, (0, 0), DamageKind::CannotOpen, error))
+        .map(|(path, error)| Damage::new(&path, None, (0, 0), DamageKind::Unreadable, error))
         .collect();
     let mut out = NewFile::begin(&job.out)?;
     let io = |error| Error::io(&job.out, error);
@@ -149,10 +149,10 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
 fn read(job: &GatherJob, real: &Path, shown: &Path, cap: usize) -> Result<Page, (DamageKind, String)> {
     let mut bytes = Vec::new();
     let read = File::open(real).and_then(|file| file.take(cap as u64 + 1).read_to_end(&mut bytes));
-    read.map_err(|error| (DamageKind::CannotOpen, error.to_string()))?;
+    read.map_err(|error| (DamageKind::Unreadable, error.to_string()))?;
     if bytes.len() > cap {
         let length = fs::metadata(real).map_or(bytes.len() as u64, |found| found.len());
-        return Err((DamageKind::TooLong, format!("{length} bytes, above the {cap} of --longest-page")));
+        return Err((DamageKind::TooLarge, format!("{length} bytes, above the {cap} of --longest-page")));
     }
     let is_html = ends_with(shown, &HTML) || !is_page(shown) && looks_like_html(&bytes);
     let (text, mended) = text_of(&bytes, is_html)?;
@@ -166,7 +166,7 @@ fn read(job: &GatherJob, real: &Path, shown: &Path, cap: usize) -> Result<Page, 
         format!("{start}{slash}{}", parts.join("/").trim_start_matches('/'))
     });
     let line = Line { id: &id, url: url.as_deref(), text: &text };
-    let mut line = serde_json::to_vec(&line).map_err(|error| (DamageKind::ReadError, error.to_string()))?;
+    let mut line = serde_json::to_vec(&line).map_err(|error| (DamageKind::Unreadable, error.to_string()))?;
     line.push(b'\n');
     Ok(Page { line, mended, extracted: is_html, text_bytes: text.len() as u64 })
 }

@@ -216,7 +216,7 @@ impl GzipSource {
         let bytes = self.window.bytes();
         if bytes.is_empty() {
             if let Some(error) = self.window.failure.take() {
-                feed.gap(start, DamageKind::ReadError, false, error.to_string());
+                feed.gap(start, DamageKind::Unreadable, false, error.to_string());
                 return true;
             }
             return false;
@@ -232,7 +232,7 @@ impl GzipSource {
             let n = self.window.offset() - start;
             feed.gap(
                 start,
-                DamageKind::Junk,
+                DamageKind::Malformed,
                 false,
                 format!("{} of no gzip member", counted(n, "byte", "bytes")),
             );
@@ -253,7 +253,7 @@ impl GzipSource {
                 return self.lose(feed, start, DamageKind::Truncated, true, detail);
             }
             Header::Bad => {
-                return self.lose(feed, start, DamageKind::CorruptMember, true, "no gzip header".into());
+                return self.lose(feed, start, DamageKind::Corrupt, true, "no gzip header".into());
             }
         };
         let most = match self.format {
@@ -338,12 +338,12 @@ impl GzipSource {
                 }
                 Ok(_) if consumed == 0 && produced == 0 => {
                     let detail = detail("the deflate stream stands still");
-                    return self.lose(feed, stream.start, DamageKind::CorruptMember, true, detail);
+                    return self.lose(feed, stream.start, DamageKind::Corrupt, true, detail);
                 }
                 Ok(_) => {}
                 Err(error) => {
                     let detail = detail(&error.to_string());
-                    return self.lose(feed, stream.start, DamageKind::CorruptMember, true, detail);
+                    return self.lose(feed, stream.start, DamageKind::Corrupt, true, detail);
                 }
             }
             if stream.suspect && stream.produced > feed.most as u64 {

@@ -90,7 +90,7 @@ pub(crate) fn text_of_response<'a>(
         return Ok(None);
     }
     let Some((head, body)) = split(content) else {
-        return Err((DamageKind::BadBody, "no end of the HTTP header".to_owned()));
+        return Err((DamageKind::Malformed, "no end of the HTTP header".to_owned()));
     };
     let mut lines = head.split(|&b| b == b'\n').map(<[u8]>::trim_ascii);
     let status = lines.next().unwrap_or_default();
@@ -120,7 +120,7 @@ pub(crate) fn text_of_response<'a>(
     }
     let text = text_of(body, charset_of(parameters), is_html, room)?;
     if cut && text.text.trim().is_empty() {
-        return Err((DamageKind::BadBody, "a body that breaks off before its text".to_owned()));
+        return Err((DamageKind::Malformed, "a body that breaks off before its text".to_owned()));
     }
     Ok(Some(Text { truncated: cut, ..text }))
 }
@@ -146,7 +146,7 @@ pub(crate) fn text_of<'a>(
         [(depth, DEPTH, "elements within each other"), (attributes, ATTRIBUTES, "attributes of a tag")]
     {
         if number > most {
-            return Err((DamageKind::BadBody, format!("{number} {what}; {most} are read at most")));
+            return Err((DamageKind::Malformed, format!("{number} {what}; {most} are read at most")));
         }
     }
     let (text, markup) = (Cow::Owned(guarded(|| rendered(&parted(&text)))?), tree + 3 * length);
@@ -309,7 +309,9 @@ fn decoded<'a>(
             *cut = true;
             Ok(Cow::Owned(out))
         }
-        Err(error) => Err((DamageKind::BadBody, format!("a body of {coding} that does not decode: {error}"))),
+        Err(error) => {
+            Err((DamageKind::Malformed, format!("a body of {coding} that does not decode: {error}")))
+        }
     }
 }
 
@@ -399,8 +401,8 @@ fn guarded(run: impl FnOnce() -> Result<String, html2text::Error>) -> Result<Str
     GUARDED.set(before);
     match outcome {
         Ok(Ok(text)) => Ok(text),
-        Ok(Err(error)) => Err((DamageKind::BadBody, format!("HTML that gives no text: {error}"))),
-        Err(_) => Err((DamageKind::BadBody, "HTML that the extractor gave up on".to_owned())),
+        Ok(Err(error)) => Err((DamageKind::Malformed, format!("HTML that gives no text: {error}"))),
+        Err(_) => Err((DamageKind::Malformed, "HTML that the extractor gave up on".to_owned())),
     }
 }
 
@@ -457,7 +459,7 @@ mod tests {
         assert_eq!(text_of_response(b"", &room(9), false), Ok(None));
         assert_eq!(
             text_of_response(b"HTTP/1.1 200 OK\r\n", &room(9), false).unwrap_err().0,
-            DamageKind::BadBody
+            DamageKind::Malformed
         );
     }
 
@@ -495,10 +497,10 @@ mod tests {
         // What breaks off counts as far as it goes, whether the crawler says so or not.
         assert_eq!(of("gzip", &gzip[..gzip.len() - 8]), plain("some words of a page"));
         assert_eq!(of("gzip", &[&gzip[..], b"<!-- x -->"].concat()), plain("some words of a page"));
-        assert_eq!(of("gzip", &gzip[..10]), Err(DamageKind::BadBody));
-        assert_eq!(of("br", b"\x0b\x02no brotli at all"), Err(DamageKind::BadBody));
+        assert_eq!(of("gzip", &gzip[..10]), Err(DamageKind::Malformed));
+        assert_eq!(of("br", b"\x0b\x02no brotli at all"), Err(DamageKind::Malformed));
         let bomb = zstd::bulk::compress(&vec![b'a'; 2 << 20], 1).unwrap();
-        assert_eq!(of("zstd", &bomb), Err(DamageKind::TooLong));
+        assert_eq!(of("zstd", &bomb), Err(DamageKind::TooLarge));
         // What the crawler cut counts as far as it goes.
         let cut = [
             format!("HTTP/1.1 200 OK\r\n{HTML}\r\nContent-Encoding: gzip\r\n\r\n").as_bytes(),
@@ -519,7 +521,7 @@ mod tests {
         for broken in ["4\r\n<p>a\r\nzz\r\n", "ffffffff\r\n<p>a", "4\r\n<p>a\r\n"] {
             assert_eq!(of(broken), plain("a"), "{broken:?}");
         }
-        assert_eq!(of("8\r\n<p>"), Err(DamageKind::BadBody));
+        assert_eq!(of("8\r\n<p>"), Err(DamageKind::Malformed));
     }
 
     #[test]
@@ -586,12 +588,12 @@ mod tests {
         // Deep nesting is no matter of the stack, and beyond reason none of time.
         let html = |body: &[u8]| text(HTML, body);
         assert!(html(&b"<div><b>".repeat(2_000)).is_ok());
-        assert_eq!(html(&b"<div><b>".repeat(5_000)), Err(DamageKind::BadBody));
+        assert_eq!(html(&b"<div><b>".repeat(5_000)), Err(DamageKind::Malformed));
         assert!(html(&b"<li>a<p>b<br>".repeat(9_000)).is_ok());
         assert!(html(&b"<div>a</div>".repeat(9_000)).is_ok());
         let tag = |attributes: usize| [b"<p".to_vec(), b" a=1".repeat(attributes), b">x".to_vec()].concat();
         assert!(html(&tag(9_000)).is_ok());
-        assert_eq!(html(&tag(10_001)), Err(DamageKind::BadBody));
+        assert_eq!(html(&tag(10_001)), Err(DamageKind::Malformed));
     }
 
     #[test]
@@ -620,7 +622,7 @@ mod tests {
         let (markup, exceeded) = read(1 << 30);
         assert_eq!((markup, exceeded), (Ok(Some(2_000 * TAG + 3 * 8_000)), None));
         let (refused, exceeded) = read(100_000);
-        assert_eq!(refused, Err(DamageKind::TooLong));
+        assert_eq!(refused, Err(DamageKind::TooLarge));
         assert_eq!(exceeded, Some((2_000 * TAG + 6 * 8_000) / IN_MEMORY));
     }
 }

@@ -48,8 +48,6 @@ pub struct Input {
     pub(crate) problem: Option<Problem>,
     /// The file when it was found.
     found: Option<Stamp>,
-    /// The name promises compression, the content has none.
-    pub(crate) misnamed: bool,
     /// What names the columns (CSV).
     pub(crate) header: Option<Arc<Header>>,
     /// Bytes that decompressing it holds.
@@ -352,7 +350,7 @@ impl Input {
     }
 
     fn new(path: PathBuf, storage: Storage, told: FileType, problem: Option<Problem>) -> Self {
-        let FileType { format, compression, misnamed, .. } = told;
+        let FileType { format, compression, .. } = told;
         let found = storage.stamp();
         Self {
             path,
@@ -362,7 +360,6 @@ impl Input {
             spool: None,
             problem,
             found,
-            misnamed,
             header: None,
             decoding: 0,
             has_short_members: false,
@@ -1030,11 +1027,9 @@ mod tests {
             Input::look(&at(name), Storage::File(at(name)), &DiscoverOptions::default())
         };
         let plain = look("a.warc.wet.gz", b"WARC/1.0\r\n");
-        assert!(plain.misnamed && plain.compression == Compression::None && plain.format == Format::Wet);
+        assert!(plain.compression == Compression::None && plain.format == Format::Wet);
         let packed = look("b.jsonl", &gz(b"\xef\xbb\xbf {}"));
-        assert!(
-            !packed.misnamed && packed.compression == Compression::Gzip && packed.format == Format::Jsonl
-        );
+        assert!(packed.compression == Compression::Gzip && packed.format == Format::Jsonl);
         let lying = look("c.jsonl", b"WARC/1.0\n");
         assert_eq!(lying.format, Format::Wet);
         let hurt = look("d.warc.wet.gz", b"\0\x01\x02\x03");

@@ -139,7 +139,7 @@ pub(crate) fn step(bytes: &[u8], end: End, scanned: &mut usize, cap: usize) -> S
     };
     if content_end > cap {
         let detail = format!("a line above {cap} bytes (--longest-page)");
-        return Step::Flaw { kind: DamageKind::TooLong, at: line_end, record: true, detail };
+        return Step::Flaw { kind: DamageKind::TooLarge, at: line_end, record: true, detail };
     }
     Step::Record { content_start: 0, content_end, end: next, document: true, raw: false, record: true }
 }
@@ -458,7 +458,7 @@ pub(crate) fn parse<'a>(
         Ok(text) => text,
         Err(error) if strict => {
             let detail = format!("byte {} of the line is not UTF-8", error.valid_up_to());
-            return Err((DamageKind::InvalidUtf8, detail));
+            return Err((DamageKind::Malformed, detail));
         }
         Err(_) => return parse_mended(&String::from_utf8_lossy(line), fields, true),
     };
@@ -505,15 +505,15 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> (DamageKind, String) 
     // The line is JSON, but no object, only if it parses as something else.
     if !starts_like_object && serde_json::from_str::<IgnoredAny>(line).is_ok() {
         (
-            DamageKind::NotAnObject,
+            DamageKind::Malformed,
             "JSON, but not an object; of an array, jq -c '.[]' makes a line for each".to_owned(),
         )
     } else {
         match line.trim() {
             "{" => {
-                (DamageKind::NotJson, "an object on several lines; jq -c . makes a line of each".to_owned())
+                (DamageKind::Malformed, "an object on several lines; jq -c . makes a line of each".to_owned())
             }
-            _ => (DamageKind::NotJson, error.to_string()),
+            _ => (DamageKind::Malformed, error.to_string()),
         }
     }
 }
@@ -609,8 +609,7 @@ fn pick<'a>(
 ) -> Result<Option<Line<'a>>, (DamageKind, String)> {
     let Object { text, joined, id, url, language, score, .. } = object;
     let is_null = |value: &Value<'_>| matches!(value, Value::Other(what) if *what == NULL);
-    let no_string =
-        |field: &str, what: &str| Err((DamageKind::TextNotString, format!("field {field:?} is {what}")));
+    let no_string = |field: &str, what: &str| Err((DamageKind::NoText, format!("field {field:?} is {what}")));
     let text = match text {
         Some(Value::Text(text)) => text,
         Some(value) if is_null(&value) && !strict => return Ok(None),
@@ -672,7 +671,7 @@ mod tests {
 
     fn kind(line: &str) -> DamageKind {
         let (kind, _) = parse(line.as_bytes(), &JsonlFields::default(), true).expect_err("damaged");
-        if kind != DamageKind::TextNotString && !line.contains("ud800") {
+        if !line.contains("text\":") {
             let lenient = parse(line.as_bytes(), &JsonlFields::default(), false).expect_err("damaged").0;
             assert_eq!(lenient, kind, "{line}");
         }
@@ -698,23 +697,23 @@ mod tests {
 
     #[test]
     fn tells_what_is_wrong() {
-        assert_eq!(kind("{"), DamageKind::NotJson);
-        assert_eq!(kind("{}{}"), DamageKind::NotJson);
-        assert_eq!(kind("hello"), DamageKind::NotJson);
-        assert_eq!(kind(r#"{"text":"\ud800"}"#), DamageKind::NotJson);
-        assert_eq!(kind(r#"["text"]"#), DamageKind::NotAnObject);
-        assert_eq!(kind("null"), DamageKind::NotAnObject);
+        assert_eq!(kind("{"), DamageKind::Malformed);
+        assert_eq!(kind("{}{}"), DamageKind::Malformed);
+        assert_eq!(kind("hello"), DamageKind::Malformed);
+        assert_eq!(kind(r#"{"text":"\ud800"}"#), DamageKind::Malformed);
+        assert_eq!(kind(r#"["text"]"#), DamageKind::Malformed);
+        assert_eq!(kind("null"), DamageKind::Malformed);
         assert_eq!(kind(r#"{"id":1}"#), DamageKind::NoText);
-        assert_eq!(kind(r#"{"text":null}"#), DamageKind::TextNotString);
-        assert_eq!(kind(r#"{"text":["a",7]}"#), DamageKind::TextNotString);
-        assert_eq!(kind(r#"{"text":{}}"#), DamageKind::TextNotString);
+        assert_eq!(kind(r#"{"text":null}"#), DamageKind::NoText);
+        assert_eq!(kind(r#"{"text":["a",7]}"#), DamageKind::NoText);
+        assert_eq!(kind(r#"{"text":{}}"#), DamageKind::NoText);
         let deep = format!("{{\"x\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(kind(&deep), DamageKind::NoText);
         let deep = format!("{{\"text\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-        assert_eq!(kind(&deep), DamageKind::NotJson);
+        assert_eq!(kind(&deep), DamageKind::Malformed);
         assert_eq!(
             parse(b"{\"text\":\"\xff\"}", &JsonlFields::default(), true).expect_err("damaged").0,
-            DamageKind::InvalidUtf8
+            DamageKind::Malformed
         );
     }
 
@@ -817,7 +816,7 @@ mod tests {
         let got = read(line, "text", "id", "url").unwrap();
         assert_eq!(got.each_ref().map(Option::as_deref), [Some("NaN, \"-Infinity\" é"), None, Some("-1")]);
         let strict = parse(line.as_bytes(), &JsonlFields::default(), true).unwrap_err();
-        assert_eq!(strict.0, DamageKind::NotJson);
+        assert_eq!(strict.0, DamageKind::Malformed);
         let ids = [
             ("true", "true"),
             ("-7048155917072976836", "-7048155917072976836"),

@@ -56,13 +56,13 @@ impl Reader {
     /// Opens an input. One that cannot be opened is a file with one piece of damage.
     pub fn open(input: &Input, shard: u32, options: &ReadOptions) -> Self {
         let opened = match (&input.problem, StreamFormat::of(input.format)) {
-            (Some(problem @ Problem::CannotOpen(_)), _) => Err((DamageKind::CannotOpen, problem.told())),
+            (Some(problem @ Problem::CannotOpen(_)), _) => Err((DamageKind::Unreadable, problem.told())),
             (Some(problem @ Problem::UnknownFormat(_)), _) => {
                 Err((DamageKind::UnknownFormat, problem.told()))
             }
             (None, Some(format)) => StreamReader::open(input, format, shard, options)
                 .map(|reader| Self::Stream(Box::new(reader)))
-                .map_err(|error| (DamageKind::CannotOpen, error.to_string())),
+                .map_err(|error| (DamageKind::Unreadable, error.to_string())),
             (None, None) => parquet::Rows::open(input, options).map(|rows| Self::Rows(Box::new(rows))),
         };
         opened.unwrap_or_else(|(kind, detail)| {

@@ -147,11 +147,11 @@ pub(crate) fn document<T>(
                 }
             };
             if strict && mended {
-                damage(DamageKind::InvalidUtf8, "bytes that are none of the page's charset".to_owned());
+                damage(DamageKind::Malformed, "bytes that are none of the page's charset".to_owned());
                 return None;
             }
             if let Some(name) = fields.not_utf8 {
-                damage(DamageKind::HeaderCharset, format!("{name} is not UTF-8 and was left out"));
+                damage(DamageKind::BadName, format!("{name} is not UTF-8 and was left out"));
             }
             Some(each(Document {
                 id: span.id,
@@ -213,7 +213,7 @@ pub(crate) fn readable<'a>(
         Err(_) if !strict => Some(String::from_utf8_lossy(bytes)),
         Err(_) => {
             let valid = simdutf8::compat::from_utf8(bytes).map_or_else(|e| e.valid_up_to(), str::len);
-            damage(DamageKind::InvalidUtf8, format!("byte {valid} of the text is not UTF-8"));
+            damage(DamageKind::Malformed, format!("byte {valid} of the text is not UTF-8"));
             None
         }
     }

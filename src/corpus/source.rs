@@ -84,7 +84,7 @@ impl PlainSource {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.done = true;
-                    feed.gap(self.read, DamageKind::ReadError, false, error.to_string());
+                    feed.gap(self.read, DamageKind::Unreadable, false, error.to_string());
                     return true;
                 }
             }

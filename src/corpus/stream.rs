@@ -56,8 +56,6 @@ pub(crate) struct StreamReader {
     zeros: bool,
     /// A file of this name is never empty, even without pages.
     never_empty: bool,
-    /// Damage known from the start.
-    misnamed: Option<Damage>,
     /// What threads inflate ahead of their turn, if there is more than one.
     claims: Option<Claims>,
 }
@@ -89,10 +87,6 @@ impl StreamReader {
             },
             _ => None,
         };
-        let misnamed = input.misnamed.then(|| {
-            let detail = "named as a compressed file, but plain; read as it is";
-            Damage::new(&input.path, None, (0, 0), DamageKind::NotCompressed, detail)
-        });
         Ok(Self {
             path: input.path.clone(),
             format,
@@ -110,10 +104,9 @@ impl StreamReader {
             header: input.header.as_ref().map_or((0, b','), |header| (header.length, header.delimiter)),
             records: 0,
             rows: 0,
-            damaged: misnamed.is_some(),
+            damaged: false,
             zeros: false,
             never_empty: format == StreamFormat::Wet || promises_compression(&input.path),
-            misnamed,
             claims,
         })
     }
@@ -140,7 +133,6 @@ impl StreamReader {
     ) -> bool {
         records.spans.clear();
         let Some(mut source) = self.source.take() else { return false };
-        tally.damage.extend(self.misnamed.take());
         let stored = source.stored();
         let usual = self.block_bytes + 2 * STEP;
         if records.bytes.len() > 4 * usual {
@@ -246,12 +238,12 @@ impl StreamReader {
                         _ if self.records > 0 || self.damaged => None,
                         // Lines of JSON may be none, and so may the records of a member.
                         0 if self.never_empty && source.stored() == 0 => {
-                            Some((DamageKind::EmptyFile, "no byte".to_owned()))
+                            Some((DamageKind::UnknownFormat, "no byte".to_owned()))
                         }
                         1.. if self.zeros || self.format == StreamFormat::Wet => {
                             let n = counted(n, "byte", "bytes");
                             let detail = format!("{n}, all of them blanks, line ends or zeros");
-                            Some((DamageKind::BlankFile, detail))
+                            Some((DamageKind::UnknownFormat, detail))
                         }
                         _ => None,
                     };
@@ -310,10 +302,10 @@ impl StreamReader {
                     if document {
                         if self.rows == u32::MAX {
                             let (offset, within) = self.feed.place(origin);
-                            let kind = DamageKind::TooManyDocuments;
+                            let kind = DamageKind::TooLarge;
                             let detail = "the rest of the file is not read".into();
                             let flaw = Flaw { offset, within, kind, detail, lost: true };
-                            self.report(tally, flaw, Some(self.records));
+                            self.report(tally, flaw, None);
                             return (pos, false);
                         }
                         let span = Span { raw, ..self.span(pos, content_start, content_end, end) };

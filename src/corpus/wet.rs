@@ -217,9 +217,9 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
         }
         Version::No => {
             let (kind, what) = if bytes.starts_with(&GZIP_MAGIC) || bytes.starts_with(&ZSTD_MAGIC) {
-                (DamageKind::NestedCompression, "compressed bytes inside compressed bytes")
+                (DamageKind::UnknownFormat, "compressed bytes inside compressed bytes")
             } else {
-                (DamageKind::Junk, "bytes between records")
+                (DamageKind::Malformed, "bytes between records")
             };
             return Step::Flaw { kind, at: 1.min(bytes.len()), record: false, detail: what.into() };
         }
@@ -232,15 +232,15 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
         }
         Block::Cut => {
             let detail = "a record starts inside the header block".into();
-            return flaw(DamageKind::BadHeader, first_line, detail);
+            return flaw(DamageKind::Malformed, first_line, detail);
         }
         Block::TooLong => {
             let detail = format!("a header block above {HEADER_CAP} bytes");
-            return flaw(DamageKind::HeaderTooLong, first_line, detail);
+            return flaw(DamageKind::Malformed, first_line, detail);
         }
     };
     let Some(written) = head.length.as_deref() else {
-        return flaw(DamageKind::BadLength, head.end, "no Content-Length".into());
+        return flaw(DamageKind::Malformed, head.end, "no Content-Length".into());
     };
     // `parse` alone would allow a sign.
     let digits = !written.is_empty() && written.iter().all(u8::is_ascii_digit);
@@ -251,13 +251,13 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
         Some(n) if n <= cap as u64 => n as usize,
         Some(n) => {
             let detail = format!("Content-Length {n}, at most {cap} are read (--longest-page)");
-            return flaw(DamageKind::TooLong, head.end, detail);
+            return flaw(DamageKind::TooLarge, head.end, detail);
         }
         None if digits => {
-            return flaw(DamageKind::TooLong, head.end, format!("Content-Length {}", shown()));
+            return flaw(DamageKind::TooLarge, head.end, format!("Content-Length {}", shown()));
         }
         None => {
-            return flaw(DamageKind::BadLength, head.end, format!("Content-Length {:?}", shown()));
+            return flaw(DamageKind::Malformed, head.end, format!("Content-Length {:?}", shown()));
         }
     };
     let content_end = head.end + length;
@@ -287,7 +287,7 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
             let kind = head.kind.as_deref().unwrap_or_default();
             let kind = String::from_utf8_lossy(&kind[..kind.len().min(40)]).into_owned();
             let detail = if kind.is_empty() { "no WARC-Type".into() } else { format!("WARC-Type {kind:?}") };
-            return flaw(DamageKind::BadHeader, head.end, detail);
+            return flaw(DamageKind::Malformed, head.end, detail);
         }
         Ending::At(next) => return record(content_end, next),
         Ending::Unknown => return Step::Need(bytes.len() + 1),
@@ -316,7 +316,7 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
         return flaw(DamageKind::Truncated, head.end, detail);
     }
     flaw(
-        DamageKind::BadLength,
+        DamageKind::Malformed,
         head.end,
         format!("Content-Length {length} does not lead to the end of the record"),
     )
@@ -575,7 +575,7 @@ mod tests {
     fn a_length_must_lead_to_the_end() {
         let next = "WARC/1.0\r\nX: y\r\n\r\n";
         for (length, kind) in
-            [("6", DamageKind::BadLength), ("8", DamageKind::BadLength), ("60", DamageKind::BadLength)]
+            [("6", DamageKind::Malformed), ("8", DamageKind::Malformed), ("60", DamageKind::Malformed)]
         {
             assert_eq!(
                 text(&record(length, &format!("abc\ndef\r\n\r\n{next}"), "\r\n")),
@@ -593,9 +593,9 @@ mod tests {
         }
         assert_eq!(text(&record("0", "", "\r\n")), Ok(""));
         assert_eq!(text(&record("9", "abc", "\r\n")), Err(DamageKind::Truncated));
-        assert_eq!(text(&record("99999999", "abc", "\r\n")), Err(DamageKind::TooLong));
+        assert_eq!(text(&record("99999999", "abc", "\r\n")), Err(DamageKind::TooLarge));
         // One blank line in a file of CRLF is text, and what follows it must not be lost unseen.
-        assert_eq!(text(&record("3", "abc\n\nmore\r\n\r\n", "\r\n")), Err(DamageKind::BadLength));
+        assert_eq!(text(&record("3", "abc\n\nmore\r\n\r\n", "\r\n")), Err(DamageKind::Malformed));
     }
 
     #[test]
@@ -603,10 +603,10 @@ mod tests {
         let next = "WARC/1.0\nX: y\n\n";
         assert_eq!(text(&record("4", &format!("äöü\n\n\n{next}"), "\n")), Ok("äöü\n"));
         assert_eq!(text(&record("3", "äöü\r\n\r\n", "\r\n")), Ok("äöü"));
-        assert_eq!(text(&record("2", "äöü\r\n\r\n", "\r\n")), Err(DamageKind::BadLength));
+        assert_eq!(text(&record("2", "äöü\r\n\r\n", "\r\n")), Err(DamageKind::Malformed));
         // Four line ends that were two bytes each: 12 bytes became 8.
         assert_eq!(text(&record("12", &format!("a\nb\nc\nd\n\n\n{next}"), "\n")), Ok("a\nb\nc\nd\n"));
-        assert_eq!(text(&record("40", &format!("a\nb\nc\nd\n\n\n{next}"), "\n")), Err(DamageKind::BadLength));
+        assert_eq!(text(&record("40", &format!("a\nb\nc\nd\n\n\n{next}"), "\n")), Err(DamageKind::Malformed));
         // The same at the end of a file could as well be a file cut off.
         assert_eq!(text(&record("12", "a\nb\nc\nd\n", "\n")), Err(DamageKind::Truncated));
     }
@@ -617,8 +617,8 @@ mod tests {
             format!("WARC/1.0\r\nWARC-Type: conversion\r\nX: {}\r\nContent-Length: 0\r\n\r\n", "x".repeat(n))
         };
         assert_eq!(text(header(HEADER_CAP - 100).as_bytes()), Ok(""));
-        assert_eq!(text(header(HEADER_CAP).as_bytes()), Err(DamageKind::HeaderTooLong));
-        assert_eq!(text(b"WARC/1.0\r\nX: y\r\nWARC/1.0\r\n\r\n"), Err(DamageKind::BadHeader));
+        assert_eq!(text(header(HEADER_CAP).as_bytes()), Err(DamageKind::Malformed));
+        assert_eq!(text(b"WARC/1.0\r\nX: y\r\nWARC/1.0\r\n\r\n"), Err(DamageKind::Malformed));
         assert_eq!(text(b"WARC/1.0\r\nX: y\r\n"), Err(DamageKind::Truncated));
     }
 
@@ -651,7 +651,7 @@ mod tests {
             let other = header.replace("conversion", "warcinfo");
             assert!(matches!(whole(format!("{other}abc").as_bytes()), Step::Record { document: false, .. }));
             let none = header.replace(" conversion", " ");
-            assert_eq!(text(format!("{none}abc").as_bytes()), Err(DamageKind::BadHeader));
+            assert_eq!(text(format!("{none}abc").as_bytes()), Err(DamageKind::Malformed));
         }
     }
 
@@ -705,7 +705,7 @@ mod tests {
         }
         // No text: the line end of the header is not one behind the record.
         assert_eq!(text(&record("0", &format!("\r\n{next}"), "\r\n")), Ok(""));
-        assert_eq!(text(&record("7", "abc\r\n\r\n", "\r\n")), Err(DamageKind::BadLength));
+        assert_eq!(text(&record("7", "abc\r\n\r\n", "\r\n")), Err(DamageKind::Malformed));
         assert_eq!(text(&record("7", "abc\r\n\r\n", "\n")), Ok("abc\r\n\r\n"));
     }
 
@@ -713,7 +713,7 @@ mod tests {
     fn many_blanks_end_a_record_whatever_follows() {
         let behind = |blanks: usize| record("3", &format!("abc{}junk", "\n".repeat(blanks)), "\r\n");
         assert_eq!(text(&behind(16)), Ok("abc"));
-        assert_eq!(text(&behind(15)), Err(DamageKind::BadLength));
+        assert_eq!(text(&behind(15)), Err(DamageKind::Malformed));
     }
 
     #[test]
@@ -722,7 +722,7 @@ mod tests {
         // The length reaches into the next member.
         let bytes = record("39", &format!("abc\r\n\r\n{next}and more of it\r\n\r\n"), "\r\n");
         let at = bytes.windows(5).rposition(|name| name == b"WARC/").unwrap();
-        assert_eq!(flaw(in_members(&bytes, &[0, at], End::File)), DamageKind::BadLength);
+        assert_eq!(flaw(in_members(&bytes, &[0, at], End::File)), DamageKind::Malformed);
         // Without a member there, and where it starts with a version line alone, that is text.
         assert!(matches!(in_members(&bytes, &[0], End::File), Step::Record { .. }));
         let quoting = record("21", "a\nWARC/1.0\r\nno field.\r\n\r\n", "\r\n");
@@ -761,11 +761,11 @@ mod tests {
         assert!(matches!(step(&bytes, End::Gap, &none, CAP), Step::Record { .. }));
         let junk = record("3", "abcjunk", "\r\n");
         for end in [End::Gap, End::File] {
-            assert_eq!(flaw(step(&junk, end, &none, CAP)), DamageKind::BadLength);
+            assert_eq!(flaw(step(&junk, end, &none, CAP)), DamageKind::Malformed);
         }
         // Characters counted for bytes, but who knows what the text went on with?
         let miscounted = record("3", "äöü\r\n\r\n", "\r\n");
-        assert_eq!(flaw(step(&miscounted, End::Gap, &none, CAP)), DamageKind::BadLength);
+        assert_eq!(flaw(step(&miscounted, End::Gap, &none, CAP)), DamageKind::Malformed);
     }
 
     #[test]
@@ -779,25 +779,25 @@ mod tests {
         // A length that is wrong: once the record is longer than any reading allows, that is it.
         let long = |n: usize| record("10", &"x".repeat(n), "\r\n");
         need(&long(103), head.len() + 104);
-        assert_eq!(flaw(unknown(&long(104))), DamageKind::BadLength);
+        assert_eq!(flaw(unknown(&long(104))), DamageKind::Malformed);
         // A header line without an end.
         let open = |n: usize| format!("WARC/1.0\r\n{}", "x".repeat(n - 10)).into_bytes();
         need(&open(HEADER_CAP), HEADER_CAP + 1);
-        assert_eq!(flaw(unknown(&open(HEADER_CAP + 1))), DamageKind::HeaderTooLong);
+        assert_eq!(flaw(unknown(&open(HEADER_CAP + 1))), DamageKind::Malformed);
         assert_eq!(flaw(whole(&open(HEADER_CAP))), DamageKind::Truncated);
-        assert_eq!(flaw(whole(&open(HEADER_CAP + 2))), DamageKind::HeaderTooLong);
+        assert_eq!(flaw(whole(&open(HEADER_CAP + 2))), DamageKind::Malformed);
     }
 
     #[test]
     fn lengths_that_are_none() {
         for written in ["", "+3", "-3", "3 3", "0x3", "three"] {
-            assert_eq!(text(&record(written, "abc", "\r\n")), Err(DamageKind::BadLength), "{written:?}");
+            assert_eq!(text(&record(written, "abc", "\r\n")), Err(DamageKind::Malformed), "{written:?}");
         }
-        assert_eq!(text(&record("99999999999999999999", "abc", "\r\n")), Err(DamageKind::TooLong));
-        assert_eq!(text(b"WARC/1.0\nWARC-Type: conversion\n\nabc"), Err(DamageKind::BadLength));
+        assert_eq!(text(&record("99999999999999999999", "abc", "\r\n")), Err(DamageKind::TooLarge));
+        assert_eq!(text(b"WARC/1.0\nWARC-Type: conversion\n\nabc"), Err(DamageKind::Malformed));
         let limited = |cap| step(&record("3", "abc", "\r\n"), End::File, &Bounds::none(), cap);
         assert!(matches!(limited(3), Step::Record { .. }));
-        assert_eq!(flaw(limited(2)), DamageKind::TooLong);
+        assert_eq!(flaw(limited(2)), DamageKind::TooLarge);
     }
 
     #[test]
@@ -810,16 +810,16 @@ mod tests {
             assert_eq!(text(&bytes), Ok(&counted[..]), "{length}");
         }
         assert_eq!(text(&record("12", "äöü\r\n\r\n", "\r\n")), Err(DamageKind::Truncated));
-        assert_eq!(text(&record("8", &format!("äöü\r\n\r\n{next}"), "\r\n")), Err(DamageKind::BadLength));
+        assert_eq!(text(&record("8", &format!("äöü\r\n\r\n{next}"), "\r\n")), Err(DamageKind::Malformed));
         // Carriage returns that were taken away: as many as there are lines, and in files of LF alone.
         let lines =
             |length: &str, line_end: &str| record(length, &format!("a\nb\nc\nd\n\n\n{next}"), line_end);
         for length in ["11", "16"] {
             assert_eq!(text(&lines(length, "\n")), Ok("a\nb\nc\nd\n"), "{length}");
-            assert_eq!(text(&lines(length, "\r\n")), Err(DamageKind::BadLength), "{length}");
+            assert_eq!(text(&lines(length, "\r\n")), Err(DamageKind::Malformed), "{length}");
         }
         for length in ["6", "17"] {
-            assert_eq!(text(&lines(length, "\n")), Err(DamageKind::BadLength), "{length}");
+            assert_eq!(text(&lines(length, "\n")), Err(DamageKind::Malformed), "{length}");
         }
         assert_eq!(text(&record("6", &format!("a\nb\n{next}"), "\n")), Ok("a\nb"));
     }
@@ -844,7 +844,7 @@ mod tests {
         }
         for damaged in ["conv\u{1}rsion", "conversion\u{fffd}", "a page", ""] {
             let bytes = format!("WARC/1.0\r\nWARC-Type: {damaged}\r\nContent-Length: 3\r\n\r\nabc\r\n\r\n");
-            assert_eq!(text(bytes.as_bytes()), Err(DamageKind::BadHeader), "{damaged:?}");
+            assert_eq!(text(bytes.as_bytes()), Err(DamageKind::Malformed), "{damaged:?}");
         }
         assert_eq!(content_of_document(b"WARC/1.0\r\nWARC-Type: conversion\r\n"), None);
         assert_eq!(content_of_document(b"abc"), None);
@@ -861,10 +861,10 @@ mod tests {
     #[test]
     fn what_lies_between_records_is_named() {
         for (bytes, kind) in [
-            (&b"\x1f\x8b\x08\0"[..], DamageKind::NestedCompression),
-            (b"\x28\xb5\x2f\xfd\0", DamageKind::NestedCompression),
-            (b"\x1f\x8b", DamageKind::Junk),
-            (b"junk", DamageKind::Junk),
+            (&b"\x1f\x8b\x08\0"[..], DamageKind::UnknownFormat),
+            (b"\x28\xb5\x2f\xfd\0", DamageKind::UnknownFormat),
+            (b"\x1f\x8b", DamageKind::Malformed),
+            (b"junk", DamageKind::Malformed),
         ] {
             assert!(matches!(whole(bytes), Step::Flaw { kind: k, at: 1, record: false, .. } if k == kind));
         }

@@ -116,7 +116,7 @@ impl ZstdSource {
         if self.window.bytes().is_empty() {
             self.done = true;
             if let Some(error) = self.window.failure.take() {
-                feed.gap(self.window.offset(), DamageKind::ReadError, false, error.to_string());
+                feed.gap(self.window.offset(), DamageKind::Unreadable, false, error.to_string());
             }
             if let Some(frame) = self.frame.take() {
                 feed.gap(frame, DamageKind::Truncated, true, "the file ends inside a Zstandard frame".into());
@@ -138,7 +138,7 @@ impl ZstdSource {
                     let n = self.window.offset() - offset;
                     feed.gap(
                         offset,
-                        DamageKind::Junk,
+                        DamageKind::Malformed,
                         false,
                         format!("{} of no Zstandard frame", counted(n, "byte", "bytes")),
                     );
@@ -146,7 +146,7 @@ impl ZstdSource {
                 }
                 if let Err(error) = self.decoder.reinit() {
                     self.done = true;
-                    feed.gap(offset, DamageKind::ReadError, false, error.to_string());
+                    feed.gap(offset, DamageKind::Unreadable, false, error.to_string());
                     return true;
                 }
                 feed.start(offset, None);
@@ -177,10 +177,10 @@ impl ZstdSource {
                 let n = self.window.offset() - frame;
                 let (kind, what) = match too_long {
                     Some(bits @ ..=LONGEST_WINDOW) => (
-                        DamageKind::WindowTooLong,
+                        DamageKind::Corrupt,
                         format!("a window of {bits} bits (--longest-window {bits} reads it)"),
                     ),
-                    _ => (DamageKind::CorruptMember, error.to_string()),
+                    _ => (DamageKind::Corrupt, error.to_string()),
                 };
                 let n = counted(n, "byte", "bytes");
                 let detail = format!("{what}; {n} up to the next frame or the end of the file");

@@ -77,7 +77,7 @@ struct Source<'a> {
 
 fn layout(input: &Input, options: &ReadOptions) -> Result<Layout, Flaw> {
     let stored = input.open().and_then(Stored::new);
-    Layout::of(&stored.map_err(|error| (DamageKind::CannotOpen, error.to_string()))?, options)
+    Layout::of(&stored.map_err(|error| (DamageKind::Unreadable, error.to_string()))?, options)
 }
 
 /// The kept rows without those of files that are gone or have changed and do not read as before.
@@ -344,7 +344,7 @@ impl Form {
 
     /// Encodes the sources of a row group, without those that turn out to be damaged.
     fn settle(&self, sources: &[Source<'_>]) -> Result<Settled, Flaw> {
-        let encode = |sources: &[&Source<'_>]| guarded(DamageKind::CorruptMember, || self.encode(sources));
+        let encode = |sources: &[&Source<'_>]| guarded(DamageKind::Corrupt, || self.encode(sources));
         let flaw = match encode(&sources.iter().collect::<Vec<_>>()) {
             Ok(encoded) => return Ok((Some(encoded), Vec::new())),
             Err(flaw) => flaw,
@@ -538,7 +538,7 @@ impl Source<'_> {
     /// Decodes every value that is to be copied.
     fn check(&self) -> Result<(), Flaw> {
         for (column, descriptor) in self.layout.schema.columns().iter().enumerate() {
-            guarded(DamageKind::CorruptMember, || self.each_batch(column..column + 1, |_| Ok(()))).map_err(
+            guarded(DamageKind::Corrupt, || self.each_batch(column..column + 1, |_| Ok(()))).map_err(
                 |(kind, detail)| (kind, format!("column {:?}: {detail}", descriptor.path().string())),
             )?;
         }

@@ -61,7 +61,7 @@ pub(crate) fn footer_bytes(file: StoredFile) -> u64 {
 
 /// Reads a footer.
 fn read_footer(stored: &Stored) -> Result<Vec<u8>, Flaw> {
-    let io = |error: std::io::Error| (DamageKind::ReadError, error.to_string());
+    let io = |error: std::io::Error| (DamageKind::Unreadable, error.to_string());
     let length = stored.length();
     let lost =
         "the footer is missing, and without it nothing of a Parquet file can be read; copy the file again";
@@ -69,7 +69,7 @@ fn read_footer(stored: &Stored) -> Result<Vec<u8>, Flaw> {
     let tail = stored.bytes(length.saturating_sub(8), 8).map_err(io)?.ok_or_else(truncated)?;
     let (size, magic) = tail.split_first_chunk::<4>().ok_or_else(truncated)?;
     if magic == MAGIC_ENCRYPTED {
-        return Err((DamageKind::BadFooter, "the file is encrypted; decrypt it first".into()));
+        return Err((DamageKind::Corrupt, "the file is encrypted; decrypt it first".into()));
     }
     if magic != PARQUET_MAGIC {
         return Err(truncated());
@@ -77,7 +77,7 @@ fn read_footer(stored: &Stored) -> Result<Vec<u8>, Flaw> {
     let size = u64::from(u32::from_le_bytes(*size));
     if size > FOOTER_CAP || size + 12 > length {
         let detail = format!("a footer of {size} bytes in a file of {length}");
-        return Err((DamageKind::BadFooter, detail));
+        return Err((DamageKind::Corrupt, detail));
     }
     let footer = stored.bytes(length - 8 - size, size).map_err(io)?.ok_or_else(truncated)?;
     check_schema(&footer).map_err(|refusal| undecoded(refusal.to_owned()))?;
@@ -85,11 +85,11 @@ fn read_footer(stored: &Stored) -> Result<Vec<u8>, Flaw> {
 }
 
 fn undecoded(why: String) -> Flaw {
-    (DamageKind::BadFooter, format!("the footer does not decode: {why}"))
+    (DamageKind::Corrupt, format!("the footer does not decode: {why}"))
 }
 
 fn read_schema(footer: &[u8]) -> Result<SchemaDescPtr, Flaw> {
-    guarded(DamageKind::BadFooter, || ParquetMetaDataReader::decode_schema(footer))
+    guarded(DamageKind::Corrupt, || ParquetMetaDataReader::decode_schema(footer))
         .map_err(|(_, why)| undecoded(why))
 }
 
@@ -175,7 +175,7 @@ fn text_columns(schema: &SchemaDescriptor, fields: &JsonlFields) -> Result<Vec<C
             Physical::BYTE_ARRAY => Ok(column),
             other => {
                 let detail = format!("column {name:?} is {other}, not strings; {}", advice());
-                Err((DamageKind::TextNotString, detail))
+                Err((DamageKind::NoText, detail))
             }
         }
     };
@@ -203,7 +203,7 @@ impl Layout {
         let texts = text_columns(&schema, fields)?;
         let names = [Some(&fields.id), Some(&fields.url), Some(&fields.language), fields.score.as_ref()];
         let names = names.map(|name| name.and_then(|name| name_column(&schema, name)));
-        let metadata = guarded(DamageKind::BadFooter, || {
+        let metadata = guarded(DamageKind::Corrupt, || {
             let physical = SchemaDescriptor::new(physical(&schema.root_schema_ptr())?);
             let options = ParquetMetaDataOptions::new().with_schema(Arc::new(physical));
             let metadata = ParquetMetaDataReader::decode_metadata_with_options(&footer, Some(&options))?;
@@ -215,9 +215,8 @@ impl Layout {
         for group in metadata.metadata().row_groups() {
             let rows = u64::try_from(group.num_rows()).ok();
             let next = rows.and_then(|rows| starts.last().and_then(|&start: &u64| start.checked_add(rows)));
-            let next = next.ok_or_else(|| {
-                (DamageKind::BadFooter, format!("a row group of {} rows", group.num_rows()))
-            })?;
+            let next = next
+                .ok_or_else(|| (DamageKind::Corrupt, format!("a row group of {} rows", group.num_rows())))?;
             starts.push(next);
         }
         Ok(Self { schema, metadata, texts, names, starts })

@@ -91,13 +91,13 @@ impl Piece {
     ) -> Option<T> {
         let Some(bytes) = joined(self.texts.iter().flat_map(|texts| texts.texts(row))) else {
             if options.rules.strict {
-                damage(DamageKind::TextNotString, format!("column {:?} is null", options.fields.text));
+                damage(DamageKind::NoText, format!("column {:?} is null", options.fields.text));
             }
             return None;
         };
         if bytes.len() > options.record_cap {
             let detail = format!("a text above {} bytes (--longest-page)", options.record_cap);
-            damage(DamageKind::TooLong, detail);
+            damage(DamageKind::TooLarge, detail);
             return None;
         }
         let text = readable(&bytes, options.rules.strict, damage)?;
@@ -107,7 +107,7 @@ impl Piece {
         let mut next = || match named.next() {
             Some((_, Name::Text(name))) => Some(&**name),
             Some((field, Name::Unfit(why))) => {
-                damage(DamageKind::HeaderCharset, format!("{field} {why} and was left out"));
+                damage(DamageKind::BadName, format!("{field} {why} and was left out"));
                 None
             }
             _ => None,
@@ -262,7 +262,7 @@ impl Group {
 
     fn read_batch(&mut self) -> Result<Piece, Flaw> {
         let rows = self.batch.min(self.rows - self.done);
-        let texts = guarded(DamageKind::CorruptMember, || {
+        let texts = guarded(DamageKind::Corrupt, || {
             let (texts, _) = self.opened()?;
             texts.iter_mut().map(|text| Values::next_of(text, rows)).collect::<Result<Vec<_>, _>>()
         })?;
@@ -272,7 +272,7 @@ impl Group {
             let kind = Kind::of(&column.descriptor);
             let Some(slot) = self.open.as_mut().map(|(_, names)| &mut names[at]) else { continue };
             let Some(name) = slot else { continue };
-            match guarded(DamageKind::CorruptMember, || Values::next_of(name, rows)) {
+            match guarded(DamageKind::Corrupt, || Values::next_of(name, rows)) {
                 Ok(values) => *found = Names::Read(values, kind),
                 Err(flaw) if self.batch > 1 => return Err(flaw),
                 Err(_) => {
@@ -336,7 +336,7 @@ impl Rows {
     /// The damage that keeps the file from being read.
     pub fn open(input: &Input, options: &ReadOptions) -> Result<Self, Flaw> {
         let open = || Stored::new(input.open()?);
-        let stored = open().map_err(|error| (DamageKind::CannotOpen, error.to_string()))?;
+        let stored = open().map_err(|error| (DamageKind::Unreadable, error.to_string()))?;
         let layout = Arc::new(Layout::of(&stored, options)?);
         let (block_bytes, stored) = (options.block_bytes, stored.length());
         Ok(Self { input: input.clone(), layout, block_bytes, next: 0, group: None, stored, finished: false })
@@ -366,9 +366,9 @@ impl Rows {
         match starts.get(index + 1) {
             None => {}
             Some(&end) if end > u64::from(u32::MAX) => {
-                let (record, kind) = (Some(starts[index]), DamageKind::TooManyDocuments);
+                let kind = DamageKind::TooLarge;
                 let detail = "the rest of the file is not read";
-                tally.damage.push(Damage::new(&self.input.path, record, (0, 0), kind, detail));
+                tally.damage.push(Damage::new(&self.input.path, None, (0, 0), kind, detail));
             }
             Some(_) => {
                 let size = u64::try_from(self.layout.group(index).compressed_size()).unwrap_or(0);
@@ -420,7 +420,7 @@ pub(crate) fn fetch(
             for (row, &(id, place)) in (0..piece.rows).zip(&mut left) {
                 let mut flaw = None;
                 let mut damage =
-                    |kind, detail: String| flaw = (kind != DamageKind::HeaderCharset).then_some(detail);
+                    |kind, detail: String| flaw = (kind != DamageKind::BadName).then_some(detail);
                 let done = piece.document(row, id, options, &mut damage, |document| {
                     let is_same = document.place.length == place.length;
                     if is_same {
