@@ -12,19 +12,19 @@ is refused raises ``ValueError``, what the operating system refuses ``OSError``,
 from __future__ import annotations
 
 import html as _html
-import json as _json
 import os as _os
 from collections.abc import Mapping as _Mapping
 
 from simflip import _simflip
-from simflip._simflip import Column, Result, Table, __version__
+from simflip._simflip import Column, Table, __version__
 from simflip._keywords import CALLED_HERE as _CALLED_HERE
 from simflip._keywords import is_list_of_rows as _is_list_of_rows
-from simflip._keywords import kept_of as _kept_of
 from simflip._keywords import options_of as _options
 from simflip._keywords import paths_of as _paths
 from simflip._keywords import progress_of as _progress
 from simflip._keywords import texts_of as _texts
+from simflip._result import FolderResult, Result
+from simflip._result import rows_of as _rows_of
 from simflip._seen import Answer, Seen
 
 __all__ = [
@@ -168,7 +168,7 @@ def dedup(
             raise ValueError(f"{_os.fspath(against)}: files need out, the folder to create for the results")
         old = None if against is None else _texts(against, column)
         name = column if isinstance(column, str) else ",".join(column)
-        return _simflip.dedup_of_texts(_texts(data, column), old, name, url, options, progress)
+        return Result(*_simflip.dedup_of_texts(_texts(data, column), old, name, url, options, progress))
     if url is not None:
         raise TypeError("url is of texts; of files give url_field, the name of the field or column that holds it")
     if column != "text":
@@ -180,82 +180,11 @@ def dedup(
     return FolderResult(out, summary)
 
 
-class FolderResult:
-    """The folder of results that a run over files made."""
-
-    def __init__(self, out, summary=None):
-        """Opens the folder ``out``; ``summary`` is what the run that made it came to."""
-        self.out = _os.fsdecode(out)
-        self.summary = summary or {}
-
-    @property
-    def pairs(self):
-        """Near pairs, as in ``pairs.csv``: a_id, b_id (string), distance (uint32, bits of 64; null for minhash),
-        similarity (float32), kind ("exact" or "near")."""
-        return _simflip.read_pairs(_os.path.join(self.out, "pairs.csv"))
-
-    @property
-    def clusters(self):
-        """Members of clusters of two pages or more, as in ``clusters.csv``: id, cluster (string), size (uint32),
-        kept (bool)."""
-        return _simflip.read_clusters(_os.path.join(self.out, "clusters.csv"))
-
-    @property
-    def kept(self):
-        """The paths of the files that hold the kept pages, sorted."""
-        names = sorted(name for name in _os.listdir(self.out) if name.startswith(("kept.", "kept-")))
-        return [_os.path.join(self.out, name) for name in names]
-
-    def report(self):
-        """What ``report.json`` holds, as a dict."""
-        with open(_os.path.join(self.out, "report.json"), encoding="utf-8") as file:
-            return _json.load(file)
-
-    @property
-    def html(self):
-        """The page ``report.html``."""
-        with open(_os.path.join(self.out, "report.html"), encoding="utf-8") as file:
-            return file.read()
-
-    def __str__(self):
-        return self.summary.get("text", repr(self))
-
-    def __repr__(self):
-        return f"<simflip.FolderResult {self.out}>"
-
-    def _repr_html_(self):
-        return _frame(self.html)
-
-
-def _rows_of(table):
-    """The rows of a `Table`, a dict each."""
-    return [dict(zip(table.columns, row, strict=True)) for row in table]
-
-
-def _least_similar(result, number):
-    """Near pairs with the least similarity, the least first."""
-    near = (pair for pair in _rows_of(result.pairs) if pair["kind"] == "near")
-    return sorted(near, key=lambda pair: (pair["similarity"], pair["a"], pair["b"]))[:number]
-
-
-def _apply(result, data):
-    """The rows of ``data`` that a `Result` keeps."""
-    return _kept_of(result.kept.tolist(), len(result), data)
-
-
 def _data_frame(table):
     """A `Table` as pandas has it."""
     import pandas
 
     return pandas.DataFrame({name: table[name].__array__() for name in table.columns})
-
-
-def _frame(page):
-    """A page within a notebook: in a frame of its own, so that neither's style meets the other's."""
-    return (
-        f'<iframe srcdoc="{_html.escape(page)}" sandbox="" style="width: 100%; height: 40em; border: 1px solid #ccc">'
-        "</iframe>"
-    )
 
 
 def decontaminate(

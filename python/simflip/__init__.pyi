@@ -4,8 +4,9 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, overload
 
+from ._result import FolderResult as FolderResult
+from ._result import Result as Result
 from ._simflip import Column as Column
-from ._simflip import Result as Result
 from ._simflip import Table as Table
 from ._simflip import __version__ as __version__
 
@@ -120,20 +121,6 @@ def dedup(
     frames: _Path | None = None,
     save_frames: _Path | None = None,
 ) -> FolderResult: ...
-
-class FolderResult:
-    out: str
-    summary: dict[str, Any]
-    def __init__(self, out: _Path, summary: dict[str, Any] | None = None) -> None: ...
-    @property
-    def pairs(self) -> Table: ...
-    @property
-    def clusters(self) -> Table: ...
-    @property
-    def kept(self) -> list[str]: ...
-    @property
-    def html(self) -> str: ...
-    def report(self) -> dict[str, Any]: ...
 
 class Explanation:
     def __init__(self, text: str, data: dict[str, Any]) -> None: ...

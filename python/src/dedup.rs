@@ -4,7 +4,9 @@ use crate::errors::{of_arrow, of_library, of_refusal};
 use crate::run::run;
 use crate::table::{Column, Table};
 use crate::texts::{Data, Texts, as_many};
-use arrow_array::{ArrayRef, BooleanArray, Float32Array, StringArray, UInt32Array};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, UInt32Type};
+use arrow_array::{Array, ArrayRef, BooleanArray, Float32Array, StringArray, UInt32Array};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::json;
@@ -12,7 +14,7 @@ use simflip::cli::options::{OfTexts, now, of_files, of_texts};
 use simflip::clusters::{Keep, Source};
 use simflip::core::dedup::{Kind, Outcome, Pair};
 use simflip::core::id::{Cluster, Document, Id};
-use simflip::pipeline::{TextJob, dedup_texts};
+use simflip::pipeline::{Fate, Fates, TextJob, dedup_texts};
 use simflip::report::{Report, html, tell};
 use simflip::settings::Settings;
 use simflip::staged::dedup;
@@ -21,15 +23,6 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// What became of some texts.
-#[pyclass(frozen, module = "simflip")]
-pub struct Result {
-    outcome: Outcome,
-    report: Report,
-    settings: Settings,
-    rows: Rows,
-}
 
 /// Which row of the input each document is. Rows of old pages come behind those of new ones.
 pub struct Rows {
@@ -115,139 +108,143 @@ pub fn clusters_table(members: &[(u32, u32, u32, bool)]) -> PyResult<Table> {
     ])
 }
 
-impl Result {
-    /// Each member of a cluster: its document, the cluster, its size, and the document that stays in its place.
-    fn members(&self) -> impl Iterator<Item = (Document, u32, u32, Document)> {
-        let outcome = &self.outcome;
-        Cluster::all(outcome.clusters.len()).flat_map(move |cluster| {
-            let members = outcome.clusters.get(cluster);
-            members.iter().map(move |&member| {
-                (member, cluster.number(), members.len() as u32, outcome.stays_for(cluster, member))
-            })
-        })
+/// The tables of a `Result`: of pages, of pairs and of clusters.
+type Tables = (Table, Table, Table);
+
+/// What became of each row of the input, old ones left out.
+fn pages_table(outcome: &Outcome, rows: &Rows) -> PyResult<Table> {
+    let fates = Fates::new(outcome);
+    let mut of_row: Vec<Option<Fate>> = vec![None; rows.new];
+    for document in Document::all(outcome.new) {
+        of_row[rows.row(document) as usize] = Some(fates.of(document));
     }
+    let each = |of: fn(&Fate) -> Option<u32>| -> UInt32Array {
+        of_row.iter().map(|fate| fate.as_ref().and_then(of)).collect()
+    };
+    let stays: UInt32Array = of_row.iter().map(|fate| fate.map(|fate| rows.row(fate.stays))).collect();
+    let kept: BooleanArray = (0..).zip(&stays).map(|(row, stays)| Some(stays == Some(row))).collect();
+    let similarity: Float32Array = of_row.iter().map(|fate| fate.and_then(|fate| fate.similarity)).collect();
+    Table::of(vec![
+        ("cluster", Arc::new(each(|fate| fate.cluster.map(Id::number))), true),
+        ("size", Arc::new(each(|fate| Some(fate.size))), true),
+        ("kept", Arc::new(kept), false),
+        ("stays", Arc::new(stays), true),
+        ("similarity", Arc::new(similarity), true),
+    ])
 }
 
-#[pymethods]
-impl Result {
-    /// Near pairs, ascending: a and b (uint32, rows of the input, a < b; row `i` of `against` is
-    /// `len(result) + i`), distance (uint32, bits of 64 that
-    /// differ; null for minhash), similarity (float32, at most 1), kind ("exact" or "near"). Every copy with the
-    /// page that leads it, and the near pairs of those; all pairs with `all_pairs=True`.
-    #[getter]
-    fn pairs(&self) -> PyResult<Table> {
-        pairs_table(&self.outcome.pairs, &self.settings, &self.rows)
-    }
+/// The members of clusters of two or more, old pages among them.
+fn members_table(outcome: &Outcome, rows: &Rows) -> PyResult<Table> {
+    let members = Cluster::all(outcome.clusters.len()).flat_map(|cluster| {
+        let members = outcome.clusters.get(cluster);
+        members.iter().map(move |&page| {
+            let is_kept = outcome.stays_for(cluster, page) == page || outcome.is_old(page);
+            (rows.row(page), cluster.number(), members.len() as u32, is_kept)
+        })
+    });
+    clusters_table(&members.collect::<Vec<_>>())
+}
 
-    /// The pages of clusters of two or more, by cluster: page (uint32, its row), cluster (uint32, from 0), size
-    /// (uint32), kept (bool).
-    #[getter]
-    fn clusters(&self) -> PyResult<Table> {
-        let is_kept = |page, stays| page == stays || self.outcome.is_old(page);
-        let of = |(page, cluster, size, stays)| (self.rows.row(page), cluster, size, is_kept(page, stays));
-        clusters_table(&self.members().map(of).collect::<Vec<_>>())
-    }
+/// The rows of a table of pages that have a text and are kept, or are not.
+///
+/// # Errors
+/// If it is no such table.
+#[pyfunction]
+pub fn chosen_rows(pages: &Table, kept: bool) -> PyResult<Column> {
+    let (is_kept, stays) = (pages.column("kept")?, pages.column("stays")?);
+    let is_kept = is_kept.as_boolean();
+    let rows = (0..stays.len()).filter(|&row| stays.is_valid(row) && is_kept.value(row) == kept);
+    let rows = UInt32Array::from_iter_values(rows.map(|row| row as u32));
+    Ok(Column::new(if kept { "kept" } else { "removed" }, Arc::new(rows)))
+}
 
-    /// A row for each row of the input, old pages left out: cluster (uint32; null for a page alone), size (uint32),
-    /// kept (bool), stays (uint32, the row that stays in its place, that of an old page perhaps; itself if it is
-    /// kept). A row without text is not kept, and the rest of it null.
-    #[getter]
-    fn pages(&self) -> PyResult<Table> {
-        let mut cluster = vec![None; self.rows.new];
-        let mut size = vec![None; self.rows.new];
-        let mut stays = vec![None; self.rows.new];
-        for document in Document::all(self.outcome.new) {
-            let row = self.rows.row(document);
-            (size[row as usize], stays[row as usize]) = (Some(1), Some(row));
-        }
-        let new = self.members().filter(|&(page, ..)| !self.outcome.is_old(page));
-        for (page, of, many, kept) in new {
-            let row = self.rows.row(page) as usize;
-            (cluster[row], size[row], stays[row]) = (Some(of), Some(many), Some(self.rows.row(kept)));
-        }
-        let kept: BooleanArray =
-            (0..).zip(&stays).map(|(row, &stays): (u32, &Option<u32>)| Some(stays == Some(row))).collect();
-        Table::of(vec![
-            ("cluster", Arc::new(UInt32Array::from(cluster)), true),
-            ("size", Arc::new(UInt32Array::from(size)), true),
-            ("kept", Arc::new(kept), false),
-            ("stays", Arc::new(UInt32Array::from(stays)), true),
-        ])
-    }
+/// The same tables with each page kept as well that is less similar than this to the page that stays in its place.
+///
+/// # Errors
+/// `ValueError` where the two were not compared.
+#[pyfunction]
+pub fn rethreshold(pages: &Table, pairs: &Table, clusters: &Table, similarity: f32) -> PyResult<Tables> {
+    let numbers = |table: &Table, name| -> PyResult<UInt32Array> {
+        Ok(table.column(name)?.as_primitive::<UInt32Type>().clone())
+    };
+    let (cluster, stays) = (numbers(pages, "cluster")?, numbers(pages, "stays")?);
+    let shown = pages.column("similarity")?;
+    let shown = shown.as_primitive::<Float32Type>();
+    let comes_back = |row: usize| {
+        let goes = stays.is_valid(row) && stays.value(row) as usize != row;
+        Ok(match goes.then(|| shown.is_valid(row).then(|| shown.value(row))) {
+            None => false,
+            Some(Some(alike)) => alike < similarity,
+            Some(None) => {
+                return Err(PyValueError::new_err(
+                    "rethreshold: a removed row and the one that stays in its place were not compared, as with \
+                     clusters='connected'; run dedup with the new similarity",
+                ));
+            }
+        })
+    };
+    let back: HashSet<u32> = (0..pages.rows())
+        .filter_map(|row| comes_back(row).map(|back| back.then_some(row as u32)).transpose())
+        .collect::<PyResult<_>>()?;
+    let (page, of) = (numbers(clusters, "page")?, numbers(clusters, "cluster")?);
+    let mut members = vec![0; of.iter().flatten().max().map_or(0, |last| last as usize + 1)];
+    let left = || page.values().iter().zip(of.values()).filter(|(page, _)| !back.contains(page));
+    left().for_each(|(_, &cluster)| members[cluster as usize] += 1);
+    // Clusters are counted anew, without those of which one page is left.
+    let mut number = vec![None; members.len()];
+    let large = members.iter().enumerate().filter(|(_, size)| **size > 1);
+    (0..).zip(large).for_each(|(new, (old, _))| number[old] = Some(new));
+    let kept = clusters.column("kept")?;
+    let rows: Vec<(u32, u32, u32, bool)> = page
+        .values()
+        .iter()
+        .zip(of.values())
+        .zip(kept.as_boolean().values())
+        .filter(|((page, _), _)| !back.contains(page))
+        .filter_map(|((&page, &old), kept)| Some((page, number[old as usize]?, members[old as usize], kept)))
+        .collect();
+    let own =
+        |row: usize| (cluster.is_valid(row) && !back.contains(&(row as u32))).then(|| cluster.value(row));
+    let now =
+        |row: usize| own(row).and_then(|old| number[old as usize].map(|new| (new, members[old as usize])));
+    let all = || 0..pages.rows();
+    let with_text = |row: usize| stays.is_valid(row);
+    let stays: UInt32Array = all()
+        .map(|row| {
+            with_text(row).then(|| if back.contains(&(row as u32)) { row as u32 } else { stays.value(row) })
+        })
+        .collect();
+    let is_kept: BooleanArray =
+        all().map(|row| Some(stays.is_valid(row) && stays.value(row) as usize == row)).collect();
+    let sizes: UInt32Array =
+        all().map(|row| with_text(row).then(|| now(row).map_or(1, |(_, size)| size))).collect();
+    let alike: Float32Array = all()
+        .map(|row| (shown.is_valid(row) && !back.contains(&(row as u32))).then(|| shown.value(row)))
+        .collect();
+    let pages = Table::of(vec![
+        ("cluster", Arc::new(all().map(|row| now(row).map(|(new, _)| new)).collect::<UInt32Array>()), true),
+        ("size", Arc::new(sizes), true),
+        ("kept", Arc::new(is_kept), false),
+        ("stays", Arc::new(stays), true),
+        ("similarity", Arc::new(alike), true),
+    ])?;
+    let alike = pairs.column("similarity")?;
+    let near: BooleanArray = alike
+        .as_primitive::<Float32Type>()
+        .iter()
+        .map(|alike| alike.map(|alike| alike >= similarity))
+        .collect();
+    Ok((pages, pairs.filtered(&near)?, clusters_table(&rows)?))
+}
 
-    /// The rows of the input that stay, ascending: uint32.
-    #[getter]
-    fn kept(&self) -> Column {
-        let rows = self.outcome.kept().map(|document| self.rows.row(document));
-        Column::new("kept", Arc::new(UInt32Array::from_iter_values(rows)))
-    }
-
-    /// The rows of the input that are removed as duplicates, ascending: uint32.
-    #[getter]
-    fn removed(&self) -> Column {
-        let kept: HashSet<Document> = self.outcome.kept().collect();
-        let removed = Document::all(self.outcome.new).filter(|document| !kept.contains(document));
-        Column::new(
-            "removed",
-            Arc::new(UInt32Array::from_iter_values(removed.map(|document| self.rows.row(document)))),
-        )
-    }
-
-    /// For each row of the input, whether it is kept: bool, as a filter takes it.
-    #[getter]
-    fn mask(&self) -> Column {
-        let mut kept = vec![false; self.rows.new];
-        self.outcome.kept().for_each(|document| kept[self.rows.row(document) as usize] = true);
-        Column::new("kept", Arc::new(BooleanArray::from(kept)))
-    }
-
-    /// The share of the texts that is removed, 0 to 1.
-    #[getter]
-    fn duplicate_ratio(&self) -> f64 {
-        self.outcome.removed() as f64 / self.outcome.new.max(1) as f64
-    }
-
-    /// The kept rows of `data`, in its form: a Hugging Face dataset, pandas, polars, pyarrow, numpy, a list, or a
-    /// mapping of columns. It has the rows that were deduplicated, in their order.
-    fn apply<'py>(slf: Bound<'py, Self>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("simflip")?.call_method1("_apply", (&slf, data))
-    }
-
-    /// The near pairs with the least similarity, the least first, as a list of dicts of the form of `pairs`. Look at
-    /// them before you trust a threshold.
-    #[pyo3(signature = (number=10))]
-    fn least_similar<'py>(slf: Bound<'py, Self>, number: usize) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("simflip")?.call_method1("_least_similar", (&slf, number))
-    }
-
-    /// Everything there is to say of the run, as a dict; the form is that of `report.json`.
-    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &self.report)
-    }
-
-    /// The report as a page of HTML that needs no other file.
-    #[getter]
-    fn html(&self) -> PyResult<String> {
-        html::render(&self.report).map_err(of_library)
-    }
-
-    fn _repr_html_<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("simflip")?.call_method1("_frame", (self.html()?,))
-    }
-
-    fn __len__(&self) -> usize {
-        self.rows.new
-    }
-
-    fn __repr__(&self) -> String {
-        let Outcome { new, clusters, .. } = &self.outcome;
-        let (kept, pairs) = (new - self.outcome.removed(), self.outcome.pairs.len());
-        format!("<simflip.Result: {new} documents, {kept} kept, {pairs} pairs, {} clusters>", clusters.len())
-    }
-
-    fn __str__(&self) -> String {
-        tell::closing(&self.report, self.settings.judge)
-    }
+/// The page of HTML of a report, given in JSON.
+///
+/// # Errors
+/// If it is none.
+#[pyfunction]
+pub fn report_html(report: &str) -> PyResult<String> {
+    let report: Report = serde_json::from_str(report).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    html::render(&report).map_err(of_library)
 }
 
 /// A value as the interpreter's own `json` reads it.
@@ -260,7 +257,7 @@ pub fn from_json<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResul
 }
 
 /// Finds the near-duplicates of texts, and of these and those of `against`, which are old; `options` are typed as for
-/// the command line.
+/// the command line. Gives tables, the report in JSON, the words that close a run, and the threshold.
 ///
 /// # Errors
 /// `ValueError` for a setting without meaning, `TypeError` for what holds no texts, `OSError` for a file of
@@ -275,7 +272,7 @@ pub fn dedup_of_texts<'py>(
     url: Option<&Bound<'py, PyAny>>,
     options: Vec<OsString>,
     progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Result> {
+) -> PyResult<(Tables, String, String, Option<f64>)> {
     let OfTexts { settings, frequencies, threads, .. } = of_texts(&options).map_err(of_refusal)?;
     let hosts = settings.quota.each == Some(Source::Host);
     if url.is_none() && (settings.keep == Keep::ShortestUrl || hosts) {
@@ -306,7 +303,11 @@ pub fn dedup_of_texts<'py>(
     (job.first_old, job.urls, job.name, job.frequencies, job.threads, job.created) =
         (first_old, &urls, &name, frequencies, threads, now());
     let (outcome, report) = run(py, progress, |ticker| dedup_texts(&job, ticker))?.map_err(of_library)?;
-    Ok(Result { outcome, report, settings, rows })
+    let pairs = pairs_table(&outcome.pairs, &settings, &rows)?;
+    let tables = (pages_table(&outcome, &rows)?, pairs, members_table(&outcome, &rows)?);
+    let closing = tell::closing(&report, settings.judge);
+    let report = serde_json::to_string(&report).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    Ok((tables, report, closing, settings.judge.threshold()))
 }
 
 /// Runs `simflip dedup` with these arguments. Gives the numbers of pages, of those that can go, and of pieces of

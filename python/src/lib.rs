@@ -63,14 +63,17 @@ fn _simflip(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<table::Table>()?;
     module.add_class::<table::Column>()?;
-    module.add_class::<dedup::Result>()?;
     module.add_class::<seen::Seen>()?;
     module.add_function(wrap_pyfunction!(shuffle::record_settings, module)?)?;
     module.add_function(wrap_pyfunction!(shuffle::sketch_records, module)?)?;
     module.add_function(wrap_pyfunction!(shuffle::join_bucket, module)?)?;
     module.add_function(wrap_pyfunction!(shuffle::sketch_files, module)?)?;
     module.add_function(wrap_pyfunction!(seen::time_of, module)?)?;
+    module.add_function(wrap_pyfunction!(table::unpickled, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::dedup_of_texts, module)?)?;
+    module.add_function(wrap_pyfunction!(dedup::chosen_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(dedup::rethreshold, module)?)?;
+    module.add_function(wrap_pyfunction!(dedup::report_html, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::dedup_of_files, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::read_pairs, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::read_clusters, module)?)?;

@@ -4,8 +4,11 @@
 use crate::errors::of_arrow;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float32Type, UInt32Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
-use arrow_schema::{ArrowError, DataType, Field, FieldRef};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, StructArray};
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
+use arrow_select::filter::filter_record_batch;
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyCapsule, PyIterator, PyList, PyTuple};
@@ -38,6 +41,28 @@ impl Table {
     fn row<'py>(&self, py: Python<'py>, row: usize) -> PyResult<Bound<'py, PyTuple>> {
         let cells: PyResult<Vec<_>> = self.0.columns().iter().map(|column| cell(py, column, row)).collect();
         PyTuple::new(py, cells?)
+    }
+
+    /// A column by its name.
+    ///
+    /// # Errors
+    /// `KeyError` if there is none.
+    pub fn column(&self, name: &str) -> PyResult<ArrayRef> {
+        let column = self.0.column_by_name(name);
+        column.cloned().ok_or_else(|| PyKeyError::new_err(name.to_owned()))
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.0.num_rows()
+    }
+
+    /// The rows that are chosen.
+    ///
+    /// # Errors
+    /// If there are more or fewer choices than rows.
+    pub fn filtered(&self, chosen: &BooleanArray) -> PyResult<Self> {
+        filter_record_batch(&self.0, chosen).map(Self).map_err(of_arrow)
     }
 
     /// Adds a name and its value to the metadata of the schema.
@@ -84,6 +109,10 @@ impl Table {
             text += &format!("\n… and {} more", rows - SHOWN);
         }
         Ok(text)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
+        pickled(slf.py(), &slf.get().0, false)
     }
 
     /// The rows as a list, a dict each.
@@ -171,6 +200,13 @@ impl Column {
         self.tolist(py)?.try_iter()
     }
 
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
+        let Self { array, field } = slf.get();
+        let schema = Arc::new(Schema::new(vec![field.clone()]));
+        let table = RecordBatch::try_new(schema, vec![array.clone()]).map_err(of_arrow)?;
+        pickled(slf.py(), &table, true)
+    }
+
     /// The values as a list; `None` for null.
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let cells: PyResult<Vec<_>> = (0..self.array.len()).map(|row| cell(py, &self.array, row)).collect();
@@ -240,6 +276,39 @@ impl Column {
 
 fn bytes<T: ArrowPrimitiveType, const N: usize>(array: &ArrayRef, of: fn(T::Native) -> [u8; N]) -> Vec<u8> {
     array.as_primitive::<T>().values().iter().flat_map(|&value| of(value)).collect()
+}
+
+/// What makes a table again, or the one column of it: a function and its arguments.
+fn pickled<'py>(py: Python<'py>, table: &RecordBatch, is_column: bool) -> PyResult<Bound<'py, PyTuple>> {
+    let mut writer = StreamWriter::try_new(Vec::new(), &table.schema()).map_err(of_arrow)?;
+    writer.write(table).map_err(of_arrow)?;
+    let bytes = PyBytes::new(py, &writer.into_inner().map_err(of_arrow)?);
+    let function = py.import("simflip._simflip")?.getattr("unpickled")?;
+    PyTuple::new(
+        py,
+        [
+            function,
+            PyTuple::new(py, [bytes.into_any(), is_column.into_pyobject(py)?.to_owned().into_any()])?
+                .into_any(),
+        ],
+    )
+}
+
+/// A table, or the column of a table of one, as it was pickled.
+///
+/// # Errors
+/// If the bytes are no stream of Arrow with one batch.
+#[pyfunction]
+pub fn unpickled<'py>(py: Python<'py>, bytes: &[u8], is_column: bool) -> PyResult<Bound<'py, PyAny>> {
+    let mut reader = StreamReader::try_new(bytes, None).map_err(of_arrow)?;
+    let table = reader.next().transpose().map_err(of_arrow)?;
+    let table = table.unwrap_or_else(|| RecordBatch::new_empty(reader.schema()));
+    if !is_column {
+        return Ok(Bound::new(py, Table(table))?.into_any());
+    }
+    let column = table.columns().first().cloned().zip(table.schema().fields().first().cloned());
+    let (array, field) = column.ok_or_else(|| PyTypeError::new_err("a column of a table without columns"))?;
+    Ok(Bound::new(py, Column { array, field })?.into_any())
 }
 
 /// A value as the interpreter has it.

@@ -9,7 +9,7 @@ pa = pytest.importorskip("pyarrow")
 COLUMNS = {
     "pairs": ["a", "b", "distance", "similarity", "kind"],
     "clusters": ["page", "cluster", "size", "kept"],
-    "pages": ["cluster", "size", "kept", "stays"],
+    "pages": ["cluster", "size", "kept", "stays", "similarity"],
 }
 
 

@@ -1,6 +1,10 @@
 """Data as people have it: data frames, rows, Hugging Face datasets; and the helpers of a result."""
 
+import copy
 import json
+import pickle
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import numpy as np
 import pandas as pd
@@ -40,6 +44,45 @@ def test_what_is_kept_comes_back_in_the_form_of_the_data():
     assert result.apply(pa.table(columns))["n"].to_pylist() == KEPT
     with pytest.raises(ValueError, match="the 6 rows that were deduplicated, not 5"):
         result.apply(TEXTS[:5])
+
+
+def test_a_result_can_be_pickled_copied_and_sent_between_processes():
+    result = simflip.dedup(TEXTS, all_pairs=True)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        assert repr(pool.submit(simflip.dedup, TEXTS, all_pairs=True).result()) == repr(result)
+    for other in [copy.deepcopy(result), pickle.loads(pickle.dumps(result))]:
+        assert (repr(other), str(other), other.html) == (repr(result), str(result), result.html)
+        assert other.report() == result.report() and len(other) == 6
+        for of, to in [(result.pages, other.pages), (result.pairs, other.pairs), (result.clusters, other.clusters)]:
+            assert of.to_pylist() == to.to_pylist() and pa.table(of).schema == pa.table(to).schema
+    column = pickle.loads(pickle.dumps(result.mask))
+    assert column.tolist() == result.mask.tolist() and repr(column) == repr(result.mask)
+    empty = pickle.loads(pickle.dumps(simflip.dedup(TEXTS[:1])))
+    assert empty.pairs.to_pylist() == [] and empty.kept.tolist() == [0]
+
+
+def test_a_higher_threshold_needs_no_texts():
+    words = [f"word{number}" for number in range(100)]
+    # Two pages of nine words in ten, one of all but one, a copy.
+    texts = [" ".join(words[:at] + ["new"] * (100 - at)) for at in (100, 90, 99)] + [" ".join(words), None]
+    result = simflip.dedup(texts, similarity=0.5, features="words")
+    assert result.kept.tolist() == [0]
+    alike = result.pages["similarity"].tolist()
+    assert alike[0] is None and alike[1] < 0.93 < alike[2] < 1 == alike[3] and alike[4] is None
+    higher = result.rethreshold(0.93)
+    assert (higher.kept.tolist(), higher.removed.tolist()) == ([0, 1], [2, 3])
+    assert [page["cluster"] for page in higher.pages.to_pylist()] == [0, None, 0, 0, None]
+    assert [page["size"] for page in higher.pages.to_pylist()] == [3, 1, 3, 3, None]
+    assert {page["page"] for page in higher.clusters.to_pylist()} == {0, 2, 3}
+    assert all(pair["similarity"] >= 0.93 for pair in higher.pairs.to_pylist())
+    again = simflip.dedup(texts, similarity=0.93, features="words")
+    assert higher.kept.tolist() == again.kept.tolist()
+    alone = result.rethreshold(1)
+    assert (alone.kept.tolist(), alone.removed.tolist()) == ([0, 1, 2], [3])
+    for wrong in (0.4, 1.1):
+        with pytest.raises(ValueError, match="expected 0.5 to 1"):
+            result.rethreshold(wrong)
+    assert higher.rethreshold(0.93).kept.tolist() == higher.kept.tolist()
 
 
 def test_tables_show_their_rows_and_become_frames():

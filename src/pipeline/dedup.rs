@@ -185,23 +185,23 @@ fn write_tables(
     if !job.writes.any_pages() {
         return Ok(());
     }
-    let fates = Fates::new(pages, outcome);
+    let fates = Fates::new(outcome);
     let all = || Document::all(stays.len());
     if job.writes.pages {
-        tables::write(&folder.path().join(PAGES), all().map(|page| Ok(fates.row(page))))?;
+        tables::write(&folder.path().join(PAGES), all().map(|page| Ok(fates.row(pages, page))))?;
     }
     if job.writes.pages_jsonl {
-        tables::write_pages_jsonl(&folder.path().join(PAGES_JSONL), all().map(|page| fates.row(page)))?;
+        tables::write_pages_jsonl(&folder.path().join(PAGES_JSONL), all().map(|page| fates.row(pages, page)))?;
     }
     #[cfg(feature = "parquet")]
     if job.writes.pages_parquet {
         let path = folder.path().join(PAGES_PARQUET);
         let settings = serde_json::to_string(&job.settings).map_err(|e| Error::io(&path, e.into()))?;
-        write_pages_parquet(&path, &settings, all().map(|page| fates.row(page)))?;
+        write_pages_parquet(&path, &settings, all().map(|page| fates.row(pages, page)))?;
     }
     if job.writes.removed {
         let removed = all().filter(|page| !stays[page.index()]);
-        tables::write(&folder.path().join(REMOVED), removed.map(|page| Ok(fates.row(page))))?;
+        tables::write(&folder.path().join(REMOVED), removed.map(|page| Ok(fates.row(pages, page))))?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Every page of a run in a table: where it stands, whether it stays, and which page stays for it.
+//! What becomes of every page of a run: whether it stays, and which page stays for it.
 
 use super::pages::Pages;
 use crate::tables::{At, PageRow};
@@ -8,21 +8,34 @@ use simflip_core::dedup::{Kind, Outcome};
 use simflip_core::id::{Cluster, Document, Id};
 use std::borrow::Cow;
 
-/// What becomes of each page.
+/// What becomes of each document of a run in memory.
+#[derive(Debug)]
 pub struct Fates<'a> {
-    pages: &'a Pages,
     outcome: &'a Outcome,
-    /// The cluster of each page that is in one.
+    /// The cluster of each document that is in one.
     cluster: Vec<Option<Cluster>>,
-    /// The first of each page's copies; itself where it has none.
+    /// The first of each document's copies; itself where it has none.
     first: Vec<Document>,
     /// The similarity of a text with one that stays, by the first copies of both.
     near: HashMap<(Document, Document), f32>,
 }
 
+/// What becomes of a document.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fate {
+    /// Its cluster; none where nothing is near it.
+    pub cluster: Option<Cluster>,
+    /// Documents in that cluster, itself included.
+    pub size: u32,
+    /// The document that stays for it; itself, if it stays.
+    pub stays: Document,
+    /// Similarity to that document in 0..=1; none for itself, and where the two were not compared.
+    pub similarity: Option<f32>,
+}
+
 impl<'a> Fates<'a> {
-    /// Gathers what the pairs and clusters of a run say of each page.
-    pub fn new(pages: &'a Pages, outcome: &'a Outcome) -> Self {
+    /// Gathers what the pairs and clusters of a run say of each document.
+    pub fn new(outcome: &'a Outcome) -> Self {
         let mut cluster = vec![None; outcome.documents];
         for (number, members) in (0..).zip(outcome.clusters.iter()) {
             members.iter().for_each(|member| cluster[member.index()] = Some(Cluster(number)));
@@ -42,32 +55,39 @@ impl<'a> Fates<'a> {
                 near.insert((a.min(b), a.max(b)), pair.similarity);
             }
         }
-        Self { pages, outcome, cluster, first, near }
+        Self { outcome, cluster, first, near }
     }
 
-    /// The row of a page.
-    pub fn row(&self, page: Document) -> PageRow<'a> {
-        let Self { pages, outcome, .. } = self;
+    /// What becomes of a document.
+    pub fn of(&self, document: Document) -> Fate {
+        let outcome = self.outcome;
+        let cluster = self.cluster[document.index()];
+        let stays = cluster.map_or(document, |cluster| outcome.stays_for(cluster, document));
+        let similarity = (stays != document).then(|| self.similarity(document, stays)).flatten();
+        let size = cluster.map_or(1, |cluster| outcome.clusters.get(cluster).len()) as u32;
+        Fate { cluster, size, stays, similarity }
+    }
+
+    /// The similarity of two documents, where they were compared.
+    fn similarity(&self, a: Document, b: Document) -> Option<f32> {
+        let [a, b] = [a, b].map(|document| self.first[document.index()]);
+        if a == b { Some(1.0) } else { self.near.get(&(a.min(b), a.max(b))).copied() }
+    }
+
+    /// The row of a page in a table.
+    pub(super) fn row<'p>(&self, pages: &'p Pages, page: Document) -> PageRow<'p> {
         let At { file, row, .. } = pages.standing(page);
-        let cluster = self.cluster[page.index()];
-        let kept = cluster.map_or(page, |cluster| outcome.stays_for(cluster, page));
-        let similarity = (kept != page).then(|| self.similarity(page, kept)).flatten();
+        let Fate { cluster, size, stays, similarity } = self.of(page);
         PageRow {
             file,
             row,
             id: pages.id_of(page),
             url: Cow::Borrowed(pages.url(page).unwrap_or_default()),
             cluster: cluster.map(Id::number),
-            size: cluster.map_or(1, |cluster| outcome.clusters.get(cluster).len()) as u64,
-            kept: kept == page,
-            stays: pages.id_of(kept),
+            size: u64::from(size),
+            kept: stays == page,
+            stays: pages.id_of(stays),
             similarity: similarity.map(f64::from),
         }
-    }
-
-    /// The similarity of two pages, where they were compared.
-    fn similarity(&self, a: Document, b: Document) -> Option<f32> {
-        let [a, b] = [a, b].map(|document| self.first[document.index()]);
-        if a == b { Some(1.0) } else { self.near.get(&(a.min(b), a.max(b))).copied() }
     }
 }

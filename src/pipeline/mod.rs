@@ -19,6 +19,7 @@ pub use calibrate::{ProbeTable, calibrate};
 pub use compare::{Contender, compare};
 pub use dedup::dedup;
 pub use explain::{explain, explain_texts};
+pub use listing::{Fate, Fates};
 pub use plan::{Plan, PlanRow, Purpose, plan};
 pub use review::{ReviewJob, ReviewSummary, SIMILARITY_CUTS, review};
 pub use stages::{Progress, Silent};
