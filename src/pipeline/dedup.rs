@@ -191,7 +191,10 @@ fn write_tables(
         tables::write(&folder.path().join(PAGES), all().map(|page| Ok(fates.row(pages, page))))?;
     }
     if job.writes.pages_jsonl {
-        tables::write_pages_jsonl(&folder.path().join(PAGES_JSONL), all().map(|page| fates.row(pages, page)))?;
+        tables::write_pages_jsonl(
+            &folder.path().join(PAGES_JSONL),
+            all().map(|page| fates.row(pages, page)),
+        )?;
     }
     #[cfg(feature = "parquet")]
     if job.writes.pages_parquet {

@@ -1,0 +1,35 @@
+"""What modules of other engines share: parts of a set become sketches where they are, and are joined in one place."""
+
+import pyarrow as pa
+
+import simflip
+
+# Options by which sketches are made and compared; `preset` removable needs texts.
+SETTINGS = {
+    *["similarity", "recall", "features", "feature_hash", "min_features", "sketch_bytes", "bands", "seed", "method"],
+    *["distance", "permutations", "verify", "verify_threshold"],
+}
+
+
+def check_settings(settings):
+    for name in settings:
+        if name not in SETTINGS:
+            raise TypeError(f"dedup() got an unexpected keyword argument {name!r}")
+
+
+def sketched(part, text, settings):
+    """The sketches of a part, which is a table that speaks Arrow."""
+    return pa.table(simflip.sketch(part, column=text, threads=1, **settings))
+
+
+def masks(parts, settings):
+    """For each part of the sketches, in their order, a list that says of each row whether it is kept."""
+    sketches = pa.concat_tables(parts)
+    kept = [digest is not None for digest in sketches["digest"].to_pylist()]
+    pairs = simflip.join(sketches, **settings)
+    for page, _, _, stays in simflip.clusters(len(kept), pairs):
+        kept[page] = stays
+    ends = [0]
+    for part in parts:
+        ends.append(ends[-1] + len(part))
+    return [kept[start:end] for start, end in zip(ends, ends[1:], strict=False)]
