@@ -117,7 +117,7 @@ impl Stored {
     pub fn within(self: &Arc<Self>, from: u64, end: u64) -> io::Result<Arc<Self>> {
         let file = match &*self.file.lock().unwrap_or_else(PoisonError::into_inner) {
             StoredFile::File(_) => return Ok(self.clone()),
-            StoredFile::Object(reader) => Mutex::new(StoredFile::Object(reader.within(from, end)?)),
+            StoredFile::Object(reader) => Mutex::new(StoredFile::Object(reader.within(from, end))),
         };
         Ok(Arc::new(Self { file, length: self.length, limit: self.limit.clone() }))
     }
