@@ -148,24 +148,25 @@ impl Place {
         })
     }
 
+    fn wait<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> io::Result<T> {
+        let root = self.root.clone();
+        Request::begin(async move { work.await.map_err(|error| told(&root, &error)) })?.wait()
+    }
+
     /// What is there of this key.
     fn head(&self, key: &Key) -> io::Result<ObjectMeta> {
-        let (place, key) = (self.clone(), key.clone());
-        Request::begin(
-            async move { place.store.head(&key).await.map_err(|error| told(&place.root, &error)) },
-        )?
-        .wait()
+        let (store, key) = (self.store.clone(), key.clone());
+        self.wait(async move { store.head(&key).await })
     }
 
     /// What is below a key.
     fn below(&self, key: &Key) -> io::Result<Vec<ObjectMeta>> {
-        let place = self.clone();
+        let store = self.store.clone();
         let above = (!key.as_ref().is_empty()).then(|| key.clone());
-        let list = async move {
-            let found: Result<Vec<_>, _> = place.store.list(above.as_ref()).try_collect().await;
-            found.map_err(|error| told(&place.root, &error))
-        };
-        let mut found = Request::begin(list)?.wait()?;
+        let mut found: Vec<_> = self.wait(async move { store.list(above.as_ref()).try_collect().await })?;
         // Some programs put an empty object where a file system has a folder.
         let above = |object: &ObjectMeta| Some(object.location.as_ref().rsplit_once('/')?.0.to_owned());
         let folders: HashSet<String> = found.iter().filter_map(above).collect();
@@ -455,8 +456,7 @@ mod tests {
 
     fn put(place: &Place, bytes: Vec<u8>) -> Arc<Object> {
         let (store, key) = (place.store.clone(), Key::from("key"));
-        let put = async move { store.put(&key, bytes.into()).await.map_err(io::Error::other) };
-        Request::begin(put).and_then(Request::wait).expect("memory");
+        place.wait(async move { store.put(&key, bytes.into()).await }).expect("memory");
         let found = place.head(&Key::from("key")).expect("an object");
         Arc::new(Object::new("s3://bucket/key".into(), place.clone(), found))
     }
@@ -468,7 +468,8 @@ mod tests {
             steps in proptest::collection::vec((0..2 * STEP, 0..STEP as usize, any::<bool>()), 1..9),
             (from, end) in (0..STEP, 0..2 * STEP),
         ) {
-            let all: Vec<u8> = (0..2 * STEP - 7).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
+            let byte = |at: u64| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
+            let all: Vec<u8> = (0..2 * STEP - 7).map(byte).collect();
             let place = Place { root: "s3://bucket".into(), store: Arc::new(InMemory::new()) };
             let object = put(&place, all.clone());
             let (mut reader, mut slice) = (object.open().within(from, end), io::Cursor::new(&all));

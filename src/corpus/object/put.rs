@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 
 use bytes::Bytes;
+use object_store::ObjectStoreExt;
 use object_store::buffered::BufWriter;
 use object_store::path::Path as Key;
-use object_store::{ObjectStoreExt, Result as StoreResult};
 use tokio::io::AsyncWriteExt;
 
 use super::{Address, Object, Place, Request, refuse, told};
@@ -65,7 +65,7 @@ impl Prefix {
     /// Tries to write, and leaves nothing: an upload is begun and given up.
     pub fn try_out(&self) -> io::Result<()> {
         let (store, key) = (self.place.store.clone(), self.key("report.json")?);
-        self.wait(async move {
+        self.place.wait(async move {
             let mut upload = store.put_multipart(&key).await?;
             let tried = upload.put_part(Bytes::from_static(b"tried out").into()).await;
             let _ = upload.abort().await;
@@ -112,15 +112,10 @@ impl Prefix {
     /// Removes an object. That it is gone already is no failure.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         let (store, key) = (self.place.store.clone(), self.key(name)?);
-        match self.wait(async move { store.delete(&key).await }) {
+        match self.place.wait(async move { store.delete(&key).await }) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             done => done,
         }
-    }
-
-    fn wait(&self, work: impl Future<Output = StoreResult<()>> + Send + 'static) -> io::Result<()> {
-        let root = self.place.root.clone();
-        Request::begin(async move { work.await.map_err(|error| told(&root, &error)) })?.wait()
     }
 }
 
