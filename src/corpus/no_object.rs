@@ -3,84 +3,22 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-const ABSENT: &str = "this build has no object-store support, the feature `stores`: cargo install simflip --features stores \
-                      has it, or copy the file here";
-
 /// An object that never is: there is no store.
 #[derive(Debug)]
 pub(crate) enum Object {}
 
-impl Object {
-    pub fn find(_: &Path) -> io::Result<Self> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, ABSENT))
-    }
-
-    pub fn address(&self) -> &Path {
-        match *self {}
-    }
-
-    pub fn length(&self) -> u64 {
-        match *self {}
-    }
-
-    pub fn open(&self) -> io::Result<Box<ObjectReader>> {
-        match *self {}
-    }
-
-    pub fn read_ahead(&self) -> u64 {
-        match *self {}
-    }
-
-    pub fn head(&self, _: u64) -> io::Result<Vec<u8>> {
-        match *self {}
-    }
-
-    pub fn is_as_found(&self) -> bool {
-        match *self {}
-    }
-
-    pub fn version(&self) -> Option<String> {
-        match *self {}
-    }
-
-    pub fn failure(&self) -> Option<io::Error> {
-        match *self {}
-    }
-}
+/// Reads nothing.
+pub(crate) type ObjectReader = Object;
 
 /// An address to which nothing is put.
-pub(crate) enum Prefix {}
+pub(crate) type Prefix = Object;
 
-impl Prefix {
-    pub fn of(_: &Path) -> io::Result<Self> {
-        let absent = "this build has no object-store support, the feature `stores`: cargo install simflip --features stores \
-                      has it, or copy the result there";
-        Err(io::Error::new(io::ErrorKind::Unsupported, absent))
-    }
-
-    pub fn address(&self, _: &str) -> io::Result<PathBuf> {
-        match *self {}
-    }
-
-    pub fn list(&self) -> io::Result<Vec<(String, u64)>> {
-        match *self {}
-    }
-
-    pub fn head(&self, _: &str, _: u64) -> io::Result<Vec<u8>> {
-        match *self {}
-    }
-
-    pub fn try_out(&self) -> io::Result<()> {
-        match *self {}
-    }
-
-    pub fn put(&self, _: &str, _: &Path, _: &dyn Fn(u64)) -> io::Result<()> {
-        match *self {}
-    }
-
-    pub fn remove(&self, _: &str) -> io::Result<()> {
-        match *self {}
-    }
+fn absent<T>(what: &str) -> io::Result<T> {
+    let told = format!(
+        "this build has no object-store support, the feature `stores`: cargo install simflip --features stores has it, \
+         or copy the {what}"
+    );
+    Err(io::Error::new(io::ErrorKind::Unsupported, told))
 }
 
 pub(crate) fn is_folder(_: &Path) -> bool {
@@ -88,30 +26,51 @@ pub(crate) fn is_folder(_: &Path) -> bool {
 }
 
 pub(crate) fn list(_: &Path) -> io::Result<Vec<Object>> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, ABSENT))
+    absent("file here")
 }
 
-/// Reads nothing.
-#[derive(Debug)]
-pub(crate) enum ObjectReader {}
+/// Methods that are never called.
+macro_rules! never {
+    ($($name:ident($($of:ty),*) -> $result:ty;)*) => {
+        $(pub fn $name(&self, $(_: $of),*) -> $result { match *self {} })*
+    };
+}
 
-impl ObjectReader {
-    pub fn length(&self) -> u64 {
-        match *self {}
+impl Object {
+    pub fn find(_: &Path) -> io::Result<Self> {
+        absent("file here")
     }
 
-    pub fn within(&self, _: u64, _: u64) -> io::Result<Box<Self>> {
-        match *self {}
+    pub fn of(_: &Path) -> io::Result<Self> {
+        absent("result there")
+    }
+
+    never! {
+        address() -> &Path;
+        length() -> u64;
+        open() -> Box<ObjectReader>;
+        within(u64, u64) -> Box<ObjectReader>;
+        read_ahead() -> u64;
+        is_as_found() -> bool;
+        version() -> Option<String>;
+        failure() -> Option<io::Error>;
+        head(u64) -> io::Result<Vec<u8>>;
+        address_of(&str) -> io::Result<PathBuf>;
+        list() -> io::Result<Vec<(String, u64)>>;
+        head_of(&str, u64) -> io::Result<Vec<u8>>;
+        try_out() -> io::Result<()>;
+        put(&str, &Path, &dyn Fn(u64)) -> io::Result<()>;
+        remove(&str) -> io::Result<()>;
     }
 }
 
-impl Read for ObjectReader {
+impl Read for Object {
     fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
         match *self {}
     }
 }
 
-impl Seek for ObjectReader {
+impl Seek for Object {
     fn seek(&mut self, _: SeekFrom) -> io::Result<u64> {
         match *self {}
     }

@@ -28,7 +28,7 @@ impl Storage {
     pub fn open(&self) -> io::Result<StoredFile> {
         Ok(match self {
             Self::File(path) => StoredFile::File(File::open(path)?),
-            Self::Object(object) => StoredFile::Object(object.open()?),
+            Self::Object(object) => StoredFile::Object(object.open()),
         })
     }
 

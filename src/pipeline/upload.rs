@@ -73,7 +73,7 @@ impl Upload {
                 counted(there.len() as u64, "object is", "objects are")
             ));
         }
-        let head = |name: &str, most: u64| prefix.head(name, most).map_err(io);
+        let head = |name: &str, most: u64| prefix.head_of(name, most).map_err(io);
         let listed: BTreeMap<String, u64> = match there.iter().find(|(name, _)| name == REPORT) {
             Some((_, length)) => {
                 let report = head(REPORT, *length)?;
@@ -133,7 +133,7 @@ impl Upload {
 
     fn put_files(&self, result: &Path, files: &BTreeMap<String, u64>, progress: &dyn Progress) -> Result<()> {
         let Self { prefix, address, .. } = self;
-        let address_of = |name: &str| prefix.address(name).map_err(|error| Error::io(address, error));
+        let address_of = |name: &str| prefix.address_of(name).map_err(|error| Error::io(address, error));
         for name in files.keys() {
             address_of(name)?;
         }
@@ -148,19 +148,8 @@ impl Upload {
             address_of(name).and_then(|to| put.map_err(|error| Error::io(to, error)))
         };
         progress.begin("upload", files.values().sum(), "bytes");
-        let done =
-            files.keys().filter(|name| *name != REPORT).try_for_each(|name| put(name)).and_then(|()| {
-                let there = prefix.list().map_err(|error| Error::io(address, error))?;
-                let there: BTreeMap<String, u64> = there.into_iter().collect();
-                let is_there =
-                    |(name, bytes): &(&String, &u64)| *name == REPORT || there.get(*name) == Some(*bytes);
-                if let Some((name, bytes)) = files.iter().find(|file| !is_there(file)) {
-                    let told =
-                        format!("it is not there as it was put, with {}", counted(*bytes, "byte", "bytes"));
-                    return Err(Error::io(address_of(name)?, io::Error::other(told)));
-                }
-                put(REPORT)
-            });
+        let others = files.keys().filter(|name| *name != REPORT);
+        let done = others.map(String::as_str).chain([REPORT]).try_for_each(put);
         progress.end();
         done
     }

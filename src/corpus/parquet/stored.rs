@@ -30,7 +30,7 @@ impl Stored {
     pub fn within(&self, from: u64, end: u64) -> io::Result<Self> {
         let file = match &*self.file() {
             StoredFile::File(_) => return Ok(self.clone()),
-            StoredFile::Object(reader) => StoredFile::Object(reader.within(from, end)?),
+            StoredFile::Object(reader) => StoredFile::Object(reader.within(from, end)),
         };
         Ok(Self { file: Arc::new(Mutex::new(file)), length: self.length })
     }
