@@ -53,6 +53,7 @@ use serde::{Deserialize, Serialize};
 use simflip_core::id::{Document, Id};
 use simflip_core::index::{Index, StoredTables};
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -709,11 +710,9 @@ impl Seen {
                 verdict,
                 earlier: Some(self.name(same)?),
                 seen: self.seen[same.index()],
-                distance: 0,
                 similarity: 1.0,
                 near: 1,
-                more: false,
-                again: false,
+                ..Reply::default()
             });
         }
         let fresh = answer.near.iter().find(|near| is_fresh(near.document));
@@ -759,7 +758,7 @@ impl Seen {
         let reply = self.ask(request, sketch)?;
         let asked =
             Some(Asked { key: key.into(), answer: Answer { digest, reply: reply.clone(), standing } });
-        self.store(request, sketch, asked)?;
+        self.store(request, sketch.facts, Some(&sketch.value), asked)?;
         Ok(reply)
     }
 
@@ -768,15 +767,10 @@ impl Seen {
     /// # Errors
     /// As [`ask_and_add`](Self::ask_and_add).
     pub fn add(&mut self, request: &Request<'_>, sketch: &Sketch) -> Result<()> {
-        self.writer()?;
-        self.store(request, sketch, None)
+        self.store(request, sketch.facts, Some(&sketch.value), None)
     }
 
-    fn store(&mut self, request: &Request<'_>, sketch: &Sketch, asked: Option<Asked>) -> Result<()> {
-        self.store_kept(request, sketch.facts, Some(&sketch.value), asked)
-    }
-
-    fn store_kept(
+    fn store(
         &mut self,
         request: &Request<'_>,
         facts: Facts,
@@ -784,6 +778,7 @@ impl Seen {
         asked: Option<Asked>,
     ) -> Result<()> {
         request.check()?;
+        self.writer()?;
         let (mut undo, seen) = (Vec::new(), request.seen);
         let digest = facts.digest;
         let record = match self.index.find(digest) {
@@ -837,11 +832,7 @@ impl Seen {
     /// # Errors
     /// If it cannot be noted; the answers are in doubt should the process die.
     pub fn sent(&mut self) -> Result<()> {
-        if self.is_idle()? {
-            return Ok(());
-        }
-        self.note(Record::Sent)?;
-        self.shorten()
+        self.note_unless_idle(Record::Sent)
     }
 
     /// Says that the answers to all pages that were asked about have arrived: for a caller that has them in its own
@@ -850,17 +841,17 @@ impl Seen {
     /// # Errors
     /// As [`sent`](Self::sent).
     pub fn delivered(&mut self) -> Result<()> {
-        if self.is_idle()? {
-            return Ok(());
-        }
-        self.note(Record::Delivered)?;
-        self.shorten()
+        self.note_unless_idle(Record::Delivered)
     }
 
-    /// Whether nothing waits for the log, nor for an answer to go out.
-    fn is_idle(&mut self) -> Result<bool> {
+    /// Notes what became of the answers, if any is on its way or anything waits for the log.
+    fn note_unless_idle(&mut self, record: Record) -> Result<()> {
         let writer = self.writer()?;
-        Ok(writer.undelivered.is_empty() && writer.waiting.is_empty())
+        if writer.undelivered.is_empty() && writer.waiting.is_empty() {
+            return Ok(());
+        }
+        self.note(record)?;
+        self.shorten()
     }
 
     /// Notes what became of the answers that were on their way: they went out, or arrived.
@@ -932,11 +923,7 @@ impl Seen {
     /// # Errors
     /// As [`commit`](Self::commit).
     pub fn acknowledge(&mut self) -> Result<()> {
-        if self.has_to_commit(&Record::Delivered)? {
-            self.commit()?;
-        }
-        self.forget_undelivered(&Record::Delivered)?;
-        self.shorten()
+        self.commit_with(&Record::Delivered, Log::append).map(|_| ())
     }
 
     /// Commits what was stored, and says that the answers went [out](Self::sent), in one go and without waiting for the
@@ -946,23 +933,24 @@ impl Seen {
     /// # Errors
     /// As [`commit`](Self::commit).
     pub fn commit_and_send(&mut self) -> Result<Option<Unsynced>> {
-        let mut unsynced = None;
-        if self.has_to_commit(&Record::Sent)? {
-            unsynced = self.commit_by(Log::append_unsynced)?;
-        }
-        self.forget_undelivered(&Record::Sent)?;
-        self.shorten()?;
-        Ok(unsynced)
+        self.commit_with(&Record::Sent, Log::append_unsynced).map(Option::flatten)
     }
 
-    /// Whether there is anything to commit; then what becomes of the answers goes with it.
-    fn has_to_commit(&mut self, record: &Record) -> Result<bool> {
+    /// Commits what was stored, if there is anything, and what becomes of the answers with it.
+    fn commit_with<R>(
+        &mut self,
+        record: &Record,
+        append: impl FnOnce(&mut Log, &[u8]) -> Result<R>,
+    ) -> Result<Option<R>> {
         let waiting = &mut self.writer()?.waiting;
-        if waiting.is_empty() {
-            return Ok(false);
+        let mut committed = None;
+        if !waiting.is_empty() {
+            record.frame(waiting);
+            committed = Some(self.commit_by(append)?);
         }
-        record.frame(waiting);
-        Ok(true)
+        self.forget_undelivered(record)?;
+        self.shorten()?;
+        Ok(committed)
     }
 
     /// Puts a long log into a snapshot.
@@ -1302,7 +1290,7 @@ impl Seen {
     /// As [`ask_and_add`](Self::ask_and_add) and [`commit`](Self::commit).
     pub fn put(&mut self, name: &str, seen: u64, facts: Facts, value: Option<&SketchValue>) -> Result<()> {
         let request = Request { name, seen, ..Request::default() };
-        self.store_kept(&request, facts, value, None)?;
+        self.store(&request, facts, value, None)?;
         if self.writer()?.undelivered.len() >= IMPORTED {
             self.acknowledge()?;
         }
@@ -1480,10 +1468,8 @@ fn not_an_index(path: &Path, got: &str) -> Error {
 
 /// The files of an index, by number, a snapshot before the log of its number.
 fn parts_of(folder: &Path) -> Result<Vec<Part>> {
-    let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-    let entries = entries.map_err(|e| Error::io(folder, e))?;
-    let mut parts: Vec<Part> =
-        entries.iter().filter_map(|entry| Part::of(entry.file_name().to_str()?)).collect();
+    let names = names_in(folder)?;
+    let mut parts: Vec<Part> = names.iter().filter_map(|name| Part::of(name.to_str()?)).collect();
     parts.sort_unstable_by_key(|part| (part.number(), matches!(part, Part::Log(_))));
     Ok(parts)
 }
@@ -1500,12 +1486,14 @@ pub fn may_be_index(folder: &Path) -> bool {
 
 /// Whether there is nothing in a folder but what a process leaves that dies while it makes an index.
 fn holds_nothing(folder: &Path) -> Result<bool> {
-    let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-    let entries = entries.map_err(|e| Error::io(folder, e))?;
-    Ok(entries.iter().all(|entry| {
-        let name = entry.file_name();
-        name == LOCK || name == log::LENGTH || is_unfinished(&name)
-    }))
+    let is_left = |name: &OsString| name == LOCK || name == log::LENGTH || is_unfinished(name);
+    Ok(names_in(folder)?.iter().all(is_left))
+}
+
+fn names_in(folder: &Path) -> Result<Vec<OsString>> {
+    let names =
+        fs::read_dir(folder).and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect());
+    names.map_err(|error| Error::io(folder, error))
 }
 
 /// A file that is locked as long as this lives. It is unlocked by name: a process that is being started holds what is

@@ -75,21 +75,7 @@ impl Files {
     /// # Errors
     /// If it cannot be read, or another record stands there.
     pub(super) fn name(&self, place: Place, digest: u128) -> Result<Arc<str>> {
-        let Some(open) = self.0.iter().find(|open| key(open.part) == place.key()) else {
-            return Err(not_there(Path::new("the index"), place));
-        };
-        let mut short = [0; 320];
-        let bytes = open.read(&mut short, place.offset())?;
-        let name = match record::name_in(bytes, digest) {
-            Some(Ok(name)) => Some(Arc::from(name)),
-            Some(Err(length)) => {
-                let mut long = vec![0; length];
-                let bytes = open.read(&mut long, place.offset())?;
-                record::name_in(bytes, digest).and_then(|name| name.ok().map(Arc::from))
-            }
-            None => None,
-        };
-        name.ok_or_else(|| not_there(&open.path, place))
+        self.find(place, &mut [0; 320], |bytes| Some(record::name_in(bytes, digest)?.map(Arc::from)))
     }
 
     /// Gives the bytes of the record of the page at a place to someone, who may say that they are no page's.
@@ -102,21 +88,28 @@ impl Files {
         digest: u128,
         take: impl FnOnce(&[u8]) -> Option<T>,
     ) -> Result<T> {
+        let mut take = Some(take);
+        self.find(place, &mut [0; 512], |bytes| match record::page_in(bytes, digest)? {
+            Ok(page) => take.take()?(page).map(Ok),
+            Err(length) => Some(Err(length)),
+        })
+    }
+
+    /// What is found in the bytes from a place on: in as many as usual records have, or in as many as it takes.
+    fn find<T>(
+        &self,
+        place: Place,
+        short: &mut [u8],
+        mut find: impl FnMut(&[u8]) -> Option<Result<T, usize>>,
+    ) -> Result<T> {
         let Some(open) = self.0.iter().find(|open| key(open.part) == place.key()) else {
             return Err(not_there(Path::new("the index"), place));
         };
-        let mut short = [0; 512];
-        let bytes = open.read(&mut short, place.offset())?;
-        let taken = match record::page_in(bytes, digest) {
-            Some(Ok(page)) => take(page),
-            Some(Err(length)) => {
-                let mut long = vec![0; length];
-                let bytes = open.read(&mut long, place.offset())?;
-                record::page_in(bytes, digest).and_then(Result::ok).and_then(take)
-            }
-            None => None,
-        };
-        taken.ok_or_else(|| not_there(&open.path, place))
+        let mut found = find(open.read(short, place.offset())?);
+        if let Some(Err(length)) = found {
+            found = find(open.read(&mut vec![0; length], place.offset())?);
+        }
+        found.and_then(Result::ok).ok_or_else(|| not_there(&open.path, place))
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod connections;
 mod service;
-mod socket;
 mod wire;
 
 use super::Done;
@@ -10,23 +9,23 @@ use super::arguments::threads;
 use super::index::{IndexArgs, age, millis, written};
 use anyhow::Context;
 use axum::body::HttpBody as _;
-use connections::Connection;
+use connections::{Admitted, Connection};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use service::{Limits, Service};
 use simflip::hash::text_digest;
-use socket::Socket;
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::future::poll_fn;
+use std::net::{Shutdown, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, SystemTime};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 /// Answer over HTTP whether documents were seen before, and add them.
 ///
@@ -168,8 +167,9 @@ impl Args {
         let (most, ..) = service.connections.counts();
         let [address, pages, most] = [address.to_string(), service.pages().to_string(), most.to_string()];
         event("listening", &[("address", &address), ("pages", &pages), ("connections", &most)]);
-        let (stop, stopping) = tokio::sync::watch::channel(false);
+        let (stop, stopping) = watch::channel(false);
         let keeping = tokio::spawn(keep_house(Arc::clone(&service), self.expire, stopping.clone()));
+        let _ = service.keeping.set(keeping.abort_handle());
         let server = tokio::spawn(accept(listener, Arc::clone(&service), stopping));
         ended_by_signal().await?;
         event("stopping", &[]);
@@ -184,56 +184,66 @@ impl Args {
 }
 
 /// Takes connections until it is to stop, and ends when they have.
-async fn accept(
-    listener: TcpListener,
-    service: Arc<Service>,
-    mut stopping: tokio::sync::watch::Receiver<bool>,
-) {
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(IDLE).max_header_size(HEAD).max_buf_size(BUFFER);
+async fn accept(listener: TcpListener, service: Arc<Service>, mut stopping: watch::Receiver<bool>) {
     let routes = TowerToHyperService::new(service::routes(Arc::clone(&service)));
-    let connections = GracefulShutdown::new();
-    let mut stop = std::pin::pin!(stopping.wait_for(|stopped| *stopped));
+    let mut connections = JoinSet::new();
     loop {
-        let accepted = std::future::poll_fn(|context| match stop.as_mut().poll(context) {
-            Poll::Ready(_) => Poll::Ready(None),
-            Poll::Pending => listener.poll_accept(context).map(Some),
-        });
-        match accepted.await {
-            None => break,
-            Some(Ok((stream, _))) => {
-                let socket = Socket::new(stream);
-                let (service, routes) = (Arc::clone(&service), routes.clone());
-                let admitted = service.connections.admit().await;
-                let (http, watcher) = (http.clone(), connections.watcher());
-                tokio::spawn(async move {
-                    let connection = Arc::clone(&admitted);
-                    let answer = service_fn(|request| answer(&routes, &connection, request));
-                    let served = http.serve_connection(TokioIo::new(socket.clone()), answer);
-                    let mut in_order = tokio::select! {
-                        served = watcher.watch(served) => served.is_ok(),
-                        () = connection.cut_off() => false,
-                    };
-                    if in_order && connection.has_answers() && !service.is_stopping() {
-                        // A client that has heard the answer closes the connection in the same way as one that dies
-                        // before it comes; but to that one it cannot be delivered.
-                        let _ = tokio::time::timeout(LINGER, connection.cut_off()).await;
-                        in_order = !socket.is_reset();
-                    }
-                    drop((socket, admitted));
-                    connection.end();
-                    // When the index is closed, what was not heard is in doubt.
-                    if connection.has_answers() && !service.is_stopping() {
-                        let settled = tokio::task::spawn_blocking(move || connection.settle(in_order));
-                        let _ = settled.await;
-                    }
-                });
-            }
-            // It may have been that client's fault; if there are too many connections, some end meanwhile.
-            Some(Err(_)) => tokio::time::sleep(LOOK).await,
+        tokio::select! {
+            biased;
+            _ = stopping.changed() => break,
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    let (service, routes) = (Arc::clone(&service), routes.clone());
+                    let admitted = service.connections.admit().await;
+                    connections.spawn(serve(stream, admitted, service, routes, stopping.clone()));
+                }
+                // It may have been that client's fault; if there are too many connections, some end meanwhile.
+                Err(_) => tokio::time::sleep(LOOK).await,
+            },
         }
     }
-    connections.shutdown().await;
+    while connections.join_next().await.is_some() {}
+}
+
+/// Serves a connection until it ends, and tells what became of its answers.
+async fn serve(
+    stream: TcpStream,
+    admitted: Admitted,
+    service: Arc<Service>,
+    routes: TowerToHyperService<axum::Router>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    // Answers are short: none waits for another.
+    let _ = stream.set_nodelay(true);
+    let connection = Arc::clone(&admitted);
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(IDLE).max_header_size(HEAD).max_buf_size(BUFFER);
+    let answer = service_fn(|request| Box::pin(answer(&routes, &connection, request)));
+    let mut served = http.serve_connection(TokioIo::new(stream), answer);
+    let mut in_order = loop {
+        tokio::select! {
+            served = poll_fn(|context| served.poll_without_shutdown(context)) => break served.is_ok(),
+            () = connection.cut_off() => break false,
+            Ok(()) = stopping.changed() => std::pin::Pin::new(&mut served).graceful_shutdown(),
+        }
+    };
+    let stream = served.into_parts().io.into_inner();
+    // Tokio's own shutdown succeeds on a connection that was reset, which hyper may have taken for its end in good order.
+    in_order = in_order && socket2::SockRef::from(&stream).shutdown(Shutdown::Write).is_ok();
+    if in_order && connection.has_answers() && !service.is_stopping() {
+        // A client that has heard the answer closes the connection in the same way as one that dies
+        // before it comes; but to that one it cannot be delivered.
+        let _ = tokio::time::timeout(LINGER, connection.cut_off()).await;
+        in_order = matches!(stream.take_error(), Ok(None));
+    }
+    drop((stream, admitted));
+    connection.end();
+    // When the index is closed, what was not heard is in doubt.
+    if connection.has_answers() && !service.is_stopping() {
+        let settled = tokio::task::spawn_blocking(move || connection.settle(in_order));
+        let _ = settled.await;
+    }
 }
 
 /// Answers a request that came on a connection.
@@ -264,11 +274,10 @@ async fn ended_by_signal() -> anyhow::Result<()> {
         use tokio::signal::unix::{SignalKind, signal};
         let mut terminate = signal(SignalKind::terminate()).context("signals")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("signals")?;
-        std::future::poll_fn(|context| {
-            let ended = terminate.poll_recv(context).is_ready() || interrupt.poll_recv(context).is_ready();
-            if ended { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
     }
     #[cfg(not(unix))]
     tokio::signal::ctrl_c().await.context("signals")?;
@@ -276,12 +285,7 @@ async fn ended_by_signal() -> anyhow::Result<()> {
 }
 
 /// Puts long logs into snapshots; removes what has expired, every hour, and its traces in the files, every minute.
-async fn keep_house(
-    service: Arc<Service>,
-    expire: Option<Duration>,
-    mut stopping: tokio::sync::watch::Receiver<bool>,
-) {
-    let _running = service.tasks.begin("housekeeping");
+async fn keep_house(service: Arc<Service>, expire: Option<Duration>, mut stopping: watch::Receiver<bool>) {
     let mut looks = 0u64;
     while tokio::time::timeout(LOOK, stopping.changed()).await.is_err() {
         looks += 1;

@@ -23,10 +23,13 @@ use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio_stream::{Stream, StreamExt};
+use tokio::task::AbortHandle;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
 
 /// What a request may take.
 #[derive(Clone, Copy, Debug)]
@@ -85,10 +88,12 @@ pub(super) struct Service {
     waiting: AtomicU64,
     refused: AtomicU64,
     stopping: AtomicBool,
-    pub(super) tasks: Arc<Tasks>,
     pub(super) connections: Arc<Connections>,
     /// Brings logs to the disk.
     syncing: std::sync::mpsc::Sender<Waits>,
+    disk: JoinHandle<()>,
+    /// The task that keeps house.
+    pub(super) keeping: OnceLock<AbortHandle>,
 }
 
 /// An index, and what is known of its use.
@@ -163,13 +168,8 @@ impl Service {
             collections.insert(String::new(), Arc::new(Collection::open(&indexes)?));
         }
         let (syncing, waits) = std::sync::mpsc::channel();
-        let tasks = Arc::new(Tasks::default());
-        let running = tasks.begin("disk");
-        let disk = move || {
-            let _running = running;
-            sync(&waits);
-        };
-        std::thread::Builder::new().name("disk".to_owned()).spawn(disk).context("a thread")?;
+        let disk = std::thread::Builder::new().name("disk".to_owned());
+        let disk = disk.spawn(move || sync(&waits)).context("a thread")?;
         // Some are for what is open of each index: its log, its snapshot, and those that follow them.
         let connections = connections_beside(limits.connections, 4 * collections.len())?;
         Ok(Self {
@@ -182,9 +182,10 @@ impl Service {
             waiting: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
-            tasks,
             connections: Arc::new(Connections::new(connections, limits.bodies)),
             syncing,
+            disk,
+            keeping: OnceLock::new(),
         })
     }
 
@@ -211,6 +212,12 @@ impl Service {
 
     pub(super) fn pages(&self) -> usize {
         self.all().iter().map(|(_, collection)| collection.reading().len()).sum()
+    }
+
+    /// The tasks that the service cannot do without, and whether each runs.
+    fn tasks(&self) -> [(&'static str, bool); 2] {
+        let keeps_house = self.keeping.get().is_some_and(|keeping| !keeping.is_finished());
+        [("disk", !self.disk.is_finished()), ("housekeeping", keeps_house)]
     }
 
     /// Takes no more streams on.
@@ -275,36 +282,6 @@ fn connections_beside(wanted: usize, files: usize) -> anyhow::Result<usize> {
         DESCRIPTORS + files + wanted
     );
     Ok(wanted.min(left))
-}
-
-/// The tasks that the service cannot do without, and whether each runs.
-#[derive(Default)]
-pub(super) struct Tasks(Mutex<BTreeMap<&'static str, bool>>);
-
-/// A task that runs, as long as this lives.
-pub(super) struct Running(Arc<Tasks>, &'static str);
-
-impl Tasks {
-    /// Says that a task runs.
-    pub(super) fn begin(self: &Arc<Self>, name: &'static str) -> Running {
-        self.all().insert(name, true);
-        Running(Arc::clone(self), name)
-    }
-
-    fn all(&self) -> MutexGuard<'_, BTreeMap<&'static str, bool>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// One that has ended, if one has.
-    fn ended(&self) -> Option<&'static str> {
-        self.all().iter().find(|(_, runs)| !**runs).map(|(name, _)| *name)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.all().insert(self.1, false);
-    }
 }
 
 /// Names of paths, which no collection can have.
@@ -398,10 +375,8 @@ impl Collection {
     ) -> Answered {
         let begun = Instant::now();
         let taken = self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let sketcher = match taken {
-            Some(sketcher) => Ok(sketcher),
-            None => Sketcher::new(&self.settings, Some(Arc::clone(&self.frequencies))),
-        };
+        let new = || Sketcher::new(&self.settings, Some(Arc::clone(&self.frequencies)));
+        let sketcher = taken.map_or_else(new, Ok);
         let mut answered = Answered { lines: Vec::with_capacity(lines.len() * 160), ..Answered::default() };
         let out = &mut answered.lines;
         match sketcher {
@@ -640,13 +615,22 @@ impl Refused {
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let (status, error) = self.told();
-        let body = json!({ "answer": "error", "error": error }).to_string();
-        let mut response = (status, [(header::CONTENT_TYPE, "application/json")], body).into_response();
+        let mut response = refusal(status, error);
         if status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
     }
+}
+
+/// Tells why nothing is done.
+fn refusal(status: StatusCode, error: &str) -> Response {
+    told(status, &json!({ "answer": "error", "error": error }))
+}
+
+/// Answers by one JSON object.
+fn told(status: StatusCode, body: &serde_json::Value) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
 }
 
 /// A page that is asked about, with its sketch.
@@ -699,18 +683,13 @@ pub(super) fn routes(service: Arc<Service>) -> Router {
         ("remove", Action::Remove),
         ("sketch", Action::Sketch),
     ] {
-        guarded = match service.many {
-            false => guarded.route(
-                &format!("/v1/{path}"),
-                post(move |state, to, headers, body| work(action, state, String::new(), to, headers, body)),
-            ),
-            true => guarded.route(
-                &format!("/v1/{{collection}}/{path}"),
-                post(move |state, UrlPath(collection): UrlPath<String>, to, headers, body| {
-                    work(action, state, collection, to, headers, body)
-                }),
-            ),
-        };
+        let of = if service.many { "/{collection}" } else { "" };
+        guarded = guarded.route(
+            &format!("/v1{of}/{path}"),
+            post(move |state, collection, to, headers, body| {
+                work(action, state, collection, to, headers, body)
+            }),
+        );
     }
     if service.many {
         guarded =
@@ -722,34 +701,30 @@ pub(super) fn routes(service: Arc<Service>) -> Router {
 
 /// Names the collections.
 async fn collections(State(service): State<Arc<Service>>) -> Response {
-    let told = tokio::task::spawn_blocking(move || {
+    let named = tokio::task::spawn_blocking(move || {
         let pages = |collection: &Collection| collection.reading().len();
         let all = service.all();
         let all = all.iter().map(|(name, collection)| json!({ "name": name, "pages": pages(collection) }));
-        json!({ "collections": all.collect::<Vec<_>>() }).to_string() + "\n"
+        all.collect::<Vec<_>>()
     });
-    let told = told.await.unwrap_or_default();
-    ([(header::CONTENT_TYPE, "application/json")], told).into_response()
+    match named.await {
+        Ok(named) => told(StatusCode::OK, &json!({ "collections": named })),
+        Err(_) => Refused::Failed.into_response(),
+    }
 }
 
 /// Makes a collection.
 async fn made(State(service): State<Arc<Service>>, UrlPath(name): UrlPath<String>) -> Response {
-    let told = |status: StatusCode, body: serde_json::Value| {
-        (status, [(header::CONTENT_TYPE, "application/json")], body.to_string() + "\n").into_response()
-    };
     if !is_name(&name) {
         let error =
             "the name of a collection is up to 64 of a-z, 0-9, -, _ and ., and begins with a letter or digit";
-        return told(StatusCode::BAD_REQUEST, json!({ "answer": "error", "error": error }));
+        return refusal(StatusCode::BAD_REQUEST, error);
     }
     let asked = name.clone();
     match tokio::task::spawn_blocking(move || service.make(&asked)).await {
-        Ok(Ok(true)) => told(StatusCode::CREATED, json!({ "collection": name, "answer": "made" })),
-        Ok(Ok(false)) => told(StatusCode::OK, json!({ "collection": name, "answer": "there" })),
-        Ok(Err(error)) => {
-            let error = format!("{error:#}");
-            told(StatusCode::INTERNAL_SERVER_ERROR, json!({ "answer": "error", "error": error }))
-        }
+        Ok(Ok(true)) => told(StatusCode::CREATED, &json!({ "collection": name, "answer": "made" })),
+        Ok(Ok(false)) => told(StatusCode::OK, &json!({ "collection": name, "answer": "there" })),
+        Ok(Err(error)) => refusal(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error:#}")),
         Err(_) => Refused::Failed.into_response(),
     }
 }
@@ -763,17 +738,17 @@ async fn bears_token(State(service): State<Arc<Service>>, request: HttpRequest, 
     // Digests are compared, so that the time it takes says nothing of the token.
     if service.token.is_some_and(|token| given != Some(token)) {
         service.refused.fetch_add(1, Relaxed);
-        let body = json!({ "answer": "error", "error": "a bearer token is needed" }).to_string();
-        return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], body).into_response();
+        let refused = refusal(StatusCode::UNAUTHORIZED, "a bearer token is needed");
+        return ([(header::WWW_AUTHENTICATE, "Bearer")], refused).into_response();
     }
     next.run(request).await
 }
 
 async fn health(State(service): State<Arc<Service>>) -> Response {
     let unwell = |what: String| (StatusCode::SERVICE_UNAVAILABLE, what).into_response();
-    match (service.is_stopping(), service.tasks.ended()) {
+    match (service.is_stopping(), service.tasks().iter().find(|(_, runs)| !runs)) {
         (true, _) => unwell("stopping\n".to_owned()),
-        (false, Some(task)) => unwell(format!("the {task} task has ended; start the service anew\n")),
+        (false, Some((task, _))) => unwell(format!("the {task} task has ended; start the service anew\n")),
         (false, None) => "ok\n".into_response(),
     }
 }
@@ -781,15 +756,14 @@ async fn health(State(service): State<Arc<Service>>) -> Response {
 async fn work(
     action: Action,
     State(service): State<Arc<Service>>,
-    collection: String,
+    collection: Option<UrlPath<String>>,
     Extension(to): Extension<Arc<Connection>>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let Some(collection) = service.find(&collection) else {
-        let error = "there is no such collection; PUT /v1/NAME makes one";
-        let body = json!({ "answer": "error", "error": error }).to_string();
-        return (StatusCode::NOT_FOUND, body).into_response();
+    let name = collection.map_or_else(String::new, |UrlPath(name)| name);
+    let Some(collection) = service.find(&name) else {
+        return refusal(StatusCode::NOT_FOUND, "there is no such collection; PUT /v1/NAME makes one");
     };
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match &kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()[..] {
@@ -799,8 +773,7 @@ async fn work(
         "application/x-ndjson" | "application/jsonl" => many(action, service, collection, to, body),
         _ => {
             let error = "expected content-type application/json, or application/x-ndjson for a page a line";
-            let body = json!({ "answer": "error", "error": error }).to_string();
-            (StatusCode::UNSUPPORTED_MEDIA_TYPE, body).into_response()
+            refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, error)
         }
     }
 }
@@ -952,22 +925,8 @@ fn many(
             left = left.saturating_sub(part.len());
         }
     });
-    let answers = Answers(answers);
-    ([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(answers)).into_response()
-}
-
-/// Answers as they come.
-struct Answers(mpsc::Receiver<Bytes>);
-
-impl Stream for Answers {
-    type Item = Result<Bytes, Infallible>;
-
-    fn poll_next(
-        mut self: std::pin::Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Self::Item>> {
-        self.0.poll_recv(context).map(|answer| answer.map(Ok))
-    }
+    let answers = Body::from_stream(ReceiverStream::new(answers).map(Ok::<_, Infallible>));
+    ([(header::CONTENT_TYPE, "application/x-ndjson")], answers).into_response()
 }
 
 /// Cuts a part of a stream into lines; what has no end yet waits in `rest`. Blank lines are no pages.
@@ -1027,10 +986,10 @@ impl Service {
         figures.add("most_connections", "gauge", "Connections that may be open.", "", &[], most as f64);
         let help = "Connections cut off to make room, which had waited for their client longest.";
         figures.add("cut_off_total", "counter", help, "", &[], cut_off as f64);
-        for (task, runs) in &*self.tasks.all() {
+        for (task, runs) in self.tasks() {
             let help = "Whether a task runs that the service cannot do without.";
             let task = format!("task=\"{task}\"");
-            figures.add("task_up", "gauge", help, "", &[&task], f64::from(u8::from(*runs)));
+            figures.add("task_up", "gauge", help, "", &[&task], f64::from(u8::from(runs)));
         }
         figures.0.into_iter().map(|(_, lines)| lines).collect()
     }
@@ -1085,25 +1044,5 @@ impl Collection {
         work("_bucket", &[of, "le=\"+Inf\""], load(&counts.parts));
         work("_sum", &[of], load(&counts.micros) / 1e6);
         work("_count", &[of], load(&counts.parts));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_task_that_ends_in_any_way_is_told() {
-        let tasks = Arc::new(Tasks::default());
-        let (one, other) = (tasks.begin("one"), tasks.begin("other"));
-        assert_eq!(tasks.ended(), None);
-        let died = std::thread::spawn(move || {
-            let _running = other;
-            panic!("a fault");
-        });
-        assert!(died.join().is_err());
-        assert_eq!(tasks.ended(), Some("other"));
-        drop(one);
-        assert_eq!(tasks.ended(), Some("one"));
     }
 }
