@@ -149,7 +149,25 @@ impl Snapshot {
             Some(Copied { digest: seen.index.digest(document)?, place, seen: seen.seen[at] })
         });
         self.copied.extend(copied);
-        !batch.is_empty() || self.tables.copy(seen, self.removals)
+        let is_more = !batch.is_empty() || self.tables.copy(seen, self.removals);
+        if !is_more && seen.removals() != self.removals {
+            self.forget_answers(seen);
+        }
+        is_more
+    }
+
+    /// Forgets answers that tell of pages which were removed meanwhile. A page that was removed before it was copied is
+    /// not in the file, so whoever reads the removal in the log finds no page whose name answers may have.
+    fn forget_answers(&mut self, seen: &Seen) {
+        self.requests.retain_mut(|Asked { key, answer }| {
+            let Some(now) = seen.requests.get(key).filter(|now| now.digest == answer.digest) else {
+                return false;
+            };
+            if now.reply.earlier != answer.reply.earlier {
+                answer.reply.earlier = None;
+            }
+            true
+        });
     }
 
     /// Writes what was copied.
