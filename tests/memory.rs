@@ -676,7 +676,10 @@ fn pages_that_nobody_expected_go_on_disk() {
         assert!(fs::read(held.join(table)).unwrap() == fs::read(staged.join(table)).unwrap(), "{table}");
     }
     let (code, told, out) = run("refused", &crawl, &["--memory", "48MiB", "--all-pairs"]);
-    assert!(code == Some(2) && told.contains("documents fill it after") && told.contains("all-pairs"), "{told}");
+    assert!(
+        code == Some(2) && told.contains("documents fill it after") && told.contains("all-pairs"),
+        "{told}"
+    );
     assert!(!out.exists());
     // A file is sketched in less memory than its sketches take, to the same bytes.
     let sketch = |name: &str, options: &[&str]| {
