@@ -51,6 +51,9 @@ struct Model {
     requests: u64,
     /// The last answer to a question without a name, by page: after a death it may be given again.
     given: HashMap<String, Expected>,
+    /// Pages of requests without names that had no answer. The service may work on such a request when the client has
+    /// sent it again and has heard the answer, and then the answer to the first is in doubt.
+    late: HashSet<String>,
     /// Requests with names that were answered lately, and the answers.
     answered: Vec<(Vec<Asked>, Vec<Expected>)>,
 }
@@ -88,6 +91,7 @@ impl Model {
             next: own << 32,
             requests: 0,
             given: HashMap::new(),
+            late: HashSet::new(),
             answered: Vec::new(),
         }
     }
@@ -206,7 +210,8 @@ impl Model {
             match self.given.get(&asked.name) {
                 Some(given) if is_again && is_as(answer, given) => {}
                 given => {
-                    assert!(!is_again || sent_before, "{answer} {given:?}");
+                    let may_be = sent_before || self.late.remove(&asked.name);
+                    assert!(!is_again || may_be, "{answer} {given:?}");
                     hold(answer, asked, expected);
                     self.given.insert(asked.name.clone(), expected.clone());
                 }
@@ -319,6 +324,7 @@ async fn settle(
             let expected = model.apply(action, asked);
             if !named {
                 model.hold_unnamed(&answers, asked, &expected, true);
+                model.late.extend(asked.iter().map(|asked| asked.name.clone()));
                 return;
             }
             for ((answer, asked), expected) in answers.iter().zip(asked).zip(&expected) {
