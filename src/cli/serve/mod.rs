@@ -229,7 +229,7 @@ async fn serve(
         }
     };
     let stream = served.into_parts().io.into_inner();
-    // Tokio's own shutdown succeeds on a connection that was reset, which hyper may have taken for its end in good order.
+    // Tokio hides that a connection was reset, and hyper may have taken that for its end in good order.
     in_order = in_order && socket2::SockRef::from(&stream).shutdown(Shutdown::Write).is_ok();
     if in_order && connection.has_answers() && !service.is_stopping() {
         // A client that has heard the answer closes the connection in the same way as one that dies
