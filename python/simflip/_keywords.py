@@ -185,6 +185,13 @@ def kept_of(rows, number, data):
     return data[rows]
 
 
+def check_settings(function, settings, known):
+    """Refuses settings that a function does not have."""
+    for name in settings:
+        if name not in known:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+
+
 def progress_of(progress):
     """What is called with the progress: for True, what prints it on standard error."""
     if progress is not True:

@@ -1,7 +1,8 @@
 """What modules of other engines share: parts of a set become sketches where they are, and are joined in one place."""
 
-import pyarrow as pa
+from itertools import islice
 
+import pyarrow as pa
 import simflip
 
 # Options by which sketches are made and compared; `preset` removable needs texts.
@@ -9,12 +10,6 @@ SETTINGS = {
     *["similarity", "recall", "features", "feature_hash", "min_features", "sketch_bytes", "bands", "seed", "method"],
     *["distance", "permutations", "verify", "verify_threshold"],
 }
-
-
-def check_settings(settings):
-    for name in settings:
-        if name not in SETTINGS:
-            raise TypeError(f"dedup() got an unexpected keyword argument {name!r}")
 
 
 def sketched(part, text, settings):
@@ -29,7 +24,5 @@ def masks(parts, settings):
     pairs = simflip.join(sketches, **settings)
     for page, _, _, stays in simflip.clusters(len(kept), pairs):
         kept[page] = stays
-    ends = [0]
-    for part in parts:
-        ends.append(ends[-1] + len(part))
-    return [kept[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+    rows = iter(kept)
+    return [list(islice(rows, len(part))) for part in parts]

@@ -14,6 +14,7 @@ import dask.dataframe
 import pyarrow as pa
 
 from simflip import _parts
+from simflip._keywords import check_settings
 
 __all__ = ["dedup"]
 
@@ -27,7 +28,7 @@ def dedup(df, text="text", **settings):
     permutations. The rows are those that ``simflip.dedup`` of the whole column keeps, for any number of partitions and
     workers.
     """
-    _parts.check_settings(settings)
+    check_settings("dedup", settings, _parts.SETTINGS)
     parts = df.to_delayed()
     sketches = [_sketched(part[[text]], text, settings) for part in parts]
     masks = _masks(sketches, settings)

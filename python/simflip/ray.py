@@ -12,6 +12,7 @@ from __future__ import annotations
 import ray
 
 from simflip import _parts
+from simflip._keywords import check_settings
 
 __all__ = ["dedup"]
 
@@ -24,7 +25,7 @@ def dedup(ds, text="text", **settings):
     permutations. The rows are those that ``simflip.dedup`` of the whole column keeps, for any number of blocks and
     workers.
     """
-    _parts.check_settings(settings)
+    check_settings("dedup", settings, _parts.SETTINGS)
     blocks = ds.to_arrow_refs()
     sketches = [_sketched.remote(block, text, settings) for block in blocks]
     masks = _masks.options(num_returns=len(blocks)).remote(settings, *sketches) if blocks else []

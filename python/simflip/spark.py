@@ -19,7 +19,7 @@ import sys
 
 import simflip
 from simflip import _simflip
-from simflip._keywords import options_of, paths_of
+from simflip._keywords import check_settings, options_of, paths_of
 
 __all__ = ["DataFrameResult", "FilesResult", "dedup", "dedup_files"]
 
@@ -76,7 +76,7 @@ def dedup(df, text="text", id="id", *, clusters="star", partitions=None, **setti
     from pyspark.sql import functions as f
     from pyspark.sql.window import Window
 
-    _check_settings("dedup", settings)
+    check_settings("dedup", settings, _SETTINGS)
     _check_clusters(clusters)
     made_with = _simflip.record_settings(options_of({**settings, "clusters": clusters}))
     spark = df.sparkSession
@@ -365,12 +365,6 @@ _SETTINGS = {
     *["preset", "similarity", "recall", "features", "feature_hash", "min_features", "sketch_bytes", "bands", "seed"],
     *["verify", "verify_threshold"],
 }
-
-
-def _check_settings(function, settings):
-    for name in settings:
-        if name not in _SETTINGS:
-            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
 
 
 def _check_clusters(clusters):

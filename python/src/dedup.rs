@@ -111,7 +111,7 @@ pub fn clusters_table(members: &[(u32, u32, u32, bool)]) -> PyResult<Table> {
 /// The tables of a `Result`: of pages, of pairs and of clusters.
 type Tables = (Table, Table, Table);
 
-/// What became of each row of the input, old ones left out.
+/// The table of pages says what became of each row of the input; old pages have none.
 fn pages_table(outcome: &Outcome, rows: &Rows) -> PyResult<Table> {
     let fates = Fates::new(outcome);
     let mut of_row: Vec<Option<Fate>> = vec![None; rows.new];
@@ -133,7 +133,7 @@ fn pages_table(outcome: &Outcome, rows: &Rows) -> PyResult<Table> {
     ])
 }
 
-/// The members of clusters of two or more, old pages among them.
+/// The table of clusters names the members of clusters of two or more, old pages among them.
 fn members_table(outcome: &Outcome, rows: &Rows) -> PyResult<Table> {
     let members = Cluster::all(outcome.clusters.len()).flat_map(|cluster| {
         let members = outcome.clusters.get(cluster);
@@ -158,7 +158,8 @@ pub fn chosen_rows(pages: &Table, kept: bool) -> PyResult<Column> {
     Ok(Column::new(if kept { "kept" } else { "removed" }, Arc::new(rows)))
 }
 
-/// The same tables with each page kept as well that is less similar than this to the page that stays in its place.
+/// Raises the threshold of tables: a page is kept as well if it is less similar than this to the page that stays in its
+/// place.
 ///
 /// # Errors
 /// `ValueError` where the two were not compared.
@@ -190,7 +191,7 @@ pub fn rethreshold(pages: &Table, pairs: &Table, clusters: &Table, similarity: f
     let mut members = vec![0; of.iter().flatten().max().map_or(0, |last| last as usize + 1)];
     let left = || page.values().iter().zip(of.values()).filter(|(page, _)| !back.contains(page));
     left().for_each(|(_, &cluster)| members[cluster as usize] += 1);
-    // Clusters are counted anew, without those of which one page is left.
+    // Clusters of which one page is left are none; the others are numbered anew.
     let mut number = vec![None; members.len()];
     let large = members.iter().enumerate().filter(|(_, size)| **size > 1);
     (0..).zip(large).for_each(|(new, (old, _))| number[old] = Some(new));

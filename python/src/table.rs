@@ -278,7 +278,7 @@ fn bytes<T: ArrowPrimitiveType, const N: usize>(array: &ArrayRef, of: fn(T::Nati
     array.as_primitive::<T>().values().iter().flat_map(|&value| of(value)).collect()
 }
 
-/// What makes a table again, or the one column of it: a function and its arguments.
+/// Pickles a table, or the one column of it: gives the function that makes it again, and its arguments.
 fn pickled<'py>(py: Python<'py>, table: &RecordBatch, is_column: bool) -> PyResult<Bound<'py, PyTuple>> {
     let mut writer = StreamWriter::try_new(Vec::new(), &table.schema()).map_err(of_arrow)?;
     writer.write(table).map_err(of_arrow)?;

@@ -95,7 +95,7 @@ impl Files {
         })
     }
 
-    /// What is found in the bytes from a place on: in as many as usual records have, or in as many as it takes.
+    /// Finds something in the bytes from a place on: in as many as usual records have, or in as many as it takes.
     fn find<T>(
         &self,
         place: Place,

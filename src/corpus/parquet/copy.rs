@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
-use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, TimeUnit};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::{LogicalType, TimeUnit as Unit, TimestampType, Type as Physical};
@@ -393,10 +393,10 @@ impl<'a> Output<'a> {
         (path, size): (&'a Path, Option<u64>),
         family: &Family<'_>,
         first: &Layout,
+        arrays: SchemaRef,
     ) -> Result<Self, ParquetError> {
         let (schema, properties) = (writable(&family.schema)?, Arc::new(properties(first)));
         let writer = file(&unnamed(&path_of(path, size, 1)), &schema, &properties)?;
-        let arrays = in_micros(&first.metadata)?.schema().clone();
         let form = Form { schema, properties, columns: ArrowRowGroupWriterFactory::new(&writer, arrays) };
         let (ready, shards, whole, lost) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Ok(Self { path, size, writer, form, ready, documents: 0, shards, whole, lost })
@@ -585,7 +585,10 @@ fn write_family(
         let metadata = in_micros(&layout.metadata).map_err(failed)?;
         let output = match &mut output {
             Some(output) => output,
-            None => output.insert(Output::create((path, size), family, &layout).map_err(failed)?),
+            None => {
+                let created = Output::create((path, size), family, &layout, metadata.schema().clone());
+                output.insert(created.map_err(failed)?)
+            }
         };
         while let Some(&(id, _)) = rest.first() {
             let group = layout.group_of(id.row);

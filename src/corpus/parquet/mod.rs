@@ -47,6 +47,14 @@ enum Names {
 }
 
 impl Names {
+    /// Bytes of memory that the values take.
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Read(values, _) => values.bytes(),
+            Self::Absent | Self::Unfit(_) => 0,
+        }
+    }
+
     fn of_row(&self, row: usize) -> Name<'_> {
         match self {
             Self::Absent => Name::Absent,
@@ -68,18 +76,11 @@ struct Piece {
     /// Of each column that the texts are joined of.
     texts: Vec<Values>,
     names: [Names; NAMES],
+    /// Bytes of memory that they take.
+    bytes: u64,
 }
 
 impl Piece {
-    /// Bytes of memory that they take.
-    fn bytes(&self) -> u64 {
-        let names = self.names.iter().map(|names| match names {
-            Names::Read(values, _) => values.bytes(),
-            _ => 0,
-        });
-        self.texts.iter().map(Values::bytes).chain(names).sum()
-    }
-
     /// What becomes of a row: the document `id`, or damage.
     fn document<T>(
         &self,
@@ -130,7 +131,7 @@ impl Piece {
             mended: matches!(text, Cow::Owned(_)),
             truncated: false,
             // A text stands among the rows, and is no copy of a record, as it counts.
-            beside: self.bytes().saturating_sub(2 * length),
+            beside: self.bytes.saturating_sub(2 * length),
         }))
     }
 }
@@ -284,7 +285,8 @@ impl Group {
         let (first, within) = (self.layout.starts[self.index] + self.done as u64, self.done as u64);
         let offset = self.layout.offset(self.index);
         self.done += rows;
-        Ok(Piece { first, within, offset, rows, texts, names })
+        let bytes = texts.iter().map(Values::bytes).chain(names.iter().map(Names::bytes)).sum();
+        Ok(Piece { first, within, offset, rows, texts, names, bytes })
     }
 
     /// The next rows; none behind the last one or behind damage, which is told.
@@ -295,7 +297,7 @@ impl Group {
         match self.read() {
             Ok(piece) => {
                 tally.records += piece.rows as u64;
-                tally.decoded += piece.bytes();
+                tally.decoded += piece.bytes;
                 Some(piece)
             }
             Err((kind, detail)) => {
