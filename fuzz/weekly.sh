@@ -10,7 +10,6 @@ export ASAN_OPTIONS=detect_odr_violation=0
 # The test runs in its own folder.
 cargo test -p simflip-fuzz --test mutate -- seeds "$PWD/fuzz/corpus"
 # Leaks: a thread may still take down what is its own when the run that began it is over, which would be taken for one.
-for target in $(cargo +nightly fuzz list); do
-  cargo +nightly fuzz run --features libfuzzer "$target" "fuzz/corpus/$target" -- \
-    -dict="fuzz/corpus/$target.dict" -max_total_time="$seconds" -rss_limit_mb=4096 -detect_leaks=0
-done
+cargo +nightly fuzz build --features libfuzzer
+cargo +nightly fuzz list | xargs -P "$(nproc)" -I TARGET cargo +nightly fuzz run --features libfuzzer TARGET fuzz/corpus/TARGET -- \
+  -dict=fuzz/corpus/TARGET.dict -max_total_time="$seconds" -rss_limit_mb=4096 -detect_leaks=0
