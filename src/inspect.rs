@@ -151,33 +151,34 @@ fn check_folder(folder: &Path) -> Result<Inspection> {
         return Ok(inspection);
     }
     let report = Report::read_json(&path)?;
-    let (facts, outcome) = (RunFacts::of(&report), report.outcome);
+    let (facts, outcome) = (RunFacts::of(&report), report.outcome.clone());
     inspection.what = "folder of results".to_owned();
-    let quota = report.settings.as_ref().map(|settings| settings.quota).unwrap_or_default();
-    let (table, counts) = clusters(&folder.join("clusters.csv"), Some(quota))?;
-    inspection.problems_of(table);
-    inspection.same("rows of clusters.csv", outcome.documents_in_clusters, counts.documents);
-    inspection.same("clusters of clusters.csv", outcome.clusters, counts.clusters);
-    let together = Together {
-        cluster_of: counts.cluster_of,
-        connected: facts.clusters == Some(Linkage::Connected),
-        passing: facts.threshold,
-    };
-    let (table, rows) = pairs(&folder.join("pairs.csv"), Some(&together))?;
-    inspection.problems_of(table);
-    inspection.same("rows of pairs.csv", outcome.pairs_written, rows);
-    let wrote = |name: &str| report.written.iter().any(|file| file.name == name);
+    if report.wrote("pairs.csv") {
+        let quota = report.settings.as_ref().map(|settings| settings.quota).unwrap_or_default();
+        let (table, counts) = clusters(&folder.join("clusters.csv"), Some(quota))?;
+        inspection.problems_of(table);
+        inspection.same("rows of clusters.csv", outcome.documents_in_clusters, counts.documents);
+        inspection.same("clusters of clusters.csv", outcome.clusters, counts.clusters);
+        let together = Together {
+            cluster_of: counts.cluster_of,
+            connected: facts.clusters == Some(Linkage::Connected),
+            passing: facts.threshold,
+        };
+        let (table, rows) = pairs(&folder.join("pairs.csv"), Some(&together))?;
+        inspection.problems_of(table);
+        inspection.same("rows of pairs.csv", outcome.pairs_written, rows);
+    }
     for (name, expected) in
         [(PAGES, [outcome.kept + outcome.removed, outcome.kept]), (REMOVED, [outcome.removed, 0])]
     {
-        if wrote(name) {
+        if report.wrote(name) {
             let (table, counts) = pages(&folder.join(name))?;
             inspection.problems_of(table);
             inspection.same(&format!("rows of {name}"), expected[0], counts[0]);
             inspection.same(&format!("kept pages of {name}"), expected[1], counts[1]);
         }
     }
-    for name in [PAGES_JSONL, PAGES_PARQUET].into_iter().filter(|name| wrote(name)) {
+    for name in [PAGES_JSONL, PAGES_PARQUET].into_iter().filter(|name| report.wrote(name)) {
         let (table, counts) = check_pages(&folder.join(name))?;
         inspection.problems_of(table);
         inspection.same(&format!("rows of {name}"), outcome.kept + outcome.removed, counts[0]);

@@ -1,7 +1,7 @@
 //! Nothing of a user's is lost: what is written over, what is left behind, what is passed over, and what of a
 //! run survives when its input does not.
 
-use super::place::{Place, ends_by, gz, words};
+use super::place::{Place, ends_by, gz, unpacked, words};
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
@@ -52,27 +52,56 @@ fn frequencies_are_saved_over_nothing_but_frequencies() {
 }
 
 #[test]
+fn a_command_that_is_given_again_has_its_result() {
+    let place = Place::new();
+    place.put("in/a.jsonl", lines(0..9));
+    place.put("in/b.jsonl", lines(5..12));
+    place.told("dedup in --out res", 0);
+    let report = || fs::read(place.at("res/report.json")).unwrap();
+    let before = report();
+    let again = place.run("dedup in --out res").assert().code(0).get_output().clone();
+    let told = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(told.contains("res is the result of this command already"), "{told}");
+    assert!(String::from_utf8_lossy(&again.stdout).contains("Kept 12 of 16 documents"));
+    assert!(report() == before);
+    // Another command, and the same of other files, is refused as ever.
+    let refused = |command: &str| {
+        let told = place.told(command, 2);
+        assert!(told.contains("something is there already"), "{command}: {told}");
+        assert!(report() == before);
+    };
+    refused("dedup in --out res --similarity 0.9");
+    refused("dedup in/a.jsonl --out res");
+    place.put("in/c.jsonl", lines(20..21));
+    refused("dedup in --out res");
+    fs::remove_file(place.at("in/c.jsonl")).unwrap();
+    place.told("dedup in --out res", 0);
+    place.put("in/b.jsonl", lines(5..12));
+    refused("dedup in --out res");
+}
+
+#[test]
 fn force_spares_what_the_run_reads_and_saves() {
     let place = Place::new();
     place.put("a.jsonl", lines(0..9));
     place.told("dedup a.jsonl --out res", 0);
     let before = names(&place.at("res"));
-    let kept = fs::read(place.at("res/kept.jsonl.gz")).unwrap();
+    let kept = fs::read(place.at("res/kept.jsonl")).unwrap();
     let refused = |arguments: &str, what: &str| {
         let told = place.told(arguments, 2);
         assert!(told.contains("--force would remove it") && told.contains(what), "{arguments}: {told}");
         assert_eq!(names(&place.at("res")), before);
-        assert_eq!(fs::read(place.at("res/kept.jsonl.gz")).unwrap(), kept);
+        assert_eq!(fs::read(place.at("res/kept.jsonl")).unwrap(), kept);
     };
-    refused("dedup res/kept.jsonl.gz --out res --force", "res/kept.jsonl.gz is in this one");
-    refused("dedup res --out res --force", "kept.jsonl.gz");
+    refused("dedup res/kept.jsonl --out res --force", "res/kept.jsonl is in this one");
+    refused("dedup res --out res --force", "kept.jsonl");
     refused("dedup a.jsonl --out res --force --save-frequencies res/words.freq", "res/words.freq");
     #[cfg(unix)]
     {
-        std::os::unix::fs::symlink("res/kept.jsonl.gz", place.at("link.jsonl.gz")).unwrap();
+        std::os::unix::fs::symlink("res/kept.jsonl", place.at("link.jsonl")).unwrap();
         std::os::unix::fs::symlink("res", place.at("latest")).unwrap();
-        refused("dedup link.jsonl.gz --out res --force", "kept.jsonl.gz");
-        refused("dedup res/kept.jsonl.gz --out latest --force", "res/kept.jsonl.gz");
+        refused("dedup link.jsonl --out res --force", "kept.jsonl");
+        refused("dedup res/kept.jsonl --out latest --force", "res/kept.jsonl");
     }
     // What a user put there stays, whatever it is called.
     place.put("res/kept-2.parquet", "PAR1 a thesis PAR1");
@@ -335,9 +364,8 @@ fn what_vanishes_or_changes_after_it_was_read_costs_its_own_pages_alone() {
                 listed.iter().filter_map(|piece| piece["detail"].as_str()?.split(' ').next()).collect();
             named.dedup();
             assert_eq!(named.len(), lost, "each lost page is named: {what}");
-            let mut kept = String::new();
-            let file = fs::File::open(place.at("out/kept.jsonl.gz")).unwrap();
-            std::io::Read::read_to_string(&mut flate2::read::MultiGzDecoder::new(file), &mut kept).unwrap();
+            let kept = if packed { "out/kept.jsonl.gz" } else { "out/kept.jsonl" };
+            let kept = String::from_utf8(unpacked(&place.at(kept)).0).unwrap();
             assert_eq!(kept.lines().count(), 20 - lost, "{what}");
             assert!(kept.lines().all(|line| lines(0..20).contains(line)), "{what}");
             assert!(

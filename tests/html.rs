@@ -1,10 +1,9 @@
 //! Pages as servers sent them: WARC responses, read with the feature `html`.
 
 use super::cli::simflip;
-use super::place::{gz, words};
+use super::place::{gz, unpacked, words};
 use serde_json::Value;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 fn html(page: usize) -> String {
@@ -83,10 +82,7 @@ impl Place {
 
     /// The addresses of kept pages.
     fn kept(&self, path: &str) -> Vec<String> {
-        let mut bytes = Vec::new();
-        let file = fs::File::open(self.at(path)).unwrap();
-        flate2::read::MultiGzDecoder::new(file).read_to_end(&mut bytes).unwrap();
-        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let text = String::from_utf8_lossy(&unpacked(&self.at(path)).0).into_owned();
         let urls = text.lines().filter_map(|line| line.strip_prefix("WARC-Target-URI: "));
         urls.map(str::to_owned).collect()
     }
@@ -99,12 +95,14 @@ fn a_raw_crawl_is_read_deduplicated_and_kept_as_it_was() {
     fs::write(place.at("crawl.warc.gz"), members.concat()).unwrap();
     fs::write(place.at("plain.warc"), crawl().concat()).unwrap();
     let urls = ["1", "2", "3", "robots.txt"].map(|page| format!("https://pier.example/{page}"));
-    for (input, out, threads) in
-        [("crawl.warc.gz", "a", 1), ("crawl.warc.gz", "b", 3), ("plain.warc", "c", 2)]
-    {
+    for (input, out, threads, kept) in [
+        ("crawl.warc.gz", "a", 1, "kept.warc.wet.gz"),
+        ("crawl.warc.gz", "b", 3, "kept.warc.wet.gz"),
+        ("plain.warc", "c", 2, "kept.warc.wet"),
+    ] {
         let told = place.run(&format!("dedup {input} --out {out} --threads {threads}"), 1);
         assert!(told.contains("malformed: a body of gzip that does not decode"), "{told}");
-        assert_eq!(place.kept(&format!("{out}/kept.warc.wet.gz")), urls, "{out}");
+        assert_eq!(place.kept(&format!("{out}/{kept}")), urls, "{out}");
         let report = place.report(out);
         let corpus = &report["corpus"];
         assert_eq!(

@@ -1,10 +1,8 @@
 //! Kept pages as they are written: in one file or in one for each input, stored as the inputs are.
 
-use super::place::{Place, gz, words, zst};
+use super::place::{Place, gz, unpacked, words, zst};
 use serde_json::Value;
 use std::fs;
-use std::io::Read;
-use std::path::Path;
 
 fn lines(pages: &[usize]) -> Vec<u8> {
     let line = |page: &usize| {
@@ -18,20 +16,6 @@ fn record(page: usize) -> Vec<u8> {
     let head = "WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Date: 2025-01-01T00:00:00Z\r\n";
     format!("{head}WARC-Record-ID: {page}\r\nContent-Length: {}\r\n\r\n{text}\r\n\r\n", text.len())
         .into_bytes()
-}
-
-/// A file without its compression, and what that is.
-fn unpacked(path: &Path) -> (Vec<u8>, &'static str) {
-    let bytes = fs::read(path).unwrap();
-    let mut plain = Vec::new();
-    match bytes[..] {
-        [0x1f, 0x8b, ..] => {
-            flate2::read::MultiGzDecoder::new(&bytes[..]).read_to_end(&mut plain).unwrap();
-            (plain, "gzip")
-        }
-        [0x28, 0xb5, ..] => (zstd::stream::decode_all(&bytes[..]).unwrap(), "zstd"),
-        _ => (bytes, "plain"),
-    }
 }
 
 fn kept(place: &Place, out: &str) -> Vec<String> {
@@ -192,6 +176,39 @@ fn one_file_of_many_inputs_is_the_same_for_any_threads_and_stays_zstd() {
     assert_eq!(ids[1..], all.iter().map(|page| (1_000 + page).to_string()).collect::<Vec<_>>());
 }
 
+#[test]
+fn many_small_files_are_kept_as_one_large_file_is() {
+    let place = Place::new();
+    let pages: Vec<usize> = (0..300).collect();
+    place.put("one/0.jsonl", lines(&pages));
+    for page in &pages {
+        place.put(&format!("many/{page:03}.jsonl"), lines(&[*page]));
+        place.put(&format!("packed/{page:03}.jsonl.gz"), gz(&lines(&[*page])));
+        place.put(&format!("mixed/{page:03}.jsonl{}", if page % 70 == 9 { ".gz" } else { "" }), {
+            let lines = lines(&[*page]);
+            if page % 70 == 9 { gz(&lines) } else { lines }
+        });
+    }
+    let kept = |input: &str, options: &str| {
+        let out = format!("of-{input}{}", options.replace(' ', ""));
+        place.told(&format!("dedup {input} --out {out}{options}"), 0);
+        let names = kept(&place, &out);
+        let unpacked: Vec<_> = names.iter().map(|name| unpacked(&place.at(&out).join(name)).0).collect();
+        (names, unpacked.concat())
+    };
+    let (names, one) = kept("one", "");
+    assert_eq!((&names[..], one.len()), (&["kept.jsonl".to_owned()][..], lines(&pages).len()));
+    for (input, name) in [("many", "kept.jsonl"), ("packed", "kept.jsonl.gz"), ("mixed", "kept.jsonl.gz")] {
+        for options in ["", " --threads 1", " --threads 5"] {
+            let (names, text) = kept(input, options);
+            assert_eq!(names, [name], "{input}{options}");
+            assert!(text == one, "{input}{options}");
+        }
+        let (names, text) = kept(input, " --kept-files 20kB");
+        assert!(names.len() > 2 && text == one, "{input}: {names:?}");
+    }
+}
+
 /// A table of these pages, a column of which is nothing to us.
 fn table(pages: &[usize], header: &str) -> Vec<u8> {
     let row = |page: &usize| format!("{page},\"{}, \"\"{page}\"\"\r\n\",of its own\r\n", words(*page, 60));
@@ -211,12 +228,12 @@ fn tables_keep_their_columns_and_their_records_as_they_were() {
         let told = place.told(&format!("dedup in --out one{threads} --threads {threads}"), 0);
         assert!(told.contains("labels.csv"), "{told}");
         place.told(&format!("inspect one{threads}"), 0);
-        assert_eq!(kept(&place, &format!("one{threads}")), ["kept-2.csv.gz", "kept.csv.gz"]);
+        assert_eq!(kept(&place, &format!("one{threads}")), ["kept-2.csv", "kept.csv.gz"]);
         let (first, _) = unpacked(&place.at(&format!("one{threads}/kept.csv.gz")));
         let rows = |pages: &[usize]| String::from_utf8(table(pages, "id,text,more")).unwrap();
         let lines = rows(&[1, 2, 3, 4]).replacen("more\r\n", "more\n", 1).replace("its own\r\n", "its own\n");
         assert_eq!(String::from_utf8(first).unwrap(), lines);
-        let (second, _) = unpacked(&place.at(&format!("one{threads}/kept-2.csv.gz")));
+        let (second, _) = unpacked(&place.at(&format!("one{threads}/kept-2.csv")));
         assert!(second.starts_with(b"id,text,other\n5,") && second.ends_with(b"of its own\n"));
     }
     place.told("dedup in none.csv --out each --kept-files each", 0);
@@ -316,9 +333,9 @@ fn files_of_a_size_are_filled_and_known_as_kept_pages() {
     let report = place.report("t1");
     let rows = report["files"].as_array().unwrap();
     let of = |path: &str| rows.iter().find(|row| row["path"].as_str().unwrap().ends_with(path)).unwrap();
-    assert_eq!(of("other.csv")["kept_in"], "kept-2-00001.csv.gz");
+    assert_eq!(of("other.csv")["kept_in"], "kept-2-00001.csv");
     assert!(of("other.csv").get("kept_to").is_none() && of("z.jsonl")["kept_in"].is_null());
-    assert_eq!(of("0.jsonl")["kept_in"], "kept-00001.jsonl.gz");
+    assert_eq!(of("0.jsonl")["kept_in"], "kept-00001.jsonl");
     // From where the one before ends to where the next begins, or one file on.
     let number = |name: &Value| name.as_str().map(|name| name[5..10].parse::<usize>().unwrap());
     for pair in ["0.jsonl", "1.jsonl", "2.jsonl", "3.jsonl", "4.jsonl"].windows(2) {
@@ -334,12 +351,12 @@ fn files_of_a_size_are_filled_and_known_as_kept_pages() {
     assert_eq!(place.report("none-left")["outcome"]["kept"], 0);
     assert_eq!(
         kept(&place, "none-left"),
-        ["kept-00001.csv.gz", "kept-00001.jsonl.gz", "kept-00001.warc.wet.gz", "kept-2-00001.csv.gz"]
+        ["kept-00001.csv", "kept-00001.jsonl", "kept-00001.warc.wet.gz", "kept-2-00001.csv"]
     );
     place.told("inspect none-left", 0);
-    place.put("t5/kept-00099.jsonl.gz", gz(&lines(&[7])));
+    place.put("t5/kept-00099.jsonl", lines(&[7]));
     let told = place.told("dedup in --out t5 --force", 2);
-    assert!(told.contains("kept-00099.jsonl.gz is in it and would be lost"), "{told}");
+    assert!(told.contains("kept-00099.jsonl is in it and would be lost"), "{told}");
     let told = place.told("inspect t5", 2);
     assert!(told.contains("documents in the files of kept pages"), "{told}");
     place.told("dedup in --out t1 --force", 0);

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 
 /// All that can be written.
 const ALL: Writes = Writes {
+    pairs: true,
     kept: true,
     removed: true,
     pages: true,
@@ -409,7 +410,7 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
     assert_eq!(of(&held)["memory"]["on_disk"], false);
     for threads in ["1", "3"] {
         let staged = run(&format!("staged {threads}"), &["--memory", "48MiB", "--threads", threads]);
-        for name in ["pairs.csv", "clusters.csv", "kept.jsonl.gz"] {
+        for name in ["pairs.csv", "clusters.csv", "kept.jsonl"] {
             assert!(held[name] == staged[name], "{name}");
         }
         let (held, staged) = (of(&held), of(&staged));
@@ -430,7 +431,7 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
     let keep = ["--keep", "shortest-url", "--keep-each", "host"];
     let held = run("held by URL", &[&["--memory", "2GiB"], &keep[..]].concat());
     let staged = run("staged by URL", &[&["--memory", "48MiB"], &keep[..]].concat());
-    for name in ["pairs.csv", "clusters.csv", "kept.jsonl.gz"] {
+    for name in ["pairs.csv", "clusters.csv", "kept.jsonl"] {
         assert!(held[name] == staged[name], "{name}");
     }
     assert_eq!(of(&staged)["memory"]["on_disk"], true);
@@ -649,7 +650,7 @@ fn pages_that_nobody_expected_go_on_disk() {
             code == Some(1) && told.contains("documents fill it after") && told.contains("on disk"),
             "{told}"
         );
-        for table in ["pairs.csv", "clusters.csv", "kept.jsonl.gz"] {
+        for table in ["pairs.csv", "clusters.csv", "kept.jsonl"] {
             let [expected, got] = [&held, &staged].map(|out| fs::read(out.join(table)).unwrap());
             assert!(expected.len() > 1000);
             // Tables name the input, guarded for spreadsheets where it begins with a dash.
@@ -672,7 +673,7 @@ fn pages_that_nobody_expected_go_on_disk() {
     let (_, _, held) = run("both held", Path::new("-"), &with_other);
     let (code, told, staged) = run("both", Path::new("-"), &["--memory", "48MiB", with_other[2]]);
     assert!(code == Some(1) && told.contains("on disk"), "{told}");
-    for table in ["pairs.csv", "clusters.csv", "kept.jsonl.gz"] {
+    for table in ["pairs.csv", "clusters.csv", "kept.jsonl"] {
         assert!(fs::read(held.join(table)).unwrap() == fs::read(staged.join(table)).unwrap(), "{table}");
     }
     let (code, told, out) = run("refused", &crawl, &["--memory", "48MiB", "--all-pairs"]);
@@ -1213,8 +1214,7 @@ fn stages_write_kept_pages_in_as_many_files_as_one_says() {
     // The kept pages of some files as text, in the order of their names.
     let pages = |files: &BTreeMap<String, Vec<u8>>, end: &str| -> Vec<String> {
         let files = files.iter().filter(|(name, _)| name.ends_with(end) && !name.contains("removed"));
-        let text =
-            |bytes: &Vec<u8>| std::io::read_to_string(flate2::read::MultiGzDecoder::new(&bytes[..])).unwrap();
+        let text = |bytes: &Vec<u8>| String::from_utf8(bytes.clone()).unwrap();
         files.flat_map(|(_, bytes)| text(bytes).lines().map(str::to_owned).collect::<Vec<_>>()).collect()
     };
     let held = Job {
@@ -1224,16 +1224,16 @@ fn stages_write_kept_pages_in_as_many_files_as_one_says() {
     pipeline::dedup(&held, &Silent).unwrap();
     let kept = contents(&held.out);
     let (one, _) = apply("one", "--kept-files one");
-    assert!(!kept["kept.jsonl.gz"].is_empty() && kept["kept.jsonl.gz"] == one["part-00001.jsonl.gz"]);
-    let (sized, told) = apply("sized", "--kept-files 5kB --threads 3");
-    assert_eq!(pages(&sized, ".jsonl.gz"), pages(&one, ".jsonl.gz"));
+    assert!(!kept["kept.jsonl"].is_empty() && kept["kept.jsonl"] == one["part-00001.jsonl"]);
+    let (sized, told) = apply("sized", "--kept-files 20kB --threads 3");
+    assert_eq!(pages(&sized, ".jsonl"), pages(&one, ".jsonl"));
     // Pages of the other formats may be larger alone.
-    let is_kept = |name: &&String| name.ends_with(".jsonl.gz");
-    assert!(sized.iter().filter(|(name, _)| is_kept(name)).all(|(_, bytes)| bytes.len() <= 5000));
+    let is_kept = |name: &&String| name.ends_with(".jsonl");
+    assert!(sized.iter().filter(|(name, _)| is_kept(name)).all(|(_, bytes)| bytes.len() <= 20_000));
     // In several units, of which some have several files.
     let parts =
         |end: &str| sized.keys().filter(|name| name.starts_with("part-") && name.ends_with(end)).count();
-    assert!(parts(".note") >= 3 && parts(".jsonl.gz") > parts(".note"), "{:?}", sized.keys());
+    assert!(parts(".note") >= 3 && parts(".jsonl") > parts(".note"), "{:?}", sized.keys());
     // Every list of pages that go is there, by the file that they are of.
     let lists = |files: &BTreeMap<String, Vec<u8>>| -> Vec<Vec<u8>> {
         let lists = files.iter().filter(|(name, _)| name.ends_with(".removed.csv"));
@@ -1260,8 +1260,8 @@ fn stages_write_kept_pages_in_as_many_files_as_one_says() {
         assert_eq!(report["against"]["documents"].to_string(), number);
     }
     // Dealt out, and begun again.
-    apply("shards", "--kept-files 5kB --shard 2/2");
-    let (shards, told) = apply("shards", "--kept-files 5kB");
+    apply("shards", "--kept-files 20kB --shard 2/2");
+    let (shards, told) = apply("shards", "--kept-files 20kB");
     assert!(shards == sized && told.contains("had been written before"), "{told}");
     for path in sized.keys().filter(|name| name.ends_with(".note")).map(|name| at("sized").join(name)) {
         assert!(simflip::inspect::inspect(&path).unwrap().problems.is_empty());
@@ -1272,7 +1272,7 @@ fn stages_write_kept_pages_in_as_many_files_as_one_says() {
         command.args(["apply", "-q"]).arg(&sketches).args(inputs).arg("--out").arg(at(out)).args(options);
         String::from_utf8(command.assert().code(2).get_output().stderr.clone()).unwrap()
     };
-    let told = refused(&[&crawl.join("pages 1.jsonl")], "sized", &["--kept-files", "5kB", "--shard", "2/2"]);
+    let told = refused(&[&crawl.join("pages 1.jsonl")], "sized", &["--kept-files", "20kB", "--shard", "2/2"]);
     assert!(told.contains("name the same inputs, or another folder"), "{told}");
     assert!(contents(&at("sized")) == sized);
     fs::create_dir(at("moved")).unwrap();

@@ -4,7 +4,7 @@ use super::cli::simflip;
 use assert_cmd::Command;
 use serde_json::Value;
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -48,6 +48,20 @@ impl Place {
     /// The report in a folder of results.
     pub fn report(&self, folder: &str) -> Value {
         serde_json::from_slice(&fs::read(self.at(folder).join("report.json")).unwrap()).unwrap()
+    }
+}
+
+/// A file without its compression, and what that is.
+pub fn unpacked(path: &Path) -> (Vec<u8>, &'static str) {
+    let bytes = fs::read(path).unwrap();
+    let mut plain = Vec::new();
+    match bytes[..] {
+        [0x1f, 0x8b, ..] => {
+            flate2::read::MultiGzDecoder::new(&bytes[..]).read_to_end(&mut plain).unwrap();
+            (plain, "gzip")
+        }
+        [0x28, 0xb5, ..] => (zstd::stream::decode_all(&bytes[..]).unwrap(), "zstd"),
+        _ => (bytes, "plain"),
     }
 }
 

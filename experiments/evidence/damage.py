@@ -100,7 +100,7 @@ def main():
                             written.write(json.dumps({"id": f"{number}{name}", "text": " ".join(text)}) + "\n")
                 for setting, options in SETTINGS.items():
                     result = os.path.join(folder, "result")
-                    command = [program, "dedup", pages, "--out", result, "--force", "--write", "none", "--all-pairs", "--quiet", *options]
+                    command = [program, "dedup", pages, "--out", result, "--force", "--write", "pairs", "--all-pairs", "--quiet", *options]
                     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
                     with open(os.path.join(result, "pairs.csv"), encoding="utf-8", newline="") as table:
                         pairs = [(row["a_id"][:-1], row["b_id"][:-1]) for row in csv.DictReader(table)]

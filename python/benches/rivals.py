@@ -73,7 +73,7 @@ def timed(work):
 def by_command_line(path, folder):
     """The pages that stay, as many as the command line says of a Parquet file."""
     out = Path(folder, "result")
-    options = ["--out", out, "--write", "none", "--threads", "1", "--quiet", "--force"]
+    options = ["--out", out, "--write", "pairs", "--threads", "1", "--quiet", "--force"]
     command = [sys.executable, "-m", "simflip", "dedup", path, *options]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     outcome = json.loads((out / "report.json").read_text())["outcome"]

@@ -306,7 +306,7 @@ pub fn dedup_of_texts<'py>(
     let (outcome, report) = run(py, progress, |ticker| dedup_texts(&job, ticker))?.map_err(of_library)?;
     let pairs = pairs_table(&outcome.pairs, &settings, &rows)?;
     let tables = (pages_table(&outcome, &rows)?, pairs, members_table(&outcome, &rows)?);
-    let closing = tell::closing(&report, settings.judge);
+    let closing = tell::closing(&report);
     let report = serde_json::to_string(&report).map_err(|e| PyValueError::new_err(e.to_string()))?;
     Ok((tables, report, closing, settings.judge.threshold()))
 }

@@ -136,7 +136,7 @@ def test_files_come_to_a_folder(tmp_path, texts):
     of_texts = simflip.dedup(texts, similarity=0.7)
     assert [(a, b) for a, b, *_ in result.pairs] == [(f"p{a}", f"p{b}") for a, b, *_ in of_texts.pairs]
     assert len(result.clusters) == len(of_texts.clusters)
-    assert [os.path.basename(path) for path in result.kept] == ["kept.jsonl.gz"]
+    assert [os.path.basename(path) for path in result.kept] == ["kept.jsonl"]
     assert result.report()["outcome"] == of_texts.report()["outcome"]
     assert "<iframe" in result._repr_html_()
     with pytest.raises(ValueError, match="out"):

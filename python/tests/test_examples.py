@@ -52,7 +52,7 @@ def marked(texts, tmp_path):
             write(documents / name, [*texts[file::3], ""] if program == "datatrove" else texts[file::3], 1000 * file)
         simflip_run("dedup", documents, "--out", result)
         simflip_run("mark", result, "--for", program, "--out", marks)
-        with gzip.open(result / "kept.jsonl.gz", "rt", encoding="utf-8") as lines:
+        with open(result / "kept.jsonl", encoding="utf-8") as lines:
             kept = [json.loads(line) for line in lines]
         return documents, marks, sorted(page["id"] for page in kept if page["text"])
 

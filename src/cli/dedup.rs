@@ -80,7 +80,7 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Output", hide_short_help = true)]
     all_pairs: bool,
 
-    /// Outputs beside the report, the pairs and the clusters, separated by commas
+    /// Outputs beside the report, separated by commas. Each but none comes with the pairs and the clusters
     #[arg(
         long,
         value_enum,
@@ -117,9 +117,11 @@ pub(crate) struct Args {
     save_frames: Option<PathBuf>,
 }
 
-/// What can be written beside pairs, clusters and the report.
+/// What can be written beside the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum WriteName {
+    /// pairs.csv and clusters.csv alone
+    Pairs,
     /// The kept documents, in the format of the input
     Kept,
     /// removed.csv: each removed document, and the one kept for it
@@ -132,7 +134,7 @@ enum WriteName {
     /// pages.parquet: the same in columns
     #[value(name = "pages.parquet")]
     PagesParquet,
-    /// Nothing
+    /// The report alone
     None,
 }
 
@@ -200,6 +202,7 @@ impl Args {
             "leave it out, or name kept in --write",
         )?;
         let writes = Writes {
+            pairs: !is_asked(WriteName::None),
             kept: is_asked(WriteName::Kept),
             removed: is_asked(WriteName::Removed),
             pages: is_asked(WriteName::Pages),

@@ -1,15 +1,13 @@
 //! A file of kept documents: what is known of it and how it may be called.
 
 use std::borrow::Cow;
-use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
 use super::damage::Damage;
-use super::filetype::{Compression, Format, GZIP_MAGIC};
+use super::filetype::Format;
 use crate::document::{DocId, Place};
 use crate::format::{self, Results};
 use crate::making::with;
@@ -159,12 +157,9 @@ pub(crate) fn is_kept_of(results: Results, name: &str) -> bool {
 /// Whether a file of kept documents may be called so.
 pub(crate) fn is_kept_name(name: &str) -> bool {
     let of_one_input = name.starts_with("kept.") && ENDINGS.iter().any(|ending| name.ends_with(ending));
-    let of_columns = |name: &str| matches!(numbered(name), Some("csv.gz" | "csv.zst"));
-    let of_size = without_number(name).is_some_and(|name| {
-        let of_all = ["kept.warc.wet.zst", "kept.jsonl.zst", "kept.csv.gz", "kept.csv.zst"];
-        of_all.contains(&&*name) || of_columns(&name) || is_first_name(&name)
-    });
-    of_one_input || of_columns(name) || of_size || is_first_name(name)
+    let of_all = |name: &str| name.strip_prefix("kept").is_some_and(|ending| ENDINGS.contains(&ending));
+    let of_size = without_number(name).is_some_and(|name| of_all(&name) || is_numbered(&name));
+    of_one_input || of_size || is_numbered(name)
 }
 
 /// Digits of the number of a file of a size, at least: as many as names sort by in most results.
@@ -194,37 +189,11 @@ fn without_number(name: &str) -> Option<String> {
     is_number.then(|| format!("{stem}.{ending}"))
 }
 
-/// Whether a file of kept documents was called so by the first version.
-fn is_first_name(name: &str) -> bool {
-    matches!(name, "kept.warc.wet.gz" | "kept.jsonl.gz" | "kept.parquet") || numbered(name) == Some("parquet")
-}
-
-/// The ending of the name of a file for other columns than the first ones, which has a number from 2 on.
-fn numbered(name: &str) -> Option<&str> {
-    let (number, ending) = name.strip_prefix("kept-")?.split_once('.')?;
-    number.parse::<u32>().is_ok_and(|number| number > 1).then_some(ending)
-}
-
-/// Whether we wrote a file of kept documents, by its name and what we put into it; lines of JSON are the
-/// user's alone, and their name and compression must do.
-pub(crate) fn is_kept_file(path: &Path) -> bool {
-    /// Bytes at the end of a Parquet file in which its writer is named.
-    const TAIL: u64 = 64 << 10;
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let Ok(mut file) = File::open(path) else { return false };
-    let mut bytes = Vec::new();
-    if !is_first_name(name) {
-        return false;
-    }
-    if name.ends_with(".parquet") {
-        let end = file.seek(SeekFrom::End(0)).unwrap_or(0);
-        let read =
-            file.seek(SeekFrom::Start(end.saturating_sub(TAIL))).and_then(|_| file.read_to_end(&mut bytes));
-        return read.is_ok() && memmem::find(&bytes, b"simflip version ").is_some();
-    }
-    let read = file.take(4096).read_to_end(&mut bytes);
-    let head = Compression::Gzip.decoded_head(&bytes);
-    read.is_ok()
-        && bytes.starts_with(&GZIP_MAGIC)
-        && (name == "kept.jsonl.gz" || memmem::find(&head, b"software: simflip/").is_some())
+/// Whether a file for other columns than the first ones is called so: it has a number from 2 on.
+fn is_numbered(name: &str) -> bool {
+    let number = name.strip_prefix("kept-").and_then(|rest| rest.split_once('.'));
+    number.is_some_and(|(number, ending)| {
+        number.parse::<u32>().is_ok_and(|number| number > 1)
+            && matches!(ending, "csv" | "csv.gz" | "csv.zst" | "parquet")
+    })
 }

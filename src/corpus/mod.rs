@@ -64,7 +64,7 @@ pub use inputs::{
 pub(crate) use inputs::{check_exist, gone, is_other_table, is_stream};
 pub use jsonl::{JsonlFields, LinePage, page_of_line};
 pub use kept::{EachKept, Kept, KeptFile, KeptFiles, KeptPages};
-pub(crate) use kept::{is_kept_file, is_kept_name, kept_files};
+pub(crate) use kept::{is_kept_name, kept_files};
 pub use languages::Languages;
 pub(crate) use object::Prefix;
 pub(crate) use options::pool;

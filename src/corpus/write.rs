@@ -1,5 +1,6 @@
 //! Writing the documents that are kept.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -74,8 +75,8 @@ struct Output<'a> {
     shards: Vec<u32>,
     /// The files before, which are as large as they may be and have not their names yet.
     full: Vec<KeptFile>,
-    /// Of a part, where a size is set: stored bytes and documents of each piece that one file is to hold.
-    pieces: Vec<(u64, u64)>,
+    /// Of a part, where a size is set: the input, stored bytes and documents of each piece that one file is to hold.
+    pieces: Vec<(u32, u64, u64)>,
     /// Room for what is copied.
     copied: Vec<u8>,
     /// Bytes that nobody has sent to the disk yet.
@@ -180,7 +181,8 @@ impl<'a> Output<'a> {
         if self.target.size.is_some() {
             let mut file = BufReader::with_capacity(1 << 20, file);
             let mut piece = Vec::new();
-            for (bytes, documents) in pieces {
+            for (shard, bytes, documents) in pieces {
+                self.shard = shard;
                 piece.clear();
                 file.by_ref().take(bytes).read_to_end(&mut piece).map_err(failed)?;
                 self.put(&piece, documents)?;
@@ -197,7 +199,7 @@ impl<'a> Output<'a> {
         let stored = bytes.len() as u64;
         if let Some(size) = self.target.size {
             if self.is_part {
-                self.pieces.push((stored, documents));
+                self.pieces.push((self.shard, stored, documents));
             } else {
                 if self.documents > 0 && self.stored_bytes + stored > size {
                     self.next_file()?;
@@ -347,7 +349,7 @@ impl From<Error> for Broken {
 pub type IsSame<'a> = &'a (dyn Fn(DocId, &str) -> bool + Sync);
 
 /// Bytes as they are stored: one gzip member, one Zstandard frame, or as they are.
-pub(crate) fn pack(bytes: &[u8], compression: Compression) -> Result<Vec<u8>> {
+pub(crate) fn pack(bytes: &[u8], compression: Compression) -> Result<Cow<'_, [u8]>> {
     /// Less than half the time of the library's usual level, for one byte in ten more.
     const GZIP_LEVEL: i32 = 1;
     thread_local! {
@@ -357,13 +359,15 @@ pub(crate) fn pack(bytes: &[u8], compression: Compression) -> Result<Vec<u8>> {
     }
     let failed = |error| Error::io("kept pages", error);
     match compression {
-        Compression::None => Ok(bytes.to_vec()),
-        Compression::Zstd => zstd::bulk::compress(bytes, zstd::DEFAULT_COMPRESSION_LEVEL).map_err(failed),
+        Compression::None => Ok(Cow::Borrowed(bytes)),
+        Compression::Zstd => {
+            zstd::bulk::compress(bytes, zstd::DEFAULT_COMPRESSION_LEVEL).map(Cow::Owned).map_err(failed)
+        }
         Compression::Gzip => COMPRESSOR.with_borrow_mut(|compressor| {
             let mut out = vec![0; compressor.gzip_compress_bound(bytes.len())];
             let compressed = compressor.gzip_compress(bytes, &mut out);
             out.truncate(compressed.map_err(|e| failed(io::Error::other(e.to_string())))?);
-            Ok(out)
+            Ok(Cow::Owned(out))
         }),
     }
 }
@@ -455,7 +459,8 @@ pub fn write_kept(
 /// holds just the record, well formed, is copied as it is; any other record is compressed anew, with its header
 /// lines ended by CRLF and its `Content-Length` set right. Lines of JSON go to `kept.jsonl.gz`, and records of CSV
 /// to `kept.csv.gz` behind their header, each as it was; tables with another header than the first go to
-/// `kept-2.csv.gz` and so on. If all inputs of the format are Zstandard, these files are, too, and end in `.zst`.
+/// `kept-2.csv.gz` and so on. If no input of the file is compressed, neither is the file, as compressing would cost
+/// more than all else, and it is called `kept.jsonl`; if all are Zstandard, it is too, and its name ends in `.zst`.
 /// Rows of Parquet go to `kept.parquet`, with all columns, compressed as they were; inputs with other columns than
 /// the first go to `kept-2.parquet` and so on. A file is written for each format among the inputs, also if nothing
 /// of it is kept.
@@ -506,8 +511,10 @@ pub fn write_kept_as(
                         None => number == 1,
                     };
                     let of_file = inputs.iter().filter(|input| of_format(input) && is_of(input));
-                    let all_zstd = of_file.clone().all(|input| input.compression == Compression::Zstd);
-                    let compression = if all_zstd { Compression::Zstd } else { Compression::Gzip };
+                    let all_are = |compression| of_file.clone().all(|input| input.compression == compression);
+                    let compression =
+                        [Compression::None, Compression::Zstd].into_iter().find(|&it| all_are(it));
+                    let compression = compression.unwrap_or(Compression::Gzip);
                     let number = if number == 1 { String::new() } else { format!("-{number}") };
                     targets.push(Target {
                         path: dir
@@ -577,31 +584,58 @@ fn write_target(
             shards.push(shard);
         }
     }
-    let one = |shard: u32, copies: bool, output: &mut Output<'_>| {
-        write_file(inputs, shard, options, (kept, copies), is_same, output, pool)
-    };
-    for shards in shards.chunks(pool.current_num_threads().max(1)) {
-        let part = |&shard: &u32| -> Result<(bool, Option<Output<'_>>)> {
-            let copies = are_copies(kept, shard)?;
-            // Bytes that are copied come from the file, and one input needs no part.
-            if shards.len() == 1 || copies {
-                return Ok((copies, None));
-            }
-            let mut part = Output::part(target)?;
-            one(shard, copies, &mut part)?;
-            Ok((copies, Some(part)))
-        };
-        let parts: Vec<Result<(bool, Option<Output<'_>>)>> =
-            pool.install(|| shards.par_iter().map(part).collect());
-        for (&shard, part) in shards.iter().zip(parts) {
+    let parts = parts_of(inputs, &shards, kept)?;
+    let write = |part: &PartOf<'_>, output: &mut Output<'_>| {
+        part.shards.iter().try_for_each(|&shard| {
             output.shard = shard;
-            match part? {
-                (_, Some(part)) => output.append(part)?,
-                (copies, None) => one(shard, copies, &mut output)?,
+            write_file(inputs, shard, options, (kept, part.copies), is_same, output, pool)
+        })
+    };
+    for at_once in parts.chunks(pool.current_num_threads().max(1)) {
+        let aside = |part: &PartOf<'_>| -> Result<Option<Output<'_>>> {
+            // Bytes that are copied come from the file, and one part needs no other place.
+            if parts.len() == 1 || part.copies {
+                return Ok(None);
+            }
+            let mut output = Output::part(target)?;
+            write(part, &mut output)?;
+            Ok(Some(output))
+        };
+        let written: Vec<Result<Option<Output<'_>>>> =
+            pool.install(|| at_once.par_iter().map(aside).collect());
+        for (part, written) in at_once.iter().zip(written) {
+            match written? {
+                Some(written) => output.append(written)?,
+                None => write(part, &mut output)?,
             }
         }
     }
     output.finish()
+}
+
+/// Inputs in a row that a thread writes.
+struct PartOf<'a> {
+    shards: &'a [u32],
+    /// Their stored bytes are copied.
+    copies: bool,
+}
+
+/// Parts of some bytes of inputs at least, as each part is a file for a while, and there may be many small inputs.
+fn parts_of<'a>(inputs: &[Input], shards: &'a [u32], kept: &dyn KeptPages) -> Result<Vec<PartOf<'a>>> {
+    const LEAST: u64 = 1 << 20;
+    let (mut parts, mut from, mut bytes) = (Vec::<PartOf<'_>>::new(), 0, 0);
+    for (at, &shard) in shards.iter().enumerate() {
+        let copies = are_copies(kept, shard)?;
+        match parts.last_mut() {
+            Some(part) if part.copies == copies && bytes < LEAST => part.shards = &shards[from..=at],
+            _ => {
+                (from, bytes) = (at, 0);
+                parts.push(PartOf { shards: &shards[at..=at], copies });
+            }
+        }
+        bytes += inputs[shard as usize].stored_bytes();
+    }
+    Ok(parts)
 }
 
 /// Writes what is kept of a file, whose stored bytes can be copied or not, or of it what can still be had.
@@ -841,11 +875,12 @@ fn write_lines(
     if !waiting.is_empty() {
         output.head()?;
     }
-    let packed: Vec<Result<Vec<u8>>> =
+    let packed: Vec<Result<Cow<'_, [u8]>>> =
         pool.install(|| waiting.par_iter().map(|(lines, _)| pack(lines, compression)).collect());
-    for (packed, (_, documents)) in packed.into_iter().zip(waiting.drain(..)) {
+    for (packed, &(_, documents)) in packed.into_iter().zip(&*waiting) {
         output.put(&packed?, documents)?;
     }
+    waiting.clear();
     Ok(())
 }
 
@@ -900,7 +935,10 @@ fn records(bytes: &[u8], chosen: &[&Span], compression: Compression) -> Vec<Resu
             let (header, content) = (span.start..span.content_start, span.content_start..span.content_end);
             match span.member {
                 Some((from, to)) if copyable(span, bytes) > 0 => Ok(Part::Stored(vec![from, to])),
-                _ => pack(&canonical(&bytes[header], &bytes[content]), compression).map(Part::New),
+                _ => {
+                    let record = canonical(&bytes[header], &bytes[content]);
+                    pack(&record, compression).map(|packed| Part::New(packed.into_owned()))
+                }
             }
         })
         .collect();

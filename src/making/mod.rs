@@ -44,6 +44,14 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// Has the names in a folder go to the disk, where the system can: some file systems do not.
+pub(crate) fn sync_folder(folder: &Path) {
+    #[cfg(unix)]
+    let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    #[cfg(not(unix))]
+    let _ = folder;
+}
+
 /// Whether two paths lead to the same file or folder, through links and by any name.
 pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
     #[cfg(unix)]

@@ -176,12 +176,14 @@ fn write_tables(
     stays: &[bool],
     folder: &OutputFolder,
 ) -> Result<()> {
-    let rows = outcome.pairs.iter().map(|pair| Ok(pair_row(pages, pair, &job.settings)));
-    let (pairs, clusters) = rayon::join(
-        || tables::write(&folder.path().join("pairs.csv"), rows),
-        || tables::write(&folder.path().join("clusters.csv"), cluster_rows(pages, outcome)),
-    );
-    pairs.and(clusters)?;
+    if job.writes.pairs {
+        let rows = outcome.pairs.iter().map(|pair| Ok(pair_row(pages, pair, &job.settings)));
+        let (pairs, clusters) = rayon::join(
+            || tables::write(&folder.path().join("pairs.csv"), rows),
+            || tables::write(&folder.path().join("clusters.csv"), cluster_rows(pages, outcome)),
+        );
+        pairs.and(clusters)?;
+    }
     if !job.writes.any_pages() {
         return Ok(());
     }
@@ -399,12 +401,7 @@ pub(crate) fn report(
     };
     report.write_json(&folder.path().join("report.json"))?;
     html::write(&report, &folder.path().join("report.html"))?;
-    Ok(Summary {
-        documents: report.corpus.documents,
-        removed: report.outcome.removed,
-        damaged: report.damage.total,
-        text: tell::closing(&report, settings.judge),
-    })
+    Ok(Summary::of(&report))
 }
 
 /// Refuses a result that removes more than the job allows.

@@ -4,6 +4,7 @@ mod calibrate;
 mod compare;
 pub(crate) mod dedup;
 mod explain;
+pub(crate) mod finished;
 mod listing;
 pub(crate) mod output;
 pub mod pages;
@@ -35,7 +36,7 @@ use crate::format;
 use crate::frames::{self, Frames};
 use crate::frequencies;
 use crate::making::check_file;
-use crate::report::model::{MemoryReport, WrittenFile};
+use crate::report::model::{MemoryReport, Report, WrittenFile};
 use crate::report::tell;
 use crate::seen;
 use crate::weight::frequencies::Frequencies;
@@ -51,9 +52,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What [`dedup()`] writes beside pairs, clusters and the report.
+/// What [`dedup()`] writes beside the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Writes {
+    /// `pairs.csv` and `clusters.csv`.
+    pub pairs: bool,
     /// The pages that stay, in the format of the input.
     pub kept: bool,
     /// `removed.csv`: the pages that can go, each with the page that stays for it.
@@ -73,10 +76,17 @@ impl Writes {
     }
 }
 
-/// The pages that stay.
+/// The pages that stay, pairs and clusters.
 impl Default for Writes {
     fn default() -> Self {
-        Self { kept: true, removed: false, pages: false, pages_jsonl: false, pages_parquet: false }
+        Self {
+            pairs: true,
+            kept: true,
+            removed: false,
+            pages: false,
+            pages_jsonl: false,
+            pages_parquet: false,
+        }
     }
 }
 
@@ -112,7 +122,7 @@ pub struct Job {
     pub frames: Option<PathBuf>,
     /// Where to save the frames.
     pub save_frames: Option<PathBuf>,
-    /// What is written beside pairs, clusters and the report.
+    /// What is written beside the report.
     pub writes: Writes,
     /// In how many files the kept pages are written.
     pub kept_files: KeptFiles,
@@ -385,4 +395,15 @@ pub struct Summary {
     pub damaged: u64,
     /// A few sentences for a person.
     pub text: String,
+}
+
+impl Summary {
+    fn of(report: &Report) -> Self {
+        Self {
+            documents: report.corpus.documents,
+            removed: report.outcome.removed,
+            damaged: report.damage.total,
+            text: tell::closing(report),
+        }
+    }
 }

@@ -1,13 +1,12 @@
 //! A folder of results that appears whole or not at all.
 
-use crate::corpus::{self, Input};
+use crate::corpus::Input;
 use crate::error::{Error, Result};
 use crate::format;
-use crate::making::{Unfinished, check_is_here, folder_of, is_same, place_of};
+use crate::making::{Unfinished, check_is_here, folder_of, is_same, place_of, sync_folder};
 use crate::report::html::title_of;
 use crate::report::model::WrittenFile;
 use crate::report::review::TITLE;
-use crate::tables::{is_clusters, is_pairs};
 use crate::wording::printable_path;
 use std::fs;
 use std::io;
@@ -112,7 +111,12 @@ impl OutputFolder {
             return Err(rescued(making, &place, error.to_string()));
         }
         let aside = making.aside();
-        making
+        let synced = |error| Error::io(making.path(), error);
+        for entry in fs::read_dir(making.path()).map_err(synced)? {
+            fs::File::open(entry.map_err(synced)?.path()).and_then(|file| file.sync_all()).map_err(synced)?;
+        }
+        sync_folder(making.path());
+        let done = making
             .finish(|path| {
                 if !taken {
                     return fs::rename(path, &place);
@@ -124,7 +128,9 @@ impl OutputFolder {
                     Err(error) => fs::rename(&aside, &place).and(Err(error)),
                 }
             })
-            .map_err(|error| Error::io(&place, error))
+            .map_err(|error| Error::io(&place, error));
+        sync_folder(folder_of(&place));
+        done
     }
 }
 
@@ -215,8 +221,8 @@ fn foreign(folder: &Path) -> Result<Option<String>> {
             "a folder that is empty or an earlier result; --force replaces nothing else".to_owned(),
         ));
     }
-    let written = WrittenFile::listed_in(&folder.join("report.json"));
-    let is_foreign = |entry: &&fs::DirEntry| !is_ours(entry, written.as_deref());
+    let written = WrittenFile::listed_in(&folder.join("report.json")).unwrap_or_default();
+    let is_foreign = |entry: &&fs::DirEntry| !is_ours(entry, &written);
     Ok(entries.iter().find(is_foreign).map(|entry| {
         format!(
             "an earlier result and nothing else; {} is in it and would be lost",
@@ -233,23 +239,20 @@ pub(crate) fn is_title_of(page: &str, title: &str) -> bool {
     (title == TITLE) == (page == PAGES[1])
 }
 
-/// Whether we wrote a file of a folder of results: by its name, and by its length as the report lists it, or,
-/// where it lists none, by its content.
-pub(crate) fn is_ours(entry: &fs::DirEntry, written: Option<&[WrittenFile]>) -> bool {
+/// Whether we wrote a file of a folder of results: by its name, and by its length as the report lists it.
+pub(crate) fn is_ours(entry: &fs::DirEntry, written: &[WrittenFile]) -> bool {
     let (Ok(found), Ok(name)) = (entry.metadata(), entry.file_name().into_string()) else { return false };
     // Metadata of an entry is that of a link, not of what it leads to.
     if !found.is_file() {
         return false;
     }
-    let path = entry.path();
-    match (&*name, written) {
+    match &*name {
         // Looked at as a whole before.
-        ("report.json", _) => true,
-        (name, _) if PAGES.contains(&name) => title_of(&path).is_some_and(|title| is_title_of(name, &title)),
-        (_, Some(written)) => written.iter().any(|file| file.name == name && file.bytes == found.len()),
-        ("pairs.csv", None) => is_pairs(&path),
-        ("clusters.csv", None) => is_clusters(&path),
-        (_, None) => corpus::is_kept_file(&path),
+        "report.json" => true,
+        name if PAGES.contains(&name) => {
+            title_of(&entry.path()).is_some_and(|title| is_title_of(name, &title))
+        }
+        _ => written.iter().any(|file| file.name == name && file.bytes == found.len()),
     }
 }
 

@@ -196,7 +196,7 @@ fn files_of(result: &Path, progress: &dyn Progress) -> Result<BTreeMap<String, u
         let entry = entry.map_err(io)?;
         let bytes = entry.metadata().map_err(io)?.len();
         match entry.file_name().into_string() {
-            Ok(name) if is_ours(&entry, Some(&listed)) => drop(files.insert(name, bytes)),
+            Ok(name) if is_ours(&entry, &listed) => drop(files.insert(name, bytes)),
             _ => progress
                 .note(&format!("{} is not of the result and stays here", printable_path(&entry.path()))),
         }

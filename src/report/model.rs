@@ -674,8 +674,7 @@ impl WrittenFile {
     /// The same, of a report that was read.
     pub(crate) fn listed(report: &[u8]) -> Option<Vec<Self>> {
         let report: serde_json::Value = serde_json::from_slice(report).ok()?;
-        let written: Vec<Self> = serde_json::from_value(report["written"].clone()).ok()?;
-        (!written.is_empty()).then_some(written)
+        serde_json::from_value(report["written"].clone()).ok()
     }
 }
 
@@ -864,6 +863,11 @@ impl Report {
     /// What the design of the search says of the pairs within the threshold, if anything.
     pub fn promise(&self) -> Option<&'static str> {
         tell::promise(RunFacts::of(self).reach)
+    }
+
+    /// Whether a file of this name was written with it.
+    pub fn wrote(&self, name: &str) -> bool {
+        self.written.iter().any(|file| file.name == name)
     }
 
     /// Writes `report.json`.

@@ -856,7 +856,8 @@ pub fn audited(audit: &Audit, judge: Judge) -> String {
 }
 
 /// A few sentences on what a run of `dedup` came to.
-pub fn closing(report: &Report, judge: Judge) -> String {
+pub fn closing(report: &Report) -> String {
+    let judge = report.settings.as_ref().map_or(Judge::Net, |settings| settings.judge);
     let outcome = &report.outcome;
     let all = counted(report.corpus.documents, "document", "documents");
     let mut text = match outcome.removed {

@@ -20,10 +20,11 @@ use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash::text_digest;
 use crate::kernel::memory::give_back;
-use crate::making::{keep, kept_told, sweep};
+use crate::making::{keep, kept_told, place_of, sweep};
 use crate::pipeline::dedup::{
     Bounds, Findings, SHOWN_PAIRS, dedup_within, report, rows_of_files, rows_of_old, told_first,
 };
+use crate::pipeline::finished::finished;
 use crate::pipeline::output::{self, OutputFolder};
 use crate::pipeline::pages::reported;
 use crate::pipeline::samples::{Catalogue, Sampler};
@@ -62,6 +63,16 @@ use std::time::{Duration, Instant};
 pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     // First of all: leftovers in a folder that is read would be told of.
     sweep_beside(&job.out);
+    if let Some((summary, files)) = finished(job) {
+        let shown = printable_path(&job.out);
+        progress.note(&format!("{shown} is the result of this command already; --force makes it again"));
+        // A run that was killed right after its result appeared has left this.
+        let real = place_of(&job.out).map_err(|error| Error::io(&job.out, error))?;
+        if left_beside(&real, job, &files)?.is_some_and(|left| left.is_of_job) {
+            WorkingFolder::open(&real, job, &files)?.remove()?;
+        }
+        return Ok(summary);
+    }
     let real = OutputFolder::may_be(&job.out, job.force)?;
     job.settings.check()?;
     let limit = job.memory.unwrap_or_else(memory_share);
@@ -352,13 +363,12 @@ fn on_disk(
     let done = in_stages(job, files, expected, told, rooms, (work.path(), &folder), progress);
     match done {
         Ok(summary) => {
-            // A run that is killed from here on has its results, or begins anew.
-            let (gone, foreign) = work.remove()?;
+            // The result first: a run that is killed from here on has it.
+            folder.finish()?;
+            let (_, foreign) = work.remove()?;
             if let Some(foreign) = foreign {
                 progress.note(&format!("{} is not simflip's and stays", printable_path(&foreign)));
             }
-            folder.finish()?;
-            drop(gone);
             upload.map_or(Ok(()), |upload| upload.put(&job.out, progress))?;
             Ok(summary)
         }
@@ -468,8 +478,9 @@ impl Run<'_> {
         let mut sampler = Sampler::new(SHOWN_PAIRS, settings.seed);
         let (pairs, mut clusters) =
             stages.run("write tables", pairs.len() / Edge::WIDTH as u64, "pairs", 0, |_| {
-                let pairs = tables.pairs(Some(&out.path().join("pairs.csv")), |pair| sampler.add(pair))?;
-                Ok::<_, Error>((pairs, tables.clusters(Some(&out.path().join("clusters.csv")))?))
+                let path = |name| job.writes.pairs.then(|| out.path().join(name));
+                let pairs = tables.pairs(path("pairs.csv").as_deref(), |pair| sampler.add(pair))?;
+                Ok::<_, Error>((pairs, tables.clusters(path("clusters.csv").as_deref())?))
             })?;
         let mut chaining = tell::Chaining::new(settings.cohesion());
         stages.run("cohesion", clustered.in_clusters, "pages", 0, |_| {

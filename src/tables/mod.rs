@@ -27,9 +27,6 @@ use crate::Result;
 use serde::{Serialize, Serializer};
 use simflip_core::dedup::Kind as PairKind;
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
 
 /// The table of all pages.
 pub(crate) const PAGES: &str = "pages.csv";
@@ -42,22 +39,6 @@ pub(crate) const PAGES_PARQUET: &str = "pages.parquet";
 
 /// The table of the pages that can go.
 pub(crate) const REMOVED: &str = "removed.csv";
-
-/// Whether a file begins as a table of pairs that we wrote.
-pub(crate) fn is_pairs(path: &Path) -> bool {
-    begins_with(path, &PairRow::COLUMNS[..6])
-}
-
-/// Whether a file begins as a table of clusters that we wrote.
-pub(crate) fn is_clusters(path: &Path) -> bool {
-    begins_with(path, &ClusterRow::COLUMNS[..5])
-}
-
-fn begins_with(path: &Path, columns: &[&str]) -> bool {
-    let mut line = String::new();
-    let read = File::open(path).and_then(|file| BufReader::new(file.take(4096)).read_line(&mut line));
-    read.is_ok() && line.trim_end().split(',').take(columns.len()).eq(columns.iter().copied())
-}
 
 /// Where a page stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

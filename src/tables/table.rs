@@ -22,6 +22,15 @@ impl Table {
 
     /// Opens a table that we wrote: its fields are as they are, ids with white space at the ends among them.
     pub(crate) fn open_ours(path: &Path) -> Result<Self> {
+        if !path.exists() {
+            return Err(Error::Format {
+                path: path.to_path_buf(),
+                field: "the table",
+                expected: "one".to_owned(),
+                got: "missing".to_owned(),
+                advice: "run dedup again, without --write none",
+            });
+        }
         Self::trimmed(path, csv::Trim::Headers)
     }
 

@@ -204,7 +204,9 @@ fn steps(report: &Report) -> Vec<Step> {
             "pairs are in the clusters, also of exact duplicates with each other",
         ));
     }
-    steps.push(step("", outcome.pairs_written, "pairs are listed in pairs.csv"));
+    if report.wrote("pairs.csv") {
+        steps.push(step("", outcome.pairs_written, "pairs are listed in pairs.csv"));
+    }
     steps
 }
 
