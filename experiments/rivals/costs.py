@@ -278,18 +278,17 @@ def main():
             print(f"{tool} {version}: {seconds:.2f} s, {times:.2f} times; {kept} of {number} pages kept", file=sys.stderr)
 
         version = subprocess.run([simflip, "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
-        # The others write plain lines, as `each` does for an input of plain lines.
-        for tool, options, kept, did in [
-            ("simflip --kept-files each", "--kept-files each", f"kept.{pages.name}", "both sketches of runs of five words, candidates judged at .8; pairs, clusters, an audit of what was missed, a report, kept pages as plain lines"),
-            ("simflip", "", "kept.jsonl.gz", "the same, kept pages packed"),
-            ("simflip --method minhash", "--method minhash", "kept.jsonl.gz", "MinHash of runs of five words, 128 positions of 32 bits, candidates checked by the estimate at .8; the same output without the audit, kept pages packed"),
-            ("simflip --method minhash --bands 14x8", "--method minhash --bands 14x8 --kept-files each", f"kept.{pages.name}", "the same with the bands of datatrove and Duplodocus, kept pages as plain lines"),
+        # All write plain lines.
+        for tool, options, did in [
+            ("simflip", "", "both sketches of runs of five words, candidates judged at .8; pairs, clusters, an audit of what was missed, a report, kept pages as plain lines"),
+            ("simflip --method minhash", "--method minhash", "MinHash of runs of five words, 128 positions of 32 bits, candidates checked by the estimate at .8; the same output without the audit, kept pages as plain lines"),
+            ("simflip --method minhash --bands 14x8", "--method minhash --bands 14x8", "the same with the bands of datatrove and Duplodocus"),
         ]:
             out = folder / "result"
             # Clusters as the others have them.
             options += " --clusters connected"
             seconds = timed([simflip, "dedup", pages, "--out", out, "--threads", "1", "--quiet", *options.split()], given.runs, folder)
-            row(tool, version, did, seconds, number_of_lines(out / kept))
+            row(tool, version, did, seconds, number_of_lines(out / "kept.jsonl"))
         for tool, (package, program, did) in PYTHON_TOOLS.items():
             python, version = environment(work / f"environment-{package}", *ENVIRONMENTS[package])
             if python is None:
