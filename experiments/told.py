@@ -993,20 +993,20 @@ def removals():
     yield "docs/quality.md", f"""{covered} of {len(printed)} printed intervals hold the value that was counted"""
 
 
-def frames():
+def boilerplate():
     def of(name, options):
-        return row("frames/rows.csv", set=name, options=options)
+        return row("boilerplate/rows.csv", set=name, options=options)
 
-    plain, without = (of("copies", options) for options in ("", "--without-frames"))
+    plain, without = (of("copies", options) for options in ("", "--boilerplate-by host"))
     yield "experiments/evidence/README.md", f"""Duplicates found among `copies` rise from {plain["hits"]} of {plain["true"]} to {without["hits"]},
         others listed fall from {plain["wrong"]} to {without["wrong"]} of 167."""
     ratios = []
-    for made in rows("frames/rows.csv"):
-        if made["options"].endswith("--without-frames"):
-            before = of(made["set"], made["options"].removesuffix("--without-frames").strip())
+    for made in rows("boilerplate/rows.csv"):
+        if made["options"].endswith("--boilerplate-by host"):
+            before = of(made["set"], made["options"].removesuffix("--boilerplate-by host").strip())
             ratios.append(float(made["cpu_seconds"]) / float(before["cpu_seconds"]))
     yield "experiments/evidence/README.md", f"The run takes {min(ratios):.1f} to {max(ratios):.1f} times the processor time"
-    yield "docs/quality.md", f"""the default with `--without-frames` has an F1 of {short(of("web-pages", "--without-frames")["f1"])} instead of
+    yield "docs/quality.md", f"""the default with `--boilerplate-by host` has an F1 of {short(of("web-pages", "--boilerplate-by host")["f1"])} instead of
         {short(of("web-pages", "")["f1"])}"""
 
 
@@ -1240,7 +1240,7 @@ def seed():
 @functools.cache
 def sentences():
     """[(file, sentence)]: stands in the file, however it is wrapped."""
-    return [one for told in (sketches, removals, frames, nine_sets, other_tools, plans, jobs, rivals_jobs_sentence, flips, order, paper_sentences, searches, dials, batch, seed, cost_sentences, thread_sentences, after_sketches) for one in told()]
+    return [one for told in (sketches, removals, boilerplate, nine_sets, other_tools, plans, jobs, rivals_jobs_sentence, flips, order, paper_sentences, searches, dials, batch, seed, cost_sentences, thread_sentences, after_sketches) for one in told()]
 
 
 def commands():

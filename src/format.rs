@@ -44,8 +44,8 @@ pub const FREQUENCIES: Kind = Kind { tag: *b"FREQ", version: 1, name: "document 
 /// the end of the file ([`open_head`]).
 pub const SEEN_LOG: Kind = Kind { tag: *b"SLOG", version: 2, name: "log of an index of seen pages" };
 
-/// Lines that are frame.
-pub const FRAMES: Kind = Kind { tag: *b"FRAM", version: 1, name: "frames" };
+/// Lines that are boilerplate.
+pub const BOILERPLATE: Kind = Kind { tag: *b"BOIL", version: 1, name: "boilerplate" };
 
 /// The sketches of an input file's pages.
 pub const SKETCHES: Kind = Kind { tag: *b"SKET", version: 2, name: "sketches of a file" };
@@ -73,7 +73,7 @@ pub const WORKING: Kind = Kind { tag: *b"WORK", version: 1, name: "mark of a wor
 
 /// Every kind whose files are whole when they are written, with the length of the body in front of it.
 pub const KINDS: [Kind; 10] =
-    [FREQUENCIES, FRAMES, SKETCHES, NAMES, EDGES, PAIRS, FATES, APPLIED, READING, WORKING];
+    [FREQUENCIES, BOILERPLATE, SKETCHES, NAMES, EDGES, PAIRS, FATES, APPLIED, READING, WORKING];
 
 /// How the name of a run's working folder ends, behind that of its results.
 pub(crate) const WORKING_ENDING: &str = ".stages";
@@ -610,7 +610,7 @@ mod tests {
     #[test]
     fn kinds_are_told_by_their_first_bytes() {
         let (folder, path) = sample();
-        assert!(is_of_kind(&path, FREQUENCIES) && !is_of_kind(&path, FRAMES));
+        assert!(is_of_kind(&path, FREQUENCIES) && !is_of_kind(&path, BOILERPLATE));
         let other = folder.path().join("thesis.txt");
         std::fs::write(&other, "years of work").unwrap();
         assert!(!is_of_kind(&other, FREQUENCIES) && !is_of_kind(&folder.path().join("none"), FREQUENCIES));
@@ -670,17 +670,17 @@ mod tests {
         assert_eq!(refusal(read_any(&path)), ("the kind", "one that is known".into(), newer));
         let one = refusal(open::<serde_json::Value>(&path, FREQUENCIES));
         assert_eq!(one, ("the kind", "document frequencies".into(), "name another file"));
-        changed(8, b"FRAM");
+        changed(8, b"BOIL");
         assert_eq!(refusal(read_any(&path)).0, "the checksum");
-        write(&path, FRAMES, &serde_json::json!({}), &[]).unwrap();
+        write(&path, BOILERPLATE, &serde_json::json!({}), &[]).unwrap();
         let other = refusal(read::<serde_json::Value>(&path, FREQUENCIES));
         assert_eq!(other, ("the kind", "document frequencies".into(), "name another file"));
         let older = "make the file again with this simflip";
         for (kind, version, expected, advice) in [
             (FREQUENCIES, 0, "1", older),
             (FREQUENCIES, 2, "1", newer),
-            (FRAMES, 0, "1", older),
-            (FRAMES, u32::MAX, "1", newer),
+            (BOILERPLATE, 0, "1", older),
+            (BOILERPLATE, u32::MAX, "1", newer),
         ] {
             write(&path, Kind { version, ..kind }, &serde_json::json!({}), &[]).unwrap();
             assert_eq!(refusal(read_any(&path)), ("the version", expected.into(), advice));
@@ -709,10 +709,10 @@ mod tests {
         let path = folder.path().join("file");
         // Quotation marks make two bytes of it.
         let longest = "x".repeat(MAX_HEADER as usize - 2);
-        write(&path, FRAMES, &longest, &[]).unwrap();
-        assert!(read::<String>(&path, FRAMES).is_ok_and(|(header, _)| header == longest));
+        write(&path, BOILERPLATE, &longest, &[]).unwrap();
+        assert!(read::<String>(&path, BOILERPLATE).is_ok_and(|(header, _)| header == longest));
         let before = std::fs::read(&path).unwrap();
-        let told = write(&path, FRAMES, &(longest + "x"), &[]).unwrap_err().to_string();
+        let told = write(&path, BOILERPLATE, &(longest + "x"), &[]).unwrap_err().to_string();
         assert!(told.contains("67108865 bytes are too many for a header"), "{told}");
         assert!(std::fs::read(&path).unwrap() == before);
         for (length, field) in [(MAX_HEADER + 1, "the header's length"), (MAX_HEADER, "the length")] {

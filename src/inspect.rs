@@ -21,7 +21,7 @@ use crate::seen::answers;
 use crate::tables::check::{Together, clusters, pages, pairs};
 use crate::tables::{ClusterRow, PAGES, PAGES_JSONL, PAGES_PARQUET, PageRow, PairRow, REMOVED, Row};
 use crate::wording::counted;
-use crate::{format, frames, frequencies, seen, staged};
+use crate::{boilerplate, format, frequencies, seen, staged};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -91,7 +91,7 @@ fn check_binary(path: &Path) -> Result<Inspection> {
     inspection.fact("version", envelope.version);
     // The bytes are as they were written; whether they can be used is another question.
     let content = match envelope.kind {
-        format::FRAMES => frames::check(path, envelope.header),
+        format::BOILERPLATE => boilerplate::check(path, envelope.header),
         _ => frequencies::check(path, envelope.header),
     };
     inspection.facts.extend(content.facts);

@@ -100,6 +100,6 @@ pub(crate) fn nothing_of_ours(path: &Path, got: String) -> Error {
         expected: "something that simflip writes".to_owned(),
         got,
         advice: "that is a folder of results, a table or page of one, judged.csv, what simflip seen prints, a file of pages, a \
-                 file of document frequencies, frames or seen pages, or of a stage",
+                 file of document frequencies, boilerplate or seen pages, or of a stage",
     }
 }

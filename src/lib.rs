@@ -31,6 +31,7 @@
 
 #![warn(unnameable_types)]
 
+pub mod boilerplate;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod contamination;
@@ -39,7 +40,6 @@ pub mod document;
 pub mod error;
 pub mod evaluate;
 pub mod format;
-pub mod frames;
 pub mod frequencies;
 pub mod inspect;
 mod inspection;

@@ -454,15 +454,14 @@ fn what_is_asked_for_and_is_nowhere_stops_a_run_before_it_begins() {
             "--url-field url: expected a field with the URLs of documents, which --keep-each host needs",
         ),
         ("--keep shortest-url", "which --keep shortest-url needs"),
-        ("--without-frames", "which --without-frames needs"),
+        ("--boilerplate-by host", "which --boilerplate-by host needs"),
         ("--keep score:quality", "--keep score:quality: expected a field with numbers or dates"),
     ] {
         let found = place.told(&format!("dedup a.jsonl --out none {options}"), 2);
         assert!(found.contains(told), "{options}: {found}");
         assert!(!place.at("none").exists(), "{options}");
     }
-    let asked =
-        "--url-field meta.url --keep-each host --without-frames --id-field /meta/day --keep score:meta.day";
+    let asked = "--url-field meta.url --keep-each host --boilerplate-by host --id-field /meta/day --keep score:meta.day";
     place.told(&format!("dedup a.jsonl --out all {asked}"), 0);
     // A pattern that no shell has replaced.
     place.told("dedup [a-c]*.jsonl --out pattern", 0);

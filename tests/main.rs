@@ -1,11 +1,11 @@
 //! The integration tests, linked once.
 
 mod against;
+mod boilerplate;
 mod cli;
 mod commands;
 mod edges;
 mod floors;
-mod frames;
 mod gather;
 #[cfg(feature = "html")]
 mod html;

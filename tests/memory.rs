@@ -472,7 +472,7 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
     };
     refused(&["--method", "minhash"], "search bands: expected keys");
     refused(&["--all-pairs"], "--all-pairs");
-    refused(&["--without-frames"], "--without-frames");
+    refused(&["--boilerplate-by", "host"], "--boilerplate-by");
 }
 
 /// What a command says at its end and where errors go, and whether it went well.

@@ -228,7 +228,7 @@ impl Collection {
         self.push_part(text, text)
     }
 
-    /// Adds a document of which `part` alone is compared: what is left of it without its frame, say. Exact
+    /// Adds a document of which `part` alone is compared: what is left of it without its boilerplate, say. Exact
     /// copies are those of the whole text, and of copies that differ in their parts the one with the most
     /// features is compared.
     ///

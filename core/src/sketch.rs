@@ -222,7 +222,7 @@ impl Sketcher {
         self.sketch_part(text, text)
     }
 
-    /// Sketches a text by the features of `part` alone: what is left of it without its frame, say. Its digest
+    /// Sketches a text by the features of `part` alone: what is left of it without its boilerplate, say. Its digest
     /// and length are the whole text's.
     pub fn sketch_part(&mut self, text: &str, part: &str) -> Sketch {
         let Self { counts, maker, frequencies } = self;

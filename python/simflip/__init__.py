@@ -96,7 +96,7 @@ def dedup(
 
     With ``out``, ``data`` names files and folders as ``simflip dedup`` takes them (WET, JSONL, Parquet; one path or
     several), and the folder ``out`` is made as the command line makes it; the options that speak of files are
-    keywords too (``force``, ``memory``, ``write``, ``kept_files``, ``text_field``, ``id_field``, ``without_frames``,
+    keywords too (``force``, ``memory``, ``write``, ``kept_files``, ``text_field``, ``id_field``, ``boilerplate_by``,
     ``settings``, ...). ``against``, one path or a list, names old files or results. Gives a `FolderResult`.
 
     url: the column of the table that holds URLs, or a list of them, for ``keep="shortest-url"`` and

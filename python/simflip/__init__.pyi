@@ -117,9 +117,9 @@ def dedup(
     strict: bool = False,
     settings: _Path | None = None,
     save_frequencies: _Path | None = None,
-    without_frames: bool = False,
-    frames: _Path | None = None,
-    save_frames: _Path | None = None,
+    boilerplate_by: str | None = None,
+    boilerplate: _Path | None = None,
+    save_boilerplate: _Path | None = None,
 ) -> FolderResult: ...
 
 class Explanation:

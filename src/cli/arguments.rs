@@ -3,9 +3,11 @@
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use simflip::Error;
+use simflip::boilerplate::GroupBy;
 use simflip::clusters::{Keep, Linkage, Quota, Source};
 use simflip::corpus::{JsonlFields, KeptFiles, LONGEST_WINDOW, ReadRules};
 use simflip::hash::FeatureHash;
+use simflip::pipeline::Ignored;
 use simflip::search::bands::Banding;
 use simflip::search::psm::Reading;
 use simflip::settings::{
@@ -185,23 +187,48 @@ pub(crate) struct RunArgs {
     pub save_frequencies: Option<PathBuf>,
 }
 
-/// What pages are compared without.
+/// What documents are compared without.
 #[derive(Debug, clap::Args)]
-pub(crate) struct FrameArgs {
-    /// Ignore boilerplate: lines of documents of at least three different contents of a host. Needs URLs, and reads
-    /// the input twice
-    #[arg(long, display_order = 10)]
-    pub(super) without_frames: bool,
+pub(crate) struct BoilerplateArgs {
+    /// Ignore boilerplate: lines in documents of at least three different contents of a group, which is the host (by
+    /// URL), the input file, its folder, or all documents. Reads the input twice
+    #[arg(long, value_name = "GROUP", value_enum, display_order = 10)]
+    boilerplate_by: Option<GroupName>,
 
-    /// Boilerplate to ignore with --without-frames, instead of that of the corpus
+    /// Ignore the boilerplate of a file that --save-boilerplate wrote, by the groups that are named there
     #[arg(
         long,
         value_name = "FILE",
-        requires = "without_frames",
+        conflicts_with = "boilerplate_by",
         help_heading = "Method",
         hide_short_help = true
     )]
-    pub(super) frames: Option<PathBuf>,
+    boilerplate: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum GroupName {
+    Host,
+    File,
+    Folder,
+    All,
+}
+
+impl BoilerplateArgs {
+    /// What is ignored.
+    pub(super) fn ignored(&self) -> Ignored {
+        let by = self.boilerplate_by.map(|group| match group {
+            GroupName::Host => GroupBy::Host,
+            GroupName::File => GroupBy::File,
+            GroupName::Folder => GroupBy::Folder,
+            GroupName::All => GroupBy::All,
+        });
+        match (&self.boilerplate, by) {
+            (Some(path), _) => Ignored::OfFile(path.clone()),
+            (None, Some(by)) => Ignored::Counted(by),
+            (None, None) => Ignored::None,
+        }
+    }
 }
 
 /// How features are made.

@@ -1,15 +1,16 @@
 //! `simflip dedup`
 
 use super::arguments::{
-    CheckArgs, FeatureArgs, FieldArgs, FrameArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs,
+    BoilerplateArgs, CheckArgs, FeatureArgs, FieldArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs,
     SearchArgs, bytes, kept_files, refuse,
 };
 use super::progress::Bars;
 use super::{Done, tell};
 use simflip::Error;
 use simflip::corpus::{KeptFiles, expand_patterns};
-use simflip::pipeline::{Job, Writes};
+use simflip::pipeline::{Ignored, Job, Writes};
 use simflip::report::Report;
+use simflip::report::model::BoilerplateReport;
 use simflip::settings::Settings;
 use simflip::staged;
 use simflip::wording::{printable, printable_path};
@@ -63,7 +64,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "REPORT", conflicts_with_all = [
         "method", "search", "distance", "recall", "similarity", "index", "budget", "key_bits", "tables", "permutations", "bands",
         "seed", "preset", "sketch_bytes", "min_features", "verify", "verify_threshold", "clusters", "keep", "all_pairs", "features", "weighting",
-        "frequencies", "without_frames", "frames",
+        "frequencies", "boilerplate_by", "boilerplate",
     ], help_heading = "Method", hide_short_help = true)]
     settings: Option<PathBuf>,
 
@@ -110,11 +111,11 @@ pub(crate) struct Args {
     features: FeatureArgs,
 
     #[command(flatten)]
-    frames: FrameArgs,
+    boilerplate: BoilerplateArgs,
 
-    /// Save the boilerplate that --without-frames found to a file, for a later --frames
+    /// Save the boilerplate that --boilerplate-by found to a file, for a later --boilerplate
     #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
-    save_frames: Option<PathBuf>,
+    save_boilerplate: Option<PathBuf>,
 }
 
 /// What can be written beside the report.
@@ -169,14 +170,13 @@ impl Args {
             saves_frequencies: self.run.save_frequencies.is_some(),
         };
         let mut input = self.input.clone();
-        let Repeated { settings, frequencies, without_frames, frames, reading } = match &self.settings {
+        let Repeated { settings, frequencies, ignored, reading } = match &self.settings {
             Some(path) => repeated(path)?,
             None => Repeated {
                 reading: None,
                 settings: given.settings(self.method, &self.search.said(self.method))?,
                 frequencies: self.features.frequencies.clone(),
-                without_frames: self.frames.without_frames,
-                frames: self.frames.frames.clone(),
+                ignored: self.boilerplate.ignored(),
             },
         };
         if let Some(Reading { names, text_field }) = reading {
@@ -187,9 +187,12 @@ impl Args {
             input.names = input.names.or_text_field(text_field);
         }
         refuse(
-            &[("save-frames", self.save_frames.is_some() && (!without_frames || frames.is_some()))],
-            if without_frames { "with --frames" } else { "without --without-frames" },
-            "no frames are counted then. Leave it out, or count them with --without-frames alone",
+            &[(
+                "save-boilerplate",
+                self.save_boilerplate.is_some() && !matches!(ignored, Ignored::Counted(_)),
+            )],
+            if ignored == Ignored::None { "without --boilerplate-by" } else { "with --boilerplate" },
+            "no boilerplate is counted then. Leave it out, or give --boilerplate-by",
         )?;
         let is_asked = |name| self.write.contains(&name);
         anyhow::ensure!(
@@ -215,9 +218,8 @@ impl Args {
             kept_files: self.kept_files.unwrap_or_default(),
             max_removed: self.max_removed,
             upload: self.upload.clone(),
-            without_frames,
-            frames,
-            save_frames: self.save_frames.clone(),
+            ignored,
+            save_boilerplate: self.save_boilerplate.clone(),
             memory: self.memory,
             ..job(&input, &self.run, settings, frequencies, command_line)?
         })
@@ -228,8 +230,7 @@ impl Args {
 struct Repeated {
     settings: Settings,
     frequencies: Option<PathBuf>,
-    without_frames: bool,
-    frames: Option<PathBuf>,
+    ignored: Ignored,
     reading: Option<Reading>,
 }
 
@@ -252,8 +253,8 @@ fn repeated(report: &Path) -> anyhow::Result<Repeated> {
         };
         anyhow::bail!("{shown} is a folder, but {TAKES}; {advice}");
     }
-    let Report { settings, frequencies, frames, command_line, corpus, .. } = Report::read_json(report)
-        .map_err(|error| match error {
+    let Report { settings, frequencies, boilerplate, command_line, corpus, .. } =
+        Report::read_json(report).map_err(|error| match error {
             Error::Format { field: "content", got, .. } => {
                 anyhow::anyhow!("{shown} is no report ({}), but {TAKES}", printable(&got))
             }
@@ -263,8 +264,11 @@ fn repeated(report: &Path) -> anyhow::Result<Repeated> {
         Some(settings) => Ok(Repeated {
             settings,
             frequencies,
-            without_frames: frames.is_some(),
-            frames: frames.and_then(|frames| frames.from),
+            ignored: match boilerplate {
+                None => Ignored::None,
+                Some(BoilerplateReport { from: Some(path), .. }) => Ignored::OfFile(path),
+                Some(BoilerplateReport { by, .. }) => Ignored::Counted(by),
+            },
             reading: Some(Reading {
                 names: super::dedup_of(&command_line).map(|args| args.input.names),
                 text_field: corpus.text_field,

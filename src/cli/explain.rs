@@ -1,10 +1,12 @@
 //! `simflip explain`
 
-use super::arguments::{CheckArgs, FeatureArgs, FieldArgs, FrameArgs, Given, MethodName, SearchArgs, refuse};
+use super::arguments::{
+    BoilerplateArgs, CheckArgs, FeatureArgs, FieldArgs, Given, MethodName, SearchArgs, refuse,
+};
 use super::progress::Bars;
 use super::{Done, tell, tell_json};
 use simflip::corpus::expand_patterns;
-use simflip::pipeline::{Job, explain};
+use simflip::pipeline::{Ignored, Job, explain};
 use simflip::report::explanation::Methods;
 use std::path::PathBuf;
 
@@ -42,7 +44,7 @@ pub(crate) struct Args {
     features: FeatureArgs,
 
     #[command(flatten)]
-    frames: FrameArgs,
+    boilerplate: BoilerplateArgs,
 
     /// Show no progress on standard error
     #[arg(long, short)]
@@ -61,9 +63,9 @@ impl Args {
             let given =
                 [("budget", self.search.budget.is_some()), ("key-bits", self.search.key_bits.is_some())];
             refuse(
-                &[("without-frames", self.frames.without_frames)],
+                &[("boilerplate-by", self.boilerplate.ignored() != Ignored::None)],
                 "without INPUT",
-                "what is frame, the pages of a host tell. Leave it out, or name the corpus that the pages are of",
+                "what is boilerplate, the pages of a host tell. Leave it out, or name the corpus that the pages are of",
             )?;
             let why =
                 "two files alone are not searched. Leave it out, or name the corpus that the pages are of";
@@ -76,8 +78,7 @@ impl Args {
             longest_page: self.names.longest_page(),
             rules: self.names.rules(),
             frequencies: self.features.frequencies.clone(),
-            without_frames: self.frames.without_frames,
-            frames: self.frames.frames.clone(),
+            ignored: self.boilerplate.ignored(),
             ..Job::default()
         };
         let explanation = explain(&job, &methods, &self.a, &self.b, &Bars::new(self.quiet))?;

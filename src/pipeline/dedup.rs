@@ -11,7 +11,7 @@ use super::{Against, Job, Summary, read_files, save_frequencies};
 use crate::corpus::{self, JsonlFields, Languages};
 use crate::error::{Error, Result};
 use crate::report::model::{
-    AgainstReport, ClusterSample, ClusterSizes, Corpus, FileRow, FramesReport, MemoryReport,
+    AgainstReport, BoilerplateReport, ClusterSample, ClusterSizes, Corpus, FileRow, MemoryReport,
     Outcome as Counts, Report, SCHEMA, SourceRow, Sources, Tool,
 };
 use crate::report::{html, tell};
@@ -249,8 +249,8 @@ pub(crate) struct Findings {
     pub rows: Vec<FileRow>,
     /// Input that turned out to be lost when kept pages were copied.
     pub lost: Vec<corpus::Damage>,
-    /// What was left out as frame.
-    pub frames: Option<FramesReport>,
+    /// What was left out as boilerplate.
+    pub boilerplate: Option<BoilerplateReport>,
     /// What old pages did.
     pub against: Option<AgainstReport>,
     /// What the user should know of pages without a score.
@@ -300,9 +300,9 @@ impl Findings {
             lost_by_source,
             rows: file_rows(pages, &stays, &files),
             lost,
-            frames: pages.left_out.as_ref().map(|left_out| {
-                let hosts = left_out.hosts.iter().map(|(host, &share)| (host.clone(), share));
-                tell::frames(hosts, left_out.mistaken, job.frames.as_deref())
+            boilerplate: pages.left_out.as_ref().map(|left_out| {
+                let groups = left_out.groups.iter().map(|(group, &share)| (group.clone(), share));
+                tell::boilerplate(left_out.by, groups, left_out.mistaken, job.ignored.file())
             }),
             against: (!job.against.is_empty()).then(|| AgainstReport {
                 named: job.against.clone(),
@@ -344,7 +344,7 @@ pub(crate) fn report(
     let (sample_pairs, largest_clusters) =
         stages.run("samples", SHOWN_PAIRS as u64, "pairs", 0, |_| samples(job, pages, findings));
     let name = |document| pages.shown_name(document);
-    let Findings { files, searched, judged, lost, frames, .. } = findings;
+    let Findings { files, searched, judged, lost, boilerplate, .. } = findings;
     // Losses first.
     let mut warnings: Vec<String> = told_first(lost).collect();
     warnings.extend(tell::sources_warnings(&findings.lost_by_source));
@@ -360,7 +360,7 @@ pub(crate) fn report(
     let peak = peak_memory_bytes();
     warnings.extend(findings.memory.as_ref().and_then(|told| tell::memory_warning(told, peak, documents)));
     warnings.extend(findings.scores.clone());
-    warnings.extend(frames.as_ref().and_then(tell::frames_warning));
+    warnings.extend(boilerplate.as_ref().and_then(tell::boilerplate_warning));
     // Last, as it is no loss.
     warnings.extend(findings.not_read.told());
     let frequencies = job.frequencies.as_deref().filter(|_| settings.needs_frequencies());
@@ -371,7 +371,7 @@ pub(crate) fn report(
         command_line: job.command_line.clone(),
         settings: Some(settings.clone()),
         frequencies: frequencies.map(Path::to_path_buf),
-        frames: frames.clone(),
+        boilerplate: boilerplate.clone(),
         corpus: Corpus {
             text_field: (job.fields.text != JsonlFields::default().text).then(|| job.fields.text.clone()),
             ..tell::corpus(&files[..findings.new_files], new, findings.few, &findings.languages)

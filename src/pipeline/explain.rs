@@ -7,11 +7,11 @@ use super::pages::Pages;
 use super::samples::Shown;
 use super::stages::{Progress, Stages};
 use super::{Job, read};
+use crate::boilerplate::OwnText;
 use crate::calibrate::NEVER;
 use crate::error::{Error, Result};
 use crate::evaluate::diff::{DiffParams, WordDiff};
 use crate::features;
-use crate::frames::Framed;
 use crate::frequencies;
 use crate::minhash::MinHasher;
 use crate::report::explanation::{
@@ -70,7 +70,7 @@ fn check(methods: &Methods) -> Result<()> {
 fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Progress) -> Result<Explanation> {
     let settings = &methods.probing;
     let stages = Stages::new(progress);
-    let (pages, frequencies, frames) = read(job, settings, Some(Keeping::Features), &stages)?;
+    let (pages, frequencies, boilerplate) = read(job, settings, Some(Keeping::Features), &stages)?;
     let prepared = Prepared::new(&pages.collection, settings, frequencies, &stages);
     let pair = [find(&pages, names[0])?, find(&pages, names[1])?];
     let shown = Shown::fetch(&pages, &job.read_options(), pair.into_iter().collect());
@@ -80,18 +80,21 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
     }
     let none = Frequencies::new(settings.extraction());
     let frequencies = prepared.frequencies().map_or(&none, |known| known);
-    let framed = pair.map(|document| Framed::new(frames.as_ref(), pages.url(document), shown.text(document)));
+    let own_text = pair.map(|document| {
+        let input = &pages.inputs[pages.documents.row(document).id.shard as usize].path;
+        OwnText::new(boilerplate.as_ref(), (input, pages.url(document)), shown.text(document))
+    });
     let sides = [0, 1].map(|side| {
-        let (document, framed) = (pair[side], &framed[side]);
+        let (document, own_text) = (pair[side], &own_text[side]);
         let mut counts: Vec<(u64, u32)> =
             pages.collection.counted(document).iter().flat_map(|counted| counted.counts()).collect();
         counts.sort_unstable();
         Side {
             id: pages.id_of(document).into_owned(),
             url: pages.url(document).unwrap_or_default().to_owned(),
-            text: &framed.own,
-            frame: &framed.frame,
-            is_whole: framed.len() as u64 == pages.collection.facts(document).text_bytes,
+            text: &own_text.own,
+            boilerplate: &own_text.boilerplate,
+            is_whole: own_text.len() as u64 == pages.collection.facts(document).text_bytes,
             facts: *pages.collection.facts(document),
             counts,
         }
@@ -171,7 +174,7 @@ pub fn explain_texts(
             id: names[side].to_owned(),
             url: String::new(),
             text: texts[side],
-            frame: &[],
+            boilerplate: &[],
             is_whole: true,
             facts: Facts::new(texts[side], counts.len()),
             counts,
@@ -197,10 +200,10 @@ const MOST_PROBES: u32 = 1 << 18;
 struct Side<'a> {
     id: String,
     url: String,
-    /// The text without its frame, or the beginning of it.
+    /// The text without its boilerplate, or the beginning of it.
     text: &'a str,
-    /// The frame.
-    frame: &'a [(usize, String)],
+    /// The boilerplate.
+    boilerplate: &'a [(usize, String)],
     /// Whether that is all of the page.
     is_whole: bool,
     facts: Facts,
@@ -346,8 +349,8 @@ fn explanation(
         words: diff.words.0 + diff.words.1,
         cut: diff.cut || !sides.iter().all(|side| side.is_whole),
         diff: diff.shortened(6),
-        frame: [0, 1].map(|side: usize| {
-            let runs = sides[side].frame.iter().flat_map(|(_, frame)| frame.lines());
+        boilerplate: [0, 1].map(|side: usize| {
+            let runs = sides[side].boilerplate.iter().flat_map(|(_, boilerplate)| boilerplate.lines());
             runs.map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
         }),
     })

@@ -27,20 +27,20 @@ pub use stages::{Progress, Silent};
 pub use texts::{TextJob, dedup_texts};
 pub use upload::{Upload, upload};
 
+use crate::boilerplate::{self, Boilerplate, GroupBy};
 use crate::corpus::{
     self, DiscoverOptions, Discovered, Input, JsonlFields, KeptFiles, PassedOver, ReadOptions, ReadRules,
     discover_all,
 };
 use crate::error::{Error, Result};
 use crate::format;
-use crate::frames::{self, Frames};
 use crate::frequencies;
 use crate::making::check_file;
 use crate::report::model::{MemoryReport, Report, WrittenFile};
 use crate::report::tell;
 use crate::seen;
 use crate::weight::frequencies::Frequencies;
-use pages::{Pages, Room, Wanted, count_frames};
+use pages::{Pages, Room, Wanted, count_boilerplate};
 use serde::{Deserialize, Serialize};
 use simflip_core::clusters::{Keep, Source};
 use simflip_core::collection::Keeping;
@@ -116,12 +116,10 @@ pub struct Job {
     pub frequencies: Option<PathBuf>,
     /// Where to save the document frequencies.
     pub save_frequencies: Option<PathBuf>,
-    /// Whether the lines that are frame are left out, see [`crate::frames`].
-    pub without_frames: bool,
-    /// A file of frames to leave out instead of the corpus's own.
-    pub frames: Option<PathBuf>,
-    /// Where to save the frames.
-    pub save_frames: Option<PathBuf>,
+    /// Which boilerplate is left out, see [`crate::boilerplate`].
+    pub ignored: Ignored,
+    /// Where to save the boilerplate.
+    pub save_boilerplate: Option<PathBuf>,
     /// What is written beside the report.
     pub writes: Writes,
     /// In how many files the kept pages are written.
@@ -140,6 +138,28 @@ pub struct Job {
     pub memory: Option<u64>,
     /// What the run is expected to take, for the report.
     pub expected: Option<MemoryReport>,
+}
+
+/// Which lines are left out of documents as boilerplate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Ignored {
+    /// None.
+    #[default]
+    None,
+    /// Those of the input's own groups.
+    Counted(GroupBy),
+    /// Those of a file, which an earlier run has saved.
+    OfFile(PathBuf),
+}
+
+impl Ignored {
+    /// The file, if there is one.
+    pub fn file(&self) -> Option<&PathBuf> {
+        match self {
+            Self::OfFile(path) => Some(path),
+            Self::None | Self::Counted(_) => None,
+        }
+    }
 }
 
 impl Job {
@@ -165,14 +185,14 @@ pub(crate) fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + S
 }
 
 /// Reads the job's input, and the document frequencies if a file of them is named and `settings`, one of
-/// those that the pages are for, weigh features by them, and the frames that were left out. What would be
+/// those that the pages are for, weigh features by them, and the boilerplate that were left out. What would be
 /// lost by writing the results is told before.
 fn read(
     job: &Job,
     settings: &Settings,
     keeping: Option<Keeping>,
     stages: &Stages<'_>,
-) -> Result<(Pages, Option<Arc<Frequencies>>, Option<Frames>)> {
+) -> Result<(Pages, Option<Arc<Frequencies>>, Option<Boilerplate>)> {
     read_files(job, settings, keeping, None, None, stages)
 }
 
@@ -184,19 +204,20 @@ fn read_files(
     files: Option<Against>,
     room: Option<&Room<'_>>,
     stages: &Stages<'_>,
-) -> Result<(Pages, Option<Arc<Frequencies>>, Option<Frames>)> {
+) -> Result<(Pages, Option<Arc<Frequencies>>, Option<Boilerplate>)> {
     settings.check()?;
     if let Some(path) = &job.save_frequencies {
         let is_ours = |path: &Path| format::is_of_kind(path, format::FREQUENCIES);
         check_file("save-frequencies", path, "an earlier file of document frequencies", is_ours)?;
     }
-    if let Some(path) = &job.save_frames {
-        let is_ours = |path: &Path| format::is_of_kind(path, format::FRAMES);
-        check_file("save-frames", path, "an earlier file of frames", is_ours)?;
+    if let Some(path) = &job.save_boilerplate {
+        let is_ours = |path: &Path| format::is_of_kind(path, format::BOILERPLATE);
+        check_file("save-boilerplate", path, "an earlier file of boilerplate", is_ours)?;
     }
-    let tables = [&job.frequencies, &job.save_frequencies, &job.frames, &job.save_frames];
-    output::spare(&job.out, tables.into_iter().flatten().map(PathBuf::as_path))?;
-    let named = job.frames.as_deref().filter(|_| job.without_frames).map(frames::load).transpose()?;
+    let tables = [&job.frequencies, &job.save_frequencies, &job.save_boilerplate];
+    let tables = tables.into_iter().flatten().chain(job.ignored.file());
+    output::spare(&job.out, tables.map(PathBuf::as_path))?;
+    let named = job.ignored.file().map(|path| boilerplate::load(path)).transpose()?;
     // A file of frequencies that does not fit is told before hours of reading.
     let loaded = match &job.frequencies {
         Some(path) if settings.needs_frequencies() => {
@@ -217,22 +238,22 @@ fn read_files(
     if let Some(path) = &job.save_frequencies {
         output::spare_inputs("save-frequencies", path, &inputs)?;
     }
-    if let Some(path) = &job.save_frames {
-        output::spare_inputs("save-frames", path, &inputs)?;
+    if let Some(path) = &job.save_boilerplate {
+        output::spare_inputs("save-boilerplate", path, &inputs)?;
     }
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let options = job.read_options();
-    let frames = match named {
-        Some(named) => Some(named),
-        None if job.without_frames => Some(count_frames(&inputs, &options, stages)),
-        None => None,
+    let boilerplate = match job.ignored {
+        Ignored::Counted(by) => Some(count_boilerplate(&inputs, by, &options, stages)),
+        Ignored::None | Ignored::OfFile(_) => named,
     };
-    if let (Some(path), Some(frames)) = (&job.save_frames, &frames) {
-        frames::save(frames, path)?;
+    if let (Some(path), Some(boilerplate)) = (&job.save_boilerplate, &boilerplate) {
+        boilerplate::save(boilerplate, path)?;
     }
     let mut pages = stages.run("read", 0, "pages", stored.max(1), |progress| {
-        let (extraction, frequencies, frames) = (settings.extraction(), loaded.clone(), frames.as_ref());
-        let wanted = Wanted { extraction, keeping, frequencies, frames, room };
+        let (extraction, frequencies, boilerplate) =
+            (settings.extraction(), loaded.clone(), boilerplate.as_ref());
+        let wanted = Wanted { extraction, keeping, frequencies, boilerplate, room };
         Pages::read((inputs, new_files), &options, &wanted, progress)
     })?;
     stages.amend(pages.len() as u64, pages.collection.text_bytes());
@@ -247,7 +268,7 @@ fn read_files(
     if !old.is_empty() && pages.new_pages() == pages.len() {
         return Err(Error::NoDocuments(format!("--against: {}", tell::why_none(old))));
     }
-    Ok((pages, loaded, frames))
+    Ok((pages, loaded, boilerplate))
 }
 
 /// New files and old ones.
@@ -282,7 +303,7 @@ fn check_fields(job: &Job, inputs: &[Input]) -> Result<()> {
     let urls = [
         (quota.each == Some(Source::Host), "--keep-each host"),
         (*keep == Keep::ShortestUrl, "--keep shortest-url"),
-        (job.without_frames, "--without-frames"),
+        (job.ignored == Ignored::Counted(GroupBy::Host), "--boilerplate-by host"),
     ];
     let urls: Vec<&str> =
         urls.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, option)| option).collect();

@@ -1,13 +1,13 @@
-//! The first passes: the lines of all pages counted, if frames are to be left out; then every page of the input
+//! The first passes: the lines of all pages counted, if boilerplate are to be left out; then every page of the input
 //! read once, and what a run needs of it kept.
 
 use super::stages::Stages;
+use crate::boilerplate::{Boilerplate, Counting, GroupBy, Lines, Share};
 use crate::corpus::{
     self, Document as Record, FileReading, Input, Languages, PassedOver, ReadOptions, TextSum, TooLong,
 };
 use crate::document::{DocId, DocumentTable};
 use crate::error::{Error, Result};
-use crate::frames::{Counting, Frames, Lines, Share, host_of};
 use crate::hash::text_digest;
 use crate::tables::{At, Side};
 use crate::weight::frequencies::Frequencies;
@@ -42,7 +42,7 @@ pub struct Pages {
     pub both: u64,
     /// What the folders hold that was not read.
     pub not_read: PassedOver,
-    /// What was left out as frame, if frames were.
+    /// What was left out as boilerplate, if boilerplate were.
     pub left_out: Option<LeftOut>,
 }
 
@@ -118,21 +118,30 @@ impl<'a> Room<'a> {
     }
 }
 
-/// What was left out of pages as frame.
+/// What was left out of pages as boilerplate.
 #[derive(Clone, Debug, Default)]
 pub struct LeftOut {
-    /// How much of the pages of each host with three contents or more.
-    pub hosts: HashMap<String, Share>,
-    /// [`Frames::mistaken`] of the frames.
+    /// What the groups are.
+    pub by: GroupBy,
+    /// How much of the pages of each group with three contents or more.
+    pub groups: HashMap<String, Share>,
+    /// [`Boilerplate::mistaken`] of the boilerplate.
     pub mistaken: f64,
 }
 
-/// Counts on how many contents of its host each line of the inputs stands.
-pub fn count_frames(inputs: &[Input], options: &ReadOptions, stages: &Stages<'_>) -> Frames {
-    let counting = Counting::default();
-    let add = |lines: &mut Lines, record: Record<'_>| counting.add(lines, record.url, record.text);
+/// Counts in how many contents of its group each line of the inputs stands.
+pub fn count_boilerplate(
+    inputs: &[Input],
+    by: GroupBy,
+    options: &ReadOptions,
+    stages: &Stages<'_>,
+) -> Boilerplate {
+    let counting = Counting::new(by);
+    let add = |lines: &mut Lines, record: Record<'_>| {
+        counting.add(lines, &inputs[record.id.shard as usize].path, record.url, record.text);
+    };
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
-    stages.run("frames", 0, "pages", stored.max(1), |progress| {
+    stages.run("boilerplate", 0, "pages", stored.max(1), |progress| {
         corpus::read(inputs, options, Lines::default, add, progress);
     });
     counting.finish()
@@ -140,7 +149,8 @@ pub fn count_frames(inputs: &[Input], options: &ReadOptions, stages: &Stages<'_>
 
 /// What a thread works with.
 struct Worker<'a> {
-    frames: Option<&'a Frames>,
+    inputs: &'a [Input],
+    boilerplate: Option<&'a Boilerplate>,
     lines: Lines,
     shares: HashMap<String, Share>,
     collection: Collection,
@@ -159,13 +169,15 @@ impl Worker<'_> {
             scores.push(record.score.unwrap_or(f64::NEG_INFINITY));
         }
         self.documents.push(record.id, record.place, (record.record_id, record.url));
-        let framed = self.frames.and_then(|frames| Some((frames, record.url.and_then(host_of)?)));
-        match framed {
-            Some((frames, host)) => {
-                let (part, share) = frames.without(&mut self.lines, &host, record.text);
+        let input = &*self.inputs[record.id.shard as usize].path;
+        let group =
+            self.boilerplate.and_then(|lines| Some((lines, lines.by.of(input, record.url)?.into_owned())));
+        match group {
+            Some((boilerplate, group)) => {
+                let (part, share) = boilerplate.without(&mut self.lines, &group, record.text);
                 self.collection.push_part(record.text, part);
                 if let Some(share) = share {
-                    self.shares.entry(host).or_default().add(&share);
+                    self.shares.entry(group).or_default().add(&share);
                 }
             }
             None => {
@@ -188,7 +200,7 @@ pub struct Wanted<'a> {
     /// Document frequencies by which sketches are weighed.
     pub frequencies: Option<Arc<Frequencies>>,
     /// Lines that are left out.
-    pub frames: Option<&'a Frames>,
+    pub boilerplate: Option<&'a Boilerplate>,
     /// How many may be held.
     pub room: Option<&'a Room<'a>>,
 }
@@ -196,12 +208,12 @@ pub struct Wanted<'a> {
 impl Wanted<'_> {
     /// All of all pages, whatever memory it takes.
     pub fn new(extraction: impl Into<Extraction>, keeping: Keeping) -> Self {
-        Self { extraction: extraction.into(), keeping, frequencies: None, frames: None, room: None }
+        Self { extraction: extraction.into(), keeping, frequencies: None, boilerplate: None, room: None }
     }
 }
 
 impl Pages {
-    /// Reads all pages of the inputs, the first `new_files` of which are new, without the lines that are frame, if
+    /// Reads all pages of the inputs, the first `new_files` of which are new, without the lines that are boilerplate, if
     /// any are named, as long as there is room. `progress` hears of stored bytes as they are read.
     ///
     /// # Errors
@@ -215,13 +227,14 @@ impl Pages {
     ) -> Result<Self> {
         /// Pages, and bytes of texts and names, of which a thread tells at once.
         const AT_ONCE: (u64, u64) = (256, 1 << 18);
-        let &Wanted { extraction, keeping, ref frequencies, frames, room } = wanted;
+        let &Wanted { extraction, keeping, ref frequencies, boilerplate, room } = wanted;
         let collection = || Collection::new(extraction, keeping, frequencies.clone());
         // What cannot be kept is told before anything is read.
         collection()?;
         let worker = || {
             Ok(Worker {
-                frames,
+                inputs: &inputs,
+                boilerplate,
                 lines: Lines::default(),
                 shares: HashMap::new(),
                 collection: collection()?,
@@ -266,8 +279,8 @@ impl Pages {
                 room.add(worker.seen);
             }
             languages.merge(worker.languages);
-            for (host, share) in worker.shares {
-                shares.entry(host).or_default().add(&share);
+            for (group, share) in worker.shares {
+                shares.entry(group).or_default().add(&share);
             }
             tables.push(worker.documents);
             collections.push(worker.collection);
@@ -308,7 +321,11 @@ impl Pages {
             repeated_ids,
             both: 0,
             not_read: PassedOver::default(),
-            left_out: frames.map(|frames| LeftOut { hosts: shares, mistaken: frames.mistaken() }),
+            left_out: boilerplate.map(|boilerplate| LeftOut {
+                by: boilerplate.by,
+                groups: shares,
+                mistaken: boilerplate.mistaken(),
+            }),
         })
     }
 

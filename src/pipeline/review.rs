@@ -1,18 +1,18 @@
 //! From a folder of results to the page on which a person judges a sample of its pairs.
 
-use super::pages::count_frames;
+use super::pages::count_boilerplate;
 use super::samples::LONGEST;
 use super::stages::{Progress, Stages};
+use crate::boilerplate::{self, OwnText};
 use crate::corpus::{self, DiscoverOptions, Input, JsonlFields, ReadOptions, ReadRules, discover};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::evaluate::found::{FoundPair, ListedPairs};
 use crate::evaluate::judged::{Bands, ReviewSample, SampleParams};
-use crate::frames::{self, Framed};
 use crate::making::check_file;
 use crate::report::facts::RunFacts;
 use crate::report::html::title_of;
-use crate::report::model::{FileRow, FramesReport, Report, Tool};
+use crate::report::model::{BoilerplateReport, FileRow, Report, Tool};
 use crate::report::review::{ReviewHead, Side, TITLE, write};
 use crate::wording::counted;
 use hashbrown::HashMap;
@@ -161,9 +161,9 @@ fn texts(
         }
     }
     let options = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
-    let frames = match &report.frames {
-        Some(FramesReport { from: Some(path), .. }) => Some(frames::load(path)?),
-        Some(_) => Some(count_frames(&inputs, &options, stages)),
+    let boilerplate = match &report.boilerplate {
+        Some(BoilerplateReport { from: Some(path), .. }) => Some(boilerplate::load(path)?),
+        Some(BoilerplateReport { by, .. }) => Some(count_boilerplate(&inputs, *by, &options, stages)),
         None => None,
     };
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
@@ -182,7 +182,11 @@ fn texts(
                         let side = Side {
                             id: ids[number.index()].clone(),
                             url: document.url.unwrap_or_default().to_owned(),
-                            text: Framed::new(frames.as_ref(), document.url, &document.text[..end]),
+                            text: OwnText::new(
+                                boilerplate.as_ref(),
+                                (&inputs[document.id.shard as usize].path, document.url),
+                                &document.text[..end],
+                            ),
                             text_bytes: document.text.len() as u64,
                         };
                         pages.insert(number, FoundPage { rank, side });

@@ -2,9 +2,9 @@
 
 use super::Job;
 use super::pages::Pages;
+use crate::boilerplate::{folder_name, host_of};
 use crate::corpus::Input;
 use crate::error::{Error, Result};
-use crate::frames::host_of;
 use crate::hash::feature;
 use crate::making::is_address;
 use crate::report::model::{SourceRow, Sources};
@@ -14,7 +14,7 @@ use simflip_core::clusters::{Keep, Source};
 use simflip_core::id::{Document, Id};
 use simflip_core::settings::Settings;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// By what it is decided which copy stays, where a page alone does not say it.
 pub enum Scores<'a> {
@@ -136,12 +136,6 @@ impl<'a> SourceNumbers<'a> {
 /// A number for the host of a URL; one for all that have none.
 pub(crate) fn number_of_host(url: Option<&str>) -> u64 {
     url.and_then(host_of).map_or(0, |host| feature(host.as_bytes()))
-}
-
-/// The folder that a file is in, as its path says it.
-pub(crate) fn folder_name(path: &Path) -> String {
-    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    folder.display().to_string()
 }
 
 /// What each source loses. `stays` says of each new page whether it does.

@@ -124,8 +124,8 @@ pub struct Explanation {
     pub cut: bool,
     /// The way, long common runs shortened.
     pub diff: Vec<Run>,
-    /// The lines of either page that are frame: the figures above and the way leave them out.
-    pub frame: [Vec<String>; 2],
+    /// The lines of either page that are boilerplate: the figures above and the way leave them out.
+    pub boilerplate: [Vec<String>; 2],
 }
 
 /// What two MinHash signatures have in common.
@@ -408,10 +408,12 @@ impl std::fmt::Display for Explanation {
             };
             writeln!(f, "{sign} {}", plain(&run.text.split_whitespace().collect::<Vec<_>>().join(" ")))?;
         }
-        for (name, frame) in ["a", "b"].into_iter().zip(&self.frame).filter(|(_, frame)| !frame.is_empty()) {
-            let lines = counted(frame.len() as u64, "line", "lines");
-            writeln!(f, "\nframe of {name}, which is left out of all that stands above: {lines}")?;
-            frame.iter().try_for_each(|line| writeln!(f, "~ {}", plain(line)))?;
+        for (name, boilerplate) in
+            ["a", "b"].into_iter().zip(&self.boilerplate).filter(|(_, boilerplate)| !boilerplate.is_empty())
+        {
+            let lines = counted(boilerplate.len() as u64, "line", "lines");
+            writeln!(f, "\nboilerplate of {name}, which is left out of all that stands above: {lines}")?;
+            boilerplate.iter().try_for_each(|line| writeln!(f, "~ {}", plain(line)))?;
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! Reports to test with and to look at: a plausible one of each kind, and the worst ones.
 
 use super::model::*;
+use crate::boilerplate::{GroupBy, Share};
 use crate::corpus::{NotRead, Reason, TextSum};
-use crate::frames::Share;
 use simflip_core::audit::Estimated;
 
 /// Text that must never reach a page as it is.
@@ -151,20 +151,21 @@ fn damage() -> DamageReport {
     }
 }
 
-fn frames() -> FramesReport {
-    let share = |pages, lines, frame_lines| Share {
+fn boilerplate() -> BoilerplateReport {
+    let share = |pages, lines, boilerplate_lines| Share {
         pages,
         whole_pages: 1,
         lines,
-        frame_lines,
+        boilerplate_lines,
         bytes: 40 * lines,
-        frame_bytes: 20 * frame_lines,
+        boilerplate_bytes: 20 * boilerplate_lines,
     };
-    let host = |host: &str, share| HostFrames { host: host.to_owned(), share };
-    FramesReport {
+    let host = |host: &str, share| GroupBoilerplate { group: host.to_owned(), share };
+    BoilerplateReport {
+        by: GroupBy::Host,
         from: None,
         all: share(90, 2_700, 1_100),
-        hosts: 7,
+        groups: 7,
         most: vec![
             host("shop.example", share(54, 1_620, 900)),
             host("<script>alert(1)</script>", share(5, 100, 40)),
@@ -196,7 +197,7 @@ pub fn psm() -> Report {
         written: Vec::new(),
         settings: None,
         frequencies: None,
-        frames: Some(frames()),
+        boilerplate: Some(boilerplate()),
         searched: None,
         judged: None,
         audit: None,

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::facts::RunFacts;
 use super::snippet::{differences, opening};
 use super::tell;
+use crate::boilerplate::{GroupBy, Share};
 use crate::corpus::{self, FileReading, JsonlFields, NotRead, TextSum};
-use crate::frames::Share;
 use crate::search::bands::Banding;
 use crate::{Error, Result};
 use simflip_core::audit::{Audit, Estimated};
@@ -46,8 +46,8 @@ pub struct Report {
     /// The file of document frequencies that weights were made with; none if they were counted in the
     /// corpus, or none were needed.
     pub frequencies: Option<PathBuf>,
-    /// What was left out as frame, if frames were.
-    pub frames: Option<FramesReport>,
+    /// What was left out as boilerplate, if boilerplate were.
+    pub boilerplate: Option<BoilerplateReport>,
     /// What was read, old pages aside.
     pub corpus: Corpus,
     /// The old pages that the new ones were held against, if any were.
@@ -119,29 +119,31 @@ pub struct MemoryReport {
     pub disk_bytes: Option<u64>,
 }
 
-/// What was left out of pages as frame.
+/// What was left out of pages as boilerplate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct FramesReport {
-    /// The file of frames that was given; none if they were counted in the corpus.
+pub struct BoilerplateReport {
+    /// What the groups are.
+    pub by: GroupBy,
+    /// The file of boilerplate that was given; none if it was counted in the corpus.
     pub from: Option<PathBuf>,
-    /// How much of all pages of hosts with three different contents or more; others have no frame.
+    /// How much of all pages of groups with three different contents or more; others have no boilerplate.
     pub all: Share,
-    /// Number of these hosts.
-    pub hosts: u64,
-    /// Hosts with the most bytes of frame, most first.
-    pub most: Vec<HostFrames>,
-    /// The share of other lines that were taken for frame because the table of counts is full; 0 as long as
+    /// Number of these groups.
+    pub groups: u64,
+    /// Groups with the most bytes of boilerplate, most first.
+    pub most: Vec<GroupBoilerplate>,
+    /// The share of other lines that were taken for boilerplate because the table of counts is full; 0 as long as
     /// each line was counted for itself.
     pub mistaken: f64,
 }
 
-/// How much of a host's pages is frame.
+/// How much of a group's pages is boilerplate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct HostFrames {
-    /// The host.
-    pub host: String,
+pub struct GroupBoilerplate {
+    /// The host, file or folder; empty where all pages are one group.
+    pub group: String,
     /// How much of its pages.
     #[serde(flatten)]
     pub share: Share,

@@ -14,9 +14,9 @@ use serde::Serialize;
 use super::html::check::between;
 use super::html::{ADDRESS_CHARS, NAME_CHARS, add_words};
 use super::model::Tool;
+use crate::boilerplate::OwnText;
 use crate::evaluate::diff::{Alignment, DiffParams, Stretch};
 use crate::evaluate::judged::{ReviewSample, Stratum};
-use crate::frames::Framed;
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
 use crate::making;
@@ -71,7 +71,7 @@ pub struct Side {
     /// Its URL, or an empty string.
     pub url: String,
     /// Its text, or the beginning of it.
-    pub text: Framed,
+    pub text: OwnText,
     /// Bytes of the whole text.
     pub text_bytes: u64,
 }
@@ -117,8 +117,8 @@ enum Part {
     Folded(usize, usize, String),
     /// What of either text the page does not hold: characters of its beginning, and bytes behind that.
     Rest([usize; 2], [u64; 2]),
-    /// Lines of either page that are frame, and were not compared.
-    Frame(String, String),
+    /// Lines of either page that are boilerplate, and were not compared.
+    Boilerplate(String, String),
 }
 
 /// The page for a sample; `sides` holds the two pages of each pair, in the order of the sample.
@@ -241,8 +241,8 @@ fn parts(a: &Side, b: &Side) -> (Vec<Part>, Vec<String>) {
     let alignment = Alignment::new(own_a, own_b, DiffParams { max_words: WORDS });
     let mut notes = Vec::new();
     let whole = [a, b].iter().all(|side| side.text.len() as u64 >= side.text_bytes);
-    if [a, b].iter().any(|side| !side.text.frame.is_empty()) {
-        notes.push("Grey is frame, which was not compared.".to_owned());
+    if [a, b].iter().any(|side| !side.text.boilerplate.is_empty()) {
+        notes.push("Grey is boilerplate, which was not compared.".to_owned());
     }
     let cut = alignment.cut || !whole;
     if cut {
@@ -261,8 +261,8 @@ fn parts(a: &Side, b: &Side) -> (Vec<Part>, Vec<String>) {
             "The words are the same; only white space differs.".to_owned()
         });
     }
-    let frame = [a, b].map(|side| side.text.frame.as_slice());
-    let layout = Layout { parts: Vec::new(), shown: SHOWN_CHARS, folded: FOLDED_CHARS, frame };
+    let boilerplate = [a, b].map(|side| side.text.boilerplate.as_slice());
+    let layout = Layout { parts: Vec::new(), shown: SHOWN_CHARS, folded: FOLDED_CHARS, boilerplate };
     let unread = [a, b].map(|side| side.text_bytes.saturating_sub(side.text.len() as u64));
     (layout.lay_out(&alignment.stretches, own_a, own_b, unread), notes)
 }
@@ -273,8 +273,8 @@ struct Layout<'a> {
     /// Characters that may still be shown, and folded.
     shown: usize,
     folded: usize,
-    /// The frame of either page that is not laid out yet.
-    frame: [&'a [(usize, String)]; 2],
+    /// The boilerplate of either page that is not laid out yet.
+    boilerplate: [&'a [(usize, String)]; 2],
 }
 
 impl Layout<'_> {
@@ -285,7 +285,7 @@ impl Layout<'_> {
             if self.shown == 0 {
                 break;
             }
-            self.frame_before([stretch.a.end, stretch.b.end]);
+            self.boilerplate_before([stretch.a.end, stretch.b.end]);
             let (in_a, in_b) = (clean(&a[from_a..stretch.a.end]), clean(&b[from_b..stretch.b.end]));
             (from_a, from_b) = (stretch.a.end, stretch.b.end);
             if stretch.same {
@@ -295,7 +295,7 @@ impl Layout<'_> {
             }
         }
         if self.shown > 0 {
-            self.frame_before([usize::MAX; 2]);
+            self.boilerplate_before([usize::MAX; 2]);
         }
         let left = [a[from_a..].trim(), b[from_b..].trim()].map(|rest| rest.chars().count());
         if left != [0, 0] || unread != [0, 0] {
@@ -304,18 +304,18 @@ impl Layout<'_> {
         self.parts
     }
 
-    /// The frame that stands before these bytes of the pages' own texts, or in front of the run of words that ends
+    /// The boilerplate that stands before these bytes of the pages' own texts, or in front of the run of words that ends
     /// there.
-    fn frame_before(&mut self, ends: [usize; 2]) {
+    fn boilerplate_before(&mut self, ends: [usize; 2]) {
         let [left, right] = [0, 1].map(|side: usize| {
-            let frame = self.frame[side];
-            let (here, later) = frame.split_at(frame.partition_point(|&(at, _)| at < ends[side]));
-            self.frame[side] = later;
+            let boilerplate = self.boilerplate[side];
+            let (here, later) = boilerplate.split_at(boilerplate.partition_point(|&(at, _)| at < ends[side]));
+            self.boilerplate[side] = later;
             shorten(clean(&here.iter().map(|(_, lines)| lines.as_str()).collect::<String>()).trim())
         });
         if !left.is_empty() || !right.is_empty() {
             let chars = left.chars().count() + right.chars().count();
-            self.show(Part::Frame(left, right), chars);
+            self.show(Part::Boilerplate(left, right), chars);
         }
     }
 
@@ -439,7 +439,7 @@ mod tests {
     use serde_json::Value as Json;
 
     fn side(id: &str, text: &str) -> Side {
-        let text = Framed { own: text.into(), frame: Vec::new() };
+        let text = OwnText { own: text.into(), boilerplate: Vec::new() };
         Side { id: id.into(), url: id.into(), text_bytes: text.len() as u64, text }
     }
 
@@ -554,27 +554,27 @@ mod tests {
     }
 
     #[test]
-    fn frame_stands_where_it_stood_and_counts_for_nothing() {
-        let frame =
+    fn boilerplate_stands_where_it_stood_and_counts_for_nothing() {
+        let boilerplate =
             |pieces: &[(usize, &str)]| pieces.iter().map(|&(at, text)| (at, text.to_owned())).collect();
-        let framed = |own: &str, pieces: &[(usize, &str)]| {
-            let text = Framed { own: own.to_owned(), frame: frame(pieces) };
+        let own_text = |own: &str, pieces: &[(usize, &str)]| {
+            let text = OwnText { own: own.to_owned(), boilerplate: boilerplate(pieces) };
             Side { text_bytes: text.len() as u64, text, ..side("p", "") }
         };
-        let left = framed("one two\n", &[(0, "Home\nShop\n"), (8, "Imprint\n")]);
-        let right = framed("one three\n", &[(0, "Start\n"), (10, "Imprint\n")]);
+        let left = own_text("one two\n", &[(0, "Home\nShop\n"), (8, "Imprint\n")]);
+        let right = own_text("one three\n", &[(0, "Start\n"), (10, "Imprint\n")]);
         let (shown, notes) = parts(&left, &right);
-        assert_eq!(notes, ["Grey is frame, which was not compared."]);
+        assert_eq!(notes, ["Grey is boilerplate, which was not compared."]);
         let both = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         let ((home, start), (two, three), (imprint, same)) =
             (both("Home\nShop", "Start"), both(" two", " three"), both("Imprint", "Imprint"));
         assert_eq!(
             shown,
             [
-                Part::Frame(home, start),
+                Part::Boilerplate(home, start),
                 Part::Same("one".to_owned()),
                 Part::Differs(two, three),
-                Part::Frame(imprint, same)
+                Part::Boilerplate(imprint, same)
             ]
         );
     }
@@ -595,7 +595,7 @@ mod tests {
                 .iter()
                 .map(|part| match part {
                     Part::Same(text) | Part::Folded(_, _, text) => text.chars().count(),
-                    Part::Differs(a, b) | Part::Frame(a, b) => a.chars().count() + b.chars().count(),
+                    Part::Differs(a, b) | Part::Boilerplate(a, b) => a.chars().count() + b.chars().count(),
                     Part::Rest(..) => 0,
                 })
                 .sum();

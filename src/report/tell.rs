@@ -3,12 +3,12 @@
 use super::facts::Reach;
 use super::figures;
 use super::model::{
-    AgainstReport, CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord, ExactRecall,
-    FramesReport, Histogram, HostFrames, LanguageCount, MemoryReport, Method, Outcome as Counts, Parameter,
-    Recall, Report, SCurve, SearchCost, Sources,
+    AgainstReport, BoilerplateReport, CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord,
+    ExactRecall, GroupBoilerplate, Histogram, LanguageCount, MemoryReport, Method, Outcome as Counts,
+    Parameter, Recall, Report, SCurve, SearchCost, Sources,
 };
+use crate::boilerplate::{GroupBy, Share};
 use crate::corpus::{Damage, EXTRACTOR, FileReading, Languages};
-use crate::frames::Share;
 use crate::text::TOKENIZER;
 use crate::wording::{counted, plural, printable, printable_path};
 use simflip_core::audit::{Audit, Estimated};
@@ -20,7 +20,7 @@ use simflip_core::resemblance::{largest_exact, largest_odd, standard_error, stan
 use simflip_core::search::psm::Reading;
 use simflip_core::settings::{BandShape, Judge, Measure, Net, Settings, Sketches};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What a measure says of two pages.
 pub fn meaning(measure: Measure) -> &'static str {
@@ -305,33 +305,36 @@ pub fn counts(outcome: &Outcome, removed_text_bytes: u64) -> Counts {
     }
 }
 
-/// What was left out as frame, by host; `from` is the file of frames that was given.
-pub fn frames(
-    hosts: impl IntoIterator<Item = (String, Share)>,
+/// What was left out as boilerplate, by group; `from` is the file of boilerplate that was given.
+pub fn boilerplate(
+    by: GroupBy,
+    groups: impl IntoIterator<Item = (String, Share)>,
     mistaken: f64,
-    from: Option<&Path>,
-) -> FramesReport {
-    /// Hosts that are listed.
+    from: Option<&PathBuf>,
+) -> BoilerplateReport {
+    /// Groups that are listed.
     const LISTED: usize = 50;
-    let mut most: Vec<HostFrames> =
-        hosts.into_iter().map(|(host, share)| HostFrames { host, share }).collect();
-    let (mut all, hosts) = (Share::default(), most.len() as u64);
-    most.iter().for_each(|HostFrames { share, .. }| all.add(share));
-    most.retain(|host| host.share.frame_lines > 0);
-    most.sort_by(|a, b| b.share.frame_bytes.cmp(&a.share.frame_bytes).then_with(|| a.host.cmp(&b.host)));
+    let mut most: Vec<GroupBoilerplate> =
+        groups.into_iter().map(|(group, share)| GroupBoilerplate { group, share }).collect();
+    let (mut all, groups) = (Share::default(), most.len() as u64);
+    most.iter().for_each(|GroupBoilerplate { share, .. }| all.add(share));
+    most.retain(|group| group.share.boilerplate_lines > 0);
+    most.sort_by(|a, b| {
+        b.share.boilerplate_bytes.cmp(&a.share.boilerplate_bytes).then_with(|| a.group.cmp(&b.group))
+    });
     most.truncate(LISTED);
-    FramesReport { from: from.map(Path::to_path_buf), all, hosts, most, mistaken }
+    BoilerplateReport { by, from: from.cloned(), all, groups, most, mistaken }
 }
 
-/// What the user should know of the frames that were left out.
-pub fn frames_warning(frames: &FramesReport) -> Option<String> {
+/// What the user should know of the boilerplate that were left out.
+pub fn boilerplate_warning(boilerplate: &BoilerplateReport) -> Option<String> {
     /// Below it hardly a page is compared otherwise than it would be.
     const FEW: f64 = 0.02;
-    (frames.mistaken > FEW).then(|| {
+    (boilerplate.mistaken > FEW).then(|| {
         format!(
-            "The table in which lines are counted is full: {:.0} % of the lines that are no frame were left out as well. Count \
-             frames over fewer pages at a time, all pages of a host together.",
-            100.0 * frames.mistaken
+            "The table in which lines are counted is full: {:.0} % of the lines that are no boilerplate were left out as well. Count \
+             boilerplate over fewer documents at a time, all of a group together.",
+            100.0 * boilerplate.mistaken
         )
     })
 }
@@ -916,19 +919,19 @@ pub fn closing(report: &Report) -> String {
             judged.compared - judged.refused,
         ));
     }
-    if let Some(frames) = &report.frames {
+    if let Some(boilerplate) = &report.boilerplate {
         text.push_str(&format!(
-            "\nIgnored boilerplate: {:.1} % of the lines and {:.1} % of the text of {} on {} with three contents or more.",
-            per_cent(frames.all.frame_lines, frames.all.lines),
-            per_cent(frames.all.frame_bytes, frames.all.bytes),
-            counted(frames.all.pages, "document", "documents"),
-            counted(frames.hosts, "host", "hosts")
+            "\nIgnored boilerplate: {:.1} % of the lines and {:.1} % of the text of {} in {} with three contents or more.",
+            per_cent(boilerplate.all.boilerplate_lines, boilerplate.all.lines),
+            per_cent(boilerplate.all.boilerplate_bytes, boilerplate.all.bytes),
+            counted(boilerplate.all.pages, "document", "documents"),
+            boilerplate.by.counted(boilerplate.groups)
         ));
-        if frames.all.whole_pages > 0 {
+        if boilerplate.all.whole_pages > 0 {
             text.push_str(&format!(
                 " {} of nothing else, and {} compared whole.",
-                counted(frames.all.whole_pages, "document is", "documents are"),
-                plural(frames.all.whole_pages, "was", "were")
+                counted(boilerplate.all.whole_pages, "document is", "documents are"),
+                plural(boilerplate.all.whole_pages, "was", "were")
             ));
         }
     }

@@ -30,7 +30,7 @@ use crate::pipeline::pages::reported;
 use crate::pipeline::samples::{Catalogue, Sampler};
 use crate::pipeline::sources::scores_of_files;
 use crate::pipeline::stages::Stages;
-use crate::pipeline::{Against, Job, Progress, Summary, Upload, all_inputs};
+use crate::pipeline::{Against, Ignored, Job, Progress, Summary, Upload, all_inputs};
 use crate::report::model::{AgainstReport, MemoryReport, Outcome as Counts};
 use crate::report::tell;
 use crate::resources::memory_share;
@@ -84,8 +84,8 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let begun = has_stream.then(|| OutputFolder::begin(&job.out, job.force)).transpose()?;
     let begun = Cell::new(begun);
     let (files, expected) = expected(job)?;
-    let frames = if job.without_frames { expected.frames() } else { 0 };
-    let held = expected.in_memory(&job.settings) + frames;
+    let boilerplate = if matches!(job.ignored, Ignored::Counted(_)) { expected.boilerplate() } else { 0 };
+    let held = expected.in_memory(&job.settings) + boilerplate;
     let mut told = MemoryReport {
         limit_bytes: limit,
         expected_pages: expected.pages,
@@ -98,13 +98,13 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     // What pages had come to when they were too many.
     let over = Mutex::new(None);
     let in_memory = || {
-        let held = |seen| expected.of_seen(seen).in_memory(&job.settings) + frames;
+        let held = |seen| expected.of_seen(seen).in_memory(&job.settings) + boilerplate;
         let longest = |seen| {
             if !is_bounded {
                 return u64::MAX;
             }
             let longest =
-                expected.of_seen(seen).longest_in_memory(&job.settings, limit.saturating_sub(frames));
+                expected.of_seen(seen).longest_in_memory(&job.settings, limit.saturating_sub(boilerplate));
             if longest == 0 {
                 over.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(seen);
             }
@@ -241,7 +241,7 @@ fn can_be_staged(job: &Job) -> Result<(), String> {
     can_be_joined(settings).map_err(|error| format!("on disk it cannot go: {error}"))?;
     let refusals = [
         (settings.all_pairs, "--all-pairs"),
-        (job.without_frames, "--without-frames"),
+        (job.ignored != Ignored::None, "--boilerplate-by"),
         (job.save_frequencies.is_some(), "--save-frequencies"),
     ];
     match refusals.into_iter().find(|&(is_asked, _)| is_asked) {
@@ -576,7 +576,7 @@ impl Run<'_> {
             audit: clustered.audit,
             lost_by_source,
             lost,
-            frames: None,
+            boilerplate: None,
             against: against.transpose()?,
             scores,
             memory: Some(MemoryReport {

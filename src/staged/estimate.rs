@@ -46,8 +46,8 @@ pub const SKETCHED_FILE: u64 = 3 << 10;
 const FEATURE: f64 = 62.0;
 /// Bytes of the least tables of features.
 const FEATURE_TABLES: u64 = 12 << 20;
-/// Bytes of a line that is counted for frames, of some dozen bytes itself, and of all of them at most.
-const FRAMES: (f64, u64) = (40.0 / 12.0, 640 << 20);
+/// Bytes of a line that is counted for boilerplate, of some dozen bytes itself, and of all of them at most.
+const BOILERPLATE: (f64, u64) = (40.0 / 12.0, 640 << 20);
 /// How often it is there where it is only copied: it has no features.
 const WHILE_COPIED: u64 = 4;
 /// Bytes of a page's row in a table of documents, beside its names.
@@ -192,9 +192,9 @@ impl Estimate {
         if settings.keeps_feature_hashes() { 4.0 * self.features } else { 0.0 }
     }
 
-    /// Bytes that counting lines for frames is expected to take beside that.
-    pub fn frames(&self) -> u64 {
-        let (each, most) = FRAMES;
+    /// Bytes that counting lines for boilerplate is expected to take beside that.
+    pub fn boilerplate(&self) -> u64 {
+        let (each, most) = BOILERPLATE;
         ((self.pages as f64 * self.text * each) as u64).min(most)
     }
 }

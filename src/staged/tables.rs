@@ -10,9 +10,9 @@ use super::record::{Edge, Fate, PAGE, page_bytes, page_of};
 use super::renumber::Order;
 use super::sketches::{Column, Folder};
 use super::sorter::Sorter;
+use crate::boilerplate::{folder_name, host_of};
 use crate::error::{Error, Result};
 use crate::format::Body;
-use crate::frames::host_of;
 use crate::pipeline::dedup::{Large, SHOWN_CLUSTERS, SHOWN_MEMBERS};
 use crate::report::model::{ClusterSizes, SourceRow, Sources};
 use crate::report::tell;
@@ -528,8 +528,7 @@ impl Page for &Owned {
 pub fn lost_by_file<'p>(files: impl Iterator<Item = (&'p Path, u64, u64)>) -> [Sources; 2] {
     let (mut folders, mut all): (BTreeMap<String, SourceRow>, _) = (BTreeMap::new(), Sources::of("file"));
     for (path, pages, kept) in files.filter(|&(_, pages, _)| pages > 0) {
-        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-        let folder = folders.entry(folder.display().to_string()).or_default();
+        let folder = folders.entry(folder_name(path)).or_default();
         folder.pages += pages;
         folder.kept += kept;
         all.add(SourceRow { source: path.display().to_string(), pages, kept });

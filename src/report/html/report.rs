@@ -3,8 +3,8 @@
 use super::super::charts::{self, Bar, Part};
 use super::super::figures;
 use super::super::model::{
-    ClusterSample, ClusterSizes, FileRow, Histogram, HostFrames, LanguageCount, Parameter, Report, SourceRow,
-    Sources,
+    ClusterSample, ClusterSizes, FileRow, GroupBoilerplate, Histogram, LanguageCount, Parameter, Report,
+    SourceRow, Sources,
 };
 use super::super::tell;
 use super::parts::{
@@ -28,7 +28,7 @@ const MEMBERS: usize = 5;
 const CHARTS: usize = 12;
 const HISTOGRAM_ROWS: usize = 1_200;
 const FILES: usize = 100;
-const HOSTS: usize = 50;
+const GROUPS: usize = 50;
 const SOURCES: usize = 3;
 
 /// The page of one run.
@@ -62,7 +62,7 @@ pub fn render(report: &Report) -> Result<String> {
     // Those near the threshold first, for they tell most.
     let mut sampled = report.sample_pairs.clone();
     sampled.sort_by(|a, b| a.similarity.total_cmp(&b.similarity));
-    let most_framed = report.frames.as_ref().map_or(&[][..], |frames| &frames.most);
+    let most_boilerplate = report.boilerplate.as_ref().map_or(&[][..], |boilerplate| &boilerplate.most);
     let (rows, tables) = histogram_tables(&report.histograms);
     let view = ReportView {
         report: Heads::of_report(report),
@@ -103,7 +103,8 @@ pub fn render(report: &Report) -> Result<String> {
         total: Total::new(&report.stages),
         damage: DamageView::new(&report.damage),
         warnings: Cut::new(&report.warnings, WARNINGS, Clone::clone),
-        frames: Cut::new(most_framed, HOSTS, Clone::clone),
+        boilerplate_of: report.boilerplate.as_ref().map(|boilerplate| boilerplate.by.one()),
+        boilerplate: Cut::new(most_boilerplate, GROUPS, Clone::clone),
         files: Cut::new(&report.files, FILES, Clone::clone),
         sources: report.lost_by_source.iter().take(SOURCES).map(SourcesView::new).collect(),
         not_read: Cut::new(&report.not_read, FILES, |it| (it.path.display().to_string(), it.reason.one())),
@@ -153,7 +154,8 @@ struct ReportView<'a> {
     total: Total,
     damage: DamageView,
     warnings: Cut<String>,
-    frames: Cut<HostFrames>,
+    boilerplate_of: Option<&'static str>,
+    boilerplate: Cut<GroupBoilerplate>,
     files: Cut<FileRow>,
     sources: Vec<SourcesView>,
     not_read: Cut<(String, &'static str)>,
@@ -225,7 +227,7 @@ impl SourcesView {
         Self {
             kind: clip(&sources.kind, NAME_CHARS),
             number: sources.number,
-            most: Cut::new(&sources.most, HOSTS, row),
+            most: Cut::new(&sources.most, GROUPS, row),
         }
     }
 }

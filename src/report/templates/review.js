@@ -154,9 +154,9 @@
         } else {
           both("⋯ " + plural(chars, "character") + " that both pages have, not on this page ⋯");
         }
-      } else if (kind === "frame") {
+      } else if (kind === "boilerplate") {
         newRow();
-        row.forEach((cell, side) => { cell.classList.add("frame"); pieces(cell, value[side], false); });
+        row.forEach((cell, side) => { cell.classList.add("boilerplate"); pieces(cell, value[side], false); });
         row = null;
       } else if (kind === "rest") {
         // Characters of the beginning that was compared, and bytes behind it that were not.

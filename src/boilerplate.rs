@@ -1,33 +1,36 @@
-//! Frames: the lines of a page that its host puts on many pages, such as menus, notices and forms. Ours.
+//! Boilerplate: the lines that a group of documents puts into many of them, such as menus, notices and forms. Ours.
 //!
-//! A *line* is a run of text between line ends, by its folded words; a line without words is none. A *host* is
-//! that of a page's URL; a page without a URL has none, and so no frame. A line is *frame* where pages of
-//! three or more different contents of its host have it.
+//! A *line* is a run of text between line ends, by its folded words; a line without words is none. A *group* is what
+//! [`GroupBy`] says: the documents of a host, of an input file, of a folder, or all. A line is boilerplate where
+//! documents of three or more different contents of its group have it.
 //!
-//! What is one content? Counting pages, or distinct texts, would call five near-copies of a page frame, as they
-//! share nearly all of their lines. So a page's content is stood for by one of its lines, drawn by hash, the
-//! longer the likelier: two pages that share most of their words mostly draw the same line and count once,
-//! and pages that share a frame draw lines of their own contents. `n` pages of which the share `s` is common to
-//! all count as about `1 + n·(1 − s)`. Six such draws are made, and three must have come to three contents: a
-//! draw is unlucky where a line of the frame itself stands for most pages, or where copies differ.
+//! What is one content? Counting documents, or distinct texts, would call what five near-copies share boilerplate, as
+//! that is nearly all of their lines. So a document's content is stood for by one of its lines, drawn by hash, the
+//! longer the likelier: two documents that share most of their words mostly draw the same line and count once,
+//! and documents that share boilerplate draw lines of their own contents. `n` documents of which the share `s` is common
+//! to all count as about `1 + n·(1 − s)`. Six such draws are made, and three must have come to three contents: a
+//! draw is unlucky where a line of the boilerplate itself stands for most documents, or where copies differ.
 //!
 //! Counts are kept for each line while there are few, and in a table of fixed size beyond that, where lines
-//! that share both of their places add up. What is frame depends on the set of pages alone: not on their
-//! order, on threads, or on files.
+//! that share both of their places add up. What is boilerplate depends on the documents of a group alone: not on their
+//! order, on threads, or, unless they make the group, on files.
 
 use crate::error::Result;
-use crate::format::{self, FRAMES};
+use crate::format::{self, BOILERPLATE};
 use crate::hash::{MURMUR3, feature, fmix64};
 use crate::inspection::Inspection;
+use crate::making::folder_of;
 use crate::text::{FeatureExtractor, FeatureKind, TOKENIZER};
+use crate::wording::counted;
 use hashbrown::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Name of the rules that say what is frame, written into every file of frames.
-pub const FRAME_RULES: &str = "lines-of-three-contents-v1";
+/// Name of the rules that say what is boilerplate, written into every file of boilerplate.
+pub const BOILERPLATE_RULES: &str = "lines-of-three-contents-v1";
 
 /// Draws of a line that stands for a page's content.
 const DRAWS: usize = 6;
@@ -44,10 +47,63 @@ const MOST_LINES: usize = (1 << 22) / PARTS;
 /// Places of a part's table beyond that: 2²⁵ in all parts, 512 MB.
 const PLACES: usize = (1 << 25) / PARTS;
 
+/// Which documents are a group, whose lines are counted together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GroupBy {
+    /// Those of a host; a document without a URL is in no group, and has no boilerplate.
+    #[default]
+    Host,
+    /// Those of an input file.
+    File,
+    /// Those of the files of a folder.
+    Folder,
+    /// All.
+    All,
+}
+
+impl GroupBy {
+    /// So many groups, in words.
+    pub fn counted(self, groups: u64) -> String {
+        let [one, many] = match self {
+            Self::Host => ["host", "hosts"],
+            Self::File => ["file", "files"],
+            Self::Folder => ["folder", "folders"],
+            Self::All => ["input", "inputs"],
+        };
+        counted(groups, one, many)
+    }
+
+    /// One group, in words.
+    pub fn one(self) -> &'static str {
+        match self {
+            Self::Host => "a host",
+            Self::File => "a file",
+            Self::Folder => "a folder",
+            Self::All => "the input",
+        }
+    }
+
+    /// The group of a document with this URL in an input file of this name.
+    pub fn of<'a>(self, input: &'a Path, url: Option<&str>) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Host => url.and_then(host_of).map(Cow::Owned),
+            Self::File => Some(input.to_string_lossy()),
+            Self::Folder => Some(Cow::Owned(folder_name(input))),
+            Self::All => Some(Cow::Borrowed("")),
+        }
+    }
+}
+
+/// The folder that a file is in, as its path says it.
+pub(crate) fn folder_name(path: &Path) -> String {
+    folder_of(path).display().to_string()
+}
+
 /// The host of a URL: what stands between `://` and the path, without user and port, in lower case.
 ///
 /// ```
-/// use simflip::frames::host_of;
+/// use simflip::boilerplate::host_of;
 ///
 /// assert_eq!(host_of("https://me@Example.org:8080/a?b").as_deref(), Some("example.org"));
 /// assert_eq!(host_of("urn:isbn:0451450523"), None);
@@ -73,7 +129,7 @@ struct Contents(u128);
 
 impl Contents {
     /// A line of enough contents.
-    const FRAME: Self = Self(u128::MAX);
+    const BOILERPLATE: Self = Self(u128::MAX);
     const BITS: u32 = 10;
     const MASK: u128 = (1 << Self::BITS) - 1;
     /// A draw that has come to three contents.
@@ -82,7 +138,7 @@ impl Contents {
 
     /// Adds a page's content, by its draws.
     fn add(&mut self, drawn: [u16; DRAWS]) {
-        if *self == Self::FRAME {
+        if *self == Self::BOILERPLATE {
             return;
         }
         let mut sum = 0;
@@ -93,7 +149,7 @@ impl Contents {
             many += usize::from(draw == Self::MANY);
             sum |= draw << shift;
         }
-        *self = if many >= LEAST_DRAWS { Self::FRAME } else { Self(sum) };
+        *self = if many >= LEAST_DRAWS { Self::BOILERPLATE } else { Self(sum) };
     }
 
     /// The contents of a draw and one more, the lesser first.
@@ -110,10 +166,10 @@ impl Contents {
 
     /// Adds what was counted of other pages.
     fn merge(&mut self, other: Self) {
-        if other == Self::FRAME {
+        if other == Self::BOILERPLATE {
             *self = other;
         }
-        if *self == Self::FRAME {
+        if *self == Self::BOILERPLATE {
             return;
         }
         let mut sum = 0;
@@ -132,20 +188,20 @@ impl Contents {
             many += usize::from(draw == Self::MANY);
             sum |= draw << shift;
         }
-        *self = if many >= LEAST_DRAWS { Self::FRAME } else { Self(sum) };
+        *self = if many >= LEAST_DRAWS { Self::BOILERPLATE } else { Self(sum) };
     }
 }
 
 /// A line of a page.
 #[derive(Clone, Debug)]
 struct Line {
-    /// Of its host and words; none where it has no words.
+    /// Of its group and words; none where it has no words.
     key: Option<u64>,
     words: u32,
     place: Range<usize>,
 }
 
-/// Cuts pages into lines. It holds buffers: make one for each thread.
+/// Cuts documents into lines. It holds buffers: make one for each thread.
 pub struct Lines {
     extractor: FeatureExtractor,
     lines: Vec<Line>,
@@ -159,16 +215,16 @@ impl Default for Lines {
 }
 
 impl Lines {
-    /// Cuts a page of a host.
-    fn cut(&mut self, host: &str, text: &str) {
+    /// Cuts a document of a group.
+    fn cut(&mut self, group: &str, text: &str) {
         let Self { extractor, lines, .. } = self;
-        let host = feature(host.as_bytes());
+        let group = feature(group.as_bytes());
         lines.clear();
         let mut start = 0;
         for line in text.split_inclusive(['\n', '\r']) {
             let place = start..start + line.len();
             start = place.end;
-            let (mut key, mut words) = (host, 0);
+            let (mut key, mut words) = (group, 0);
             extractor.extract(line, |word| {
                 key = fmix64(key.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(word));
                 words += 1;
@@ -202,7 +258,7 @@ impl Lines {
 }
 
 /// What the probability that a line of so many words is drawn goes with: their number to the power 1.5, as
-/// frames are short lines, and contents long ones.
+/// boilerplate are short lines, and contents long ones.
 fn weight_of(words: u32) -> f64 {
     let words = f64::from(words);
     words * words.sqrt()
@@ -247,91 +303,94 @@ impl Part {
     }
 }
 
-/// Counts on how many contents of its host each line stands. Threads share one.
+/// Counts in how many contents of its group each line stands. Threads share one.
 pub struct Counting {
+    by: GroupBy,
     parts: Vec<Mutex<Part>>,
     /// Lines that a part counts each for itself, and places of its table beyond that.
     bounds: (usize, usize),
 }
 
-impl Default for Counting {
-    fn default() -> Self {
-        Self::within(MOST_LINES, PLACES)
-    }
-}
-
 impl Counting {
-    fn within(most_lines: usize, places: usize) -> Self {
-        let part = || Mutex::new(Part::Lines(HashMap::new()));
-        Self { parts: std::iter::repeat_with(part).take(PARTS).collect(), bounds: (most_lines, places) }
+    /// Of no document yet.
+    pub fn new(by: GroupBy) -> Self {
+        Self::within(by, MOST_LINES, PLACES)
     }
 
-    /// Counts a page; one without a URL has no host, and is not counted.
-    pub fn add(&self, lines: &mut Lines, url: Option<&str>, text: &str) {
-        let Some(host) = url.and_then(host_of) else { return };
-        lines.cut(&host, text);
+    fn within(by: GroupBy, most_lines: usize, places: usize) -> Self {
+        let part = || Mutex::new(Part::Lines(HashMap::new()));
+        Self { by, parts: std::iter::repeat_with(part).take(PARTS).collect(), bounds: (most_lines, places) }
+    }
+
+    /// Counts a document of an input file; one of no group is not counted.
+    pub fn add(&self, lines: &mut Lines, input: &Path, url: Option<&str>, text: &str) {
+        let Some(group) = self.by.of(input, url) else { return };
+        lines.cut(&group, text);
         let drawn = lines.draw();
-        // The host itself is counted like a line that all of its pages have: one of fewer contents has no
-        // frame, and its pages need not be cut again.
-        for key in lines.lines.iter().filter_map(|line| line.key).chain([feature(host.as_bytes())]) {
+        // The group itself is counted like a line that all of its documents have: one of fewer contents has no
+        // boilerplate, and its documents need not be cut again.
+        for key in lines.lines.iter().filter_map(|line| line.key).chain([feature(group.as_bytes())]) {
             let mut part = self.parts[part_of(key)].lock().unwrap_or_else(PoisonError::into_inner);
             part.add(key, drawn, self.bounds);
         }
     }
 
-    /// The lines that are frame.
-    pub fn finish(self) -> Frames {
+    /// The lines that are boilerplate.
+    pub fn finish(self) -> Boilerplate {
         let (_, places) = self.bounds;
         let parts = self.parts.into_iter().map(|part| {
             match part.into_inner().unwrap_or_else(PoisonError::into_inner) {
                 Part::Lines(lines) => {
-                    let frames = lines.into_iter().filter(|&(_, contents)| contents == Contents::FRAME);
-                    FramePart::Lines(frames.map(|(key, _)| key).collect())
+                    let boilerplate =
+                        lines.into_iter().filter(|&(_, contents)| contents == Contents::BOILERPLATE);
+                    BoilerplatePart::Lines(boilerplate.map(|(key, _)| key).collect())
                 }
                 Part::Places(table) => {
                     let mut bits = vec![0u64; places.div_ceil(64)];
-                    for (place, _) in table.iter().enumerate().filter(|&(_, &c)| c == Contents::FRAME) {
+                    for (place, _) in table.iter().enumerate().filter(|&(_, &c)| c == Contents::BOILERPLATE) {
                         bits[place / 64] |= 1 << (place % 64);
                     }
-                    FramePart::Places(bits)
+                    BoilerplatePart::Places(bits)
                 }
             }
         });
-        Frames { parts: parts.collect(), places }
+        Boilerplate { by: self.by, parts: parts.collect(), places }
     }
 }
 
-/// The lines of some hosts that are frame.
+/// The lines of some groups that are boilerplate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frames {
-    parts: Vec<FramePart>,
+pub struct Boilerplate {
+    /// What the groups are.
+    pub by: GroupBy,
+    parts: Vec<BoilerplatePart>,
     /// Places of a part's table.
     places: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum FramePart {
+enum BoilerplatePart {
     Lines(HashSet<u64>),
     /// A bit for each place.
     Places(Vec<u64>),
 }
 
-/// How much of some pages is frame: of a host's, say.
+/// How much of some documents is boilerplate: of a group's, say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Share {
     /// Pages.
     pub pages: u64,
-    /// Pages of nothing but frame, which are compared whole.
+    /// Documents of nothing but boilerplate, which are compared whole.
     pub whole_pages: u64,
     /// Lines with words in them.
     pub lines: u64,
-    /// Those that are frame.
-    pub frame_lines: u64,
+    /// Those that are boilerplate.
+    pub boilerplate_lines: u64,
     /// Bytes of text.
     pub bytes: u64,
-    /// Those that are frame.
-    pub frame_bytes: u64,
+    /// Those that are boilerplate.
+    pub boilerplate_bytes: u64,
 }
 
 impl Share {
@@ -340,33 +399,34 @@ impl Share {
         self.pages += other.pages;
         self.whole_pages += other.whole_pages;
         self.lines += other.lines;
-        self.frame_lines += other.frame_lines;
+        self.boilerplate_lines += other.boilerplate_lines;
         self.bytes += other.bytes;
-        self.frame_bytes += other.frame_bytes;
+        self.boilerplate_bytes += other.boilerplate_bytes;
     }
 }
 
-/// A page that is parted into its own text and its frame.
+/// A document that is parted into its own text and its boilerplate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Framed {
+pub struct OwnText {
     /// What is compared.
     pub own: String,
     /// What is not: runs of lines, each with the byte of the own text before which it stood.
-    pub frame: Vec<(usize, String)>,
+    pub boilerplate: Vec<(usize, String)>,
 }
 
-impl Framed {
-    /// Parts a page by the frames of its host, if there are any and it has one.
-    pub fn new(frames: Option<&Frames>, url: Option<&str>, text: &str) -> Self {
-        match (frames, url.and_then(host_of)) {
-            (Some(frames), Some(host)) => frames.cut(&mut Lines::default(), &host, text),
-            _ => Self { own: text.to_owned(), frame: Vec::new() },
+impl OwnText {
+    /// Parts a document, with this URL in an input file of this name, by the boilerplate of its group, if it has any.
+    pub fn new(boilerplate: Option<&Boilerplate>, (input, url): (&Path, Option<&str>), text: &str) -> Self {
+        let group = boilerplate.and_then(|boilerplate| Some((boilerplate, boilerplate.by.of(input, url)?)));
+        match group {
+            Some((boilerplate, group)) => boilerplate.cut(&mut Lines::default(), &group, text),
+            None => Self { own: text.to_owned(), boilerplate: Vec::new() },
         }
     }
 
     /// Bytes of both.
     pub fn len(&self) -> usize {
-        self.own.len() + self.frame.iter().map(|(_, frame)| frame.len()).sum::<usize>()
+        self.own.len() + self.boilerplate.iter().map(|(_, boilerplate)| boilerplate.len()).sum::<usize>()
     }
 
     /// Whether there is neither.
@@ -375,22 +435,22 @@ impl Framed {
     }
 }
 
-impl Frames {
+impl Boilerplate {
     fn has(&self, key: u64) -> bool {
         match &self.parts[part_of(key)] {
-            FramePart::Lines(lines) => lines.contains(&key),
-            FramePart::Places(bits) => {
+            BoilerplatePart::Lines(lines) => lines.contains(&key),
+            BoilerplatePart::Places(bits) => {
                 places(key, self.places).into_iter().all(|place| bits[place / 64] >> (place % 64) & 1 == 1)
             }
         }
     }
 
-    /// The share of other lines that are taken for frame because both of their places are, at most over the
+    /// The share of other lines that are taken for boilerplate because both of their places are, at most over the
     /// parts; 0 as long as each line is counted for itself.
     pub fn mistaken(&self) -> f64 {
-        let of = |part: &FramePart| match part {
-            FramePart::Lines(_) => 0.0,
-            FramePart::Places(bits) => {
+        let of = |part: &BoilerplatePart| match part {
+            BoilerplatePart::Lines(_) => 0.0,
+            BoilerplatePart::Places(bits) => {
                 let full: u64 = bits.iter().map(|word| u64::from(word.count_ones())).sum();
                 (full as f64 / self.places as f64).powi(2)
             }
@@ -398,56 +458,57 @@ impl Frames {
         self.parts.iter().map(of).fold(0.0, f64::max)
     }
 
-    /// A page of `host` without its frame, and how much of it is frame. A page of nothing but frame is given
-    /// whole, and so is one of a host with fewer than three contents, of which nothing is told.
-    pub fn without<'a>(&self, lines: &'a mut Lines, host: &str, text: &'a str) -> (&'a str, Option<Share>) {
-        if !self.has(feature(host.as_bytes())) {
+    /// A document of a group without its boilerplate, and how much of it that is. A document of nothing but boilerplate
+    /// is given whole, and so is one of a group with fewer than three contents, of which nothing is told.
+    pub fn without<'a>(&self, lines: &'a mut Lines, group: &str, text: &'a str) -> (&'a str, Option<Share>) {
+        if !self.has(feature(group.as_bytes())) {
             return (text, None);
         }
-        lines.cut(host, text);
+        lines.cut(group, text);
         let mut share = Share { pages: 1, bytes: text.len() as u64, ..Share::default() };
         let Lines { lines, own, .. } = lines;
         own.clear();
         for Line { key, place, .. } in lines {
-            let is_frame = key.is_some_and(|key| self.has(key));
+            let is_boilerplate = key.is_some_and(|key| self.has(key));
             share.lines += u64::from(key.is_some());
-            if is_frame {
-                share.frame_lines += 1;
-                share.frame_bytes += place.len() as u64;
+            if is_boilerplate {
+                share.boilerplate_lines += 1;
+                share.boilerplate_bytes += place.len() as u64;
             } else {
                 own.push_str(&text[place.clone()]);
             }
         }
-        let whole = share.frame_lines == share.lines;
+        let whole = share.boilerplate_lines == share.lines;
         share.whole_pages = u64::from(whole && share.lines > 0);
-        (if whole || share.frame_lines == 0 { text } else { own }, Some(share))
+        (if whole || share.boilerplate_lines == 0 { text } else { own }, Some(share))
     }
 
-    /// What [`Frames::without`] leaves of a page, with what it leaves out.
-    pub fn cut(&self, lines: &mut Lines, host: &str, text: &str) -> Framed {
-        match self.without(lines, host, text) {
-            (_, Some(share)) if share.frame_lines > 0 && share.whole_pages == 0 => {}
-            _ => return Framed { own: text.to_owned(), frame: Vec::new() },
+    /// What [`Boilerplate::without`] leaves of a document, with what it leaves out.
+    pub fn cut(&self, lines: &mut Lines, group: &str, text: &str) -> OwnText {
+        match self.without(lines, group, text) {
+            (_, Some(share)) if share.boilerplate_lines > 0 && share.whole_pages == 0 => {}
+            _ => return OwnText { own: text.to_owned(), boilerplate: Vec::new() },
         }
-        let mut framed = Framed::default();
+        let mut own_text = OwnText::default();
         for Line { key, place, .. } in &lines.lines {
             let line = &text[place.clone()];
             if !key.is_some_and(|key| self.has(key)) {
-                framed.own.push_str(line);
+                own_text.own.push_str(line);
                 continue;
             }
-            match framed.frame.last_mut() {
-                Some((at, frame)) if *at == framed.own.len() => frame.push_str(line),
-                _ => framed.frame.push((framed.own.len(), line.to_owned())),
+            match own_text.boilerplate.last_mut() {
+                Some((at, boilerplate)) if *at == own_text.own.len() => boilerplate.push_str(line),
+                _ => own_text.boilerplate.push((own_text.own.len(), line.to_owned())),
             }
         }
-        framed
+        own_text
     }
 }
 
-/// What stands in front of a file of frames.
+/// What stands in front of a file of boilerplate.
 #[derive(Serialize, Deserialize)]
 struct Header {
+    by: GroupBy,
     hash: String,
     tokenizer: String,
     rules: String,
@@ -457,54 +518,55 @@ struct Header {
     parts: Vec<Option<u64>>,
 }
 
-/// Writes frames to a file; the same frames give the same bytes.
+/// Writes boilerplate to a file; the same boilerplate gives the same bytes.
 ///
 /// # Errors
 /// If the file cannot be written; then there is none.
-pub fn save(frames: &Frames, path: &Path) -> Result<()> {
-    let words = |part: &FramePart| match part {
-        FramePart::Lines(lines) => {
+pub fn save(boilerplate: &Boilerplate, path: &Path) -> Result<()> {
+    let words = |part: &BoilerplatePart| match part {
+        BoilerplatePart::Lines(lines) => {
             let mut lines: Vec<u64> = lines.iter().copied().collect();
             lines.sort_unstable();
             lines
         }
-        FramePart::Places(bits) => bits.clone(),
+        BoilerplatePart::Places(bits) => bits.clone(),
     };
-    let body: Vec<u8> = frames.parts.iter().flat_map(words).flat_map(u64::to_le_bytes).collect();
+    let body: Vec<u8> = boilerplate.parts.iter().flat_map(words).flat_map(u64::to_le_bytes).collect();
     let header = Header {
+        by: boilerplate.by,
         hash: MURMUR3.to_owned(),
         tokenizer: TOKENIZER.to_owned(),
-        rules: FRAME_RULES.to_owned(),
-        places: frames.places as u64,
-        parts: frames
+        rules: BOILERPLATE_RULES.to_owned(),
+        places: boilerplate.places as u64,
+        parts: boilerplate
             .parts
             .iter()
             .map(|part| match part {
-                FramePart::Lines(lines) => Some(lines.len() as u64),
-                FramePart::Places(_) => None,
+                BoilerplatePart::Lines(lines) => Some(lines.len() as u64),
+                BoilerplatePart::Places(_) => None,
             })
             .collect(),
     };
-    format::write(path, FRAMES, &header, &[&body])
+    format::write(path, BOILERPLATE, &header, &[&body])
 }
 
-/// Reads frames from a file.
+/// Reads boilerplate from a file.
 ///
 /// # Errors
 /// If the file cannot be read, is damaged, or was made with another hash, other tokenising rules or other
-/// rules of what is frame.
-pub fn load(path: &Path) -> Result<Frames> {
-    let (header, body): (Header, _) = format::read(path, FRAMES)?;
+/// rules of what is boilerplate.
+pub fn load(path: &Path) -> Result<Boilerplate> {
+    let (header, body): (Header, _) = format::read(path, BOILERPLATE)?;
     let must = |field, expected: String, got: String| {
         if expected == got {
             return Ok(());
         }
-        let advice = "count the frames again with this simflip";
+        let advice = "count the boilerplate again with this simflip";
         Err(format::wrong(path, field, expected, got, advice))
     };
     must("the feature hash", MURMUR3.to_owned(), header.hash)?;
     must("the tokenizer", TOKENIZER.to_owned(), header.tokenizer)?;
-    must("the rules of frames", FRAME_RULES.to_owned(), header.rules)?;
+    must("the rules of boilerplate", BOILERPLATE_RULES.to_owned(), header.rules)?;
     must("the number of places", PLACES.to_string(), header.places.to_string())?;
     must("the number of parts", PARTS.to_string(), header.parts.len().to_string())?;
     let words_of = |part: &Option<u64>| part.unwrap_or(PLACES.div_ceil(64) as u64);
@@ -514,28 +576,29 @@ pub fn load(path: &Path) -> Result<Frames> {
     let parts = header.parts.iter().map(|part| {
         let words = words.by_ref().take(words_of(part) as usize);
         match part {
-            Some(_) => FramePart::Lines(words.collect()),
-            None => FramePart::Places(words.collect()),
+            Some(_) => BoilerplatePart::Lines(words.collect()),
+            None => BoilerplatePart::Places(words.collect()),
         }
     });
-    Ok(Frames { parts: parts.collect(), places: PLACES })
+    Ok(Boilerplate { by: header.by, parts: parts.collect(), places: PLACES })
 }
 
-/// Checks a file of frames whose envelope and checksum are right already: what its header says, and whether
-/// the frames can be used.
+/// Checks a file of boilerplate whose envelope and checksum are right already: what its header says, and whether
+/// it can be used.
 pub(crate) fn check(path: &Path, header: serde_json::Value) -> Inspection {
     let mut inspection = Inspection::default();
-    for name in ["hash", "tokenizer", "rules"] {
+    for name in ["by", "hash", "tokenizer", "rules"] {
         inspection.header_field(name.to_owned(), &header[name]);
     }
     match load(path) {
-        Ok(frames) => {
-            let lines = |part: &FramePart| match part {
-                FramePart::Lines(lines) => lines.len(),
-                FramePart::Places(_) => 0,
+        Ok(boilerplate) => {
+            let lines = |part: &BoilerplatePart| match part {
+                BoilerplatePart::Lines(lines) => lines.len(),
+                BoilerplatePart::Places(_) => 0,
             };
-            let tables = frames.parts.iter().filter(|part| matches!(part, FramePart::Places(_))).count();
-            inspection.fact("lines", frames.parts.iter().map(lines).sum::<usize>());
+            let tables =
+                boilerplate.parts.iter().filter(|part| matches!(part, BoilerplatePart::Places(_))).count();
+            inspection.fact("lines", boilerplate.parts.iter().map(lines).sum::<usize>());
             inspection.fact("parts as tables", tables);
         }
         Err(error) => inspection.problem(error.to_string()),
@@ -566,23 +629,23 @@ mod tests {
         (format!("http://a.example/{number}"), lines.join("\n"))
     }
 
-    fn count(pages: &[Page], bounds: (usize, usize)) -> Frames {
-        let counting = Counting::within(bounds.0, bounds.1);
+    fn count(pages: &[Page], bounds: (usize, usize)) -> Boilerplate {
+        let counting = Counting::within(GroupBy::Host, bounds.0, bounds.1);
         let mut lines = Lines::default();
-        pages.iter().for_each(|(url, text)| counting.add(&mut lines, Some(url), text));
+        pages.iter().for_each(|(url, text)| counting.add(&mut lines, Path::new(""), Some(url), text));
         counting.finish()
     }
 
-    fn counted(pages: &[Page]) -> Frames {
+    fn counted(pages: &[Page]) -> Boilerplate {
         count(pages, (MOST_LINES, PLACES))
     }
 
-    fn left(frames: &Frames, text: &str) -> (String, Share) {
+    fn left(boilerplate: &Boilerplate, text: &str) -> (String, Share) {
         let mut lines = Lines::default();
-        let (left, share) = frames.without(&mut lines, "a.example", text);
+        let (left, share) = boilerplate.without(&mut lines, "a.example", text);
         let (left, share) = (left.to_owned(), share.unwrap_or_default());
-        let framed = frames.cut(&mut lines, "a.example", text);
-        assert_eq!((&framed.own, framed.len()), (&left, text.len()));
+        let own_text = boilerplate.cut(&mut lines, "a.example", text);
+        assert_eq!((&own_text.own, own_text.len()), (&left, text.len()));
         (left, share)
     }
 
@@ -604,41 +667,41 @@ mod tests {
     #[test]
     fn what_different_contents_share_is_left_out() {
         let mut rng = SplitMix64::new(1);
-        let frame = lines(&mut rng, 6, 4);
+        let shared = lines(&mut rng, 6, 4);
         let contents: Vec<Vec<String>> = (0..8).map(|_| lines(&mut rng, 5, 20)).collect();
-        let with = |content: &[String]| [&frame[..3], content, &frame[3..]].concat();
+        let with = |content: &[String]| [&shared[..3], content, &shared[3..]].concat();
         let pages: Vec<Page> = (0..8).map(|n| page(n, &with(&contents[n]))).collect();
-        let frames = counted(&pages);
+        let boilerplate = counted(&pages);
         for (content, (_, text)) in contents.iter().zip(&pages) {
-            let (left, share) = left(&frames, text);
+            let (left, share) = left(&boilerplate, text);
             assert_eq!(left.trim_end(), content.join("\n"));
-            assert_eq!((share.lines, share.frame_lines, share.whole_pages), (11, 6, 0));
-            assert_eq!(share.bytes - share.frame_bytes, left.len() as u64);
+            assert_eq!((share.lines, share.boilerplate_lines, share.whole_pages), (11, 6, 0));
+            assert_eq!(share.bytes - share.boilerplate_bytes, left.len() as u64);
         }
-        // A frame is its host's alone, whatever case and space it is written in.
+        // Boilerplate is that of its host alone, whatever case and space it is written in.
         let mut cut = Lines::default();
         let text = &pages[0].1;
-        assert_eq!(frames.without(&mut cut, "b.example", text), (&**text, None));
+        assert_eq!(boilerplate.without(&mut cut, "b.example", text), (&**text, None));
         let loud = text.to_uppercase().replace(' ', "  ");
-        assert_eq!(left(&frames, &loud).1.frame_lines, 6);
-        // Nothing but frame is given whole.
-        let bare = frame.join("\n");
-        let (whole, share) = left(&frames, &bare);
-        assert_eq!((whole, share.whole_pages, share.frame_lines), (bare, 1, 6));
-        assert_eq!(left(&frames, " \n--\n").1, Share { pages: 1, bytes: 5, ..Share::default() });
+        assert_eq!(left(&boilerplate, &loud).1.boilerplate_lines, 6);
+        // Nothing but boilerplate is given whole.
+        let bare = shared.join("\n");
+        let (whole, share) = left(&boilerplate, &bare);
+        assert_eq!((whole, share.whole_pages, share.boilerplate_lines), (bare, 1, 6));
+        assert_eq!(left(&boilerplate, " \n--\n").1, Share { pages: 1, bytes: 5, ..Share::default() });
     }
 
     #[test]
-    fn near_copies_are_no_frame_to_each_other() {
+    fn near_copies_have_no_boilerplate_of_their_own() {
         let mut rng = SplitMix64::new(2);
         let (mut families, mut cut) = (0, 0);
         for _ in 0..200 {
             let common = lines(&mut rng, 19, 12);
             let pages: Vec<Page> =
                 (0..5).map(|n| page(n, &[&common[..], &lines(&mut rng, 1, 12)].concat())).collect();
-            let frames = counted(&pages);
+            let boilerplate = counted(&pages);
             families += 1;
-            cut += usize::from(left(&frames, &pages[0].1).1.frame_lines > 0);
+            cut += usize::from(left(&boilerplate, &pages[0].1).1.boilerplate_lines > 0);
         }
         assert!(cut <= 2, "{cut} of {families}");
     }
@@ -648,7 +711,7 @@ mod tests {
         let mut rng = SplitMix64::new(3);
         let text = lines(&mut rng, 9, 9);
         let pages: Vec<Page> = (0..50).map(|n| page(n, &text)).collect();
-        assert_eq!(left(&counted(&pages), &pages[0].1).1.frame_lines, 0);
+        assert_eq!(left(&counted(&pages), &pages[0].1).1.boilerplate_lines, 0);
     }
 
     #[test]
@@ -666,27 +729,27 @@ mod tests {
     #[test]
     fn saved_and_loaded() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("frames");
+        let path = folder.path().join("boilerplate");
         let mut rng = SplitMix64::new(5);
-        let frame = lines(&mut rng, 6, 4);
+        let shared = lines(&mut rng, 6, 4);
         let pages: Vec<Page> =
-            (0..8).map(|n| page(n, &[&frame[..], &lines(&mut rng, 5, 20)].concat())).collect();
+            (0..8).map(|n| page(n, &[&shared[..], &lines(&mut rng, 5, 20)].concat())).collect();
         for most in [MOST_LINES, 1] {
-            let frames = count(&pages, (most, PLACES));
-            assert_eq!(left(&frames, &pages[0].1).1.frame_lines, 6);
-            save(&frames, &path).unwrap();
-            assert_eq!(load(&path).unwrap(), frames);
+            let boilerplate = count(&pages, (most, PLACES));
+            assert_eq!(left(&boilerplate, &pages[0].1).1.boilerplate_lines, 6);
+            save(&boilerplate, &path).unwrap();
+            assert_eq!(load(&path).unwrap(), boilerplate);
         }
-        let other = Frames { places: 64, ..counted(&pages) };
+        let other = Boilerplate { places: 64, ..counted(&pages) };
         save(&other, &path).unwrap();
         let message = load(&path).unwrap_err().to_string();
         assert!(message.contains("the number of places is 64"), "{message}");
         let header = serde_json::json!({
-            "hash": MURMUR3, "tokenizer": TOKENIZER, "rules": "other", "places": 1, "parts": [],
+            "by": "host", "hash": MURMUR3, "tokenizer": TOKENIZER, "rules": "other", "places": 1, "parts": [],
         });
-        format::write(&path, FRAMES, &header, &[]).unwrap();
+        format::write(&path, BOILERPLATE, &header, &[]).unwrap();
         let message = load(&path).unwrap_err().to_string();
-        assert!(message.contains("the rules of frames is other"), "{message}");
+        assert!(message.contains("the rules of boilerplate is other"), "{message}");
     }
 
     /// The definition: sets of contents by draw.
@@ -707,7 +770,7 @@ mod tests {
                 count
             };
             let whole = count(&contents);
-            prop_assert_eq!(whole == Contents::FRAME, naive(&contents));
+            prop_assert_eq!(whole == Contents::BOILERPLATE, naive(&contents));
             let reversed: Vec<_> = contents.iter().rev().copied().collect();
             prop_assert_eq!(count(&reversed), whole);
             let (one, other) = contents.split_at(cut.min(contents.len()));
@@ -727,9 +790,9 @@ mod tests {
                     page(n, &picked)
                 })
                 .collect();
-            let frames = count(&pages, (most, 32));
+            let boilerplate = count(&pages, (most, 32));
             pages.rotate_left(by);
-            prop_assert_eq!(count(&pages, (most, 32)), frames);
+            prop_assert_eq!(count(&pages, (most, 32)), boilerplate);
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Pages without the frame of their host.
+//! Documents without the boilerplate of their group.
 
 use super::cli::simflip;
+use super::place::Place;
 use predicates::prelude::*;
 use serde_json::Value;
 use simflip::hash::SplitMix64;
@@ -20,8 +21,8 @@ fn lines(rng: &mut SplitMix64, n: usize, words: usize) -> Vec<String> {
 /// Pages of the shop.
 const FORMS: usize = 80;
 
-/// Pages by name: a shop whose forms share nearly all but the product, a site with near-copies in two frames,
-/// five near-copies on one host, and two pages of nothing but frame.
+/// Pages by name: a shop whose forms share nearly all but the product, a site with near-copies in two boilerplate,
+/// five near-copies on one host, and two pages of nothing but boilerplate.
 fn pages() -> Vec<(String, String, String)> {
     let rng = &mut SplitMix64::new(12);
     let mut pages = Vec::new();
@@ -32,16 +33,20 @@ fn pages() -> Vec<(String, String, String)> {
     for n in 0..FORMS {
         add(format!("form-{n}"), "shop.example", [&form[..20], &lines(rng, 1, 16), &form[20..]].concat());
     }
-    let frames = [lines(rng, 30, 5), lines(rng, 30, 5)];
+    let boilerplate = [lines(rng, 30, 5), lines(rng, 30, 5)];
     let article = lines(rng, 6, 30);
-    for (n, frame) in frames.iter().enumerate() {
+    for (n, boilerplate) in boilerplate.iter().enumerate() {
         for other in 0..8 {
-            add(format!("other-{n}-{other}"), "news.example", [&frame[..], &lines(rng, 6, 30)].concat());
+            add(
+                format!("other-{n}-{other}"),
+                "news.example",
+                [&boilerplate[..], &lines(rng, 6, 30)].concat(),
+            );
         }
-        add(format!("article-{n}"), "news.example", [&frame[..], &article].concat());
-        add(format!("bare-{n}"), "news.example", frame.clone());
+        add(format!("article-{n}"), "news.example", [&boilerplate[..], &article].concat());
+        add(format!("bare-{n}"), "news.example", boilerplate.clone());
     }
-    add("bare-again".into(), "news.example", [&frames[0][..], &["Last changed today".into()]].concat());
+    add("bare-again".into(), "news.example", [&boilerplate[0][..], &["Last changed today".into()]].concat());
     let text = lines(rng, 24, 12);
     for n in 0..5 {
         add(format!("copy-{n}"), "copies.example", [&text[..], &lines(rng, 1, 12)].concat());
@@ -87,7 +92,7 @@ fn among<'a>(
 }
 
 #[test]
-fn frames_neither_make_nor_hide_near_duplicates() {
+fn boilerplate_neither_makes_nor_hides_near_duplicates() {
     let top = tempfile::tempdir().unwrap();
     let input = top.path().join("pages.jsonl");
     write(&input, &pages());
@@ -98,24 +103,61 @@ fn frames_neither_make_nor_hide_near_duplicates() {
         assert_eq!(among(&with, "copy").count(), 10, "{method}");
 
         let out = top.path().join(format!("{method}-2"));
-        let out = run(&[&input], out, &["--method", method, "--without-frames"]);
+        let out = run(&[&input], out, &["--method", method, "--boilerplate-by", "host"]);
         let without = pairs(&out);
         assert_eq!(among(&without, "form").count(), 0, "{method}");
         assert_eq!(among(&without, "article").count(), 1, "{method}");
         assert_eq!(among(&without, "copy").count(), 10, "{method}");
         assert_eq!(among(&without, "bare").count(), 0, "{method}");
-        let frames = &report(&out)["frames"];
-        assert_eq!(frames["all"]["whole_pages"], 2, "{frames}");
-        assert_eq!(frames["hosts"], 2, "copies.example has one content");
-        assert_eq!(frames["most"][0]["host"], "shop.example");
-        assert_eq!(frames["most"][0]["frame_lines"], FORMS * 40);
-        assert_eq!(frames["most"].as_array().unwrap().len(), 2);
+        let boilerplate = &report(&out)["boilerplate"];
+        assert_eq!(boilerplate["all"]["whole_pages"], 2, "{boilerplate}");
+        assert_eq!(boilerplate["groups"], 2, "copies.example has one content");
+        assert_eq!(boilerplate["most"][0]["group"], "shop.example");
+        assert_eq!(boilerplate["most"][0]["boilerplate_lines"], FORMS * 40);
+        assert_eq!(boilerplate["most"].as_array().unwrap().len(), 2);
         simflip().arg("inspect").arg(&out).assert().success();
     }
 }
 
 #[test]
-fn what_is_frame_is_shown_apart() {
+fn documents_without_urls_have_boilerplate_of_their_file_or_folder_or_of_all() {
+    let place = Place::new();
+    let rng = &mut SplitMix64::new(5);
+    let shared = lines(rng, 30, 5);
+    let articles: Vec<Vec<String>> = (0..4).map(|_| lines(rng, 4, 20)).collect();
+    let put = |file: &str, articles: &[Vec<String>]| {
+        let page = |(n, article): (usize, &Vec<String>)| {
+            let text = [&shared[..], article].concat().join("\n");
+            serde_json::json!({"id": format!("{file}-{n}"), "text": text}).to_string() + "\n"
+        };
+        place.put(file, articles.iter().enumerate().map(page).collect::<String>());
+    };
+    // Three contents are in the first file, two in each of the others, and four in their folder.
+    put("a/1.jsonl", &articles[..3]);
+    put("b/1.jsonl", &articles[..2]);
+    put("b/2.jsonl", &articles[2..]);
+    let ignored = |by: &str| {
+        let out = format!("by-{by}");
+        place.told(&format!("dedup a b --out {out} --boilerplate-by {by}"), 0);
+        place.told(&format!("inspect {out}"), 0);
+        let boilerplate = &place.report(&out)["boilerplate"];
+        let lines = boilerplate["all"]["boilerplate_lines"].as_u64().unwrap();
+        (boilerplate["by"].as_str().unwrap().to_owned(), boilerplate["groups"].as_u64().unwrap(), lines)
+    };
+    assert_eq!(ignored("file"), ("file".into(), 1, 3 * 30));
+    assert_eq!(ignored("folder"), ("folder".into(), 2, 7 * 30));
+    assert_eq!(ignored("all"), ("all".into(), 1, 7 * 30));
+    let told = place.told("dedup a b --out none --boilerplate-by host", 2);
+    assert!(told.contains("--boilerplate-by host needs"), "{told}");
+    // Saved boilerplate is that of the groups by which it was counted.
+    place.told("dedup a --out saves --boilerplate-by all --save-boilerplate lines", 0);
+    place.told("dedup b --out loads --boilerplate lines", 0);
+    let loaded = &place.report("loads")["boilerplate"];
+    assert_eq!((&loaded["by"], &loaded["all"]["boilerplate_lines"]), (&"all".into(), &(4 * 30).into()));
+}
+
+#[test]
+fn boilerplate_is_shown_apart() {
     let top = tempfile::tempdir().unwrap();
     let input = top.path().join("pages.jsonl");
     let mut pages = pages();
@@ -126,39 +168,40 @@ fn what_is_frame_is_shown_apart() {
         let out = command.args(options).assert().success().get_output().stdout.clone();
         serde_json::from_slice::<Value>(&out).unwrap()
     };
-    let (with, without) = (explained(&[]), explained(&["--without-frames"]));
-    assert!(with["jaccard"].as_f64() < Some(0.6) && with["frame"] == serde_json::json!([[], []]));
+    let (with, without) = (explained(&[]), explained(&["--boilerplate-by", "host"]));
+    assert!(with["jaccard"].as_f64() < Some(0.6) && with["boilerplate"] == serde_json::json!([[], []]));
     assert_eq!((without["jaccard"].as_f64(), without["edit_distance"].as_u64()), (Some(1.0), Some(0)));
     for (n, article) in [(0, "article-0"), (1, "article-1")] {
         let text = &pages.iter().find(|page| page.0 == article).unwrap().2;
-        let frame = without["frame"][n].as_array().unwrap();
-        assert_eq!(frame.len(), 30);
-        assert!(frame.iter().zip(text.lines()).all(|(line, own)| line == own));
+        let boilerplate = without["boilerplate"][n].as_array().unwrap();
+        assert_eq!(boilerplate.len(), 30);
+        assert!(boilerplate.iter().zip(text.lines()).all(|(line, own)| line == own));
     }
     let mut command = simflip();
-    command.args(["explain", "article-0", "article-1", "--without-frames", "--quiet"]).arg(&input);
-    command.assert().success().stdout(predicate::str::contains("frame of b, which is left out"));
+    command.args(["explain", "article-0", "article-1", "--boilerplate-by", "host", "--quiet"]).arg(&input);
+    command.assert().success().stdout(predicate::str::contains("boilerplate of b, which is left out"));
 
     // One word differs, so that the pair is no copy and can be drawn.
     pages.iter_mut().find(|page| page.0 == "article-1").unwrap().2 += " more";
     write(&input, &pages);
-    let out = run(&[&input], top.path().join("out"), &["--without-frames"]);
+    let out = run(&[&input], top.path().join("out"), &["--boilerplate-by", "host"]);
     simflip().arg("review").arg(&out).arg("--quiet").assert().success();
     let page = fs::read_to_string(out.join("review.html")).unwrap();
-    let frame = pages.iter().find(|page| page.0 == "other-0-0").unwrap().2.lines().next().unwrap().to_owned();
-    let shown = page.matches(r#"{"frame":["#).count();
-    assert!(shown > 0 && page.contains(&frame), "{shown} blocks of frame");
+    let boilerplate =
+        pages.iter().find(|page| page.0 == "other-0-0").unwrap().2.lines().next().unwrap().to_owned();
+    let shown = page.matches(r#"{"boilerplate":["#).count();
+    assert!(shown > 0 && page.contains(&boilerplate), "{shown} blocks of boilerplate");
 }
 
 #[test]
-fn pages_of_nothing_but_frame_are_compared_whole() {
+fn pages_of_nothing_but_boilerplate_are_compared_whole() {
     let top = tempfile::tempdir().unwrap();
     let (one, two) = (top.path().join("1.jsonl"), top.path().join("2.jsonl"));
     let mut pages = pages();
     write(&one, &pages);
-    let saved = top.path().join("frames").display().to_string();
-    run(&[&one], top.path().join("one"), &["--without-frames", "--save-frames", &saved]);
-    // Two pages of the same frame, one of them short of a line.
+    let saved = top.path().join("boilerplate").display().to_string();
+    run(&[&one], top.path().join("one"), &["--boilerplate-by", "host", "--save-boilerplate", &saved]);
+    // Two pages of the same boilerplate, one of them short of a line.
     let bare = pages.iter().find(|page| page.0 == "bare-0").unwrap().2.clone();
     let short = bare.split_once('\n').unwrap().1.to_owned();
     pages = vec![
@@ -166,25 +209,25 @@ fn pages_of_nothing_but_frame_are_compared_whole() {
         ("short".into(), "https://news.example/2".into(), short),
     ];
     write(&two, &pages);
-    let out = run(&[&two], top.path().join("two"), &["--without-frames", "--frames", &saved]);
+    let out = run(&[&two], top.path().join("two"), &["--boilerplate", &saved]);
     assert_eq!(pairs(&out).len(), 1);
-    assert_eq!(report(&out)["frames"]["all"]["whole_pages"], 2);
+    assert_eq!(report(&out)["boilerplate"]["all"]["whole_pages"], 2);
 }
 
 #[test]
-fn neither_threads_nor_files_change_what_is_frame() {
+fn neither_threads_nor_files_change_boilerplate() {
     let top = tempfile::tempdir().unwrap();
     let mut pages = pages();
-    // One text on two hosts, of which only one has a frame.
+    // One text on two hosts, of which only one has a boilerplate.
     let (_, _, text) = pages[3].clone();
     pages.push(("elsewhere".into(), "https://a.example/".into(), text));
     let whole = top.path().join("pages.jsonl");
     write(&whole, &pages);
-    let first = top.path().join("frames-1").display().to_string();
+    let first = top.path().join("boilerplate-1").display().to_string();
     let one = run(
         &[&whole],
         top.path().join("one"),
-        &["--threads", "1", "--without-frames", "--save-frames", &first],
+        &["--threads", "1", "--boilerplate-by", "host", "--save-boilerplate", &first],
     );
     // The same pages backwards, in files of seven.
     pages.reverse();
@@ -198,37 +241,41 @@ fn neither_threads_nor_files_change_what_is_frame() {
         })
         .collect();
     let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-    let second = top.path().join("frames-2").display().to_string();
+    let second = top.path().join("boilerplate-2").display().to_string();
     let two = run(
         &files,
         top.path().join("two"),
-        &["--threads", "5", "--without-frames", "--save-frames", &second],
+        &["--threads", "5", "--boilerplate-by", "host", "--save-boilerplate", &second],
     );
     assert_eq!(pairs(&one), pairs(&two));
     assert!(!pairs(&one).is_empty());
-    assert_eq!(report(&one)["frames"], report(&two)["frames"]);
-    assert!(fs::read(&first).unwrap() == fs::read(&second).unwrap(), "the saved frames");
+    assert_eq!(report(&one)["boilerplate"], report(&two)["boilerplate"]);
+    assert!(fs::read(&first).unwrap() == fs::read(&second).unwrap(), "the saved boilerplate");
 }
 
 #[test]
-fn frames_are_saved_used_and_refused() {
+fn boilerplate_is_saved_used_and_refused() {
     let top = tempfile::tempdir().unwrap();
     let input = top.path().join("pages.jsonl");
     write(&input, &pages());
-    let saved = top.path().join("frames").display().to_string();
-    let one = run(&[&input], top.path().join("one"), &["--without-frames", "--save-frames", &saved]);
-    let two = run(&[&input], top.path().join("two"), &["--without-frames", "--frames", &saved]);
+    let saved = top.path().join("boilerplate").display().to_string();
+    let one =
+        run(&[&input], top.path().join("one"), &["--boilerplate-by", "host", "--save-boilerplate", &saved]);
+    let two = run(&[&input], top.path().join("two"), &["--boilerplate", &saved]);
     assert_eq!(pairs(&one), pairs(&two));
     let (first, second) = (report(&one), report(&two));
-    assert_eq!(first["frames"]["most"], second["frames"]["most"]);
-    assert_eq!((&first["frames"]["from"], second["frames"]["from"].as_str()), (&Value::Null, Some(&*saved)));
+    assert_eq!(first["boilerplate"]["most"], second["boilerplate"]["most"]);
+    assert_eq!(
+        (&first["boilerplate"]["from"], second["boilerplate"]["from"].as_str()),
+        (&Value::Null, Some(&*saved))
+    );
     simflip().args(["inspect", &saved]).assert().success().stdout(predicate::str::contains("lines"));
-    // A run is repeated with its frames, counted or named.
+    // A run is repeated with its boilerplate, counted or named.
     for (n, earlier) in [one, two].iter().enumerate() {
         let settings = earlier.join("report.json").display().to_string();
         let again = run(&[&input], top.path().join(format!("again-{n}")), &["--settings", &settings]);
         assert_eq!(pairs(&again), pairs(earlier));
-        assert_eq!(report(&again)["frames"], report(earlier)["frames"]);
+        assert_eq!(report(&again)["boilerplate"], report(earlier)["boilerplate"]);
     }
     let input = input.display().to_string();
     let refused = |options: &[&str], told: &str| {
@@ -237,13 +284,13 @@ fn frames_are_saved_used_and_refused() {
         command.args(["dedup", &input, "--out", &out]).args(options);
         command.assert().code(2).stderr(predicate::str::contains(told));
     };
-    refused(&["--frames", &saved], "--without-frames");
-    refused(&["--save-frames", "f"], "--save-frames has no effect without --without-frames");
-    refused(&["--without-frames", "--frames", &saved, "--save-frames", "f"], "has no effect with --frames");
-    refused(&["--without-frames", "--save-frames", "no/f"], "a file in a folder that is there");
-    refused(&["--without-frames", "--frames", &input], "the magic");
+    refused(&["--boilerplate-by", "host", "--boilerplate", &saved], "cannot be used with");
+    refused(&["--save-boilerplate", "f"], "--save-boilerplate has no effect without --boilerplate-by");
+    refused(&["--boilerplate", &saved, "--save-boilerplate", "f"], "has no effect with --boilerplate");
+    refused(&["--boilerplate-by", "host", "--save-boilerplate", "no/f"], "a file in a folder that is there");
+    refused(&["--boilerplate", &input], "the magic");
     let mut bytes = fs::read(&saved).unwrap();
     bytes.truncate(bytes.len() - 9);
     fs::write(&saved, bytes).unwrap();
-    refused(&["--without-frames", "--frames", &saved], "frames");
+    refused(&["--boilerplate", &saved], "boilerplate");
 }

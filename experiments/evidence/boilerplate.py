@@ -1,6 +1,6 @@
-"""What --without-frames changes: each set is run with and without it, and scored.
+"""What --boilerplate-by host changes: each set is run with and without it, and scored.
 
-usage: frames.py SIMFLIP OUT.csv NAME=DOCUMENTS,TRUTH.csv...
+usage: boilerplate.py SIMFLIP OUT.csv NAME=DOCUMENTS,TRUTH.csv...
 
 DOCUMENTS and TRUTH.csv are those of score.py; a truth by resemblance counts from .8, and the default alone is
 run. A row has the processor time of the whole run.
@@ -38,7 +38,7 @@ def main():
         for given in sets:
             name, _, paths = given.partition("=")
             documents, truth = paths.split(",")
-            for options in ([], ["--without-frames"]):
+            for options in ([], ["--boilerplate-by", "host"]):
                 row = measure(tool, documents, truth, options, os.path.join(top, f"{name}{len(options)}"))
                 rows.writerow([name, " ".join(options), *row])
 
