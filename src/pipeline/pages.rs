@@ -213,8 +213,8 @@ impl Wanted<'_> {
 }
 
 impl Pages {
-    /// Reads all pages of the inputs, the first `new_files` of which are new, without the lines that are boilerplate, if
-    /// any are named, as long as there is room. `progress` hears of stored bytes as they are read.
+    /// Reads all pages of the inputs, the first `new_files` of which are new, without boilerplate, if
+    /// some is named, as long as there is room. `progress` hears of stored bytes as they are read.
     ///
     /// # Errors
     /// If sketches are to be kept that have no meaning; if a store has not given all bytes of an object, which

@@ -304,7 +304,7 @@ impl Layout<'_> {
         self.parts
     }
 
-    /// The boilerplate that stands before these bytes of the pages' own texts, or in front of the run of words that ends
+    /// The boilerplate before these bytes of the pages' own texts, or in front of the run of words that ends
     /// there.
     fn boilerplate_before(&mut self, ends: [usize; 2]) {
         let [left, right] = [0, 1].map(|side: usize| {
