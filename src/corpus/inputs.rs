@@ -272,9 +272,9 @@ impl Input {
         self.storage.open()
     }
 
-    /// Size of the stored file in bytes, 0 if it cannot be told.
+    /// Size of the stored file in bytes when it was found, 0 if it could not be told.
     pub fn stored_bytes(&self) -> u64 {
-        self.storage.length()
+        self.found.as_ref().map_or(0, Stamp::length)
     }
 
     /// The file as it is now; none if there is none.
@@ -686,7 +686,7 @@ impl<'a> Found<'a> {
             }
         };
         // A link to a folder above would go round for ever.
-        if !self.folders.insert(real) {
+        if !self.folders.insert(real.clone()) {
             return;
         }
         let entries = match fs::read_dir(path) {
@@ -699,7 +699,11 @@ impl<'a> Found<'a> {
         let mut paths = Vec::new();
         for entry in entries {
             match entry {
-                Ok(entry) => paths.push(entry.path()),
+                // Of a plain file nothing more need be asked; a link leads somewhere else.
+                Ok(entry) => {
+                    let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+                    paths.push((entry.path(), is_file.then(|| real.join(entry.file_name()))));
+                }
                 // Nobody knows what else the folder holds.
                 Err(error) => {
                     self.broken.insert(path.to_path_buf(), error.to_string());
@@ -709,7 +713,7 @@ impl<'a> Found<'a> {
         paths.sort();
         // Of a result that is named itself, the pages that it kept are read, and no table of pages.
         let of_result = format::results_of(path);
-        for path in paths {
+        for (path, real) in paths {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if of_result.is_some_and(|results| !is_kept_of(results, name)) {
                 self.passed_over.push(path, Reason::OfResult);
@@ -726,6 +730,10 @@ impl<'a> Found<'a> {
                 self.passed_over.push(path, Reason::Hidden);
                 continue;
             }
+            if let Some(real) = real {
+                self.file_of_folder(path, Ok(real));
+                continue;
+            }
             match fs::metadata(&path) {
                 // The pages that an earlier run kept are copies of pages that are here anyway.
                 Ok(m) if m.is_dir() && format::is_result_folder(&path) => {
@@ -735,18 +743,24 @@ impl<'a> Found<'a> {
                 Ok(m) if m.is_dir() && format::is_working_folder(&path) => {}
                 Ok(m) if m.is_dir() => self.folder(&path),
                 Ok(m) if !m.is_file() => self.passed_over.push(path, Reason::NoFile),
-                Ok(_) => match self.is_wanted(&Storage::File(path.clone())) {
-                    Ok(Ok(())) => self.file(&path),
-                    Ok(Err(reason)) => self.passed_over.push(path, reason),
-                    Err(error) => {
-                        self.broken.insert(path, error.to_string());
-                    }
-                },
+                Ok(_) => {
+                    let real = fs::canonicalize(&path);
+                    self.file_of_folder(path, real)
+                }
                 Err(error) if has_known_name(&path) => {
                     self.broken.insert(path, error.to_string());
                 }
                 Err(_) => self.passed_over.push(path, Reason::CannotLook),
             }
+        }
+    }
+
+    /// A folder's file, which is really this one.
+    fn file_of_folder(&mut self, path: PathBuf, real: io::Result<PathBuf>) {
+        match self.is_wanted(&Storage::File(path.clone())).and_then(|wanted| Ok((wanted, real?))) {
+            Ok((Ok(()), real)) => self.take(real, &path),
+            Ok((Err(reason), _)) => self.passed_over.push(path, reason),
+            Err(error) => drop(self.broken.insert(path, error.to_string())),
         }
     }
 

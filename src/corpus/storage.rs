@@ -46,14 +46,6 @@ impl Storage {
         }
     }
 
-    /// How many bytes there are, 0 if it cannot be told.
-    pub fn length(&self) -> u64 {
-        match self {
-            Self::File(path) => fs::metadata(path).map_or(0, |found| found.len()),
-            Self::Object(object) => object.length(),
-        }
-    }
-
     /// What tells whether it is what it was; none if nothing is there.
     pub fn stamp(&self) -> Option<Stamp> {
         match self {
@@ -82,6 +74,13 @@ pub(crate) enum Stamp {
 }
 
 impl Stamp {
+    /// How many bytes there were.
+    pub fn length(&self) -> u64 {
+        match *self {
+            Self::File { length, .. } | Self::Object { length } => length,
+        }
+    }
+
     fn of(path: &Path) -> Option<Self> {
         let found = fs::metadata(path).ok()?;
         #[cfg(unix)]

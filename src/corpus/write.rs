@@ -79,6 +79,8 @@ struct Output<'a> {
     pieces: Vec<(u32, u64, u64)>,
     /// Room for what is copied.
     copied: Vec<u8>,
+    /// Room for what is read.
+    block: Block,
     /// Bytes that nobody has sent to the disk yet.
     unsynced: u64,
     /// Sends what was written to the disk.
@@ -130,6 +132,7 @@ impl<'a> Output<'a> {
             full: Vec::new(),
             pieces: Vec::new(),
             copied: Vec::new(),
+            block: Block::default(),
             unsynced: 0,
             syncing: None,
         }
@@ -798,7 +801,7 @@ fn write_anew(
     pool: &rayon::ThreadPool,
 ) -> Result<(), Broken> {
     let io = |e: io::Error| Broken::Input(e.to_string());
-    let mut block = Block::default();
+    let mut block = mem::take(&mut output.block);
     let mut reader = Reader::open(input, shard, options);
     let mut stored: Option<StoredFile> = None;
     let mut found = 0;
@@ -843,6 +846,7 @@ fn write_anew(
         }
     }
     write_lines(&mut waiting, output, pool)?;
+    output.block = block;
     match found as u64 == number {
         true => Ok(()),
         false => Err(Broken::Input(format!("{found} of {number} pages stand where they stood"))),
