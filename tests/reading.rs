@@ -302,7 +302,7 @@ proptest! {
         }
         prop_assert_eq!(&files[0], &files[1]);
         for format in [Format::Wet, Format::Jsonl] {
-            let (ending, mut back) = (if format == Format::Wet { ".warc.wet." } else { ".jsonl." }, Vec::new());
+            let (ending, mut back) = (if format == Format::Wet { ".warc.wet" } else { ".jsonl" }, Vec::new());
             let (mut of_format, mut number) = (files[0].clone(), 0);
             of_format.retain(|(name, ..)| name.to_string_lossy().contains(ending));
             let several = of_format.len() > 1;
