@@ -196,6 +196,7 @@ pub fn psm() -> Report {
         written: Vec::new(),
         settings: None,
         frequencies: None,
+        derived: None,
         frames: Some(frames()),
         searched: None,
         judged: None,
