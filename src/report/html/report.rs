@@ -204,7 +204,8 @@ fn steps(report: &Report) -> Vec<Step> {
             "pairs are in the clusters, also of exact duplicates with each other",
         ));
     }
-    steps.push(step("", outcome.pairs_written, "pairs are listed in pairs.csv"));
+    let listed = if report.corpus.files > 0 { "pairs are listed in pairs.csv" } else { "pairs are listed" };
+    steps.push(step("", outcome.pairs_written, listed));
     steps
 }
 
