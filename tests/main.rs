@@ -16,6 +16,7 @@ mod paper;
 mod parquet;
 mod place;
 mod reading;
+mod rethreshold;
 mod review;
 mod seen;
 mod specimens;

@@ -799,6 +799,21 @@ impl Judge {
         }
     }
 
+    /// The same with another threshold, where it has one.
+    #[must_use]
+    pub fn with_threshold(mut self, to: f64) -> Self {
+        match &mut self {
+            Self::Net => {}
+            Self::Weights(threshold)
+            | Self::Mismatch(threshold)
+            | Self::Estimate(threshold)
+            | Self::Jaccard(threshold)
+            | Self::Containment(threshold)
+            | Self::Cosine { at_least: threshold, .. } => *threshold = to,
+        }
+        self
+    }
+
     /// The command line's spelling.
     pub fn name(self) -> &'static str {
         self.measure().map_or("none", Measure::name)

@@ -45,7 +45,8 @@ class SeenPipeline:
         answer = self.seen.check_and_add(page["text"], page["url"])
         self.stats.inc_value(f"seen/{answer.answer}")
         if answer.answer in ("same", "near"):
-            raise DropItem(f"{answer.answer} as {answer.earlier}")
+            # Scrapy logs the whole item with it, text and all, as a warning unless it is told otherwise.
+            raise DropItem(f"{answer.answer} as {answer.earlier}", log_level="DEBUG")
         page["seen"] = answer._asdict()
         return item
 

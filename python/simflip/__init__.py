@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import html as _html
 import os as _os
+import warnings as _warnings
 from collections.abc import Mapping as _Mapping
 
 from simflip import _simflip
 from simflip._simflip import Column, Table, __version__
-from simflip._keywords import CALLED_HERE as _CALLED_HERE
+from simflip._keywords import check_names as _check_names
+from simflip._keywords import collected as _collected
 from simflip._keywords import is_list_of_rows as _is_list_of_rows
 from simflip._keywords import options_of as _options
 from simflip._keywords import paths_of as _paths
@@ -150,16 +152,17 @@ def dedup(
         }
     )
     progress = _progress(progress)
-    called = next((name for name in files if name in _CALLED_HERE and (out is None or name != "text_field")), None)
-    if called is not None:
-        raise TypeError(f"dedup() has no keyword argument {called!r}: here it is called {_CALLED_HERE[called]}")
+    _check_names("dedup", files, out is None)
     if out is None:
+        if "text_field" in files:
+            raise TypeError("dedup() of texts has no keyword argument 'text_field': here it is called column")
         if files:
             raise TypeError(
                 f"dedup() of texts got an unexpected keyword argument {next(iter(files))!r}; options of files need out="
             )
         if isinstance(data, _os.PathLike):
             raise ValueError(f"{_os.fspath(data)}: files need out, the folder to create for the results")
+        data = _collected(data)
         # What the texts are taken from here has no column of URLs any more.
         is_taken = isinstance(data, _Mapping) or _is_list_of_rows(data) or type(data).__module__.startswith("datasets")
         if isinstance(url, str) and (is_taken or not isinstance(column, str)):
@@ -168,7 +171,7 @@ def dedup(
             raise ValueError(f"{_os.fspath(against)}: files need out, the folder to create for the results")
         old = None if against is None else _texts(against, column)
         name = column if isinstance(column, str) else ",".join(column)
-        return Result(*_simflip.dedup_of_texts(_texts(data, column), old, name, url, options, progress))
+        return _warned(Result(*_simflip.dedup_of_texts(_texts(data, column), old, name, url, options, progress)))
     if url is not None:
         raise TypeError("url is of texts; of files give url_field, the name of the field or column that holds it")
     if column != "text":
@@ -177,7 +180,14 @@ def dedup(
         files["against"] = _paths(against)
     out = _os.fsdecode(out)
     summary = _simflip.dedup_of_files([*options, *_options(files), f"--out={out}", "--", *_paths(data)], progress)
-    return FolderResult(out, summary)
+    return _warned(FolderResult(out, summary))
+
+
+def _warned(result):
+    """The result, once its report's warnings have been raised as such. That copies are listed once is none here."""
+    for told in (told for told in result.report()["warnings"] if not told.startswith("pairs.csv lists")):
+        _warnings.warn(_simflip.as_keywords(told), stacklevel=3)
+    return result
 
 
 def _data_frame(table):

@@ -6,22 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-# What other tools call keywords, and what they are called here.
-CALLED_HERE = {
-    "threshold": "similarity",
-    "jaccard_threshold": "similarity",
-    "ngram": "features, as in features='shingles:5'",
-    "ngram_size": "features, as in features='shingles:5'",
-    "n_grams": "features, as in features='shingles:5'",
-    "num_perm": "permutations, with method='minhash'",
-    "text_column": "column",
-    "text_field": "column, of texts; text_field is for files, with out=",
-    "text_key": "column",
-    "num_proc": "threads",
-    "num_workers": "threads",
-    "output": "out",
-}
-
+from simflip import _simflip
 
 def options_of(given):
     """Keywords as the command line has them: what is None or False was not given."""
@@ -50,6 +35,7 @@ def texts_of(data, column):
     dataset, or several columns joined; anything else as it is."""
     if is_of(data, "datasets"):
         return _texts_of_dataset(data, column)
+    data = collected(data)
     if not isinstance(column, str):
         return _joined([_column(data, name) for name in column])
     if isinstance(data, Mapping) or is_list_of_rows(data):
@@ -60,6 +46,11 @@ def texts_of(data, column):
     if isinstance(data, (list, tuple)) and isinstance(next((it for it in data if it is not None), None), (list, tuple)):
         return [said(value) for value in data]
     return data
+
+
+def collected(data):
+    """The data; of a lazy frame of polars, its rows."""
+    return data.collect() if is_of(data, "polars") and hasattr(data, "collect") else data
 
 
 def is_table(data):
@@ -78,15 +69,29 @@ def columns_of(data):
 
 
 def _column(data, name):
-    """A column of a mapping, of rows, or of a table; of rows also a field of an object, as ``meta.url``."""
+    """A column of a mapping, of rows, or of a table; also a field of the objects in one, as ``meta.url``."""
     names = columns_of(data)
     if is_list_of_rows(data):
-        found = [_field(row, name) for row in data]
-        if name in names or any(value is not None for value in found):
-            return [said(value) for value in found]
+        found = [row[name] if name in row else _field(row, _dotted(name)) for row in data]
     elif name in names:
         return data[name]
+    else:
+        first, rest = _inner(name, names) or (None, None)
+        found = [_field(row or {}, rest) for row in _values(data[first])] if rest else []
+    if name in names or any(value is not None for value in found):
+        return [said(value) for value in found]
     raise ValueError(f"column {name}: expected one of {', '.join(map(str, names))}")
+
+
+def _dotted(name):
+    """A name such as ``/meta/url`` as ``meta.url``."""
+    return name[1:].replace("/", ".") if name.startswith("/") else name
+
+
+def _inner(name, names):
+    """The column that holds a field such as ``meta.url``, and the field's name in it; None if there is no such column."""
+    first, _, rest = _dotted(name).partition(".")
+    return (first, rest) if rest and first in names else None
 
 
 def _field(row, name):
@@ -145,16 +150,17 @@ def _texts_of_dataset(data, column):
         )
     columns = [column] if isinstance(column, str) else list(column)
     if not hasattr(data, "select_columns") or not hasattr(data, "__len__"):
-        rows = ([row.get(name) for name in columns] for row in data)
+        rows = ([_field(row, _dotted(name)) if name not in row else row[name] for name in columns] for row in data)
         return ("\n".join(texts) if (texts := [said(it) for it in row if it is not None]) else None for row in rows)
-    for name in columns:
-        if name not in data.column_names:
-            raise ValueError(f"column {name}: expected one of {', '.join(data.column_names)}")
+    inner = {name: _inner(name, data.column_names) for name in columns if name not in data.column_names}
+    for name in (name for name, found in inner.items() if found is None):
+        raise ValueError(f"column {name}: expected one of {', '.join(data.column_names)}")
+    stored = list(dict.fromkeys(inner[name][0] if name in inner else name for name in columns))
     # Rows in the order of the dataset, also where it was shuffled or some were selected.
-    table = data.select_columns(columns).with_format("arrow")[:]
-    if len(columns) == 1 and str(table.schema.types[0]) in ("string", "large_string", "string_view"):
+    table = data.select_columns(stored).with_format("arrow")[:]
+    if columns == stored and len(columns) == 1 and str(table.schema.types[0]) in ("string", "large_string", "string_view"):
         return table.column(0)
-    return _joined([[said(value) for value in table[name].to_pylist()] for name in columns])
+    return _joined([[said(value) for value in _values(_column(table, name))] for name in columns])
 
 
 def _joined(columns):
@@ -171,6 +177,8 @@ def kept_of(rows, number, data):
     if is_of(data, "datasets") and not hasattr(data, "__len__"):
         kept = set(rows)
         return data.filter(lambda _, row: row in kept, with_indices=True)
+    if collected(data) is not data:
+        return kept_of(rows, number, data.collect()).lazy()
     if len(data) != number:
         raise ValueError(f"expected the {number} rows that were deduplicated, not {len(data)}")
     if is_of(data, "datasets"):
@@ -185,8 +193,17 @@ def kept_of(rows, number, data):
     return data[rows]
 
 
+def check_names(function, names, of_texts):
+    """Answers keywords of other tools with what they are called here."""
+    for name in names:
+        called = _simflip.called_here(name, of_texts)
+        if called is not None:
+            raise TypeError(f"{function}() has no keyword argument {name!r}: here it is called {called}")
+
+
 def check_settings(function, settings, known):
     """Refuses settings that a function does not have."""
+    check_names(function, settings, True)
     for name in settings:
         if name not in known:
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")

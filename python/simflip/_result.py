@@ -41,8 +41,13 @@ class Result:
 
     @property
     def mask(self):
-        """For each row of the input, whether it is kept: bool, as a filter takes it."""
-        return self.pages["kept"]
+        """For each row of the input, whether it is kept: an array of bool, as filters of pandas and polars take it. A
+        `Column` where there is no numpy."""
+        kept = self.pages["kept"]
+        try:
+            return kept.__array__()
+        except ImportError:
+            return kept
 
     @property
     def duplicate_ratio(self):
@@ -58,12 +63,11 @@ class Result:
     def least_similar(self, number=10):
         """The near pairs with the least similarity, the least first, as a list of dicts of the form of ``pairs``. Look
         at them before you trust a threshold."""
-        near = (pair for pair in rows_of(self.pairs) if pair["kind"] == "near")
-        return sorted(near, key=lambda pair: (pair["similarity"], pair["a"], pair["b"]))[:number]
+        return least_similar(self.pairs, number, "a", "b")
 
     def rethreshold(self, similarity):
-        """The result with a higher threshold, without the texts: a row comes back that is less similar than
-        ``similarity`` to the row that stays in its place.
+        """The result with a higher threshold, without the texts: a text comes back that is less similar than
+        ``similarity`` to the row that stays in its place; of its copies one does.
 
         A new run with that threshold may remove a few of these rows in favour of others, so it keeps as many rows or
         fewer. The report stays that of the run.
@@ -71,6 +75,8 @@ class Result:
         if self._threshold is None or not self._threshold <= similarity <= 1:
             at_least = "a run that compares similarities" if self._threshold is None else f"{self._threshold:g} to 1"
             raise ValueError(f"similarity={similarity}: expected {at_least}; what is less similar was not kept")
+        if "quota" in (self.report()["settings"] or {}):
+            raise ValueError("keep_count, keep_each: rethreshold takes a result that keeps one row of each cluster")
         tables = _simflip.rethreshold(self.pages, self.pairs, self.clusters, similarity)
         return Result(tables, self._report, self._text, similarity)
 
@@ -125,6 +131,32 @@ class FolderResult:
         names = sorted(name for name in os.listdir(self.out) if name.startswith(("kept.", "kept-")))
         return [os.path.join(self.out, name) for name in names]
 
+    @property
+    def duplicate_ratio(self):
+        """The share of the documents that is removed, 0 to 1."""
+        outcome = self.report()["outcome"]
+        return outcome["removed"] / max(outcome["removed"] + outcome["kept"], 1)
+
+    def least_similar(self, number=10):
+        """The near pairs with the least similarity, as of a `Result`; documents by their ids."""
+        return least_similar(self.pairs, number, "a_id", "b_id")
+
+    def rethreshold(self, similarity, out, *, kept=False):
+        """A new result in the folder ``out`` with a higher threshold, as ``simflip rethreshold`` makes it. No text is
+        compared again; with ``kept`` the kept documents are copied from the input."""
+        write = ["--write=kept"] if kept else []
+        _simflip.rethreshold_folder([f"--similarity={similarity}", f"--out={os.fsdecode(out)}", *write, "--", self.out])
+        return FolderResult(out)
+
+    def apply(self, data):
+        """Refused: the kept documents of files are in files."""
+        raise TypeError(NO_ROWS.format("apply"))
+
+    @property
+    def mask(self):
+        """Refused, as `apply` is."""
+        raise AttributeError(NO_ROWS.format("mask"))
+
     def report(self):
         """What ``report.json`` holds, as a dict."""
         with open(os.path.join(self.out, "report.json"), encoding="utf-8") as file:
@@ -137,13 +169,26 @@ class FolderResult:
             return file.read()
 
     def __str__(self):
-        return self.summary.get("text", repr(self))
+        return self.summary.get("text") or _simflip.report_text(json.dumps(self.report()))
 
     def __repr__(self):
         return f"<simflip.FolderResult {self.out}>"
 
     def _repr_html_(self):
         return framed(self.html)
+
+
+# What a result of files answers where rows of data are asked for.
+NO_ROWS = (
+    "a result of files has no {}: result.kept names the files of the kept documents. For a table or list in memory call "
+    "simflip.dedup(data) without out=; for a mask of each file run simflip mark RESULT --for numpy --out MASKS"
+)
+
+
+def least_similar(pairs, number, a, b):
+    """The near pairs of a table with the least similarity; ``a`` and ``b`` name its columns of documents."""
+    near = (pair for pair in rows_of(pairs) if pair["kind"] == "near")
+    return sorted(near, key=lambda pair: (pair["similarity"], pair[a], pair[b]))[:number]
 
 
 def rows_of(table):

@@ -10,16 +10,16 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Float32Array, StringArray, UInt
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::json;
-use simflip::cli::options::{OfTexts, now, of_files, of_texts};
+use simflip::cli::options::{OfTexts, Refused, as_keywords, now, of_files, of_rethreshold, of_texts};
 use simflip::clusters::{Keep, Source};
 use simflip::core::dedup::{Kind, Outcome, Pair};
 use simflip::core::id::{Cluster, Document, Id};
-use simflip::pipeline::{Fate, Fates, TextJob, dedup_texts};
+use simflip::pipeline::{Assigned, Fate, Fates, Member, MemberPair, TextJob, dedup_texts, raised};
 use simflip::report::{Report, html, tell};
-use simflip::settings::Settings;
+use simflip::settings::{Judge, Settings};
 use simflip::staged::dedup;
 use simflip::tables::{ClustersReader, PairsReader};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -116,12 +116,18 @@ fn pages_table(outcome: &Outcome, rows: &Rows) -> PyResult<Table> {
     let fates = Fates::new(outcome);
     let mut of_row: Vec<Option<Fate>> = vec![None; rows.new];
     for document in Document::all(outcome.new) {
-        of_row[rows.row(document) as usize] = Some(fates.of(document));
+        let fate = fates.of(document);
+        of_row[rows.row(document) as usize] = Some(Fate { stays: Document(rows.row(fate.stays)), ..fate });
     }
+    fates_table(&of_row)
+}
+
+/// The same table of what became of each row, with rows in place of documents.
+fn fates_table(of_row: &[Option<Fate>]) -> PyResult<Table> {
     let each = |of: fn(&Fate) -> Option<u32>| -> UInt32Array {
         of_row.iter().map(|fate| fate.as_ref().and_then(of)).collect()
     };
-    let stays: UInt32Array = of_row.iter().map(|fate| fate.map(|fate| rows.row(fate.stays))).collect();
+    let stays = each(|fate| Some(fate.stays.0));
     let kept: BooleanArray = (0..).zip(&stays).map(|(row, stays)| Some(stays == Some(row))).collect();
     let similarity: Float32Array = of_row.iter().map(|fate| fate.and_then(|fate| fate.similarity)).collect();
     Table::of(vec![
@@ -158,7 +164,7 @@ pub fn chosen_rows(pages: &Table, kept: bool) -> PyResult<Column> {
     Ok(Column::new(if kept { "kept" } else { "removed" }, Arc::new(rows)))
 }
 
-/// Raises the threshold of tables: a page is kept as well if it is less similar than this to the page that stays in its
+/// Raises the threshold of tables: a text is kept as well if it is less similar than this to the row that stays in its
 /// place.
 ///
 /// # Errors
@@ -168,74 +174,45 @@ pub fn rethreshold(pages: &Table, pairs: &Table, clusters: &Table, similarity: f
     let numbers = |table: &Table, name| -> PyResult<UInt32Array> {
         Ok(table.column(name)?.as_primitive::<UInt32Type>().clone())
     };
-    let (cluster, stays) = (numbers(pages, "cluster")?, numbers(pages, "stays")?);
-    let shown = pages.column("similarity")?;
-    let shown = shown.as_primitive::<Float32Type>();
-    let comes_back = |row: usize| {
-        let goes = stays.is_valid(row) && stays.value(row) as usize != row;
-        Ok(match goes.then(|| shown.is_valid(row).then(|| shown.value(row))) {
-            None => false,
-            Some(Some(alike)) => alike < similarity,
-            Some(None) => {
-                return Err(PyValueError::new_err(
-                    "rethreshold: a removed row and the one that stays in its place were not compared, as with \
-                     clusters='connected'; run dedup with the new similarity",
-                ));
-            }
-        })
-    };
-    let back: HashSet<u32> = (0..pages.rows())
-        .filter_map(|row| comes_back(row).map(|back| back.then_some(row as u32)).transpose())
-        .collect::<PyResult<_>>()?;
-    let (page, of) = (numbers(clusters, "page")?, numbers(clusters, "cluster")?);
-    let mut members = vec![0; of.iter().flatten().max().map_or(0, |last| last as usize + 1)];
-    let left = || page.values().iter().zip(of.values()).filter(|(page, _)| !back.contains(page));
-    left().for_each(|(_, &cluster)| members[cluster as usize] += 1);
-    // Clusters of which one page is left are none; the others are numbered anew.
-    let mut number = vec![None; members.len()];
-    let large = members.iter().enumerate().filter(|(_, size)| **size > 1);
-    (0..).zip(large).for_each(|(new, (old, _))| number[old] = Some(new));
-    let kept = clusters.column("kept")?;
-    let rows: Vec<(u32, u32, u32, bool)> = page
-        .values()
-        .iter()
-        .zip(of.values())
+    let (page, cluster, kept) =
+        (numbers(clusters, "page")?, numbers(clusters, "cluster")?, clusters.column("kept")?);
+    let members: Vec<Member> = (page.values().iter().zip(cluster.values()))
         .zip(kept.as_boolean().values())
-        .filter(|((page, _), _)| !back.contains(page))
-        .filter_map(|((&page, &old), kept)| Some((page, number[old as usize]?, members[old as usize], kept)))
+        .map(|((&page, &cluster), kept)| Member { cluster, kept, old: page as usize >= pages.rows() })
         .collect();
-    let own =
-        |row: usize| (cluster.is_valid(row) && !back.contains(&(row as u32))).then(|| cluster.value(row));
-    let now =
-        |row: usize| own(row).and_then(|old| number[old as usize].map(|new| (new, members[old as usize])));
-    let all = || 0..pages.rows();
-    let with_text = |row: usize| stays.is_valid(row);
-    let stays: UInt32Array = all()
-        .map(|row| {
-            with_text(row).then(|| if back.contains(&(row as u32)) { row as u32 } else { stays.value(row) })
+    let place: HashMap<u32, usize> = page.values().iter().copied().zip(0..).collect();
+    let (a, b, kinds) = (numbers(pairs, "a")?, numbers(pairs, "b")?, pairs.column("kind")?);
+    let (alike, kinds) = (pairs.column("similarity")?, kinds.as_string::<i32>());
+    let alike = alike.as_primitive::<Float32Type>();
+    let pair = |row: usize| {
+        let members = [*place.get(&a.value(row))?, *place.get(&b.value(row))?];
+        let kind = if kinds.value(row) == "exact" { Kind::Exact } else { Kind::Near };
+        Some(MemberPair { members, similarity: alike.value(row), kind })
+    };
+    let listed: Vec<MemberPair> = (0..pairs.rows()).filter_map(pair).collect();
+    let assigned = raised(&members, &listed, similarity).map_err(of_library)?;
+    let mut of_clusters: Vec<(u32, u32, u32, bool)> = (0..members.len())
+        .filter_map(|at| {
+            let (number, size) = assigned[at].cluster?;
+            Some((page.value(at), number, size, members[at].old || assigned[at].stays == at))
         })
         .collect();
-    let is_kept: BooleanArray =
-        all().map(|row| Some(stays.is_valid(row) && stays.value(row) as usize == row)).collect();
-    let sizes: UInt32Array =
-        all().map(|row| with_text(row).then(|| now(row).map_or(1, |(_, size)| size))).collect();
-    let alike: Float32Array = all()
-        .map(|row| (shown.is_valid(row) && !back.contains(&(row as u32))).then(|| shown.value(row)))
+    of_clusters.sort_by_key(|&(_, number, ..)| number);
+    let stays = numbers(pages, "stays")?;
+    let of_row: Vec<Option<Fate>> = (0..pages.rows() as u32)
+        .map(|row| {
+            let alone = Fate { cluster: None, size: 1, stays: Document(row), similarity: None };
+            let of_member = |&at: &usize| {
+                let Assigned { cluster, stays, similarity } = assigned[at];
+                let (cluster, size) =
+                    cluster.map_or((None, 1), |(number, size)| (Some(Cluster(number)), size));
+                Fate { cluster, size, stays: Document(page.value(stays)), similarity }
+            };
+            stays.is_valid(row as usize).then(|| place.get(&row).map_or(alone, of_member))
+        })
         .collect();
-    let pages = Table::of(vec![
-        ("cluster", Arc::new(all().map(|row| now(row).map(|(new, _)| new)).collect::<UInt32Array>()), true),
-        ("size", Arc::new(sizes), true),
-        ("kept", Arc::new(is_kept), false),
-        ("stays", Arc::new(stays), true),
-        ("similarity", Arc::new(alike), true),
-    ])?;
-    let alike = pairs.column("similarity")?;
-    let near: BooleanArray = alike
-        .as_primitive::<Float32Type>()
-        .iter()
-        .map(|alike| alike.map(|alike| alike >= similarity))
-        .collect();
-    Ok((pages, pairs.filtered(&near)?, clusters_table(&rows)?))
+    let near: BooleanArray = alike.iter().map(|alike| alike.map(|alike| alike >= similarity)).collect();
+    Ok((fates_table(&of_row)?, pairs.filtered(&near)?, clusters_table(&of_clusters)?))
 }
 
 /// The page of HTML of a report, given in JSON.
@@ -246,6 +223,17 @@ pub fn rethreshold(pages: &Table, pairs: &Table, clusters: &Table, similarity: f
 pub fn report_html(report: &str) -> PyResult<String> {
     let report: Report = serde_json::from_str(report).map_err(|e| PyValueError::new_err(e.to_string()))?;
     html::render(&report).map_err(of_library)
+}
+
+/// The words that close a run, by its report in JSON.
+///
+/// # Errors
+/// If it is none.
+#[pyfunction]
+pub fn report_text(report: &str) -> PyResult<String> {
+    let report: Report = serde_json::from_str(report).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let judge = report.settings.as_ref().map_or(Judge::Net, |settings| settings.judge);
+    Ok(as_keywords(&tell::closing(&report, judge)))
 }
 
 /// A value as the interpreter's own `json` reads it.
@@ -277,8 +265,9 @@ pub fn dedup_of_texts<'py>(
     let OfTexts { settings, frequencies, threads, .. } = of_texts(&options).map_err(of_refusal)?;
     let hosts = settings.quota.each == Some(Source::Host);
     if url.is_none() && (settings.keep == Keep::ShortestUrl || hosts) {
-        let option = if hosts { "keep_each='host'" } else { "keep='shortest-url'" };
-        return Err(PyValueError::new_err(format!("{option}: expected url= as well, the URLs of the texts")));
+        let option = if hosts { "--keep-each host" } else { "--keep shortest-url" };
+        let told = format!("{option}: expected url= as well, the URLs of the texts");
+        return Err(of_refusal(Refused { told, io: None }));
     }
     let given = Data::new(data)?;
     let held = given.texts(py, column)?;
@@ -306,7 +295,7 @@ pub fn dedup_of_texts<'py>(
     let (outcome, report) = run(py, progress, |ticker| dedup_texts(&job, ticker))?.map_err(of_library)?;
     let pairs = pairs_table(&outcome.pairs, &settings, &rows)?;
     let tables = (pages_table(&outcome, &rows)?, pairs, members_table(&outcome, &rows)?);
-    let closing = tell::closing(&report);
+    let closing = as_keywords(&tell::closing(&report));
     let report = serde_json::to_string(&report).map_err(|e| PyValueError::new_err(e.to_string()))?;
     Ok((tables, report, closing, settings.judge.threshold()))
 }
@@ -329,6 +318,16 @@ pub fn dedup_of_files<'py>(
     job.command_line = typed.into_iter().chain(arguments).collect();
     let summary = run(py, progress, |ticker| dedup(&job, ticker))?.map_err(of_library)?;
     from_json(py, &json!(summary))
+}
+
+/// Runs `simflip rethreshold` with these arguments.
+///
+/// # Errors
+/// As [`dedup_of_files`].
+#[pyfunction]
+pub fn rethreshold_folder(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<()> {
+    let job = of_rethreshold(&arguments).map_err(of_refusal)?;
+    run(py, None, |ticker| simflip::pipeline::rethreshold(&job, ticker))?.map(drop).map_err(of_library)
 }
 
 /// The pairs of a folder of results.

@@ -1,13 +1,14 @@
 //! What went wrong, as Python has it: `OSError` where the operating system refused, `ValueError` otherwise, both
-//! in the words of the command line.
+//! in the words of the command line, with keywords in place of options.
 
 use pyo3::PyErr;
 use pyo3::exceptions::{PyOSError, PyValueError};
-use simflip::cli::options::{Refused, refused};
+use simflip::cli::options::{Refused, as_keywords, refused};
 use std::io;
 
 /// The exception for a refusal.
 pub fn of_refusal(Refused { told, io }: Refused) -> PyErr {
+    let told = as_keywords(&told);
     match io {
         // The kind chooses the subclass, such as FileNotFoundError.
         Some(kind) => io::Error::new(kind, told).into(),

@@ -13,7 +13,7 @@ mod texts;
 
 use errors::{of_library, of_refusal};
 use pyo3::prelude::*;
-use simflip::cli::options::{evaluation, of_explanation};
+use simflip::cli::options::{self, evaluation, of_explanation};
 use simflip::pipeline::explain_texts;
 use std::ffi::OsString;
 use texts::Text;
@@ -45,6 +45,18 @@ fn evaluate(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<Bound<'_, PyAn
     dedup::from_json(py, &scores)
 }
 
+/// A message of the command line in the words of keywords.
+#[pyfunction]
+fn as_keywords(told: &str) -> String {
+    options::as_keywords(told)
+}
+
+/// What a keyword of another tool is called here, if it is one.
+#[pyfunction]
+fn called_here(name: &str, of_texts: bool) -> Option<String> {
+    options::called_here(name, of_texts)
+}
+
 /// Runs the command line; the arguments begin with the program's name. Gives the exit code.
 #[pyfunction]
 fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
@@ -73,7 +85,9 @@ fn _simflip(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dedup::dedup_of_texts, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::chosen_rows, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::rethreshold, module)?)?;
+    module.add_function(wrap_pyfunction!(dedup::rethreshold_folder, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::report_html, module)?)?;
+    module.add_function(wrap_pyfunction!(dedup::report_text, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::dedup_of_files, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::read_pairs, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::read_clusters, module)?)?;
@@ -83,5 +97,7 @@ fn _simflip(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sketches::clusters, module)?)?;
     module.add_function(wrap_pyfunction!(explain, module)?)?;
     module.add_function(wrap_pyfunction!(evaluate, module)?)?;
+    module.add_function(wrap_pyfunction!(as_keywords, module)?)?;
+    module.add_function(wrap_pyfunction!(called_here, module)?)?;
     module.add_function(wrap_pyfunction!(main, module)?)
 }

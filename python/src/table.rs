@@ -11,7 +11,7 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
 use arrow_select::filter::filter_record_batch;
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyCapsule, PyIterator, PyList, PyTuple};
+use pyo3::types::{PyByteArray, PyBytes, PyCapsule, PyIterator, PyList, PySlice, PyTuple};
 use pyo3_arrow::error::PyArrowResult;
 use pyo3_arrow::ffi::{ArrayIterator, to_array_pycapsules, to_schema_pycapsule, to_stream_pycapsule};
 use std::collections::HashMap;
@@ -36,6 +36,11 @@ impl Table {
     /// If the columns differ in length.
     pub fn of(columns: Vec<(&str, ArrayRef, bool)>) -> PyResult<Self> {
         RecordBatch::try_from_iter_with_nullable(columns).map(Self).map_err(of_arrow)
+    }
+
+    /// The type of rows: tuples whose fields are the columns, so that pandas knows their names.
+    fn row_type<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("collections")?.call_method1("namedtuple", ("Row", self.columns()))
     }
 
     fn row<'py>(&self, py: Python<'py>, row: usize) -> PyResult<Bound<'py, PyTuple>> {
@@ -88,13 +93,20 @@ impl Table {
         self.0.num_rows()
     }
 
-    fn __getitem__(&self, name: &str) -> PyResult<Column> {
+    /// A column by its name, a row by its number.
+    fn __getitem__<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if let Ok(at) = name.extract::<isize>() {
+            return self.row_type(py)?.call_method1("_make", (self.row(py, place(at, self.rows())?)?,));
+        }
+        let name: &str = &name.extract::<String>()?;
         let at = self.0.schema().index_of(name).map_err(|_| PyKeyError::new_err(name.to_owned()))?;
-        Ok(Column { array: self.0.column(at).clone(), field: self.0.schema().fields()[at].clone() })
+        let (array, field) = (self.0.column(at).clone(), self.0.schema().fields()[at].clone());
+        Ok(Bound::new(py, Column { array, field })?.into_any())
     }
 
-    fn __iter__(slf: Bound<'_, Self>) -> Rows {
-        Rows { table: slf.unbind(), next: 0 }
+    fn __iter__(slf: Bound<'_, Self>) -> PyResult<Rows> {
+        let row_type = slf.get().row_type(slf.py())?.unbind();
+        Ok(Rows { table: slf.unbind(), row_type, next: 0 })
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -147,6 +159,7 @@ impl Table {
 #[pyclass(module = "simflip")]
 struct Rows {
     table: Py<Table>,
+    row_type: Py<PyAny>,
     next: usize,
 }
 
@@ -156,14 +169,14 @@ impl Rows {
         slf
     }
 
-    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let table = self.table.get();
         if self.next >= table.0.num_rows() {
             return Ok(None);
         }
         let row = self.next;
         self.next += 1;
-        table.row(py, row).map(Some)
+        self.row_type.bind(py).call_method1("_make", (table.row(py, row)?,)).map(Some)
     }
 }
 
@@ -188,12 +201,12 @@ impl Column {
         self.array.len()
     }
 
-    fn __getitem__<'py>(&self, py: Python<'py>, at: isize) -> PyResult<Bound<'py, PyAny>> {
-        let from_end = if at < 0 { self.array.len() as isize } else { 0 };
-        match usize::try_from(at + from_end) {
-            Ok(at) if at < self.array.len() => cell(py, &self.array, at),
-            _ => Err(PyIndexError::new_err(format!("{at}: the column has {} rows", self.array.len()))),
+    /// A value by its row, or the values of a slice as a list.
+    fn __getitem__<'py>(&self, py: Python<'py>, at: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if at.is_instance_of::<PySlice>() {
+            return self.tolist(py)?.as_any().get_item(at);
         }
+        cell(py, &self.array, place(at.extract()?, self.array.len())?)
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
@@ -272,6 +285,13 @@ impl Column {
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyArrowResult<Bound<'py, PyCapsule>> {
         to_schema_pycapsule(py, self.field.as_ref())
     }
+}
+
+/// The row of a number, which counts from the end if it is negative.
+fn place(at: isize, rows: usize) -> PyResult<usize> {
+    let from_end = if at < 0 { rows as isize } else { 0 };
+    let found = usize::try_from(at + from_end).ok().filter(|&at| at < rows);
+    found.ok_or_else(|| PyIndexError::new_err(format!("{at}: there are {rows} rows")))
 }
 
 fn bytes<T: ArrowPrimitiveType, const N: usize>(array: &ArrayRef, of: fn(T::Native) -> [u8; N]) -> Vec<u8> {

@@ -4,7 +4,8 @@
 use crate::errors::{of_arrow, of_library, of_stream};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, LargeStringArray};
-use arrow_schema::{DataType, FieldRef};
+use arrow_buffer::NullBuffer;
+use arrow_schema::{DataType, FieldRef, Fields};
 use pyo3::exceptions::{PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
@@ -139,26 +140,21 @@ impl<'py> Texts<'py> {
     }
 
     fn of_chunks(py: Python<'py>, chunks: &[ArrayRef], field: &FieldRef, column: &str) -> PyResult<Self> {
-        if let DataType::Struct(fields) = field.data_type() {
-            let names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
-            let expected = match names.iter().filter(|&&name| name == column).count() {
-                0 => Some("one of"),
-                1 => None,
-                _ => Some("one column of this name, not"),
-            };
-            if let Some(expected) = expected {
-                let told = format!("column {column}: expected {expected} {}", names.join(", "));
-                return Err(PyValueError::new_err(told));
-            }
-        }
+        let path = match field.data_type() {
+            DataType::Struct(fields) => path_of(fields, column)?,
+            _ => Vec::new(),
+        };
         let mut mended = Mended::default();
         let of = |chunk: &ArrayRef| -> PyResult<ArrayRef> {
-            let Some(table) = chunk.as_struct_opt() else {
-                return utf8(strings(chunk.clone(), column)?, |_| true, &mut mended);
-            };
-            let found = table.column_by_name(column).cloned();
-            let found = found.ok_or_else(|| PyValueError::new_err(format!("column {column}: gone")))?;
-            utf8(strings(found, column)?, |row| table.is_valid(row), &mut mended)
+            // A row is one where all that it stands in are.
+            let (mut found, mut rows) = (chunk.clone(), None);
+            for &place in &path {
+                let table = found.as_struct();
+                rows = NullBuffer::union(rows.as_ref(), table.nulls());
+                found = table.column(place).clone();
+            }
+            let is_row = |row| rows.as_ref().is_none_or(|rows: &NullBuffer| rows.is_valid(row));
+            utf8(strings(found, column)?, is_row, &mut mended)
         };
         let chunks = chunks.iter().map(of).collect::<PyResult<_>>()?;
         mended.warn(py, &format!("column {column}"), "are no UTF-8")?;
@@ -187,6 +183,32 @@ impl<'py> Texts<'py> {
             }
         }
     }
+}
+
+/// The places that lead to a column of a table: its own, or those of the structs that it stands in, as `meta.url` or
+/// `/meta/url` names them. A column of the very name comes first.
+///
+/// # Errors
+/// `ValueError` for a name of no column, or of several.
+fn path_of(fields: &Fields, column: &str) -> PyResult<Vec<usize>> {
+    fn within(fields: &Fields, name: &str) -> Option<Vec<usize>> {
+        if let Some((place, _)) = fields.find(name) {
+            return Some(vec![place]);
+        }
+        name.match_indices('.').find_map(|(at, _)| {
+            let (place, field) = fields.find(&name[..at])?;
+            let DataType::Struct(inner) = field.data_type() else { return None };
+            Some([vec![place], within(inner, &name[at + 1..])?].concat())
+        })
+    }
+    let names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+    let pointer = column.strip_prefix('/').map(|pointer| pointer.replace('/', "."));
+    let found = within(fields, column).or_else(|| within(fields, &pointer?));
+    let several = names.iter().filter(|&&name| name == column).count() > 1;
+    found.filter(|_| !several).ok_or_else(|| {
+        let expected = if several { "one column of this name, not" } else { "one of" };
+        PyValueError::new_err(format!("column {column}: expected {expected} {}", names.join(", ")))
+    })
 }
 
 /// Strings in which U+FFFD stands for what cannot be read.

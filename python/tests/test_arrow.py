@@ -135,7 +135,7 @@ def test_the_fullest_page_stays_where_containment_decides():
             assert kept >= expected
             if "preset" in settings:
                 assert kept == expected
-        with pytest.raises(ValueError, match="clusters connected: expected star"):
+        with pytest.raises(ValueError, match='clusters="connected": expected star'):
             simflip.dedup(given, preset="removable", clusters="connected")
     with pytest.raises(ValueError, match="containment counts features"):
         simflip.sketch(texts, preset="removable")
@@ -154,7 +154,7 @@ def test_sketches_of_other_settings_are_refused(texts):
         simflip.join(pa.table(sketches).replace_schema_metadata(None), method="simhash")
     with pytest.raises(ValueError, match="features"):
         simflip.join(sketches, seed=1, verify="jaccard")
-    with pytest.raises(ValueError, match="--weighting tf-idf: expected --frequencies"):
+    with pytest.raises(ValueError, match='weighting="tf-idf": expected frequencies'):
         simflip.sketch(texts, method="simhash", weighting="tf-idf")
 
 
@@ -191,7 +191,7 @@ def test_pairs_make_the_clusters_of_the_whole_run(texts):
     assert [row[3] for row in simflip.clusters(5, pairs, keep=[0, 1, 2, 3, 4])] == [False, True, False, True]
     with pytest.raises(ValueError, match="pair 0, 2: expected two of 2 pages"):
         simflip.clusters(2, pairs)
-    with pytest.raises(ValueError, match="clusters nonsense: expected connected or star"):
+    with pytest.raises(ValueError, match='clusters="nonsense": expected connected or star'):
         simflip.clusters(5, pairs, clusters="nonsense")
     with pytest.raises(ValueError, match="a score for each of 5 pages"):
         simflip.clusters(5, pairs, keep=[1.0])

@@ -37,10 +37,10 @@ def test_what_is_kept_comes_back_in_the_form_of_the_data():
     assert result.apply(np.arange(6)).tolist() == KEPT
     frame = pd.DataFrame(columns, index=list("uvwxyz"))
     assert result.apply(frame).index.tolist() == ["u", "v", "y"]
-    assert frame[np.asarray(result.mask)].equals(result.apply(frame))
+    assert frame[result.mask].equals(result.apply(frame))
     polars = pl.DataFrame(columns)
     assert result.apply(polars)["n"].to_list() == KEPT
-    assert polars.filter(pl.Series(result.mask)).equals(result.apply(polars))
+    assert polars.filter(result.mask).equals(result.apply(polars))
     assert result.apply(pa.table(columns))["n"].to_pylist() == KEPT
     with pytest.raises(ValueError, match="the 6 rows that were deduplicated, not 5"):
         result.apply(TEXTS[:5])
@@ -55,8 +55,9 @@ def test_a_result_can_be_pickled_copied_and_sent_between_processes():
         assert other.report() == result.report() and len(other) == 6
         for of, to in [(result.pages, other.pages), (result.pairs, other.pairs), (result.clusters, other.clusters)]:
             assert of.to_pylist() == to.to_pylist() and pa.table(of).schema == pa.table(to).schema
-    column = pickle.loads(pickle.dumps(result.mask))
-    assert column.tolist() == result.mask.tolist() and repr(column) == repr(result.mask)
+    kept = result.kept
+    column = pickle.loads(pickle.dumps(kept))
+    assert column.tolist() == kept.tolist() and repr(column) == repr(kept)
     empty = pickle.loads(pickle.dumps(simflip.dedup(TEXTS[:1])))
     assert empty.pairs.to_pylist() == [] and empty.kept.tolist() == [0]
 
@@ -79,6 +80,14 @@ def test_a_higher_threshold_needs_no_texts():
     assert higher.kept.tolist() == again.kept.tolist()
     alone = result.rethreshold(1)
     assert (alone.kept.tolist(), alone.removed.tolist()) == ([0, 1, 2], [3])
+    # Of a text that comes back, one copy does.
+    copies = simflip.dedup(texts[:2] + texts[1:2], similarity=0.5, features="words").rethreshold(0.95)
+    assert (copies.kept.tolist(), copies.pages["stays"].tolist()) == ([0, 1], [0, 1, 1])
+    with pytest.raises(ValueError, match="keep_count, keep_each: rethreshold takes"):
+        simflip.dedup(texts, similarity=0.5, features="words", keep_count=2).rethreshold(0.9)
+    with pytest.raises(ValueError, match=r'a chain \(clusters="connected"\)'):
+        chain = [" ".join(words[at : at + 60]) for at in (0, 12, 24)]
+        simflip.dedup(chain, similarity=0.5, features="words", clusters="connected").rethreshold(0.99)
     for wrong in (0.4, 1.1):
         with pytest.raises(ValueError, match="expected 0.5 to 1"):
             result.rethreshold(wrong)
@@ -117,8 +126,19 @@ def test_rows_columns_and_conversations_are_texts():
     plain = [{"messages": text and [{"role": "user", "content": text}]} for text in TEXTS]
     for table in (pd.DataFrame(plain), pl.DataFrame(plain), pa.Table.from_pylist(plain)):
         assert simflip.dedup(table, column="messages").kept.tolist() == KEPT
-    nested = [{"page": {"body": text}} for text in TEXTS]
-    assert simflip.dedup(nested, column="page.body").kept.tolist() == KEPT
+    nested = [{"page": {"body": text, "meta": {"url": f"https://a.example/{at}"}}} for at, text in enumerate(TEXTS)]
+    frames = (pd.DataFrame(nested), pl.DataFrame(nested), pa.Table.from_pylist(nested))
+    for data in (nested, *frames, {"page": [row["page"] for row in nested]}):
+        for column in ("page.body", "/page/body", ["page.body"], ["page.body", "page.meta.none"][:1]):
+            assert simflip.dedup(data, column=column).kept.tolist() == KEPT, (type(data), column)
+        urls = simflip.dedup(data, column="page.body", url="page.meta.url", keep="shortest-url")
+        assert urls.kept.tolist() == KEPT
+        with pytest.raises(ValueError, match="column page.none: expected one of page"):
+            simflip.dedup(data, column="page.none")
+    masked = pa.StructArray.from_arrays([pa.array(["c d", "a b", "a b"])], names=["body"], mask=pa.array([False, True, False]))
+    assert simflip.dedup(pa.table({"page": masked}), column="page.body").kept.tolist() == [0, 2]
+    named = pa.table({"page.body": TEXTS, "page": pa.array([{"body": "none"}] * 6)})
+    assert simflip.dedup(named, column="page.body").kept.tolist() == KEPT
     for data in (rows, pd.DataFrame(rows), pa.Table.from_pylist(rows)):
         with pytest.raises(ValueError, match="column body: expected one of id, title, text"):
             simflip.dedup(data, column=["title", "body"])
@@ -129,9 +149,17 @@ def test_rows_columns_and_conversations_are_texts():
 
 
 def test_keywords_of_other_tools_are_answered_with_ours(capsys):
-    for theirs, ours in [("threshold", "similarity"), ("num_perm", "permutations"), ("ngram", "features")]:
+    for theirs, ours in [
+        ("threshold", "similarity"), ("num_perm", 'method="minhash" permutations'), ("ngram", 'features="shingles:N"'),
+        ("text_column", "column"), ("text_field", "column"), ("num_proc", "threads"), ("path", "data, the first argument"),
+    ]:
         with pytest.raises(TypeError, match=f"'{theirs}': here it is called {ours}"):
             simflip.dedup(TEXTS, **{theirs: 1})
+    with pytest.raises(TypeError, match="'text_column': here it is called text_field"):
+        simflip.dedup("crawl", out="result", text_column="body")
+    for call in (lambda: simflip.sketch(TEXTS, threshold=1), lambda: simflip.explain("a", "b", threshold=1)):
+        with pytest.raises(ValueError, match=r"'threshold' found\s+tip: here it is called similarity"):
+            call()
     with pytest.raises(TypeError, match="'max_removed'; options of files need out="):
         simflip.dedup(TEXTS, max_removed=0.5)
     assert simflip.dedup(TEXTS, progress=True).kept.tolist() == KEPT
@@ -166,6 +194,9 @@ def test_hugging_face_datasets_are_read_in_their_order(tmp_path):
     assert simflip.dedup(splits["test"], against=splits["train"]).kept.tolist() == []
     with pytest.raises(ValueError, match="column body: expected one of text, n"):
         simflip.dedup(dataset, column="body")
+    nested = datasets.Dataset.from_list([{"page": {"body": text}} for text in TEXTS])
+    for data in (nested, nested.to_iterable_dataset()):
+        assert simflip.dedup(data, column="page.body").kept.tolist() == KEPT
     # A folder that save_to_disk wrote.
     dataset.save_to_disk(tmp_path / "saved")
     assert simflip.dedup(datasets.load_from_disk(tmp_path / "saved")).kept.tolist() == KEPT

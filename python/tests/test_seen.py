@@ -145,10 +145,11 @@ def test_a_killed_crawler_forgets_nothing_and_its_last_answer_is_in_doubt(tmp_pa
         [sys.executable, "-c", CRAWLER, str(index)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert crawler.stdout.readline() == "told\n"
-    # A second writer is refused while the first one lives, in the words of the command line.
+    # A second writer is refused while the first one lives, as on the command line.
     with pytest.raises(ValueError, match="that no other process writes to") as refused:
         simflip.Seen(index)
-    assert str(refused.value) in run("--index", index, "--remove", "x", code=2).stderr
+    told = run("--index", index, "--remove", "x", code=2).stderr.removeprefix("simflip: ").rstrip()
+    assert str(refused.value) == simflip._simflip.as_keywords(told)
     with simflip.Seen(index, ask_only=True) as beside:
         assert beside.check("page 5 " * 20).answer == "same"
         with pytest.raises(ValueError, match="open to write"):
@@ -210,7 +211,7 @@ def test_threads_share_an_index(tmp_path):
 
 
 def test_what_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="no effect with --method both"):
+    with pytest.raises(ValueError, match='no effect with method="both"'):
         simflip.Seen(tmp_path / "i", distance=3)
     with pytest.raises(ValueError, match="there is no such index"):
         simflip.Seen(tmp_path / "i", ask_only=True)

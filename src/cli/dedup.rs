@@ -145,6 +145,11 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 impl Args {
+    /// How documents are read.
+    pub(super) fn names(self) -> FieldArgs {
+        self.input.names
+    }
+
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
         let job = self.job(command_line)?;
         let summary = staged::dedup(&job, &Bars::new(self.run.quiet))?;
@@ -270,7 +275,7 @@ fn repeated(report: &Path) -> anyhow::Result<Repeated> {
                 Some(BoilerplateReport { by, .. }) => Ignored::Counted(by),
             },
             reading: Some(Reading {
-                names: super::dedup_of(&command_line).map(|args| args.input.names),
+                names: super::dedup_of(&command_line).map(Args::names),
                 text_field: corpus.text_field,
             }),
         }),

@@ -20,6 +20,7 @@ mod mark;
 pub mod options;
 mod plan;
 mod progress;
+mod rethreshold;
 mod review;
 mod seen;
 #[cfg(feature = "serve")]
@@ -57,6 +58,7 @@ enum Command {
     Evaluate(evaluate::Args),
     Explain(explain::Args),
     Review(review::Args),
+    Rethreshold(rethreshold::Args),
     Hash(hash::Args),
     Seen(seen::Args),
     #[cfg(feature = "serve")]
@@ -162,6 +164,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Evaluate(args) => args.run(),
         Command::Explain(args) => args.run(),
         Command::Review(args) => args.run(),
+        Command::Rethreshold(args) => args.run(typed),
         Command::Hash(args) => args.run(),
         Command::Seen(args) => args.run(),
         #[cfg(feature = "serve")]
@@ -216,7 +219,7 @@ fn parse(arguments: Vec<OsString>) -> (Cli, Vec<String>) {
 /// The commands by what they are for.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Deduplicate", &["dedup", "decontaminate", "seen", "serve"]),
-    ("Inspect a result", &["explain", "review", "evaluate", "inspect"]),
+    ("Inspect a result", &["explain", "review", "rethreshold", "evaluate", "inspect"]),
     ("Exchange", &["gather", "mark", "upload"]),
     ("Large jobs", &["plan", "sketch", "join", "cluster", "apply"]),
     ("Methods and the shell", &["compare", "calibrate", "hash", "completions", "man", "help"]),
@@ -395,9 +398,11 @@ mod tests {
             let described = command.get_subcommands().flat_map(of);
             let mut described = described.filter(|(_, it)| it.get_long() == Some(option)).peekable();
             assert!(described.peek().is_some(), "--{option}");
-            for (command, argument) in
-                described.filter(|(_, it)| !it.is_required_set() && it.get_default_values().is_empty())
-            {
+            // A result has a threshold of its own.
+            let has_own = |command: &str| command == "rethreshold" && option == "similarity";
+            for (command, argument) in described.filter(|(command, it)| {
+                !it.is_required_set() && it.get_default_values().is_empty() && !has_own(command)
+            }) {
                 let default = match (option, &*command) {
                     // An index of seen pages misses nothing unless it is asked to.
                     ("recall", "seen" | "serve") => "1, exact".to_owned(),

@@ -3,18 +3,19 @@
 
 use super::arguments::{CheckArgs, FeatureArgs, Given, GroupArgs, MethodName, SearchArgs, threads};
 use super::index::{self, IndexArgs, Opened};
-use super::{dedup, evaluate, explain, seen, told};
+use super::{CALLED_HERE, Cli, dedup, evaluate, explain, rethreshold, seen, told};
 use clap::{CommandFactory, Parser};
-use simflip::pipeline::Job;
+use simflip::pipeline::{Job, RethresholdJob};
 use simflip::report::explanation::Methods;
 use simflip::seen::Seen;
 use simflip::settings::Settings;
 use simflip::weight::frequencies::Frequencies;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 /// Why something was refused or failed, in the command line's words.
@@ -55,7 +56,7 @@ impl Refused {
 
 /// An error of the library's, in the words of the command line, which has parameters for options.
 pub fn refused(error: simflip::Error) -> Refused {
-    Refused::new(&error.into(), &options_of::<super::Cli>(Some("dedup")))
+    Refused::new(&error.into(), &options_of::<Cli>(Some("dedup")))
 }
 
 /// What is asked of texts in memory.
@@ -158,6 +159,20 @@ pub fn of_files(arguments: &[OsString]) -> Result<Job, Refused> {
     args.dedup.job(Vec::new()).map_err(|error| Refused::new(&error, &options_of::<Dedup>(None)))
 }
 
+/// The job of `simflip rethreshold` with these arguments.
+///
+/// # Errors
+/// As [`of_texts`].
+pub fn of_rethreshold(arguments: &[OsString]) -> Result<RethresholdJob, Refused> {
+    #[derive(Debug, Parser)]
+    #[command(name = "simflip", no_binary_name = true, disable_help_flag = true)]
+    struct Rethreshold {
+        #[command(flatten)]
+        rethreshold: rethreshold::Args,
+    }
+    Ok(parsed::<Rethreshold>(arguments)?.rethreshold.job(Vec::new()))
+}
+
 /// The scores of `simflip evaluate` with these arguments, as its `--json` prints them.
 ///
 /// # Errors
@@ -240,6 +255,99 @@ fn parsed<T: Parser>(arguments: &[OsString]) -> Result<T, Refused> {
     parse().map_err(|error: clap::Error| Refused::usage(&super::with_our_name(error)))
 }
 
+/// Options of all commands, each with the values that it knows; none for one that takes no value.
+static KNOWN: LazyLock<HashMap<String, Option<Vec<String>>>> = LazyLock::new(|| {
+    let mut known: HashMap<String, Option<Vec<String>>> = HashMap::new();
+    for argument in Cli::command().get_subcommands().flat_map(clap::Command::get_arguments) {
+        let Some(name) = argument.get_long() else { continue };
+        let values = argument.get_possible_values();
+        let values = values.iter().map(|value| value.get_name().to_owned());
+        let takes_value = argument.get_action().takes_values();
+        let entry = known.entry(name.to_owned()).or_default();
+        if takes_value {
+            entry.get_or_insert_default().extend(values);
+        }
+    }
+    known
+});
+
+/// What a keyword of another tool is called here, in keywords: those of texts, or those of files.
+pub fn called_here(name: &str, of_texts: bool) -> Option<String> {
+    let name = name.replace('_', "-");
+    let (_, called) = CALLED_HERE.iter().find(|(names, _)| names.contains(&&*name))?;
+    Some(match *called {
+        "--text-field" if of_texts => "column".to_owned(),
+        called if called.starts_with("no option") => "data, the first argument".to_owned(),
+        called => as_keywords(called),
+    })
+}
+
+/// A message in the words of keywords: `--keep-each host` becomes `keep_each="host"`, and a flag `all_pairs=True`. What
+/// stands in a command, from `simflip` and its name to the end of the clause, stays as it is typed.
+pub fn as_keywords(told: &str) -> String {
+    let (mut text, mut rest) = (String::with_capacity(told.len()), told);
+    while let Some(at) = rest.find("--") {
+        let (before, option) = rest.split_at(at);
+        text += before;
+        let length =
+            option[2..].find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(option.len() - 2);
+        let (name, behind) = option[2..].split_at(length);
+        let is_word = !text.ends_with(|c: char| c.is_alphanumeric() || "-/.".contains(c));
+        if name.is_empty() || name.starts_with('-') || !is_word || is_in_command(&text) {
+            text += &option[..2 + length];
+            rest = behind;
+            continue;
+        }
+        let keyword = name.replace('-', "_");
+        let takes = KNOWN.get(name);
+        let value = match takes {
+            Some(None) => None,
+            // What was given, at the head of a message.
+            Some(Some(_)) if text.is_empty() && behind.starts_with(' ') => behind[1..]
+                .split_once(": expected")
+                .map(|(value, _)| value)
+                .or_else(|| value_of(name, behind)),
+            _ => value_of(name, behind),
+        };
+        rest = match (behind.strip_prefix(" <"), value) {
+            (Some(placeholder), _) => placeholder.split_once('>').map_or("", |(_, rest)| rest),
+            (None, Some(value)) => &behind[1 + value.len()..],
+            (None, None) => behind,
+        };
+        text += &match value {
+            Some(value) if value.parse::<f64>().is_ok() || value.chars().all(|c| c.is_ascii_uppercase()) => {
+                format!("{keyword}={value}")
+            }
+            Some(value) => format!("{keyword}={value:?}"),
+            None if takes == Some(&None) && !text.ends_with('\'') => format!("{keyword}=True"),
+            None => keyword,
+        };
+    }
+    text + rest
+}
+
+/// The value behind an option, if what stands there is one.
+fn value_of<'t>(name: &str, behind: &'t str) -> Option<&'t str> {
+    let word = behind.strip_prefix([' ', '='])?;
+    let word =
+        word.split(char::is_whitespace).next()?.trim_end_matches([',', '.', ';', ':', ')', '\'', '"', '`']);
+    let known = KNOWN.get(name)?.as_deref()?;
+    let is_name = || word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase());
+    let is_form = || word.contains([':', '|']) || word.starts_with(|c: char| c.is_ascii_digit());
+    let of_keep = || ["fullest", "longest", "first", "shortest-url", "input-order"].contains(&word);
+    let is_value = behind.starts_with('=') || is_form() || is_name() || name == "keep" && of_keep();
+    (is_value || known.iter().any(|value| value == word)).then_some(word)
+}
+
+/// Whether a text ends within a command of the program.
+fn is_in_command(text: &str) -> bool {
+    let clause = [". ", ": ", "; ", ", ", " ("].iter().filter_map(|mark| text.rfind(mark)).max().unwrap_or(0);
+    text[clause..].split_once("simflip ").is_some_and(|(_, rest)| {
+        let name = rest.split(' ').next().unwrap_or_default();
+        Cli::command().find_subcommand(name).is_some()
+    })
+}
+
 /// The long options of a command.
 fn options_of<T: CommandFactory>(subcommand: Option<&str>) -> Vec<String> {
     let command = T::command();
@@ -306,5 +414,84 @@ mod tests {
         }
         let missing = of_files(&options("--settings=no-such-file --out=r pages.jsonl")).unwrap_err();
         assert_eq!(missing.io, Some(io::ErrorKind::NotFound), "{missing}");
+    }
+
+    #[test]
+    fn options_become_keywords_and_commands_stay() {
+        for (told, ours) in [
+            ("--keep-each host", "keep_each=\"host\""),
+            ("try --preset noisy.", "try preset=\"noisy\"."),
+            ("--distance 99: expected at most 15 of 64 bits", "distance=99: expected at most 15 of 64 bits"),
+            ("--keep a b: expected first", "keep=\"a b\": expected first"),
+            ("leave --max-removed out", "leave max_removed out"),
+            ("--all-pairs alone", "all_pairs=True alone"),
+            ("with --keep score:FIELD, not", "with keep=\"score:FIELD\", not"),
+            ("--keep longest or --similarity 0.9;", "keep=\"longest\" or similarity=0.9;"),
+            ("invalid value 'x' for '--method <METHOD>'", "invalid value 'x' for 'method'"),
+            ("unexpected argument '--no-such' found", "unexpected argument 'no_such' found"),
+            ("'--all-pairs'", "'all_pairs'"),
+            ("--method minhash --bands BxR", "method=\"minhash\" bands BxR"),
+            (
+                "run simflip cluster --clusters star, with --force",
+                "run simflip cluster --clusters star, with force=True",
+            ),
+            ("a--b, ./--seed and -- are not options", "a--b, ./--seed and -- are not options"),
+        ] {
+            assert_eq!(as_keywords(told), ours);
+        }
+        assert_eq!(called_here("num_perm", true).as_deref(), Some("method=\"minhash\" permutations"));
+        assert_eq!(called_here("text_column", true).as_deref(), Some("column"));
+        assert_eq!(called_here("text_column", false).as_deref(), Some("text_field"));
+        assert_eq!(called_here("path", true).as_deref(), Some("data, the first argument"));
+        assert_eq!(called_here("similarity", true), None);
+    }
+
+    /// The literals of a source file, as far as they are text, without its tests.
+    fn literals(source: &str) -> Vec<String> {
+        let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+        let mut all = Vec::new();
+        for line_or_more in source
+            .split("\n")
+            .map(str::trim_start)
+            .filter(|line| !line.starts_with("//"))
+            .collect::<Vec<_>>()
+            .join("\n")
+            .split('"')
+            .skip(1)
+            .step_by(2)
+        {
+            all.push(line_or_more.replace("\\\n", ""));
+        }
+        all
+    }
+
+    #[test]
+    fn no_message_speaks_of_options_once_it_has_keywords() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut folders = vec![root.join("src"), root.join("core/src"), root.join("python/src")];
+        let (mut seen, mut left) = (0, Vec::new());
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "rs") {
+                    for told in literals(&std::fs::read_to_string(&path).unwrap()) {
+                        // Arguments that are put together, and examples of help, are no messages.
+                        if !told.contains(" --") && !told.starts_with("--") || told.starts_with("Example") {
+                            continue;
+                        }
+                        seen += 1;
+                        let ours = as_keywords(&told);
+                        let mut options = ours.match_indices("--").map(|(at, _)| &ours[..at]);
+                        if options.any(|before| before.ends_with([' ', '(', '\'']) && !is_in_command(before))
+                        {
+                            left.push(format!("{}: {ours}", path.display()));
+                        }
+                    }
+                }
+            }
+        }
+        assert!(seen > 80 && left.is_empty(), "{seen} {left:#?}");
     }
 }

@@ -371,6 +371,7 @@ pub(crate) fn report(
         command_line: job.command_line.clone(),
         settings: Some(settings.clone()),
         frequencies: frequencies.map(Path::to_path_buf),
+        derived: None,
         boilerplate: boilerplate.clone(),
         corpus: Corpus {
             text_field: (job.fields.text != JsonlFields::default().text).then(|| job.fields.text.clone()),
@@ -554,17 +555,22 @@ pub(crate) fn rows_of_files(
     files: &[corpus::KeptFile],
 ) -> Vec<FileRow> {
     let mut rows: Vec<FileRow> = read.iter().zip(kept).map(|(file, &kept)| file_row(file, kept)).collect();
+    rows_kept_in(&mut rows, files, |shard| shard as usize);
+    rows
+}
+
+/// Notes the files that kept pages were written to; `row_of` gives the row of an input.
+pub(super) fn rows_kept_in(rows: &mut [FileRow], files: &[corpus::KeptFile], row_of: impl Fn(u32) -> usize) {
     for file in files {
         let name = file.path.file_name().map(|name| name.to_string_lossy().into_owned());
         for &shard in &file.shards {
-            let row = &mut rows[shard as usize];
+            let row = &mut rows[row_of(shard)];
             match row.kept_in {
                 None => row.kept_in.clone_from(&name),
                 Some(_) => row.kept_to.clone_from(&name),
             }
         }
     }
-    rows
 }
 
 /// A row for each old file, of which all pages stay.

@@ -197,6 +197,7 @@ pub fn psm() -> Report {
         written: Vec::new(),
         settings: None,
         frequencies: None,
+        derived: None,
         boilerplate: Some(boilerplate()),
         searched: None,
         judged: None,

@@ -46,6 +46,9 @@ pub struct Report {
     /// The file of document frequencies that weights were made with; none if they were counted in the
     /// corpus, or none were needed.
     pub frequencies: Option<PathBuf>,
+    /// The result that this one was derived from by raising the threshold; none for a run of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub derived: Option<Derived>,
     /// What was left out as boilerplate, if boilerplate were.
     pub boilerplate: Option<BoilerplateReport>,
     /// What was read, old pages aside.
@@ -95,6 +98,20 @@ pub struct Report {
     pub not_read: Vec<NotRead>,
     /// The other files of the folder but the pages, as they were written; empty in earlier reports.
     pub written: Vec<WrittenFile>,
+}
+
+/// The result from which another was derived.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Derived {
+    /// Its folder.
+    pub result: PathBuf,
+    /// When its run ended, RFC 3339.
+    pub created: String,
+    /// The command of its run.
+    pub command_line: Vec<String>,
+    /// Its threshold.
+    pub threshold: f64,
 }
 
 /// What a run was expected to take, by the sizes of its files and their first pages, and what it took. The memory

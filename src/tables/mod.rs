@@ -20,8 +20,8 @@ mod write;
 #[cfg(feature = "parquet")]
 pub use parquet::write_pages_parquet;
 pub use read::{ClusterLine, ClustersReader, PairLine, PairsReader};
-pub(crate) use write::guard;
 pub use write::{Row, write, write_pages_jsonl};
+pub(crate) use write::{guard, write_cells};
 
 use crate::Result;
 use serde::{Serialize, Serializer};

@@ -58,6 +58,11 @@ impl Table {
         names.iter().find_map(|name| self.header.iter().position(|column| column == *name))
     }
 
+    /// The header.
+    pub(crate) fn header(&self) -> &csv::StringRecord {
+        &self.header
+    }
+
     /// Nothing if the header begins with the columns of one of our tables.
     ///
     /// # Errors

@@ -206,8 +206,10 @@ fn steps(report: &Report) -> Vec<Step> {
             "pairs are in the clusters, also of exact duplicates with each other",
         ));
     }
-    if report.wrote("pairs.csv") {
-        steps.push(step("", outcome.pairs_written, "pairs are listed in pairs.csv"));
+    // Texts in memory have no files.
+    if report.corpus.files == 0 || report.wrote("pairs.csv") {
+        let listed = if report.corpus.files > 0 { "pairs are listed in pairs.csv" } else { "pairs are listed" };
+        steps.push(step("", outcome.pairs_written, listed));
     }
     steps
 }

@@ -1,0 +1,117 @@
+//! A higher threshold for an existing result.
+
+use crate::cli::{corpus, simflip};
+use crate::place::Place;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// Ids by what clusters.csv or removed.csv says of them.
+fn removed(folder: &Path) -> BTreeSet<String> {
+    let mut table = csv::Reader::from_path(folder.join("clusters.csv")).unwrap();
+    let rows = table.records().map(Result::unwrap).filter(|row| &row[4] == "false");
+    rows.map(|row| row[0].to_owned()).collect()
+}
+
+fn is_in_order(folder: &Path) {
+    simflip().arg("inspect").arg(folder).assert().success();
+}
+
+#[test]
+fn a_derived_result_is_in_order_and_keeps_as_much_as_a_new_run_or_more() {
+    let place = Place::new();
+    let run = |arguments: &str| drop(place.run(arguments).assert().success());
+    let data = corpus();
+    run(&format!("dedup {} --out loose --similarity 0.6 --quiet", data.display()));
+    run(&format!("dedup {} --out again --similarity 0.9 --quiet", data.display()));
+    run("rethreshold loose --similarity 0.9 --out derived --write kept --quiet");
+    run("rethreshold loose --similarity 0.6 --out same --write kept --quiet");
+    let [loose, again, derived, same] =
+        ["loose", "again", "derived", "same"].map(|name| removed(&place.at(name)));
+    ["derived", "same"].iter().for_each(|name| is_in_order(&place.at(name)));
+    assert_eq!(same, loose);
+    assert!(derived.len() < loose.len() && derived.is_subset(&loose));
+    assert!(derived.len() <= again.len(), "{} {}", derived.len(), again.len());
+    assert_eq!(
+        fs::read(place.at("same/pairs.csv")).unwrap(),
+        fs::read(place.at("loose/pairs.csv")).unwrap(),
+        "the same threshold gives the same"
+    );
+    let (before, after) = (place.report("loose"), place.report("same"));
+    for field in ["kept", "removed", "exact_duplicates", "near_duplicates", "removed_text_bytes", "clusters"]
+    {
+        assert_eq!(before["outcome"][field], after["outcome"][field], "{field}");
+    }
+    let kept = |name: &str| {
+        let files = fs::read_dir(place.at(name)).unwrap().map(|entry| entry.unwrap().path());
+        let is_kept =
+            |path: &std::path::PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("kept");
+        let mut files: Vec<_> = files.filter(is_kept).collect();
+        files.sort();
+        files.iter().map(|path| fs::read(path).unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(kept("same"), kept("loose"));
+    let report = place.report("derived");
+    assert_eq!(report["derived"]["threshold"], 0.6);
+    assert_eq!(report["settings"]["judge"]["estimate"], 0.9);
+    assert!(
+        report["warnings"][0].as_str().unwrap().contains("raised from 0.6 to 0.9"),
+        "{}",
+        report["warnings"]
+    );
+    assert!(report["audit"].is_null());
+    let table = csv::Reader::from_path(place.at("derived/removed.csv")).unwrap().into_records();
+    assert_eq!(table.map(|row| row.unwrap()[2].to_owned()).collect::<BTreeSet<_>>(), derived);
+}
+
+#[test]
+fn copies_of_a_text_that_comes_back_are_removed_for_it() {
+    let place = Place::new();
+    let words: Vec<String> = (0..100).map(|at| format!("word{at}")).collect();
+    let near = words[..90].join(" ") + " others";
+    let line = |id: usize, text: &str| format!("{{\"id\": \"p{id}\", \"text\": \"{text}\"}}\n");
+    let pages = [&words.join(" "), &near, &near, &words.join(" ")];
+    place.put("pages.jsonl", pages.iter().enumerate().map(|(id, text)| line(id, text)).collect::<String>());
+    drop(place.run("dedup pages.jsonl --out result --similarity 0.5 --quiet").assert().success());
+    assert_eq!(removed(&place.at("result")).len(), 3);
+    drop(place.run("rethreshold result --similarity 0.95 --out stricter --quiet").assert().success());
+    is_in_order(&place.at("stricter"));
+    assert_eq!(removed(&place.at("stricter")), ["p2", "p3"].map(str::to_owned).into());
+    assert_eq!(place.report("stricter")["outcome"]["clusters"], 2);
+    let least = place.run("rethreshold result --least-similar 5").output().unwrap();
+    let least = String::from_utf8(least.stdout).unwrap();
+    assert!(
+        least.lines().count() == 1 && least.starts_with("0.8") && least.ends_with("  p0  p1\n"),
+        "{least}"
+    );
+}
+
+#[test]
+fn old_documents_stay_and_what_cannot_be_derived_is_refused() {
+    let place = Place::new();
+    let data = corpus();
+    let path = data.display();
+    let run = |arguments: &str| drop(place.run(arguments).assert().success());
+    run(&format!("dedup {path} --out old --quiet --write kept"));
+    run(&format!("dedup {path} --against old --out new --similarity 0.5 --quiet"));
+    run("rethreshold new --similarity 0.95 --out higher --quiet");
+    is_in_order(&place.at("higher"));
+    assert!(
+        place.report("higher")["outcome"]["kept"].as_u64() >= place.report("new")["outcome"]["kept"].as_u64()
+    );
+    run(&format!("dedup {path} --out each --keep-count 2 --quiet --write none"));
+    run(&format!("dedup {path} --out chains --clusters connected --similarity 0.5 --quiet --write none"));
+    run(&format!("dedup {path} --out plain --method simhash --verify none --quiet --write none"));
+    for (result, similarity, told) in [
+        ("new", "0.4", "--similarity 0.4: expected 0.5 to 1"),
+        ("each", "0.9", "without --keep-count and --keep-each"),
+        ("chains", "0.9", "not one of a chain (--clusters connected)"),
+        ("plain", "0.9", "expected a result whose pairs were verified"),
+    ] {
+        let error = place.told(&format!("rethreshold {result} --similarity {similarity} --out none"), 2);
+        assert!(error.contains(told), "{result}: {error}");
+        assert!(!place.at("none").exists());
+    }
+    let error = place.told("rethreshold new --similarity 0.9 --out higher", 2);
+    assert!(error.contains("--force replaces earlier results"), "{error}");
+}
