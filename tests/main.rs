@@ -1,6 +1,7 @@
 //! The integration tests, linked once.
 
 mod against;
+mod arrow;
 mod cli;
 mod commands;
 mod edges;

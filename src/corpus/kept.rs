@@ -129,7 +129,7 @@ pub(crate) fn kept_files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-const ENDINGS: [&str; 13] = [
+const ENDINGS: [&str; 14] = [
     ".warc.wet",
     ".warc.wet.gz",
     ".warc.wet.zst",
@@ -143,6 +143,7 @@ const ENDINGS: [&str; 13] = [
     ".tsv.gz",
     ".tsv.zst",
     ".parquet",
+    ".arrow",
 ];
 
 /// Whether a file of a folder of results is one of kept documents, by its name; those of a run in stages are called
@@ -159,9 +160,9 @@ pub(crate) fn is_kept_of(results: Results, name: &str) -> bool {
 /// Whether a file of kept documents may be called so.
 pub(crate) fn is_kept_name(name: &str) -> bool {
     let of_one_input = name.starts_with("kept.") && ENDINGS.iter().any(|ending| name.ends_with(ending));
-    let of_columns = |name: &str| matches!(numbered(name), Some("csv.gz" | "csv.zst"));
+    let of_columns = |name: &str| matches!(numbered(name), Some("csv.gz" | "csv.zst" | "arrow"));
     let of_size = without_number(name).is_some_and(|name| {
-        let of_all = ["kept.warc.wet.zst", "kept.jsonl.zst", "kept.csv.gz", "kept.csv.zst"];
+        let of_all = ["kept.warc.wet.zst", "kept.jsonl.zst", "kept.csv.gz", "kept.csv.zst", "kept.arrow"];
         of_all.contains(&&*name) || of_columns(&name) || is_first_name(&name)
     });
     of_one_input || of_columns(name) || of_size || is_first_name(name)
