@@ -43,8 +43,10 @@ pub struct Input {
     pub compression: Compression,
     /// Where the bytes are: the same file or object, or the copy of a stream.
     storage: Storage,
-    /// Keeps the copy of a stream until the last clone is gone, or the run is ended.
+    /// Keeps a copy until the last clone is gone, or the run is ended.
     spool: Option<Arc<Unfinished>>,
+    /// What the copy is of, if not of a stream: a file in UTF-16.
+    original: Option<PathBuf>,
     /// Why it cannot be read, if that is known; reading it yields damage.
     pub(crate) problem: Option<Problem>,
     /// The file when it was found.
@@ -296,7 +298,7 @@ impl Input {
 
     /// Where the bytes are: the file behind any link, the address of the object, or the copy of a stream.
     pub fn stored(&self) -> &Path {
-        self.storage.path()
+        self.original.as_deref().unwrap_or(self.storage.path())
     }
 
     /// What names the version of an object in a store; none of a file, or where the store does not tell.
@@ -353,7 +355,7 @@ impl Input {
 
     /// True for the copy of standard input or of another stream.
     pub fn is_stream(&self) -> bool {
-        self.spool.is_some()
+        self.spool.is_some() && self.original.is_none()
     }
 
     fn new(path: PathBuf, storage: Storage, told: FileType, problem: Option<Problem>) -> Self {
@@ -365,6 +367,7 @@ impl Input {
             compression,
             storage,
             spool: None,
+            original: None,
             problem,
             found,
             header: None,
@@ -454,9 +457,9 @@ fn head(storage: &Storage) -> io::Result<Vec<u8>> {
 const SPOOLED: &str = "simflip-input";
 
 /// Copies text in UTF-16 to a temporary file in UTF-8. U+FFFD stands for halves of surrogate pairs.
-fn in_utf8(name: &Path, storage: &Storage, options: &DiscoverOptions) -> io::Result<Input> {
+fn in_utf8(name: &Path, original: &Storage, options: &DiscoverOptions) -> io::Result<Input> {
     let (stored, file) = Unfinished::private_file(&std::env::temp_dir().join(SPOOLED))?;
-    let (mut from, mut to) = (BufReader::new(storage.open()?), BufWriter::new(file));
+    let (mut from, mut to) = (BufReader::new(original.open()?), BufWriter::new(file));
     let mut pair = [0; 2];
     from.read_exact(&mut pair)?;
     let Some(unit) = utf16_of(&pair) else { return Err(io::ErrorKind::InvalidData.into()) };
@@ -476,6 +479,7 @@ fn in_utf8(name: &Path, storage: &Storage, options: &DiscoverOptions) -> io::Res
     failed.map_or(Ok(()), Err)?;
     let mut input = Input::look(name, Storage::File(stored.path().to_path_buf()), options);
     input.spool = Some(Arc::new(stored));
+    input.original = Some(original.path().to_path_buf());
     Ok(input)
 }
 
@@ -503,6 +507,7 @@ fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Resul
     }
     // What is in UTF-16 was copied once more.
     input.spool.get_or_insert_with(|| Arc::new(stored));
+    input.original = None;
     Ok(input)
 }
 
@@ -1121,11 +1126,19 @@ mod tests {
         for (name, bytes) in [("a.jsonl", little), ("b.txt", big)] {
             let path = dir.path().join(name);
             write(&path, &bytes);
-            let input = &discover(&[path], &DiscoverOptions::default()).expect("an input")[0];
+            let input =
+                &discover(std::slice::from_ref(&path), &DiscoverOptions::default()).expect("an input")[0];
             assert_eq!((input.format, input.problem.is_some()), (Format::Jsonl, false));
-            let read = fs::read_to_string(input.stored()).expect("a copy");
+            let read = io::read_to_string(input.open().expect("a copy")).expect("UTF-8");
             assert_eq!(read, format!("{text}\u{fffd}"));
+            // It is known as the file that it is, and is none that later stages cannot read again.
+            assert_eq!(input.stored(), fs::canonicalize(path).expect("is there"));
+            assert!(!input.is_stream());
         }
+        let bytes = *b"\xff\xfe{\0}\0";
+        let mut stream = &bytes[..];
+        let input = spool(Path::new("-"), &mut stream, &DiscoverOptions::default()).expect("copied");
+        assert!(input.is_stream());
     }
 
     #[cfg(not(feature = "stores"))]

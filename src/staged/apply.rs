@@ -370,14 +370,9 @@ impl Unit<'_> {
             files.push(to);
         }
         lost.iter().take(3).for_each(|damage| progress.note(&damage.to_string()));
-        let written = FileNote {
-            input,
-            others,
-            kept: pages - removed - lost.len() as u64,
-            removed,
-            lost: lost.len() as u64,
-            files,
-        };
+        let pages_lost: u64 = lost.iter().map(|damage| damage.pages.unwrap_or(1)).sum();
+        let written =
+            FileNote { input, others, kept: pages - removed - pages_lost, removed, lost: pages_lost, files };
         // At last, for it says that all else is there. Pages that are lost may be there again another time.
         if lost.is_empty() {
             format::write(&path, APPLIED, &Note { file: Some(written.clone()), ..note.clone() }, &[])?;
