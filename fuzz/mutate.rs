@@ -74,9 +74,9 @@ const TARGETS: [Target; 8] = [
     Target {
         name: "parquet_file",
         run: simflip_fuzz::parquet_file,
-        seeds: &[".parquet"],
+        seeds: &[".parquet", ".arrow"],
         made: none,
-        words: &["PAR1"],
+        words: &["PAR1", "ARROW1"],
     },
     Target {
         name: "gzip_member",

@@ -4,7 +4,7 @@
 use super::place::{Place, ends_by, gz, unpacked, words};
 use serde_json::Value;
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -521,4 +521,36 @@ fn ids_that_a_spreadsheet_would_run_are_guarded_and_read_back() {
     );
     place.put("answers.csv", &answers);
     place.told("inspect answers.csv", 0);
+}
+
+#[test]
+fn text_in_utf_16_goes_in_stages_as_in_one() {
+    let place = Place::new();
+    let line =
+        |page: usize| format!("{{\"id\": \"{page}\", \"text\": \"{} é 😀\"}}\r\n", words(page % 20, 60));
+    let units = |pages: std::ops::Range<usize>| -> Vec<u8> {
+        let text: String = pages.map(line).collect();
+        std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
+    };
+    place.put("crawl/a.jsonl", units(0..30));
+    place.put("crawl/b.jsonl", units(30..50));
+    place.told("dedup crawl --out whole", 0);
+    place.told("sketch crawl --out s", 0);
+    // The file is known again by its name and content.
+    place.told("sketch crawl --out s", 0);
+    place.told("join s", 0);
+    place.told("cluster s", 0);
+    place.told("apply s crawl --out stages --kept-files 1GiB", 0);
+    let kept = |folder: &str| {
+        let mut paths = fs::read_dir(place.at(folder)).unwrap().map(|entry| entry.unwrap().path());
+        let path = paths.find(|path| path.to_string_lossy().ends_with(".jsonl.gz")).unwrap();
+        let mut text = String::new();
+        flate2::read::MultiGzDecoder::new(fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
+        text
+    };
+    assert_eq!(kept("whole").lines().count(), 20);
+    assert_eq!(kept("whole"), kept("stages"));
+    assert!(place.told("dedup crawl/b.jsonl --against crawl --out none", 2).contains("named as both"));
+    // What is read is never written over.
+    assert!(place.told("dedup crawl/a.jsonl --out crawl/a.jsonl --force", 2).contains("crawl/a.jsonl"));
 }

@@ -1,6 +1,7 @@
 //! The integration tests, linked once.
 
 mod against;
+mod arrow;
 mod boilerplate;
 mod cli;
 mod commands;

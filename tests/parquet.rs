@@ -24,12 +24,12 @@ use crate::specimens::{Folder, TEXTS, at};
 
 /// A row of text, id, URL, number, and tags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Row {
-    text: Option<String>,
-    id: Option<String>,
-    url: Option<String>,
-    number: Option<i64>,
-    tags: Vec<String>,
+pub struct Row {
+    pub text: Option<String>,
+    pub id: Option<String>,
+    pub url: Option<String>,
+    pub number: Option<i64>,
+    pub tags: Vec<String>,
 }
 
 const SCHEMA: &str = "message rows {
@@ -179,14 +179,14 @@ fn fields() -> JsonlFields {
     JsonlFields { url: "page.url".into(), ..JsonlFields::default() }
 }
 
-fn options(threads: usize, block_bytes: usize) -> ReadOptions {
+pub fn options(threads: usize, block_bytes: usize) -> ReadOptions {
     ReadOptions { threads, block_bytes, fields: fields(), ..ReadOptions::default() }
 }
 
-type Read = (DocId, simflip::corpus::Place, Option<String>, Option<String>, String);
+pub type Read = (DocId, simflip::corpus::Place, Option<String>, Option<String>, String);
 
 /// Documents in order, damage, and records.
-fn read_all(paths: &[PathBuf], options: &ReadOptions) -> (Vec<Read>, Vec<Damage>, u64) {
+pub fn read_all(paths: &[PathBuf], options: &ReadOptions) -> (Vec<Read>, Vec<Damage>, u64) {
     let inputs = discover(paths, &DiscoverOptions::default()).expect("inputs");
     let owned = |name: Option<&str>| name.map(str::to_owned);
     let each = |list: &mut Vec<Read>, d: simflip::corpus::Document<'_>| {
@@ -205,7 +205,7 @@ fn read_all(paths: &[PathBuf], options: &ReadOptions) -> (Vec<Read>, Vec<Damage>
     (documents, reading.files.into_iter().flat_map(|file| file.damage).collect(), records)
 }
 
-fn row() -> impl Strategy<Value = Row> {
+pub fn row() -> impl Strategy<Value = Row> {
     let text = prop_oneof![
         8 => "\\PC{0,60}".prop_map(Some),
         1 => ("[a-c]{1,9}", 0..5000usize).prop_map(|(piece, n)| Some(piece.repeat(n))),
@@ -542,7 +542,7 @@ fn one_column(column: &str, values: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-fn all() -> Vec<Row> {
+pub fn all() -> Vec<Row> {
     let row = |(i, text): (usize, &&str)| Row {
         text: Some((*text).to_owned()),
         id: Some(i.to_string()),

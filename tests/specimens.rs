@@ -141,7 +141,7 @@ fn what_is_kept_reads_back_without_damage() {
     assert_eq!(kept.lost.len(), 1);
     assert!(kept.lost[0].path.ends_with("page-noise-of-id.parquet"));
     let (_, documents) = outcome(&inputs, &options);
-    for format in [Format::Wet, Format::Jsonl, Format::Parquet] {
+    for format in [Format::Wet, Format::Jsonl, Format::Parquet, Format::Arrow] {
         // Ids that do not decode show only when the rows are to be copied.
         let copied = |input: &Input| !input.path.ends_with("page-noise-of-id.parquet");
         let mut expected: Vec<&String> = documents
@@ -163,7 +163,7 @@ fn what_is_kept_reads_back_without_damage() {
             found.extend(documents.into_iter().map(|(_, _, text)| text));
         }
         // Rows of other columns are in another file.
-        if format == Format::Parquet {
+        if matches!(format, Format::Parquet | Format::Arrow) {
             expected.sort();
             found.sort();
         }
@@ -887,6 +887,7 @@ fn made() -> Folder {
     bad_lines(&mut made);
     bad_rows(&mut made);
     crate::parquet::specimens(&mut made);
+    crate::arrow::specimens(&mut made);
     made.files.sort_by(|a, b| a.0.file.cmp(&b.0.file));
     made
 }

@@ -90,8 +90,8 @@ fn stored(bytes: &[u8], format: Format) {
     assert_eq!(first.0, fetched);
     let is_same = |id, text: &str| first.0.iter().any(|d| d.0 == id && d.2 == text);
     let kept = write_kept(&inputs, &options, &wanted, &is_same, &dir.path().join("kept")).expect("writes");
-    // Of Parquet whole rows are kept, and columns that had not been read may be damaged.
-    assert!(format == Format::Parquet || kept.lost.is_empty(), "{:?}", kept.lost);
+    // Of these whole rows are kept, and columns that had not been read may be damaged.
+    assert!(matches!(format, Format::Parquet | Format::Arrow) || kept.lost.is_empty(), "{:?}", kept.lost);
     if kept.lost.is_empty() {
         let back: Documents =
             kept.files.iter().flat_map(|file| read_all(&file.path, how, 1, 1000).0).collect();
@@ -106,10 +106,10 @@ pub fn stored_file(bytes: &[u8]) {
     stored(bytes, Format::Csv);
 }
 
-/// Any bytes as a Parquet file.
+/// Any bytes as a Parquet file, and as an Arrow file or stream.
 pub fn parquet_file(bytes: &[u8]) {
     static QUIET: Once = Once::new();
-    // The parquet crate panics on some files, which we catch and tell as damage. The fuzzer's hook would end
+    // The crates panic on some files, which we catch and tell as damage. The fuzzer's hook would end
     // the process there; what is not caught still ends it.
     QUIET.call_once(|| {
         let usual = std::panic::take_hook();
@@ -120,6 +120,7 @@ pub fn parquet_file(bytes: &[u8]) {
         }));
     });
     stored(bytes, Format::Parquet);
+    stored(bytes, Format::Arrow);
 }
 
 fn gz(bytes: &[u8]) -> Vec<u8> {

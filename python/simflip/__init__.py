@@ -96,7 +96,7 @@ def dedup(
     ``against`` holds old texts in the same form: what has an old copy or is near an old text goes, and all old texts
     stay. Pairs of old texts are not listed. Where a row of ``against`` is named, its number is ``len(data)`` more.
 
-    With ``out``, ``data`` names files and folders as ``simflip dedup`` takes them (WET, JSONL, Parquet; one path or
+    With ``out``, ``data`` names files and folders as ``simflip dedup`` takes them (WET, JSONL, Parquet, Arrow; one path or
     several), and the folder ``out`` is made as the command line makes it; the options that speak of files are
     keywords too (``force``, ``memory``, ``write``, ``kept_files``, ``text_field``, ``id_field``, ``boilerplate_by``,
     ``settings``, ...). ``against``, one path or a list, names old files or results. Gives a `FolderResult`.

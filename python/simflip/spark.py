@@ -244,7 +244,7 @@ def _joined(texts, shared, partitions, made_with, id_type, is_first_round):
 
 
 def dedup_files(spark, paths, *, sketches, out, clusters="star", write=None, partitions=None, **settings):
-    """Finds near-duplicates among the pages of files (WET, JSONL, Parquet): a `FilesResult`.
+    """Finds near-duplicates among the pages of files (WET, JSONL, Parquet, Arrow): a `FilesResult`.
 
     Spark hands out paths and bands: simflip sketches the files where they are, each executor joins some bands, and kept
     pages are written by the file. paths: one path or several. sketches, out: folders that all executors share with each

@@ -22,8 +22,8 @@ use std::str::FromStr;
 /// What is read.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct InputArgs {
-    /// WET, JSONL and CSV files (plain, .gz or .zst), Parquet files, WARC files (with the feature html), folders of
-    /// these, quoted patterns such as 'crawl/*.jsonl', or - for standard input. With the feature stores also
+    /// WET, JSONL and CSV files (plain, .gz or .zst), Parquet and Arrow files, WARC files (with the feature html),
+    /// folders of these, quoted patterns such as 'crawl/*.jsonl', or - for standard input. With the feature stores also
     /// s3://bucket/key, gs://, az:// and https://, and s3://bucket/prefix/ as a folder
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
@@ -32,7 +32,7 @@ pub(crate) struct InputArgs {
     pub names: FieldArgs,
 }
 
-/// How pages are read: what the fields of JSONL and the columns of CSV and Parquet are called, and how long a
+/// How pages are read: what the fields of JSONL and the columns of CSV, Parquet and Arrow are called, and how long a
 /// page may be.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct FieldArgs {

@@ -31,7 +31,7 @@ use std::path::PathBuf;
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
-    /// Sample pages, like those to come: WET, JSONL, CSV and Parquet files, or folders of them
+    /// Sample pages, like those to come: WET, JSONL, CSV, Parquet and Arrow files, or folders of them
     #[arg(value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 

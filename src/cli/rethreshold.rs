@@ -6,7 +6,6 @@ use super::{Done, dedup::now, tell};
 use simflip::corpus::ReadOptions;
 use simflip::pipeline::{RethresholdJob, least_similar, rethreshold};
 use simflip::report::{Report, tell::closing};
-use simflip::settings::Judge;
 use simflip::wording::{printable, printable_path};
 use std::path::PathBuf;
 
@@ -74,8 +73,7 @@ impl Args {
         let quiet = self.quiet;
         let job = self.job(command_line);
         let report = rethreshold(&job, &Bars::new(quiet))?;
-        let judge = report.settings.as_ref().map_or(Judge::Net, |settings| settings.judge);
-        tell(&format!("{}\n{}\n", closing(&report, judge), printable_path(&job.out.join("report.html"))))
+        tell(&format!("{}\n{}\n", closing(&report), printable_path(&job.out.join("report.html"))))
     }
 
     /// The job that is asked for. Documents are read as the run of the result read them, where nothing else is said.

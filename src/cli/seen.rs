@@ -49,8 +49,8 @@ use std::time::{Duration, SystemTime};
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
-    /// WET, JSONL, CSV and Parquet files, folders of them, or - for standard input: JSON lines are answered as they
-    /// come, anything else is copied to the folder for temporary files first (TMPDIR, or /tmp) and answered at
+    /// WET, JSONL, CSV, Parquet and Arrow files, folders of them, or - for standard input: JSON lines are answered
+    /// as they come, anything else is copied to the folder for temporary files first (TMPDIR, or /tmp) and answered at
     /// its end
     #[arg(required_unless_present_any = ["remove", "expire", "import", "export"], value_name = "INPUT")]
     inputs: Vec<PathBuf>,

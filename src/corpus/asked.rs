@@ -114,7 +114,7 @@ fn names_there(inputs: &[Input], options: &ReadOptions) -> Vec<String> {
     let of = |input: &Input| match input.format {
         Format::Wet => Vec::new(),
         Format::Csv => input.header.as_ref().map_or(Vec::new(), |header| header.names().to_vec()),
-        Format::Parquet => parquet::column_names(input),
+        Format::Parquet | Format::Arrow => parquet::column_names(input),
         Format::Jsonl => {
             let (mut reader, mut block) = (Reader::open(input, 0, options), Block::default());
             reader.next_block(&mut block);

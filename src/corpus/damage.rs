@@ -30,11 +30,11 @@ pub enum DamageKind {
     /// The content is of no format that is read: first bytes that say nothing, no byte at all, blanks and zeros only,
     /// as where a disk was full, or a member whose content is itself compressed.
     UnknownFormat,
-    /// The file ends inside a gzip member, a Zstandard frame or a record, or before its footer (Parquet).
+    /// The file ends inside a gzip member, a Zstandard frame or a record, or before its footer (Parquet, Arrow).
     Truncated,
     /// Bytes that do not decode: a gzip member, a Zstandard frame, also one above
-    /// [`super::ReadRules::longest_window`], a footer or pages of Parquet. What they yielded before is used; the rest
-    /// of a row group is lost.
+    /// [`super::ReadRules::longest_window`], a footer or pages of Parquet, a message of Arrow. What they yielded before
+    /// is used; the rest of a row group or a record batch is lost.
     Corrupt,
     /// A gzip member whose checksum or length does not fit its content. Lost if it holds a single record;
     /// several records are used, since it is not known which of them is altered.

@@ -14,6 +14,8 @@ pub(crate) const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
 pub(crate) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// How a Parquet file starts and ends.
 pub(crate) const PARQUET_MAGIC: [u8; 4] = *b"PAR1";
+/// How an Arrow file starts and ends.
+pub(crate) const ARROW_MAGIC: &[u8] = b"ARROW1";
 
 /// What the records of a file are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -27,6 +29,15 @@ pub enum Format {
     Csv,
     /// Rows of a Parquet file.
     Parquet,
+    /// Rows of an Arrow file (Feather) or stream (a shard of a Hugging Face data set).
+    Arrow,
+}
+
+impl Format {
+    /// Whether its rows are stored column by column.
+    pub(crate) fn is_columnar(self) -> bool {
+        StreamFormat::of(self).is_none()
+    }
 }
 
 /// How a file is stored.
@@ -41,7 +52,7 @@ pub enum Compression {
     Zstd,
 }
 
-/// The formats whose records follow one another in a stream of bytes: all but Parquet, which is read by rows.
+/// The formats whose records follow one another in a stream of bytes: all that are not columnar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamFormat {
     Wet,
@@ -52,13 +63,13 @@ pub(crate) enum StreamFormat {
 impl StreamFormat {
     pub const ALL: [Self; 3] = [Self::Wet, Self::Jsonl, Self::Csv];
 
-    /// `None` for Parquet.
+    /// `None` for a columnar one.
     pub fn of(format: Format) -> Option<Self> {
         match format {
             Format::Wet => Some(Self::Wet),
             Format::Jsonl => Some(Self::Jsonl),
             Format::Csv => Some(Self::Csv),
-            Format::Parquet => None,
+            Format::Parquet | Format::Arrow => None,
         }
     }
 
@@ -181,19 +192,19 @@ impl FileType {
         let (named, packed) = by_name(name);
         let (magic, start) = (Compression::by_magic(head), StreamFormat::by_start(head));
         // One whose first bytes are damaged is known by its name; all that is read of it stands elsewhere.
-        let only_named = named == Some(Format::Parquet)
-            && packed == Compression::None
-            && !head.is_empty()
-            && start.is_none()
-            && magic == Compression::None;
-        if wanted.is_none_or(|format| format == Format::Parquet)
-            && (head.starts_with(&PARQUET_MAGIC) || only_named)
-        {
-            told.format = Format::Parquet;
+        let is_only_named =
+            packed == Compression::None && !head.is_empty() && start.is_none() && magic == Compression::None;
+        let columnar = match head {
+            _ if head.starts_with(&PARQUET_MAGIC) => Some(Format::Parquet),
+            _ if looks_like_arrow(head) => Some(Format::Arrow),
+            _ => named.filter(|format| format.is_columnar() && is_only_named),
+        };
+        if let Some(format) = columnar.filter(|&format| wanted.is_none_or(|wanted| wanted == format)) {
+            told.format = format;
             return (told, true);
         }
         // A stream of records that is called Parquet is none.
-        let named = named.filter(|&format| format != Format::Parquet);
+        let named = named.filter(|format| !format.is_columnar());
         // Magic bytes first; a compressed file whose very first bytes are damaged is known by its name.
         told.compression = match magic {
             Compression::None if start.is_some() || head.is_empty() => Compression::None,
@@ -228,9 +239,7 @@ pub(crate) fn foreign(head: &[u8], compression: Compression, is_named: bool) -> 
         [b'P', b'K', 3, 4, ..] => {
             "a ZIP archive, as WACZ is; unpack it and name the folder (of WACZ, archive)"
         }
-        [b'A', b'R', b'R', b'O', b'W', b'1', ..] | [0xff, 0xff, 0xff, 0xff, _, _, 0, 0, ..] => {
-            "Arrow; in Python, simflip.dedup takes the data set itself, and its to_parquet writes what is read here"
-        }
+        _ if looks_like_arrow(start) => "Arrow, compressed as a whole; decompress it",
         [b'O', b'R', b'C', ..] => "ORC; convert it to Parquet",
         [b'O', b'b', b'j', 1, ..] => "Avro; convert it to Parquet or to lines of JSON",
         [b'%', b'P', b'D', b'F', b'-', ..] => "PDF; take out its text first",
@@ -255,6 +264,11 @@ pub(crate) fn foreign(head: &[u8], compression: Compression, is_named: bool) -> 
         _ => "",
     };
     [packed, text].into_iter().find(|told| !told.is_empty())
+}
+
+/// Whether bytes begin as an Arrow file does, or as an Arrow stream: with a mark and the length of a schema.
+fn looks_like_arrow(head: &[u8]) -> bool {
+    head.starts_with(ARROW_MAGIC) || matches!(head, [0xff, 0xff, 0xff, 0xff, _, _, _, 0, ..])
 }
 
 /// What makes UTF-16 of the bytes behind a byte-order mark, if a file begins with one.
@@ -283,9 +297,9 @@ pub(crate) fn looks_like_html(body: &[u8]) -> bool {
 
 /// A file's name without the endings that say what it is.
 pub(crate) fn stem(name: &str) -> &str {
-    const ENDINGS: [&str; 12] = [
-        ".gz", ".zst", ".jsonl", ".ndjson", ".jl", ".json", ".parquet", ".txt", ".wet", ".warc", ".csv",
-        ".tsv",
+    const ENDINGS: [&str; 14] = [
+        ".gz", ".zst", ".jsonl", ".ndjson", ".jl", ".json", ".parquet", ".arrow", ".feather", ".txt", ".wet",
+        ".warc", ".csv", ".tsv",
     ];
     let mut stem = name;
     // Of `a.warc.wet.gz` three endings go, and of `.gz` none: something must stay.
@@ -347,6 +361,8 @@ fn by_name(path: &Path) -> (Option<Format>, Compression) {
         Some(Format::Csv)
     } else if ends(&[".parquet"]) && compression == Compression::None {
         Some(Format::Parquet)
+    } else if ends(&[".arrow", ".feather"]) && compression == Compression::None {
+        Some(Format::Arrow)
     } else {
         None
     };
@@ -372,7 +388,6 @@ mod tests {
             (&tar, "tar"),
             (&packed.finish().unwrap(), "tar"),
             (b"ARROW1\0\0", "Arrow"),
-            (b"\xff\xff\xff\xff\x10\x02\0\0", "Arrow"),
             (b" \n[ {\"text\": 1}]", "JSON array"),
             (b"filedesc://a.arc 0.0.0.0", "ARC"),
             (b"<!DOCTYPE html>", "gather"),

@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::csv::Header;
+use super::data_set::{self, DataSet};
 use super::feed::Feed;
 use super::filetype::{
     Compression, FileType, Format, StreamFormat, foreign, has_known_name, may_be_json_lines,
@@ -42,8 +43,10 @@ pub struct Input {
     pub compression: Compression,
     /// Where the bytes are: the same file or object, or the copy of a stream.
     storage: Storage,
-    /// Keeps the copy of a stream until the last clone is gone, or the run is ended.
+    /// Keeps a copy until the last clone is gone, or the run is ended.
     spool: Option<Arc<Unfinished>>,
+    /// What the copy is of, if not of a stream: a file in UTF-16.
+    original: Option<PathBuf>,
     /// Why it cannot be read, if that is known; reading it yields damage.
     pub(crate) problem: Option<Problem>,
     /// The file when it was found.
@@ -72,7 +75,7 @@ impl Problem {
         match self {
             Self::CannotOpen(error) => error.clone(),
             Self::UnknownFormat(Some(foreign)) => format!("this is {foreign}"),
-            Self::UnknownFormat(None) => "neither WET nor JSONL nor CSV nor Parquet".to_owned(),
+            Self::UnknownFormat(None) => "neither WET nor JSONL nor CSV nor Parquet nor Arrow".to_owned(),
         }
     }
 }
@@ -95,6 +98,8 @@ pub enum Reason {
     OtherName,
     /// A file called `.json`, `.csv` or `.tsv` that holds something else than pages.
     NoPages,
+    /// What Hugging Face keeps beside the shards of a data set.
+    BesideShards,
     /// A folder of earlier results.
     EarlierResult,
     /// What an earlier result that was named holds beside the pages that it kept.
@@ -111,9 +116,10 @@ pub enum Reason {
 }
 
 impl Reason {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::OtherName,
         Self::NoPages,
+        Self::BesideShards,
         Self::EarlierResult,
         Self::OfResult,
         Self::Unfinished,
@@ -132,6 +138,9 @@ impl Reason {
         match self {
             Self::OtherName => ["file of another format", "files of other formats"],
             Self::NoPages => [".json or .csv file without texts", ".json and .csv files without texts"],
+            Self::BesideShards => {
+                ["file of a data set beside its shards", "files of a data set beside its shards"]
+            }
             Self::EarlierResult => ["folder of earlier results", "folders of earlier results"],
             Self::OfResult => {
                 ["file of a result beside its documents", "files of a result beside its documents"]
@@ -289,7 +298,7 @@ impl Input {
 
     /// Where the bytes are: the file behind any link, the address of the object, or the copy of a stream.
     pub fn stored(&self) -> &Path {
-        self.storage.path()
+        self.original.as_deref().unwrap_or(self.storage.path())
     }
 
     /// What names the version of an object in a store; none of a file, or where the store does not tell.
@@ -346,7 +355,7 @@ impl Input {
 
     /// True for the copy of standard input or of another stream.
     pub fn is_stream(&self) -> bool {
-        self.spool.is_some()
+        self.spool.is_some() && self.original.is_none()
     }
 
     fn new(path: PathBuf, storage: Storage, told: FileType, problem: Option<Problem>) -> Self {
@@ -358,6 +367,7 @@ impl Input {
             compression,
             storage,
             spool: None,
+            original: None,
             problem,
             found,
             header: None,
@@ -387,7 +397,7 @@ impl Input {
                 }
                 // What a file is called does not make it readable; a table may begin with anything.
                 let foreign = match told.format {
-                    Format::Csv | Format::Parquet if !told.unknown => None,
+                    Format::Csv | Format::Parquet | Format::Arrow if !told.unknown => None,
                     _ if is_read => None,
                     _ => foreign(&head, told.compression, !told.unknown),
                 };
@@ -421,16 +431,10 @@ impl Input {
 
 /// Bytes that decompressing a file holds, which begins like this.
 fn held_to_decode(input: &Input, head: &[u8]) -> u64 {
-    /// What a footer of Parquet takes: its structs seven times its bytes, for who reads pages and who reads some of
-    /// them again, or for who copies them and for the new file.
-    const FOOTER: u64 = 4 * 7;
     let window = input.stored_bytes().min(1 << 20);
     match input.compression {
         // Pages of its columns count with what is read of them.
-        _ if input.format == Format::Parquet => {
-            let footer = input.open().map_or(0, parquet::footer_bytes);
-            (2 * input.stored_bytes()).min(2 << 20) + FOOTER * footer
-        }
+        _ if input.format.is_columnar() => parquet::held(input),
         Compression::None => 0,
         Compression::Gzip if input.has_short_members => window + (2 << 20),
         // What is decoded comes in large pieces where a member is damaged.
@@ -453,9 +457,9 @@ fn head(storage: &Storage) -> io::Result<Vec<u8>> {
 const SPOOLED: &str = "simflip-input";
 
 /// Copies text in UTF-16 to a temporary file in UTF-8. U+FFFD stands for halves of surrogate pairs.
-fn in_utf8(name: &Path, storage: &Storage, options: &DiscoverOptions) -> io::Result<Input> {
+fn in_utf8(name: &Path, original: &Storage, options: &DiscoverOptions) -> io::Result<Input> {
     let (stored, file) = Unfinished::private_file(&std::env::temp_dir().join(SPOOLED))?;
-    let (mut from, mut to) = (BufReader::new(storage.open()?), BufWriter::new(file));
+    let (mut from, mut to) = (BufReader::new(original.open()?), BufWriter::new(file));
     let mut pair = [0; 2];
     from.read_exact(&mut pair)?;
     let Some(unit) = utf16_of(&pair) else { return Err(io::ErrorKind::InvalidData.into()) };
@@ -475,6 +479,7 @@ fn in_utf8(name: &Path, storage: &Storage, options: &DiscoverOptions) -> io::Res
     failed.map_or(Ok(()), Err)?;
     let mut input = Input::look(name, Storage::File(stored.path().to_path_buf()), options);
     input.spool = Some(Arc::new(stored));
+    input.original = Some(original.path().to_path_buf());
     Ok(input)
 }
 
@@ -502,6 +507,7 @@ fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Resul
     }
     // What is in UTF-16 was copied once more.
     input.spool.get_or_insert_with(|| Arc::new(stored));
+    input.original = None;
     Ok(input)
 }
 
@@ -627,9 +633,15 @@ impl<'a> Found<'a> {
             object::list(address).map_err(failed)?.into_iter().map(Arc::new).collect();
         // Folders that are not read as others are, by a file in them.
         let (mut results, mut works) = (HashMap::new(), HashSet::new());
+        let mut of_sets: HashMap<PathBuf, HashMap<&str, Vec<u8>>> = HashMap::new();
         for object in &objects {
             let Some(folder) = object.address().parent() else { continue };
             let name = object.address().file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let known = [data_set::STATE, data_set::INFO].into_iter().find(|&known| known == name);
+            if let Some(known) = known.filter(|_| self.wanted.is_none()) {
+                let head = object.head(data_set::LONGEST).map_err(failed)?;
+                of_sets.entry(folder.to_path_buf()).or_default().insert(known, head);
+            }
             if format::marks_result(name, || object.head(object.length())).map_err(failed)? {
                 results.insert(folder.to_path_buf(), Results::marked_by(name));
             } else if format::marks_working(folder, name, || object.head(64)).map_err(failed)? {
@@ -637,8 +649,18 @@ impl<'a> Found<'a> {
             }
         }
         let of_result = results.get(address).copied();
+        let mut sets = HashMap::new();
+        for (folder, files) in of_sets {
+            let set = DataSet::of(&folder, |name| files.get(name).cloned())?;
+            sets.extend(set.map(|set| (folder, set)));
+        }
         for object in objects {
             let path = object.address();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if path.parent().and_then(|folder| sets.get(folder)).is_some_and(|set| set.is_beside(name)) {
+                self.passed_over.push(path.to_path_buf(), Reason::BesideShards);
+                continue;
+            }
             let below = path.components().count() - address.components().count();
             // From the folder that was named down to the object itself.
             let above: Vec<&Path> = path.ancestors().take(below).collect();
@@ -677,23 +699,23 @@ impl<'a> Found<'a> {
         self.objects.entry(address).or_insert(object);
     }
 
-    fn folder(&mut self, path: &Path) {
+    fn folder(&mut self, path: &Path) -> Result<()> {
         let real = match fs::canonicalize(path) {
             Ok(real) => real,
             Err(error) => {
                 self.broken.insert(path.to_path_buf(), error.to_string());
-                return;
+                return Ok(());
             }
         };
         // A link to a folder above would go round for ever.
         if !self.folders.insert(real.clone()) {
-            return;
+            return Ok(());
         }
         let entries = match fs::read_dir(path) {
             Ok(entries) => entries,
             Err(error) => {
                 self.broken.insert(path.to_path_buf(), error.to_string());
-                return;
+                return Ok(());
             }
         };
         let mut paths = Vec::new();
@@ -713,6 +735,7 @@ impl<'a> Found<'a> {
         paths.sort();
         // Of a result that is named itself, the pages that it kept are read, and no table of pages.
         let of_result = format::results_of(path);
+        let set = if self.wanted.is_none() { DataSet::of_folder(path)? } else { None };
         for (path, real) in paths {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if of_result.is_some_and(|results| !is_kept_of(results, name)) {
@@ -730,6 +753,11 @@ impl<'a> Found<'a> {
                 self.passed_over.push(path, Reason::Hidden);
                 continue;
             }
+            let is_folder = real.is_none() && path.is_dir();
+            if !is_folder && set.as_ref().is_some_and(|set| set.is_beside(name)) {
+                self.passed_over.push(path, Reason::BesideShards);
+                continue;
+            }
             if let Some(real) = real {
                 self.file_of_folder(path, Ok(real));
                 continue;
@@ -741,7 +769,7 @@ impl<'a> Found<'a> {
                 }
                 // Whether an earlier run was ended changes nothing.
                 Ok(m) if m.is_dir() && format::is_working_folder(&path) => {}
-                Ok(m) if m.is_dir() => self.folder(&path),
+                Ok(m) if m.is_dir() => self.folder(&path)?,
                 Ok(m) if !m.is_file() => self.passed_over.push(path, Reason::NoFile),
                 Ok(_) => {
                     let real = fs::canonicalize(&path);
@@ -753,6 +781,7 @@ impl<'a> Found<'a> {
                 Err(_) => self.passed_over.push(path, Reason::CannotLook),
             }
         }
+        Ok(())
     }
 
     /// A folder's file, which is really this one.
@@ -781,8 +810,14 @@ impl<'a> Found<'a> {
                 self.passed_over.push(path.to_path_buf(), Reason::Unfinished);
             }
             Ok(m) if m.is_dir() && format::is_working_folder(path) => {}
-            Ok(m) if m.is_dir() => self.folder(path),
-            Ok(m) if m.is_file() => self.file(path),
+            Ok(m) if m.is_dir() => self.folder(path)?,
+            Ok(m) if m.is_file() => {
+                // A shard that is named by itself is as much of a data set as in its folder.
+                if path.extension().is_some_and(|ending| ending == "arrow") {
+                    DataSet::of_folder(path.parent().unwrap_or(Path::new("")))?;
+                }
+                self.file(path);
+            }
             // A pipe or the like can be read only once.
             Ok(_) if self.streams.contains_key(path) => {}
             Ok(_) => match File::open(path) {
@@ -848,9 +883,10 @@ pub fn expand_patterns(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 /// Finds the files to read.
 ///
 /// A folder stands for the files below it with a known name: `.wet`, `.warc` (also `.warc.wet`, `.warc.txt`),
-/// `.jsonl`, `.ndjson` or `.jl`, each also with `.gz` or `.zst`, and `.parquet`; and for those called `.json`,
-/// `.json.gz` or `.json.zst` whose first line is an object with a text, and `.csv` or `.tsv`, also compressed,
-/// whose header has a column of texts. A file that is named itself may be called anything; its content says
+/// `.jsonl`, `.ndjson` or `.jl`, each also with `.gz` or `.zst`, and `.parquet`, `.arrow` and `.feather`; and for those
+/// called `.json`, `.json.gz` or `.json.zst` whose first line is an object with a text, and `.csv` or `.tsv`, also
+/// compressed, whose header has a column of texts. Of a data set that Hugging Face saved, the shards alone are read.
+/// A file that is named itself may be called anything; its content says
 /// what it is, and of CSV its name. A folder of earlier results below a folder is passed over, whatever a run left
 /// unfinished or works in, and what has a name that begins with `.` or `_`, but for partitions such as `_lang=en`.
 /// `-` is standard input; it and other streams are copied to a temporary file first, which takes as much room in
@@ -902,7 +938,7 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
                 format!("{}: {told}", input.path.display())
             }
             None => {
-                let names = ".wet, .warc, .jsonl, .ndjson, .jl, .csv, .tsv; also .gz, .zst; .parquet";
+                let names = ".wet, .warc, .jsonl, .ndjson, .jl, .csv, .tsv; also .gz, .zst; .parquet, .arrow, .feather";
                 let passed_over = found.passed_over.told().map(|told| format!(". {told}"));
                 let advice = match holds_pages(&found.passed_over) {
                     true => " simflip gather makes lines of JSON of texts and HTML.",
@@ -1106,11 +1142,19 @@ mod tests {
         for (name, bytes) in [("a.jsonl", little), ("b.txt", big)] {
             let path = dir.path().join(name);
             write(&path, &bytes);
-            let input = &discover(&[path], &DiscoverOptions::default()).expect("an input")[0];
+            let input =
+                &discover(std::slice::from_ref(&path), &DiscoverOptions::default()).expect("an input")[0];
             assert_eq!((input.format, input.problem.is_some()), (Format::Jsonl, false));
-            let read = fs::read_to_string(input.stored()).expect("a copy");
+            let read = io::read_to_string(input.open().expect("a copy")).expect("UTF-8");
             assert_eq!(read, format!("{text}\u{fffd}"));
+            // It is known as the file that it is, and is none that later stages cannot read again.
+            assert_eq!(input.stored(), fs::canonicalize(path).expect("is there"));
+            assert!(!input.is_stream());
         }
+        let bytes = *b"\xff\xfe{\0}\0";
+        let mut stream = &bytes[..];
+        let input = spool(Path::new("-"), &mut stream, &DiscoverOptions::default()).expect("copied");
+        assert!(input.is_stream());
     }
 
     #[cfg(not(feature = "stores"))]

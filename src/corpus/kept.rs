@@ -127,7 +127,7 @@ pub(crate) fn kept_files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-const ENDINGS: [&str; 13] = [
+const ENDINGS: [&str; 14] = [
     ".warc.wet",
     ".warc.wet.gz",
     ".warc.wet.zst",
@@ -141,6 +141,7 @@ const ENDINGS: [&str; 13] = [
     ".tsv.gz",
     ".tsv.zst",
     ".parquet",
+    ".arrow",
 ];
 
 /// Whether a file of a folder of results is one of kept documents, by its name; those of a run in stages are called
@@ -194,6 +195,6 @@ fn is_numbered(name: &str) -> bool {
     let number = name.strip_prefix("kept-").and_then(|rest| rest.split_once('.'));
     number.is_some_and(|(number, ending)| {
         number.parse::<u32>().is_ok_and(|number| number > 1)
-            && matches!(ending, "csv" | "csv.gz" | "csv.zst" | "parquet")
+            && matches!(ending, "csv" | "csv.gz" | "csv.zst" | "parquet" | "arrow")
     })
 }

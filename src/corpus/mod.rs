@@ -1,5 +1,5 @@
 //! Documents out of stored files: WET as Common Crawl writes it, lines of JSON and CSV; plain, gzip
-//! or Zstandard; and Parquet.
+//! or Zstandard; and Parquet and Arrow.
 //!
 //! How do many cores read one file? [`read`] lets one thread after the other decode the next block of
 //! a file while the others work on the blocks before. What happens to damage? It is counted, skipped
@@ -12,6 +12,7 @@ mod asked;
 mod csv;
 mod cut;
 pub mod damage;
+mod data_set;
 mod document;
 mod feed;
 mod fetch;

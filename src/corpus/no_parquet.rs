@@ -1,25 +1,25 @@
-//! What stands in for the reader of Parquet files in a build without it: such files are damage.
+//! What stands in for the reader of Parquet and Arrow files in a build without it: such files are damage.
 
 use std::path::Path;
 
 use super::damage::{DamageKind, FileReading, Tally, TooLong};
 use super::document::Document;
+use super::filetype::Format;
 use super::inputs::Input;
 use super::kept::{Kept, KeptPages};
 use super::options::ReadOptions;
-use super::storage::StoredFile;
 use super::write::IsSame;
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
 
 const ABSENT: &str =
-    "Parquet, which this build of simflip does not read; build it with the feature `parquet`";
+    "Parquet or Arrow, which this build of simflip does not read; build it with the feature `parquet`";
 
 pub(crate) fn column_names(_: &Input) -> Vec<String> {
     Vec::new()
 }
 
-pub(crate) fn footer_bytes(_: StoredFile) -> u64 {
+pub(crate) fn held(_: &Input) -> u64 {
     0
 }
 
@@ -77,6 +77,7 @@ pub(crate) fn fetch(
 pub(crate) const GROUP_BYTES: u64 = 0;
 
 pub(crate) fn write_kept(
+    _: Format,
     _: &[Input],
     _: &ReadOptions,
     _: &dyn KeptPages,

@@ -465,7 +465,8 @@ pub fn write_kept(
 /// `kept-2.csv.gz` and so on. If no input of the file is compressed, neither is the file, as compressing would cost
 /// more than all else, and it is called `kept.jsonl`; if all are Zstandard, it is too, and its name ends in `.zst`.
 /// Rows of Parquet go to `kept.parquet`, with all columns, compressed as they were; inputs with other columns than
-/// the first go to `kept-2.parquet` and so on. A file is written for each format among the inputs, also if nothing
+/// the first go to `kept-2.parquet` and so on. Rows of Arrow go to `kept.arrow` likewise, which is a stream whether the
+/// inputs are streams or files. A file is written for each format among the inputs, also if nothing
 /// of it is kept.
 ///
 /// With [`KeptFiles::Each`] every input has a file of its own, stored as the input is, whatever is kept of it:
@@ -555,9 +556,11 @@ pub fn write_kept_as(
         kept_in.lost.extend(lost);
     }
     let own = (files == KeptFiles::Each).then_some(&names[..]);
-    let rows = parquet::write_kept(inputs, options, kept, is_same, (dir, own, size), &pool)?;
-    kept_in.files.extend(rows.files);
-    kept_in.lost.extend(rows.lost);
+    for format in [Format::Parquet, Format::Arrow] {
+        let rows = parquet::write_kept(format, inputs, options, kept, is_same, (dir, own, size), &pool)?;
+        kept_in.files.extend(rows.files);
+        kept_in.lost.extend(rows.lost);
+    }
     Ok(kept_in)
 }
 
@@ -889,13 +892,14 @@ fn write_lines(
 }
 
 /// The ending of the name of a file of kept pages; of CSV, `tsv` tells whether a tab parts its values.
-fn ending(format: Format, tsv: bool, compression: Compression) -> String {
+pub(crate) fn ending(format: Format, tsv: bool, compression: Compression) -> String {
     let of_format = match format {
         Format::Wet => ".warc.wet",
         Format::Jsonl => ".jsonl",
         Format::Csv if tsv => ".tsv",
         Format::Csv => ".csv",
         Format::Parquet => return ".parquet".to_owned(),
+        Format::Arrow => return ".arrow".to_owned(),
     };
     let packed = match compression {
         Compression::None => "",

@@ -2,9 +2,9 @@
 
 use super::dedup::rows_kept_in;
 use super::output::{self, OutputFolder};
-use super::sources::folder_name;
 use super::stages::Progress;
 use super::with_threads;
+use crate::boilerplate::folder_name;
 use crate::corpus::{self, DiscoverOptions, Input, ReadOptions, discover};
 use crate::document::DocId;
 use crate::error::{Error, Result};

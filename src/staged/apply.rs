@@ -7,7 +7,7 @@ use super::record::Fate;
 use super::sketch::{Shard, tell_broken};
 use super::sketches::{Folder, InputMark, Rows, SketchFile};
 use super::{names, odd_length, told_bytes, workplace};
-use crate::corpus::{self, Damage, DiscoverOptions, Format, Input, KeptFiles, ReadOptions, discover_all};
+use crate::corpus::{self, Damage, DiscoverOptions, Input, KeptFiles, ReadOptions, discover_all};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::format::{self, APPLIED, Body, NAMES, NOTE, wrong};
@@ -197,7 +197,7 @@ fn threads_within(job: &ApplyJob, folder: &Folder, (inputs, places): (&[&Input],
     give_back();
     let headers = || places.iter().map(|&place| &folder.files[place].header);
     let longest = headers().filter_map(|header| header.longest).max().unwrap_or(0);
-    let is_copied = |input: &Input| input.format == Format::Parquet && job.writes.kept;
+    let is_copied = |input: &Input| input.format.is_columnar() && job.writes.kept;
     let parquet = || headers().zip(inputs).filter(|(_, input)| is_copied(input));
     let rows = parquet().map(|(header, _)| header.pages).max().unwrap_or(0);
     let copied = parquet().map(|(_, input)| copied_by_thread(input)).max().unwrap_or(0);
@@ -370,14 +370,9 @@ impl Unit<'_> {
             files.push(to);
         }
         lost.iter().take(3).for_each(|damage| progress.note(&damage.to_string()));
-        let written = FileNote {
-            input,
-            others,
-            kept: pages - removed - lost.len() as u64,
-            removed,
-            lost: lost.len() as u64,
-            files,
-        };
+        let pages_lost: u64 = lost.iter().map(|damage| damage.pages.unwrap_or(1)).sum();
+        let written =
+            FileNote { input, others, kept: pages - removed - pages_lost, removed, lost: pages_lost, files };
         // At last, for it says that all else is there. Pages that are lost may be there again another time.
         if lost.is_empty() {
             format::write(&path, APPLIED, &Note { file: Some(written.clone()), ..note.clone() }, &[])?;

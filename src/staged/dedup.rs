@@ -15,7 +15,7 @@ use super::store::can_be_joined;
 use super::tables::{ClusterCounts, Tables, check_number, held_of, lost_by_file};
 use super::working::{FOLDERS, Left, WorkingFolder, left_beside, sweep_beside};
 use super::{Budget, told_bytes, workplace};
-use crate::corpus::{self, Format, Input, KeptFiles, Languages, Place};
+use crate::corpus::{self, Input, KeptFiles, Languages, Place};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash::text_digest;
@@ -250,9 +250,9 @@ fn can_be_staged(job: &Job) -> Result<(), String> {
     }
 }
 
-/// Those of the files that are Parquet.
-fn parquet(inputs: &[Input]) -> impl Iterator<Item = &Input> {
-    inputs.iter().filter(|input| input.format == Format::Parquet)
+/// Those of the files whose rows are stored column by column.
+fn columnar(inputs: &[Input]) -> impl Iterator<Item = &Input> {
+    inputs.iter().filter(|input| input.format.is_columnar())
 }
 
 /// Room of threads for pages while they are sketched, if the memory is enough for all stages.
@@ -269,7 +269,7 @@ fn rooms(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result
         )
     })?;
     // Pages are copied one after the other, but the rows of a Parquet file are gathered before.
-    let largest = parquet(inputs).max_by_key(|input| input.stored_bytes()).filter(|_| job.writes.kept);
+    let largest = columnar(inputs).max_by_key(|input| input.stored_bytes()).filter(|_| job.writes.kept);
     let at_once = if job.kept_files == KeptFiles::Each { inputs.len() } else { 1 };
     let needed = largest.map_or(0, |largest| expected.keeping(largest, at_once, held));
     match largest {

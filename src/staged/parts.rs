@@ -289,7 +289,7 @@ impl Sketching<'_> {
             let shown = printable_path(&input.path);
             let expected = match input.format {
                 // A page is in memory whole, whatever is left out of it.
-                Format::Parquet => {
+                Format::Parquet | Format::Arrow => {
                     format!(
                         "{least}, or fewer threads: row {record} of {shown}, with the pages it is in, takes {takes} in a thread"
                     )

@@ -1,12 +1,19 @@
-//! Values of a column of a row group, some rows at a time.
+//! Values of a column of a row group or record batch, some rows at a time.
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type, TimestampNanosecondType};
+use arrow_array::types::{
+    Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Float16Type, Float32Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
+};
 use arrow_array::{Array, ArrayRef};
-use arrow_schema::DataType;
+use arrow_buffer::NullBuffer;
+use arrow_schema::{DataType, TimeUnit as Unit};
 use jiff::civil::Date;
 use jiff::{Span, Timestamp};
 use parquet::arrow::ProjectionMask;
@@ -53,12 +60,29 @@ pub(super) fn reader(
     }
 }
 
+/// Columns of values that a column of a table has.
+pub(super) fn leaves(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
+        DataType::List(field) | DataType::LargeList(field) | DataType::Map(field, _) => {
+            leaves(field.data_type())
+        }
+        _ => 1,
+    }
+}
+
 /// Values of one column.
 #[derive(Debug)]
 pub(super) struct Values {
     array: ArrayRef,
-    /// Where those of each row stand in the array, if a row may have any number of them.
+    /// Where the values of each row are, if a row may have any number of them.
     rows: Option<Vec<Range<usize>>>,
+    /// Which of the values are there.
+    nulls: Option<NullBuffer>,
+    /// Where each value is in the array, which is a dictionary then.
+    keys: Option<Vec<usize>>,
+    /// Bytes of memory that they take.
+    bytes: u64,
 }
 
 impl Values {
@@ -67,49 +91,96 @@ impl Values {
         let batch = reader.next().transpose()?;
         let found = batch.as_ref().map_or(0, |batch| batch.num_rows());
         match batch {
-            Some(batch) if found == rows && batch.num_columns() == 1 => Ok(Self::of(batch.column(0).clone())),
+            Some(batch) if found == rows && batch.num_columns() == 1 => {
+                let values = Self::of(batch.column(0).clone(), 0);
+                Ok(Self { bytes: values.array.get_array_memory_size() as u64, ..values })
+            }
             _ => Err(ParquetError::EOF(format!("{found} of {rows} rows, where the column ends"))),
         }
     }
 
-    /// Those of the one column that stands in an array of structs and lists.
-    fn of(mut array: ArrayRef) -> Self {
-        let mut rows: Option<Vec<Range<usize>>> = None;
+    /// Those of a column that is in an array of structs and lists: the one behind so many others.
+    pub fn of(mut array: ArrayRef, mut leaf: usize) -> Self {
+        let (mut rows, mut nulls): (Option<Vec<Range<usize>>>, Option<NullBuffer>) = (None, None);
         loop {
-            let inner = match array.data_type() {
-                DataType::Struct(_) => array.as_struct().column(0).clone(),
+            nulls = NullBuffer::union(nulls.as_ref(), array.nulls());
+            let (offsets, values): (Vec<usize>, ArrayRef) = match array.data_type() {
+                DataType::Struct(fields) => {
+                    let mut at = 0;
+                    while let Some(before) = fields.get(at).map(|field| leaves(field.data_type()))
+                        && leaf >= before
+                    {
+                        leaf -= before;
+                        at += 1;
+                    }
+                    array = array.as_struct().column(at).clone();
+                    continue;
+                }
                 DataType::List(_) => {
                     let list = array.as_list::<i32>();
-                    let offsets = list.value_offsets();
-                    let rows_of_list = rows.unwrap_or_else(|| (0..list.len()).map(|at| at..at + 1).collect());
-                    let values = |row: Range<usize>| offsets[row.start] as usize..offsets[row.end] as usize;
-                    rows = Some(rows_of_list.into_iter().map(values).collect());
-                    list.values().clone()
+                    (list.value_offsets().iter().map(|&at| at as usize).collect(), list.values().clone())
                 }
-                _ => return Self { array, rows },
+                DataType::LargeList(_) => {
+                    let list = array.as_list::<i64>();
+                    (list.value_offsets().iter().map(|&at| at as usize).collect(), list.values().clone())
+                }
+                DataType::Map(..) => {
+                    let map = array.as_map();
+                    let offsets = map.value_offsets().iter().map(|&at| at as usize);
+                    (offsets.collect(), Arc::new(map.entries().clone()))
+                }
+                _ => break,
             };
-            array = inner;
+            let first = offsets[0];
+            let within = |row: Range<usize>| offsets[row.start] - first..offsets[row.end] - first;
+            rows = Some(match rows {
+                Some(rows) => rows.into_iter().map(within).collect(),
+                None => {
+                    let is_null = |row| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+                    let row = |row| if is_null(row) { 0..0 } else { within(row..row + 1) };
+                    (0..array.len()).map(row).collect()
+                }
+            });
+            array = values.slice(first, offsets[array.len()] - first);
+            nulls = None;
+        }
+        let bytes = array.to_data().get_slice_memory_size().unwrap_or(0) as u64;
+        let mut keys = None;
+        if let Some(dictionary) = array.as_any_dictionary_opt() {
+            let values = dictionary.values().clone();
+            // Where there is no value at all no key is one of it.
+            keys = Some(if values.is_empty() { vec![0; array.len()] } else { dictionary.normalized_keys() });
+            array = values;
+        }
+        Self { array, rows, nulls, keys, bytes }
+    }
+
+    /// Where a value is in the array, if it is there.
+    fn place(&self, value: usize) -> Option<usize> {
+        if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(value)) {
+            return None;
+        }
+        match &self.keys {
+            None => Some(value),
+            Some(keys) => Some(keys[value]).filter(|&at| self.array.is_valid(at)),
         }
     }
 
     /// Bytes of memory that they take.
     pub fn bytes(&self) -> u64 {
-        self.array.get_array_memory_size() as u64
+        self.bytes
     }
 
-    /// The texts of a row, where the values are bytes.
+    /// The texts of a row, where the values are strings or bytes.
     pub fn texts(&self, row: usize) -> impl Iterator<Item = &[u8]> {
-        let array = self.array.as_binary::<i32>();
         let range = self.rows.as_ref().map_or(row..row + 1, |rows| rows[row].clone());
-        range.filter(|&at| array.is_valid(at)).map(|at| array.value(at))
+        range.filter_map(|value| self.place(value)).map(|at| string(&self.array, at))
     }
 
     /// The one value of a row as a name.
     pub fn name(&self, row: usize, kind: Kind) -> Name<'_> {
         let array = &self.array;
-        if array.is_null(row) {
-            return Name::Absent;
-        }
+        let Some(row) = self.place(row) else { return Name::Absent };
         fn written(value: impl ToString) -> Name<'static> {
             Name::Text(value.to_string().into())
         }
@@ -148,14 +219,61 @@ impl Values {
                 (Kind::Decimal { scale }, n) => number(&n.to_be_bytes(), scale),
                 (_, n) => written(n),
             },
-            DataType::Timestamp(..) => {
-                moment(array.as_primitive::<TimestampNanosecondType>().value(row), 1_000_000_000)
+            DataType::Timestamp(unit, _) => {
+                let (a_second, n) = match unit {
+                    Unit::Second => (1, array.as_primitive::<TimestampSecondType>().value(row)),
+                    Unit::Millisecond => (1_000, array.as_primitive::<TimestampMillisecondType>().value(row)),
+                    Unit::Microsecond => {
+                        (1_000_000, array.as_primitive::<TimestampMicrosecondType>().value(row))
+                    }
+                    Unit::Nanosecond => {
+                        (1_000_000_000, array.as_primitive::<TimestampNanosecondType>().value(row))
+                    }
+                };
+                moment(n, a_second)
             }
+            // Parquet has no others; these are Arrow's.
+            DataType::Int8 => written(array.as_primitive::<Int8Type>().value(row)),
+            DataType::Int16 => written(array.as_primitive::<Int16Type>().value(row)),
+            DataType::UInt8 => written(array.as_primitive::<UInt8Type>().value(row)),
+            DataType::UInt16 => written(array.as_primitive::<UInt16Type>().value(row)),
+            DataType::UInt32 => written(array.as_primitive::<UInt32Type>().value(row)),
+            DataType::UInt64 => written(array.as_primitive::<UInt64Type>().value(row)),
+            DataType::Float16 => written(array.as_primitive::<Float16Type>().value(row)),
+            DataType::Date32 => or_unfit(date(array.as_primitive::<Date32Type>().value(row)), "is no date"),
+            DataType::Date64 => moment(array.as_primitive::<Date64Type>().value(row), 1_000),
+            &DataType::Decimal32(_, scale) => {
+                number(&array.as_primitive::<Decimal32Type>().value(row).to_be_bytes(), scale.into())
+            }
+            &DataType::Decimal64(_, scale) => {
+                number(&array.as_primitive::<Decimal64Type>().value(row).to_be_bytes(), scale.into())
+            }
+            &DataType::Decimal128(_, scale) => {
+                number(&array.as_primitive::<Decimal128Type>().value(row).to_be_bytes(), scale.into())
+            }
+            DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Utf8View
+            | DataType::LargeBinary
+            | DataType::BinaryView => text(string(array, row)),
             DataType::Boolean => written(array.as_boolean().value(row)),
             DataType::Float32 => written(array.as_primitive::<Float32Type>().value(row)),
             DataType::Float64 => written(array.as_primitive::<Float64Type>().value(row)),
             _ => Name::Unfit("is no single value"),
         }
+    }
+}
+
+/// A string, or the bytes of one; empty in an array of anything else.
+fn string(array: &ArrayRef, at: usize) -> &[u8] {
+    match array.data_type() {
+        DataType::Binary => array.as_binary::<i32>().value(at),
+        DataType::LargeBinary => array.as_binary::<i64>().value(at),
+        DataType::BinaryView => array.as_binary_view().value(at),
+        DataType::Utf8 => array.as_string::<i32>().value(at).as_bytes(),
+        DataType::LargeUtf8 => array.as_string::<i64>().value(at).as_bytes(),
+        DataType::Utf8View => array.as_string_view().value(at).as_bytes(),
+        _ => &[],
     }
 }
 

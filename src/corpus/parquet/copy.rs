@@ -1,12 +1,12 @@
 //! Kept rows, with all of their columns.
 //!
-//! Values are read as they are stored and written as the input's schema says, column by column, so that any type
-//! arrives as it was. Row groups are encoded side by side and put behind one another.
+//! Of Parquet, values are read as they are stored and written as the input's schema says, column by column, so that any
+//! type arrives as it was. Row groups are encoded side by side and put behind one another.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,17 +22,18 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{Type, TypePtr};
 use rayon::prelude::*;
 
-use super::columns::{BATCH_ROWS, reader};
-use super::footer::Layout;
+use super::columns::{BATCH_ROWS, leaves, reader};
+use super::footer::Footer;
 use super::guard::{Flaw, guarded};
-use super::ranges;
+use super::layout::{Contents, Layout};
 use super::stored::Stored;
+use super::{arrow_copy, ranges};
 use crate::corpus::damage::{Damage, DamageKind};
-use crate::corpus::filetype::Format;
+use crate::corpus::filetype::{Compression, Format};
 use crate::corpus::inputs::Input;
 use crate::corpus::kept::{EachKept, Kept, KeptFile, KeptPages, path_of, unnamed};
 use crate::corpus::options::ReadOptions;
-use crate::corpus::write::{IsSame, lost, still_there};
+use crate::corpus::write::{IsSame, ending, lost, still_there};
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
 
@@ -42,14 +43,21 @@ const GROUPS: u64 = 30_000;
 /// Stored bytes of a row group of ours, about: it is in memory until it is written.
 pub(crate) const GROUP_BYTES: u64 = 16 << 20;
 
+/// The columns of a file.
+#[derive(PartialEq)]
+enum Columns {
+    Parquet(TypePtr),
+    Arrow(Fields),
+}
+
 /// Inputs with the same columns, whose rows go to one file.
-struct Family<'a> {
-    schema: TypePtr,
-    inputs: Vec<(u32, &'a Input)>,
+pub(super) struct Family<'a> {
+    columns: Columns,
+    pub inputs: Vec<(u32, &'a Input)>,
     /// Rows of the largest row group.
     largest: u64,
     rows: u64,
-    kept: u64,
+    pub kept: u64,
 }
 
 impl Family<'_> {
@@ -64,20 +72,33 @@ impl Family<'_> {
     }
 }
 
-/// Kept rows of a row group, as ranges of its rows.
+/// Kept rows of a row group of Parquet, as ranges of its rows.
 #[derive(Clone)]
 struct Source<'a> {
     shard: u32,
     input: &'a Input,
     layout: Arc<Layout>,
+    footer: Arc<Footer>,
     metadata: ArrowReaderMetadata,
     group: usize,
     rows: Vec<Range<usize>>,
 }
 
-fn layout(input: &Input, options: &ReadOptions) -> Result<Layout, Flaw> {
+pub(super) fn layout(input: &Input, options: &ReadOptions) -> Result<Layout, Flaw> {
     let stored = input.open().and_then(Stored::new);
-    Layout::of(&stored.map_err(|error| (DamageKind::Unreadable, error.to_string()))?, options)
+    let stored = stored.map_err(|error| (DamageKind::Unreadable, error.to_string()))?;
+    Layout::of(&stored, input.format, options)
+}
+
+/// An error for a file that read otherwise before.
+pub(super) fn changed(input: &Input, (_, detail): Flaw) -> Error {
+    Error::Format {
+        path: input.path.clone(),
+        field: "a file read before",
+        expected: "the same content".to_owned(),
+        got: detail,
+        advice: "was the file changed during the run?",
+    }
 }
 
 /// The kept rows without those of files that are gone or have changed and do not read as before.
@@ -112,13 +133,14 @@ impl KeptPages for Still<'_> {
 
 /// The rows that are still there, and those that are not.
 fn still_kept<'a>(
+    format: Format,
     inputs: &[Input],
     options: &ReadOptions,
     kept: &'a dyn KeptPages,
     is_same: IsSame<'_>,
 ) -> Result<(Still<'a>, Vec<Damage>)> {
     let (mut changed, mut gone) = (HashMap::new(), Vec::new());
-    for (shard, input) in (0..).zip(inputs).filter(|(_, input)| input.format == Format::Parquet) {
+    for (shard, input) in (0..).zip(inputs).filter(|(_, input)| input.format == format) {
         if input.is_as_found() {
             continue;
         }
@@ -131,16 +153,17 @@ fn still_kept<'a>(
     Ok((Still { kept, changed }, gone))
 }
 
-/// Writes the kept rows of all Parquet inputs into the folder, one file for all with the same columns:
-/// `kept.parquet`, then `kept-2.parquet` and so on; or, if names are given, one for each input; or, if a size is
-/// given, as many as it takes for none to be larger.
+/// Writes the kept rows of all inputs of a format into the folder, one file for all with the same columns:
+/// `kept.parquet`, then `kept-2.parquet` and so on (of Arrow, `kept.arrow`); or, if names are given, one for each
+/// input; or, if a size is given, as many as it takes for none to be larger.
 ///
-/// A row group of which some column that was not read before turns out to be damaged is left out, and
-/// named in [`Kept::lost`].
+/// A row group or record batch of which some column that was not read before turns out to be damaged is left out,
+/// and named in [`Kept::lost`].
 ///
 /// # Errors
 /// As [`crate::corpus::write_kept`].
 pub(crate) fn write_kept(
+    format: Format,
     inputs: &[Input],
     options: &ReadOptions,
     kept: &dyn KeptPages,
@@ -148,10 +171,10 @@ pub(crate) fn write_kept(
     (dir, names, size): (&Path, Option<&[String]>, Option<u64>),
     pool: &rayon::ThreadPool,
 ) -> Result<Kept> {
-    let (kept, mut gone) = still_kept(inputs, options, kept, is_same)?;
+    let (kept, mut gone) = still_kept(format, inputs, options, kept, is_same)?;
     let mut families: Vec<Family<'_>> = Vec::new();
     for (shard, input) in (0..).zip(inputs) {
-        if input.format != Format::Parquet || input.problem.is_some() {
+        if input.format != format || input.problem.is_some() {
             continue;
         }
         let layout = match layout(input, options) {
@@ -162,10 +185,13 @@ pub(crate) fn write_kept(
                 continue;
             }
         };
-        let schema = layout.schema.root_schema_ptr();
-        let at = families.iter().position(|family| names.is_none() && family.schema == schema);
+        let columns = match &layout.contents {
+            Contents::Parquet(footer) => Columns::Parquet(footer.schema.root_schema_ptr()),
+            Contents::Arrow(messages) => Columns::Arrow(messages.schema.fields().clone()),
+        };
+        let at = families.iter().position(|family| names.is_none() && family.columns == columns);
         let at = at.unwrap_or_else(|| {
-            families.push(Family { schema, inputs: Vec::new(), largest: 1, rows: 0, kept: 0 });
+            families.push(Family { columns, inputs: Vec::new(), largest: 1, rows: 0, kept: 0 });
             families.len() - 1
         });
         let family = &mut families[at];
@@ -185,12 +211,17 @@ pub(crate) fn write_kept(
     }
     let mut written = Kept { files: Vec::new(), lost: gone };
     let one = |(number, family): (usize, &Family<'_>)| {
+        let ending = ending(format, false, Compression::None);
         let name = match (names, number) {
             (Some(names), _) => names[family.inputs[0].0 as usize].clone(),
-            (None, 0) => "kept.parquet".to_owned(),
-            (None, n) => format!("kept-{}.parquet", n + 1),
+            (None, 0) => format!("kept{ending}"),
+            (None, n) => format!("kept-{}{ending}", n + 1),
         };
-        write_family(family, options, &kept, (&dir.join(name), size), pool)
+        let path = dir.join(name);
+        match &family.columns {
+            Columns::Parquet(schema) => write_family((family, schema), options, &kept, (&path, size), pool),
+            Columns::Arrow(_) => arrow_copy::write_family(family, options, &kept, (&path, size)),
+        }
     };
     let all: Vec<_> = match names {
         Some(_) => pool.install(|| families.par_iter().enumerate().map(one).collect()),
@@ -206,8 +237,8 @@ pub(crate) fn write_kept(
 
 /// The way the input is written, as far as it can be told: compression and dictionaries of each column, and
 /// what is said about the file.
-fn properties(layout: &Layout) -> WriterProperties {
-    let metadata = layout.metadata.metadata();
+fn properties(footer: &Footer) -> WriterProperties {
+    let metadata = footer.metadata.metadata();
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("simflip version ", env!("CARGO_PKG_VERSION")).to_owned())
         // A page is as large as it is meant to be only to the nearest batch of values.
@@ -364,15 +395,6 @@ impl Form {
     }
 }
 
-/// Columns of values that a column of a table has.
-fn leaves(data_type: &DataType) -> usize {
-    match data_type {
-        DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
-        DataType::List(field) => leaves(field.data_type()),
-        _ => 1,
-    }
-}
-
 /// A file in the making, or, where a size is set, the last of several, and the row groups for it.
 struct Output<'a> {
     path: &'a Path,
@@ -391,11 +413,11 @@ struct Output<'a> {
 impl<'a> Output<'a> {
     fn create(
         (path, size): (&'a Path, Option<u64>),
-        family: &Family<'_>,
-        first: &Layout,
+        schema: &TypePtr,
+        first: &Footer,
         arrays: SchemaRef,
     ) -> Result<Self, ParquetError> {
-        let (schema, properties) = (writable(&family.schema)?, Arc::new(properties(first)));
+        let (schema, properties) = (writable(schema)?, Arc::new(properties(first)));
         let writer = file(&unnamed(&path_of(path, size, 1)), &schema, &properties)?;
         let form = Form { schema, properties, columns: ArrowRowGroupWriterFactory::new(&writer, arrays) };
         let (ready, shards, whole, lost) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -476,11 +498,15 @@ fn ended(
     documents: u64,
     shards: Vec<u32>,
 ) -> Result<KeptFile, ParquetError> {
-    let mut file = writer.into_inner()?;
+    let stored_bytes = synced(writer.into_inner()?)?;
+    Ok(KeptFile { path, format: Format::Parquet, documents, stored_bytes, shards })
+}
+
+/// Sees to it that a file is on disk: its size.
+pub(super) fn synced(mut file: BufWriter<File>) -> io::Result<u64> {
     file.flush()?;
     file.get_ref().sync_all()?;
-    let stored_bytes = file.get_ref().metadata()?.len();
-    Ok(KeptFile { path, format: Format::Parquet, documents, stored_bytes, shards })
+    Ok(file.get_ref().metadata()?.len())
 }
 
 /// The rows of sources, as two of half as many.
@@ -517,7 +543,7 @@ impl Source<'_> {
         columns: Range<usize>,
         mut each: impl FnMut(&ArrayRef) -> Result<(), ParquetError>,
     ) -> Result<(), ParquetError> {
-        let group = self.layout.group(self.group);
+        let group = self.footer.group(self.group);
         let rows = usize::try_from(group.num_rows())?;
         let values = group.columns()[columns.clone()].iter().map(|column| column.num_values()).max();
         let batch = rows_with((rows, usize::try_from(values.unwrap_or(0)).unwrap_or(usize::MAX)));
@@ -537,7 +563,7 @@ impl Source<'_> {
 
     /// Decodes every value that is to be copied.
     fn check(&self) -> Result<(), Flaw> {
-        for (column, descriptor) in self.layout.schema.columns().iter().enumerate() {
+        for (column, descriptor) in self.footer.schema.columns().iter().enumerate() {
             guarded(DamageKind::Corrupt, || self.each_batch(column..column + 1, |_| Ok(()))).map_err(
                 |(kind, detail)| (kind, format!("column {:?}: {detail}", descriptor.path().string())),
             )?;
@@ -549,28 +575,32 @@ impl Source<'_> {
     fn lost(&self, (kind, detail): Flaw) -> Damage {
         let first = self.rows.first().map_or(0, |range| range.start as u64);
         let row = self.layout.starts[self.group] + first;
-        let detail =
-            format!("{detail}; {} pages of row group {} are not among the kept", self.kept(), self.group);
-        let place = (self.layout.offset(self.group), 0);
-        Damage { pages: Some(self.kept()), ..Damage::new(&self.input.path, Some(row), place, kind, detail) }
+        not_kept(self.input, &self.layout, (self.group, row), self.kept(), (kind, detail))
     }
 }
 
+/// That so many rows of a row group, from this one on, are not among the kept.
+pub(super) fn not_kept(
+    input: &Input,
+    layout: &Layout,
+    (group, row): (usize, u64),
+    pages: u64,
+    (kind, detail): Flaw,
+) -> Damage {
+    let detail =
+        format!("{detail}; {pages} pages of {} {group} are not among the kept", layout.group_called());
+    let place = (layout.offset(group), 0);
+    Damage { pages: Some(pages), ..Damage::new(&input.path, Some(row), place, kind, detail) }
+}
+
 fn write_family(
-    family: &Family<'_>,
+    (family, schema): (&Family<'_>, &TypePtr),
     options: &ReadOptions,
     kept: &dyn KeptPages,
     (path, size): (&Path, Option<u64>),
     pool: &rayon::ThreadPool,
 ) -> Result<(Vec<KeptFile>, Vec<Damage>)> {
-    let failed = |error: ParquetError| Error::io(path, std::io::Error::other(error));
-    let changed = |input: &Input, (_, detail): Flaw| Error::Format {
-        path: input.path.clone(),
-        field: "a file read before",
-        expected: "the same content".to_owned(),
-        got: detail,
-        advice: "was the file changed during the run?",
-    };
+    let failed = |error: ParquetError| Error::io(path, io::Error::other(error));
     let mut output: Option<Output<'_>> = None;
     let mut sources: Vec<Source<'_>> = Vec::new();
     let (mut waiting, enough) = (0, family.rows_of_group(size));
@@ -582,11 +612,12 @@ fn write_family(
             continue;
         }
         let layout = Arc::new(layout(input, options).map_err(|flaw| changed(input, flaw))?);
-        let metadata = in_micros(&layout.metadata).map_err(failed)?;
+        let Contents::Parquet(footer) = &layout.contents else { continue };
+        let metadata = in_micros(&footer.metadata).map_err(failed)?;
         let output = match &mut output {
             Some(output) => output,
             None => {
-                let created = Output::create((path, size), family, &layout, metadata.schema().clone());
+                let created = Output::create((path, size), schema, footer, metadata.schema().clone());
                 output.insert(created.map_err(failed)?)
             }
         };
@@ -602,6 +633,7 @@ fn write_family(
                 shard,
                 input,
                 layout: layout.clone(),
+                footer: footer.clone(),
                 metadata: metadata.clone(),
                 group,
                 rows: ranges(here, start),

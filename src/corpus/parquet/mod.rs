@@ -1,20 +1,26 @@
-//! Parquet files: row groups in turn, of each only the columns that are wanted, in batches of rows.
+//! Parquet files: row groups in turn, of each only the columns that are wanted, in batches of rows. And Arrow files,
+//! whose record batches stand for row groups.
 //!
-//! The `parquet` crate decodes, into arrays of values as they are stored: what a schema says that they mean is looked
-//! at only for ids. Should the crate panic on a file, that ends the row group, not the run ([`guard`]).
+//! The crates `parquet` and `arrow-ipc` decode, into arrays of values as they are stored: what a schema says that they
+//! mean is looked at only for ids. Should one panic on a file, that ends the row group, not the run ([`guard`]).
 
+mod arrow;
+mod arrow_copy;
 mod columns;
 mod copy;
 mod depth;
 mod footer;
 mod guard;
+mod layout;
 mod stored;
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+use arrow_array::{ArrayRef, RecordBatch};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::errors::ParquetError;
 
@@ -26,12 +32,14 @@ use super::options::ReadOptions;
 use super::records::readable;
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
+use arrow::Messages;
 use columns::{BATCH_ROWS, Kind, Name, Values, joined, reader};
 pub(crate) use copy::{GROUP_BYTES, write_kept};
-use footer::{Column, Layout, NAMES};
-pub(crate) use footer::{column_names, footer_bytes};
+use footer::Footer;
 pub(crate) use guard::panic_is_damage;
 use guard::{Flaw, guarded};
+use layout::{Column, Contents, Layout, NAMES};
+pub(crate) use layout::{column_names, held};
 use stored::Stored;
 
 /// Row groups up to this size are left to one thread each; larger ones are decoded under the file's lock, so
@@ -188,18 +196,27 @@ impl Batch {
     }
 }
 
+/// What the rows of a row group come from.
+enum Open {
+    /// Readers of texts and of names.
+    Parquet(Vec<ParquetRecordBatchReader>, [Option<ParquetRecordBatchReader>; NAMES]),
+    /// The columns of texts and of names, decoded.
+    Arrow(Vec<ArrayRef>, [Option<ArrayRef>; NAMES]),
+}
+
 /// Rows of a row group, in order: all of them, or some.
 struct Group {
     input: Input,
     layout: Arc<Layout>,
     index: usize,
-    selection: Option<RowSelection>,
+    /// Those that are wanted, unless all are.
+    selection: Option<VecDeque<Range<usize>>>,
     rows: usize,
     done: usize,
     /// Rows that are asked for at once.
     batch: usize,
-    /// Readers of texts and of names; opened with the first batch, by the thread that reads it.
-    open: Option<(Vec<ParquetRecordBatchReader>, [Option<ParquetRecordBatchReader>; NAMES])>,
+    /// Opened with the first batch, by the thread that reads it.
+    open: Option<Open>,
 }
 
 impl std::fmt::Debug for Group {
@@ -210,71 +227,74 @@ impl std::fmt::Debug for Group {
 
 impl Group {
     fn new(input: &Input, layout: &Arc<Layout>, index: usize, block_bytes: usize) -> Self {
-        let group = layout.group(index);
-        let rows = usize::try_from(group.num_rows()).unwrap_or(0);
-        let columns = layout.names.iter().flatten().chain(&layout.texts);
-        let bytes = columns.map(|column| group.column(column.index).uncompressed_size().max(0) as usize);
-        let batch = block_bytes / (bytes.sum::<usize>() / rows.max(1)).max(1);
+        let rows = usize::try_from(layout.rows(index)).unwrap_or(0);
+        let bytes = usize::try_from(layout.wanted_bytes(index)).unwrap_or(usize::MAX);
+        let batch = block_bytes / (bytes / rows.max(1)).max(1);
         let (input, layout, batch) = (input.clone(), layout.clone(), batch.clamp(1, BATCH_ROWS));
         Self { input, layout, index, selection: None, rows, done: 0, batch, open: None }
     }
 
     /// Of the row group, only these rows.
-    fn only(self, rows: &[Range<usize>]) -> Self {
-        let selection = RowSelection::from_consecutive_ranges(rows.iter().cloned(), self.rows);
-        Self { rows: rows.iter().map(Range::len).sum(), selection: Some(selection), ..self }
-    }
-
-    fn opened(
-        &mut self,
-    ) -> Result<&mut (Vec<ParquetRecordBatchReader>, [Option<ParquetRecordBatchReader>; NAMES]), ParquetError>
-    {
-        if self.open.is_none() {
-            let stored = Stored::new(self.input.open()?)?;
-            let Layout { metadata, texts, names, .. } = &*self.layout;
-            let open = |column: &Column| {
-                let place = (self.index, column.index..column.index + 1);
-                reader(&stored, metadata, place, self.batch, self.selection.clone())
-            };
-            let texts = texts.iter().map(open).collect::<Result<_, _>>()?;
-            // A name that cannot be read shows when it is asked for.
-            let names = names.each_ref().map(|name| name.as_ref().and_then(|column| open(column).ok()));
-            self.open = Some((texts, names));
-        }
-        Ok(self.open.as_mut().expect("opened above"))
+    fn only(self, rows: Vec<Range<usize>>) -> Self {
+        Self { rows: rows.iter().map(Range::len).sum(), selection: Some(rows.into()), ..self }
     }
 
     /// Reads on. Before damage rows come one by one, from the first one on, so that what is read does not depend on
     /// how many were asked for.
     fn read(&mut self) -> Result<Piece, Flaw> {
-        match self.read_batch() {
+        let layout = self.layout.clone();
+        let footer = match &layout.contents {
+            Contents::Arrow(messages) => return self.read_slice(messages),
+            Contents::Parquet(footer) => footer,
+        };
+        match self.read_batch(footer) {
             Err(_) if self.batch > 1 => {
                 self.batch = 1;
                 self.open = None;
                 let done = std::mem::take(&mut self.done);
                 while self.done < done {
-                    self.read_batch()?;
+                    self.read_batch(footer)?;
                 }
-                self.read_batch()
+                self.read_batch(footer)
             }
             outcome => outcome,
         }
     }
 
-    fn read_batch(&mut self) -> Result<Piece, Flaw> {
+    fn open_parquet(&self, footer: &Footer) -> Result<Open, ParquetError> {
+        let stored = Stored::new(self.input.open()?)?;
+        let all = usize::try_from(self.layout.rows(self.index)).unwrap_or(0);
+        let selection = self.selection.as_ref();
+        let selection =
+            selection.map(|rows| RowSelection::from_consecutive_ranges(rows.iter().cloned(), all));
+        let open = |column: &Column| {
+            let place = (self.index, column.index..column.index + 1);
+            reader(&stored, &footer.metadata, place, self.batch, selection.clone())
+        };
+        let texts = self.layout.texts.iter().map(open).collect::<Result<_, _>>()?;
+        // A name that cannot be read shows when it is asked for.
+        let names =
+            self.layout.names.each_ref().map(|name| name.as_ref().and_then(|column| open(column).ok()));
+        Ok(Open::Parquet(texts, names))
+    }
+
+    fn read_batch(&mut self, footer: &Footer) -> Result<Piece, Flaw> {
         let rows = self.batch.min(self.rows - self.done);
         let texts = guarded(DamageKind::Corrupt, || {
-            let (texts, _) = self.opened()?;
+            if self.open.is_none() {
+                self.open = Some(self.open_parquet(footer)?);
+            }
+            let Some(Open::Parquet(texts, _)) = &mut self.open else { return Ok(Vec::new()) };
             texts.iter_mut().map(|text| Values::next_of(text, rows)).collect::<Result<Vec<_>, _>>()
         })?;
         let mut names = [const { Names::Absent }; NAMES];
         for (at, found) in names.iter_mut().enumerate() {
             let Some(column) = &self.layout.names[at] else { continue };
-            let kind = Kind::of(&column.descriptor);
-            let Some(slot) = self.open.as_mut().map(|(_, names)| &mut names[at]) else { continue };
+            let Some(Open::Parquet(_, readers)) = &mut self.open else { continue };
+            let slot = &mut readers[at];
             let Some(name) = slot else { continue };
             match guarded(DamageKind::Corrupt, || Values::next_of(name, rows)) {
-                Ok(values) => *found = Names::Read(values, kind),
+                Ok(values) => *found = Names::Read(values, column.kind),
                 Err(flaw) if self.batch > 1 => return Err(flaw),
                 Err(_) => {
                     *found = Names::Unfit("does not decode from here to the end of its row group");
@@ -282,11 +302,78 @@ impl Group {
                 }
             }
         }
-        let (first, within) = (self.layout.starts[self.index] + self.done as u64, self.done as u64);
+        Ok(self.piece(rows, self.done, texts, names))
+    }
+
+    /// Decodes the wanted columns of a record batch; without names, if these keep it from being decoded.
+    fn open_arrow(&self, messages: &Messages) -> Result<Open, Flaw> {
+        let Layout { texts, names, .. } = &*self.layout;
+        let decode = |columns: &mut Vec<usize>| -> Result<RecordBatch, Flaw> {
+            columns.sort_unstable();
+            columns.dedup();
+            guarded(DamageKind::Corrupt, || {
+                messages.decoder(Some(columns))?.batch(&Stored::new(self.input.open()?)?, self.index)
+            })
+        };
+        let mut columns: Vec<usize> = texts.iter().chain(names.iter().flatten()).map(|it| it.root).collect();
+        let decoded = match decode(&mut columns) {
+            Ok(decoded) => decoded,
+            Err(_) => {
+                columns = texts.iter().map(|text| text.root).collect();
+                decode(&mut columns)?
+            }
+        };
+        let array = |column: &Column| Some(decoded.column(columns.binary_search(&column.root).ok()?).clone());
+        let names = names.each_ref().map(|name| name.as_ref().and_then(array));
+        Ok(Open::Arrow(texts.iter().filter_map(array).collect(), names))
+    }
+
+    /// Reads on in a record batch, which is decoded as a whole.
+    fn read_slice(&mut self, messages: &Messages) -> Result<Piece, Flaw> {
+        if self.open.is_none() {
+            self.open = Some(self.open_arrow(messages)?);
+        }
+        let next = self.next_range();
+        let values =
+            |array: &ArrayRef, column: &Column| Values::of(array.slice(next.start, next.len()), column.leaf);
+        let (texts, names) = guarded(DamageKind::Corrupt, || {
+            let mut found = [const { Names::Absent }; NAMES];
+            let Some(Open::Arrow(texts, names)) = &self.open else { return Ok((Vec::new(), found)) };
+            let texts = texts.iter().zip(&self.layout.texts).map(|(array, text)| values(array, text));
+            let texts: Vec<Values> = texts.collect();
+            for ((found, array), column) in found.iter_mut().zip(names).zip(&self.layout.names) {
+                *found = match (array, column) {
+                    (Some(array), Some(column)) => Names::Read(values(array, column), column.kind),
+                    (None, Some(_)) => Names::Unfit("does not decode in its record batch"),
+                    (_, None) => Names::Absent,
+                };
+            }
+            Ok((texts, found))
+        })?;
+        Ok(self.piece(next.len(), next.start, texts, names))
+    }
+
+    /// The next rows that are wanted and stand together, as many as are asked for at once.
+    fn next_range(&mut self) -> Range<usize> {
+        let Some(ranges) = &mut self.selection else {
+            return self.done..self.rows.min(self.done + self.batch);
+        };
+        let Some(first) = ranges.front_mut() else { return 0..0 };
+        let next = first.start..first.end.min(first.start + self.batch);
+        first.start = next.end;
+        if first.start == first.end {
+            ranges.pop_front();
+        }
+        next
+    }
+
+    /// What was read of so many rows, the first of which is so far in the row group.
+    fn piece(&mut self, rows: usize, within: usize, texts: Vec<Values>, names: [Names; NAMES]) -> Piece {
+        let (first, within) = (self.layout.starts[self.index] + self.done as u64, within as u64);
         let offset = self.layout.offset(self.index);
         self.done += rows;
         let bytes = texts.iter().map(Values::bytes).chain(names.iter().map(Names::bytes)).sum();
-        Ok(Piece { first, within, offset, rows, texts, names, bytes })
+        Piece { first, within, offset, rows, texts, names, bytes }
     }
 
     /// The next rows; none behind the last one or behind damage, which is told.
@@ -302,8 +389,9 @@ impl Group {
             }
             Err((kind, detail)) => {
                 let lost = (self.rows - self.done) as u64;
-                let (group, text) = (self.index, self.layout.texts[0].descriptor.path().string());
-                let detail = format!("row group {group}, column {text:?}: {detail}; {lost} rows lost");
+                let (group, text) = (self.index, &self.layout.texts[0].path);
+                let called = self.layout.group_called();
+                let detail = format!("{called} {group}, column {text:?}: {detail}; {lost} rows lost");
                 let place = (self.layout.offset(group), 0);
                 let row = self.layout.starts[group] + self.done as u64;
                 tally.damage.push(Damage {
@@ -318,7 +406,7 @@ impl Group {
     }
 }
 
-/// A Parquet file being read, row group by row group.
+/// A Parquet or Arrow file being read, row group by row group.
 #[derive(Debug)]
 pub(crate) struct Rows {
     input: Input,
@@ -332,21 +420,32 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Reads the footer.
+    /// Reads what the file says of itself.
     ///
     /// # Errors
     /// The damage that keeps the file from being read.
     pub fn open(input: &Input, options: &ReadOptions) -> Result<Self, Flaw> {
         let open = || Stored::new(input.open()?);
         let stored = open().map_err(|error| (DamageKind::Unreadable, error.to_string()))?;
-        let layout = Arc::new(Layout::of(&stored, options)?);
+        let layout = Arc::new(Layout::of(&stored, input.format, options)?);
         let (block_bytes, stored) = (options.block_bytes, stored.length());
         Ok(Self { input: input.clone(), layout, block_bytes, next: 0, group: None, stored, finished: false })
     }
 
-    /// Rows, and bytes of their texts, as the footer says.
+    /// Rows, and bytes of their texts, as the file says. Arrow says it of no column; there it is by some rows in the
+    /// middle.
     pub fn claimed(&self) -> (u64, u64) {
         let starts = &self.layout.starts;
+        if let (Contents::Arrow(_), Some(&rows)) =
+            (&self.layout.contents, starts.last().filter(|&&rows| rows > 0))
+        {
+            let middle = starts.partition_point(|&start| start <= rows / 2) - 1;
+            let piece = Group::new(&self.input, &self.layout, middle, self.block_bytes).read();
+            let bytes =
+                |piece: Piece| (piece.texts.iter().map(Values::bytes).sum::<u64>(), piece.rows as u64);
+            let (bytes, of) = piece.map_or((0, 1), bytes);
+            return (rows, bytes.saturating_mul(rows) / of.max(1));
+        }
         let texts = (0..starts.len() - 1).map(|group| self.layout.text_bytes(group));
         (starts.last().copied().unwrap_or(0), texts.sum())
     }
@@ -366,15 +465,14 @@ impl Rows {
         }
         let (index, starts) = (self.next, &self.layout.starts);
         match starts.get(index + 1) {
-            None => {}
+            None => tally.damage.extend(self.layout.damage_at_end(&self.input)),
             Some(&end) if end > u64::from(u32::MAX) => {
                 let kind = DamageKind::TooLarge;
                 let detail = "the rest of the file is not read";
                 tally.damage.push(Damage::new(&self.input.path, None, (0, 0), kind, detail));
             }
             Some(_) => {
-                let size = u64::try_from(self.layout.group(index).compressed_size()).unwrap_or(0);
-                let size = size.min(self.stored);
+                let size = self.layout.stored_bytes(index).min(self.stored);
                 self.next += 1;
                 self.stored -= size;
                 tally.stored = size;
@@ -415,7 +513,7 @@ pub(crate) fn fetch(
         let (id, place) = of_group[0];
         let index = rows.layout.group_of(id.row).ok_or_else(|| wrong(place, "fewer rows".to_owned()))?;
         let group = Group::new(input, &rows.layout, index, options.block_bytes);
-        let mut group = group.only(&ranges(of_group, starts[index]));
+        let mut group = group.only(ranges(of_group, starts[index]));
         let mut left = of_group.iter();
         while let Some(&(_, place)) = left.as_slice().first() {
             let piece = group.read().map_err(|(_, detail)| wrong(place, detail))?;

@@ -208,7 +208,8 @@ fn steps(report: &Report) -> Vec<Step> {
     }
     // Texts in memory have no files.
     if report.corpus.files == 0 || report.wrote("pairs.csv") {
-        let listed = if report.corpus.files > 0 { "pairs are listed in pairs.csv" } else { "pairs are listed" };
+        let listed =
+            if report.corpus.files > 0 { "pairs are listed in pairs.csv" } else { "pairs are listed" };
         steps.push(step("", outcome.pairs_written, listed));
     }
     steps

@@ -1,0 +1,135 @@
+//! What Hugging Face keeps beside the shards of a data set (`save_to_disk`, or its cache): files that are no documents.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::wording::printable_path;
+use crate::{Error, Result};
+
+/// What says which files are the shards of a data set.
+pub(crate) const STATE: &str = "state.json";
+/// What says where a data set comes from.
+pub(crate) const INFO: &str = "dataset_info.json";
+/// Bytes of these that are read at most: what is longer is something else.
+pub(crate) const LONGEST: u64 = 16 << 20;
+
+#[derive(Debug, Deserialize)]
+struct Shard {
+    filename: String,
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
+}
+
+/// What a folder with shards says of them.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct DataSet {
+    #[serde(rename = "_data_files")]
+    shards: Option<Vec<Shard>>,
+    /// Which of their rows are in the data set, and in which order, as versions before 2 wrote it.
+    #[serde(default, rename = "_indices_data_files", alias = "_indices_files")]
+    indices: Option<Vec<Shard>>,
+}
+
+impl DataSet {
+    /// What a folder says, where files of these names in it hold these bytes; none if it is no data set.
+    ///
+    /// # Errors
+    /// If some rows of the shards alone are in the data set.
+    pub fn of(folder: &Path, mut read: impl FnMut(&str) -> Option<Vec<u8>>) -> Result<Option<Self>> {
+        let state = read(STATE).and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
+        let Some(Self { shards: Some(shards), indices }) = state else {
+            return Ok(read(INFO).map(|_| Self::default()));
+        };
+        let whole = |shards: &[Shard]| shards.iter().all(|shard| shard.others.is_empty());
+        let Some(chosen) = indices.iter().flatten().next() else {
+            return match whole(&shards) {
+                true => Ok(Some(Self { shards: Some(shards), indices: None })),
+                false => Err(refusal(
+                    folder,
+                    "parts of its files",
+                    "load it by the version that wrote it, and save it",
+                )),
+            };
+        };
+        let names: Vec<String> = shards
+            .iter()
+            .map(|shard| format!("D.from_file('{}')", printable_path(&folder.join(&shard.filename))))
+            .collect();
+        let indices = printable_path(&folder.join(&chosen.filename));
+        let advice = format!(
+            "python -c \"from datasets import Dataset as D, concatenate_datasets as c; c([{}]).select(D.from_file('{indices}')\
+             ['indices']).save_to_disk('chosen')\" writes these rows; name the folder chosen",
+            names.join(", ")
+        );
+        Err(refusal(folder, &format!("the rows that {} chooses", chosen.filename), &advice))
+    }
+
+    /// The same of a folder of this machine.
+    pub fn of_folder(folder: &Path) -> Result<Option<Self>> {
+        let read = |name: &str| {
+            let mut bytes = Vec::new();
+            File::open(folder.join(name)).ok()?.take(LONGEST).read_to_end(&mut bytes).ok()?;
+            Some(bytes)
+        };
+        Self::of(folder, read)
+    }
+
+    /// Whether a file of the folder is no shard, by its name.
+    pub fn is_beside(&self, name: &str) -> bool {
+        match &self.shards {
+            _ if name == INFO => true,
+            Some(_) if name == STATE => true,
+            Some(shards) => name.ends_with(".arrow") && shards.iter().all(|shard| shard.filename != name),
+            // What `map` and `filter` made of the shards.
+            None => name.ends_with(".arrow") && name.starts_with("cache-"),
+        }
+    }
+}
+
+fn refusal(folder: &Path, found: &str, advice: &str) -> Error {
+    let got = format!("{}, a data set of {found}", printable_path(folder));
+    Error::parameter("input", got, format!("a data set of whole files; {advice}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(state: &str) -> Result<Option<DataSet>> {
+        DataSet::of(Path::new("set"), |name| (name == STATE).then(|| state.into()))
+    }
+
+    #[test]
+    fn shards_are_those_that_the_state_names() {
+        let set =
+            of(r#"{"_data_files": [{"filename": "data-0.arrow"}], "_split": "train"}"#).unwrap().unwrap();
+        let names = ["data-0.arrow", "cache-1.arrow", "state.json", "dataset_info.json", "more.jsonl"];
+        assert_eq!(names.map(|name| set.is_beside(name)), [false, true, true, true, false]);
+        // Lines of JSON may be called so, too.
+        assert!(of("{\"text\": \"a page\"}\n{\"text\": \"another\"}").unwrap().is_none());
+        let cache = DataSet::of(Path::new("set"), |name| (name == INFO).then(Vec::new)).unwrap().unwrap();
+        assert_eq!(names.map(|name| cache.is_beside(name)), [false, true, false, true, false]);
+    }
+
+    #[test]
+    fn chosen_rows_are_refused() {
+        let refused = |state: &str| of(state).unwrap_err().to_string();
+        let shards = r#""_data_files": [{"filename": "dataset.arrow"}]"#;
+        for indices in ["_indices_data_files", "_indices_files"] {
+            let told = refused(&format!(r#"{{{shards}, "{indices}": [{{"filename": "indices.arrow"}}]}}"#));
+            assert!(
+                told.contains("D.from_file('set/dataset.arrow')") && told.contains("indices.arrow"),
+                "{told}"
+            );
+        }
+        assert!(of(&format!(r#"{{{shards}, "_indices_data_files": []}}"#)).unwrap().is_some());
+        assert!(of(&format!(r#"{{{shards}, "_indices_data_files": null}}"#)).unwrap().is_some());
+        let told = refused(r#"{"_data_files": [{"filename": "dataset.arrow", "skip": 3, "take": 4}]}"#);
+        assert!(told.contains("parts of its files"), "{told}");
+    }
+}

@@ -1,0 +1,410 @@
+//! Arrow files and streams: which messages they have, and the arrays of a record batch.
+//!
+//! A file is a stream between a magic number and a footer, which says where its messages are
+//! (<https://arrow.apache.org/docs/format/Columnar.html>). Without a footer it is read as a stream is, message by message,
+//! so that of what is cut the batches before are used. The heads of all messages are read first, as the footer of a
+//! Parquet file is.
+
+use std::io;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_ipc::reader::FileDecoder;
+use arrow_ipc::{
+    Block, CompressionType, Endianness, Message, MetadataVersion, convert, root_as_footer, root_as_message,
+};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use parquet::errors::ParquetError;
+
+use super::columns::Kind;
+use super::footer::FOOTER_CAP;
+use super::guard::{Flaw, guarded};
+use super::layout::Column;
+use super::stored::Stored;
+use crate::corpus::damage::DamageKind;
+use crate::corpus::filetype::ARROW_MAGIC;
+
+/// Where a message is, and how many bytes its head and its body have.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    offset: u64,
+    head: u64,
+    body: u64,
+}
+
+/// A record batch.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    place: Place,
+    rows: u64,
+    /// Dictionaries that come before it.
+    dictionaries: usize,
+}
+
+/// The messages of a file or stream.
+#[derive(Debug)]
+pub(super) struct Messages {
+    pub schema: SchemaRef,
+    version: MetadataVersion,
+    batches: Vec<Batch>,
+    dictionaries: Vec<Place>,
+    /// How bodies are compressed.
+    pub compression: Option<CompressionType>,
+    /// Why nothing is read from an offset on, and the rows that are lost, if that is known.
+    pub end: Option<(u64, Flaw, Option<u64>)>,
+}
+
+/// What the head of a message says.
+enum Told {
+    Schema(Schema, MetadataVersion),
+    Dictionary,
+    Batch(u64, Option<CompressionType>),
+    Other,
+}
+
+fn corrupt(what: impl ToString) -> ParquetError {
+    ParquetError::General(what.to_string())
+}
+
+/// The message that stands in bytes behind its length.
+fn message(head: &[u8]) -> Result<Message<'_>, ParquetError> {
+    let behind = if head.starts_with(&[0xff; 4]) { 8 } else { 4 };
+    root_as_message(head.get(behind..).unwrap_or_default()).map_err(|error| corrupt(error.to_string().trim()))
+}
+
+/// The head of the message at an offset: of bytes, `None` behind the last one.
+fn head_at(stored: &Stored, at: u64, end: u64) -> Result<Option<Vec<u8>>, Flaw> {
+    let io = |error: io::Error| (DamageKind::Unreadable, error.to_string());
+    let cut = || (DamageKind::Truncated, "the file ends inside a message".to_owned());
+    let start = stored.bytes(at, end.saturating_sub(at).min(8)).map_err(io)?.ok_or_else(cut)?;
+    // Before version 0.15 of Arrow nothing stood before the length.
+    let (length, before) = match *start {
+        [] => return Ok(None),
+        [0xff, 0xff, 0xff, 0xff, a, b, c, d] => ([a, b, c, d], 8),
+        [a, b, c, d, ..] if [a, b, c, d] != [0xff; 4] => ([a, b, c, d], 4),
+        _ => return Err(cut()),
+    };
+    let length = before + u64::from(u32::from_le_bytes(length));
+    if length == before {
+        return Ok(None);
+    }
+    if length > FOOTER_CAP {
+        return Err((DamageKind::Corrupt, format!("the head of a message of {length} bytes")));
+    }
+    if length > end - at {
+        return Err(cut());
+    }
+    stored.bytes(at, length).map_err(io)?.ok_or_else(cut).map(Some)
+}
+
+fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<Schema, ParquetError> {
+    if schema.endianness() == Endianness::Big {
+        return Err(corrupt("numbers with the greatest byte first; write the file anew on a usual machine"));
+    }
+    if schema.fields().is_none() {
+        return Err(corrupt("a schema without columns"));
+    }
+    Ok(convert::fb_to_schema(schema))
+}
+
+/// What a head says, and how many bytes of body follow.
+fn told(head: &[u8]) -> Result<(Told, u64), Flaw> {
+    guarded(DamageKind::Corrupt, || {
+        let message = message(head)?;
+        let told = if let Some(schema) = message.header_as_schema() {
+            Told::Schema(schema_of(schema)?, message.version())
+        } else if let Some(batch) = message.header_as_record_batch() {
+            let rows = u64::try_from(batch.length()).map_err(|_| corrupt("a batch of less than no rows"))?;
+            Told::Batch(rows, batch.compression().map(|how| how.codec()))
+        } else if message.header_as_dictionary_batch().is_some() {
+            Told::Dictionary
+        } else {
+            Told::Other
+        };
+        let body =
+            u64::try_from(message.bodyLength()).map_err(|_| corrupt("a body of less than no bytes"))?;
+        Ok((told, body))
+    })
+    .map_err(|(kind, why)| (kind, format!("a message does not decode: {why}")))
+}
+
+/// The footer of a file; none of a stream, or of a file that is cut.
+fn footer_of(stored: &Stored) -> io::Result<Option<Vec<u8>>> {
+    let end = stored.length().saturating_sub(10);
+    let tail = stored.bytes(end, 10)?.unwrap_or_default();
+    match tail.split_first_chunk::<4>() {
+        Some((size, magic)) if magic == ARROW_MAGIC => {
+            let size = u64::from(u32::from_le_bytes(*size)).min(FOOTER_CAP);
+            Ok(stored.bytes(end.saturating_sub(size), size)?)
+        }
+        _ => Ok(None),
+    }
+}
+
+impl Messages {
+    /// Reads the heads of all messages.
+    ///
+    /// # Errors
+    /// The damage that keeps the file from being read.
+    pub fn of(stored: &Stored) -> Result<Self, Flaw> {
+        let io = |error: io::Error| (DamageKind::Unreadable, error.to_string());
+        let magic = stored.bytes(0, stored.length().min(6)).map_err(io)?.unwrap_or_default();
+        // That of a file that is cut may be, too.
+        if magic.is_empty() || !ARROW_MAGIC.starts_with(&magic) {
+            return Self::of_stream(stored, 0);
+        }
+        let footer = footer_of(stored).map_err(io)?;
+        let told = footer.and_then(|bytes| {
+            let told = guarded(DamageKind::Corrupt, || {
+                let footer = root_as_footer(&bytes).map_err(|error| corrupt(error.to_string().trim()))?;
+                let schema = schema_of(footer.schema().ok_or_else(|| corrupt("no schema"))?)?;
+                let (dictionaries, batches) = (footer.dictionaries(), footer.recordBatches());
+                let blocks = dictionaries.into_iter().flatten().chain(batches.into_iter().flatten());
+                let offsets = blocks.map(|block| u64::try_from(block.offset()).unwrap_or(u64::MAX));
+                Ok((Self::new(schema, footer.version()), offsets.collect::<Vec<_>>()))
+            });
+            told.ok()
+        });
+        let Some((mut messages, mut offsets)) = told else {
+            // Zeros stand behind the magic number, up to 64 bytes in all.
+            let head = stored.bytes(0, stored.length().min(64)).map_err(io)?.unwrap_or_default();
+            let starts = |at: &usize| head.get(*at..at + 4).is_none_or(|word| word != [0; 4]);
+            return Self::of_stream(stored, (8..64).step_by(8).find(starts).unwrap_or(64) as u64);
+        };
+        offsets.sort_unstable();
+        offsets.dedup();
+        let mut behind = 0;
+        for offset in offsets {
+            let mut at = offset;
+            let taken = match messages.next_behind(behind, stored, &mut at) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err("no record batch where the footer has one".to_owned()),
+                Err((_, why)) => Err(why),
+            };
+            if let Err(why) = taken {
+                messages.end = Some((offset, (DamageKind::Corrupt, why), None));
+                break;
+            }
+            behind = at;
+        }
+        // Dictionaries may stand behind the batches that they are for.
+        let all = messages.dictionaries.len();
+        messages.batches.iter_mut().for_each(|batch| batch.dictionaries = all);
+        Ok(messages)
+    }
+
+    fn new(schema: Schema, version: MetadataVersion) -> Self {
+        let (batches, dictionaries) = (Vec::new(), Vec::new());
+        Self { schema: schema.into(), version, batches, dictionaries, compression: None, end: None }
+    }
+
+    /// Reads the heads of the messages of a stream, or, from byte 8 on, of a file without its footer.
+    fn of_stream(stored: &Stored, start: u64) -> Result<Self, Flaw> {
+        let (mut at, end) = (start, stored.length());
+        let first = if at < end { head_at(stored, at, end)? } else { None };
+        let first =
+            first.ok_or_else(|| (DamageKind::Truncated, "the file ends before its schema".to_owned()))?;
+        let (Told::Schema(schema, version), body) = told(&first)? else {
+            return Err((DamageKind::Corrupt, "the first message is not a schema".to_owned()));
+        };
+        at = at.saturating_add(first.len() as u64).saturating_add(body);
+        let mut messages = Self::new(schema, version);
+        while messages.end.is_none() {
+            match messages.next(stored, &mut at, end) {
+                Ok(true) => {}
+                Ok(false) if start > 0 => {
+                    let why =
+                        "the footer is missing or damaged; the record batches before it are read".to_owned();
+                    // Behind the mark of the end there is none.
+                    messages.end = Some((at, (DamageKind::Truncated, why), (at < end).then_some(0)));
+                }
+                Ok(false) if at.saturating_add(8) < end => {
+                    let why = "bytes behind the end of the stream; cut the file into its streams".to_owned();
+                    messages.end = Some((at, (DamageKind::Malformed, why), None));
+                }
+                Ok(false) => break,
+                Err(flaw) => messages.end = Some((at, flaw, None)),
+            }
+        }
+        Ok(messages)
+    }
+
+    /// Takes a message that a footer names, unless it is in the one before: those could be read any number of times.
+    fn next_behind(&mut self, behind: u64, stored: &Stored, at: &mut u64) -> Result<bool, Flaw> {
+        match *at < behind {
+            true => Err((DamageKind::Corrupt, "record batches within one another".to_owned())),
+            false => self.next(stored, at, stored.length()),
+        }
+    }
+
+    /// Takes the next message; false behind the last one.
+    fn next(&mut self, stored: &Stored, at: &mut u64, end: u64) -> Result<bool, Flaw> {
+        let Some(head) = head_at(stored, *at, end)? else { return Ok(false) };
+        let (told, body) = told(&head)?;
+        let place = Place { offset: *at, head: head.len() as u64, body };
+        if body > end - *at - place.head {
+            return Err((DamageKind::Truncated, "the file ends inside a record batch".to_owned()));
+        }
+        match told {
+            Told::Batch(rows, compression) => {
+                self.compression = self.compression.or(compression);
+                self.batches.push(Batch { place, rows, dictionaries: self.dictionaries.len() });
+            }
+            Told::Dictionary => self.dictionaries.push(place),
+            Told::Schema(..) => {
+                return Err((
+                    DamageKind::Malformed,
+                    "a second schema; cut the file into its streams".to_owned(),
+                ));
+            }
+            Told::Other => {}
+        }
+        *at += place.head + body;
+        Ok(true)
+    }
+
+    /// Rows of each record batch.
+    pub fn rows(&self) -> impl Iterator<Item = u64> {
+        self.batches.iter().map(|batch| batch.rows)
+    }
+
+    /// Where a record batch is stored.
+    pub fn offset(&self, batch: usize) -> u64 {
+        self.batches[batch].place.offset
+    }
+
+    /// Stored bytes of a record batch.
+    pub fn bytes(&self, batch: usize) -> u64 {
+        self.batches[batch].place.head + self.batches[batch].place.body
+    }
+
+    /// Bytes that someone holds who reads a record batch, or copies it: as it is stored, as arrays, and what is kept.
+    pub fn held(&self) -> u64 {
+        let largest = (0..self.batches.len()).map(|batch| self.bytes(batch)).max().unwrap_or(0);
+        largest.saturating_mul(if self.compression.is_some() { 8 } else { 3 })
+    }
+
+    /// The columns of values.
+    pub fn columns(&self) -> Vec<Column> {
+        let mut columns = Vec::new();
+        for (root, field) in self.schema.fields().iter().enumerate() {
+            let first = columns.len();
+            push_columns(&mut columns, (root, first), field.name().clone(), field, false);
+        }
+        columns
+    }
+
+    /// What decodes these columns of record batches, or all.
+    ///
+    /// # Errors
+    /// If there is no such column.
+    pub fn decoder(&self, columns: Option<&[usize]>) -> Result<Decoder<'_>, ParquetError> {
+        let mut decoder = FileDecoder::new(self.schema.clone(), self.version);
+        let mut schema = self.schema.clone();
+        if let Some(columns) = columns {
+            decoder = decoder.with_projection(columns.to_vec());
+            schema = Arc::new(schema.project(columns)?);
+        }
+        let is_dictionary = |field: &&Field| matches!(field.data_type(), DataType::Dictionary(..));
+        let needs = schema.flattened_fields().iter().any(is_dictionary);
+        Ok(Decoder { messages: self, decoder, read: if needs { 0 } else { usize::MAX } })
+    }
+}
+
+/// Adds the columns of values that a field has.
+fn push_columns(
+    columns: &mut Vec<Column>,
+    (root, first): (usize, usize),
+    path: String,
+    field: &Field,
+    is_list: bool,
+) {
+    match field.data_type() {
+        DataType::Struct(fields) => {
+            for field in fields {
+                push_columns(columns, (root, first), format!("{path}.{}", field.name()), field, is_list);
+            }
+        }
+        DataType::List(field) | DataType::LargeList(field) | DataType::Map(field, _) => {
+            push_columns(columns, (root, first), path, field, true);
+        }
+        data_type => {
+            use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
+            let values = if let DataType::Dictionary(_, values) = data_type { values } else { data_type };
+            let is_text = matches!(values, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView);
+            let is_uuid = field.extension_type_name() == Some("arrow.uuid");
+            columns.push(Column {
+                index: columns.len(),
+                root,
+                leaf: columns.len() - first,
+                path,
+                kind: if is_uuid { Kind::Uuid } else { Kind::Plain },
+                is_list,
+                other: (!is_text).then(|| data_type.to_string()),
+            });
+        }
+    }
+}
+
+/// Decodes record batches in order.
+#[derive(Debug)]
+pub(super) struct Decoder<'a> {
+    messages: &'a Messages,
+    decoder: FileDecoder,
+    /// Dictionaries that it knows.
+    read: usize,
+}
+
+impl Decoder<'_> {
+    /// Decodes a record batch, which must not come before the last one.
+    ///
+    /// # Errors
+    /// If it does not decode.
+    pub fn batch(&mut self, stored: &Stored, batch: usize) -> Result<RecordBatch, ParquetError> {
+        let Batch { place, dictionaries, .. } = self.messages.batches[batch];
+        while self.read < dictionaries {
+            let place = self.messages.dictionaries[self.read];
+            self.decoder.read_dictionary(&place.block()?, &place.read(stored)?)?;
+            self.read += 1;
+        }
+        let decoded = self.decoder.read_record_batch(&place.block()?, &place.read(stored)?)?;
+        decoded.ok_or_else(|| corrupt("a message without a record batch"))
+    }
+}
+
+impl Place {
+    fn block(&self) -> Result<Block, ParquetError> {
+        let (Ok(offset), Ok(head), Ok(body)) =
+            (self.offset.try_into(), self.head.try_into(), self.body.try_into())
+        else {
+            return Err(corrupt("a file that is too long"));
+        };
+        Ok(Block::new(offset, head, body))
+    }
+
+    /// Its bytes, unless they say that they decompress to far more than bytes do: so much would be allocated.
+    fn read(&self, stored: &Stored) -> Result<Buffer, ParquetError> {
+        /// Decompressed bytes that nobody minds, and those of each stored byte.
+        const MOST: [u64; 2] = [16 << 20, 1000];
+        let bytes = stored.bytes(self.offset, self.head + self.body)?;
+        let bytes =
+            bytes.ok_or_else(|| ParquetError::EOF("the file ends inside a record batch".to_owned()))?;
+        let (head, body) = bytes.split_at(self.head as usize);
+        let message = message(head)?;
+        let of_dictionary = || message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data());
+        let batch = message.header_as_record_batch().or_else(of_dictionary);
+        if let Some(batch) = batch.filter(|batch| batch.compression().is_some()) {
+            let length = |at: i64| {
+                let prefix = body.get(usize::try_from(at).ok()?..)?.first_chunk()?;
+                u64::try_from(i64::from_le_bytes(*prefix)).ok()
+            };
+            let buffers = batch.buffers().into_iter().flatten().filter(|buffer| buffer.length() > 0);
+            let all = buffers.filter_map(|buffer| length(buffer.offset())).fold(0, u64::saturating_add);
+            if all > MOST[0].saturating_add(MOST[1].saturating_mul(self.body)) {
+                return Err(corrupt(format!("{} bytes that would decompress to {all}", self.body)));
+            }
+        }
+        Ok(Buffer::from_vec(bytes))
+    }
+}
