@@ -99,9 +99,9 @@ fn old_documents_stay_and_what_cannot_be_derived_is_refused() {
     assert!(
         place.report("higher")["outcome"]["kept"].as_u64() >= place.report("new")["outcome"]["kept"].as_u64()
     );
-    run(&format!("dedup {path} --out each --keep-count 2 --quiet --write none"));
-    run(&format!("dedup {path} --out chains --clusters connected --similarity 0.5 --quiet --write none"));
-    run(&format!("dedup {path} --out plain --method simhash --verify none --quiet --write none"));
+    run(&format!("dedup {path} --out each --keep-count 2 --quiet --write pairs"));
+    run(&format!("dedup {path} --out chains --clusters connected --similarity 0.5 --quiet --write pairs"));
+    run(&format!("dedup {path} --out plain --method simhash --verify none --quiet --write pairs"));
     for (result, similarity, told) in [
         ("new", "0.4", "--similarity 0.4: expected 0.5 to 1"),
         ("each", "0.9", "without --keep-count and --keep-each"),
