@@ -39,6 +39,41 @@ pub struct Audit {
     /// Of the documents that a complete search would have removed for a kept one, how many the run removed; none where
     /// the run has no such documents, or does not assign them.
     pub documents: Option<Removed>,
+    /// What a lower threshold would find; none where the run does not assign documents, or counts features.
+    #[serde(default)]
+    pub lower: Option<Lower>,
+}
+
+/// Documents that a run keeps, and that have an earlier kept near-duplicate at a lower threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Lower {
+    /// The lower threshold.
+    pub similarity: f64,
+    /// Such documents in the sample; those that the run missed at its own threshold are not among them.
+    pub more: u64,
+    /// Their share in all different texts, with the interval of 95 of 100 samples.
+    pub share: Estimated,
+}
+
+/// The least share that a lower threshold must add for certain before a run tells of it.
+const WORTH_TELLING: f64 = 0.01;
+
+impl Lower {
+    /// So many more documents of a sample of `drawn` from `all`; none where the threshold has no meaning.
+    fn of(similarity: f64, more: u64, [drawn, all]: [u64; 2]) -> Option<Self> {
+        if drawn == 0 || similarity <= 0.0 {
+            return None;
+        }
+        let share = more as f64 / drawn as f64;
+        let [low, high] = sampled(share, [drawn as f64, all as f64]);
+        Some(Self { similarity, more, share: Estimated { share, low, high } })
+    }
+
+    /// Whether the share is more than a few documents in all but a few samples.
+    pub fn is_worth_telling(&self) -> bool {
+        self.share.low >= WORTH_TELLING
+    }
 }
 
 /// Documents that were removed as near-duplicates, and those that were missed.
@@ -113,12 +148,22 @@ pub struct Count {
     /// Of pairs with a kept text, the one that is most likely near: how many standard errors its estimate is above the
     /// threshold, and the error.
     likeliest: Option<(f32, f32)>,
+    /// The greatest estimate of these pairs.
+    nearest: f32,
     /// Pairs, found or not, whose estimate is at most [`NEXT_TO`] above the threshold, and below it.
     next_to: [u32; 2],
 }
 
 /// A similarity that is no farther from the threshold is next to it.
 const NEXT_TO: f32 = 0.05;
+
+/// How far below the threshold [`Lower`] looks.
+const LOWER_BY: f64 = 0.1;
+
+/// The threshold of [`Lower`], in thousandths, so that it can be typed.
+fn lower(threshold: f32) -> f64 {
+    ((f64::from(threshold) - LOWER_BY) * 1000.0).round() / 1000.0
+}
 
 impl Count {
     fn add(&mut self, is_found: bool, is_missed: bool) {
@@ -136,6 +181,7 @@ impl Count {
                 (Some(a), Some(b)) => Some(if a.0 >= b.0 { a } else { b }),
                 (a, b) => a.or(b),
             },
+            nearest: self.nearest.max(other.nearest),
             next_to: [0, 1].map(|side| self.next_to[side] + other.next_to[side]),
         }
     }
@@ -206,19 +252,27 @@ impl<'a> Sample<'a> {
     ) -> (Vec<Count>, Count) {
         others.sort_unstable_by_key(|other| (other.bits.size, other.rank));
         let nothing = || (vec![Count::default(); places.len()], Count::default());
+        let in_doubt = by.threshold - self.doubt;
+        let least = if by.is_near.is_some() { in_doubt } else { in_doubt.min(lower(by.threshold) as f32) };
 
         let counted = others.par_chunks(Sieve::BLOCK).fold(nothing, |(mut counts, mut twice), block| {
             let sieve = Sieve::new(block.iter().map(|other| other.bits).collect());
             let mut near = Vec::new();
             for (at, count) in places.clone().zip(&mut counts) {
                 let drawn = &self.drawn[at];
-                sieve.near(drawn.bits, by.threshold - self.doubt, &mut near);
+                sieve.near(drawn.bits, least, &mut near);
                 let near = near.iter().map(|&at| &block[at as usize]);
                 for other in near.filter(|other| other.rank != drawn.rank) {
                     let is_near = match by.is_near {
                         Some(is_near) => is_near(drawn, other),
                         None => {
                             let estimate = resemblance::estimate(drawn.bits, other.bits);
+                            if estimate > count.nearest && (by.is_missed)(drawn, other) {
+                                count.nearest = estimate;
+                            }
+                            if estimate < in_doubt {
+                                continue;
+                            }
                             let above = f64::from(estimate - by.threshold);
                             let error = resemblance::error(drawn.bits, other.bits, f64::from(by.threshold));
                             let errors = match error > 0.0 {
@@ -266,9 +320,14 @@ impl<'a> Sample<'a> {
         (libm::log(below / above) / f64::from(NEXT_TO.min(self.doubt))).clamp(0.0, 60.0)
     }
 
-    /// What came of it: the sample was drawn from so many texts, each compared with `others`. `removed` texts were
-    /// removed for another, if the run assigned them.
-    pub fn audit(&self, drawn_from: u64, others: u64, removed: Option<u64>) -> Audit {
+    /// What came of it: the sample was drawn from so many texts, each compared with `others`, and the least similarity
+    /// of near ones is `threshold`, if bits decide. `removed` texts were removed for another, if the run assigned them.
+    pub fn audit(
+        &self,
+        [drawn_from, others]: [u64; 2],
+        threshold: Option<f32>,
+        removed: Option<u64>,
+    ) -> Audit {
         let mut audit = Audit::of(&self.counts, self.twice, drawn_from as usize);
         audit.compared = others;
         let missed = self.counts.iter().filter(|count| count.missed > 0).count() as u64;
@@ -284,6 +343,12 @@ impl<'a> Sample<'a> {
         };
         audit.documents =
             removed.and_then(|removed| Removed::within(removed, missed, range, [audit.drawn, drawn_from]));
+        audit.lower = removed.and(threshold).and_then(|threshold| {
+            let lower = lower(threshold);
+            let between = lower as f32..threshold;
+            let more = self.counts.iter().filter(|count| between.contains(&count.nearest)).count();
+            Lower::of(lower, more as u64, [audit.drawn, drawn_from])
+        });
         audit
     }
 }
@@ -372,7 +437,8 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, known: &Kn
         let counted = sample.compare(places, &mut all, by);
         sample.add(counted);
     }
-    Some(sample.audit(drawn_from, all.len().saturating_sub(1) as u64, known.removed))
+    let others = all.len().saturating_sub(1) as u64;
+    Some(sample.audit([drawn_from, others], by.is_near.is_none().then_some(threshold), known.removed))
 }
 
 /// The greatest distance below a threshold at which the bits of near texts may be, for bits of so many words.
@@ -448,12 +514,8 @@ impl Removed {
         let (drawn, all) = (drawn as f64, all as f64);
         let recall = |missed: f64| removed as f64 / (removed as f64 + missed * all);
         let share = if removed + missed == 0 { 0.0 } else { recall(missed as f64 / drawn) };
-        let not_drawn = 1.0 - drawn / all;
-        let bounds = |missed: f64| match not_drawn <= 0.0 {
-            true => [missed / drawn; 2],
-            // Where nothing is missed in the sample, something may be missed elsewhere.
-            false => wilson(missed / drawn, drawn / not_drawn),
-        };
+        // Where nothing is missed in the sample, something may be missed elsewhere.
+        let bounds = |missed: f64| sampled(missed / drawn, [drawn, all]);
         let (low, high) = (recall(bounds(most)[1]), recall(bounds(least)[0]));
         Some(Self {
             removed,
@@ -466,7 +528,7 @@ impl Removed {
 impl Audit {
     /// An audit that knows documents and no pairs: so many were drawn, and each compared with so many others.
     pub(crate) fn of_documents([drawn, compared]: [u64; 2], documents: Option<Removed>) -> Self {
-        Self { drawn, compared, with_pairs: 0, pairs: 0, found: 0, recall: None, documents }
+        Self { drawn, compared, with_pairs: 0, pairs: 0, found: 0, recall: None, documents, lower: None }
     }
 
     /// From what each drawn text has of pairs and what of that shows twice, of so many texts in all.
@@ -484,6 +546,7 @@ impl Audit {
             found: found - u64::from(twice.found),
             recall,
             documents: None,
+            lower: None,
         }
     }
 }
@@ -506,6 +569,12 @@ fn interval(counts: &[Count], pairs: u64, found: u64, with_pairs: u64, all: usiz
     };
     let [low, high] = wilson(share, independent / not_drawn);
     Estimated { share, low, high }
+}
+
+/// The interval of a share in a sample of `drawn` from `all`.
+fn sampled(share: f64, [drawn, all]: [f64; 2]) -> [f64; 2] {
+    let not_drawn = 1.0 - drawn / all;
+    if not_drawn <= 0.0 { [share; 2] } else { wilson(share, drawn / not_drawn) }
 }
 
 /// Wilson's interval (1927) of a share in so many independent observations, in 95 of 100 samples.

@@ -1427,6 +1427,46 @@ mod tests {
     }
 
     #[test]
+    fn a_lower_threshold_finds_as_many_more_as_the_run_says() {
+        // Of 30 shingles, which a sketch holds exactly, a copy shares all but the last few.
+        let set = |documents: usize, every: usize| {
+            let words = |at: usize, last: usize| {
+                let own = |word: usize| {
+                    if word < 34 - last { format!("d{at}w{word} ") } else { format!("e{at}w{word} ") }
+                };
+                (0..34).map(own).collect::<String>()
+            };
+            let copies = |at: usize| match at % every {
+                0 => vec![words(at, 0), words(at, 4)], // 0.765
+                1 => vec![words(at, 0), words(at, 3)], // 0.818
+                2 => vec![words(at, 0), words(at, 6)], // 0.667
+                _ => vec![words(at, 0)],
+            };
+            (0..documents).flat_map(copies).collect::<Vec<String>>()
+        };
+        for (documents, every) in [(2_000, 10), (9_000, 10), (9_000, 1_000)] {
+            let texts = set(documents, every);
+            let outcome = run_on(&Settings::default(), &texts);
+            let more = documents / every;
+            let removed = run_on(&Settings::both(0.7), &texts).removed() - outcome.removed();
+            assert!(removed.abs_diff(more) <= more / 50, "{removed} {more}");
+            let audit = outcome.audit.unwrap();
+            let lower = audit.lower.unwrap();
+            let (share, all) = (more as f64 / texts.len() as f64, audit.drawn == texts.len() as u64);
+            assert_eq!((lower.similarity, all), (0.7, documents < 9_000));
+            assert!(lower.share.low <= share && share <= lower.share.high, "{share} {lower:?}");
+            assert!(!all || lower.more == more as u64 && lower.share.low == share, "{lower:?}");
+            assert_eq!(lower.is_worth_telling(), every == 10, "{lower:?}");
+        }
+        // Nothing is said where features are counted, or containment decides.
+        let texts = set(100, 10);
+        let counted = Settings { judge: Judge::Jaccard(0.8), ..Settings::default() };
+        for settings in [counted, Settings::removable()] {
+            assert_eq!(run_on(&settings, &texts).audit.and_then(|audit| audit.lower), None);
+        }
+    }
+
+    #[test]
     fn the_highest_score_stays_and_no_number_is_the_lowest() {
         let texts: Vec<String> = vec!["one page of some words and more of them".to_owned(); 5];
         let kept = |keep: Keep, scores: [Option<f64>; 5]| {

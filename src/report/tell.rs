@@ -11,7 +11,7 @@ use crate::boilerplate::{GroupBy, Share};
 use crate::corpus::{Damage, EXTRACTOR, FileReading, Languages};
 use crate::text::TOKENIZER;
 use crate::wording::{counted, plural, printable, printable_path};
-use simflip_core::audit::{Audit, Estimated};
+use simflip_core::audit::{Audit, Estimated, Lower};
 use simflip_core::clusters::Linkage;
 use simflip_core::dedup::{Cohesion, Crowds, Judged, Kind, MeasuredRecall, Outcome, Ran, Scores, Searched};
 use simflip_core::id::{Cluster, Document, Id};
@@ -850,9 +850,16 @@ pub fn audited(audit: &Audit, judge: Judge) -> String {
         Some(recall) => format!("{} share a band hash", percent(recall)),
         None => format!("{} share a band hash", audit.found),
     };
+    let lower = match audit.lower.filter(Lower::is_worth_telling) {
+        Some(Lower { similarity, share, .. }) => format!(
+            "\nAnother {} of the distinct documents have an earlier near-duplicate at --similarity {similarity}.",
+            percent(&share)
+        ),
+        None => String::new(),
+    };
     format!(
         "Estimated recall {} of the documents with an earlier near-duplicate: {sample}, and {}. Of {pairs} with {near} among \
-         these, {shared}.",
+         these, {shared}.{lower}",
         percent(&documents.recall),
         missed(documents.missed),
     )
@@ -1008,6 +1015,29 @@ pub fn comparison(report: &CompareReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lower_similarity_is_told_where_it_adds_documents() {
+        let told = |lower: serde_json::Value| {
+            let recall = serde_json::json!({"share": 1.0, "low": 0.9, "high": 1.0});
+            let documents = serde_json::json!({"removed": 9, "missed": 0, "recall": recall});
+            let audit = serde_json::json!({
+                "drawn": 500, "compared": 9_000, "with_pairs": 3, "pairs": 3, "found": 3, "recall": null,
+                "documents": documents, "lower": lower
+            });
+            audited(&serde_json::from_value(audit).expect("an audit"), Judge::Estimate(0.8))
+        };
+        let lower = |low: f64| {
+            let share = serde_json::json!({"share": 0.04, "low": low, "high": 0.06});
+            serde_json::json!({"similarity": 0.7, "more": 20, "share": share})
+        };
+        assert!(told(lower(0.025)).ends_with(
+            "\nAnother 4.0 % [2.5, 6.0] of the distinct documents have an earlier near-duplicate at --similarity 0.7."
+        ));
+        for nothing in [lower(0.009), serde_json::Value::Null] {
+            assert!(told(nothing).ends_with("share a band hash."));
+        }
+    }
 
     #[test]
     fn memory_beyond_what_was_allowed_is_told() {

@@ -220,7 +220,8 @@ impl<'a> SketchStore<'a> {
                 sample.add(sum);
             }
         }
-        Ok(Some(sample.audit(drawn_from, self.compared().saturating_sub(1), Some(assignments.removed()))))
+        let others = self.compared().saturating_sub(1);
+        Ok(Some(sample.audit([drawn_from, others], Some(threshold), Some(assignments.removed()))))
     }
 
     /// Loads the sketches of some documents, all of them among some pages.
