@@ -798,8 +798,10 @@ fn sampled(audit: &Audit, of: String) -> ExactRecall {
 /// The recall that a run estimated of itself.
 pub fn audited(audit: &Audit, judge: Judge) -> String {
     let percent = |recall: &Estimated| {
-        let [share, low, high] = [recall.share, recall.low, recall.high].map(|share| 100.0 * share);
-        format!("{share:.1} % [{low:.1}, {high:.1}]")
+        let [share, low, high] =
+            [recall.share, recall.low, recall.high].map(|share| format!("{:.1}", 100.0 * share));
+        // Where all were compared nothing is estimated.
+        if low == high { format!("{share} %") } else { format!("{share} % [{low}, {high}]") }
     };
     let are_all = audit.drawn > audit.compared;
     let sample = match are_all {
