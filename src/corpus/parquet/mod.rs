@@ -199,7 +199,7 @@ impl Batch {
 /// What the rows of a row group come from.
 enum Open {
     /// Readers of texts and of names.
-    Parquet(Vec<ParquetRecordBatchReader>, [Option<ParquetRecordBatchReader>; NAMES]),
+    Parquet(Vec<ParquetRecordBatchReader>, Box<[Option<ParquetRecordBatchReader>; NAMES]>),
     /// The columns of texts and of names, decoded.
     Arrow(Vec<ArrayRef>, [Option<ArrayRef>; NAMES]),
 }
@@ -275,7 +275,7 @@ impl Group {
         // A name that cannot be read shows when it is asked for.
         let names =
             self.layout.names.each_ref().map(|name| name.as_ref().and_then(|column| open(column).ok()));
-        Ok(Open::Parquet(texts, names))
+        Ok(Open::Parquet(texts, Box::new(names)))
     }
 
     fn read_batch(&mut self, footer: &Footer) -> Result<Piece, Flaw> {
