@@ -10,30 +10,23 @@ use crate::hash::text_digest;
 use crate::pipeline::dedup::told_first;
 use crate::pipeline::output::OutputFolder;
 use crate::pipeline::{Progress, with_threads};
-use crate::report::model::Tool;
+use crate::report::decontamination::{
+    Benchmark, DecontaminationReport, FoundItem, Removal, SHOWN_ITEMS, SHOWN_PASSAGES,
+};
+use crate::report::html::render_decontamination;
+use crate::report::model::{PageSample, Piece, Tool, write_json};
+use crate::report::snippet::passage;
 use crate::tables::{self, Row, guard};
-use crate::wording::{counted, plural, printable_path};
-use serde::{Deserialize, Serialize};
+use crate::wording::printable_path;
+use serde::Serialize;
 use simflip_core::contamination::{Finder, Found, Items, Rules};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-
-/// What becomes of a document that has an item.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Removal {
-    /// It is not kept.
-    #[default]
-    Documents,
-    /// It is kept without the passages, in a file of its own.
-    Passages,
-    /// Nothing is written but the tables.
-    Nothing,
-}
 
 /// What is to be done, and where the results go.
 #[derive(Clone, Debug, Default)]
@@ -64,75 +57,6 @@ pub struct DecontaminateJob {
     pub command_line: Vec<String>,
     /// When the run began, RFC 3339, for the report.
     pub created: String,
-}
-
-/// What came of it: `report.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DecontaminationReport {
-    /// The program that wrote it.
-    pub tool: Tool,
-    /// When the run began.
-    pub created: String,
-    /// The command.
-    pub command_line: Vec<String>,
-    /// When an item counted as found.
-    pub rules: Rules,
-    /// What became of documents with items.
-    pub removal: Removal,
-    /// Documents that were read.
-    pub documents: u64,
-    /// Documents that have items.
-    pub with_items: u64,
-    /// Pieces of damage in the input.
-    pub damaged: u64,
-    /// The files of items.
-    pub benchmarks: Vec<Benchmark>,
-}
-
-/// A file of items.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Benchmark {
-    /// The file.
-    pub file: String,
-    /// Its items.
-    pub items: u64,
-    /// Of these, items that have too few words to be looked for.
-    pub too_short: u64,
-    /// Of these, items that stand in a document.
-    pub found: u64,
-    /// Documents that have one.
-    pub documents: u64,
-}
-
-impl DecontaminationReport {
-    /// A few lines on what came of it.
-    pub fn text(&self) -> String {
-        let has = counted(self.with_items, "has an item", "have items");
-        let kept = match self.removal {
-            Removal::Documents => ", and are left out of what is kept",
-            Removal::Passages => ", and are kept in cut.jsonl.gz without the passages",
-            Removal::Nothing => "",
-        };
-        let mut text = format!("{}, of which {has}{kept}.", counted(self.documents, "document", "documents"));
-        for Benchmark { file, items, too_short, found, documents } in &self.benchmarks {
-            text += &format!(
-                "\n{}: {found} of {} {} found, in {}",
-                printable_path(Path::new(file)),
-                counted(*items, "item", "items"),
-                plural(*found, "was", "were"),
-                counted(*documents, "document", "documents")
-            );
-            if *too_short > 0 {
-                text += &format!(
-                    "; {} fewer than {} words and {} not looked for",
-                    counted(*too_short, "item has", "items have"),
-                    self.rules.min_words,
-                    plural(*too_short, "was", "were")
-                );
-            }
-        }
-        text
-    }
 }
 
 /// What a document or an item is called.
@@ -201,6 +125,8 @@ struct Worker<'a> {
     finder: Finder<'a>,
     documents: Vec<(DocId, Place, u128)>,
     found: Vec<(Named, Found)>,
+    /// The passage of each item in the first document that may have it.
+    excerpts: HashMap<u32, Excerpt>,
 }
 
 fn rounded(share: f64) -> f64 {
@@ -270,10 +196,20 @@ fn in_pool(
 
     let read_options = read_options(&job.fields);
     progress.begin("read documents", stored(&inputs), "bytes");
-    let worker = || Worker { finder: Finder::new(&items), documents: Vec::new(), found: Vec::new() };
+    let worker = || Worker {
+        finder: Finder::new(&items),
+        documents: Vec::new(),
+        found: Vec::new(),
+        excerpts: HashMap::new(),
+    };
     let each = |worker: &mut Worker<'_>, document: Document<'_>| {
         worker.documents.push((document.id, document.place, text_digest(document.text)));
         let found = worker.finder.find(document.text);
+        for found in &found {
+            keep_first(&mut worker.excerpts, found.item, document.id, || {
+                passage(document.text, found.bytes.clone())
+            });
+        }
         worker.found.extend(found.into_iter().map(|found| (Named::of(&document), found)));
     };
     let read = corpus::read(&inputs, &read_options, worker, each, &|bytes| progress.advance(bytes));
@@ -282,10 +218,13 @@ fn in_pool(
         return Err(Error::io(&input.path, failure));
     }
     tell(&read.files);
-    let (mut documents, mut candidates) = (Vec::new(), Vec::new());
+    let (mut documents, mut candidates, mut excerpts) = (Vec::new(), Vec::new(), HashMap::new());
     for worker in read.workers {
         documents.extend(worker.documents);
         candidates.extend(worker.found);
+        for (item, (at, excerpt)) in worker.excerpts {
+            keep_first(&mut excerpts, item, at, || excerpt);
+        }
     }
     if documents.is_empty() {
         return Err(Error::NoDocuments(format!("no document could be read of {}", shown(&job.inputs))));
@@ -372,6 +311,7 @@ fn in_pool(
         progress.end();
         done?;
     }
+    add_examples(&mut benchmarks, (&names, &items, &of_items), &found, excerpts);
     let report = DecontaminationReport {
         tool: Tool::this(),
         created: job.created.clone(),
@@ -380,19 +320,73 @@ fn in_pool(
         removal: job.removal,
         documents: documents.len() as u64,
         with_items: spans.len() as u64,
+        matches: found.len() as u64,
         damaged,
         benchmarks,
     };
-    let path = folder.path().join("report.json");
-    let io = |error: std::io::Error| Error::io(&path, error);
-    let mut json = serde_json::to_vec_pretty(&report).map_err(|error| io(error.into()))?;
-    json.push(b'\n');
-    std::fs::write(&path, json).map_err(io)?;
+    write_json(&report, &folder.path().join("report.json"))?;
+    let page = folder.path().join("report.html");
+    std::fs::write(&page, render_decontamination(&report)?).map_err(|error| Error::io(&page, error))?;
     Ok(report)
 }
 
 fn shown(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| printable_path(path)).collect::<Vec<_>>().join(", ")
+}
+
+/// A document, and a passage of it.
+type Excerpt = (DocId, Vec<Piece>);
+
+/// Keeps the excerpt of the first document.
+fn keep_first(
+    excerpts: &mut HashMap<u32, Excerpt>,
+    item: u32,
+    at: DocId,
+    excerpt: impl FnOnce() -> Vec<Piece>,
+) {
+    if excerpts.get(&item).is_none_or(|(first, _)| at < *first) {
+        excerpts.insert(item, (at, excerpt()));
+    }
+}
+
+/// Lists the items that most documents have, some with the passage of the first document.
+fn add_examples(
+    benchmarks: &mut [Benchmark],
+    (names, items, of_items): (&[Named], &Items, &[(u64, f64)]),
+    found: &[(Named, Found, f64)],
+    mut excerpts: HashMap<u32, Excerpt>,
+) {
+    let mut order: Vec<usize> = (0..names.len()).filter(|&item| of_items[item].0 > 0).collect();
+    order.sort_by_key(|&item| (names[item].at.shard, Reverse(of_items[item].0)));
+    let by_benchmark = order.chunk_by(|&a, &b| names[a].at.shard == names[b].at.shard);
+    let listed: Vec<usize> = by_benchmark.flat_map(|items| items.iter().take(SHOWN_ITEMS)).copied().collect();
+    let is_shown: BTreeSet<usize> = listed.iter().take(SHOWN_PASSAGES).copied().collect();
+    let mut firsts: BTreeMap<usize, &Named> = BTreeMap::new();
+    for (named, found, _) in found.iter().filter(|(_, found, _)| is_shown.contains(&(found.item as usize))) {
+        firsts.entry(found.item as usize).or_insert(named);
+    }
+    let called =
+        |named: &Named| if named.id.is_empty() { format!("row {}", named.at.row) } else { named.id.clone() };
+    for item in listed {
+        let example = firsts.get(&item).map(|named| PageSample {
+            id: called(named),
+            url: named.url.clone(),
+            // Empty if the first document that may have had the item has nothing but set phrases of it.
+            excerpt: match excerpts.remove(&(item as u32)) {
+                Some((at, excerpt)) if at == named.at => excerpt,
+                _ => Vec::new(),
+            },
+            ..PageSample::default()
+        });
+        let (documents, share) = of_items[item];
+        benchmarks[names[item].at.shard as usize].most.push(FoundItem {
+            item: called(&names[item]),
+            words: items.words(item) as u64,
+            documents,
+            share: rounded(share),
+            example,
+        });
+    }
 }
 
 /// Writes documents without some passages, as lines of JSON.

@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 use crate::evaluate::judged;
 use crate::inspection::{OF_TABLES, nothing_of_ours};
 use crate::making::folder_of;
-use crate::report::check::{check as check_report, compares};
+use crate::report::check::{check as check_report, compares, decontaminates};
+use crate::report::decontamination::DecontaminationReport;
 use crate::report::facts::RunFacts;
 use crate::report::html::check::check as check_page;
 use crate::report::model::Report;
@@ -138,7 +139,7 @@ fn check_folder(folder: &Path) -> Result<Inspection> {
             field: "report.json",
             expected: "one".to_owned(),
             got: "missing".to_owned(),
-            advice: "name a folder that simflip dedup, compare, sketch or apply wrote, or a file of another",
+            advice: "name a folder that simflip dedup, decontaminate, compare, sketch or apply wrote, or a file of another",
         });
     }
     let mut inspection = check_report(&path)?;
@@ -148,6 +149,15 @@ fn check_folder(folder: &Path) -> Result<Inspection> {
         }
     }
     if compares(&path)? {
+        return Ok(inspection);
+    }
+    if decontaminates(&path)? {
+        let report = DecontaminationReport::read_json(&path)?;
+        inspection.what = "folder of a decontamination".to_owned();
+        let items = report.benchmarks.iter().map(|benchmark| benchmark.items).fold(0, u64::saturating_add);
+        for (name, expected) in [("matches.csv", report.matches), ("items.csv", items)] {
+            inspection.same(&format!("rows of {name}"), expected, rows_of(&folder.join(name))?);
+        }
         return Ok(inspection);
     }
     let report = Report::read_json(&path)?;
@@ -205,6 +215,17 @@ fn check_folder(folder: &Path) -> Result<Inspection> {
         inspection.same("documents in the files of kept pages", outcome.kept, kept);
     }
     Ok(inspection)
+}
+
+/// Counts the rows of a table.
+fn rows_of(path: &Path) -> Result<u64> {
+    let refused = |error: csv::Error| Error::io(path, io::Error::other(error));
+    let mut rows = 0;
+    for row in csv::Reader::from_path(path).map_err(refused)?.records() {
+        row.map_err(refused)?;
+        rows += 1;
+    }
+    Ok(rows)
 }
 
 /// Checks a table of pages that is read as pages are, and counts its rows, and those that stay for themselves.

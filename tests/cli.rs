@@ -1430,7 +1430,24 @@ fn items_of_benchmarks_are_found_and_taken_out() {
     assert_eq!(shown, [("p1", "i3"), ("p2", "i1"), ("p2", "i3")]);
     assert_eq!(fs::read_to_string(place.at("clean/items.csv")).unwrap().lines().count(), 7);
     let report: Value = serde_json::from_slice(&fs::read(place.at("clean/report.json")).unwrap()).unwrap();
-    assert_eq!(report["benchmarks"][0]["found"], 2);
+    assert_eq!((&report["benchmarks"][0]["found"], &report["matches"]), (&2.into(), &3.into()));
+    // The page shows each found item in the first document that has it, and is made from report.json.
+    let page = fs::read_to_string(place.at("clean/report.html")).unwrap();
+    for said in
+        ["<b>2</b> of 3 documents", "2<small>of 5 that were looked for", "i3</bdi>", "in <b>2</b> documents"]
+    {
+        assert!(page.contains(said), "{said}");
+    }
+    for seed in [1, 3] {
+        assert!(page.contains(&format!("<mark>{}", item(seed))), "{seed}");
+    }
+    assert!(!page.contains("i0</bdi>"));
+    place.run("inspect clean").assert().code(0);
+    fs::write(place.at("clean/report.html"), page.replace("of 3 documents", "of 4 documents")).unwrap();
+    assert!(place.told("inspect clean", 2).contains("not the page that report.json makes"));
+    fs::write(place.at("clean/report.html"), page).unwrap();
+    fs::write(place.at("clean/matches.csv"), rows.lines().next().unwrap()).unwrap();
+    assert!(place.told("inspect clean", 2).contains("rows of matches.csv"));
     // The passages alone.
     run("--out cut --remove passages");
     let cut = read("cut/cut.jsonl.gz");

@@ -4,9 +4,10 @@ use super::arguments::{InputArgs, kept_files, threads};
 use super::dedup::now;
 use super::progress::Bars;
 use super::{Done, tell};
-use simflip::contamination::{DecontaminateJob, Removal, decontaminate};
+use simflip::contamination::{DecontaminateJob, decontaminate};
 use simflip::core::contamination::Rules;
 use simflip::corpus::{KeptFiles, expand_patterns};
+use simflip::report::decontamination::Removal;
 use simflip::wording::printable_path;
 use std::path::PathBuf;
 
@@ -19,7 +20,8 @@ use std::path::PathBuf;
 
 An item is in a document if a passage of it, half as long again as the item, has enough of the item's n-grams. N-grams
 that many items or many documents have do not count: they are instructions and set phrases. In the folder: matches.csv
-(each item in each document, with the bytes of the passage), items.csv, report.json, and the kept documents.
+(each item in each document, with the bytes of the passage), items.csv, report.html, report.json, and the kept
+documents.
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
@@ -101,7 +103,8 @@ impl Args {
             created: now(),
         };
         let report = decontaminate(&job, &Bars::new(self.quiet))?;
-        tell(&format!("{}\n{}\n", report.text(), printable_path(&job.out.join("matches.csv"))))?;
+        let [table, page] = ["matches.csv", "report.html"].map(|name| printable_path(&job.out.join(name)));
+        tell(&format!("{}\n{table}\n{page}\n", report.text()))?;
         Ok(if report.damaged > 0 { Done::WithDamage } else { Done::Well })
     }
 }

@@ -1,5 +1,6 @@
 //! Is a `report.json` in order?
 
+use super::decontamination::DecontaminationReport;
 use super::model::{ClusterSizes, CompareReport, FileRow, Report, Tool};
 use super::tell;
 use crate::error::{Error, Result};
@@ -12,16 +13,49 @@ use std::path::Path;
 /// # Errors
 /// If the file cannot be read.
 pub(crate) fn compares(path: &Path) -> Result<bool> {
-    let text = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
-    Ok(serde_json::from_str::<serde_json::Value>(&text).is_ok_and(|value| value.get("methods").is_some()))
+    has(path, "methods")
 }
 
-/// Checks the `report.json` of a deduplication or of a comparison.
+/// Whether a report is of a decontamination; such a one has a list of benchmarks.
+///
+/// # Errors
+/// If the file cannot be read.
+pub(crate) fn decontaminates(path: &Path) -> Result<bool> {
+    has(path, "benchmarks")
+}
+
+fn has(path: &Path, field: &str) -> Result<bool> {
+    let text = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+    Ok(serde_json::from_str::<serde_json::Value>(&text).is_ok_and(|value| value.get(field).is_some()))
+}
+
+/// Checks the `report.json` of a deduplication, a comparison or a decontamination.
 ///
 /// # Errors
 /// If the file cannot be read, or is no report of this program.
 pub(crate) fn check(path: &Path) -> Result<Inspection> {
-    if compares(path)? { check_comparison(path) } else { check_deduplication(path) }
+    match (compares(path)?, decontaminates(path)?) {
+        (true, _) => check_comparison(path),
+        (_, true) => check_decontamination(path),
+        _ => check_deduplication(path),
+    }
+}
+
+fn check_decontamination(path: &Path) -> Result<Inspection> {
+    let report = DecontaminationReport::read_json(path)?;
+    let mut inspection = Inspection::of("report of a decontamination");
+    check_tool(path, &report.tool)?;
+    inspection.fact("written by", format!("{} {}", report.tool.name, report.tool.version));
+    inspection.fact("created", &report.created);
+    inspection.fact("command", report.command_line.join(" "));
+    inspection.fact("documents", report.documents);
+    inspection.fact("documents with items", report.with_items);
+    for benchmark in &report.benchmarks {
+        let looked_for = benchmark.items.saturating_sub(benchmark.too_short);
+        inspection.fact(format!("items of {}", benchmark.file), benchmark.items);
+        inspection.same("found items, of those looked for", benchmark.found, benchmark.found.min(looked_for));
+    }
+    Ok(inspection)
 }
 
 fn check_comparison(path: &Path) -> Result<Inspection> {

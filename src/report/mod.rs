@@ -6,6 +6,7 @@
 
 mod charts;
 pub(crate) mod check;
+pub mod decontamination;
 pub mod explanation;
 pub mod facts;
 mod figures;

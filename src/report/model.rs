@@ -556,7 +556,7 @@ pub struct PageSample {
     pub url: String,
     /// Its first words, see [`opening`].
     pub opening: String,
-    /// In a pair: where it differs from the other, see [`differences`].
+    /// In a pair: where it differs from the other, see [`differences`]; of a benchmark's item: its passage.
     pub excerpt: Vec<Piece>,
     /// Whether it is one of the old pages that new ones were held against.
     pub old: bool,
@@ -567,7 +567,7 @@ pub struct PageSample {
 pub struct Piece {
     /// The text.
     pub text: String,
-    /// Whether the other document of the pair has something else here.
+    /// Whether the other document of the pair has something else here, or the benchmark's item stands here.
     pub differs: bool,
 }
 
@@ -944,13 +944,13 @@ impl CompareReport {
     }
 }
 
-fn write_json<T: Serialize>(report: &T, path: &Path) -> Result<()> {
+pub(crate) fn write_json<T: Serialize>(report: &T, path: &Path) -> Result<()> {
     let mut out = BufWriter::new(File::create(path).map_err(|e| Error::io(path, e))?);
     serde_json::to_writer_pretty(&mut out, report).map_err(|e| Error::io(path, e.into()))?;
     out.write_all(b"\n").and_then(|()| out.flush()).map_err(|e| Error::io(path, e))
 }
 
-fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
+pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let bytes = fs::read(path).map_err(|e| Error::io(path, e))?;
     serde_json::from_slice(&bytes).map_err(|e| Error::Format {
         path: path.to_path_buf(),

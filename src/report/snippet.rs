@@ -19,6 +19,9 @@ const FIRST_BYTES: usize = WINDOW_BYTES / 4;
 const CONTEXT_CHARS: usize = 60;
 /// Characters shown of one difference.
 const CHANGE_CHARS: usize = 160;
+/// Characters shown of a passage, and on either side of it.
+const PASSAGE_CHARS: usize = 600;
+const AROUND_CHARS: usize = 120;
 /// Differences shown.
 const CHANGES: usize = 4;
 
@@ -43,6 +46,25 @@ pub fn opening(text: &str, max_chars: usize) -> String {
         used += space + chars;
     }
     out
+}
+
+/// A passage of a text, marked, with some of the text around it. What lies beyond the text is left out.
+pub fn passage(text: &str, bytes: Range<usize>) -> Vec<Piece> {
+    let [start, end] = [bytes.start, bytes.end].map(|at| text.floor_char_boundary(at));
+    let (before, after) = (&text[..start], &text[end.max(start)..]);
+    let from = before.char_indices().rev().nth(AROUND_CHARS).map_or(0, |(at, c)| at + c.len_utf8());
+    let to = after.char_indices().nth(AROUND_CHARS).map_or(after.len(), |(at, _)| at);
+    let ellipsis = |is_cut: bool| if is_cut { "…" } else { "" };
+    let pieces = [
+        (format!("{}{}", ellipsis(from > 0), &before[from..]), false),
+        (opening(&text[start..end.max(start)], PASSAGE_CHARS), true),
+        (format!("{}{}", &after[..to], ellipsis(to < after.len())), false),
+    ];
+    pieces
+        .into_iter()
+        .map(|(text, differs)| Piece { text, differs })
+        .filter(|it| !it.text.is_empty())
+        .collect()
 }
 
 /// Excerpts of `a` and `b` around their first differences, with what differs marked.
@@ -390,5 +412,23 @@ mod tests {
                 prop_assert!(opening(&a, 50).chars().count() <= 51);
             }
         }
+    }
+
+    #[test]
+    fn a_passage_is_marked_and_its_ends_are_cut() {
+        let said = |text: &str, bytes| {
+            passage(text, bytes)
+                .into_iter()
+                .map(|it| if it.differs { format!("[{}]", it.text) } else { it.text })
+                .collect::<String>()
+        };
+        assert_eq!(said("a é b", 2..4), "a [é] b");
+        assert_eq!(said("a é b", 3..90), "a [é b]");
+        assert_eq!(said("a é b", 90..95), "a é b");
+        let long = "é".repeat(1_000);
+        let cut = |chars| format!("{}…", "é".repeat(chars));
+        assert_eq!(said(&long, 0..2_000), format!("[{}]", cut(PASSAGE_CHARS)));
+        let around = "é".repeat(AROUND_CHARS);
+        assert_eq!(said(&long, 1_000..1_002), format!("…{around}[é]{around}…"));
     }
 }

@@ -1,9 +1,10 @@
 //! Is a page of ours in order?
 
-use super::super::check::compares;
+use super::super::check::{compares, decontaminates};
+use super::super::decontamination::DecontaminationReport;
 use super::super::model::{CompareReport, Report, SCHEMA, Tool};
 use super::super::review;
-use super::{render, render_compare};
+use super::{render, render_compare, render_decontamination};
 use crate::error::{Error, Result};
 use crate::inspection::{Inspection, nothing_of_ours};
 use std::fs::{self, File};
@@ -63,6 +64,9 @@ fn check_report_page(path: &Path, page: &str, inspection: &mut Inspection) -> Re
     let (tool, schema, made) = if compares(&json)? {
         let report = CompareReport::read_json(&json)?;
         (report.tool.clone(), report.schema, render_compare(&report)?)
+    } else if decontaminates(&json)? {
+        let report = DecontaminationReport::read_json(&json)?;
+        (report.tool.clone(), SCHEMA, render_decontamination(&report)?)
     } else {
         let report = Report::read_json(&json)?;
         (report.tool.clone(), report.schema, render(&report)?)

@@ -7,11 +7,13 @@
 pub(crate) mod check;
 
 mod compare;
+mod decontamination;
 mod parts;
 mod report;
 
 pub(crate) use check::{TITLE_WITHIN, title_in, title_of};
 pub use compare::render_compare;
+pub use decontamination::render_decontamination;
 pub use report::render;
 
 use super::figures;
@@ -60,6 +62,7 @@ fn page(template: &str, content: Value) -> Result<String> {
         ("page.html", include_str!("../templates/page.html")),
         ("report.html", include_str!("../templates/report.html")),
         ("compare.html", include_str!("../templates/compare.html")),
+        ("decontamination.html", include_str!("../templates/decontamination.html")),
     ] {
         env.add_template(name, source).map_err(fail)?;
     }
@@ -91,6 +94,7 @@ pub(super) fn add_words(env: &mut Environment<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::decontamination::{Benchmark, DecontaminationReport, FoundItem, SHOWN_ITEMS};
     use crate::report::fixtures;
     use crate::report::model::{
         Agreement, Corpus, DamageReport, MethodResult, Outcome, Recall, SCurve, SearchCost, Stage,
@@ -229,6 +233,54 @@ mod tests {
         };
         let page = render_compare(&compare).expect("renders");
         assert!(!page.contains(fixtures::EVIL) && !page.contains("<script"));
+    }
+
+    #[test]
+    fn a_decontamination_adds_up_and_is_escaped() {
+        let empty = render_decontamination(&DecontaminationReport::default()).expect("renders");
+        assert!(empty.contains("No document has an item") && empty.contains("No item was found."), "{empty}");
+        let item = FoundItem {
+            item: fixtures::EVIL.to_string(),
+            words: 9,
+            documents: 1,
+            share: 0.5,
+            example: Some(fixtures::hostile().sample_pairs[0].a.clone()),
+        };
+        let benchmark = |items| Benchmark {
+            file: fixtures::EVIL.to_string(),
+            items,
+            too_short: 10,
+            found: 30,
+            documents: 40,
+            most: vec![item.clone(); SHOWN_ITEMS],
+        };
+        let report = DecontaminationReport {
+            command_line: vec![fixtures::EVIL.to_string()],
+            documents: 1_000,
+            with_items: 60,
+            matches: 90,
+            benchmarks: vec![benchmark(100), benchmark(200)],
+            ..DecontaminationReport::default()
+        };
+        let page = render_decontamination(&report).expect("renders");
+        assert!(
+            !page.contains(fixtures::EVIL)
+                && !page.contains("<script")
+                && !page.contains("href=\"javascript:")
+        );
+        for said in [
+            "<b>60</b> of 1,000 documents",
+            "940<small>94.0 %",
+            "60<small>of 280 that were looked for",
+            "90<small>the rows",
+            "The 20 of 30 items",
+            "All</th><td class=\"n\">300</td><td class=\"n\">20</td><td class=\"n\">60</td><td class=\"n\">220</td>",
+        ] {
+            assert!(page.contains(said), "{said}");
+        }
+        let large = DecontaminationReport { benchmarks: vec![benchmark(100); 1_000], ..report };
+        let page = render_decontamination(&large).expect("renders");
+        assert!(page.len() < LIMIT && page.contains("The first 100 of 1,000 benchmarks"), "{}", page.len());
     }
 
     #[test]
