@@ -17,15 +17,15 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
-# Chapters that are pages of other folders.
-INCLUDED = {"python.md": "python"}
+# Chapters that include pages of other folders.
+INCLUDED = {"python.md": ROOT / "python/README.md"}
 # A link, or code, in which none is looked for.
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)|```.*?```|`[^`\n]+`", re.DOTALL)
 
 
 def rewritten(text, chapter, repository):
     """The text of a chapter, its links as the site has them."""
-    folder = ROOT / INCLUDED.get(chapter, "docs")
+    folder = INCLUDED.get(chapter, ROOT / "docs" / chapter).parent
 
     def link(found):
         image, shown, target = found.groups()
@@ -40,8 +40,9 @@ def rewritten(text, chapter, repository):
         if image:
             kind = "svg+xml" if file.suffix == ".svg" else file.suffix[1:]
             return f"![{shown}](data:image/{kind};base64,{base64.b64encode(file.read_bytes()).decode()})"
-        if file.parent == ROOT / "docs":
-            return f"[{shown}]({file.name}{'#' + anchor if anchor else ''})"
+        page = next((name for name, included in INCLUDED.items() if included == file), file.name)
+        if page != file.name or file.parent == ROOT / "docs":
+            return f"[{shown}]({page}{'#' + anchor if anchor else ''})"
         place = file.relative_to(ROOT).as_posix()
         if repository:
             return f"[{shown}]({repository}/blob/main/{place}{'#' + anchor if anchor else ''})"

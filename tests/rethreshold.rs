@@ -26,6 +26,10 @@ fn a_derived_result_is_in_order_and_keeps_as_much_as_a_new_run_or_more() {
     run(&format!("dedup {} --out again --similarity 0.9 --quiet", data.display()));
     run("rethreshold loose --similarity 0.9 --out derived --write kept --quiet");
     run("rethreshold loose --similarity 0.6 --out same --write kept --quiet");
+    // Where all near pairs are listed, two documents that come back may be near each other.
+    run(&format!("dedup {} --out all --similarity 0.6 --all-pairs --quiet --write none", data.display()));
+    run("rethreshold all --similarity 0.97 --out fewer --quiet");
+    is_in_order(&place.at("fewer"));
     let [loose, again, derived, same] =
         ["loose", "again", "derived", "same"].map(|name| removed(&place.at(name)));
     ["derived", "same"].iter().for_each(|name| is_in_order(&place.at(name)));
@@ -106,7 +110,7 @@ fn old_documents_stay_and_what_cannot_be_derived_is_refused() {
         ("new", "0.4", "--similarity 0.4: expected 0.5 to 1"),
         ("each", "0.9", "without --keep-count and --keep-each"),
         ("chains", "0.9", "not one of a chain (--clusters connected)"),
-        ("plain", "0.9", "expected a result whose pairs were verified"),
+        ("plain", "0.9", "expected a result whose pairs were verified, which --verify none does not"),
     ] {
         let error = place.told(&format!("rethreshold {result} --similarity {similarity} --out none"), 2);
         assert!(error.contains(told), "{result}: {error}");

@@ -206,7 +206,11 @@ fn settled(before: &Report, job: &RethresholdJob) -> Result<Report> {
         return refused("a result whose report.json has settings. Run simflip dedup again".to_owned());
     };
     let Some(threshold) = settings.judge.threshold() else {
-        return refused("a result whose pairs were verified, without --verify none".to_owned());
+        return refused(
+            "a result whose pairs were verified, which --verify none does not, nor --method minhash by itself. Run dedup \
+             with the new threshold"
+                .to_owned(),
+        );
     };
     if !(threshold..=1.0).contains(&job.similarity) {
         return refused(format!(
@@ -269,6 +273,8 @@ struct Tables {
     members: Vec<Member>,
     /// Of each, the place of its file among those of the report, and its row there.
     places: Vec<(usize, u32)>,
+    /// Where each stands, by the hash of its id.
+    by_id: HashMap<u64, usize>,
     /// The pairs between members.
     pairs: Vec<MemberPair>,
 }
@@ -313,7 +319,7 @@ impl Tables {
                 pairs.push(MemberPair { members: [a, b], similarity: similarity as f32, kind: row.kind() });
             }
         }
-        Ok(Self { header: table.header().clone(), rows, members, places, pairs })
+        Ok(Self { header: table.header().clone(), rows, members, places, by_id, pairs })
     }
 
     /// Writes the three tables, and gives the number of pairs.
@@ -355,11 +361,17 @@ impl Tables {
         let mut table = Table::open_ours(&result.join("pairs.csv"))?;
         table.begins_with(&PairRow::COLUMNS[..6])?;
         let header = table.header().clone();
+        // Two documents that were removed, and are both kept now, may be near each other: no cluster has them.
+        let is_in_cluster = |id: &str| {
+            let member = self.by_id.get(&feature(id.as_bytes()));
+            member.is_some_and(|&at| assigned[at].cluster.is_some())
+        };
         let mut row = StringRecord::new();
         let mut next = || -> Result<Option<StringRecord>> {
             while table.next(&mut row)?.is_some() {
                 // Reading them before has seen to it that there are numbers.
-                if row[5].trim().parse().is_ok_and(|alike: f64| alike >= similarity) {
+                let is_near = row[5].trim().parse().is_ok_and(|alike: f64| alike >= similarity);
+                if is_near && (is_in_cluster(&row[0]) || is_in_cluster(&row[1])) {
                     return Ok(Some(row.clone()));
                 }
             }
