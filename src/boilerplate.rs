@@ -51,12 +51,12 @@ const PLACES: usize = (1 << 25) / PARTS;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GroupBy {
-    /// Those of a host; a document without a URL is in no group, and has no boilerplate.
+    /// The documents of a host; a document without a URL is in no group, and has no boilerplate.
     #[default]
     Host,
-    /// Those of an input file.
+    /// The documents of an input file.
     File,
-    /// Those of the files of a folder.
+    /// The documents of the files of a folder.
     Folder,
     /// All.
     All,
@@ -257,8 +257,8 @@ impl Lines {
     }
 }
 
-/// What the probability that a line of so many words is drawn goes with: their number to the power 1.5, as
-/// boilerplate are short lines, and contents long ones.
+/// The weight of a line with so many words when lines are drawn: their number to the power 1.5, as boilerplate has
+/// short lines, and content long ones.
 fn weight_of(words: u32) -> f64 {
     let words = f64::from(words);
     words * words.sqrt()
@@ -361,7 +361,7 @@ impl Counting {
 /// The lines of some groups that are boilerplate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boilerplate {
-    /// What the groups are.
+    /// The kind of groups.
     pub by: GroupBy,
     parts: Vec<BoilerplatePart>,
     /// Places of a part's table.
@@ -375,7 +375,7 @@ enum BoilerplatePart {
     Places(Vec<u64>),
 }
 
-/// How much of some documents is boilerplate: of a group's, say.
+/// The share of boilerplate in some documents, of a group for example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Share {
@@ -385,11 +385,11 @@ pub struct Share {
     pub whole_pages: u64,
     /// Lines with words in them.
     pub lines: u64,
-    /// Those that are boilerplate.
+    /// Lines of boilerplate among these.
     pub boilerplate_lines: u64,
     /// Bytes of text.
     pub bytes: u64,
-    /// Those that are boilerplate.
+    /// Lines of boilerplate among these.
     pub boilerplate_bytes: u64,
 }
 
@@ -408,9 +408,9 @@ impl Share {
 /// A document that is parted into its own text and its boilerplate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnText {
-    /// What is compared.
+    /// The text that is compared.
     pub own: String,
-    /// What is not: runs of lines, each with the byte of the own text before which it stood.
+    /// The text that is not: runs of lines, each with the byte of the own text before which it stood.
     pub boilerplate: Vec<(usize, String)>,
 }
 
@@ -429,7 +429,7 @@ impl OwnText {
         self.own.len() + self.boilerplate.iter().map(|(_, boilerplate)| boilerplate.len()).sum::<usize>()
     }
 
-    /// Whether there is neither.
+    /// True if there is neither.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -483,7 +483,7 @@ impl Boilerplate {
         (if whole || share.boilerplate_lines == 0 { text } else { own }, Some(share))
     }
 
-    /// What [`Boilerplate::without`] leaves of a document, with what it leaves out.
+    /// Parts a document as [`Boilerplate::without`] does, and keeps the boilerplate as well.
     pub fn cut(&self, lines: &mut Lines, group: &str, text: &str) -> OwnText {
         match self.without(lines, group, text) {
             (_, Some(share)) if share.boilerplate_lines > 0 && share.whole_pages == 0 => {}
@@ -505,7 +505,7 @@ impl Boilerplate {
     }
 }
 
-/// What stands in front of a file of boilerplate.
+/// The header of a file of boilerplate.
 #[derive(Serialize, Deserialize)]
 struct Header {
     by: GroupBy,

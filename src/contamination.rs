@@ -28,7 +28,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// What is to be done, and where the results go.
+/// A decontamination: its inputs, its rules and its output.
 #[derive(Clone, Debug, Default)]
 pub struct DecontaminateJob {
     /// Files and folders of documents.
@@ -41,13 +41,13 @@ pub struct DecontaminateJob {
     pub item_field: Option<String>,
     /// The longest document that is read, in bytes; `None` for the default of [`ReadOptions`].
     pub longest_page: Option<usize>,
-    /// What becomes of odd input.
+    /// The rules for odd input.
     pub reading: ReadRules,
     /// The folder to make.
     pub out: PathBuf,
     /// When an item counts as found.
     pub rules: Rules,
-    /// What becomes of documents that have one.
+    /// The treatment of documents that have items.
     pub removal: Removal,
     /// In how many files the kept documents are written.
     pub kept_files: KeptFiles,
@@ -59,7 +59,7 @@ pub struct DecontaminateJob {
     pub created: String,
 }
 
-/// What a document or an item is called.
+/// The names of a document or an item.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Named {
     at: DocId,
@@ -120,7 +120,7 @@ impl Row for ItemRow<'_> {
     }
 }
 
-/// What a thread works with.
+/// The state of a thread.
 struct Worker<'a> {
     finder: Finder<'a>,
     documents: Vec<(DocId, Place, u128)>,

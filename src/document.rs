@@ -1,4 +1,4 @@
-//! What a document is called inside a run.
+//! The name of a document inside a run.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -41,8 +41,7 @@ pub struct Place {
     pub member: u64,
 }
 
-/// What is remembered of every document: names, lengths and where it stands, the strings of each thread in one block
-/// of memory.
+/// The names, lengths and places of all documents, the strings of each thread in one block of memory.
 #[derive(Clone, Debug, Default)]
 pub struct DocumentTable {
     rows: Vec<Row>,
@@ -120,7 +119,7 @@ impl DocumentTable {
         self.rows.len()
     }
 
-    /// Whether there is no document.
+    /// True if there is no document.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

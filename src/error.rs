@@ -3,7 +3,7 @@
 use crate::wording::{printable, printable_path};
 use std::path::{Path, PathBuf};
 
-/// What can go wrong in the library.
+/// An error of the library.
 ///
 /// Damaged *records* are no errors: they are counted and skipped, see [`crate::corpus::Damage`].
 #[derive(Debug, thiserror::Error)]
@@ -14,7 +14,7 @@ pub enum Error {
     Io {
         /// The file or folder concerned.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A file of ours does not fit: another kind, version, hash, seed or parameter, or a broken checksum.
@@ -24,11 +24,11 @@ pub enum Error {
         path: PathBuf,
         /// Which part of the file does not fit.
         field: &'static str,
-        /// What would have fitted.
+        /// The value that would have fitted.
         expected: String,
-        /// What the file holds.
+        /// The value that the file has.
         got: String,
-        /// What the user can do.
+        /// The advice to the user.
         advice: &'static str,
     },
     /// The core refused what it was asked for.
@@ -44,9 +44,9 @@ pub enum Error {
         path: PathBuf,
         /// The line, counted from 1.
         line: u64,
-        /// What would have fitted.
+        /// The value that would have fitted.
         expected: String,
-        /// What the line holds.
+        /// The value that the line has.
         got: String,
     },
     /// No document was found in the input.
@@ -63,9 +63,9 @@ pub enum Error {
         allowed: f64,
         /// All pages, or those of a source.
         of: String,
-        /// How many would be removed.
+        /// The number that would be removed.
         removed: u64,
-        /// How many there are.
+        /// The number of all.
         pages: u64,
     },
     /// Inputs were named that do not exist.
@@ -79,14 +79,14 @@ pub enum Error {
         "more than {pages} pages, which {read_bytes} of {of_bytes} bytes of the input held, do not fit in memory"
     )]
     TooManyPages {
-        /// How many there were when that was seen.
+        /// The number when that was seen.
         pages: u64,
         /// Stored bytes that had been read of the input.
         read_bytes: u64,
-        /// How many there are.
+        /// The number of all.
         of_bytes: u64,
     },
-    /// What an earlier stage is to make is not there.
+    /// The output of an earlier stage is not there.
     #[error("{}", printable(.0))]
     Missing(String),
 }

@@ -59,29 +59,29 @@ pub const EDGES: Kind = Kind { tag: *b"EDGE", version: 2, name: "edges of a band
 /// Pairs of documents that results list.
 pub const PAIRS: Kind = Kind { tag: *b"PAIR", version: 1, name: "pairs of documents" };
 
-/// What becomes of the pages that are in a cluster.
+/// The cluster of each page that is in one, and the page that stays for it.
 pub const FATES: Kind = Kind { tag: *b"FATE", version: 1, name: "clusters of pages" };
 
-/// What was written of an input file's pages.
+/// A note of the files that were written for an input file.
 pub const APPLIED: Kind = Kind { tag: *b"APPL", version: 1, name: "note of what was written" };
 
-/// What reading an input file came to, for a run that goes on later.
+/// The outcome of reading an input file, for a run that resumes.
 pub const READING: Kind = Kind { tag: *b"READ", version: 1, name: "note of what was read" };
 
-/// What says of which job a working folder is.
+/// The job of a working folder.
 pub const WORKING: Kind = Kind { tag: *b"WORK", version: 1, name: "mark of a working folder" };
 
 /// Every kind whose files are whole when they are written, with the length of the body in front of it.
 pub const KINDS: [Kind; 10] =
     [FREQUENCIES, BOILERPLATE, SKETCHES, NAMES, EDGES, PAIRS, FATES, APPLIED, READING, WORKING];
 
-/// How the name of a run's working folder ends, behind that of its results.
+/// The ending of a working folder, behind the name of the results.
 pub(crate) const WORKING_ENDING: &str = ".stages";
 
 /// The name of a working folder's mark.
 pub(crate) const WORKING_MARK: &str = "simflip.working";
 
-/// Whether a folder is one in which a run works, or one that was ended did.
+/// True if a folder is one in which a run works, or one that was ended did.
 pub fn is_working_folder(folder: &Path) -> bool {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     name.ends_with(WORKING_ENDING) && is_of_kind(&folder.join(WORKING_MARK), WORKING)
@@ -93,7 +93,7 @@ pub const NOTE: &str = "simflip.note";
 /// The name of the report of a folder of results.
 pub(crate) const REPORT: &str = "report.json";
 
-/// What a folder of results is one of.
+/// The kind of a folder of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Results {
     /// A run, by its `report.json`.
@@ -109,19 +109,19 @@ impl Results {
     }
 }
 
-/// Whether a folder is one of results, and of which.
+/// The kind of results in a folder; none if it is no folder of results.
 pub fn results_of(folder: &Path) -> Option<Results> {
     let marks =
         |name: &&str| marks_result(name, || std::fs::read(folder.join(name))).is_ok_and(|marks| marks);
     [NOTE, REPORT].into_iter().find(marks).map(Results::marked_by)
 }
 
-/// Whether a folder is one of results.
+/// True if a folder is one of results.
 pub fn is_result_folder(folder: &Path) -> bool {
     results_of(folder).is_some()
 }
 
-/// Whether a file of this name makes its folder one of results; its content is looked at if the name may.
+/// True if a file of this name makes its folder one of results; its content is looked at if the name may.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -136,7 +136,7 @@ pub(crate) fn marks_result(name: &str, content: impl FnOnce() -> io::Result<Vec<
     }
 }
 
-/// Whether a file of this name makes its folder one in which a run works, as [`is_working_folder`] says.
+/// True if a file of this name makes its folder one in which a run works, as [`is_working_folder`] says.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -149,7 +149,7 @@ pub(crate) fn marks_working(
     Ok(called.ends_with(WORKING_ENDING) && name == WORKING_MARK && begins_as(&content()?, WORKING))
 }
 
-/// Whether a file begins as one of `kind`, of whatever version.
+/// True if a file begins as one of `kind`, of whatever version.
 pub fn is_of_kind(path: &Path, kind: Kind) -> bool {
     let mut head = [0; 12];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
@@ -172,7 +172,7 @@ pub fn write(path: &Path, kind: Kind, header: &impl Serialize, body: &[&[u8]]) -
 pub struct NewBinary {
     new: NewFile,
     path: PathBuf,
-    /// What stands before the length of the body.
+    /// The bytes before the length of the body.
     head: Vec<u8>,
     buffer: Vec<u8>,
     body: crc32fast::Hasher,
@@ -192,7 +192,7 @@ impl NewBinary {
         Self::begin_with(path, kind, &header)
     }
 
-    /// The same of a header that is written already.
+    /// Begins a file with a header that is written already.
     fn begin_with(path: &Path, kind: Kind, header: &[u8]) -> Result<Self> {
         let io = |source| Error::io(path, source);
         let mut new = NewFile::begin(path)?;
@@ -270,7 +270,7 @@ impl Body {
         self.length
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -326,7 +326,7 @@ pub struct BodyReader {
 }
 
 impl BodyReader {
-    /// What is read.
+    /// The body.
     pub fn body(&self) -> &Body {
         &self.body
     }
@@ -370,7 +370,7 @@ pub fn open<H: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(H, Body)> {
     Ok((header_of(path, kind, &header)?, body))
 }
 
-/// The same with the header as it stands there.
+/// Opens a file, with its header as it stands there.
 fn open_any(path: &Path, kind: Kind) -> Result<(Vec<u8>, Body)> {
     let file = File::open(path).map_err(|error| Error::io(path, error))?;
     let size = file.metadata().map_err(|error| Error::io(path, error))?.len();
@@ -386,8 +386,8 @@ fn open_any(path: &Path, kind: Kind) -> Result<(Vec<u8>, Body)> {
     Ok((header, Body { path: path.to_path_buf(), start, length }))
 }
 
-/// What a file that grows begins with: magic, kind, version, the length of the header, the header, and a
-/// CRC-32 of all of these. What comes then is the kind's own.
+/// The head of a file that grows: magic, kind, version, the length of the header, the header, and a CRC-32 of all of
+/// these. Anything behind it is the kind's own.
 pub fn open_head(kind: Kind, header: &impl Serialize) -> Vec<u8> {
     let header = serde_json::to_vec(header).unwrap_or_default();
     let mut head = [&MAGIC[..], &kind.tag, &kind.version.to_le_bytes()].concat();
@@ -419,7 +419,7 @@ fn header_of<H: DeserializeOwned>(path: &Path, kind: Kind, header: &[u8]) -> Res
         .map_err(|e| wrong(path, "the header", format!("that of {}", kind.name), e.to_string(), AGAIN))
 }
 
-/// What stands in front of a file's body.
+/// The bytes before a file's body.
 #[derive(Clone, Debug)]
 pub struct Envelope {
     /// The kind, where the tag is a known one.
@@ -489,7 +489,7 @@ pub(crate) fn wrong(
     Error::Format { path: path.to_path_buf(), field, expected: expected.into(), got: got.into(), advice }
 }
 
-/// What is to be whole.
+/// The expectation for a header that is cut.
 const HEADER: &str = "a whole header";
 const FILE: &str = "a whole file";
 
@@ -646,7 +646,7 @@ mod tests {
         assert!(is_result_folder(folder.path()));
     }
 
-    /// What does not fit, as a field, what was needed, and what can be done.
+    /// The field, the expectation and the advice of a refusal.
     fn refusal<T: std::fmt::Debug>(read: Result<T>) -> (&'static str, String, &'static str) {
         match read.unwrap_err() {
             Error::Format { field, expected, advice, .. } => (field, expected, advice),

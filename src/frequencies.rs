@@ -9,7 +9,7 @@ use crate::weight::frequencies::Frequencies;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// What stands in front of a file of frequencies.
+/// The header of a file of frequencies.
 #[derive(Serialize, Deserialize)]
 struct Header {
     hash: String,

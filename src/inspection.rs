@@ -1,4 +1,4 @@
-//! What a check of a file says: facts and problems.
+//! The result of checking a file: facts and problems.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -6,21 +6,21 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// What a file or folder is, and whether it is in order.
+/// The kind of a file or folder, and its problems.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inspection {
-    /// What it is, in words.
+    /// Its kind, in words.
     pub what: String,
     /// Facts as name and value, in the order to show them.
     pub facts: Vec<(String, String)>,
-    /// What is wrong with it; empty if it is in order.
+    /// Its problems; empty if it is in order.
     pub problems: Vec<String>,
 }
 
 /// Problems that are listed.
 const MOST_PROBLEMS: usize = 100;
 
-/// What a table by itself cannot show.
+/// The limits of checking a table by itself.
 pub(crate) const OF_TABLES: (&str, &str) =
     ("not known", "whether rows are missing: inspect the folder of results for that");
 

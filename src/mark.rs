@@ -1,5 +1,5 @@
-//! What a result says of each page, as other programs read it: datatrove's lists of documents to drop, Dolma's
-//! attributes, NumPy's arrays.
+//! Marks of a result's pages, as other programs read them: datatrove's lists of documents to drop, Dolma's attributes,
+//! NumPy's arrays.
 //!
 //! The first two count what they read by themselves, so the files of the result are read once more, in order: a
 //! page's row ([`crate::corpus::Document::id`]) counts lines that are damaged or have no text, which these programs
@@ -40,15 +40,14 @@ pub enum Filter {
     Dolma,
 }
 
-/// What is to be marked, and where the marks go.
+/// The result to mark, and the folder for the marks.
 #[derive(Clone, Debug)]
 pub struct MarkJob {
     /// A folder that [`dedup`](crate::pipeline::dedup()) has written.
     pub result: PathBuf,
     /// Whose filter.
     pub filter: Filter,
-    /// How the pages are read: as the run did. A text field that the report names counts where
-    /// none is given here.
+    /// The options by which the run read its pages. A text field that the report names counts where none is given here.
     pub options: ReadOptions,
     /// The folder to make.
     pub out: PathBuf,
@@ -56,14 +55,14 @@ pub struct MarkJob {
     pub threads: usize,
 }
 
-/// What was marked.
+/// The outcome of marking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marked {
     /// Files.
     pub files: u64,
     /// Pages in them.
     pub pages: u64,
-    /// Those of them that go.
+    /// Removed pages among them.
     pub removed: u64,
 }
 
@@ -78,7 +77,7 @@ struct Member {
 /// A file of the result, with its pages that are in clusters, in order.
 struct Marks<'r> {
     input: Input,
-    /// What the run read in it.
+    /// The row of the file in the report.
     row: &'r FileRow,
     members: Vec<Member>,
 }
@@ -173,7 +172,7 @@ fn marks<'r>(job: &MarkJob, files: &'r [FileRow], options: &ReadOptions) -> Resu
     Ok(marks)
 }
 
-/// That a file of the result, which has so many pages now, is not what the run read.
+/// The error for a file of the result that has changed since, and has so many pages now.
 fn changed(row: &FileRow, now: u64) -> Error {
     let got = match now == row.documents {
         true => "other texts, or in another order".to_owned(),
@@ -254,7 +253,7 @@ fn tasks<const FILES: usize>(
     })
 }
 
-/// What datatrove reads of a file.
+/// Writes the mark of a file for datatrove.
 fn of_datatrove(file: &Marks<'_>, options: &ReadOptions, progress: &dyn Progress) -> Result<[Ended; 3]> {
     let [mut remove, mut clusters, mut sizes] = [const { Vec::new() }; 3];
     let mut place = 0u32;
@@ -276,7 +275,7 @@ fn of_datatrove(file: &Marks<'_>, options: &ReadOptions, progress: &dyn Progress
     Ok([("remove", remove), ("clusters", clusters), ("sizes", sizes)])
 }
 
-/// What NumPy reads of a file.
+/// Writes the mark of a file for NumPy.
 fn of_numpy(file: &Marks<'_>, options: &ReadOptions, progress: &dyn Progress) -> Result<[Ended; 1]> {
     /// Magic, and version 1.0 of the format.
     const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
@@ -347,7 +346,7 @@ fn attributes(
     })
 }
 
-/// What Dolma calls files: by their paths below the folder `documents`, or else below the folder that all are in.
+/// The names of files for Dolma: their paths below the folder `documents`, or else below the folder that all are in.
 fn below(paths: &[&Path]) -> Vec<PathBuf> {
     let folders = |path: &Path| path.parent().map_or(0, |folder| folder.components().count());
     let in_both = |two: &[&Path]| {

@@ -1,4 +1,4 @@
-//! What a run has used: processor time and memory, as the operating system tells.
+//! Resources that a run has used: processor time and memory, as the operating system tells.
 
 /// Processor time of this process over all threads, in seconds; none where the system does not say.
 pub fn cpu_seconds() -> Option<f64> {

@@ -1,4 +1,4 @@
-//! How much a run found, measured on its own documents.
+//! An estimate of a run's recall, measured on its own documents.
 //!
 //! Some texts are drawn and compared with all others by the bits that verification looks at, without their band
 //! hashes. So all near-duplicates of these texts are known. Two shares follow: of the near pairs, those that the run
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-/// What drawing texts and comparing them with all others has shown.
+/// The outcome of drawing texts and comparing them with all others.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Audit {
@@ -39,7 +39,8 @@ pub struct Audit {
     /// Of the documents that a complete search would have removed for a kept one, how many the run removed; none where
     /// the run has no such documents, or does not assign them.
     pub documents: Option<Removed>,
-    /// What a lower threshold would find; none where the run does not assign documents, or counts features.
+    /// The documents that a lower threshold would remove as well; none where the run does not assign documents, or
+    /// counts features.
     #[serde(default)]
     pub lower: Option<Lower>,
 }
@@ -70,7 +71,7 @@ impl Lower {
         Some(Self { similarity, more, share: Estimated { share, low, high } })
     }
 
-    /// Whether the share is more than a few documents in all but a few samples.
+    /// True if the share is more than a few documents in all but a few samples.
     pub fn is_worth_telling(&self) -> bool {
         self.share.low >= WORTH_TELLING
     }
@@ -123,7 +124,7 @@ const ENOUGH: u64 = 1 << 16;
 pub struct Shown<'a> {
     /// Its number.
     pub rank: Rank,
-    /// What verification looks at.
+    /// The bits for verification.
     pub bits: Bits<'a>,
     /// Its band hashes.
     pub keys: &'a [u32],
@@ -136,7 +137,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// What a drawn text has of near pairs.
+/// The near pairs of a drawn text.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Count {
     /// Pairs with another text.
@@ -157,7 +158,7 @@ pub struct Count {
 /// A similarity that is no farther from the threshold is next to it.
 const NEXT_TO: f32 = 0.05;
 
-/// How far below the threshold [`Lower`] looks.
+/// The distance of [`Lower`] below the threshold.
 const LOWER_BY: f64 = 0.1;
 
 /// The threshold of [`Lower`], in thousandths, so that it can be typed.
@@ -200,16 +201,16 @@ fn probability(errors: f64) -> f64 {
 /// Decides a pair of a drawn text and another.
 pub type Decide<'a> = &'a (dyn Fn(&Shown<'_>, &Shown<'_>) -> bool + Sync);
 
-/// How drawn texts are compared.
+/// The rules by which drawn texts are compared.
 #[derive(Clone, Copy)]
 pub struct Comparison<'a> {
     /// The least similarity of two near texts.
     pub threshold: f32,
     /// Decides if two texts are near, where features are counted; `None` where bits decide.
     pub is_near: Option<Decide<'a>>,
-    /// Whether the run found a near pair.
+    /// True if the run found a near pair.
     pub is_found: Decide<'a>,
-    /// Whether the run missed to remove the drawn text for another that is near.
+    /// True if the run missed to remove the drawn text for another that is near.
     pub is_missed: Decide<'a>,
 }
 
@@ -320,8 +321,8 @@ impl<'a> Sample<'a> {
         (libm::log(below / above) / f64::from(NEXT_TO.min(self.doubt))).clamp(0.0, 60.0)
     }
 
-    /// What came of it: the sample was drawn from so many texts, each compared with `others`, and the least similarity
-    /// of near ones is `threshold`, if bits decide. `removed` texts were removed for another, if the run assigned them.
+    /// The estimate: the sample was drawn from so many texts, each compared with `others`, and the least similarity of
+    /// near ones is `threshold`, if bits decide. `removed` texts were removed for another, if the run assigned them.
     pub fn audit(
         &self,
         [drawn_from, others]: [u64; 2],
@@ -369,7 +370,7 @@ fn may_be_missed(probabilities: impl Iterator<Item = f64>, counted: f64) -> [f64
     [(expected - deviation).max(least).min(counted), (expected + deviation).min(most).max(counted)]
 }
 
-/// What some drawn texts came to with some others and with more of them.
+/// Sums the counts of drawn texts over some others and over more of them.
 pub fn sum(
     (mut sums, twice): (Vec<Count>, Count),
     (counts, more): (Vec<Count>, Count),
@@ -378,11 +379,11 @@ pub fn sum(
     (sums, twice.with(more))
 }
 
-/// What is known of pairs without a sample.
+/// The facts about pairs that are known without a sample.
 pub(crate) struct Known<'a> {
-    /// Whether the run found a near pair.
+    /// True if the run found a near pair.
     pub is_found: Decide<'a>,
-    /// Whether it missed to remove the first of two near texts for the second.
+    /// True if it missed to remove the first of two near texts for the second.
     pub is_missed: Decide<'a>,
     /// Texts that it removed for another, if it assigned them.
     pub removed: Option<u64>,
@@ -453,13 +454,13 @@ pub(crate) fn is_among(found: &[TextPair]) -> impl Fn(&Shown<'_>, &Shown<'_>) ->
     move |a, b| found.binary_search(&(a.rank.0.min(b.rank.0), a.rank.0.max(b.rank.0))).is_ok()
 }
 
-/// Whether two texts share a band hash.
+/// True if two texts share a band hash.
 pub fn share_a_key(a: &Shown<'_>, b: &Shown<'_>) -> bool {
     a.keys.iter().zip(b.keys).any(|(a, b)| a == b)
 }
 
-/// How many of so many texts are drawn, which have so many bytes together: so many that comparing them takes a
-/// twentieth of the time that reading does, at four thirds of a nanosecond a comparison and 18 a byte.
+/// The number of texts to draw from so many, which have so many bytes together: comparing them takes a twentieth of the
+/// time that reading does, at four thirds of a nanosecond a comparison and 18 a byte.
 pub fn most_drawn(all: u64, bytes: u64) -> usize {
     let most = (bytes / 3 * 2).max(FREE_COMPARISONS) / all.max(1);
     usize::try_from(most).unwrap_or(MOST_DRAWN).clamp(LEAST_DRAWN, MOST_DRAWN)
@@ -506,7 +507,7 @@ impl Removed {
         Self::within(removed, missed, [missed as f64; 2], [drawn, all])
     }
 
-    /// The same where the number of missed texts in the sample is only known to lie in a range.
+    /// The interval where the number of missed texts in the sample is only known to lie in a range.
     fn within(removed: u64, missed: u64, [least, most]: [f64; 2], [drawn, all]: [u64; 2]) -> Option<Self> {
         if drawn == 0 || removed as f64 + most == 0.0 {
             return None;

@@ -26,7 +26,7 @@ impl Bits {
         &self.words
     }
 
-    /// Whether a page's bit is set; pages beyond the last have none.
+    /// True if a page's bit is set; pages beyond the last have none.
     #[inline]
     pub fn get(&self, page: u64) -> bool {
         self.words.get((page / WORD) as usize).is_some_and(|word| word >> (page % WORD) & 1 == 1)
@@ -58,12 +58,12 @@ impl Bits {
         })
     }
 
-    /// How many bits are set.
+    /// The number of bits that are set.
     pub fn count(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// How many bits of these pages are set; pages beyond the last have none.
+    /// The number of bits of these pages that are set; pages beyond the last have none.
     pub fn count_in(&self, pages: Range<u64>) -> u64 {
         let words = (pages.start / WORD)..pages.end.div_ceil(WORD);
         let of = |at: u64| {
@@ -89,7 +89,7 @@ impl Bits {
 #[derive(Clone, Debug)]
 pub struct Subset {
     members: Bits,
-    /// How many bits are set before each block of words.
+    /// The number of bits that are set before each block of words.
     before: Vec<u32>,
 }
 

@@ -52,7 +52,7 @@ const LAST_ROUND: u64 = 10_000;
 /// before [others](crate::containment).
 const NEAR: f32 = 0.8;
 
-/// How documents of a bucket are compared.
+/// The rule by which documents of a bucket are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     judge: Judge,
@@ -81,7 +81,7 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// What edges are sorted by.
+    /// The key by which edges are sorted.
     fn key(&self) -> (Rank, Rank) {
         (self.document, self.leader)
     }
@@ -89,7 +89,7 @@ impl Edge {
 
 /// The sketches of some documents.
 pub trait Sketches: Sync {
-    /// What verification looks at.
+    /// The part of a document that verification looks at.
     type Shown<'s>: Page
     where
         Self: 's;
@@ -139,7 +139,7 @@ impl Page for Sketched<'_> {
 
 /// Documents with their sketches, in memory or on disk.
 pub trait Store: Sync {
-    /// What may go wrong.
+    /// The error of loading.
     type Error: From<Error> + Send;
     /// Sketches that are loaded.
     type Loaded<'a>: Sketches
@@ -165,7 +165,7 @@ pub trait Store: Sync {
     /// If they cannot be read.
     fn load(&self, ranks: &Bits) -> std::result::Result<Self::Loaded<'_>, Self::Error>;
 
-    /// How many documents may be loaded at once.
+    /// The number of documents that may be loaded at once.
     fn room(&self) -> usize;
 
     /// Of how many bands buckets may be made at once, whatever is in them.
@@ -237,7 +237,7 @@ impl<'de> Deserialize<'de> for Similarities {
 }
 
 impl Statistics {
-    /// What a search reports, of so many different texts with so many words of bits and band hashes.
+    /// The report of a search, of so many different texts with so many words of bits and band hashes.
     pub fn searched(&self, texts: u64, (words, bands): (usize, usize)) -> Searched {
         let counts = self.similarities.iter().collect();
         Searched {
@@ -281,7 +281,7 @@ pub struct Round<'a> {
     later: Option<Later<'a>>,
 }
 
-/// What is known in a round behind the first.
+/// The facts for a round behind the first.
 #[derive(Clone, Copy)]
 struct Later<'a> {
     represents: &'a Bits,
@@ -300,7 +300,7 @@ impl Round<'_> {
         rank.number() < self.reference
     }
 
-    /// Whether a document represents others, so that it stays.
+    /// True if a document represents others, so that it stays.
     fn represents(&self, rank: Rank) -> bool {
         self.later.is_some_and(|later| later.represents.get(u64::from(rank.number())))
     }
@@ -309,7 +309,7 @@ impl Round<'_> {
         self.later.is_none_or(|later| later.open.get(u64::from(rank.number())))
     }
 
-    /// Whether a document is left.
+    /// True if a document is left.
     fn is_left(&self, rank: Rank) -> bool {
         self.later.and_then(|later| later.assignments).is_none_or(|assignments| assignments.is_kept(rank))
     }
@@ -505,9 +505,9 @@ impl Rule {
 pub struct Member<'a> {
     /// Its sketches, and its place among the members.
     pub sketched: Sketched<'a>,
-    /// Whether it represents others, so that it stays.
+    /// True if it represents others, so that it stays.
     pub represents: bool,
-    /// Whether it has edges to documents that are removed, and is itself kept so far.
+    /// True if it has edges to documents that are removed, and is itself kept so far.
     pub is_open: bool,
 }
 
@@ -577,7 +577,7 @@ impl Repeats {
         self.words[at] |= (1 | came << 1) << bit;
     }
 
-    /// Whether it may have come twice.
+    /// True if it may have come twice.
     pub fn may_repeat(&self, number: u64) -> bool {
         let (at, bit) = self.place(number);
         self.words[at] >> bit & 2 != 0
@@ -817,7 +817,7 @@ pub fn merge(all: &mut Vec<Edge>, more: Vec<Edge>) {
     }
 }
 
-/// What becomes of each document.
+/// The assignment of each document.
 #[derive(Clone, Debug)]
 pub struct Assignments {
     reference: u32,
@@ -845,7 +845,7 @@ impl Assignments {
         }
     }
 
-    /// Whether a document is kept.
+    /// True if a document is kept.
     pub fn is_kept(&self, rank: Rank) -> bool {
         self.leader[rank.index()] == rank
     }
@@ -863,12 +863,12 @@ impl Assignments {
         (leader != document && !similarity.is_nan()).then_some(edge)
     }
 
-    /// Whether a document is a reference document.
+    /// True if a document is a reference document.
     pub fn is_reference(&self, rank: Rank) -> bool {
         rank.number() < self.reference
     }
 
-    /// Whether a document represents others.
+    /// True if a document represents others.
     pub fn represents(&self, rank: Rank) -> bool {
         self.represents.get(u64::from(rank.number()))
     }
@@ -882,7 +882,7 @@ impl Assignments {
         self.represents.set(u64::from(edge.leader.number()));
     }
 
-    /// How many documents are removed.
+    /// The number of removed documents.
     pub fn removed(&self) -> u64 {
         Rank::all(self.leader.len()).filter(|&rank| !self.is_kept(rank)).count() as u64
     }
@@ -958,14 +958,14 @@ impl Assignments {
     }
 }
 
-/// What all rounds come to.
+/// The outcome of all rounds.
 #[derive(Clone, Debug)]
 pub struct Joined {
-    /// What becomes of each document.
+    /// The assignment of each document.
     pub assignments: Assignments,
     /// The edges of rounds behind the first.
     pub later: Vec<Edge>,
-    /// What these took.
+    /// The cost.
     pub statistics: Statistics,
 }
 

@@ -189,7 +189,7 @@ where
 pub struct Sample {
     /// The probes of the pairs of each duplicate cluster that budgets are chosen on.
     chosen_on: Vec<Vec<u32>>,
-    /// Those that tell what a budget reaches.
+    /// The clusters on which the recall of a budget is measured.
     held_out: Vec<Vec<u32>>,
     searches: u64,
     seed: u64,

@@ -69,7 +69,7 @@ impl<K: Id> Partition<K> {
         self.parents.len()
     }
 
-    /// Whether there is no member at all.
+    /// True if there is no member at all.
     pub fn is_empty(&self) -> bool {
         self.parents.is_empty()
     }
@@ -103,8 +103,8 @@ impl<K: Id> Partition<K> {
     }
 }
 
-/// How near pairs make clusters. Being near is not transitive: A may be near B, and B near
-/// C, with A and C far apart.
+/// The linkage of near pairs into clusters. Being near is not transitive: A may be near B, and B near C, with A and C
+/// far apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Linkage {
@@ -172,9 +172,9 @@ impl Linkage {
         self.link_all(order, edges.iter().copied(), false)
     }
 
-    /// The same of edges that are gone through twice at most, so that nobody has to put them in a list. If
-    /// `ones_are_same`, nodes of similarity 1 are the same, and what is near one of them is near the other: then a
-    /// node of a star that is near no leader goes with the earliest node that it is the same as.
+    /// Links edges that are gone through twice at most, so that nobody has to put them in a list. If `ones_are_same`,
+    /// nodes of similarity 1 are the same, and a node near one of them is near the other: then a node of a star that is
+    /// near no leader goes with the earliest node that it is the same as.
     pub(crate) fn link_all<N: Id>(
         self,
         order: &[N],
@@ -253,7 +253,7 @@ pub enum Keep {
     InputOrder,
 }
 
-/// How many documents of a cluster stay.
+/// The number of documents of a cluster that stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quota {
@@ -270,7 +270,7 @@ impl Default for Quota {
 }
 
 impl Quota {
-    /// Whether one document of each cluster stays, as usual.
+    /// True if one document of each cluster stays, as usual.
     pub fn is_one(&self) -> bool {
         *self == Self::default()
     }
@@ -302,7 +302,7 @@ impl Quota {
     }
 }
 
-/// What a source of documents is.
+/// The kind of sources of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
@@ -334,7 +334,7 @@ impl fmt::Display for Quota {
     }
 }
 
-/// How a rule with a name of a field begins.
+/// The start of a rule with a name of a field.
 const SCORE: &str = "score:";
 
 /// Facts of a document by which a [`Keep`] prefers one to another.
@@ -368,7 +368,7 @@ impl Keep {
 }
 
 impl Keep {
-    /// Whether scores are what decides.
+    /// True if scores are what decides.
     pub fn by_score(&self) -> bool {
         matches!(self, Self::Score(_) | Self::InputOrder)
     }

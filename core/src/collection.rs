@@ -11,7 +11,7 @@ use crate::weight::vocabulary::{Term, Terms};
 use rayon::prelude::*;
 use std::sync::Arc;
 
-/// What is kept of each document besides its [`Facts`].
+/// The part of each document that is kept besides its [`Facts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Keeping {
@@ -24,13 +24,13 @@ pub enum Keeping {
         sketches: Sketches,
         /// Seed of MinHash's functions.
         seed: u64,
-        /// Whether a hash of each feature is kept with them, in four bytes.
+        /// True if a hash of each feature is kept with them, in four bytes.
         feature_hashes: bool,
     },
 }
 
 impl Keeping {
-    /// What a run with these settings must keep: features where something weighs or compares them, and
+    /// The parts that a run with these settings must keep: features where something weighs or compares them, and
     /// otherwise sketches, which are made at once.
     pub fn of(settings: &Settings) -> Self {
         if settings.needs_features() {
@@ -70,7 +70,7 @@ enum Growing {
     Sketches { sketcher: Box<Sketcher>, kept: Part },
 }
 
-/// What was kept of some documents.
+/// The kept parts of some documents.
 enum Part {
     Features { terms: Terms, lists: TermLists },
     SimHashes(Vec<Hashed>),
@@ -172,7 +172,7 @@ pub struct Counted<'a> {
     pub features: &'a [u64],
     /// The document's terms, in order of first occurrence.
     pub terms: &'a [Term],
-    /// How often each occurs.
+    /// The number of occurrences of each.
     pub occurrences: &'a [u16],
 }
 
@@ -346,17 +346,17 @@ impl Collection {
         Ok(())
     }
 
-    /// What a document's features are.
+    /// The kind of a document's features.
     pub fn feature_kind(&self) -> FeatureKind {
         self.extraction.kind
     }
 
-    /// How documents become features.
+    /// The extraction of features.
     pub fn extraction(&self) -> Extraction {
         self.extraction
     }
 
-    /// What is kept of each document.
+    /// The part of each document that is kept.
     pub fn keeping(&self) -> Keeping {
         self.keeping
     }
@@ -366,17 +366,17 @@ impl Collection {
         self.facts.len()
     }
 
-    /// Whether there is no document.
+    /// True if there is no document.
     pub fn is_empty(&self) -> bool {
         self.facts.is_empty()
     }
 
-    /// What is known of a document.
+    /// The facts of a document.
     pub fn facts(&self, document: Document) -> &Facts {
         &self.facts[document.index()]
     }
 
-    /// What is known of each document.
+    /// The facts of each document.
     pub fn all_facts(&self) -> &[Facts] {
         &self.facts
     }
@@ -502,7 +502,7 @@ impl Part {
         }
     }
 
-    /// The same of no documents.
+    /// A collection of no documents with the same rules.
     fn empty(&self) -> Self {
         match self {
             Self::Features { .. } => Self::Features { terms: Terms::default(), lists: TermLists::default() },
@@ -610,7 +610,7 @@ impl Texts {
         self.copies.len()
     }
 
-    /// Whether there is no text.
+    /// True if there is no text.
     pub fn is_empty(&self) -> bool {
         self.copies.is_empty()
     }

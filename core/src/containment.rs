@@ -47,7 +47,7 @@ pub type Listed<'a> = (Rank, &'a [u32]);
 
 /// Documents with a hash of each of their features.
 pub trait FeatureLists: Sync {
-    /// What may go wrong.
+    /// The error of loading.
     type Error: Send;
     /// Documents whose hashes are in memory.
     type Held<'a>: FeatureHashes
@@ -70,7 +70,7 @@ pub trait FeatureLists: Sync {
     /// If they cannot be read.
     fn lists(&self, ranks: &Bits) -> Result<Self::Held<'_>, Self::Error>;
 
-    /// How many hashes may be in memory at once.
+    /// The number of hashes that may be in memory at once.
     fn hashes_at_once(&self) -> usize;
 }
 
@@ -112,7 +112,7 @@ impl<'a, S: FeatureLists> Left<'a, S> {
         self.sizes[rank.index()] as usize
     }
 
-    /// How many features of a document of this size another one must have to contain it.
+    /// The number of features of a document of this size that another one must have to contain it.
     fn needed(&self, size: usize) -> usize {
         (self.threshold * size as f64).ceil() as usize
     }
@@ -199,8 +199,8 @@ impl<'a, S: FeatureLists> Left<'a, S> {
         Ok(lists.into_par_iter().flat_map_iter(of_query).collect())
     }
 
-    /// How many of so many keys a document shares at least with one that contains it, three standard deviations below
-    /// what is expected.
+    /// The number of keys, of so many, that a document shares at least with one that contains it, three standard
+    /// deviations below the expectation.
     fn least_shared(&self, keys: u8) -> f64 {
         let (keys, share) = (f64::from(keys), self.threshold);
         (keys * share - 3.0 * (keys * share * (1.0 - share)).sqrt()).max(1.0)
@@ -313,7 +313,7 @@ pub fn remove<S: FeatureLists>(
     Ok((edges, statistics))
 }
 
-/// How many of the documents that a kept one contains were removed. `drawn` are kept documents, drawn from
+/// Estimates the share of documents contained in a kept one that were removed. `drawn` are kept documents, drawn from
 /// `drawn_from`; each is compared with all documents that are kept before it, by counting.
 ///
 /// A document that contains another has enough of any of its features. So the rarest features of each drawn document

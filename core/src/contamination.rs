@@ -94,7 +94,7 @@ pub struct Items {
     rules: Rules,
     /// The n-grams that are looked for, by their numbers.
     table: Table,
-    /// How many documents have each, at the place of its first entry in the table.
+    /// The number of documents that have each, at the place of its first entry in the table.
     documents: Vec<AtomicU32>,
     /// The item of each n-gram.
     item: Vec<u32>,
@@ -166,7 +166,7 @@ impl Items {
         self.words.len()
     }
 
-    /// Whether there is no item.
+    /// True if there is no item.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
@@ -176,7 +176,7 @@ impl Items {
         self.words[item] as usize
     }
 
-    /// Whether an item is long enough to be looked for.
+    /// True if an item is long enough to be looked for.
     pub fn is_looked_for(&self, item: usize) -> bool {
         self.words(item) >= self.rules.min_words
     }
@@ -185,7 +185,7 @@ impl Items {
         self.starts[item as usize]..self.starts[item as usize + 1]
     }
 
-    /// How many n-grams of an item a document must have.
+    /// The number of n-grams of an item that a document must have.
     fn needed(&self, item: u32, of: usize) -> usize {
         (self.rules.needed(self.words(item as usize)) * of as f64).ceil().max(1.0) as usize
     }

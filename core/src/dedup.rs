@@ -54,7 +54,7 @@ pub struct Deduper {
     collection: Collection,
 }
 
-/// What a run is told besides its settings.
+/// The facts that a run gets besides its settings.
 #[non_exhaustive]
 pub struct Context<'a> {
     /// The URL of a document, for [`Keep::ShortestUrl`]; none for a document without.
@@ -126,8 +126,8 @@ impl Deduper {
         Self::with_frequencies(settings, None)
     }
 
-    /// The same with document frequencies counted before, which weigh features instead of those of
-    /// the documents themselves.
+    /// Prepares a run with document frequencies counted before, which weigh features instead of those of the documents
+    /// themselves.
     ///
     /// # Errors
     /// As [`new`](Self::new), and if the frequencies are of other features.
@@ -199,7 +199,7 @@ impl Deduper {
         self.collection.len()
     }
 
-    /// Whether there is no document.
+    /// True if there is no document.
     pub fn is_empty(&self) -> bool {
         self.collection.is_empty()
     }
@@ -213,7 +213,7 @@ impl Deduper {
         self.run_with(&Context::default())
     }
 
-    /// The same with what else there is to tell the run.
+    /// Runs with further facts.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -224,7 +224,7 @@ impl Deduper {
     }
 }
 
-/// What was found, in numbers.
+/// The outcome in numbers.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -251,19 +251,19 @@ pub struct Outcome {
     pub representatives: Vec<Document>,
     /// New documents that stay besides, by [`Settings::quota`], ascending.
     pub also: Vec<Document>,
-    /// What the search cost, and how many pairs it found.
+    /// The cost of the search, and the number of pairs that it found.
     pub searched: Searched,
-    /// What the judge did; none where nothing was judged.
+    /// The counts of the judge; none where nothing was judged.
     pub judged: Option<Judged>,
-    /// How much of what the judge calls near was found, measured on a sample; none without both sketches.
+    /// The estimate of recall, measured on a sample; none without both sketches.
     pub audit: Option<Audit>,
-    /// How alike the documents of each cluster are to the one that stays, in the order of clusters.
+    /// The similarities of each cluster's documents to the one that stays, in the order of clusters.
     pub cohesion: Vec<Cohesion>,
-    /// What [`cohesion`](Self::cohesion) is measured by, and below what documents are unlike.
+    /// The measure of [`cohesion`](Self::cohesion), and the value below which documents are unlike.
     pub cohesion_by: (Measure, f64),
 }
 
-/// What a judge did.
+/// The counts of a judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Judged {
@@ -281,7 +281,7 @@ impl From<Statistics> for Judged {
     }
 }
 
-/// How alike the documents of a cluster are to the one that stays.
+/// The similarities of a cluster's documents to the one that stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Cohesion {
@@ -318,7 +318,7 @@ impl Outcome {
         Document::all(self.new).filter(move |document| stays[document.index()])
     }
 
-    /// Whether a new document stays by the quota, besides the best of its cluster.
+    /// True if a new document stays by the quota, besides the best of its cluster.
     pub fn stays_besides(&self, document: Document) -> bool {
         self.also.binary_search(&document).is_ok()
     }
@@ -332,7 +332,7 @@ impl Outcome {
         }
     }
 
-    /// Whether a document is an old one.
+    /// True if a document is an old one.
     pub fn is_old(&self, document: Document) -> bool {
         document.index() >= self.new
     }
@@ -409,7 +409,7 @@ impl<'a> Prepared<'a> {
         self.frequencies.as_ref()
     }
 
-    /// What texts can be compared by, for a measure of these settings.
+    /// The evidence by which texts are compared, for a measure of these settings.
     pub fn evidence(&self, settings: &Settings) -> Evidence<'_> {
         let forms = settings.sketches.forms();
         let evidence = Evidence::new(self.collection, &self.texts, &self.hashed, &self.two, forms);
@@ -830,7 +830,7 @@ fn group_pairs<P, K: Id>(pairs: Vec<P>, of: impl Fn(P) -> (K, K, u32, f32)) -> V
     pairs.into_iter().map(|p| pair(of(p))).collect()
 }
 
-/// What a run has found, before clusters are made of it.
+/// The findings of a run, before clusters are made of them.
 pub struct Found<'p> {
     prepared: &'p Prepared<'p>,
     evidence: Evidence<'p>,
@@ -868,7 +868,7 @@ impl Found<'_> {
         })
     }
 
-    /// The same with [`text_pairs`](Self::text_pairs) listed, and no pair of copies.
+    /// The outcome with [`text_pairs`](Self::text_pairs) listed, and no pair of copies.
     ///
     /// # Errors
     /// If there are too many to list.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// What can go wrong in the core: it is asked for something that has no meaning. It reads no files.
+/// An error of the core: it is asked for something that has no meaning. It reads no files.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,7 +13,7 @@ pub enum Error {
         parameter: &'static str,
         /// The value given.
         got: String,
-        /// What is possible, such as `at most 15 of 64 bits`.
+        /// The values that are possible, such as `at most 15 of 64 bits`.
         expected: String,
     },
     /// More pairs than memory was set apart for, see [`Context::most_pairs`](crate::dedup::Context::most_pairs).
@@ -54,8 +54,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether a character does something instead of being shown: it controls the terminal, ends a
-/// line or turns directions.
+/// True if a character does something instead of being shown: it controls the terminal, ends a line or turns
+/// directions.
 pub fn is_control(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -13,7 +13,7 @@
 
 use std::cmp::Ordering;
 
-/// How two sets of features lie to each other.
+/// The sizes of two sets of features and of their intersection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overlap {
     /// Features of both documents.
@@ -30,12 +30,12 @@ impl Overlap {
         ratio_or_one(self.shared, self.shared + self.only_a + self.only_b)
     }
 
-    /// How much of A is in B: |A ∩ B| / |A| (Broder's containment); 1 if A is empty.
+    /// The share of A in B: |A ∩ B| / |A| (Broder's containment); 1 if A is empty.
     pub fn containment_of_a(self) -> f64 {
         ratio_or_one(self.shared, self.shared + self.only_a)
     }
 
-    /// How much of B is in A: |A ∩ B| / |B|; 1 if B is empty.
+    /// The share of B in A: |A ∩ B| / |B|; 1 if B is empty.
     pub fn containment_of_b(self) -> f64 {
         ratio_or_one(self.shared, self.shared + self.only_b)
     }

@@ -23,7 +23,7 @@ const NEAREST: f64 = 0.9999;
 pub struct NearPairs {
     rng: Xoshiro256PlusPlus,
     distance: u32,
-    /// What each component is moved by.
+    /// The shift of each component.
     means: [f64; BITS],
 }
 

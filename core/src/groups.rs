@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// How two documents of a pair are alike.
+/// The kind of a pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -34,7 +34,7 @@ pub struct Pair {
     /// Their similarity by the judge's measure, or, without a judge, as their sketches
     /// estimate it; 1 for equal texts.
     pub similarity: f32,
-    /// How they are alike.
+    /// The kind.
     pub kind: Kind,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Groups<'a> {
     pub(crate) first_old: usize,
 }
 
-/// How many pairs may be listed; beyond it listing all is refused before memory is.
+/// The number of pairs that may be listed; beyond it listing all is refused before memory is taken.
 const MOST_PAIRS: u64 = 1 << 28;
 
 impl<'a> Groups<'a> {
@@ -88,7 +88,7 @@ impl<'a> Groups<'a> {
         Self { collection, members: all, first_old: usize::MAX }
     }
 
-    /// The same with documents from this number on taken for old; `better` must put these before others.
+    /// The pairs with documents from this number on taken for old; `better` must put these before others.
     pub(crate) fn against(self, first_old: usize) -> Self {
         Self { first_old, ..self }
     }
@@ -97,12 +97,12 @@ impl<'a> Groups<'a> {
         document.index() >= self.first_old
     }
 
-    /// Whether a group has an old document; such a one leads it.
+    /// True if a group has an old document; such a one leads it.
     pub(crate) fn holds_old(&self, group: Group) -> bool {
         self.is_old(self.leader(group))
     }
 
-    /// Whether a pair is one of old documents, which is nobody's business.
+    /// True if both documents of a pair are old; such pairs are left out.
     fn are_old(&self, a: Document, b: Document) -> bool {
         self.is_old(a) && self.is_old(b)
     }

@@ -70,7 +70,7 @@ impl FromStr for FeatureHash {
     }
 }
 
-/// What the loops over words ask of a hash, so that each hash has loops of its own.
+/// The operations of a hash in the loops over words, so that each hash has loops of its own.
 pub(crate) trait WordHash {
     /// Which it is.
     const HASH: FeatureHash;
@@ -317,7 +317,7 @@ impl ShortKey {
         bytes[..length].to_vec()
     }
 
-    /// The same value as [`feature`] gives for the key's bytes.
+    /// The value that [`feature`] gives for the key's bytes.
     #[inline]
     pub fn feature(&self) -> u64 {
         finish(0, 0, self.low, self.high, u64::from(self.length)).0

@@ -1,5 +1,5 @@
-//! What things are called inside a run. Each space of numbers has a type of its own, so that a number of one
-//! cannot be taken for a number of another.
+//! Numbers for documents, texts and other things inside a run. Each space of numbers has a type of its own, so that a
+//! number of one cannot be taken for a number of another.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -141,7 +141,7 @@ impl<K: Id, V> Lists<K, V> {
         self.ends.len()
     }
 
-    /// Whether there is no list.
+    /// True if there is no list.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }

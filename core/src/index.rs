@@ -58,11 +58,12 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub struct Index {
     settings: Settings,
-    /// What is kept of every page, by document.
+    /// The digest of every page, by document.
     digests: Vec<u128>,
     features: Vec<u32>,
     stored: Marks,
-    /// How many were stored before each; nothing as long as no number was given again, when it is the number.
+    /// The number of pages that were stored before each; nothing as long as no number was given again, when it is the
+    /// number.
     born: Vec<u64>,
     /// Pages stored so far, those that are gone as well.
     births: u64,
@@ -176,7 +177,7 @@ impl Groups {
     }
 }
 
-/// What an index has to say about a page.
+/// The answer of an index about a page.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Answer {
@@ -197,7 +198,7 @@ pub struct Near {
     pub document: Document,
     /// Bits in which the SimHashes differ, 0 to 64.
     pub distance: u32,
-    /// What the judge measured, 0 to 1; without one, cos(π·distance/64).
+    /// The judge's measure, 0 to 1; without a judge, cos(π·distance/64).
     pub similarity: f32,
 }
 
@@ -266,7 +267,7 @@ impl Index {
         self.stored.count()
     }
 
-    /// Whether no page is stored.
+    /// True if no page is stored.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -290,7 +291,7 @@ impl Index {
         stored.map(|document| (document, self.born(document)))
     }
 
-    /// How many pages had been stored before one.
+    /// The number of pages that had been stored before one.
     fn born(&self, document: Document) -> u64 {
         self.born.get(document.index()).copied().unwrap_or(u64::from(document.number()))
     }
@@ -305,7 +306,7 @@ impl Index {
         self.contains(document).then(|| self.digests[document.index()])
     }
 
-    /// Whether a document is stored.
+    /// True if a document is stored.
     pub fn contains(&self, document: Document) -> bool {
         self.stored.has(document.index())
     }
@@ -316,7 +317,7 @@ impl Index {
         found.slots().iter().find(|&&at| self.digests[at as usize] == digest).map(|&at| Document(at))
     }
 
-    /// Whether there is a sketch of a document: its page is stored and has features enough.
+    /// True if there is a sketch of a document: its page is stored and has features enough.
     pub fn is_sketched(&self, document: Document) -> bool {
         match &self.net {
             Grown::Keys(by_keys) => by_keys.keyed.contains(document.number()),
@@ -324,9 +325,9 @@ impl Index {
         }
     }
 
-    /// What is kept of a document: the digest of its text, its number of features, and its sketch, unless
-    /// these are too few for one. The length of the text is not kept, and 0 here. Keys are only kept in the tables that
-    /// pages are found by: for them, all of the index is gone through.
+    /// The stored parts of a document: the digest of its text, its number of features, and its sketch, unless these are
+    /// too few for one. The length of the text is not kept, and 0 here. Keys are only kept in the tables that pages are
+    /// found by: for them, all of the index is gone through.
     pub fn kept(&self, document: Document) -> Option<(Facts, Option<SketchValue>)> {
         if !self.contains(document) {
             return None;
@@ -343,7 +344,7 @@ impl Index {
         Some((Facts { digest, features, text_bytes: 0 }, value))
     }
 
-    /// What the index has to say about a page.
+    /// The answer about a page.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a sketch of another kind or length.
@@ -384,7 +385,7 @@ impl Index {
         self.restore(&sketch.facts, Some(&sketch.value))
     }
 
-    /// The same from what [`kept`](Self::kept) gives.
+    /// Stores a page again from the parts that [`kept`](Self::kept) gives.
     ///
     /// # Errors
     /// As [`add`](Self::add).
@@ -500,8 +501,8 @@ impl Index {
         self.forget(&gone)
     }
 
-    /// The same of documents whose sketches the caller knows, as [`kept`](Self::kept) gives them: then the work is
-    /// linear in what goes. Other sketches than those that are kept cost time and nothing else.
+    /// Removes documents whose sketches the caller knows, as [`kept`](Self::kept) gives them: then the work is linear
+    /// in the documents that go. Other sketches than the stored ones cost time and nothing else.
     pub fn remove_known(&mut self, pages: &[(Document, Option<SketchValue>)]) -> usize {
         let gone = self.stored_of(pages.iter().map(|&(document, _)| document));
         if let Grown::Keys(by_keys) = &mut self.net {
@@ -513,7 +514,7 @@ impl Index {
         self.forget(&gone)
     }
 
-    /// Those that are stored, once and descending: the least number is the next to be given.
+    /// The stored ones among these, once and descending: the least number is the next to be given.
     fn stored_of(&self, documents: impl Iterator<Item = Document>) -> Vec<u32> {
         let stored = documents.filter(|&document| self.contains(document));
         let mut gone: Vec<u32> = stored.map(|document| document.number()).collect();
@@ -569,10 +570,9 @@ impl Index {
         (net + facts + self.by_digest.bytes() + self.free.capacity() * size_of::<u32>(), sketches)
     }
 
-    /// How many of the stored pages a page that has nothing to do with any of them is called near, on average:
-    /// for both sketches, stored pages times the probability that a key and so many bits are equal by chance
-    /// (with estimated containment, that a key is); for hashes, that a hash lies within the distance, before
-    /// a judge has looked at it.
+    /// The number of stored pages that a page unrelated to all of them is called near, on average: for both sketches,
+    /// stored pages times the probability that a key and so many bits are equal by chance (with estimated containment,
+    /// that a key is); for hashes, that a hash lies within the distance, before a judge has looked at it.
     pub fn expected_by_chance(&self) -> f64 {
         let pages = self.len() as f64;
         match (&self.net, self.settings.judge, self.settings.sketches) {

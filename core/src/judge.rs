@@ -16,17 +16,17 @@ use crate::weight::frequencies::Frequencies;
 use crate::weight::{Weigher, Weighting};
 use rayon::prelude::*;
 
-/// What the texts of a run can be compared by.
+/// The evidence by which the texts of a run can be compared.
 pub struct Evidence<'a> {
     pub(crate) collection: &'a Collection,
     pub(crate) texts: &'a Texts,
     /// By text, where sketches were made of kept features.
     hashed: &'a [Option<Hashed>],
     two: &'a [Option<TwoSketches>],
-    /// What the bits among these are.
+    /// The forms of the bits among these.
     forms: Forms,
-    /// How features are weighed, where something weighs them: the weigher, and by part and term the
-    /// inverse document frequencies.
+    /// The weights of features, where something weighs them: the weigher, and by part and term the inverse document
+    /// frequencies.
     weights: Option<(Weigher, Vec<Vec<f32>>)>,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Evidence<'a> {
         Some((a.hash ^ b.hash).count_ones())
     }
 
-    /// What is known of a text.
+    /// The facts of a text.
     pub(crate) fn facts(&self, text: Text) -> &'a Facts {
         self.collection.facts(self.texts.first(text))
     }
@@ -177,11 +177,11 @@ pub(crate) struct TextPair {
     pub b: Text,
     /// Hamming distance of their hashes, or number of differing positions of their signatures.
     pub distance: u32,
-    /// What the judge measured.
+    /// The judge's measure.
     pub similarity: f32,
 }
 
-/// What a judge has come to.
+/// The verdicts of a judge.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Verdicts {
     /// The pairs that passed, each once, ascending.
@@ -307,8 +307,8 @@ pub(crate) fn behind<T>(texts: &[T], at: usize) -> &[T] {
     if at < WITHIN { rest } else { &rest[..rest.len().min(BESIDE)] }
 }
 
-/// How many of so many texts on either side are compared with each other: at most [`BETWEEN`] pairs, and of
-/// either side at least the fourth part of what that allows.
+/// The number of texts on either side that are compared with each other: at most [`BETWEEN`] pairs, and of either side
+/// at least the fourth part of the texts which that allows.
 pub(crate) fn shares(first: usize, second: usize) -> [usize; 2] {
     const SIDE: usize = BETWEEN.isqrt();
     match (first.min(SIDE), second.min(SIDE)) {

@@ -101,8 +101,8 @@ pub mod sketch;
 pub mod text;
 pub mod weight;
 
-/// What the benchmarks, the experiments and the pipeline of this workspace use besides. It is no part of the
-/// stable interface: it may change or go with any release.
+/// Items for the benchmarks, the experiments and the pipeline of this workspace. They are no part of the stable
+/// interface: any release may change or remove them.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::generate::NearPairs;

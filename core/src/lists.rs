@@ -39,7 +39,7 @@ pub(crate) fn sorted_hashes(features: &[u64]) -> Vec<u32> {
     sorted
 }
 
-/// How many hashes two ascending lists have in common.
+/// The number of hashes that two ascending lists have in common.
 pub(crate) fn shared<'a>(mut short: &'a [u32], mut long: &'a [u32]) -> usize {
     if short.len() > long.len() {
         (short, long) = (long, short);

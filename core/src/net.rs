@@ -21,21 +21,21 @@ use probed::{Hashes, Probed};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// What a net brought up.
+/// The candidates of a net.
 pub(crate) struct Caught {
     /// The texts of each distinct sketch.
     pub(crate) groups: Lists<Slot, Text>,
     /// Pairs of sketches, each once, ascending.
     pub(crate) joined: Vec<SlotPair>,
-    /// What it took, and what is known of it.
+    /// The cost, and the facts about the search.
     pub(crate) searched: Searched,
 }
 
-/// What a search ran, what it cost, and how many pairs it found, in numbers.
+/// The search that ran, its cost, and the number of pairs that it found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Searched {
-    /// What ran.
+    /// The search that ran.
     pub ran: Ran,
     /// Counted work.
     pub cost: Cost,
@@ -51,7 +51,7 @@ pub struct Searched {
     pub scores: Vec<Scores>,
 }
 
-/// What ran.
+/// The search that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
@@ -87,7 +87,7 @@ pub enum Ran {
     HashBands {
         /// h.
         distance: u32,
-        /// How they were cut, `rows` being bits.
+        /// The bands, `rows` being bits.
         banding: Banding,
     },
     /// Sketches brought together that share a key.
@@ -97,7 +97,7 @@ pub enum Ran {
     },
     /// Signatures compared that agree in a band.
     Bands {
-        /// How they were cut.
+        /// The bands.
         banding: Banding,
         /// Equal positions from which a pair was brought up.
         least: u32,
@@ -113,7 +113,7 @@ pub enum Ran {
 pub struct MeasuredRecall {
     /// The recall asked for.
     pub wanted: f64,
-    /// What was measured.
+    /// The measurements.
     pub calibration: Calibration,
     /// Pairs of different texts of equal hashes, which are always found.
     pub identical_pairs: u64,

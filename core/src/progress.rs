@@ -16,7 +16,7 @@ pub enum Step {
     Group,
     /// The index is built: distinct sketches.
     Index,
-    /// How many probes the recall takes is measured: texts.
+    /// The number of probes for the recall is measured: texts.
     Calibrate,
     /// Pairs of sketches are looked for: distinct sketches.
     Join,

@@ -33,11 +33,11 @@ pub struct Bits<'a> {
     pub words: &'a [u64],
     /// Number of elements.
     pub size: u32,
-    /// What the bits are.
+    /// The forms of the bits.
     pub forms: Forms,
 }
 
-/// What the bits of one set are.
+/// The form of one set's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// A hash of each element, ascending: of 64 bits where they fit, of 32 otherwise. The rest is zero.
@@ -112,7 +112,7 @@ impl<'a> Bits<'a> {
         odd
     }
 
-    /// How many elements two sets of a few have in common.
+    /// The number of elements that two sets of a few have in common.
     fn shared(&self, other: &Self) -> u32 {
         fn common<T: Ord>(mut a: impl Iterator<Item = T>, mut b: impl Iterator<Item = T>) -> u32 {
             let (mut x, mut y, mut shared) = (a.next(), b.next(), 0);
@@ -246,7 +246,7 @@ pub fn estimate(a: Bits<'_>, b: Bits<'_>) -> f32 {
     at_most(estimate, sizes)
 }
 
-/// Whether two sets of these sizes cannot have a Jaccard coefficient of `threshold`.
+/// True if two sets of these sizes cannot have a Jaccard coefficient of `threshold`.
 fn is_ruled_out(threshold: f32, sizes: [u32; 2]) -> bool {
     at_most(1.0, sizes) < threshold
 }
@@ -383,8 +383,8 @@ pub fn standard_error(similarity: f64, bits: usize, size: u32) -> f64 {
     }
 }
 
-/// The same of two sets with about as many elements as the largest that has [two odd sketches](largest_odd), of which
-/// one has more: they have one of both sketches in common.
+/// The standard error for two sets with about as many elements as the largest that has [two odd sketches](largest_odd),
+/// of which one has more: they have one of both sketches in common.
 pub fn standard_error_between(similarity: f64, bits: usize) -> f64 {
     odd_variance(similarity, bits / WORD / 2, 2.0 * f64::from(largest_odd(bits)[0])).sqrt()
 }
@@ -462,7 +462,7 @@ fn jaccard(not_shared: f64, [a, b]: [u32; 2]) -> f32 {
     }
 }
 
-/// The same from the numbers of bits in which odd sketches of so many words differ.
+/// The estimate from the numbers of bits in which odd sketches of so many words differ.
 ///
 /// The number of elements is the mean of what is expected for these bits, but no less than any of them, and that
 /// number less the bits is even, since each collision hides two. So a few elements, which hardly ever collide in all

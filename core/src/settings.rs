@@ -1,5 +1,5 @@
-//! What decides a result, as sums: which sketch a document gets, which net brings up pairs, which judge
-//! decides about them. What has no meaning cannot be written, and what is written is what runs.
+//! The settings that decide a result, as sums: the sketch of a document, the net that brings up pairs, the judge that
+//! decides about them. A setting without meaning cannot be written, and every setting that can be written is run.
 
 use crate::clusters::{Keep, Linkage, Quota};
 use crate::error::{Error, Result};
@@ -30,40 +30,41 @@ use serde::{Deserialize, Serialize};
 #[non_exhaustive]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// What a document's features are.
+    /// The kind of a document's features.
     pub features: FeatureKind,
-    /// What features are known by. Settings of before there was a choice do not say, and mean MurmurHash3.
+    /// The hash by which features are known. Settings of before there was a choice do not name it, and mean
+    /// MurmurHash3.
     #[serde(default)]
     pub feature_hash: FeatureHash,
     /// Documents with fewer distinct features are compared by their exact text only.
     pub min_features: usize,
-    /// What stays of each document.
+    /// The sketch of each document.
     pub sketches: Sketches,
-    /// What brings up pairs.
+    /// The source of candidate pairs.
     pub net: Net,
-    /// What decides about them.
+    /// The check of candidate pairs.
     pub judge: Judge,
-    /// How pairs make clusters.
+    /// The linkage of pairs into clusters.
     pub linkage: Linkage,
     /// Which document of a cluster stays.
     pub keep: Keep,
-    /// How many of them do.
+    /// The number of documents of a cluster that stay.
     #[serde(default, skip_serializing_if = "Quota::is_one")]
     pub quota: Quota,
-    /// Whether every pair of documents is listed, and not just enough to connect each cluster.
+    /// True if every pair of documents is listed, and not just enough to connect each cluster.
     pub all_pairs: bool,
     /// Seed of whatever is random: samples, and MinHash's functions.
     pub seed: u64,
 }
 
-/// What stays of a document.
+/// The sketch of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Sketches {
     /// A SimHash of 64 bits, and the 64 weights behind it in a byte each.
     SimHash {
-        /// How features are weighted.
+        /// The weighting of features.
         weighting: Weighting,
     },
     /// A MinHash signature.
@@ -79,7 +80,7 @@ pub enum Sketches {
     Both {
         /// Bits that tell: a multiple of 64.
         bits: usize,
-        /// How the positions of the keys are cut into bands, four bytes a key.
+        /// The bands of the keys' positions, four bytes a key.
         banding: Banding,
     },
     /// One bit of each MinHash position (Li & König 2010), in place of the 32 of [`MinHash`](Self::MinHash); and keys
@@ -87,12 +88,12 @@ pub enum Sketches {
     OneBit {
         /// Positions: a multiple of 64.
         bits: usize,
-        /// How the positions of the keys are cut into bands, four bytes a key.
+        /// The bands of the keys' positions, four bytes a key.
         banding: Banding,
     },
 }
 
-/// What the bits of pages are ([`resemblance`](crate::resemblance)).
+/// The forms of a page's bits ([`resemblance`](crate::resemblance)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Forms {
     /// Odd sketches of small sets, one bit of each MinHash position of large ones.
@@ -102,7 +103,7 @@ pub enum Forms {
     Minima,
 }
 
-/// What brings up pairs of sketches. Distances are of SimHashes, in bits, and inclusive.
+/// The source of candidate pairs. Distances are of SimHashes, in bits, and inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -117,7 +118,7 @@ pub enum Net {
     Dial {
         /// h.
         distance: u32,
-        /// How many of the pairs within the distance to find.
+        /// The share of the pairs within the distance to find.
         recall: Recall,
         /// Bits of a key; by default chosen by the number of hashes.
         key_bits: Option<u32>,
@@ -127,7 +128,7 @@ pub enum Net {
     Psm {
         /// h.
         distance: u32,
-        /// How many of the pairs within the distance to find.
+        /// The share of the pairs within the distance to find.
         recall: Recall,
         /// Where bits are flipped.
         reading: Reading,
@@ -144,21 +145,21 @@ pub enum Net {
     HashBands {
         /// h.
         distance: u32,
-        /// How hashes are cut, `rows` being bits.
+        /// The bands of hashes, `rows` being bits.
         banding: Banding,
     },
     /// MinHash signatures that agree in a whole band (Broder 1997; Indyk & Motwani 1998).
     Bands {
         /// The Jaccard coefficient from which two documents are near.
         similarity: f64,
-        /// How signatures are cut.
+        /// The bands of signatures.
         shape: BandShape,
     },
     /// Pages that share a key ([`Sketches::Both`]): a whole band of positions that their bits do not show.
     Keys,
 }
 
-/// How many of the pairs within a distance a probing search is to find.
+/// The share of the pairs within a distance that a probing search is to find.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
@@ -171,7 +172,7 @@ pub enum Recall {
     Probes(u32),
 }
 
-/// How MinHash signatures are cut into bands.
+/// The shape of bands of MinHash signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
@@ -182,8 +183,7 @@ pub enum BandShape {
     Fixed(Banding),
 }
 
-/// What decides whether two documents that the net brought up are near. Every measure is at most
-/// 1, and 1 for equal texts.
+/// The check of two documents that the net brought up. Every measure is at most 1, and 1 for equal texts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
@@ -205,12 +205,12 @@ pub enum Judge {
     Cosine {
         /// The least cosine.
         at_least: f64,
-        /// How features are weighted.
+        /// The weighting of features.
         weighting: Weighting,
     },
 }
 
-/// What a [`Judge`] measures.
+/// The measure of a [`Judge`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
@@ -392,7 +392,7 @@ impl Settings {
         self
     }
 
-    /// Whether anything depends on how many documents have a feature.
+    /// True if anything depends on how many documents have a feature.
     pub fn needs_frequencies(&self) -> bool {
         let weightings = match (self.sketches, self.judge) {
             (Sketches::SimHash { weighting }, Judge::Cosine { weighting: judged, .. }) => {
@@ -406,20 +406,20 @@ impl Settings {
         weightings.into_iter().flatten().any(Weighting::needs_frequencies)
     }
 
-    /// Whether the features of documents are needed after their sketches are made, in more than hashes.
+    /// True if the features of documents are needed after their sketches are made, in more than hashes.
     pub fn needs_features(&self) -> bool {
         let counts = self.judge.measure().is_some_and(Measure::needs_features);
         self.needs_frequencies() || counts && !self.keeps_feature_hashes()
     }
 
-    /// Whether sketches come with a hash of each feature, by which containment is counted.
+    /// True if sketches come with a hash of each feature, by which containment is counted.
     pub fn keeps_feature_hashes(&self) -> bool {
         matches!(self.judge, Judge::Containment(_))
             && self.sketches.keyed().is_some()
             && self.net == Net::Keys
     }
 
-    /// How texts become features.
+    /// The extraction of features.
     pub fn extraction(&self) -> Extraction {
         Extraction { kind: self.features, hash: self.feature_hash }
     }
@@ -429,8 +429,8 @@ impl Settings {
         self.sketches.minhash_params(self.seed)
     }
 
-    /// What the members of a cluster are compared with the document that stays by, and below which similarity
-    /// they are unlike it: the judge's own measure, and without a judge that of the sketches.
+    /// The measure by which the members of a cluster are compared with the document that stays, and the similarity
+    /// below which they are unlike it: the judge's own measure, and without a judge that of the sketches.
     pub fn cohesion(&self) -> (Measure, f64) {
         match (self.judge.measure(), self.judge.threshold(), self.net) {
             (Some(measure), Some(threshold), _) => (measure, threshold),
@@ -541,7 +541,7 @@ impl Sketches {
         }
     }
 
-    /// Whether there is a hash of 64 bits among them, so that two documents have a distance.
+    /// True if there is a hash of 64 bits among them, so that two documents have a distance.
     pub fn has_hash(self) -> bool {
         !matches!(self, Self::MinHash { .. })
     }
@@ -554,7 +554,7 @@ impl Sketches {
         }
     }
 
-    /// What these bits are.
+    /// The forms of these bits.
     pub(crate) fn forms(self) -> Forms {
         match self {
             Self::OneBit { .. } => Forms::Minima,
@@ -651,8 +651,8 @@ impl Net {
     }
 }
 
-/// Whether one table may be searched exhaustively, which any recall but a number of probes may come to: all
-/// sets of flips are tried then.
+/// Refuses an exhaustive search of one table that would take too many sets of flips. Any recall may come to it, unless
+/// a number of probes is given.
 fn check_sets(distance: u32, reading: Reading, recall: f64) -> Result<()> {
     /// Sets of flips a query: at distance 5 all 64 bits have 8.3 million.
     const MOST: u128 = 1 << 24;
@@ -676,7 +676,7 @@ fn check_sets(distance: u32, reading: Reading, recall: f64) -> Result<()> {
     Err(Error::parameter("recall", recall, expected))
 }
 
-/// Whether BPHS can have so many tables; better told before the corpus is read than after.
+/// Refuses so many tables for BPHS; better told before the corpus is read than after.
 fn check_tables(radius: u32, tables: u32) -> Result<()> {
     let fits = |&tables: &u32| Bphs::new(&[], BphsParams { radius, tables }).is_ok();
     if fits(&tables) {
@@ -749,7 +749,7 @@ impl Recall {
 }
 
 impl Judge {
-    /// What is measured; none where nothing is.
+    /// The measure; none where nothing is measured.
     pub fn measure(self) -> Option<Measure> {
         match self {
             Self::Net => None,
@@ -762,7 +762,7 @@ impl Judge {
         }
     }
 
-    /// Whether similarity 1 says that two documents are the same to the judge, so that both are as similar to any
+    /// True if similarity 1 says that two documents are the same to the judge, so that both are as similar to any
     /// other. Of containment it says that one holds the other.
     pub fn ones_are_same(self) -> bool {
         !matches!(self, Self::Containment(_))
@@ -799,7 +799,7 @@ impl Judge {
         }
     }
 
-    /// The same with another threshold, where it has one.
+    /// The verification with another threshold, where it has one.
     #[must_use]
     pub fn with_threshold(mut self, to: f64) -> Self {
         match &mut self {
@@ -821,7 +821,7 @@ impl Judge {
 }
 
 impl Measure {
-    /// Those that a [`Judge`] can go by.
+    /// The measures that a [`Judge`] can go by.
     pub const JUDGED: [Self; 6] =
         [Self::Weights, Self::Mismatch, Self::Estimate, Self::Jaccard, Self::Containment, Self::Cosine];
 
@@ -837,12 +837,12 @@ impl Measure {
         }
     }
 
-    /// Whether it looks at MinHash positions or the bits of sets.
+    /// True if it looks at MinHash positions or the bits of sets.
     pub fn is_estimated(self) -> bool {
         matches!(self, Self::Estimate)
     }
 
-    /// Whether it looks at features, and not at sketches alone.
+    /// True if it looks at features, and not at sketches alone.
     pub fn needs_features(self) -> bool {
         matches!(self, Self::Jaccard | Self::Containment | Self::Cosine)
     }

@@ -1,4 +1,4 @@
-//! How alike two documents are, by any measure, in one place.
+//! The similarity of two documents, by any measure, in one place.
 //!
 //! A measure looks at what a [`Page`] can show: features with their weights, a SimHash with its weights, a
 //! MinHash signature. Every measure is symmetric to the last bit, so that it depends on the two pages and on
@@ -11,7 +11,7 @@ use crate::settings::Measure;
 use crate::sketch::Hashed;
 use hashbrown::HashMap;
 
-/// What a measure can look at.
+/// The parts of a document that a measure can look at.
 pub trait Page {
     /// [`text_digest`](crate::hash::text_digest) of the text.
     fn digest(&self) -> u128;

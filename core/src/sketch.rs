@@ -1,4 +1,4 @@
-//! What stays of a document, and the one place where it is made.
+//! The sketch of a document, and the one place where it is made.
 
 use crate::error::{Error, Result};
 use crate::hash::{fmix64, text_digest};
@@ -17,23 +17,23 @@ use crate::weight::vocabulary::Vocabulary;
 use crate::weight::{FIXED_POINT_BITS, Weigher, Weighting};
 use std::sync::Arc;
 
-/// What stays of a document: 28 bytes that every document has, and its sketch.
+/// The sketch of a document: 28 bytes that every document has, and its sketch proper.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sketch {
-    /// What is known of the text besides.
+    /// The facts of the text.
     pub facts: Facts,
     /// The sketch itself.
     pub value: SketchValue,
 }
 
 impl Sketch {
-    /// Whether it has a hash of each feature.
+    /// True if it has a hash of each feature.
     pub fn has_feature_hashes(&self) -> bool {
         matches!(&self.value, SketchValue::Both(two) if two.features.len() == self.facts.features as usize)
     }
 }
 
-/// What is known of every document.
+/// The facts of every document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// [`text_digest`] of the text: the same for equal texts alone.
@@ -120,7 +120,7 @@ pub struct Sketcher {
     frequencies: Option<Arc<Frequencies>>,
 }
 
-/// What is found of a document's features.
+/// The counts of a document's features.
 enum Counts {
     /// Which there are.
     Set { extractor: Box<FeatureExtractor>, set: FeatureSet },
@@ -133,7 +133,7 @@ impl Counts {
         Self::Set { extractor: Box::new(FeatureExtractor::new(extraction)), set: FeatureSet::default() }
     }
 
-    /// What is made of the features of a text, each once, and of their numbers of occurrences, if these are counted.
+    /// Gives `take` the features of a text, each once, and their numbers of occurrences, if these are counted.
     fn take<R>(&mut self, text: &str, take: impl FnOnce(&[u64], Option<&[u16]>) -> R) -> R {
         match self {
             Self::Set { extractor, set } => {
@@ -168,7 +168,7 @@ impl Sketcher {
         Ok(if settings.keeps_feature_hashes() { sketcher.with_feature_hashes() } else { sketcher })
     }
 
-    /// The same with [`TwoSketches::features`].
+    /// A sketcher with [`TwoSketches::features`].
     #[must_use]
     pub fn with_feature_hashes(mut self) -> Self {
         if let Maker::Both(maker) = &mut self.maker {
@@ -177,7 +177,7 @@ impl Sketcher {
         self
     }
 
-    /// The same from what it depends on: how features are made, the kind of sketch, and the seed of MinHash's
+    /// A sketcher from its parameters: the extraction of features, the kind of sketch, and the seed of MinHash's
     /// functions.
     ///
     /// # Errors
@@ -314,7 +314,7 @@ impl TwoSketcher {
 }
 
 impl Facts {
-    /// What is known of a text that has so many distinct features.
+    /// The facts of a text that has so many distinct features.
     pub fn new(text: &str, features: usize) -> Self {
         let features = u32::try_from(features).unwrap_or(u32::MAX);
         Self { digest: text_digest(text), text_bytes: text.len() as u64, features }
@@ -341,7 +341,7 @@ fn weigh_and_hash(
 /// Counts the features of texts.
 pub(crate) struct Counter {
     extractor: FeatureExtractor,
-    /// What they are counted in.
+    /// The vocabulary in which they are counted.
     pub(crate) vocabulary: Vocabulary,
 }
 

@@ -19,7 +19,7 @@ use simflip::weight::Weighting;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What is read.
+/// The input.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct InputArgs {
     /// WET, JSONL and CSV files (plain, .gz or .zst), Parquet and Arrow files, WARC files (with the feature html),
@@ -32,8 +32,7 @@ pub(crate) struct InputArgs {
     pub names: FieldArgs,
 }
 
-/// How pages are read: what the fields of JSONL and the columns of CSV, Parquet and Arrow are called, and how long a
-/// page may be.
+/// The names of fields and columns, and the longest document that is read.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct FieldArgs {
     /// Field or column with the text; a.b is a field of an object, and a comma joins fields, as in title,text
@@ -70,13 +69,13 @@ impl FieldArgs {
         self.longest_page.map(|megabytes| megabytes as usize * 1_000_000)
     }
 
-    /// What becomes of odd input.
+    /// The rules for odd input.
     pub(crate) fn rules(&self) -> ReadRules {
         let usual = ReadRules::default();
         ReadRules { strict: self.strict, longest_window: self.longest_window.unwrap_or(usual.longest_window) }
     }
 
-    /// Those that were given, and for others those of an earlier run.
+    /// These names, and for each that was not given the one of an earlier run.
     pub(crate) fn or(self, earlier: Self) -> Self {
         Self {
             text_field: self.text_field.or(earlier.text_field),
@@ -88,7 +87,7 @@ impl FieldArgs {
         }
     }
 
-    /// The same with a field of texts, unless one was given.
+    /// These names, with another text field unless one was given.
     pub(crate) fn or_text_field(self, text_field: Option<String>) -> Self {
         Self { text_field: self.text_field.or(text_field), ..self }
     }
@@ -187,7 +186,7 @@ pub(crate) struct RunArgs {
     pub save_frequencies: Option<PathBuf>,
 }
 
-/// What documents are compared without.
+/// The boilerplate to ignore.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BoilerplateArgs {
     /// Ignore boilerplate: lines in documents of at least three different contents of a group, which is the host (by
@@ -215,7 +214,7 @@ enum GroupName {
 }
 
 impl BoilerplateArgs {
-    /// What is ignored.
+    /// The boilerplate to ignore.
     pub(super) fn ignored(&self) -> Ignored {
         let by = self.boilerplate_by.map(|group| match group {
             GroupName::Host => GroupBy::Host,
@@ -231,7 +230,7 @@ impl BoilerplateArgs {
     }
 }
 
-/// How features are made.
+/// The features of a document, and their weights.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct FeatureArgs {
     /// Features of a document: words, shingles:N for word N-grams, or characters:N for character N-grams [default:
@@ -253,7 +252,7 @@ pub(crate) struct FeatureArgs {
 }
 
 impl FeatureArgs {
-    /// What a feature is.
+    /// The kind of features.
     pub(crate) fn features(&self) -> FeatureKind {
         self.features.unwrap_or(Settings::default().features)
     }
@@ -292,7 +291,7 @@ impl FeatureArgs {
     }
 }
 
-/// What makes two pages near-duplicates, and how they are looked for.
+/// The definition of near-duplicates, and the search for them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SearchArgs {
     /// Match documents with fewer distinct features by exact text only [default: 1; 8 for the methods of one
@@ -358,7 +357,7 @@ pub(crate) struct SearchArgs {
 }
 
 impl SearchArgs {
-    /// How a message names the search that was asked for.
+    /// The name of the search for messages.
     pub(crate) fn said(&self, method: MethodName) -> String {
         match (method, self.search.unwrap_or(SearchName::Auto)) {
             (MethodName::Simhash, search) => {
@@ -369,7 +368,7 @@ impl SearchArgs {
     }
 }
 
-/// What a near pair must pass besides.
+/// The check that a candidate pair must pass.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
     /// How candidate pairs are verified [default: estimate; weights for simhash, none for minhash]
@@ -382,7 +381,7 @@ pub(crate) struct CheckArgs {
     verify_threshold: Option<f64>,
 }
 
-/// What becomes of the pairs.
+/// The rules for clusters and for the documents that are kept.
 #[derive(Debug, clap::Args)]
 pub(crate) struct GroupArgs {
     /// How confirmed pairs form clusters
@@ -411,7 +410,7 @@ pub(crate) fn kept_files(text: &str) -> Result<KeptFiles, String> {
     }
 }
 
-/// How many pages of a cluster stay.
+/// The number of documents that are kept of a cluster.
 #[derive(Debug, clap::Args)]
 pub(crate) struct QuotaArgs {
     /// Documents to keep of each cluster, the best by --keep
@@ -458,7 +457,7 @@ enum NetName {
 }
 
 impl NetName {
-    /// Whether it makes probes that can be counted; `auto` makes some beyond [`FARTHEST_JOINED`].
+    /// True if it makes probes that can be counted; `auto` makes some beyond [`FARTHEST_JOINED`].
     fn probes(self, distance: u32) -> bool {
         match self {
             Self::Auto => distance > FARTHEST_JOINED,
@@ -509,7 +508,7 @@ impl Given<'_> {
         methods.iter().zip(nets).map(|(&method, net)| self.of(method, net, alone)).collect()
     }
 
-    /// Whether one bit of each MinHash position is asked for, `alone` if no other method shares the arguments.
+    /// True if one bit of each MinHash position is asked for, `alone` if no other method shares the arguments.
     fn one_bit(&self, method: MethodName, alone: bool) -> bool {
         alone && method == MethodName::Minhash && self.search.sketch_bytes.is_some()
     }
@@ -825,7 +824,7 @@ impl Given<'_> {
         }
     }
 
-    /// Whether the check that is asked for is one that a method has.
+    /// True if the check that is asked for is one that a method has.
     fn judges(&self, method: MethodName) -> bool {
         use VerifyName::{Estimate, Mismatch, None as Nothing, Weights};
         match self.check.and_then(|check| check.verify) {

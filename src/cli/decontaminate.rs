@@ -70,7 +70,7 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-/// What becomes of a document that has an item.
+/// The treatment of a document that has an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum RemoveName {
     /// It is left out

@@ -118,7 +118,7 @@ pub(crate) struct Args {
     save_boilerplate: Option<PathBuf>,
 }
 
-/// What can be written beside the report.
+/// An output beside the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum WriteName {
     /// pairs.csv and clusters.csv alone
@@ -145,7 +145,7 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 impl Args {
-    /// How documents are read.
+    /// The reading of documents.
     pub(super) fn names(self) -> FieldArgs {
         self.input.names
     }
@@ -231,7 +231,7 @@ impl Args {
     }
 }
 
-/// What an earlier run was given.
+/// The arguments of an earlier run.
 struct Repeated {
     settings: Settings,
     frequencies: Option<PathBuf>,
@@ -239,14 +239,14 @@ struct Repeated {
     reading: Option<Reading>,
 }
 
-/// How an earlier run read its pages.
+/// The reading options of an earlier run.
 struct Reading {
     /// As its command said; none where it was no command.
     names: Option<FieldArgs>,
     text_field: Option<String>,
 }
 
-/// What an earlier run was given, by its report.
+/// Takes the arguments of an earlier run from its report.
 fn repeated(report: &Path) -> anyhow::Result<Repeated> {
     const TAKES: &str = "--settings takes the report.json that an earlier dedup wrote";
     let shown = printable_path(report);

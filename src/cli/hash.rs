@@ -42,7 +42,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What is shown.
+/// The hashes of a text, for output.
 #[derive(Serialize)]
 struct Shown {
     hash: String,

@@ -1,4 +1,4 @@
-//! How an index of seen pages is made, opened and asked: what `seen` and `serve` share.
+//! The arguments by which an index of seen pages is made, opened and asked: `seen` and `serve` share them.
 
 use super::arguments::FeatureArgs;
 use anyhow::Context;
@@ -75,7 +75,7 @@ pub(crate) struct IndexArgs {
     min_features: Option<usize>,
 }
 
-/// What is kept of a page.
+/// The sketches that are kept of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum IndexMethod {
     Both,
@@ -336,7 +336,7 @@ impl<'a> JsonAnswer<'a> {
     }
 }
 
-/// How answers are written.
+/// The form of answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     /// JSON instead of CSV.

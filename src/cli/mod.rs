@@ -81,7 +81,7 @@ enum Command {
     Man,
 }
 
-/// What is typed for a command that this build has not.
+/// The arguments of a command that this build lacks.
 #[cfg(not(feature = "serve"))]
 #[derive(Debug, clap::Args)]
 struct AbsentArgs {
@@ -90,7 +90,7 @@ struct AbsentArgs {
 }
 
 impl Command {
-    /// Whether a signal ends it at once; a service has answers to finish.
+    /// True if a signal ends it at once; a service has answers to finish.
     #[cfg(unix)]
     fn ends_by_signal(&self) -> bool {
         #[cfg(feature = "serve")]
@@ -103,7 +103,7 @@ impl Command {
 
 #[cfg(unix)]
 impl Command {
-    /// What is said when a signal ends it, where there is something to go on with.
+    /// The message of a signal that ends a run which can be resumed.
     fn farewell(&self) -> Option<&'static str> {
         match self {
             Self::Sketch(_) | Self::Join(_) | Self::Cluster(_) | Self::Apply(_) => {
@@ -115,7 +115,7 @@ impl Command {
     }
 }
 
-/// What `simflip dedup` was given by a command line, if it is one of this program.
+/// The arguments of `simflip dedup` in a command line, if it is one of this program.
 fn dedup_of(command_line: &[String]) -> Option<dedup::Args> {
     match Cli::try_parse_from(command_line).ok()?.command {
         Command::Dedup(args) => Some(args),
@@ -123,7 +123,7 @@ fn dedup_of(command_line: &[String]) -> Option<dedup::Args> {
     }
 }
 
-/// What a command came to.
+/// The outcome of a command.
 enum Done {
     Well,
     /// Damaged input was skipped.
@@ -195,7 +195,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// What is wrong with the environment variable that chooses kernels.
+/// The error of an environment variable that names no kernels.
 fn refused_kernel(choice: &simflip_core::KernelChoice) -> Option<String> {
     let refused = choice.refused.as_deref()?;
     let available = choice.available.join(", ");
@@ -243,7 +243,7 @@ fn in_groups(command: clap::Command) -> clap::Command {
     command.help_template(template).after_help("Begin with: simflip dedup FILES --out result")
 }
 
-/// What options of other tools are called here.
+/// Options of other tools, and the options here that correspond to them.
 const CALLED_HERE: [(&[&str], &str); 10] = [
     (&["threshold", "jaccard-threshold", "sim-threshold"], "--similarity"),
     (&["ngram", "ngrams", "ngram-size", "n-gram", "n-grams", "shingle-size"], "--features shingles:N"),

@@ -1,5 +1,5 @@
-//! What options mean, for a program that has them as keywords of its own and not as a command line: the same
-//! names, the same defaults, and the same words where one is refused.
+//! Options as keywords, for a program that has no command line: the same names, the same defaults, and the same
+//! messages.
 
 use super::arguments::{CheckArgs, FeatureArgs, Given, GroupArgs, MethodName, SearchArgs, threads};
 use super::index::{self, IndexArgs, Opened};
@@ -23,7 +23,7 @@ use std::time::Duration;
 pub struct Refused {
     /// The words, without the program's name before them.
     pub told: String,
-    /// What the operating system said, if it was that which refused.
+    /// The kind of an error of the operating system.
     pub io: Option<io::ErrorKind>,
 }
 
@@ -59,11 +59,11 @@ pub fn refused(error: simflip::Error) -> Refused {
     Refused::new(&error.into(), &options_of::<Cli>(Some("dedup")))
 }
 
-/// What is asked of texts in memory.
+/// The arguments for texts in memory.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct OfTexts {
-    /// What decides the result.
+    /// The settings that decide the result.
     pub settings: Settings,
     /// A file of document frequencies to use instead of the texts' own.
     pub frequencies: Option<PathBuf>,
@@ -271,7 +271,7 @@ static KNOWN: LazyLock<HashMap<String, Option<Vec<String>>>> = LazyLock::new(|| 
     known
 });
 
-/// What a keyword of another tool is called here, in keywords: those of texts, or those of files.
+/// The keyword here for one of another tool: of texts, or of files.
 pub fn called_here(name: &str, of_texts: bool) -> Option<String> {
     let name = name.replace('_', "-");
     let (_, called) = CALLED_HERE.iter().find(|(names, _)| names.contains(&&*name))?;
@@ -339,7 +339,7 @@ fn value_of<'t>(name: &str, behind: &'t str) -> Option<&'t str> {
     (is_value || known.iter().any(|value| value == word)).then_some(word)
 }
 
-/// Whether a text ends within a command of the program.
+/// True if a text ends within a command of the program.
 fn is_in_command(text: &str) -> bool {
     let clause = [". ", ": ", "; ", ", ", " ("].iter().filter_map(|mark| text.rfind(mark)).max().unwrap_or(0);
     text[clause..].split_once("simflip ").is_some_and(|(_, rest)| {

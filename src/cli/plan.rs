@@ -95,7 +95,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What is planned.
+/// The kind of plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum PlanMethod {
     /// A run with both sketches, in memory or in stages
@@ -104,7 +104,7 @@ enum PlanMethod {
     Simhash,
 }
 
-/// How pairs of pages are brought up.
+/// The source of candidate pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum PlanSearch {
     /// By the keys that they share
@@ -361,7 +361,7 @@ fn show(plan: &Plan, join: bool, memory: Option<u64>) -> String {
     text
 }
 
-/// What would do where nothing fits.
+/// The advice of a plan in which nothing fits.
 fn way_out(row: &PlanRow) -> String {
     row.smallest.as_ref().map_or_else(
         || "nothing does it at all".into(),

@@ -10,7 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often a line is said where there is no terminal.
+/// The time between two lines of progress where there is no terminal.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 /// Bars on a terminal, lines elsewhere; notes everywhere.
@@ -114,11 +114,11 @@ impl Lines {
     }
 }
 
-/// How far a run is.
+/// The state of the progress line.
 struct Told {
     interval: Duration,
     say: Box<dyn Fn(&str) + Send + Sync>,
-    /// What is done of the stage.
+    /// The amount of the stage that is done.
     done: AtomicU64,
     at: Mutex<At>,
 }

@@ -54,7 +54,7 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-/// What can be written besides.
+/// An output besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum WriteName {
     /// The kept documents, in the format of the input

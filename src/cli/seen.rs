@@ -121,7 +121,7 @@ struct Page {
 /// A line, and what it comes to.
 enum Asked {
     Page(Page),
-    /// What is no page: its name, and what is wrong.
+    /// A line that is no page: its name, and the reason.
     Error(String, String),
 }
 
@@ -138,7 +138,7 @@ impl Asked {
         }
     }
 
-    /// How many are no pages.
+    /// The number of lines that are no pages.
     fn errors(batch: &[Self]) -> u64 {
         batch.iter().filter(|asked| matches!(asked, Self::Error(..))).count() as u64
     }
@@ -252,7 +252,7 @@ impl Args {
         Ok(())
     }
 
-    /// How files of pages are read.
+    /// The reading options for files of pages.
     fn read_options(&self) -> ReadOptions {
         let mut options =
             ReadOptions::new(self.names.fields(), self.names.longest_page(), self.names.rules());
@@ -319,7 +319,7 @@ impl Args {
         Ok(damaged)
     }
 
-    /// What a line asks; nothing if it is blank.
+    /// Takes the request of a line; none if it is blank.
     fn asked(
         &self,
         sketcher: &mut Sketcher,
@@ -438,7 +438,7 @@ enum Line {
     TooLong,
 }
 
-/// Whether standard input begins with an object of JSON. Nothing of it is taken.
+/// True if standard input begins with an object of JSON. Nothing of it is taken.
 fn begins_with_json() -> anyhow::Result<bool> {
     let mut input = io::stdin().lock();
     let head = input.fill_buf().context("standard input")?;

@@ -111,7 +111,7 @@ impl SketchArgs {
     }
 }
 
-/// How the machine is used by a stage.
+/// The threads and the memory of a stage.
 #[derive(Debug, clap::Args)]
 struct MachineArgs {
     /// Memory that is not exceeded, such as 512MiB or 4GiB; what does not fit goes to disk, beside the sketches
@@ -128,7 +128,7 @@ struct MachineArgs {
     quiet: bool,
 }
 
-/// What pages are held against.
+/// The sketches of earlier pages.
 #[derive(Debug, clap::Args)]
 struct AgainstArgs {
     /// Folder of the sketches of old pages, made with the same settings (several times for several): what they hold
@@ -218,7 +218,7 @@ impl From<LinkageName> for Linkage {
     }
 }
 
-/// How clusters are formed, and in which order documents are kept.
+/// The rules for clusters, and the order in which documents are kept.
 #[derive(Debug, clap::Args)]
 struct OrderArgs {
     /// How pairs form clusters
@@ -370,7 +370,7 @@ pub(crate) struct ApplyArgs {
     quiet: bool,
 }
 
-/// What can be written of an input file.
+/// An output for each input file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum OutputName {
     /// The pages that stay, in the format of the input

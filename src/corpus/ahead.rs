@@ -63,7 +63,7 @@ impl Claims {
         Some(Claim { file: self.file.clone(), from, to: self.next, most: self.most, member_cap })
     }
 
-    /// Whether anything was used of a stretch.
+    /// Notes that a stretch was used, or that it was not.
     pub fn note(&mut self, used: bool) {
         self.misses = if used { 0 } else { self.misses + 1 };
     }
@@ -96,7 +96,7 @@ pub(crate) struct Inflated {
     pub bytes: Vec<u8>,
 }
 
-/// What a thread inflates with.
+/// The buffers of a thread that inflates.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     stored: Vec<u8>,

@@ -1,5 +1,5 @@
-//! Whether documents have the fields that were asked for, by a look at the first of them: a name that is misspelt stops
-//! a run before it begins.
+//! A check that documents have the fields that were named, by a look at the first documents: a misspelt name stops a
+//! run before it begins.
 
 use super::damage::{DamageKind, FileReading};
 use super::document::Document;
@@ -76,8 +76,8 @@ pub(crate) fn check_fields(
     Ok(())
 }
 
-/// How many records were looked at, if none of the first has it. None as well where none is a document, whose text is
-/// not what is missing.
+/// The number of documents that were looked at, if none of them has the field; none if some has it, or if no document
+/// was found, since its text is not the problem then.
 fn without(inputs: &[Input], options: &ReadOptions, has: impl Fn(&Document<'_>) -> bool) -> Option<u64> {
     /// Decoded bytes that are looked at together.
     const BLOCK: usize = 1 << 16;

@@ -24,7 +24,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 pub(crate) struct Header {
     /// As it stands there, without the end of the line.
     pub bytes: Vec<u8>,
-    /// What parts two values.
+    /// The delimiter of values.
     pub delimiter: u8,
     /// Decoded bytes up to the first record of values.
     pub length: u64,
@@ -83,7 +83,7 @@ impl Header {
         }
     }
 
-    /// Whether there is a column of texts.
+    /// True if there is a column of texts.
     pub fn has_text(&self, fields: &JsonlFields) -> bool {
         self.texts(fields).is_ok()
     }
@@ -146,7 +146,7 @@ impl Header {
     }
 }
 
-/// What parts values: of those in use the one that the first line has most of, a comma if it has none; in a file
+/// The delimiter of values: of the usual ones the most frequent in the first line, a comma if there is none; in a file
 /// called `.tsv` the tab.
 fn delimiter(path: &Path, header: &[u8]) -> u8 {
     if is_called_tsv(path) {
@@ -203,7 +203,7 @@ struct Row {
     /// One after the other.
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// How many more there are, which are only counted.
+    /// The number of further ones, which are only counted.
     more: usize,
 }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::damage::DamageKind;
 use super::feed::Start;
 
-/// What comes behind the bytes at hand.
+/// The end of the bytes at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// More can be had.
@@ -55,7 +55,7 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// What stands at the start of the bytes at hand. All numbers are bytes from there.
+/// The next piece at the start of the bytes at hand. All numbers are bytes from there.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// Nothing can be said before there are this many bytes, or the end.

@@ -1,4 +1,4 @@
-//! What was wrong in the input: counted, skipped and named, never the end of a run.
+//! Damage of the input: counted, skipped and named, never the end of a run.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -14,10 +14,10 @@ use super::document::Document;
 use crate::hash::fmix64;
 use crate::wording::{counted, printable, printable_path};
 
-/// How many pieces of damage of one file are kept in detail; the rest are only counted.
+/// The number of pieces of damage of a file that are kept in detail; the rest is only counted.
 pub const DAMAGE_KEPT: usize = 1000;
 
-/// How many pieces of damage of one file are told at once.
+/// The number of pieces of damage of a file that are told at once.
 const TOLD: usize = 20;
 
 /// The sort of damage.
@@ -71,8 +71,7 @@ impl DamageKind {
         }
     }
 
-    /// How many pages a piece of this kind costs that belongs to a record or not; `None` where nobody can
-    /// tell.
+    /// The number of pages that a piece of this kind costs, in a record or not; none where nobody can tell.
     fn pages(self, of_record: bool) -> Option<u64> {
         match self {
             Self::BadName => Some(0),
@@ -108,7 +107,7 @@ pub struct Damage {
     pub kind: DamageKind,
     /// Pages that are lost by it; `None` where nobody can tell.
     pub pages: Option<u64>,
-    /// What was found, for a person.
+    /// The finding, in words.
     pub detail: String,
 }
 
@@ -145,7 +144,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// What a block of a file took to read, and what was damaged in it.
+/// The cost of reading a block, and its damage.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Records of any kind, damaged ones too.
@@ -161,7 +160,7 @@ pub(crate) struct Tally {
     pub too_long: Option<TooLong>,
 }
 
-/// What a page may take while its text is taken out of what was sent.
+/// The limits of a page while its text is extracted.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "html"), expect(dead_code))]
 pub(crate) struct PageRoom {
@@ -212,8 +211,8 @@ impl PageRoom {
     }
 }
 
-/// How often a long record is in memory at once, for what reads and sketches it: as it is stored, as it is decoded, as
-/// it is cut; and the set of its features, which takes as much as three of these.
+/// The number of copies of a long record in memory while it is read and sketched: stored, decoded, cut; the set of its
+/// features takes as much as three of these.
 pub(crate) const IN_MEMORY: u64 = 6;
 
 /// A record with more bytes than there is memory for.
@@ -225,8 +224,7 @@ pub(crate) struct TooLong {
 }
 
 impl TooLong {
-    /// How many bytes of a record may be at hand, if `most` says how many it may have: what is at hand is what is
-    /// written, of which half counts.
+    /// The number of bytes of a record that may be at hand if the record may take `most`: half of them counts.
     pub fn at_hand(most: u64) -> usize {
         usize::try_from(most.saturating_mul(2)).unwrap_or(usize::MAX)
     }
@@ -237,7 +235,7 @@ impl TooLong {
     }
 }
 
-/// What reading one file came to.
+/// The outcome of reading a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileReading {
     /// The file, as it was named.

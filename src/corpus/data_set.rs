@@ -1,4 +1,4 @@
-//! What Hugging Face keeps beside the shards of a data set (`save_to_disk`, or its cache): files that are no documents.
+//! The files of Hugging Face beside the shards of a data set (`save_to_disk`, or its cache), which are no documents.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,9 +11,9 @@ use serde_json::Value;
 use crate::wording::printable_path;
 use crate::{Error, Result};
 
-/// What says which files are the shards of a data set.
+/// The file that names the shards of a data set.
 pub(crate) const STATE: &str = "state.json";
-/// What says where a data set comes from.
+/// The file that says where a data set comes from.
 pub(crate) const INFO: &str = "dataset_info.json";
 /// Bytes of these that are read at most: what is longer is something else.
 pub(crate) const LONGEST: u64 = 16 << 20;
@@ -25,7 +25,7 @@ struct Shard {
     others: BTreeMap<String, Value>,
 }
 
-/// What a folder with shards says of them.
+/// The shards of a folder, as its files name them.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct DataSet {
     #[serde(rename = "_data_files")]
@@ -36,7 +36,7 @@ pub(crate) struct DataSet {
 }
 
 impl DataSet {
-    /// What a folder says, where files of these names in it hold these bytes; none if it is no data set.
+    /// The data set of a folder whose files of these names hold these bytes; none if it is no data set.
     ///
     /// # Errors
     /// If some rows of the shards alone are in the data set.
@@ -69,7 +69,7 @@ impl DataSet {
         Err(refusal(folder, &format!("the rows that {} chooses", chosen.filename), &advice))
     }
 
-    /// The same of a folder of this machine.
+    /// The data set of a folder of this machine.
     pub fn of_folder(folder: &Path) -> Result<Option<Self>> {
         let read = |name: &str| {
             let mut bytes = Vec::new();
@@ -79,7 +79,7 @@ impl DataSet {
         Self::of(folder, read)
     }
 
-    /// Whether a file of the folder is no shard, by its name.
+    /// True if a file of the folder is no shard, by its name.
     pub fn is_beside(&self, name: &str) -> bool {
         match &self.shards {
             _ if name == INFO => true,

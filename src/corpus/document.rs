@@ -53,7 +53,7 @@ impl<'a> Document<'a> {
         [self.record_id, self.url].into_iter().flatten().map(str::len).sum::<usize>() as u64
     }
 
-    /// How much memory it takes while it is read and sketched, as bytes of a record that is there six times: one of
+    /// The memory that it takes while it is read and sketched, in bytes of a record that is there six times and has
     /// words of usual length.
     pub fn bytes(&self) -> u64 {
         let page = self.name_bytes() + self.text.len() as u64;

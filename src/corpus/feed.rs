@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::damage::DamageKind;
 
-/// How many decoded bytes a streaming source adds at once.
+/// The number of decoded bytes that a streaming source adds at once.
 pub(crate) const STEP: usize = 256 << 10;
 
 /// The start of a gzip member or Zstandard frame.
@@ -36,7 +36,7 @@ pub(crate) struct Break {
     pub flaw: Flaw,
 }
 
-/// What the sources decode into.
+/// The buffer that sources decode into.
 #[derive(Debug)]
 pub(crate) struct Feed {
     /// Decoded bytes up to `filled`, room for more behind.

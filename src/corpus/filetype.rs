@@ -1,4 +1,4 @@
-//! What a file is: the format of its records and how it is stored, told by its first bytes and its name.
+//! The type of a file: the format of its records and its compression, by its first bytes and its name.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use super::gzip;
 use super::options::LONGEST_WINDOW;
 
-/// How a gzip member starts: two magic bytes and the only method there is (RFC 1952, 2.3.1).
+/// The first bytes of a gzip member: two of magic, and the only method there is (RFC 1952, 2.3.1).
 pub(crate) const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
-/// How a Zstandard frame starts (RFC 8878, 3.1.1).
+/// The first bytes of a Zstandard frame (RFC 8878, 3.1.1).
 pub(crate) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// How a Parquet file starts and ends.
+/// The first and the last bytes of a Parquet file.
 pub(crate) const PARQUET_MAGIC: [u8; 4] = *b"PAR1";
-/// How an Arrow file starts and ends.
+/// The first and the last bytes of an Arrow file.
 pub(crate) const ARROW_MAGIC: &[u8] = b"ARROW1";
 
-/// What the records of a file are.
+/// The format of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -34,13 +34,13 @@ pub enum Format {
 }
 
 impl Format {
-    /// Whether its rows are stored column by column.
+    /// True if its rows are stored column by column.
     pub(crate) fn is_columnar(self) -> bool {
         StreamFormat::of(self).is_none()
     }
 }
 
-/// How a file is stored.
+/// The compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
@@ -111,7 +111,7 @@ impl Compression {
         }
     }
 
-    /// Whether a gzip file is of short members, as far as its head tells: it ends there, or two members do.
+    /// True if a gzip file is of short members, as far as its head tells: it ends there, or two members do.
     pub fn has_short_members(self, head: &[u8]) -> bool {
         let (mut ended, mut is_cut) = (0, self != Self::Gzip);
         let rest = each_member(head, |member| {
@@ -122,7 +122,7 @@ impl Compression {
         !is_cut && (ended > 1 || ended == 1 && rest.is_empty())
     }
 
-    /// What the start of a compressed file decodes to, as far as it does.
+    /// The decoded start of a compressed file, as far as it decodes.
     pub fn decoded_head(self, head: &[u8]) -> Vec<u8> {
         let mut start = vec![0; 4 << 10];
         let mut filled = 0;
@@ -169,7 +169,7 @@ fn each_member(head: &[u8], mut each: impl FnMut(&mut dyn Read) -> bool) -> &[u8
     rest
 }
 
-/// What can be told of a file.
+/// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileType {
     pub format: Format,
@@ -223,8 +223,8 @@ impl FileType {
     }
 }
 
-/// What a file is that is not read, and what to do with it, by its first bytes and what these decode to. A file with
-/// the name of one that is read (`is_named`) is none of text, which records may follow.
+/// The name of a format that is not read, with advice, by the first bytes of a file and their decoded form. A file
+/// whose name is that of a format that is read (`is_named`) is no text, since records may follow.
 pub(crate) fn foreign(head: &[u8], compression: Compression, is_named: bool) -> Option<&'static str> {
     let decoded = compression.decoded_head(head);
     let start = if compression == Compression::None { head } else { &decoded };
@@ -266,12 +266,12 @@ pub(crate) fn foreign(head: &[u8], compression: Compression, is_named: bool) -> 
     [packed, text].into_iter().find(|told| !told.is_empty())
 }
 
-/// Whether bytes begin as an Arrow file does, or as an Arrow stream: with a mark and the length of a schema.
+/// True if bytes begin as an Arrow file does, or as an Arrow stream: with a mark and the length of a schema.
 fn looks_like_arrow(head: &[u8]) -> bool {
     head.starts_with(ARROW_MAGIC) || matches!(head, [0xff, 0xff, 0xff, 0xff, _, _, _, 0, ..])
 }
 
-/// What makes UTF-16 of the bytes behind a byte-order mark, if a file begins with one.
+/// The decoder for a pair of bytes of UTF-16, if a file begins with a byte-order mark.
 pub(crate) fn utf16_of(head: &[u8]) -> Option<fn([u8; 2]) -> u16> {
     match head {
         [0xff, 0xfe, 0, 0, ..] => None,
@@ -288,7 +288,7 @@ pub(crate) fn skip_blank(bytes: &[u8]) -> &[u8] {
     &bytes[n..]
 }
 
-/// Whether bytes begin as HTML does.
+/// True if bytes begin as HTML does.
 pub(crate) fn looks_like_html(body: &[u8]) -> bool {
     let start = body.trim_ascii_start();
     let begins = |tag: &str| start.get(..tag.len()).is_some_and(|it| it.eq_ignore_ascii_case(tag.as_bytes()));
@@ -312,27 +312,27 @@ pub(crate) fn stem(name: &str) -> &str {
     stem
 }
 
-/// Whether a file's name is that of pages and nothing else.
+/// True if a file's name is that of pages and nothing else.
 pub(crate) fn has_known_name(path: &Path) -> bool {
     by_name(path).0.is_some_and(|format| format != Format::Csv)
 }
 
-/// Whether a file is called as tables are, which hold pages at times, and other things more often.
+/// True if a file is called as tables are, which hold pages at times, and other things more often.
 pub(crate) fn may_be_table_of_pages(path: &Path) -> bool {
     by_name(path).0 == Some(Format::Csv)
 }
 
-/// Whether a file is called as lines of JSON are at times, and other JSON more often.
+/// True if a file is called as lines of JSON are at times, and other JSON more often.
 pub(crate) fn may_be_json_lines(path: &Path) -> bool {
     split_name(path).0.ends_with(".json")
 }
 
-/// Whether a file is called as a compressed one.
+/// True if a file is called as a compressed one.
 pub(crate) fn promises_compression(path: &Path) -> bool {
     split_name(path).1 != Compression::None
 }
 
-/// Whether a file is called as a table whose values a tab parts.
+/// True if a file is called as a table whose values a tab parts.
 pub(crate) fn is_called_tsv(path: &Path) -> bool {
     split_name(path).0.ends_with(".tsv")
 }
@@ -349,7 +349,7 @@ pub(crate) fn split_name(path: &Path) -> (String, Compression) {
     (name, Compression::None)
 }
 
-/// What a file's name says: its format, if it is a name we know, and its compression.
+/// The type of a file by its name: its format, if the name tells it, and its compression.
 fn by_name(path: &Path) -> (Option<Format>, Compression) {
     let (stem, compression) = split_name(path);
     let ends = |endings: &[&str]| endings.iter().any(|e| stem.ends_with(e));

@@ -16,14 +16,14 @@ use super::write::pack;
 use crate::making::{NewFile, check_file};
 use crate::{Error, Result};
 
-/// What is gathered, and where the lines go.
+/// The files to gather, and the file of lines to make.
 #[derive(Clone, Debug)]
 pub struct GatherJob {
     /// Folders, of which every file with the name of a text or of HTML is a page, and files.
     pub inputs: Vec<PathBuf>,
     /// The file to make: its name ends in `.jsonl`, `.jsonl.gz` or `.jsonl.zst`.
     pub out: PathBuf,
-    /// What stands in front of a page's path below the folder that was named, to be its URL; without, a page has none.
+    /// The start of URLs, which the path of a page below its folder follows; without it, pages have none.
     pub url: Option<String>,
     /// The longest file that is read, in bytes; `None` for the default of [`ReadOptions`].
     pub longest_page: Option<usize>,
@@ -31,16 +31,16 @@ pub struct GatherJob {
     pub threads: usize,
 }
 
-/// What was gathered.
+/// The outcome of gathering.
 #[derive(Debug, Default)]
 pub struct Gathered {
-    /// What reading all files came to, as if they were one.
+    /// The outcome of reading all files, as if they were one.
     pub reading: FileReading,
-    /// What folders hold beside pages.
+    /// Other entries of the folders.
     pub passed_over: PassedOver,
 }
 
-/// How files are called whose bytes are a text, and those of HTML.
+/// Endings of files that are text, and of those that are HTML.
 const TEXT: [&str; 4] = [".txt", ".text", ".md", ".markdown"];
 const HTML: [&str; 3] = [".html", ".htm", ".xhtml"];
 
@@ -49,12 +49,12 @@ fn ends_with(path: &Path, endings: &[&str]) -> bool {
     endings.iter().any(|ending| name.ends_with(ending))
 }
 
-/// Whether a file of a folder is a page by its name.
+/// True if a file of a folder is a page by its name.
 fn is_page(path: &Path) -> bool {
     ends_with(path, &TEXT) || ends_with(path, &HTML)
 }
 
-/// Whether files that hold a page each are among what is not read; [`gather`] reads such.
+/// True if files that hold a page each are among what is not read; [`gather`] reads such.
 pub(crate) fn holds_pages(passed_over: &PassedOver) -> bool {
     passed_over.list.iter().any(|file| is_page(&file.path))
 }

@@ -31,8 +31,8 @@ const FIRST_AHEAD: usize = 32 << 10;
 /// The longest gzip header that is believed, whichever decoder reads the member: an extra field, a name and a
 /// comment. Their lengths have no bound of their own.
 pub(crate) const HEADER_CAP: usize = 1 << 20;
-/// How many candidates of one file are inflated whole when looking for the next member; afterwards only those
-/// that start like a record count. Keeps a file made to be slow from being very slow.
+/// The number of candidates in a file that are inflated whole when the next member is looked for; later ones count only
+/// if they start like a record. It bounds the time that a hostile file takes.
 const FULL_PROBES: u32 = 10_000;
 /// Decoded bytes of them at a time.
 const PROBED: usize = 64 << 10;
@@ -69,7 +69,7 @@ struct Ready {
     /// Where the bytes of the next member stand: in `inflated`, or in the feed, if they were put there at once.
     at: usize,
     in_place: bool,
-    /// Whether one has been used.
+    /// True if one has been used.
     used: bool,
 }
 
@@ -113,7 +113,7 @@ fn header(bytes: &[u8]) -> Header {
     }
 }
 
-/// What stands behind the header of a member; `None` without a whole header.
+/// The bytes behind the header of a member; none without a whole header.
 pub(crate) fn behind_header(bytes: &[u8]) -> Option<&[u8]> {
     match header(bytes) {
         Header::Length(n) => bytes.get(n..),
@@ -156,13 +156,13 @@ impl GzipSource {
         bytes
     }
 
-    /// Whether the next member was inflated ahead.
+    /// True if the next member was inflated ahead.
     pub fn is_ready(&self) -> bool {
         let next = self.ready.as_ref().and_then(|ready| ready.inflated.members.front());
         self.stream.is_none() && next.is_some_and(|member| member.stored.0 == self.window.offset())
     }
 
-    /// Whether all that was inflated ahead lies behind; false if nothing was.
+    /// True if all that was inflated ahead lies behind; false if nothing was.
     pub fn is_used_up(&self) -> bool {
         self.ready.as_ref().is_some_and(|ready| ready.inflated.members.is_empty())
     }

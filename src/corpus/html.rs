@@ -16,7 +16,7 @@ use memchr::{memchr, memchr_iter, memmem};
 use super::damage::{DamageKind, IN_MEMORY, PageRoom};
 use super::filetype::{GZIP_MAGIC, ZSTD_MAGIC, looks_like_html};
 
-/// What takes the text from HTML. Another one gives other texts, so a report names it.
+/// The extractor of text from HTML. Another one gives other texts, so a report names it.
 pub const EXTRACTOR: &str = "html2text 0.17";
 
 /// The text of a page.
@@ -42,7 +42,7 @@ pub(crate) fn panic_is_damage() -> bool {
     GUARDED.get()
 }
 
-/// Whether a body of a type is HTML; none if it is neither that nor plain text.
+/// True if a body of a type is HTML; none if it is neither that nor plain text.
 fn is_html(media: &str, body: &[u8]) -> Option<bool> {
     match media.trim() {
         "text/html" | "application/xhtml+xml" => Some(true),
@@ -53,7 +53,7 @@ fn is_html(media: &str, body: &[u8]) -> Option<bool> {
     }
 }
 
-/// What a parameter of a content type says of the charset.
+/// The charset that a parameter of a content type names.
 fn charset_of(parameters: &str) -> Option<&str> {
     parameters.split(';').find_map(|it| it.trim().strip_prefix("charset="))
 }
@@ -160,11 +160,11 @@ const DEPTH: u64 = 5_000;
 /// Attributes of a tag: the same.
 const ATTRIBUTES: u64 = 10_000;
 
-/// What makes a page of HTML costly, by a look at its tags.
+/// The properties of HTML that make it costly, by a look at its tags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Markup {
     tags: u64,
-    /// How many elements stand within each other at most, but for those that others end.
+    /// The depth of elements at most, without those that others end.
     depth: u64,
     /// The most of a tag, about.
     attributes: u64,

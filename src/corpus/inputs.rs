@@ -37,27 +37,27 @@ use crate::{Error, Result, format};
 pub struct Input {
     /// The name for people, as the user gave it; `-` for standard input.
     pub path: PathBuf,
-    /// What its records are.
+    /// The format of its records.
     pub format: Format,
-    /// How it is stored; by its content, whatever its name says.
+    /// The compression, by its content, whatever its name says.
     pub compression: Compression,
     /// Where the bytes are: the same file or object, or the copy of a stream.
     storage: Storage,
     /// Keeps a copy until the last clone is gone, or the run is ended.
     spool: Option<Arc<Unfinished>>,
-    /// What the copy is of, if not of a stream: a file in UTF-16.
+    /// The original of the copy, if it is no stream: a file in UTF-16.
     original: Option<PathBuf>,
     /// Why it cannot be read, if that is known; reading it yields damage.
     pub(crate) problem: Option<Problem>,
     /// The file when it was found.
     found: Option<Stamp>,
-    /// What names the columns (CSV).
+    /// The columns (CSV).
     pub(crate) header: Option<Arc<Header>>,
     /// Bytes that decompressing it holds.
     decoding: u64,
     /// It is of short gzip members, as far as its head tells.
     has_short_members: bool,
-    /// What its Zstandard frames are decoded by.
+    /// The dictionary of its Zstandard frames.
     dictionary: Arc<[u8]>,
 }
 
@@ -80,12 +80,12 @@ impl Problem {
     }
 }
 
-/// How [`discover`] looks at files.
+/// Options of [`discover`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiscoverOptions {
     /// The format of every file, whatever it looks like; `None`: by content, then by name.
     pub format: Option<Format>,
-    /// What tells lines of JSON from other JSON, where a folder holds files called `.json`.
+    /// The fields that tell lines of JSON from other JSON, where a folder holds files called `.json`.
     pub fields: JsonlFields,
 }
 
@@ -98,20 +98,20 @@ pub enum Reason {
     OtherName,
     /// A file called `.json`, `.csv` or `.tsv` that holds something else than pages.
     NoPages,
-    /// What Hugging Face keeps beside the shards of a data set.
+    /// A file of Hugging Face beside the shards of a data set.
     BesideShards,
     /// A folder of earlier results.
     EarlierResult,
-    /// What an earlier result that was named holds beside the pages that it kept.
+    /// A file of an earlier result that was named, beside the kept pages.
     OfResult,
-    /// What a run that was killed left unfinished, or another one is making.
+    /// A leftover of a run that was killed, or the unfinished result of another one.
     Unfinished,
     /// A file or folder whose name begins with `.` or `_`: what Spark and Hive leave of attempts that failed, copies of
     /// editors and notebooks.
     Hidden,
     /// Neither a file nor a folder: a pipe, a socket, a device.
     NoFile,
-    /// What it is cannot be found out, as of a link that leads nowhere.
+    /// An entry of which nothing can be found out, such as a link that leads nowhere.
     CannotLook,
 }
 
@@ -153,7 +153,7 @@ impl Reason {
     }
 }
 
-/// Whether a folder's entry is set aside by its name. Partitions such as `_lang=en` are not.
+/// True if a folder's entry is set aside by its name. Partitions such as `_lang=en` are not.
 fn is_hidden(name: &str) -> bool {
     name.starts_with('.') || name.starts_with('_') && !name.contains('=')
 }
@@ -196,7 +196,7 @@ fn ending(path: &Path) -> String {
     }
 }
 
-/// What folders hold that is not read, in order of paths.
+/// Entries of folders that are not read, in order of paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PassedOver {
     /// Each by itself.
@@ -220,8 +220,8 @@ impl PassedOver {
         self.list.dedup();
     }
 
-    /// What was not read, in a sentence for a person: how many for each reason, the commonest endings of
-    /// names, and the first paths; none if that is nothing.
+    /// A sentence on the entries that were not read: their number for each reason, the commonest endings of names, and
+    /// the first paths; none if there are none.
     pub fn told(&self) -> Option<String> {
         /// Paths and endings that are told.
         const NAMED: usize = 5;
@@ -261,17 +261,17 @@ impl PassedOver {
     }
 }
 
-/// What was found.
+/// The outcome of discovery.
 #[derive(Clone, Debug)]
 pub struct Discovered {
     /// The files to read.
     pub inputs: Vec<Input>,
-    /// What is not read.
+    /// Entries that are not read.
     pub passed_over: PassedOver,
 }
 
 impl Input {
-    /// What results call a document that has no id for itself alone: the file and the document's row there.
+    /// The name in results of a document that has no ID for itself alone: the file and the row of the document.
     pub fn name_of(&self, row: u32) -> String {
         format!("{}:{row}", self.path.display())
     }
@@ -291,7 +291,7 @@ impl Input {
         self.storage.stamp()
     }
 
-    /// Whether the file is the one that was found, as far as that shows from without.
+    /// True if the file is the one that was found, as far as that shows from without.
     pub(crate) fn is_as_found(&self) -> bool {
         self.storage.is_as_found(self.found.as_ref())
     }
@@ -301,7 +301,7 @@ impl Input {
         self.original.as_deref().unwrap_or(self.storage.path())
     }
 
-    /// What names the version of an object in a store; none of a file, or where the store does not tell.
+    /// The name of an object's version in a store; none for a file, or where the store does not tell.
     pub(crate) fn version(&self) -> Option<String> {
         match &self.storage {
             Storage::File(_) => None,
@@ -326,18 +326,18 @@ impl Input {
         stored + self.decoding
     }
 
-    /// What its Zstandard frames are decoded by; empty if they stand for themselves.
+    /// The dictionary of its Zstandard frames; empty if they need none.
     pub(crate) fn dictionary(&self) -> &[u8] {
         &self.dictionary
     }
 
-    /// Whether it is of short gzip members, as far as its head tells.
+    /// True if it is of short gzip members, as far as its head tells.
     pub(crate) fn has_short_members(&self) -> bool {
         self.has_short_members
     }
 
-    /// What files that are made of it know it by: its real path or its address; of a stream, what the user calls it,
-    /// in a form that comes behind all of these.
+    /// The name by which files made from it know it: its real path or its address; for a stream the user's name, in a
+    /// form that sorts behind all of these.
     pub(crate) fn known_by(&self) -> Cow<'_, Path> {
         match self.is_stream() {
             true => Cow::Owned(PathBuf::from(format!("stream:{}", self.path.display()))),
@@ -511,7 +511,7 @@ fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Resul
     Ok(input)
 }
 
-/// Whether a file that is called `.json` holds lines of pages: its first line is an object with a text.
+/// True if a file that is called `.json` holds lines of pages: its first line is an object with a text.
 fn is_json_lines(storage: &Storage, fields: &JsonlFields) -> io::Result<bool> {
     /// The longest first line that is looked at.
     const LONGEST: usize = 128_000_000;
@@ -534,13 +534,13 @@ fn is_json_lines(storage: &Storage, fields: &JsonlFields) -> io::Result<bool> {
     }
 }
 
-/// Whether a file that is called `.csv` has a column of texts.
+/// True if a file that is called `.csv` has a column of texts.
 fn has_texts(storage: &Storage, fields: &JsonlFields) -> io::Result<bool> {
     let header = Header::read(storage.path(), storage, Compression::by_magic(&head(storage)?))?;
     Ok(header.is_some_and(|header| header.has_text(fields)))
 }
 
-/// Whether a file is called as CSV is, and has no column of texts.
+/// True if a file is called as CSV is, and has no column of texts.
 pub(crate) fn is_other_table(path: &Path) -> bool {
     let has_texts = |path: &Path| has_texts(&Storage::File(path.to_path_buf()), &JsonlFields::default());
     may_be_table_of_pages(path) && has_texts(path).is_ok_and(|has_texts| !has_texts)
@@ -604,7 +604,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Whether a folder's file is one of pages, by its name and, where that does not say it, by its content.
+    /// Decides whether a folder's file is one of pages, by its name and, where that does not say it, by its content.
     fn is_wanted(&self, storage: &Storage) -> io::Result<Result<(), Reason>> {
         let (path, fields) = (storage.path(), &self.options.fields);
         let is_pages = |is_pages: bool| if is_pages { Ok(()) } else { Err(Reason::NoPages) };
@@ -974,7 +974,7 @@ pub(crate) fn gone(path: &Path) -> Option<String> {
     })
 }
 
-/// Whether a path is read once and gone: standard input, a pipe, a device.
+/// True if a path is read once and gone: standard input, a pipe, a device.
 pub(crate) fn is_stream(path: &Path) -> bool {
     path == Path::new("-") || fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
@@ -983,7 +983,7 @@ pub(crate) fn is_stream(path: &Path) -> bool {
 pub(crate) struct Files {
     /// Real path, and the spelling to show, in the order of these.
     pub files: Vec<(PathBuf, PathBuf)>,
-    /// What cannot be looked at, and why.
+    /// Entries that cannot be looked at, with the reason.
     pub broken: BTreeMap<PathBuf, String>,
     pub passed_over: PassedOver,
 }

@@ -61,7 +61,7 @@ pub(crate) fn twice(name: &str) -> String {
     format!("two columns are called {name:?}, and which one is meant nobody can tell; rename one of them")
 }
 
-/// What stands between two texts that are joined.
+/// The separator of two texts that are joined.
 pub(crate) const JOINT: &str = "\n";
 
 fn is_blank(bytes: &[u8]) -> bool {
@@ -149,7 +149,7 @@ pub(crate) fn seek(bytes: &[u8]) -> Result<usize, usize> {
     memchr(b'\n', bytes).map(|n| n + 1).ok_or(bytes.len())
 }
 
-/// What a line holds.
+/// The content of a line.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Line<'a> {
     pub text: Cow<'a, str>,
@@ -191,7 +191,7 @@ pub fn page_of_line(line: &[u8], fields: &JsonlFields, strict: bool) -> Result<O
     }
 }
 
-/// What null is called.
+/// The literal of null.
 const NULL: &str = "null";
 
 /// A JSON value, as much of it as matters of a text.
@@ -262,7 +262,7 @@ struct NoText;
 
 /// The strings and the messages of an array, joined; none if it has none.
 fn joined(elements: &[serde_json::Value]) -> Result<Option<String>, NoText> {
-    /// What the text of a message is called: by most, in the format of ShareGPT, and in parts of messages.
+    /// Names of the text of a message: the usual one, that of ShareGPT, and that of parts of messages.
     const CONTENTS: [&str; 3] = ["content", "value", "text"];
     use serde_json::Value;
     fn text(element: &Value) -> Result<Option<Cow<'_, str>>, NoText> {
@@ -295,7 +295,7 @@ impl<'de> DeserializeSeed<'de> for KeySeed {
     }
 }
 
-/// What a name says of a value within the object that has a key; none if it is not within it.
+/// The rest of a field's name within the object under a key; none if the name does not lead there.
 ///
 /// A name is parts with points in between, or a JSON pointer (RFC 6901).
 fn rest_of<'n>(name: &'n str, key: &str) -> Option<&'n str> {
@@ -353,18 +353,18 @@ fn value_of(value: &RawValue) -> Option<Value<'_>> {
     ValueSeed.deserialize(&mut serde_json::Deserializer::from_str(value.get())).ok()
 }
 
-/// What is wanted of a line. A text is read where it stands, and other values as they are written: a number in an id is
-/// a name.
+/// The wanted values of a line. A text is read where it stands, and other values as they are written: a number in an ID
+/// is a name.
 #[derive(Default)]
 struct Object<'a> {
     text: Option<Value<'a>>,
-    /// Those that are joined to the text, in the order in which they are named.
+    /// The values that are joined to the text, in the order in which they are named.
     joined: Vec<Option<Value<'a>>>,
     id: Option<&'a RawValue>,
     url: Option<&'a RawValue>,
     language: Option<&'a RawValue>,
     score: Option<&'a RawValue>,
-    /// What may hold one of these.
+    /// Objects that may hold one of these.
     holders: Vec<(Cow<'a, str>, &'a RawValue)>,
 }
 
@@ -600,7 +600,7 @@ fn name(value: &RawValue) -> Option<Cow<'_, str>> {
     }
 }
 
-/// What is wanted of an object.
+/// Takes the wanted values of an object.
 fn pick<'a>(
     object: Object<'a>,
     line: &str,

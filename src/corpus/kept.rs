@@ -19,7 +19,7 @@ use crate::{Error, Result};
 pub struct KeptFile {
     /// Where it is.
     pub path: PathBuf,
-    /// What its records are.
+    /// The format of its records.
     pub format: Format,
     /// Documents in it.
     pub documents: u64,
@@ -54,31 +54,31 @@ impl KeptFiles {
     }
 }
 
-/// What was written of the documents that were to be kept.
+/// The outcome of writing kept documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
     /// The files.
     pub files: Vec<KeptFile>,
-    /// What could not be copied: parts of it that were not read before are damaged (Parquet), or the file is
-    /// gone or has changed.
+    /// Documents that could not be copied: parts of the file that were not read before are damaged (Parquet), or the
+    /// file is gone or has changed.
     pub lost: Vec<Damage>,
 }
 
-/// What is to be kept, file by file: ids ascending, each with what reading said of its place.
+/// The documents to keep, file by file: IDs ascending, each with its place as reading found it.
 pub trait KeptPages: Sync {
-    /// What is kept of a file.
+    /// The kept documents of a file.
     ///
     /// # Errors
     /// If it is on disk and cannot be read.
     fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>>;
 
-    /// The same one after the other, with few in memory at a time where they are on disk.
+    /// The kept documents of a file one after the other, with few in memory at a time where they are on disk.
     ///
     /// # Errors
     /// As [`of_file`](Self::of_file).
     fn each_of(&self, shard: u32) -> Result<EachKept<'_>>;
 
-    /// How many pages are kept of a file.
+    /// The number of kept documents of a file.
     ///
     /// # Errors
     /// As [`of_file`](Self::of_file).
@@ -144,7 +144,7 @@ const ENDINGS: [&str; 14] = [
     ".arrow",
 ];
 
-/// Whether a file of a folder of results is one of kept documents, by its name; those of a run in stages are called
+/// True if a file of a folder of results is one of kept documents, by its name; those of a run in stages are called
 /// after their inputs.
 pub(crate) fn is_kept_of(results: Results, name: &str) -> bool {
     match results {
@@ -155,7 +155,7 @@ pub(crate) fn is_kept_of(results: Results, name: &str) -> bool {
     }
 }
 
-/// Whether a file of kept documents may be called so.
+/// True if a file of kept documents may be called so.
 pub(crate) fn is_kept_name(name: &str) -> bool {
     let of_one_input = name.starts_with("kept.") && ENDINGS.iter().any(|ending| name.ends_with(ending));
     let of_all = |name: &str| name.strip_prefix("kept").is_some_and(|ending| ENDINGS.contains(&ending));
@@ -190,7 +190,7 @@ fn without_number(name: &str) -> Option<String> {
     is_number.then(|| format!("{stem}.{ending}"))
 }
 
-/// Whether a file for other columns than the first ones is called so: it has a number from 2 on.
+/// True if a file for other columns than the first ones is called so: it has a number from 2 on.
 fn is_numbered(name: &str) -> bool {
     let number = name.strip_prefix("kept-").and_then(|rest| rest.split_once('.'));
     number.is_some_and(|(number, ending)| {

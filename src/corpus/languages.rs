@@ -1,4 +1,4 @@
-//! How many pages name which language.
+//! The number of pages in each language.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ impl Languages {
         named.map(|(language, &pages)| (&**language, pages))
     }
 
-    /// Whether they were too many to be counted.
+    /// True if they were too many to be counted.
     pub fn are_too_many(&self) -> bool {
         self.pages.is_none()
     }

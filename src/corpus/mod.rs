@@ -77,7 +77,7 @@ pub(crate) use read::{read_and_sum, read_while};
 pub(crate) use write::pack;
 pub use write::{IsSame, write_kept, write_kept_as};
 
-/// What takes the text from pages as servers sent them; none in a build that does not read these.
+/// The extractor of text from pages as servers sent them; none in a build that does not read these.
 pub const EXTRACTOR: Option<&str> = {
     #[cfg(feature = "html")]
     {
@@ -89,8 +89,8 @@ pub const EXTRACTOR: Option<&str> = {
     }
 };
 
-/// Whether a panic of this thread would be caught and become damage, so that a panic hook may keep silent
-/// about it: the decoder of Parquet panics on some damaged files.
+/// True if a panic of this thread would be caught and become damage, so that a panic hook may keep silent about it: the
+/// decoder of Parquet panics on some damaged files.
 pub fn panic_is_damage() -> bool {
     #[cfg(feature = "html")]
     if html::panic_is_damage() {

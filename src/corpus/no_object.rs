@@ -1,4 +1,4 @@
-//! What stands in for objects in stores in a build that does not read them.
+//! A stand-in for objects in stores, for a build that does not read them.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What stands in for the reader of Parquet and Arrow files in a build without it: such files are damage.
+//! A stand-in for the reader of Parquet and Arrow files, for a build without it: such files are damage.
 
 use std::path::Path;
 

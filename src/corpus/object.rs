@@ -67,7 +67,7 @@ struct Address {
     /// Of a folder without the slash at its end.
     key: Key,
     is_folder: bool,
-    /// What names the object, whichever way it was written.
+    /// The name of the object, whichever way it was written.
     name: PathBuf,
 }
 
@@ -112,7 +112,7 @@ impl Address {
     }
 }
 
-/// What holds objects: a bucket, a container or a web server.
+/// A bucket, a container or a web server.
 #[derive(Clone)]
 struct Place {
     root: String,
@@ -156,13 +156,13 @@ impl Place {
         Request::begin(async move { work.await.map_err(|error| told(&root, &error)) })?.wait()
     }
 
-    /// What is there of this key.
+    /// The metadata of this key.
     fn head(&self, key: &Key) -> io::Result<ObjectMeta> {
         let (store, key) = (self.store.clone(), key.clone());
         self.wait(async move { store.head(&key).await })
     }
 
-    /// What is below a key.
+    /// The objects below a key.
     fn below(&self, key: &Key) -> io::Result<Vec<ObjectMeta>> {
         let store = self.store.clone();
         let above = (!key.as_ref().is_empty()).then(|| key.clone());
@@ -176,7 +176,7 @@ impl Place {
     }
 }
 
-/// What went wrong, with what can be done about it and all that led to it, of which some errors repeat their causes.
+/// An error with advice and its causes, of which some errors repeat theirs.
 fn told(root: &str, error: &StoreError) -> io::Error {
     /// Answers of servers may be long.
     const LONGEST: usize = 600;
@@ -260,7 +260,7 @@ impl Object {
         Ok(Self::new(address.name, place, found))
     }
 
-    /// What names it: of two addresses of one object the same.
+    /// The address: the same for two spellings of one object.
     pub fn address(&self) -> &Path {
         &self.address
     }
@@ -281,7 +281,7 @@ impl Object {
         2 * STEP.min(self.length())
     }
 
-    /// Whether the store still has the version that was found.
+    /// True if the store still has the version that was found.
     pub fn is_as_found(&self) -> bool {
         self.place.head(&self.found.location).is_ok_and(|found| self.is(&found))
     }
@@ -295,7 +295,7 @@ impl Object {
         is_version && self.found.size == other.size
     }
 
-    /// What names its version, if something does.
+    /// The name of its version, if it has one.
     pub fn version(&self) -> Option<String> {
         let modified = self.found.last_modified.timestamp();
         tag(&self.found).or_else(|| (modified != 0).then(|| modified.to_string()))
@@ -337,7 +337,7 @@ impl Object {
     }
 }
 
-/// Whether an address names all that is below it.
+/// True if an address names all that is below it.
 pub(crate) fn is_folder(path: &Path) -> bool {
     Address::of(path).is_ok_and(|address| address.is_folder && !address.is_web())
 }
@@ -361,7 +361,7 @@ pub(crate) fn list(path: &Path) -> io::Result<Vec<Object>> {
 pub(crate) struct ObjectReader {
     object: Arc<Object>,
     at: u64,
-    /// How far it is read ahead: nobody has asked for more yet.
+    /// The end of what was asked for; the next range ends there.
     end: u64,
     /// Bytes of the next request.
     step: u64,

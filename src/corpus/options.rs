@@ -1,4 +1,4 @@
-//! How input is read.
+//! Options of reading.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::{Error, Result};
 /// not).
 pub const LONGEST_WINDOW: u32 = 31;
 
-/// What becomes of input that is odd, but can be read.
+/// The rules for input that is odd, but can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadRules {
     /// Text that is not UTF-8, or holds half a surrogate pair, is damage. Without, what cannot be read of it
@@ -35,7 +35,7 @@ pub(crate) fn pool(threads: usize) -> Result<rayon::ThreadPool> {
     pool.map_err(|error| Error::parameter("threads", threads, format!("fewer, for the system says: {error}")))
 }
 
-/// How input is read.
+/// Options of reading.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadOptions {
     /// Threads that decode and work; at least 1.
@@ -47,7 +47,7 @@ pub struct ReadOptions {
     pub record_cap: usize,
     /// The names of the JSON fields, and of the Parquet columns; a column in a group is named `group.column`.
     pub fields: JsonlFields,
-    /// What becomes of odd input.
+    /// The rules for odd input.
     pub rules: ReadRules,
 }
 

@@ -1,11 +1,11 @@
-//! How many pages files hold, by their sizes and the first pages of some of them.
+//! The number of pages in files, estimated by their sizes and the first pages of some of them.
 
 use super::damage::{FileReading, TooLong};
 use super::inputs::Input;
 use super::options::ReadOptions;
 use super::reader::{Block, Reader};
 
-/// What some pages came to.
+/// The sums over some pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peeked {
     /// Pages.
@@ -14,7 +14,7 @@ pub struct Peeked {
     pub stored_bytes: u64,
     /// Bytes of their ids and URLs.
     pub name_bytes: u64,
-    /// The same compressed.
+    /// Their bytes when compressed.
     pub packed_name_bytes: u64,
     /// Bytes of their texts.
     pub text_bytes: u64,

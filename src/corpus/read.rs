@@ -19,7 +19,7 @@ use super::options::ReadOptions;
 use super::reader::{Block, Reader};
 use crate::hash::text_digest;
 
-/// What [`read`] came to.
+/// The outcome of [`read`].
 #[derive(Debug)]
 pub struct Reading<W> {
     /// The workers, one a thread, in no particular order.

@@ -10,12 +10,12 @@ use super::parquet;
 use super::records::Records;
 use super::stream::StreamReader;
 
-/// What a reader read at once: whole records of a stream, or rows.
+/// A block that a reader read at once: whole records of a stream, or rows.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     pub records: Records,
     pub rows: parquet::Batch,
-    /// What it took, and what was damaged.
+    /// The cost of reading it, and its damage.
     pub tally: Tally,
 }
 
@@ -100,8 +100,8 @@ impl Reader {
         self.next_block_of(None, u64::MAX, block)
     }
 
-    /// The same of what was inflated ahead, with the block's own bytes as buffer. A record with more than `most` bytes
-    /// is the last thing that is met.
+    /// Reads the next block of inflated bytes, with the block's own bytes as buffer. A record of more than `most` bytes
+    /// ends the reading.
     pub fn next_block_of(&mut self, ahead: Option<Inflated>, most: u64, block: &mut Block) -> bool {
         block.tally = Tally::default();
         match self {

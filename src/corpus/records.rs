@@ -108,8 +108,7 @@ pub(crate) fn copyable(span: &Span, bytes: &[u8]) -> u64 {
     }
 }
 
-/// What becomes of a record: a document, or damage that only a close look shows. A page for which there is no `room` is
-/// none.
+/// Makes a document of a record, or damage that only a close look shows. A page for which there is no `room` is none.
 pub(crate) fn document<T>(
     span: &Span,
     bytes: &[u8],
@@ -189,7 +188,7 @@ pub(crate) fn document<T>(
     }
 }
 
-/// What a line of JSON or a record of CSV holds; none where its text is null.
+/// The content of a line of JSON or a record of CSV; none where its text is null.
 fn line<'a>(
     content: &'a [u8],
     input: &Input,

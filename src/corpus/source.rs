@@ -43,12 +43,12 @@ impl Source {
         }
     }
 
-    /// Whether what comes next was decoded ahead.
+    /// True if what comes next was decoded ahead.
     pub fn is_ready(&self) -> bool {
         matches!(self, Self::Gzip(source) if source.is_ready())
     }
 
-    /// Whether all that was decoded ahead lies behind; false if nothing was.
+    /// True if all that was decoded ahead lies behind; false if nothing was.
     pub fn is_used_up(&self) -> bool {
         matches!(self, Self::Gzip(source) if source.is_used_up())
     }

@@ -46,7 +46,7 @@ impl Storage {
         }
     }
 
-    /// What tells whether it is what it was; none if nothing is there.
+    /// The stamp of the file as it is now; none if nothing is there.
     pub fn stamp(&self) -> Option<Stamp> {
         match self {
             Self::File(path) => Stamp::of(path),
@@ -54,7 +54,7 @@ impl Storage {
         }
     }
 
-    /// Whether it is still what it was when its stamp was `found`.
+    /// True if it is still what it was when its stamp was `found`.
     pub fn is_as_found(&self, found: Option<&Stamp>) -> bool {
         match self {
             Self::File(path) => found.is_some() && Stamp::of(path).as_ref() == found,
@@ -63,7 +63,7 @@ impl Storage {
     }
 }
 
-/// What tells whether a file is the one that it was.
+/// The facts by which a file is known to be the one that it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stamp {
     /// Its length, when it was changed, and which it is.
@@ -74,7 +74,7 @@ pub(crate) enum Stamp {
 }
 
 impl Stamp {
-    /// How many bytes there were.
+    /// The number of bytes.
     pub fn length(&self) -> u64 {
         match *self {
             Self::File { length, .. } | Self::Object { length } => length,
@@ -102,7 +102,7 @@ pub(crate) enum StoredFile {
 }
 
 impl StoredFile {
-    /// How many there are.
+    /// The number of bytes.
     pub fn length(&self) -> io::Result<u64> {
         match self {
             Self::File(file) => Ok(file.metadata()?.len()),
@@ -112,7 +112,7 @@ impl StoredFile {
 
     /// Reads so many bytes to the end of a list, or as many as there are; those that came before a failure stay there.
     pub fn append(&mut self, into: &mut Vec<u8>, most: u64) -> io::Result<()> {
-        /// How many bytes are asked of the operating system at once, and room is made for.
+        /// The number of bytes that are asked of the operating system at once.
         const STEP: u64 = 1 << 20;
         let mut left = most;
         while left > 0 {

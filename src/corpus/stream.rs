@@ -56,7 +56,7 @@ pub(crate) struct StreamReader {
     zeros: bool,
     /// A file of this name is never empty, even without pages.
     never_empty: bool,
-    /// What threads inflate ahead of their turn, if there is more than one.
+    /// Stretches that threads inflate ahead of their turn, if there is more than one thread.
     claims: Option<Claims>,
 }
 

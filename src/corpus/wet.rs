@@ -23,12 +23,12 @@ pub const HEADER_CAP: usize = 32 << 10;
 /// The longest version line: `WARC/`, up to three digits on either side of the point, CRLF.
 const VERSION_CAP: usize = 14;
 
-/// Whether bytes start with a version line.
+/// The version line that bytes may start with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     /// Yes, and it is this long.
     Line(usize),
-    /// What is there could be the start of one.
+    /// The bytes at hand could be the start of one.
     Short,
     No,
 }
@@ -114,7 +114,7 @@ fn fold<'a>(value: &mut Cow<'a, [u8]>, more: &'a [u8]) {
     }
 }
 
-/// What must be known of a header to cut a record off.
+/// The facts of a header that cutting a record needs.
 struct Head<'a> {
     /// Where the content starts.
     end: usize,
@@ -125,7 +125,7 @@ struct Head<'a> {
 }
 
 impl Head<'_> {
-    /// Whether it says what it is: in letters, as all types are.
+    /// True if it says what it is: in letters, as all types are.
     fn has_kind(&self) -> bool {
         let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
         self.kind.as_ref().is_some_and(|kind| !kind.is_empty() && kind.iter().all(is_letter))
@@ -135,12 +135,12 @@ impl Head<'_> {
         self.kind.as_ref().is_some_and(|it| it.eq_ignore_ascii_case(kind))
     }
 
-    /// Whether it is one of what a server sent, from which no text was taken yet.
+    /// True if it is one of what a server sent, from which no text was taken yet.
     fn is_raw(&self) -> bool {
         self.is(b"response") || self.is(b"resource")
     }
 
-    /// Whether it may be one of a page that is read.
+    /// True if it may be one of a page that is read.
     fn is_document(&self) -> bool {
         self.is(b"conversion") || (cfg!(feature = "html") && self.is_raw())
     }
@@ -328,7 +328,7 @@ fn starts_record(bytes: &[u8]) -> bool {
     line(bytes, n).and_then(|(text, _)| field(text)).is_some()
 }
 
-/// Whether a record ends at a place.
+/// The end of a record at a place.
 enum Ending {
     /// Yes, and this is where to go on.
     At(usize),
@@ -369,7 +369,7 @@ fn ending(bytes: &[u8], content: Range<usize>, crlf: bool, end: End, bounds: &Bo
     }
 }
 
-/// What may stand between records: line ends, and zeros as padding.
+/// A byte that may stand between records: a line end, or a zero as padding.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b'\r' | b'\n' | 0)
 }
@@ -400,8 +400,8 @@ pub(crate) fn length_line(line: &[u8]) -> Option<&[u8]> {
     field(line).filter(|(name, _)| name.eq_ignore_ascii_case(b"content-length")).map(|(_, value)| value)
 }
 
-/// Whether a record is as WARC wants it: header lines ended by CRLF, one `Content-Length` that is the
-/// content's, and two line ends behind the content.
+/// True if a record is as WARC wants it: header lines ended by CRLF, one `Content-Length` that is the content's, and
+/// two line ends behind the content.
 pub(crate) fn is_canonical(header: &[u8], content_bytes: usize, behind: &[u8]) -> bool {
     let mut lengths = 0;
     let lines_are_right = header.split_inclusive(|&b| b == b'\n').all(|line| {
@@ -433,7 +433,7 @@ pub(crate) fn seek(bytes: &[u8], end: End, bounds: &Bounds<'_>) -> Result<usize,
     find_record(bytes, 0, end, bounds)
 }
 
-/// What a header says of a document.
+/// The fields of a header that describe a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fields<'a> {
     pub record_id: Option<Cow<'a, str>>,
@@ -442,7 +442,7 @@ pub(crate) struct Fields<'a> {
     pub date: Option<Cow<'a, str>>,
     /// The crawler cut the content.
     pub truncated: bool,
-    /// What a resource is.
+    /// The type of a resource.
     resource_type: Option<Cow<'a, str>>,
     /// The name of a field that is there but is not UTF-8.
     pub not_utf8: Option<&'static str>,
@@ -668,7 +668,7 @@ mod tests {
         places.iter().map(|&at| Start { decoded: 100 + at as u64, stored: 0, end: None }).collect()
     }
 
-    /// What is made of bytes in front of which there are a hundred others, with members that start at places.
+    /// The step for bytes with a hundred others in front of them, in members that start at these places.
     fn in_members(bytes: &[u8], places: &[usize], end: End) -> Step {
         step(bytes, end, &Bounds::new(&members(places), 100, true), CAP)
     }
@@ -910,7 +910,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is said of the bytes at hand holds whatever comes after them.
+        /// The step for the bytes at hand holds whatever comes after them.
         #[test]
         fn a_part_never_contradicts_the_whole(
             pieces in prop::collection::vec(

@@ -4,10 +4,10 @@ use std::io::{self, Seek, SeekFrom};
 
 use super::storage::StoredFile;
 
-/// How many bytes are asked of the operating system at once: few at first, for those who want one record
+/// The number of bytes that are asked of the operating system at once: few at first, for a reader that wants one record
 /// only.
 const FIRST_READ: usize = 64 << 10;
-/// The same for those who go on.
+/// The number for a reader that goes on.
 const READ: usize = 1 << 20;
 
 /// Stored bytes of a damaged member or frame in which another one is looked for from the first on.
@@ -35,7 +35,7 @@ pub(crate) struct Window {
     /// The file stands elsewhere than at the end of `buffer`, to where it is to be moved before it is read again.
     is_moved: bool,
     read: usize,
-    /// What the operating system said when it stopped reading; the file counts as ended there.
+    /// The error of the operating system when it stopped reading; the file counts as ended there.
     pub failure: Option<io::Error>,
 }
 
@@ -58,7 +58,7 @@ impl Window {
         self.base + self.at as u64
     }
 
-    /// What is read and not yet consumed.
+    /// Bytes that are read and not yet consumed.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[self.at..]
     }

@@ -37,7 +37,7 @@ struct Target {
     format: StreamFormat,
     compression: Compression,
     shards: Vec<u32>,
-    /// What names the columns (CSV).
+    /// The columns (CSV).
     header: Option<Arc<Header>>,
 }
 
@@ -564,7 +564,7 @@ pub fn write_kept_as(
     Ok(kept_in)
 }
 
-/// Whether the stored bytes of all pages that are kept of a file can be copied.
+/// True if the stored bytes of all pages that are kept of a file can be copied.
 fn are_copies(kept: &dyn KeptPages, shard: u32) -> Result<bool> {
     for kept in kept.each_of(shard)? {
         if kept?.1.member == 0 {
@@ -693,7 +693,7 @@ fn write_file(
     Ok(())
 }
 
-/// What of a file is still as it was read.
+/// The documents of a file that are still as they were read.
 pub(crate) struct Still {
     pub there: Vec<(DocId, Place)>,
     /// Why a page is not.

@@ -1,4 +1,4 @@
-//! How two texts differ, word by word: the edit distance and the changes, with bounded work.
+//! The difference of two texts, word by word: the edit distance and the changes, with bounded work.
 
 use serde::{Deserialize, Serialize};
 use similar::algorithms::{Capture, Compact, Replace, myers};
@@ -6,7 +6,7 @@ use similar::{DiffOp, DiffTag, DiffableStr};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// How much of two texts is compared.
+/// The bounds of a comparison of two texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DiffParams {
@@ -24,7 +24,7 @@ impl Default for DiffParams {
     }
 }
 
-/// What is the same and what is not.
+/// A run of words that both texts have, or that one of them has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
@@ -39,7 +39,7 @@ pub enum Change {
 /// Some words of one text that stand against some words of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// Whether the words are the same; white space between them may differ.
+    /// True if the words are the same; white space between them may differ.
     pub same: bool,
     /// The words in the first text, in bytes; empty where it has none.
     pub a: Range<usize>,
@@ -56,7 +56,7 @@ pub struct Alignment {
     pub distance: u64,
     /// Words compared, of the first and of the second text.
     pub words: (u64, u64),
-    /// Whether a text was cut to [`DiffParams::max_words`].
+    /// True if a text was cut to [`DiffParams::max_words`].
     pub cut: bool,
 }
 
@@ -122,7 +122,7 @@ pub struct WordDiff {
     pub distance: u64,
     /// Words compared, of the first and of the second text.
     pub words: (u64, u64),
-    /// Whether a text was cut to [`DiffParams::max_words`]; the figures are then those of the beginnings.
+    /// True if a text was cut to [`DiffParams::max_words`]; the figures are then those of the beginnings.
     pub cut: bool,
     /// The changes, in the order of the texts.
     pub runs: Vec<Run>,
@@ -198,7 +198,7 @@ fn slices<'t>(text: &'t str, words: &[Range<usize>]) -> impl Iterator<Item = &'t
 pub struct Numbers<'t>(HashMap<&'t str, usize>);
 
 impl<'t> Numbers<'t> {
-    /// Those of some words, the same for the same word.
+    /// Numbers words; the same word has the same number.
     pub fn of(&mut self, words: impl Iterator<Item = &'t str>) -> Vec<usize> {
         let number = |word| {
             let next = self.0.len();
@@ -208,7 +208,7 @@ impl<'t> Numbers<'t> {
     }
 }
 
-/// How the second of two lists comes of the first, by Myers' algorithm.
+/// The changes from the first of two lists to the second, by Myers' algorithm.
 pub fn changes(old: &[usize], new: &[usize]) -> Vec<DiffOp> {
     let mut found = Compact::new(Replace::new(Capture::new()), old, new);
     let Ok(()) = myers::diff(&mut found, old, 0..old.len(), new, 0..new.len());
@@ -217,7 +217,7 @@ pub fn changes(old: &[usize], new: &[usize]) -> Vec<DiffOp> {
     ops
 }
 
-/// Whether the operations walk through both texts from end to end.
+/// True if the operations walk through both texts from end to end.
 fn covers(ops: &[DiffOp], old: usize, new: usize) -> bool {
     let end = ops.iter().try_fold((0, 0), |(i, j), op| {
         ((op.old_range().start, op.new_range().start) == (i, j))

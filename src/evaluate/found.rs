@@ -1,4 +1,4 @@
-//! What is to be judged: the pairs and clusters of a result folder.
+//! The pairs and clusters of a result folder, to be judged.
 
 use super::partition::Partition;
 use crate::error::{Error, Result};

@@ -63,7 +63,7 @@ pub fn clustered(units: impl Iterator<Item = (f64, f64)> + Clone) -> Option<Inte
     wilson(p * effective, effective)
 }
 
-/// How a bootstrap is drawn.
+/// Parameters of a bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Bootstrap {

@@ -63,7 +63,7 @@ impl Bands {
     }
 }
 
-/// How a sample is drawn.
+/// Parameters of a sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SampleParams {
@@ -84,7 +84,7 @@ impl Default for SampleParams {
 /// A band of found pairs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stratum {
-    /// What is in it.
+    /// The name.
     pub name: String,
     /// Pairs found in this band.
     pub pairs: u64,
@@ -225,10 +225,10 @@ fn allocate(total: usize, sizes: &[usize]) -> Vec<usize> {
     shares
 }
 
-/// What a person said about the sample of one band.
+/// The judgements on the sample of one band.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StratumJudgements {
-    /// What is in the band.
+    /// The name.
     pub name: String,
     /// Pairs found in this band.
     pub pairs: u64,

@@ -1,4 +1,4 @@
-//! How right a result is: compared with a truth, or, without one, from a sample that a person judges.
+//! The quality of a result: compared with a truth, or, without one, by a sample that a person judges.
 //!
 //! Each metric stands in its own file with its formula. Every figure comes with the counts it was made of,
 //! its denominator and an interval; a precision, a recall and an F1 are never one another.
@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use truth::{Scope, Truth, TruthCounts, TruthFile, Verdict};
 
-/// What a comparison was made over: every figure is relative to this.
+/// The sets over which a comparison was made: every figure is relative to these.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Denominators {
     /// Documents of the corpus.
@@ -46,11 +46,11 @@ pub struct Denominators {
     pub listed_distinct: u64,
     /// Pairs that the truth lists without knowing; ignored wherever they are found.
     pub listed_unknown: u64,
-    /// What was met on reading the truth.
+    /// The counts of reading the truth.
     pub truth: TruthCounts,
 }
 
-/// What became of the pairs of a result before they were scored.
+/// The counts of a result's pairs before they were scored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundCounts {
     /// Pairs of the result.
@@ -71,12 +71,12 @@ pub struct ClusterScore {
     pub b_cubed: BCubed,
 }
 
-/// How right a result is.
+/// The quality of a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
     /// Over what.
     pub denominators: Denominators,
-    /// What became of the result's pairs.
+    /// The counts of the result's pairs.
     pub found: Option<FoundCounts>,
     /// The pairs that the result lists. `None` if it lists none because it has no list.
     pub pairs: Option<PairScore>,
@@ -84,9 +84,9 @@ pub struct Evaluation {
     pub cluster_pairs: Option<PairScore>,
     /// The clusters of the result. `None` where the truth judges single pairs only.
     pub clusters: Option<ClusterScore>,
-    /// How the bootstrap was drawn.
+    /// The parameters of the bootstrap.
     pub bootstrap: Bootstrap,
-    /// What a reader must know to read the figures right.
+    /// Notes that a reader needs to understand the figures.
     pub notes: Vec<String>,
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum Relation<'a> {
     /// These, each once, with a < b, in ascending order.
     Pairs(&'a [(Document, Document)]),
-    /// Those that are in one cluster. Never written out: a cluster of m documents stands for m(m−1)/2 pairs.
+    /// The pairs that are in one cluster. Never written out: a cluster of m documents stands for m(m−1)/2 pairs.
     Clusters(&'a Partition),
 }
 
@@ -38,7 +38,7 @@ impl Relation<'_> {
     }
 }
 
-/// What is together in either relation: no pair of either goes from one group to another.
+/// The groups of documents that either relation connects: no pair of either goes from one group to another.
 pub fn groups(documents: u32, truth: &Relation<'_>, found: &Relation<'_>) -> Partition {
     Partition::from_pairs(documents, truth.joins().chain(found.joins()))
 }

@@ -43,7 +43,7 @@ impl Partition {
         Document::all(self.labels.len()).zip(self.labels.iter().copied().map(Document))
     }
 
-    /// Whether two documents are in one cluster.
+    /// True if two documents are in one cluster.
     pub fn together(&self, a: Document, b: Document) -> bool {
         self.labels[a.index()] == self.labels[b.index()]
     }

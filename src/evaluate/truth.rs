@@ -1,4 +1,4 @@
-//! What is right: judged pairs or clusters, read from CSV.
+//! The truth: judged pairs or clusters, read from CSV.
 
 use super::found::Records;
 use super::partition::Partition;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::{fmt, str::FromStr};
 
-/// What is known about a pair.
+/// The verdict on a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -40,7 +40,7 @@ impl Verdict {
     }
 }
 
-/// What a label may be, for errors.
+/// The labels, for errors.
 pub(super) const LABELS: &str = "a number, duplicate, distinct or unknown";
 
 /// About which pairs a truth speaks: the denominator of every figure.
@@ -91,11 +91,11 @@ pub struct Judged {
     pub a: Document,
     /// The higher record number.
     pub b: Document,
-    /// What is known.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// What is right.
+/// The truth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Truth {
     /// Pairs, each once, in ascending order.
@@ -109,7 +109,7 @@ pub enum Truth {
     },
 }
 
-/// How a truth file is read.
+/// Parameters of reading a truth file.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TruthParams {
@@ -129,7 +129,7 @@ impl Default for TruthParams {
     }
 }
 
-/// What was met in a truth file.
+/// The counts of reading a truth file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TruthCounts {
     /// Rows read.
@@ -152,11 +152,11 @@ pub struct TruthCounts {
 /// A truth with its scope and what was met on reading it.
 #[derive(Clone, Debug)]
 pub struct TruthFile {
-    /// What is right.
+    /// The truth.
     pub truth: Truth,
     /// About which pairs it speaks.
     pub scope: Scope,
-    /// What was met on reading.
+    /// The counts of reading.
     pub counts: TruthCounts,
     /// The score from which on a pair counts as duplicate, see [`TruthParams::min_score`].
     pub min_score: Option<f64>,
@@ -188,7 +188,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// How a file names records.
+/// The naming of records in a file.
 #[derive(Clone, Copy)]
 enum Naming {
     /// By number, counted from 0.

@@ -15,7 +15,7 @@ use libdeflate_sys::{
 #[derive(Debug)]
 pub struct Inflater(NonNull<libdeflate_decompressor>);
 
-/// How many bytes went in and came out of one member.
+/// The number of bytes that went in and came out of one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inflated {
     /// Stored bytes of the member: header, deflate stream and trailer.

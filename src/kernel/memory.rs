@@ -1,4 +1,4 @@
-//! What the allocator keeps of memory that was freed.
+//! Memory that was freed and that the allocator keeps.
 
 /// Gives memory that was freed back to the system, where the allocator says how; otherwise it stays with the process,
 /// for what is allocated later. From now on what is large goes back as soon as it is freed: glibc, once it has seen

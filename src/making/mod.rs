@@ -1,5 +1,4 @@
-//! How files and folders of ours come to be, and what they may replace: the one rule for every path that is
-//! written.
+//! Files and folders of ours while they are made, and the one rule for what they may replace.
 //!
 //! - Nothing is written over that is not ours, and nothing that the run reads, under whatever name.
 //! - What is made has a name of its own ([`Unfinished`]) until it is whole, and only then takes its place.
@@ -20,7 +19,7 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Whether a path is the address of something in a store or on a web server, as `s3://bucket/key`.
+/// True if a path is the address of something in a store or on a web server, as `s3://bucket/key`.
 pub(crate) fn is_address(path: &Path) -> bool {
     let scheme = path.to_str().and_then(|path| path.split_once("://")).map_or("", |(scheme, _)| scheme);
     !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
@@ -52,7 +51,7 @@ pub(crate) fn sync_folder(folder: &Path) {
     let _ = folder;
 }
 
-/// Whether two paths lead to the same file or folder, through links and by any name.
+/// True if two paths lead to the same file or folder, through links and by any name.
 pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
     #[cfg(unix)]
     {
@@ -75,8 +74,8 @@ pub(crate) fn place_of(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Whether a file may be written to `path`, as far as that shows before hours of work. A file that is there
-/// already must be one that `is_ours` knows; `kind` says in words which those are.
+/// Refuses a file that may not be written to `path`, as far as that shows before hours of work. A file that is there
+/// already must be one that `is_ours` knows; `kind` names such files.
 ///
 /// # Errors
 /// [`Error::Core`] if there is no folder for it, or something in its place that is not replaced.

@@ -1,5 +1,5 @@
-//! What is being made, under a name that says so: taken away when the run ends early, found and taken away by
-//! a later run when it was killed.
+//! Files and folders in the making, under a name that says so: removed when the run ends early, found and removed by a
+//! later run when it was killed.
 //!
 //! `result` is made as `result.unfinished-XXXXXX`. Beside it is `result.unfinished-XXXXXX.lock`, which the run
 //! holds locked as long as it lives, on whatever machine: a leftover is what nobody holds.
@@ -16,9 +16,9 @@ const MARK: &str = ".unfinished-";
 /// Characters drawn at random behind the mark.
 const DRAWN: usize = 6;
 const LOCK: &str = ".lock";
-/// What stood in the place, while it steps aside.
+/// The ending of the file or folder that steps aside.
 const ASIDE: &str = "-old";
-/// What stands behind the drawn characters.
+/// The endings behind the drawn characters.
 const ENDS: [&str; 3] = ["", LOCK, ASIDE];
 
 /// Everything that this process is making. Whoever holds the lock may rename and remove it.
@@ -35,12 +35,12 @@ pub(crate) fn with(path: &Path, end: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Whether a name is one of something unfinished, or of its lock, or of what stepped aside for it.
+/// True if a name is one of something unfinished, or of its lock, or of what stepped aside for it.
 pub(crate) fn is_unfinished(name: &OsStr) -> bool {
     drawn(&name.to_string_lossy()).is_some()
 }
 
-/// Whether such a name is of something that this process is making.
+/// True if such a name is of something that this process is making.
 pub(crate) fn is_being_made(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let making = making();
@@ -48,7 +48,7 @@ pub(crate) fn is_being_made(name: &OsStr) -> bool {
     names.any(|made| name.strip_prefix(&*made.to_string_lossy()).is_some_and(|end| ENDS.contains(&end)))
 }
 
-/// What stands before the mark in such a name, and what behind the drawn characters.
+/// The parts of such a name: before the mark, and behind the drawn characters.
 fn drawn(name: &str) -> Option<(&str, &str)> {
     let (before, behind) = name.rsplit_once(MARK)?;
     let (drawn, end) = behind.split_at_checked(DRAWN)?;

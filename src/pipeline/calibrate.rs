@@ -1,4 +1,4 @@
-//! How many probes a page each recall takes on a corpus.
+//! The number of probes that each recall takes on a corpus.
 
 use super::stages::{Progress, Stages};
 use super::{Job, read};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use simflip_core::dedup::Prepared;
 use simflip_core::internal::{Hashes, Probed};
 
-/// What probes buy on a corpus.
+/// The recall by number of probes on a corpus.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProbeTable {
     /// Documents read.

@@ -26,7 +26,7 @@ const EXAMPLES: usize = 6;
 /// A method that is compared with others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contender {
-    /// What the report calls it.
+    /// Its name in the report.
     pub label: String,
     /// Its settings.
     pub settings: Settings,

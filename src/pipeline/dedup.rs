@@ -46,19 +46,19 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     dedup_within(job, None, progress)
 }
 
-/// What a run in memory holds at most.
+/// The bounds of a run in memory.
 pub(crate) struct Bounds<'a> {
     /// Its files, new and old ones.
     pub files: Against,
     /// The folder of its results, if it is begun.
     pub folder: Option<OutputFolder>,
-    /// How many bytes a record may have where there are so many pages; 0 if they are too many.
+    /// The number of bytes that a record may have beside so many pages; 0 if they are too many.
     pub longest: &'a (dyn Fn(Seen) -> u64 + Sync),
-    /// How many near pairs it may look at beside these.
+    /// The number of near pairs that it may look at beside these pages.
     pub most_pairs: &'a (dyn Fn(Seen) -> u64 + Sync),
 }
 
-/// The same of files that were found before, within bounds.
+/// Runs [`dedup`] on files that were found before, within bounds.
 ///
 /// # Errors
 /// As [`dedup`]; and if there are more pages, or pairs, see [`Context::most_pairs`].
@@ -106,11 +106,11 @@ pub(crate) fn dedup_within(
     Ok(summary)
 }
 
-/// What was written, as far as the report tells of it.
+/// The written files, and the counts that the report takes from writing them.
 struct Written {
     /// For each new page, whether it stays.
     stays: Vec<bool>,
-    /// What each source loses.
+    /// The losses of each source.
     lost_by_source: Vec<Sources>,
     /// Bytes of text of the pages that can go.
     removed_text_bytes: u64,
@@ -211,15 +211,15 @@ fn write_tables(
     Ok(())
 }
 
-/// What a run has come to, as far as the report tells of it.
+/// The findings of a run for the report.
 pub(crate) struct Findings {
-    /// What reading each file came to, new files first.
+    /// The outcome of reading each file, new files first.
     pub files: Vec<corpus::FileReading>,
     /// Number of files that are new.
     pub new_files: usize,
     /// Number of new pages by language.
     pub languages: Languages,
-    /// What folders hold that was not read.
+    /// Entries of folders that were not read.
     pub not_read: corpus::PassedOver,
     /// New pages whose record id an earlier page has already.
     pub repeated: u64,
@@ -227,7 +227,7 @@ pub(crate) struct Findings {
     pub documents: [u64; 2],
     /// New pages with too few features for a sketch.
     pub few: u64,
-    /// What came of it.
+    /// The counts of the outcome.
     pub counts: Counts,
     /// Clusters with pages that are unlike.
     pub chaining: tell::Chaining,
@@ -237,25 +237,25 @@ pub(crate) struct Findings {
     pub largest: Vec<Large>,
     /// Pairs that are shown.
     pub sample: Vec<Pair>,
-    /// What the search cost.
+    /// The cost of the search.
     pub searched: Searched,
-    /// What the judge did.
+    /// The counts of the judge.
     pub judged: Option<Judged>,
-    /// How much of what is near was found.
+    /// The estimate of recall.
     pub audit: Option<Audit>,
-    /// What each source loses.
+    /// The losses of each source.
     pub lost_by_source: Vec<Sources>,
     /// A row for each new file.
     pub rows: Vec<FileRow>,
     /// Input that turned out to be lost when kept pages were copied.
     pub lost: Vec<corpus::Damage>,
-    /// What was left out as boilerplate.
+    /// The boilerplate that was left out.
     pub boilerplate: Option<BoilerplateReport>,
-    /// What old pages did.
+    /// The effect of old pages.
     pub against: Option<AgainstReport>,
-    /// What the user should know of pages without a score.
+    /// A warning of pages without a score.
     pub scores: Option<String>,
-    /// What the run was expected to take, and what it took on disk.
+    /// The memory that was expected, and the disk that was used.
     pub memory: Option<MemoryReport>,
 }
 
@@ -267,7 +267,7 @@ pub(crate) struct Large {
     pub size: u64,
     /// The page that stays, and some of the others.
     pub shown: Vec<Document>,
-    /// How alike its pages are to the one that stays.
+    /// The similarities of its pages to the one that stays.
     pub cohesion: Option<Cohesion>,
 }
 
@@ -513,7 +513,7 @@ pub(super) fn cluster_sizes(outcome: &Outcome) -> Vec<ClusterSizes> {
     sizes.into_iter().map(|(size, clusters)| ClusterSizes { size, clusters }).collect()
 }
 
-/// What the old pages did to the new ones.
+/// Counts the effect of old pages on new ones.
 pub(super) fn against(collection: &Collection, outcome: &Outcome) -> AgainstReport {
     let digest = |document| collection.facts(document).digest;
     let old_texts: HashSet<u128> =

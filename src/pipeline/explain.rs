@@ -204,7 +204,7 @@ struct Side<'a> {
     text: &'a str,
     /// The boilerplate.
     boilerplate: &'a [(usize, String)],
-    /// Whether that is all of the page.
+    /// True if that is all of the page.
     is_whole: bool,
     facts: Facts,
     /// Features with their numbers of occurrences, by hash.
@@ -449,7 +449,7 @@ fn differing_bits(
     bits
 }
 
-/// What the signatures of two pages have in common.
+/// The common positions of two signatures, and the probability of a shared band.
 fn banded(minhash: &Settings, [a, b]: &[Vec<u32>; 2]) -> Result<Option<Banded>> {
     let Net::Bands { similarity, shape } = minhash.net else { return Ok(None) };
     let positions = a.len();

@@ -1,4 +1,4 @@
-//! What becomes of every page of a run: whether it stays, and which page stays for it.
+//! The fate of every page of a run: kept or not, and the page that stays for it.
 
 use super::pages::Pages;
 use crate::tables::{At, PageRow};
@@ -8,7 +8,7 @@ use simflip_core::dedup::{Kind, Outcome};
 use simflip_core::id::{Cluster, Document, Id};
 use std::borrow::Cow;
 
-/// What becomes of each document of a run in memory.
+/// The fate of each document of a run in memory.
 #[derive(Debug)]
 pub struct Fates<'a> {
     outcome: &'a Outcome,
@@ -20,7 +20,7 @@ pub struct Fates<'a> {
     near: HashMap<(Document, Document), f32>,
 }
 
-/// What becomes of a document.
+/// The fate of a document.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fate {
     /// Its cluster; none where nothing is near it.
@@ -58,7 +58,7 @@ impl<'a> Fates<'a> {
         Self { outcome, cluster, first, near }
     }
 
-    /// What becomes of a document.
+    /// The fate of a document.
     pub fn of(&self, document: Document) -> Fate {
         let outcome = self.outcome;
         let cluster = self.cluster[document.index()];

@@ -54,7 +54,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What [`dedup()`] writes beside the report.
+/// The outputs of [`dedup()`] beside the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Writes {
     /// `pairs.csv` and `clusters.csv`.
@@ -72,7 +72,7 @@ pub struct Writes {
 }
 
 impl Writes {
-    /// Whether a table of pages is among them.
+    /// True if a table of pages is among them.
     pub(crate) fn any_pages(self) -> bool {
         self.removed || self.pages || self.pages_jsonl || self.pages_parquet
     }
@@ -92,7 +92,7 @@ impl Default for Writes {
     }
 }
 
-/// What is to be done, and where the results go.
+/// A run of `dedup`: its inputs, its settings and its outputs.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     /// Files and folders; `-` is standard input.
@@ -104,11 +104,11 @@ pub struct Job {
     pub fields: JsonlFields,
     /// The longest page that is read, in bytes; `None` for the default of [`ReadOptions`].
     pub longest_page: Option<usize>,
-    /// What becomes of odd input.
+    /// The rules for odd input.
     pub rules: ReadRules,
     /// The folder to make.
     pub out: PathBuf,
-    /// Whether a folder of that name is replaced.
+    /// True if a folder of that name is replaced.
     pub force: bool,
     /// The address in an object store to which the folder is copied once it is whole; see [`Upload`].
     pub upload: Option<PathBuf>,
@@ -122,14 +122,14 @@ pub struct Job {
     pub ignored: Ignored,
     /// Where to save the boilerplate.
     pub save_boilerplate: Option<PathBuf>,
-    /// What is written beside the report.
+    /// The outputs beside the report.
     pub writes: Writes,
     /// In how many files the kept pages are written.
     pub kept_files: KeptFiles,
     /// The largest share that may be removed, 0 to 1, of the new pages and of those of a file, folder or host that has
     /// [20 or more](crate::report::model::Sources::LEAST); if more would be, nothing is written. `None` for any share.
     pub max_removed: Option<f64>,
-    /// What decides the result.
+    /// The settings that decide the result.
     pub settings: Settings,
     /// The command as typed, for the report.
     pub command_line: Vec<String>,
@@ -138,7 +138,7 @@ pub struct Job {
     /// Bytes of memory that [`staged::dedup`](crate::staged::dedup()) keeps to; `None` for a share of what the machine
     /// has. [`dedup()`] takes what it needs.
     pub memory: Option<u64>,
-    /// What the run is expected to take, for the report.
+    /// The memory that the run is expected to take, for the report.
     pub expected: Option<MemoryReport>,
 }
 
@@ -148,9 +148,9 @@ pub enum Ignored {
     /// None.
     #[default]
     None,
-    /// Those of the input's own groups.
+    /// The boilerplate of the input's own groups.
     Counted(GroupBy),
-    /// Those of a file, which an earlier run has saved.
+    /// The boilerplate in a file, which an earlier run has saved.
     OfFile(PathBuf),
 }
 
@@ -170,7 +170,7 @@ impl Job {
         with_threads(self.threads, work)
     }
 
-    /// How files are read. Within [`Job::with_threads`].
+    /// The options of reading. Within [`Job::with_threads`].
     pub(crate) fn read_options(&self) -> ReadOptions {
         let score = self.settings.keep.score_field().map(str::to_owned);
         let fields = JsonlFields { score, ..self.fields.clone() };
@@ -198,7 +198,7 @@ fn read(
     read_files(job, settings, keeping, None, None, stages)
 }
 
-/// The same of files that were found before, as far as there is room for their pages.
+/// Reads files that were found before, as far as there is room for their pages.
 fn read_files(
     job: &Job,
     settings: &Settings,
@@ -407,7 +407,7 @@ fn tell_damage(pages: &Pages, progress: &dyn Progress) {
     tell::odd_input_warnings(&pages.files).iter().for_each(|line| progress.note(line));
 }
 
-/// What a run came to, for the program that called it.
+/// The summary of a run, for the program that called it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Documents read.

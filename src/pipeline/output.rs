@@ -65,7 +65,7 @@ impl OutputFolder {
         Ok(real)
     }
 
-    /// Whether nothing is there yet, where an option names a folder that replaces nothing.
+    /// Refuses a folder that is there already, where an option names one that replaces nothing.
     ///
     /// # Errors
     /// If something is there.
@@ -234,12 +234,12 @@ fn foreign(folder: &Path) -> Result<Option<String>> {
 /// Pages of a result, which its report does not list: it is written before them.
 pub(crate) const PAGES: [&str; 2] = ["report.html", "review.html"];
 
-/// Whether a title of ours is that of the page of this name.
+/// True if a title of ours is that of the page of this name.
 pub(crate) fn is_title_of(page: &str, title: &str) -> bool {
     (title == TITLE) == (page == PAGES[1])
 }
 
-/// Whether we wrote a file of a folder of results: by its name, and by its length as the report lists it.
+/// True if we wrote a file of a folder of results: by its name, and by its length as the report lists it.
 pub(crate) fn is_ours(entry: &fs::DirEntry, written: &[WrittenFile]) -> bool {
     let (Ok(found), Ok(name)) = (entry.metadata(), entry.file_name().into_string()) else { return false };
     // Metadata of an entry is that of a link, not of what it leads to.

@@ -26,11 +26,11 @@ pub struct Pages {
     pub inputs: Vec<Input>,
     /// Number of files that are new.
     pub new_files: usize,
-    /// What reading each file came to.
+    /// The outcome of reading each file.
     pub files: Vec<FileReading>,
     /// All pages, in order of files and rows, so that old ones come last.
     pub documents: DocumentTable,
-    /// What was kept of each, in the same order.
+    /// The sketches and facts of each, in the same order.
     pub collection: Collection,
     /// The score of each page, if scores were asked for; negative infinity where there is no number.
     pub scores: Option<Vec<f64>>,
@@ -40,13 +40,13 @@ pub struct Pages {
     pub repeated_ids: HashSet<Document>,
     /// Files that were named as new and as old, and are old.
     pub both: u64,
-    /// What the folders hold that was not read.
+    /// Entries of the folders that were not read.
     pub not_read: PassedOver,
-    /// What was left out as boilerplate, if boilerplate were.
+    /// The boilerplate that was left out, if some was.
     pub left_out: Option<LeftOut>,
 }
 
-/// What pages came to while they were read.
+/// The sums over pages that were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Pages.
@@ -71,12 +71,12 @@ impl Seen {
     }
 }
 
-/// How many pages may be held, and what they come to as they are read.
+/// The room for pages, and the sums over those that were read.
 pub struct Room<'a> {
     /// Where there are so many, how many bytes a record may have, or 0.
     longest: &'a (dyn Fn(Seen) -> u64 + Sync),
     seen: Mutex<Seen>,
-    /// What that is by now.
+    /// The number of bytes that a record may have by now.
     most: AtomicU64,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Room<'a> {
         Self { longest, seen: Mutex::default(), most: longest(Seen::default()).into() }
     }
 
-    /// What has been read.
+    /// The sums over the pages that were read.
     pub fn seen(&self) -> Seen {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -118,12 +118,12 @@ impl<'a> Room<'a> {
     }
 }
 
-/// What was left out of pages as boilerplate.
+/// The boilerplate that was left out of pages.
 #[derive(Clone, Debug, Default)]
 pub struct LeftOut {
-    /// What the groups are.
+    /// The kind of groups.
     pub by: GroupBy,
-    /// How much of the pages of each group with three contents or more.
+    /// The share of boilerplate in each group with three contents or more.
     pub groups: HashMap<String, Share>,
     /// [`Boilerplate::mistaken`] of the boilerplate.
     pub mistaken: f64,
@@ -147,7 +147,7 @@ pub fn count_boilerplate(
     counting.finish()
 }
 
-/// What a thread works with.
+/// The state of a thread.
 struct Worker<'a> {
     inputs: &'a [Input],
     boilerplate: Option<&'a Boilerplate>,
@@ -191,17 +191,17 @@ impl Worker<'_> {
     }
 }
 
-/// What is kept of pages, and how they are read.
+/// The features and sketches to keep of pages, and the rules of reading.
 pub struct Wanted<'a> {
-    /// What their features are.
+    /// Their features.
     pub extraction: Extraction,
-    /// What is kept of each.
+    /// The parts of each that are kept.
     pub keeping: Keeping,
     /// Document frequencies by which sketches are weighed.
     pub frequencies: Option<Arc<Frequencies>>,
     /// Lines that are left out.
     pub boilerplate: Option<&'a Boilerplate>,
-    /// How many may be held.
+    /// The room for pages.
     pub room: Option<&'a Room<'a>>,
 }
 
@@ -339,12 +339,12 @@ impl Pages {
         self.documents.rows().partition_point(|row| (row.id.shard as usize) < self.new_files)
     }
 
-    /// Whether a page is an old one.
+    /// True if a page is an old one.
     pub fn is_old(&self, document: Document) -> bool {
         self.documents.row(document).id.shard as usize >= self.new_files
     }
 
-    /// Whether there is no page.
+    /// True if there is no page.
     pub fn is_empty(&self) -> bool {
         self.documents.is_empty()
     }
@@ -354,7 +354,7 @@ impl Pages {
         self.files.iter().map(|file| file.damaged).sum()
     }
 
-    /// Whether a text is the one that was read of a page.
+    /// True if a text is the one that was read of a page.
     pub fn is_same(&self, id: DocId, text: &str) -> bool {
         let rows = self.documents.rows();
         let at = rows.binary_search_by_key(&id, |row| row.id);
@@ -389,7 +389,7 @@ impl Pages {
         At { file, row, side: if self.is_old(document) { Side::Old } else { Side::New } }
     }
 
-    /// What a warning calls a page: its URL, or its place.
+    /// The name of a page in warnings: its URL, or its place.
     pub fn shown_name(&self, document: Document) -> String {
         shortened(self.url(document).map_or_else(|| self.place_of(document), str::to_owned))
     }

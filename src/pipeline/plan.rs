@@ -9,7 +9,7 @@ use simflip_core::dedup::Prepared;
 use simflip_core::internal::{Hashes, model};
 use simflip_core::settings::{Net, Recall};
 
-/// What an index is wanted for.
+/// The purpose of an index.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Purpose {
     /// Number of documents; the corpus's own number of distinct hashes where there is a corpus, else none.
@@ -29,15 +29,14 @@ pub struct Purpose {
     pub queries: Option<u64>,
 }
 
-/// What to do.
+/// The indexes that serve a purpose, with their costs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// h.
     pub distance: u32,
     /// The recall that is wanted.
     pub recall: f64,
-    /// Whether recall and candidates come from a sample of documents; else from made-up
-    /// weights, normally distributed.
+    /// True if recall and candidates come from a sample of documents; else from made-up weights, normally distributed.
     pub measured: bool,
     /// Documents of the corpus, 0 without one.
     pub sampled_documents: u64,
@@ -45,7 +44,7 @@ pub struct Plan {
     pub pairs: u64,
     /// Pieces of damage met.
     pub damaged: u64,
-    /// What steps of a search cost on this machine.
+    /// The cost of a search's steps on this machine.
     pub machine: Machine,
     /// Threads that the last column counts on.
     pub threads: u64,

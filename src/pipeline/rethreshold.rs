@@ -29,9 +29,9 @@ use std::path::{Path, PathBuf};
 pub struct Member {
     /// Its cluster.
     pub cluster: u32,
-    /// Whether it is kept.
+    /// True if it is kept.
     pub kept: bool,
-    /// Whether it is one of the reference set.
+    /// True if it is one of the reference set.
     pub old: bool,
 }
 
@@ -42,11 +42,11 @@ pub struct MemberPair {
     pub members: [usize; 2],
     /// Their similarity, 0 to 1.
     pub similarity: f32,
-    /// Whether their texts are the same.
+    /// True if their texts are the same.
     pub kind: PairKind,
 }
 
-/// What becomes of a member.
+/// The fate of a member.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Assigned {
     /// Number and size of its cluster; none where it is alone.
@@ -134,11 +134,11 @@ pub struct RethresholdJob {
     pub similarity: f64,
     /// The folder to make.
     pub out: PathBuf,
-    /// Whether an earlier result of that name is replaced.
+    /// True if an earlier result of that name is replaced.
     pub force: bool,
-    /// Whether the kept documents are copied from the input, which is read once for that.
+    /// True if the kept documents are copied from the input, which is read once for that.
     pub kept: bool,
-    /// How the input is read, as for the result.
+    /// The options of reading the input, as for the result.
     pub options: ReadOptions,
     /// Threads; 0 for as many as the machine has.
     pub threads: usize,

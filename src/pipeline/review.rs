@@ -30,7 +30,7 @@ pub struct ReviewJob {
     pub fields: JsonlFields,
     /// The longest page that is read, in bytes, if it was given for the result.
     pub longest_page: Option<usize>,
-    /// What becomes of odd input, as for the result.
+    /// The rules for odd input, as for the result.
     pub rules: ReadRules,
     /// Pairs to draw.
     pub size: usize,
@@ -44,7 +44,7 @@ pub struct ReviewJob {
     pub created: String,
 }
 
-/// What was drawn.
+/// The outcome of drawing pairs for a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReviewSummary {
     /// Pairs to judge.
@@ -119,7 +119,7 @@ pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary>
     })
 }
 
-/// What pairs were joined by says into which bands they are best put.
+/// The bands that suit the measure by which pairs were joined.
 fn usual_bands(report: &Report, pairs: &[FoundPair]) -> Bands {
     if !RunFacts::of(report).checked && pairs.iter().all(|pair| pair.distance.is_some()) {
         Bands::Distance
@@ -246,7 +246,7 @@ fn inputs(job: &ReviewJob, files: &[FileRow]) -> Result<(Vec<Input>, Vec<String>
     Ok((inputs, called))
 }
 
-/// Whether the same was read as when the result was made, from files that it calls so.
+/// Refuses files that have changed since the result was made, or that it calls otherwise.
 fn unchanged(
     before: &[FileRow],
     now: &[corpus::FileReading],

@@ -21,16 +21,16 @@ pub trait Catalogue {
     /// Where a page stands, and where it is stored.
     fn place(&self, document: Document) -> (DocId, Place);
 
-    /// Whether a text is the one that was read of a page.
+    /// True if a text is the one that was read of a page.
     fn is_same(&self, id: DocId, text: &str) -> bool;
 
     /// A page's id in results, and its URL, empty where it has none.
     fn names(&self, document: Document) -> (Cow<'_, str>, &str);
 
-    /// Whether a page is an old one.
+    /// True if a page is an old one.
     fn is_old(&self, document: Document) -> bool;
 
-    /// What a warning calls a page.
+    /// The name of a page in warnings.
     fn shown_name(&self, document: Document) -> String;
 }
 
@@ -92,7 +92,7 @@ impl Shown {
         Self(texts)
     }
 
-    /// Whether a document's text could be fetched.
+    /// True if a document's text could be fetched.
     pub fn holds(&self, document: Document) -> bool {
         self.0.contains_key(&document)
     }

@@ -27,7 +27,7 @@ pub enum Scores<'a> {
 }
 
 impl<'a> Scores<'a> {
-    /// What `--keep` asks for.
+    /// The scores that `--keep` asks for.
     ///
     /// # Errors
     /// If a field of scores is named and no page has a number there.
@@ -54,7 +54,7 @@ impl<'a> Scores<'a> {
         }
     }
 
-    /// What the user should know of pages without a score.
+    /// A warning of pages without a score.
     pub fn warning(&self, keep: &Keep, new_pages: usize) -> Option<String> {
         let Self::OfPages(scores) = self else { return None };
         let none = scores.iter().take(new_pages).filter(|score| score.is_infinite()).count();
@@ -67,7 +67,7 @@ pub(crate) fn no_score(keep: &Keep) -> Error {
     Error::parameter("keep", keep, "a field or column in which some page has a number; none has")
 }
 
-/// What the user should know of so many new pages without a score.
+/// A warning of so many new pages without a score.
 pub(crate) fn unscored_warning(keep: &Keep, pages: u64) -> Option<String> {
     (pages > 0).then(|| {
         let pages = counted(pages, "page has", "pages have");
@@ -138,7 +138,7 @@ pub(crate) fn number_of_host(url: Option<&str>) -> u64 {
     url.and_then(host_of).map_or(0, |host| feature(host.as_bytes()))
 }
 
-/// What each source loses. `stays` says of each new page whether it does.
+/// The losses of each source. `stays` says of each new page whether it is kept.
 pub fn lost_by_source(pages: &Pages, stays: &[bool]) -> Vec<Sources> {
     let of_file = |document: Document| pages.documents.row(document).id.shard;
     let mut files: HashMap<u32, SourceRow> = HashMap::new();

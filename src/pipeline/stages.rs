@@ -16,7 +16,7 @@ pub trait Progress: Sync {
     fn end(&self);
     /// Something to tell the user at once.
     fn note(&self, message: &str);
-    /// What begins from now on belongs to this part, counted from 1, of a run that has so many.
+    /// A part of a run begins, counted from 1, of so many.
     fn part(&self, _number: u32, _of: u32) {}
 }
 
@@ -106,7 +106,7 @@ impl<'a> Stages<'a> {
 /// The stage that looks for candidates.
 pub(crate) const SEARCH: &str = "join";
 
-/// What a step of the core is called, and what it works through.
+/// The name of a step of the core, and the unit that it counts.
 fn words(step: Step) -> (&'static str, &'static str) {
     match step {
         Step::ExactCopies => ("exact copies", "pages"),

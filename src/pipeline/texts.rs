@@ -31,9 +31,9 @@ pub struct TextJob<'a, T> {
     pub first_old: usize,
     /// The URL of each text, for `keep = shortest-url` and the report; texts beyond the last have none.
     pub urls: &'a [Option<&'a str>],
-    /// What a text is called in the report.
+    /// The name of a text in the report.
     pub name: &'a (dyn Fn(Document) -> String + Sync),
-    /// What decides the result.
+    /// The settings that decide the result.
     pub settings: Settings,
     /// A file of document frequencies to use instead of the texts' own.
     pub frequencies: Option<PathBuf>,
@@ -105,7 +105,7 @@ where
     })?
 }
 
-/// What is kept of the texts, made by all threads of the pool. `done` hears of bytes.
+/// Sketches texts on all threads of the pool. `done` hears of bytes.
 fn collect<T: AsRef<str> + Sync>(
     texts: &[T],
     settings: &Settings,

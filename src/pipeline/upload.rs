@@ -37,7 +37,7 @@ impl Upload {
         Ok(upload)
     }
 
-    /// What a job asks for.
+    /// The upload that a job asks for.
     pub(crate) fn of(job: &Job) -> Result<Option<Self>> {
         job.upload.as_deref().map(|address| Self::begin(address, job.force)).transpose()
     }
@@ -59,8 +59,8 @@ impl Upload {
         self.prefix.try_out().map_err(refused)
     }
 
-    /// What is there and gives way: nothing, an earlier result, or, of the files that are to be put there, those
-    /// that an upload which was ended has put there.
+    /// The files there that may be replaced: none, those of an earlier result, or those of an upload that was
+    /// interrupted.
     fn replaced(&self, files: Option<&BTreeMap<String, u64>>) -> Result<Vec<String>> {
         let Self { prefix, address, force } = self;
         let io = |error| Error::io(address, error);

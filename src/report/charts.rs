@@ -36,7 +36,7 @@ type Drawn = std::result::Result<(), DrawingAreaErrorKind<std::io::Error>>;
 /// One bar of a [`bars`] chart.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bar {
-    /// What the bar stands for, on its left.
+    /// The label, on its left.
     pub label: String,
     /// Its length.
     pub number: u64,

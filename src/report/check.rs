@@ -8,7 +8,7 @@ use crate::inspection::{Inspection, nothing_of_ours};
 use std::fs;
 use std::path::Path;
 
-/// Whether a report compares methods; such a one has a list of them.
+/// True if a report compares methods; such a one has a list of them.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -16,7 +16,7 @@ pub(crate) fn compares(path: &Path) -> Result<bool> {
     has(path, "methods")
 }
 
-/// Whether a report is of a decontamination; such a one has a list of benchmarks.
+/// True if a report is of a decontamination; such a one has a list of benchmarks.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -104,7 +104,7 @@ fn check_deduplication(path: &Path) -> Result<Inspection> {
     Ok(inspection)
 }
 
-/// Whether the method in words is the one that the settings say. Another version may find other words.
+/// Compares the method in words with the one that the settings say. Another version may use other words.
 fn check_words(report: &Report, inspection: &mut Inspection) {
     if let (Some(settings), Some(searched)) = (&report.settings, &report.searched)
         && report.tool == Tool::this()

@@ -13,7 +13,7 @@ pub const SHOWN_ITEMS: usize = 20;
 /// Most passages that a report shows of all benchmarks.
 pub const SHOWN_PASSAGES: usize = 100;
 
-/// What becomes of a document that has an item.
+/// The treatment of a document that has an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Removal {
@@ -26,7 +26,7 @@ pub enum Removal {
     Nothing,
 }
 
-/// What came of it: `report.json`.
+/// The outcome: `report.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DecontaminationReport {
     /// The program that wrote it.
@@ -37,7 +37,7 @@ pub struct DecontaminationReport {
     pub command_line: Vec<String>,
     /// When an item counted as found.
     pub rules: Rules,
-    /// What became of documents with items.
+    /// The treatment of documents with items.
     pub removal: Removal,
     /// Documents that were read.
     pub documents: u64,

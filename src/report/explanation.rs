@@ -10,7 +10,7 @@ use serde::Serialize;
 use simflip_core::settings::{Judge, Measure, Net, Settings, Sketches};
 use std::path::Path;
 
-/// What pages are explained by: the settings of each method.
+/// The settings of each method by which a pair is explained.
 #[derive(Clone, Debug)]
 pub struct Methods {
     /// Both sketches: the default.
@@ -24,7 +24,7 @@ pub struct Methods {
 }
 
 impl Methods {
-    /// What features weigh.
+    /// The weights of features.
     pub fn weighting(&self) -> Weighting {
         match self.simhash.sketches {
             Sketches::SimHash { weighting } => weighting,
@@ -66,12 +66,12 @@ pub struct DifferingBit {
     pub pushed_by: Vec<(String, f64)>,
 }
 
-/// What one method says.
+/// The judgement of one method.
 #[derive(Clone, Debug, Serialize)]
 pub struct Opinion {
     /// Which method, or which check.
     pub by: String,
-    /// Whether it says near-duplicates.
+    /// True if it says near-duplicates.
     pub near: bool,
     /// Why, and from what setting on it would say otherwise.
     pub why: String,
@@ -96,11 +96,11 @@ pub struct PsmTrace {
 pub struct Explanation {
     /// The two pages.
     pub pages: [Page; 2],
-    /// Whether the texts are the same, byte for byte.
+    /// True if the texts are the same, byte for byte.
     pub same_text: bool,
     /// The one thing that the texts differ in, if that is something that readers overlook.
     pub differ_only_in: Option<Difference>,
-    /// What the features are, and what their weights come from.
+    /// The features, and the source of their weights.
     pub weighed: String,
     /// Hamming distance of the hashes.
     pub distance: u32,
@@ -110,17 +110,17 @@ pub struct Explanation {
     pub psm: PsmTrace,
     /// Jaccard coefficient of the sets of features.
     pub jaccard: f64,
-    /// How much of either page's set the other has.
+    /// The share of either page's set that the other has.
     pub containment: [f64; 2],
     /// Cosine of the features' weights.
     pub cosine: f64,
-    /// What each method says, under these settings.
+    /// The judgement of each method, under these settings.
     pub opinions: Vec<Opinion>,
     /// Words to delete and to insert on the way from one text to the other.
     pub edit_distance: u64,
     /// Words of both texts together, as far as they were compared.
     pub words: u64,
-    /// Whether only the beginnings were compared.
+    /// True if only the beginnings were compared.
     pub cut: bool,
     /// The way, long common runs shortened.
     pub diff: Vec<Run>,
@@ -128,7 +128,7 @@ pub struct Explanation {
     pub boilerplate: [Vec<String>; 2],
 }
 
-/// What two MinHash signatures have in common.
+/// The common positions of two MinHash signatures.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Banded {
     /// Equal bands, of so many.
@@ -139,19 +139,19 @@ pub(crate) struct Banded {
     pub positions: usize,
 }
 
-/// What the two sketches of two pages have in common.
+/// The common bits of two pages' sketches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Both {
-    /// What they are of, if it is not what the other methods look at.
+    /// The features, if they are not those of the other methods.
     pub features: Option<FeatureKind>,
     /// Keys of a page, and how many of them are equal.
     pub keys: usize,
     pub equal_keys: usize,
-    /// What their judge measures.
+    /// The measure of their judge.
     pub similarity: f64,
 }
 
-/// What a figure is of, if it is not what the others are of.
+/// The features of a figure, if they are not those of the others.
 fn of_features(features: Option<FeatureKind>) -> String {
     features.map_or_else(String::new, |features| format!(", of {features}"))
 }
@@ -179,7 +179,7 @@ pub(crate) fn index_over(net: &Net, hashes: u64) -> String {
     format!("{name}, over {} of the input", counted(hashes, "distinct hash", "distinct hashes"))
 }
 
-/// What a probe is where there are two pages alone, and how many are made at the most.
+/// The index of two pages alone, and the number of probes at most.
 pub(crate) fn index_of_two(radius: u32, most_probes: u32) -> String {
     format!(
         "all-bits: without a corpus, a probe is the place of the flips among all sets of at most {radius} flips in 64 bits, \
@@ -187,7 +187,7 @@ pub(crate) fn index_of_two(radius: u32, most_probes: u32) -> String {
     )
 }
 
-/// What the features are, and what their weights come from.
+/// The features, and the source of their weights.
 pub(crate) fn weighed_by(features: FeatureKind, weights_from: &str) -> String {
     format!("{features}; weights from {weights_from}")
 }
@@ -230,7 +230,7 @@ fn of_distance(d: u32, h: u32) -> (bool, String) {
     (near, format!("{d} of 64 bits differ, and {h} may; {otherwise}"))
 }
 
-/// What each method says of a pair of pages.
+/// The judgement of each method on a pair of pages.
 pub(crate) fn opinions(
     methods: &Methods,
     d: u32,

@@ -1,16 +1,16 @@
-//! What a report tells programs about how its run was made.
+//! The facts about a run that programs take from its report.
 
 use super::model::Report;
 use crate::clusters::Linkage;
 use simflip_core::dedup::{Crowds, Ran, Searched};
 use simflip_core::settings::Settings;
 
-/// How a run was made, as far as checks and reviews of its results need it.
+/// The settings of a run that checks and reviews of its results need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunFacts {
-    /// How pairs were joined into clusters, if the report says so.
+    /// The linkage of pairs into clusters, if the report names it.
     pub clusters: Option<Linkage>,
-    /// Whether pairs had to pass a check of their similarity.
+    /// True if pairs had to pass a check of their similarity.
     pub checked: bool,
     /// The similarity from which a pair passed it.
     pub threshold: Option<f64>,

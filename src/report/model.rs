@@ -41,7 +41,7 @@ pub struct Report {
     pub created: String,
     /// The command as typed, one argument each.
     pub command_line: Vec<String>,
-    /// What decided the result: a run with these settings over the same pages comes to the same.
+    /// The settings that decided the result: a run with these settings over the same pages has the same result.
     pub settings: Option<Settings>,
     /// The file of document frequencies that weights were made with; none if they were counted in the
     /// corpus, or none were needed.
@@ -49,23 +49,23 @@ pub struct Report {
     /// The result that this one was derived from by raising the threshold; none for a run of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub derived: Option<Derived>,
-    /// What was left out as boilerplate, if boilerplate were.
+    /// The boilerplate that was left out, if some was.
     pub boilerplate: Option<BoilerplateReport>,
-    /// What was read, old pages aside.
+    /// The input, without old pages.
     pub corpus: Corpus,
     /// The old pages that the new ones were held against, if any were.
     pub against: Option<AgainstReport>,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// How it was done, in words.
+    /// The method, in words.
     pub method: Method,
-    /// How many of the pairs were found, where that was measured.
+    /// The recall, where it was measured.
     pub recall: Option<Recall>,
     /// Which pairs a banded MinHash index compares, where there is one.
     pub s_curve: Option<SCurve>,
     /// Scores of the pairs that each table or band brought up.
     pub histograms: Vec<Histogram>,
-    /// How many clusters there are of each size, sizes ascending.
+    /// The number of clusters of each size, sizes ascending.
     pub cluster_sizes: Vec<ClusterSizes>,
     /// The largest clusters, largest first.
     pub largest_clusters: Vec<ClusterSample>,
@@ -75,26 +75,25 @@ pub struct Report {
     pub stages: Vec<Stage>,
     /// Largest resident set of the process, where the system tells.
     pub peak_memory_bytes: Option<u64>,
-    /// What the run was expected to take, and what it took on disk; none in earlier reports.
+    /// The memory that was expected, and the disk that was used; none in earlier reports.
     pub memory: Option<MemoryReport>,
     /// The counted work of the search.
     pub search_cost: SearchCost,
-    /// What the search ran and found, as data; none in reports of schema 1.
+    /// The search and its counts, as data; none in reports of schema 1.
     pub searched: Option<Searched>,
-    /// What the judge did, if there was one.
+    /// The counts of the judge, if there was one.
     pub judged: Option<Judged>,
-    /// How many of the pairs that the judge calls near were found, measured on the pages of the run; none
-    /// for runs of one sketch.
+    /// The estimate of recall by a sample of the pages; none for runs of one sketch.
     pub audit: Option<Audit>,
     /// Input that could not be read.
     pub damage: DamageReport,
-    /// What the user should know, a sentence each.
+    /// The warnings, a sentence each.
     pub warnings: Vec<String>,
     /// One row per input file.
     pub files: Vec<FileRow>,
-    /// What each source loses: folders, files, hosts; empty in earlier reports.
+    /// The losses of each source: folders, files, hosts; empty in earlier reports.
     pub lost_by_source: Vec<Sources>,
-    /// What folders among the inputs hold that was not read; empty in earlier reports.
+    /// Entries of folders among the inputs that were not read; empty in earlier reports.
     pub not_read: Vec<NotRead>,
     /// The other files of the folder but the pages, as they were written; empty in earlier reports.
     pub written: Vec<WrittenFile>,
@@ -114,8 +113,8 @@ pub struct Derived {
     pub threshold: f64,
 }
 
-/// What a run was expected to take, by the sizes of its files and their first pages, and what it took. The memory
-/// that it took is [`Report::peak_memory_bytes`].
+/// The memory and disk that a run was expected to take, by the sizes of its files and their first pages, and the disk
+/// that it took. The memory that it took is [`Report::peak_memory_bytes`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryReport {
@@ -128,7 +127,7 @@ pub struct MemoryReport {
     /// Bytes that near pairs took besides, in memory: how many there are is known when pages are compared, and not
     /// before. None in earlier reports, and where it went on disk, which holds them.
     pub pair_bytes: Option<u64>,
-    /// Whether it went in stages on disk.
+    /// True if it went in stages on disk.
     pub on_disk: bool,
     /// If so, bytes that its working folder was expected to take,
     pub expected_disk_bytes: Option<u64>,
@@ -136,15 +135,15 @@ pub struct MemoryReport {
     pub disk_bytes: Option<u64>,
 }
 
-/// What was left out of pages as boilerplate.
+/// The boilerplate that was left out of pages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BoilerplateReport {
-    /// What the groups are.
+    /// The kind of groups.
     pub by: GroupBy,
     /// The file of boilerplate that was given; none if it was counted in the corpus.
     pub from: Option<PathBuf>,
-    /// How much of all pages of groups with three different contents or more; others have no boilerplate.
+    /// The share of boilerplate in all pages of groups with three different contents or more; others have none.
     pub all: Share,
     /// Number of these groups.
     pub groups: u64,
@@ -155,13 +154,13 @@ pub struct BoilerplateReport {
     pub mistaken: f64,
 }
 
-/// How much of a group's pages is boilerplate.
+/// The share of boilerplate in a group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GroupBoilerplate {
     /// The host, file or folder; empty where all pages are one group.
     pub group: String,
-    /// How much of its pages.
+    /// The share in its pages.
     #[serde(flatten)]
     pub share: Share,
 }
@@ -170,7 +169,7 @@ pub struct GroupBoilerplate {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgainstReport {
-    /// What was named, in the order in which it was.
+    /// The inputs that were named as old, in the order in which they were named.
     pub named: Vec<PathBuf>,
     /// Old pages.
     pub documents: u64,
@@ -188,26 +187,27 @@ pub struct AgainstReport {
     pub files: Vec<FileRow>,
 }
 
-/// What the sources of one kind lose.
+/// The losses of the sources of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sources {
-    /// What a source is: `folder`, `file` or `host`.
+    /// The kind: `folder`, `file` or `host`.
     pub kind: String,
     /// Number of sources.
     pub number: u64,
-    /// How many of them have [`Sources::LEAST`] pages or more and lose [`Sources::NEARLY_ALL`] of them or more.
+    /// The number of sources that have [`Sources::LEAST`] pages or more and lose [`Sources::NEARLY_ALL`] of them or
+    /// more.
     pub nearly_gone: u64,
-    /// Those that lose the most pages, most first, at most [`Sources::LISTED`].
+    /// The sources that lose the most pages, most first, at most [`Sources::LISTED`].
     pub most: Vec<SourceRow>,
-    /// Those that are nearly gone, largest first, at most [`Sources::LISTED`].
+    /// The sources that are nearly gone, largest first, at most [`Sources::LISTED`].
     pub gone: Vec<SourceRow>,
     /// Of those that have [`Sources::LEAST`] pages or more, the one that loses the largest share.
     #[serde(default)]
     pub worst: Option<SourceRow>,
 }
 
-/// What one source loses.
+/// The losses of one source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SourceRow {
@@ -215,7 +215,7 @@ pub struct SourceRow {
     pub source: String,
     /// Its pages.
     pub pages: u64,
-    /// Those of them that stay.
+    /// Kept pages among them.
     pub kept: u64,
 }
 
@@ -313,7 +313,7 @@ pub struct CompareReport {
     pub created: String,
     /// The command as typed, one argument each.
     pub command_line: Vec<String>,
-    /// What was read, once for all methods.
+    /// The input, read once for all methods.
     pub corpus: Corpus,
     /// Each method with its result.
     pub methods: Vec<MethodResult>,
@@ -325,7 +325,7 @@ pub struct CompareReport {
     pub peak_memory_bytes: Option<u64>,
     /// Input that could not be read.
     pub damage: DamageReport,
-    /// What the user should know, a sentence each.
+    /// The warnings, a sentence each.
     pub warnings: Vec<String>,
 }
 
@@ -345,7 +345,7 @@ impl Tool {
     }
 }
 
-/// What was read.
+/// The input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Corpus {
@@ -359,9 +359,9 @@ pub struct Corpus {
     pub records: u64,
     /// Records that are documents with text.
     pub documents: u64,
-    /// Those of them whose text was taken from what a server sent (WARC responses).
+    /// Documents among them whose text was extracted from a server's response (WARC responses).
     pub extracted: u64,
-    /// What took it, with its version; none if nothing was taken.
+    /// The extractor and its version; none if nothing was extracted.
     pub extractor: Option<String>,
     /// The field or column of the text, where a name was given for it.
     pub text_field: Option<String>,
@@ -380,8 +380,8 @@ pub struct LanguageCount {
     pub documents: u64,
 }
 
-/// What came of a run. `exact_duplicates + near_duplicates = removed` and `kept + removed` is
-/// the number of documents.
+/// The outcome of a run. `exact_duplicates + near_duplicates = removed` and `kept + removed` is the number of
+/// documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Outcome {
@@ -406,13 +406,13 @@ pub struct Outcome {
     pub documents_in_clusters: u64,
 }
 
-/// How duplicates were found.
+/// The method by which duplicates were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Method {
     /// `simhash` or `minhash`; in reports of schema 1 `psm`, `bphs` or `minhash`.
     pub name: String,
-    /// What `similarity` means in pairs, such as "Jaccard similarity of 5-word shingles".
+    /// The meaning of `similarity` in pairs, such as "Jaccard similarity of 5-word shingles".
     pub similarity: String,
     /// Every parameter, in the order in which they are shown.
     pub parameters: Vec<Parameter>,
@@ -431,7 +431,7 @@ pub struct Parameter {
     pub value: String,
 }
 
-/// How many of the pairs that exist were found, measured on a sample.
+/// The share of existing pairs that were found, measured on a sample.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Recall {
@@ -483,7 +483,7 @@ impl SCurve {
 pub struct Histogram {
     /// Which table or band: `table 0`, `band 0`.
     pub title: String,
-    /// What a score counts: `64 − distance`, `matching positions`.
+    /// The unit of scores: `64 − distance`, `matching positions`.
     pub unit: String,
     /// One row per score, scores ascending.
     pub rows: Vec<HistogramRow>,
@@ -519,7 +519,7 @@ impl Histogram {
     }
 }
 
-/// How many clusters have one size.
+/// The number of clusters of one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterSizes {
     /// Documents in the cluster, at least 2.
@@ -558,7 +558,7 @@ pub struct PageSample {
     pub opening: String,
     /// In a pair: where it differs from the other, see [`differences`]; of a benchmark's item: its passage.
     pub excerpt: Vec<Piece>,
-    /// Whether it is one of the old pages that new ones were held against.
+    /// True if it is one of the old pages that new ones were held against.
     pub old: bool,
 }
 
@@ -567,7 +567,7 @@ pub struct PageSample {
 pub struct Piece {
     /// The text.
     pub text: String,
-    /// Whether the other document of the pair has something else here, or the benchmark's item stands here.
+    /// True if the other document of the pair has something else here, or the benchmark's item stands here.
     pub differs: bool,
 }
 
@@ -583,13 +583,13 @@ pub struct PairSample {
     pub distance: Option<u32>,
     /// Similarity in 0..=1; [`Method::similarity`] says which.
     pub similarity: f64,
-    /// Whether the texts are the same.
+    /// The kind of the pair: equal texts or not.
     pub kind: PairKind,
     /// In a comparison: what other methods say of the pair, where it is another similarity.
     pub others: Vec<OtherScore>,
 }
 
-/// What another method says of a pair.
+/// The judgement of another method on a pair.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OtherScore {
     /// The method.
@@ -608,9 +608,9 @@ pub struct Stage {
     pub wall_seconds: f64,
     /// Processor time over all threads.
     pub cpu_seconds: f64,
-    /// What it worked through.
+    /// The number of items.
     pub items: u64,
-    /// What `items` counts, in the plural: `pages`, `pairs`.
+    /// The unit of `items`, in the plural: `pages`, `pairs`.
     pub item_unit: String,
     /// Bytes it worked through, 0 where that has no meaning.
     pub bytes: u64,
@@ -642,7 +642,7 @@ pub struct DamageReport {
     pub pages_lost: u64,
     /// Pieces that cost nobody knows how many pages; 0 in earlier reports.
     pub unknown_losses: u64,
-    /// How many of each kind, most first.
+    /// The number of each kind, most first.
     pub by_kind: Vec<DamageCount>,
     /// The first of them.
     pub listed: Vec<DamagedRecord>,
@@ -671,7 +671,7 @@ pub struct DamagedRecord {
     pub pages: Option<u64>,
     /// The kind in words.
     pub kind: String,
-    /// What was expected and what was found.
+    /// The expectation, and the finding.
     pub detail: String,
 }
 
@@ -690,14 +690,14 @@ impl WrittenFile {
         Self::listed(&fs::read(report).ok()?)
     }
 
-    /// The same, of a report that was read.
+    /// The files that a report lists, which was read already.
     pub(crate) fn listed(report: &[u8]) -> Option<Vec<Self>> {
         let report: serde_json::Value = serde_json::from_slice(report).ok()?;
         serde_json::from_value(report["written"].clone()).ok()
     }
 }
 
-/// What one input file gave.
+/// The counts of one input file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FileRow {
@@ -734,7 +734,7 @@ impl FileRow {
         self.documents == 0 && corpus::gone(Path::new(&self.path)).is_some()
     }
 
-    /// Whether a file that was read again has as many pages with the same texts, as far as the report and reading tell.
+    /// True if a file that was read again has as many pages with the same texts, as far as the report and reading tell.
     pub fn is_same(&self, now: &FileReading) -> bool {
         let other_texts = self.texts.zip(now.texts).is_some_and(|(before, now)| before != now);
         (self.documents, self.text_bytes) == (now.documents, now.text_bytes) && !other_texts
@@ -757,14 +757,14 @@ impl FileRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MethodResult {
-    /// What the comparison calls it; unique, so that a method can run twice with different parameters.
+    /// The name in the comparison; unique, so that a method can run twice with different parameters.
     pub label: String,
-    /// What decided the result: a run with these settings over the same pages comes to the same.
+    /// The settings that decided the result: a run with these settings over the same pages has the same result.
     pub settings: Option<Settings>,
     /// The file of document frequencies that weights were made with; none if they were counted in the
     /// corpus, or none were needed.
     pub frequencies: Option<PathBuf>,
-    /// How it was done, in words.
+    /// The method, in words.
     pub method: Method,
     /// Pairs within the threshold.
     pub pairs: u64,
@@ -822,7 +822,7 @@ pub struct Speed {
 pub struct Agreement {
     /// Labels of the methods that found the pairs.
     pub found_by: Vec<String>,
-    /// How many pairs.
+    /// The number of pairs.
     pub pairs: u64,
     /// Some of them.
     pub examples: Vec<PairSample>,
@@ -879,12 +879,12 @@ impl Report {
         }
     }
 
-    /// What the design of the search says of the pairs within the threshold, if anything.
+    /// The guarantee of the search for the pairs within the threshold, if it has one.
     pub fn promise(&self) -> Option<&'static str> {
         tell::promise(RunFacts::of(self).reach)
     }
 
-    /// Whether a file of this name was written with it.
+    /// True if a file of this name was written with it.
     pub fn wrote(&self, name: &str) -> bool {
         self.written.iter().any(|file| file.name == name)
     }
@@ -920,7 +920,7 @@ impl Report {
 }
 
 impl Report {
-    /// Whether the pairs that the run lists are those of documents that it removed, and not all near pairs.
+    /// True if the pairs that the run lists are those of documents that it removed, and not all near pairs.
     pub fn lists_removals(&self) -> bool {
         self.settings.as_ref().is_some_and(|settings| settings.net == Net::Keys && !settings.all_pairs)
     }

@@ -42,7 +42,7 @@ const SHOWN_CHARS: usize = 40_000;
 /// Characters of a pair that can be unfolded.
 const FOLDED_CHARS: usize = 20_000;
 
-/// What the page says about the whole.
+/// The head of the page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReviewHead {
     /// The program that wrote the page.
@@ -51,7 +51,7 @@ pub struct ReviewHead {
     pub created: String,
     /// The folder of results, as the user named it.
     pub result: String,
-    /// What the similarity of a pair is, in words.
+    /// The meaning of a pair's similarity, in words.
     pub similarity: String,
     /// Listed pairs of different texts: those that the sample stands for.
     pub pairs: u64,
@@ -76,7 +76,7 @@ pub struct Side {
     pub text_bytes: u64,
 }
 
-/// What the script sees.
+/// The data for the script.
 #[derive(Serialize)]
 struct Data<'a> {
     header: String,
@@ -110,12 +110,12 @@ struct SideView {
 enum Part {
     /// In both texts.
     Same(String),
-    /// What the one has in place of what the other has.
+    /// Words of the one in place of words of the other.
     Differs(String, String),
     /// In both texts and folded: the number of characters, how many of them the page does
     /// not hold, and the others.
     Folded(usize, usize, String),
-    /// What of either text the page does not hold: characters of its beginning, and bytes behind that.
+    /// The parts of either text that the page does not hold: characters of its beginning, and bytes behind that.
     Rest([usize; 2], [u64; 2]),
     /// Lines of either page that are boilerplate, and were not compared.
     Boilerplate(String, String),
@@ -457,7 +457,7 @@ mod tests {
         render(&head, &sample, &ids, &sides).unwrap()
     }
 
-    /// What the browser's script is given.
+    /// The data of a page for the browser's script.
     fn data(page: &str) -> Json {
         let (_, rest) = page.split_once("<script type=\"application/json\" id=\"data\">").unwrap();
         serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()

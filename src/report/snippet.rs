@@ -81,7 +81,8 @@ pub fn differences(a: &str, b: &str) -> (Vec<Piece>, Vec<Piece>) {
     if is_enough { first } else { differences_within(a, b, from, end, WINDOW_BYTES).0 }
 }
 
-/// The same within so many bytes from a place on, before the common end; and whether more bytes would show no more.
+/// The differences within so many bytes from a place on, before the common end; and whether more bytes would show no
+/// more.
 fn differences_within(
     a: &str,
     b: &str,

@@ -22,7 +22,7 @@ use simflip_core::settings::{BandShape, Judge, Measure, Net, Settings, Sketches}
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a measure says of two pages.
+/// The meaning of a measure.
 pub fn meaning(measure: Measure) -> &'static str {
     match measure {
         Measure::Weights => "cosine of the weight vectors behind the pages' hashes",
@@ -58,7 +58,7 @@ pub fn method_name(settings: &Settings) -> &'static str {
     }
 }
 
-/// What ran, in a few words.
+/// The search in a few words.
 fn search_words(searched: &Searched) -> String {
     match searched.ran {
         Ran::Join { .. } if matches!(searched.crowds, Some(Crowds::Sampled { .. })) => {
@@ -209,7 +209,7 @@ pub fn method(
     }
 }
 
-/// What was measured of the recall.
+/// The recall, where it was measured.
 pub fn recall(searched: &Searched) -> Option<Recall> {
     let MeasuredRecall { wanted, calibration, identical_pairs, with_identical, .. } = searched.recall?;
     let Ran::Probing { distance: h, all_probes, .. } = searched.ran else { return None };
@@ -289,7 +289,7 @@ pub fn cost(searched: &Searched) -> SearchCost {
     }
 }
 
-/// What came of it, counted.
+/// The counts of the outcome.
 pub fn counts(outcome: &Outcome, removed_text_bytes: u64) -> Counts {
     let (removed, exact) = (outcome.removed() as u64, outcome.exact_duplicates as u64);
     Counts {
@@ -305,7 +305,7 @@ pub fn counts(outcome: &Outcome, removed_text_bytes: u64) -> Counts {
     }
 }
 
-/// What was left out as boilerplate, by group; `from` is the file of boilerplate that was given.
+/// The boilerplate that was left out, by group; `from` is the file of boilerplate that was given.
 pub fn boilerplate(
     by: GroupBy,
     groups: impl IntoIterator<Item = (String, Share)>,
@@ -326,7 +326,7 @@ pub fn boilerplate(
     BoilerplateReport { by, from: from.cloned(), all, groups, most, mistaken }
 }
 
-/// What the user should know of the boilerplate that were left out.
+/// A warning of boilerplate whose table of counts is full.
 pub fn boilerplate_warning(boilerplate: &BoilerplateReport) -> Option<String> {
     /// Below it hardly a page is compared otherwise than it would be.
     const FEW: f64 = 0.02;
@@ -344,7 +344,7 @@ fn per_cent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-/// What was read.
+/// The input in numbers.
 pub fn corpus(
     files: &[FileReading],
     documents: u64,
@@ -372,14 +372,14 @@ pub fn corpus(
     }
 }
 
-/// What the user should know of languages that were not counted.
+/// A warning of languages that were not counted.
 pub fn languages_warning(languages: &Languages) -> Option<String> {
     languages.are_too_many().then(|| {
         "The pages name thousands of languages, which are not counted: the field `language` may hold something else.".to_owned()
     })
 }
 
-/// How much damage there is, and what it costs.
+/// A sentence on damage and its cost.
 pub fn damage_told(damage: &DamageReport) -> String {
     let sections = counted(damage.total, "corrupt section", "corrupt sections");
     format!(
@@ -389,7 +389,7 @@ pub fn damage_told(damage: &DamageReport) -> String {
     )
 }
 
-/// How many pages damage costs.
+/// The number of pages that damage costs, in words.
 pub fn damage_cost(damage: &DamageReport) -> String {
     let lost = counted(damage.pages_lost, "document is", "documents are");
     let unknown = counted(damage.unknown_losses, "section", "sections");
@@ -400,7 +400,7 @@ pub fn damage_cost(damage: &DamageReport) -> String {
     }
 }
 
-/// What is said of records that hold a page in a form that is not read.
+/// The hint for records that hold a page in a form that is not read.
 fn unread() -> &'static str {
     match EXTRACTOR {
         Some(_) => {
@@ -413,7 +413,7 @@ fn unread() -> &'static str {
     }
 }
 
-/// What became of input that is odd, but no damage: what was mended, and texts that are null.
+/// Warnings of input that is odd, but no damage: repaired texts, and texts that are null.
 pub fn odd_input_warnings<'a>(files: impl IntoIterator<Item = &'a FileReading> + Clone) -> Vec<String> {
     let told = |count: fn(&FileReading) -> u64, one: &str, many: &str, what: &str| {
         let total: u64 = files.clone().into_iter().map(count).sum();
@@ -485,11 +485,11 @@ pub fn damage(files: &[FileReading], later: &[Damage]) -> DamageReport {
     }
 }
 
-/// What to do about pages of one template.
+/// The advice on pages of one template.
 const TEMPLATE_ADVICE: &str = "Look at them: such pages may have little in common but the template. --verify looks closer, and \
                                --clusters star, the default, joins a page only with one that it is near.";
 
-/// What the user should know of the search and of the judge. `name` says what a document is called.
+/// Warnings of the search and of the judge. `name` gives the name of a document.
 pub fn search_warnings(
     searched: &Searched,
     judged: Option<&Judged>,
@@ -595,7 +595,7 @@ pub fn why_none(read: &[FileReading]) -> String {
     }
 }
 
-/// What the user should know of record ids that several pages have.
+/// A warning of record IDs that several pages have.
 pub fn repeated_ids_warning(repeated: u64) -> Option<String> {
     (repeated > 0).then(|| {
         format!(
@@ -609,14 +609,14 @@ pub fn repeated_ids_warning(repeated: u64) -> Option<String> {
 /// Pages of clusters that are unlike the one that stays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chaining {
-    /// What likeness is measured by, and below what pages are unlike.
+    /// The measure of similarity, and the value below which pages are unlike.
     by: (Measure, f64),
     /// Pages that are unlike.
     unlike: u64,
     /// Clusters with such pages.
     clusters: u64,
-    /// Those whose least alike page is the least alike: its similarity, the cluster, the page, and the one that
-    /// stays; the worst first.
+    /// The clusters whose least similar page is the least similar: its similarity, the cluster, the page, and the one
+    /// that stays; the worst first.
     worst: Vec<(f32, Cluster, [Document; 2])>,
 }
 
@@ -629,7 +629,7 @@ impl Chaining {
         Self { by, unlike: 0, clusters: 0, worst: Vec::new() }
     }
 
-    /// That of a run in memory.
+    /// The clusters of a run in memory.
     pub fn of(outcome: &Outcome) -> Self {
         let mut chaining = Self::new(outcome.cohesion_by);
         for (cluster, cohesion) in Cluster::all(outcome.cohesion.len()).zip(&outcome.cohesion) {
@@ -688,7 +688,7 @@ pub fn chaining_warning(
     })
 }
 
-/// What the user should know of a cluster of `largest` of so many pages, which came of `linkage`, if it is the largest.
+/// A warning of a cluster of `largest` of so many pages, made by `linkage`, if it is the largest.
 pub fn largest_warning(largest: u64, documents: u64, linkage: Linkage) -> Option<String> {
     let why = match linkage {
         Linkage::Connected => "Pages far from each other may have been chained through others in between",
@@ -699,7 +699,7 @@ pub fn largest_warning(largest: u64, documents: u64, linkage: Linkage) -> Option
     })
 }
 
-/// What the user should know of a run in memory that took more than it should have.
+/// A warning of a run in memory that took more than it was allowed.
 pub fn memory_warning(told: &MemoryReport, peak: Option<u64>, pages: u64) -> Option<String> {
     let &MemoryReport { limit_bytes, expected_pages, on_disk, .. } = told;
     let peak = peak.filter(|&peak| !on_disk && peak > limit_bytes)?;
@@ -712,7 +712,7 @@ pub fn memory_warning(told: &MemoryReport, peak: Option<u64>, pages: u64) -> Opt
     ))
 }
 
-/// What the user should know of pairs that are not listed.
+/// A warning of pairs that are not listed.
 pub fn unlisted_warning(counts: &Counts, judged: bool) -> Option<String> {
     let (listed, found) = (counts.pairs_written, counts.pairs_found);
     let once =
@@ -725,7 +725,7 @@ pub fn unlisted_warning(counts: &Counts, judged: bool) -> Option<String> {
     })
 }
 
-/// What the design of a search says of the pairs within the threshold, if anything.
+/// The guarantee of a search for the pairs within the threshold, if it has one.
 pub fn promise(reach: Reach) -> Option<&'static str> {
     match reach {
         Reach::All => Some("The search was exact: it compared every pair within the distance."),
@@ -953,7 +953,7 @@ pub fn closing(report: &Report) -> String {
     text
 }
 
-/// What the old pages of a run did to the new ones.
+/// A sentence on the effect of old pages on new ones.
 pub fn held_against(against: &AgainstReport) -> String {
     let AgainstReport { exact, near, documents, files, .. } = against;
     // Texts in memory are of no file.

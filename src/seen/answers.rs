@@ -1,4 +1,4 @@
-//! What `simflip seen` prints: a table, or a JSON object a line.
+//! The output of `simflip seen`: a table, or a JSON object a line.
 
 use crate::error::{Error, Result};
 use crate::inspection::Inspection;

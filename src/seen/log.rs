@@ -18,7 +18,7 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What stands in front of the records.
+/// The header in front of the records.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Header {
     hash: String,
@@ -81,7 +81,7 @@ impl Part {
     }
 }
 
-/// What reading a file of records came to.
+/// The outcome of reading a file of records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Passed {
     /// Bytes up to the end of the last whole record.
@@ -104,7 +104,7 @@ pub(super) const LENGTH: &str = "length";
 /// Bytes that a log grows by until that is written anew.
 const NOTED: u64 = 1 << 16;
 
-/// How long the log was at the least, in a file of its own, so that one that was truncated is known for it. The file is
+/// The length that the log had at the least, in a file of its own, so that a truncated log is found out. The file is
 /// written behind the log, so that it never says too much while the machine runs.
 #[derive(Debug)]
 pub(super) struct Length {
@@ -149,7 +149,7 @@ impl Length {
     }
 }
 
-/// What the file begins with: what it is, and its version.
+/// The first words of the file: its kind, and its version.
 const WORDS: &str = "simflip length 1 ";
 
 /// Reads the header of a file, and what pages it is for.
@@ -243,7 +243,7 @@ pub(super) fn read(
     Ok((params(header), passed))
 }
 
-/// Whether bytes are the beginning of one frame, and no more of it is missing than its end.
+/// True if bytes are the beginning of one frame, and no more of it is missing than its end.
 fn begins_a_frame(bytes: &[u8]) -> bool {
     match bytes.get(..HEAD).and_then(frame_of) {
         Some((length, _)) => bytes.len() < HEAD + length,
@@ -313,7 +313,7 @@ pub(super) struct Log {
     fsync: bool,
 }
 
-/// What has been written to a log and may not be on the disk yet.
+/// Bytes that were written to a log and may not be on the disk yet.
 #[derive(Clone, Debug)]
 pub struct Unsynced {
     path: PathBuf,
@@ -329,7 +329,7 @@ impl Unsynced {
         self.file.sync_data().map_err(|e| Error::io(&self.path, e))
     }
 
-    /// Whether both are of one log, so that it is enough to [`sync`](Self::sync) the later one.
+    /// True if both are of one log, so that it is enough to [`sync`](Self::sync) the later one.
     pub fn is_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.file, &other.file)
     }

@@ -81,16 +81,16 @@ const MOVED: usize = 1 << 14;
 /// The file of an index that its writer has locked.
 const LOCK: &str = "lock";
 
-/// How the pages of an index are sketched and compared: all of them in the same way.
+/// The settings by which all pages of an index are sketched and compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeenParams {
-    /// What decides which pages are near ([`Index::new`] says which settings an index can have).
+    /// The settings that decide which pages are near ([`Index::new`] says which settings an index can have).
     pub settings: Settings,
     /// [`crate::format::checksum`] of the file of document frequencies, if the weighting needs one.
     pub frequencies: Option<String>,
 }
 
-/// What an index says about a page, in a word.
+/// The verdict of an index on a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -120,7 +120,7 @@ impl Verdict {
     }
 }
 
-/// What an index says about a page.
+/// The answer of an index about a page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reply {
     /// In a word.
@@ -132,13 +132,13 @@ pub struct Reply {
     pub seen: u64,
     /// Bits in which its SimHash differs; 0 for the same text.
     pub distance: u32,
-    /// How similar it is, as the judge measures it, 0 to 1; 1 for the same text.
+    /// Its similarity, as the judge measures it, 0 to 1; 1 for the same text.
     pub similarity: f32,
-    /// How many stored pages are near; 1 for the same text, beside which others are not looked for.
+    /// The number of stored pages that are near; 1 for the same text, since others are not looked for then.
     pub near: u32,
-    /// Whether there may be more than `near`: thousands share a key, and not all were looked at.
+    /// True if there may be more than `near`: thousands share a key, and not all were looked at.
     pub more: bool,
-    /// Whether the answer was given or may have been given before, to the same request.
+    /// True if the answer was given or may have been given before, to the same request.
     pub again: bool,
 }
 
@@ -159,7 +159,7 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Whether its names are short enough to be kept.
+    /// Refuses names that are too long to be kept.
     ///
     /// # Errors
     /// If one is longer than [`LONGEST_NAME`].
@@ -174,7 +174,7 @@ impl Request<'_> {
         }
     }
 
-    /// What its answer is remembered under, and how it stands there.
+    /// The key under which its answer is remembered, and its standing.
     fn key(&self) -> (String, Standing) {
         match self.id {
             Some(id) => (format!("request {id}"), Standing::Named),
@@ -186,16 +186,16 @@ impl Request<'_> {
 /// A page whose answer has not arrived yet, as far as is known.
 #[derive(Debug)]
 struct Undelivered {
-    /// What takes it back.
+    /// The steps that take it back.
     undo: Vec<Undo>,
-    /// Whether the log has a record of it.
+    /// True if the log has a record of it.
     logged: bool,
 }
 
-/// What is known while files are read.
+/// The state of reading files.
 #[derive(Debug, Default)]
 struct Replay {
-    /// What takes back each of the pages whose answers had not gone out, as far as is known.
+    /// For each page whose answer had not gone out, the steps that take it back, as far as they are known.
     undelivered: Vec<Vec<Undo>>,
     /// The pages that go together.
     removed: Vec<Document>,
@@ -208,13 +208,13 @@ struct Replay {
 /// Remembered answers that tell of removed pages.
 #[derive(Debug, Default)]
 struct Telling {
-    /// Those to questions about such a page.
+    /// Answers to questions about such a page.
     answers: Vec<Arc<str>>,
-    /// Those to others that name one.
+    /// Answers to others that name one.
     names: Vec<Arc<str>>,
 }
 
-/// What takes back a change.
+/// A step that takes back a change.
 #[derive(Debug)]
 enum Undo {
     Page(Document),
@@ -229,15 +229,15 @@ impl Undo {
     }
 }
 
-/// How an index is opened.
+/// The access to an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// To ask alone: beside another process that writes, whose pages so far are seen.
     Read,
     /// To write; there is one writer at a time.
     Write {
-        /// Whether what is written must be on the disk before it is acknowledged, so that it outlives a
-        /// failure of power and not just the end of the process.
+        /// True if what is written must be on the disk before it is acknowledged, so that it outlives a failure of
+        /// power and not just the end of the process.
         fsync: bool,
     },
 }
@@ -254,9 +254,9 @@ pub struct Seen {
     seen: Vec<u64>,
     files: Files,
     requests: Remembered,
-    /// What a writer has.
+    /// The parts of a writer.
     writer: Option<Writer>,
-    /// What there is to say of how it was opened.
+    /// Notes on how it was opened.
     notes: Vec<String>,
 }
 
@@ -269,7 +269,7 @@ struct Writer {
     logged: u64,
     /// Bytes of logs from which on a snapshot is due.
     due: u64,
-    /// Whether who holds the index sees to its snapshots.
+    /// True if who holds the index sees to its snapshots.
     by_hand: bool,
     fsync: bool,
     /// Frames that are not in the log yet.
@@ -612,12 +612,12 @@ impl Seen {
         Ok(())
     }
 
-    /// How pages are sketched and compared.
+    /// The settings by which pages are sketched and compared.
     pub fn params(&self) -> &SeenParams {
         &self.params
     }
 
-    /// What there is to say of how the index was opened: damage, answers in doubt.
+    /// Notes on how the index was opened: damage, answers in doubt.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -627,7 +627,7 @@ impl Seen {
         self.index.len()
     }
 
-    /// Whether no page is stored.
+    /// True if no page is stored.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
@@ -690,7 +690,7 @@ impl Seen {
         writer.waiting.get(usize::try_from(waits).ok()?..)
     }
 
-    /// What the index says about a page.
+    /// The answer about a page.
     ///
     /// # Errors
     /// For a sketch of another kind than the index's, and if a name cannot be read.
@@ -731,9 +731,8 @@ impl Seen {
         })
     }
 
-    /// What the index says about a page, which is then stored; the page with the same text is seen again
-    /// instead, if there is one. Give the answer after [`commit`](Self::commit) and not before, and say then
-    /// how that went.
+    /// The answer about a page, which is then stored; the page with the same text is seen again instead, if there is
+    /// one. Give the answer after [`commit`](Self::commit) and not before, and say then how that went.
     ///
     /// # Errors
     /// For an index that is open to read, for a sketch of another kind than the index's, and for names that are
@@ -971,7 +970,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Whether the log is so long that it should be put into a snapshot: longer than the last one.
+    /// True if the log is so long that it should be put into a snapshot: longer than the last one.
     pub fn is_long(&self) -> bool {
         self.writer.as_ref().is_some_and(|writer| writer.logged + writer.log.length() > writer.due)
     }
@@ -983,7 +982,7 @@ impl Seen {
         }
     }
 
-    /// Whether something was removed that the files still hold.
+    /// True if something was removed that the files still hold.
     pub fn has_traces(&self) -> bool {
         self.writer.as_ref().is_some_and(|writer| writer.removals > writer.gone)
     }
@@ -1093,7 +1092,7 @@ impl Seen {
         }
     }
 
-    /// Whether an answer in the files that is not remembered any more is to a question about a page of such a name, or
+    /// True if an answer in the files that is not remembered any more is to a question about a page of such a name, or
     /// names one. Long logs and snapshots are not looked through: they may.
     fn logs_name(&self, names: &HashSet<&str>) -> Result<bool> {
         if names.is_empty() {
@@ -1135,8 +1134,8 @@ impl Seen {
         Ok(())
     }
 
-    /// What makes the log that goes with a snapshot, which can be [begun](Self::begin_snapshot) then. Others may use
-    /// the index while it is made.
+    /// Makes the log that goes with a snapshot, which can be [begun](Self::begin_snapshot) then. Others may use the
+    /// index while it is made.
     ///
     /// # Errors
     /// For an index that is open to read.
@@ -1262,7 +1261,7 @@ impl Seen {
         Ok(self.len() - before)
     }
 
-    /// Whether sketches made in a way are those of this index.
+    /// Refuses sketches that were made in another way than those of this index.
     ///
     /// # Errors
     /// If they are not.
@@ -1431,7 +1430,7 @@ pub struct NewLog {
     path: PathBuf,
 }
 
-/// What is kept of a name to find it by.
+/// The hash of a name by which it is found.
 fn hash_of(name: &str) -> u32 {
     text_digest(name) as u32
 }
@@ -1474,17 +1473,17 @@ fn parts_of(folder: &Path) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// Whether a folder is an index.
+/// True if a folder is an index.
 pub fn is_index(folder: &Path) -> bool {
     folder.is_dir() && parts_of(folder).is_ok_and(|parts| !parts.is_empty())
 }
 
-/// Whether a folder is an index, or one could be made in it.
+/// True if a folder is an index, or one could be made in it.
 pub fn may_be_index(folder: &Path) -> bool {
     is_index(folder) || folder.is_dir() && holds_nothing(folder).unwrap_or_default()
 }
 
-/// Whether there is nothing in a folder but what a process leaves that dies while it makes an index.
+/// True if there is nothing in a folder but what a process leaves that dies while it makes an index.
 fn holds_nothing(folder: &Path) -> Result<bool> {
     let is_left = |name: &OsString| name == LOCK || name == log::LENGTH || is_unfinished(name);
     Ok(names_in(folder)?.iter().all(is_left))

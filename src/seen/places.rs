@@ -20,7 +20,7 @@ impl Place {
         Self(u64::from(key(part)) << OFFSET_BITS | offset & ((1 << OFFSET_BITS) - 1))
     }
 
-    /// Whether the record is in a file.
+    /// True if the record is in a file.
     pub(super) fn is_in(self, part: Part) -> bool {
         self.key() == key(part)
     }

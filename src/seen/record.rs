@@ -1,4 +1,4 @@
-//! What stands in a log: records, each in a frame with its length and checksum.
+//! The content of a log: records, each in a frame with its length and checksum.
 //!
 //! ```text
 //! 2 bytes   f1 1d
@@ -15,7 +15,7 @@ use crate::sketch::{Facts, Hashed, SketchValue, TwoSketches};
 use simflip_core::index::Rows;
 use std::sync::Arc;
 
-/// What a frame begins with, so that the next one can be found behind a damaged one.
+/// The first bytes of a frame, by which the next one can be found behind a damaged one.
 pub(super) const MARK: [u8; 2] = [0xf1, 0x1d];
 
 /// Bytes of a frame in front of its record.

@@ -54,7 +54,7 @@ impl Answer {
         [page, self.reply.earlier.as_deref()]
     }
 
-    /// Whether it is given again to a reader who asks the same.
+    /// True if it is given again to a reader who asks the same.
     pub(super) fn is_for(&self, reader: u64) -> bool {
         match self.standing {
             Standing::Named | Standing::InDoubt => true,

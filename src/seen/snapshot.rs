@@ -46,7 +46,7 @@ pub struct Snapshot {
     listed: Option<usize>,
     /// For each of them where its record begins; [`NOWHERE`] for those that are gone.
     offsets: Vec<u64>,
-    /// What has been copied and is not written yet: with no page for those that are gone.
+    /// Pages that have been copied and are not written yet; none in place of those that are gone.
     copied: Vec<Option<Copied>>,
     sketches: Sketches,
     requests: Vec<Asked>,
@@ -61,13 +61,13 @@ pub struct Snapshot {
 /// The tables of a snapshot, which are copied when all pages are written.
 #[derive(Debug, Default)]
 struct Tables {
-    /// How many there are to be.
+    /// The number of pages to write.
     wanted: usize,
     /// Where those begin that are written, and the one that is being written.
     offsets: Vec<u64>,
     /// Where that one goes on; nothing if it is whole.
     from: Option<u32>,
-    /// What has been copied and is not written yet, and where to go on: entries with documents.
+    /// Entries that have been copied and are not written yet, and the place to go on.
     copied: Option<(Vec<u64>, Option<u32>)>,
     /// By document, how many pages were written before it; [`NOBODY`] for those that were not.
     places: Vec<u32>,
@@ -76,7 +76,7 @@ struct Tables {
 /// The place of a document that was not written.
 const NOBODY: u32 = u32::MAX;
 
-/// What becomes a record: the digest of the page's text, where its record stands, and when it was last seen.
+/// The copied parts of a record: the digest of the page's text, the place of its record, and when it was last seen.
 #[derive(Clone, Copy, Debug)]
 struct Copied {
     digest: u128,
@@ -237,7 +237,7 @@ impl Snapshot {
 }
 
 impl Tables {
-    /// Those that are written.
+    /// The number of written ones.
     fn whole(&self) -> usize {
         self.offsets.len() - usize::from(self.from.is_some())
     }
@@ -307,7 +307,7 @@ impl Finished {
             .map(move |(&document, &offset)| (document, Place::new(part, offset)))
     }
 
-    /// Whether there are no more.
+    /// True if there are no more.
     pub(super) fn is_moved(&self) -> bool {
         self.moved == self.documents.len()
     }

@@ -89,7 +89,7 @@ struct Block<'p> {
     pages: Pages<'p>,
 }
 
-/// What else stands in a block.
+/// The rest of a block.
 #[derive(Default)]
 struct Rest {
     number: usize,

@@ -24,7 +24,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
-/// What is to be written.
+/// The sketches to apply, and the outputs.
 #[derive(Clone, Debug)]
 pub struct ApplyJob {
     /// The folder of sketches whose pages were clustered.
@@ -37,7 +37,7 @@ pub struct ApplyJob {
     pub out: PathBuf,
     /// Which clusters.
     pub grouping: Grouping,
-    /// What is written of each file.
+    /// The outputs for each file.
     pub writes: Outputs,
     /// In how many files the pages that stay are written: one for each input, one for all of a format, or so many that
     /// none is larger than a size.
@@ -51,7 +51,7 @@ pub struct ApplyJob {
     pub shard: Shard,
 }
 
-/// What is written of each input file.
+/// The outputs for each input file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outputs {
     /// The pages that stay, in the format of the input.
@@ -60,7 +60,7 @@ pub struct Outputs {
     pub removed: bool,
 }
 
-/// What the stage came to.
+/// The outcome of the stage.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Applied {
     /// Input files of this part.
@@ -75,7 +75,7 @@ pub struct Applied {
     pub lost: u64,
 }
 
-/// What stands in front of a note of what was written.
+/// The header of a note of written files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Note {
     /// The sketches.
@@ -320,7 +320,7 @@ struct Unit<'a> {
 }
 
 impl Unit<'_> {
-    /// What its files are called, without an ending.
+    /// The name of its files, without an ending.
     fn stem(&self) -> String {
         match self.job.kept_files {
             // By the file that was sketched, wherever it is now.
@@ -437,7 +437,7 @@ impl Unit<'_> {
     }
 }
 
-/// What a page is called by its place.
+/// The name of a page by its place.
 fn place_name(path: &str, row: u64) -> String {
     format!("{path}:{row}")
 }
@@ -474,7 +474,7 @@ fn moved(from: &Path, stem: &str) -> Result<Vec<(PathBuf, String)>> {
     Ok(moved)
 }
 
-/// What [`inspect`](crate::inspect) tells of a note.
+/// Checks a note for [`inspect`](crate::inspect).
 pub fn check(path: &Path) -> Result<Inspection> {
     let (note, body): (Note, Body) = format::open(path, APPLIED)?;
     body.check()?;

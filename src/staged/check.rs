@@ -1,4 +1,4 @@
-//! Whether a file of a stage is in order.
+//! A check of a stage's file.
 
 use super::{apply, cluster, join, names, sketches, working};
 use crate::error::Result;

@@ -28,14 +28,14 @@ use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Component, Path, PathBuf};
 
-/// What is to be clustered.
+/// The sketches to cluster, and the rules.
 #[derive(Clone, Debug)]
 pub struct ClusterJob {
     /// The folder of sketches that were joined.
     pub sketches: PathBuf,
     /// The folders that they were joined against.
     pub against: Vec<PathBuf>,
-    /// How pairs form clusters, and who stays.
+    /// The linkage of pairs into clusters, and the order of keeping.
     pub grouping: Grouping,
     /// Bytes of memory that are not exceeded; `None` for a share of what the machine has.
     pub memory: Option<u64>,
@@ -43,15 +43,15 @@ pub struct ClusterJob {
     pub threads: usize,
 }
 
-/// How pairs form clusters, and which pages of a cluster stay.
+/// The rules of clustering: the linkage, and which pages of a cluster are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grouping {
-    /// How pairs form clusters: star or connected.
+    /// The linkage: star or connected.
     pub linkage: Linkage,
     /// Which page of a cluster stays.
     #[serde(default, skip_serializing_if = "is_first")]
     pub keep: Keep,
-    /// How many of them do.
+    /// The number of pages that are kept.
     #[serde(default, skip_serializing_if = "Quota::is_one")]
     pub quota: Quota,
     /// With [`Keep::InputOrder`], the input files and folders whose pages stay first, as [`priority_of`] has them; the
@@ -78,7 +78,7 @@ pub fn priority_of(paths: &[PathBuf]) -> Vec<String> {
     paths.iter().map(|path| real(path).to_string_lossy().into_owned()).collect()
 }
 
-/// Whether the first page of a cluster stays, as usual.
+/// True if the first page of a cluster stays, as usual.
 fn is_first(keep: &Keep) -> bool {
     *keep == Keep::First
 }
@@ -89,7 +89,7 @@ impl Grouping {
         Self { linkage, ..Self::default() }
     }
 
-    /// That of a run's settings.
+    /// The rules of a run's settings.
     pub fn of_settings(settings: &Settings) -> Self {
         Self {
             linkage: settings.linkage,
@@ -99,7 +99,7 @@ impl Grouping {
         }
     }
 
-    /// What a join depends on.
+    /// The rules on which a join depends.
     pub(super) fn of_join(&self) -> Self {
         Self { quota: Quota::default(), ..self.clone() }
     }
@@ -122,7 +122,7 @@ impl Grouping {
         )
     }
 
-    /// What a file of such clusters is called.
+    /// The name of a file of such clusters.
     fn name(&self) -> String {
         let linkage = self.linkage.name();
         match is_first(&self.keep) && self.quota.is_one() {
@@ -139,7 +139,7 @@ impl Grouping {
     }
 }
 
-/// What the stage came to.
+/// The outcome of the stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Clustered {
     /// Pages of all sketches, old ones left out.
@@ -163,11 +163,11 @@ pub struct Clustered {
     pub compared: u64,
     /// The work of all rounds, and what was left out.
     pub statistics: Statistics,
-    /// How much of what is near was found; none where no document has a sketch.
+    /// The estimate of recall; none where no document has a sketch.
     pub audit: Option<Audit>,
 }
 
-/// What stands in front of a file of clusters.
+/// The header of a file of clusters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// The sketches.
@@ -175,7 +175,7 @@ pub struct Header {
     settings: Settings,
     #[serde(flatten)]
     grouping: Grouping,
-    /// What it came to.
+    /// The outcome.
     pub counts: Clustered,
 }
 
@@ -243,7 +243,7 @@ pub(super) fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
     }
 }
 
-/// The same of a folder that is open, on the threads of the pool that it is called in.
+/// Clusters the pages of a folder that is open, on the threads of the pool that it is called in.
 ///
 /// # Errors
 /// As [`cluster`].
@@ -261,7 +261,7 @@ pub(super) fn cluster_folder(
     }
 }
 
-/// The same of documents that are being joined.
+/// Clusters documents that are being joined.
 ///
 /// # Errors
 /// As [`cluster`].
@@ -276,7 +276,7 @@ pub(super) fn cluster_joined(
     }
 }
 
-/// What was clustered already, unless it is damaged.
+/// The clusters that are there already, unless they are damaged.
 fn clustered(folder: &Folder, grouping: &Grouping, progress: &dyn Progress) -> Result<Option<Clustered>> {
     if fs::symlink_metadata(place(folder, grouping)).is_err() {
         return Ok(None);
@@ -320,10 +320,10 @@ pub fn pairs(folder: &Folder, grouping: &Grouping) -> Result<Body> {
     Ok(body)
 }
 
-/// What progress calls the estimate of how much was found.
+/// The name of the recall estimate in progress.
 pub(super) const AUDIT_STEP: &str = "audit";
 
-/// What becomes of each document, by its rank.
+/// The fate of each document, by its rank.
 struct Fated {
     /// The document that is kept for it.
     kept: Vec<Rank>,
@@ -550,7 +550,7 @@ impl Records {
     }
 }
 
-/// What becomes of all pages that are in clusters, in their order.
+/// The fates of all pages that are in clusters, in order.
 pub struct Fates {
     reader: BufReader<BodyReader>,
     path: PathBuf,
@@ -558,7 +558,7 @@ pub struct Fates {
 }
 
 impl Fates {
-    /// Those of a file.
+    /// Opens the fates of a file.
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -622,7 +622,7 @@ pub fn goes_of(
     Ok(fates_of(body, pages)?.filter(goes))
 }
 
-/// What [`inspect`](crate::inspect) tells of a file of pairs.
+/// Checks a file of pairs for [`inspect`](crate::inspect).
 pub fn check_pairs(path: &Path) -> Result<Inspection> {
     let (header, body): (Header, Body) = format::open(path, PAIRS)?;
     body.check()?;
@@ -647,7 +647,7 @@ pub fn check_pairs(path: &Path) -> Result<Inspection> {
     Ok(inspection)
 }
 
-/// What [`inspect`](crate::inspect) tells of a file of clusters.
+/// Checks a file of clusters for [`inspect`](crate::inspect).
 pub fn check(path: &Path) -> Result<Inspection> {
     let (header, body): (Header, Body) = format::open(path, FATES)?;
     body.check()?;

@@ -195,7 +195,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     }
 }
 
-/// The same on disk, whatever is expected to be needed.
+/// Runs [`dedup`] on disk, whatever memory is expected to be needed.
 ///
 /// # Errors
 /// As [`dedup`]; and if what was asked for cannot go on disk.
@@ -250,7 +250,7 @@ fn can_be_staged(job: &Job) -> Result<(), String> {
     }
 }
 
-/// Those of the files whose rows are stored column by column.
+/// The files whose rows are stored column by column.
 fn columnar(inputs: &[Input]) -> impl Iterator<Item = &Input> {
     inputs.iter().filter(|input| input.format.is_columnar())
 }
@@ -414,9 +414,9 @@ struct Run<'a> {
     limit: u64,
     /// Room of threads for pages while they are sketched.
     rooms: Rooms,
-    /// What can be gone on with.
+    /// The folder of stages that a later run resumes.
     work: &'a Path,
-    /// What cannot.
+    /// The folder of the rest.
     scratch: &'a Path,
     watching: &'a Watching<'a>,
 }
@@ -656,7 +656,7 @@ impl Run<'_> {
         folder.files.iter().filter_map(|file| shards.get(&file.header.input.path[..]).copied()).collect()
     }
 
-    /// What is known of the files of sketches, in their order, from the inputs.
+    /// The facts of inputs for the files of sketches, in their order.
     fn of_files(&self, folder: &Folder) -> OfFiles {
         let inputs: Vec<Input> = self.inputs_of(folder).into_iter().map(|(_, input)| input.clone()).collect();
         let scores = match self.job.settings.keep {
@@ -666,7 +666,7 @@ impl Run<'_> {
         OfFiles::new(inputs.iter().map(|input| &*input.path), scores)
     }
 
-    /// What results call each file of sketches.
+    /// The name of each file of sketches in results.
     fn called(&self, folder: &Folder) -> Result<Vec<Called>> {
         let called = self.inputs_of(folder).into_iter();
         let called: Vec<Called> =

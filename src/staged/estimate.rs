@@ -1,4 +1,4 @@
-//! What a run will take, before it begins: from the sizes of its files and their first pages.
+//! An estimate of what a run takes, before it begins: from the sizes of its files and their first pages.
 
 use crate::corpus::{self, IN_MEMORY, Input, Peeked, ReadOptions, peek};
 use crate::pipeline::pages::Seen;
@@ -6,7 +6,7 @@ use simflip_core::collection::Keeping;
 use simflip_core::settings::{Settings, Sketches};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is expected of the pages of some files.
+/// The expected sums over the pages of some files.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// Pages.
@@ -15,7 +15,7 @@ pub struct Estimate {
     density: f64,
     /// Bytes of a page's id and URL.
     pub names: f64,
-    /// The same compressed.
+    /// Their bytes when compressed.
     pub packed_names: f64,
     /// Bytes of a page's text.
     pub text: f64,
@@ -31,15 +31,15 @@ pub struct Estimate {
     files: u64,
 }
 
-/// What a run holds whatever it works on.
+/// The memory that a run takes at any size.
 pub const HELD_ANYWAY: u64 = 12 << 20;
-/// What a thread holds besides, if records are short: its buffers, and memory that it keeps.
+/// The memory that a thread takes besides, if records are short: its buffers, and memory that it keeps.
 const HELD_BY_THREAD: u64 = 4 << 20;
-/// What it holds beside a long record, which is in memory several times.
+/// The memory beside a long record, which is in memory several times.
 const BUFFERS: u64 = 3 << 20;
-/// What is known of a file: its path, what reading it came to, and its row in the report.
+/// The memory of a file: its path, the outcome of reading it, and its row in the report.
 const FILE: u64 = 1 << 10;
-/// The same on disk, with its sketches: their header, and what comes of the file.
+/// The same on disk, with its sketches: their header, and the outcome of the file.
 pub const SKETCHED_FILE: u64 = 3 << 10;
 /// Bytes of a feature of a page that is kept: its number and count, and, as if no other page had it, its hash in what
 /// each thread has, in what is put together of these, and in the tables by which it is found.
@@ -48,7 +48,7 @@ const FEATURE: f64 = 62.0;
 const FEATURE_TABLES: u64 = 12 << 20;
 /// Bytes of a line that is counted for boilerplate, of some dozen bytes itself, and of all of them at most.
 const BOILERPLATE: (f64, u64) = (40.0 / 12.0, 640 << 20);
-/// How often it is there where it is only copied: it has no features.
+/// The number of copies of a record that is only copied: it has no features.
 const WHILE_COPIED: u64 = 4;
 /// Bytes of a page's row in a table of documents, beside its names.
 const ROW: f64 = 88.0;
@@ -62,7 +62,7 @@ pub const LEAST_ROOM: u64 = 1 << 20;
 const FACTS: f64 = 40.0;
 
 impl Estimate {
-    /// Whether a record is so long that what threads hold depends on it.
+    /// True if a record is so long that what threads hold depends on it.
     pub fn has_long_record(&self) -> bool {
         is_long(self.longest)
     }
@@ -72,7 +72,7 @@ impl Estimate {
         self.longest.saturating_mul(IN_MEMORY)
     }
 
-    /// That of some files.
+    /// The estimate for some files.
     pub fn of(inputs: &[Input], options: &ReadOptions) -> Self {
         let Peeked { pages, stored_bytes, name_bytes, packed_name_bytes, text_bytes } = peek(inputs, options);
         let each = |bytes: u64| bytes as f64 / pages.max(1) as f64;
@@ -87,8 +87,8 @@ impl Estimate {
         }
     }
 
-    /// That of so many pages, whose ids and URLs have so many bytes, as they are and compressed, and whose texts,
-    /// and of so many threads.
+    /// The estimate for so many pages, whose IDs and URLs have so many bytes, as they are and compressed, and whose
+    /// texts, and for so many threads.
     pub fn new(pages: u64, [names, packed_names]: [f64; 2], text: f64, threads: usize) -> Self {
         // A word has six bytes.
         let features = text / 6.0;
@@ -96,7 +96,7 @@ impl Estimate {
         Self { pages, density, names, packed_names, text, features, longest, threads, read_ahead, files }
     }
 
-    /// The same where pages have come to this.
+    /// The estimate once so many pages were seen.
     pub fn of_seen(&self, seen: Seen) -> Self {
         let each = |bytes: u64| bytes as f64 / seen.pages.max(1) as f64;
         let [names, text, features] = [seen.name_bytes, seen.text_bytes, seen.features].map(each);
@@ -122,8 +122,8 @@ impl Estimate {
         }
     }
 
-    /// The same as pages are read, whose records may be longer than those before. Unless the memory was promised,
-    /// there is always some.
+    /// The rooms of threads while pages are read, whose records may be longer than those before. Unless the memory was
+    /// promised, there is always some.
     ///
     /// # Errors
     /// What it takes, if that is more.
@@ -206,7 +206,7 @@ pub fn read_ahead<'a>(inputs: impl ExactSizeIterator<Item = &'a Input>, threads:
     open * inputs.map(Input::read_ahead).max().unwrap_or(0) + files * FILE
 }
 
-/// Whether a record of so many bytes is so long that what threads hold depends on it.
+/// True if a record of so many bytes is so long that what threads hold depends on it.
 pub fn is_long(record: u64) -> bool {
     held_by_thread((record, IN_MEMORY)) > HELD_BY_THREAD
 }
@@ -217,9 +217,9 @@ pub fn copied_by_thread(input: &Input) -> u64 {
     2 * input.stored_bytes().min(corpus::GROUP_BYTES)
 }
 
-/// How many threads may write what is kept of these files, of which a record has so many bytes at most, in so much
-/// memory, if there are so many; `rows` is how many pages of a Parquet file are gathered for each thread, or, if
-/// `at_once`, for all, and `copied` how many bytes a thread holds while it copies them.
+/// The number of threads that may write the kept documents of these files, of which a record has so many bytes at most,
+/// in so much memory, if there are so many; `rows` is the number of pages of a Parquet file that are gathered for each
+/// thread, or, if `at_once`, for all, and `copied` the number of bytes that a thread holds while it copies them.
 ///
 /// # Errors
 /// What one thread takes, if that is more.
@@ -238,13 +238,13 @@ pub fn writers<'a>(
     (1..=threads).rev().find(|&threads| needed(threads) <= memory).ok_or_else(|| needed(1))
 }
 
-/// What a run with so many threads holds beside pages, where the longest record has so many bytes and is there so
-/// often, and so many are read ahead.
+/// The memory of a run with so many threads beside pages, where the longest record has so many bytes and so many
+/// copies, and so many bytes are read ahead.
 fn beside_pages(threads: usize, longest: (u64, u64), read_ahead: u64) -> u64 {
     HELD_ANYWAY + threads as u64 * held_by_thread(longest) + read_ahead
 }
 
-/// What a thread holds where the longest record has so many bytes and is there so often.
+/// The memory of a thread where the longest record has so many bytes and so many copies.
 fn held_by_thread((longest, times): (u64, u64)) -> u64 {
     longest.saturating_mul(times).saturating_add(BUFFERS).max(HELD_BY_THREAD)
 }
@@ -351,7 +351,7 @@ fn room(memory: u64, threads: usize, read_ahead: u64, longest: u64) -> Result<u6
     }
 }
 
-/// What there is to be for [`LEAST_ROOM`].
+/// The memory that must be left for [`LEAST_ROOM`].
 const LEAST_WITH_GAPS: u64 = LEAST_ROOM.div_ceil(2) * 3;
 
 /// Bytes of the longest record for which [`room`] is enough.

@@ -26,7 +26,7 @@ use std::fs;
 use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// What is to be joined.
+/// The sketches to join, and the rules.
 #[derive(Clone, Debug)]
 pub struct JoinJob {
     /// The folder of sketches.
@@ -34,7 +34,8 @@ pub struct JoinJob {
     /// Folders of the sketches of reference documents, with the same settings: near-duplicates of these are removed,
     /// and they stay. All stages from `join` on are given the same ones.
     pub against: Vec<PathBuf>,
-    /// How clusters are formed, and which document of a cluster is kept. How many are kept is decided later.
+    /// The rules of clustering, and of keeping one document of a cluster. The number of kept documents is decided
+    /// later.
     pub grouping: Grouping,
     /// Bytes of memory that are not exceeded; `None` for a share of what the machine has.
     pub memory: Option<u64>,
@@ -44,7 +45,7 @@ pub struct JoinJob {
     pub shard: Shard,
 }
 
-/// What the stage came to.
+/// The outcome of the stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Joined {
     /// Documents of all sketches, reference documents left out.
@@ -59,11 +60,11 @@ pub struct Joined {
     pub there: u64,
     /// Edges of these bands; a pair may be in several.
     pub pairs: u64,
-    /// What that took, and what was left out.
+    /// The cost, and the number of candidates that were left out.
     pub statistics: Statistics,
 }
 
-/// What stands in front of a file of edges.
+/// The header of a file of edges.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct EdgesHeader {
     /// The sketches.
@@ -255,7 +256,7 @@ impl<'a> Joining<'a> {
     }
 }
 
-/// How many of so many bands a part has.
+/// The number of bands in a part of so many.
 fn shard_bands(bands: usize, shard: Shard) -> u64 {
     (0..bands).filter(|&band| shard.has(band)).count() as u64
 }
@@ -267,7 +268,7 @@ pub(super) struct Edges {
 }
 
 impl Edges {
-    /// How many there are; a pair counts in each of its bands.
+    /// The number of candidates; a pair counts in each of its bands.
     pub fn number(&self) -> u64 {
         self.bodies.iter().map(|body| body.len() / Edge::WIDTH as u64).sum()
     }
@@ -339,7 +340,7 @@ pub fn source(body: &Body) -> Result<(PathBuf, Box<dyn Read + Send>)> {
     Ok((body.path().to_path_buf(), Box::new(reader)))
 }
 
-/// How many edges a body holds.
+/// The number of edges in a body.
 fn edges_of(body: &Body) -> Result<u64> {
     match body.len() % Edge::WIDTH as u64 {
         0 => Ok(body.len() / Edge::WIDTH as u64),
@@ -347,7 +348,7 @@ fn edges_of(body: &Body) -> Result<u64> {
     }
 }
 
-/// What [`inspect`](crate::inspect) tells of a file of edges.
+/// Checks a file of edges for [`inspect`](crate::inspect).
 pub fn check_edge_file(path: &Path) -> Result<Inspection> {
     let (header, body): (EdgesHeader, Body) = format::open(path, EDGES)?;
     body.check()?;

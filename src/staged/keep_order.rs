@@ -14,7 +14,7 @@ use simflip_core::clusters::{Keep, Source as SourceKind};
 use simflip_core::id::{Id, Rank};
 use std::path::Path;
 
-/// What is known of files of sketches beside what is in them, in their order.
+/// The facts of inputs for files of sketches, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct OfFiles {
     /// The number of the folder that each is in.
@@ -46,7 +46,7 @@ impl OfFiles {
     }
 }
 
-/// What the user should know of new pages without a score, where scores decide who stays.
+/// A warning of new pages without a score, where scores decide which document is kept.
 ///
 /// # Errors
 /// If no page has a score, or a file cannot be read.
@@ -89,7 +89,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// That of a folder's documents. What memory does not hold is sorted in the folder `work`.
+    /// The keep order of a folder's documents. The part that memory does not hold is sorted in the folder `work`.
     ///
     /// # Errors
     /// If a file is damaged, or the disk is full.

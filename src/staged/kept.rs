@@ -18,7 +18,7 @@ pub struct Kept<'a> {
     /// The file of sketches of each input, if it has one.
     files: Vec<Option<usize>>,
     fates: &'a Body,
-    /// How many of each input.
+    /// The number for each input.
     numbers: &'a [u64],
     /// Rows and digests of the file that was asked for last.
     last: Mutex<Option<Digests>>,
@@ -37,7 +37,7 @@ impl<'a> Kept<'a> {
         Self { folder, files, fates, numbers, last: Mutex::default() }
     }
 
-    /// Whether a text is the one that was read of a page.
+    /// True if a text is the one that was read of a page.
     pub fn is_same(&self, id: DocId, text: &str) -> bool {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.as_ref().is_none_or(|last| last.shard != id.shard) {

@@ -14,7 +14,7 @@ use crate::resources::memory_share;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-/// How many rows tables have.
+/// The number of rows in the tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
     /// Pairs.

@@ -1,5 +1,4 @@
-//! What pages are called and where they stand, looked up by their numbers: on disk, with a bounded part of it in
-//! memory.
+//! The names and places of pages, looked up by their numbers: on disk, with a bounded part of them in memory.
 
 use super::names::Named;
 use super::record::{PAGE, page_bytes, page_of};
@@ -151,7 +150,7 @@ impl<'a> Lookup<'a> {
         At { file, row: found.at.row, side }
     }
 
-    /// What a warning calls a page.
+    /// The name of a page in warnings.
     pub fn shown_name(&self, page: u64, found: &Page) -> String {
         let name = &self.called[self.folder.place(page).0].name;
         let place = || format!("{}:{}", name.display(), found.at.row);

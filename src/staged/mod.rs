@@ -59,14 +59,14 @@ struct Budget {
     bytes: u64,
 }
 
-/// What the program takes whatever it works on: code, stacks, buffers of files.
+/// The memory that the program takes for any job: code, stacks, buffers of files.
 const FIXED: u64 = 24 << 20;
 
 /// The least that is worked with.
 const LEAST: u64 = 4 * sorter::LEAST_MEMORY;
 
 impl Budget {
-    /// What is left of `memory` when so much is held anyway, and two lists of runs are merged.
+    /// The part of `memory` that is left when so much is held anyway, and two lists of runs are merged.
     ///
     /// # Errors
     /// If that is too little to work with; the message says what it takes.

@@ -19,7 +19,7 @@ const FULL: usize = 1 << 20;
 /// Bytes of whole blocks that are held in memory while names are gathered.
 const HELD: usize = 1 << 20;
 
-/// What stands in front of a file of names.
+/// The header of a file of names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// The input file.
@@ -214,7 +214,7 @@ pub fn read(path: &Path, input: &str, pages: u64) -> Result<Vec<Named>> {
     each(path, input, pages)?.collect()
 }
 
-/// The same one after the other, with a block in memory at a time.
+/// The names one after the other, with a block in memory at a time.
 ///
 /// # Errors
 /// As [`read`]; of damage within a block when that is come to.
@@ -340,7 +340,7 @@ fn read_block(mut block: &[u8], names: &mut Vec<Named>) -> Option<()> {
     Some(())
 }
 
-/// What [`inspect`](crate::inspect) tells of a file of names.
+/// Checks a file of names for [`inspect`](crate::inspect).
 pub fn check(path: &Path) -> Result<Inspection> {
     let (header, body): (Header, Body) = format::open(path, NAMES)?;
     body.check()?;

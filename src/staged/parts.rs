@@ -33,7 +33,7 @@ impl Scratch {
         Self { place: place.to_path_buf(), folder: Mutex::default(), made: AtomicUsize::new(0) }
     }
 
-    /// What it is beside.
+    /// The place beside which it is.
     pub fn place(&self) -> &Path {
         &self.place
     }
@@ -228,7 +228,7 @@ impl Stream {
     }
 }
 
-/// What a thread works with.
+/// The state of a thread.
 struct Worker {
     sketcher: Sketcher,
     stream: Stream,
@@ -240,11 +240,11 @@ struct Worker {
     languages: Languages,
 }
 
-/// What is to be made of an input file, and in how much memory.
+/// The rules by which an input file is sketched, and the memory for it.
 pub struct Sketching<'a> {
-    /// What decides the sketches.
+    /// The settings of the sketches.
     pub settings: &'a Settings,
-    /// Whether pages have scores.
+    /// True if pages have scores.
     pub scored: bool,
     /// Room for pages.
     pub rooms: &'a Rooms,
@@ -393,7 +393,7 @@ impl Worker {
 pub struct Parts {
     shape: Shape,
     streams: Vec<Stream>,
-    /// How many there are.
+    /// The number of pages.
     pub pages: u64,
     /// Bytes of their texts.
     pub text_bytes: u64,
@@ -401,7 +401,7 @@ pub struct Parts {
     pub longest: u64,
     /// Hashes of their features, where these are kept.
     pub hashes: u64,
-    /// What reading the file came to.
+    /// The outcome of reading the file.
     pub file: FileReading,
     /// Pages by the first language that their record names.
     pub languages: Languages,
@@ -627,7 +627,7 @@ mod tests {
         [columns, gaps, std::fs::read(&place).unwrap(), known.into_bytes()]
     }
 
-    /// The same of pages that are all held.
+    /// The columns of pages that are all in memory.
     fn held(input: &Input, options: &ReadOptions, settings: &Settings) -> [Vec<u8>; 4] {
         let wanted = Wanted::new(settings.extraction(), Keeping::of(settings));
         let pages = Pages::read((vec![input.clone()], 1), options, &wanted, &|_| ()).unwrap();

@@ -1,4 +1,4 @@
-//! What a job of so many pages will take: stages, hours, memory and disk, from rates that were measured.
+//! A plan for a job of so many pages: stages, hours, memory and disk, from rates that were measured.
 
 use super::apply::{ApplyJob, Outputs, apply};
 use super::cluster::{ClusterJob, Grouping, cluster};
@@ -39,8 +39,8 @@ impl Disk {
     }
 }
 
-/// What pages come to that is not known before they are joined, and is assumed. The generated crawl whose rows are in
-/// `experiments/results/stages` has 0.19 pairs a page, and a fifth of its pages go.
+/// Assumptions about pages that are not known before they are joined. The generated crawl whose rows are in
+/// `experiments/results/stages` has 0.19 pairs a page, and a fifth of its pages are removed.
 mod usual {
     /// Of all pages, those that share a band hash with others in a band; and those that do so in any band.
     pub const COMPANY: f64 = 0.2;
@@ -51,7 +51,7 @@ mod usual {
     pub const GOES: f64 = 0.2;
 }
 
-/// What a run of so many pages takes on disk, of which ids and URLs have so many bytes, as they are and compressed.
+/// The disk that so many pages take, of which IDs and URLs have so many bytes, as they are and compressed.
 pub fn disk_bytes(pages: f64, [names, packed]: [f64; 2], hash_bytes: f64, settings: &Settings) -> Disk {
     /// Bytes of a page's place, compressed, and as it is.
     const PLACE: [f64; 2] = [4.0, 20.0];
@@ -72,7 +72,7 @@ pub struct PlanJob {
     pub fields: JsonlFields,
     /// The longest page that is read, in bytes; `None` for the default of [`ReadOptions`].
     pub longest_page: Option<usize>,
-    /// What becomes of odd input.
+    /// The rules for odd input.
     pub rules: ReadRules,
     /// Pages; without them, those of the inputs.
     pub documents: Option<u64>,
@@ -82,11 +82,11 @@ pub struct PlanJob {
     pub disk: Option<u64>,
     /// Threads; 0 for as many as the machine has.
     pub threads: usize,
-    /// What decides the result.
+    /// The settings that decide the result.
     pub settings: Settings,
 }
 
-/// What a job will take.
+/// The plan of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobPlan {
     /// Pages.
@@ -95,7 +95,7 @@ pub struct JobPlan {
     pub name_bytes: f64,
     /// Bytes of a page's text.
     pub text_bytes: f64,
-    /// Whether these are those of files; else they are as usual.
+    /// True if these are those of files; else they are as usual.
     pub sampled: bool,
     /// Bytes of memory that may be taken.
     pub memory: u64,
@@ -105,21 +105,21 @@ pub struct JobPlan {
     pub threads: u64,
     /// Bytes that a run in memory takes.
     pub held_bytes: u64,
-    /// Whether it goes on disk, for memory does not hold it.
+    /// True if it goes on disk, for memory does not hold it.
     pub on_disk: bool,
     /// The least memory that will do on disk.
     pub least_memory: u64,
-    /// What it takes on disk.
+    /// The disk that it takes.
     pub disk_bytes: Disk,
     /// All of that at once, at most.
     pub most_disk_bytes: u64,
-    /// What it goes through.
+    /// Its stages.
     pub stages: Vec<StagePlan>,
     /// Processor seconds of all stages.
     pub cpu_seconds: f64,
-    /// What is too little, in words.
+    /// The resource that does not suffice, in words.
     pub too_little: Option<String>,
-    /// What was measured on this machine.
+    /// The rates that were measured on this machine.
     pub rates: Rates,
 }
 
@@ -128,9 +128,9 @@ pub struct JobPlan {
 pub struct StagePlan {
     /// Its name.
     pub name: String,
-    /// What it reads.
+    /// The files that it reads.
     pub reads: String,
-    /// How many times.
+    /// The number of passes.
     pub passes: u64,
     /// Bytes that it reads: of text, or of its own files.
     pub read_bytes: f64,

@@ -70,7 +70,7 @@ impl From<buckets::Edge> for Edge {
     }
 }
 
-/// What becomes of a page in a cluster: page 5, the page that stays 5, number of the cluster 5, pages in it 5,
+/// The fate of a page in a cluster: page 5 bytes, the page that stays 5, number of the cluster 5, pages in it 5,
 /// similarity with the page that stays 4, which also tells whether a page stays beside that one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fate {
@@ -84,7 +84,7 @@ pub struct Fate {
     pub size: u64,
     /// The similarity with the page that stays, where the two were compared.
     pub similarity: Option<f32>,
-    /// Whether it stays itself, beside the page that others of the cluster go for.
+    /// True if it stays itself, beside the page that others of the cluster go for.
     pub beside: bool,
 }
 

@@ -10,7 +10,7 @@ use crate::format::{self, Body, FATES, NewBinary};
 use std::io::Write;
 use std::path::Path;
 
-/// How results number the pages of stages.
+/// The order of the pages of stages in results.
 #[derive(Clone, Copy, Debug)]
 pub struct Order {
     old: u64,
@@ -44,13 +44,13 @@ impl Order {
         if page < self.new { page + self.old } else { page - self.new }
     }
 
-    /// Whether a page of results is an old one.
+    /// True if a page of results is an old one.
     pub fn is_old(self, page: u64) -> bool {
         page >= self.new
     }
 }
 
-/// What becomes of all pages in clusters, with pages and clusters as results number them: a cluster by its first page.
+/// The fates of all pages in clusters, with pages and clusters as results number them: a cluster by its first page.
 /// Where pages are old, that is another file, in the folder `work`.
 ///
 /// # Errors

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is to be sketched, and where the files go.
+/// The inputs to sketch, and the folder for the sketches.
 #[derive(Clone, Debug)]
 pub struct SketchJob {
     /// Files and folders.
@@ -32,11 +32,11 @@ pub struct SketchJob {
     pub fields: JsonlFields,
     /// The longest page that is read, in bytes; `None` for the default of [`ReadOptions`].
     pub longest_page: Option<usize>,
-    /// What becomes of odd input.
+    /// The rules for odd input.
     pub rules: ReadRules,
     /// The folder for files of sketches; it is made if it is not there.
     pub out: PathBuf,
-    /// Whether sketches that do not fit are made again: of other settings, of a file that has changed, or cut.
+    /// True if sketches that do not fit are made again: of other settings, of a file that has changed, or cut.
     pub force: bool,
     /// Memory that pages may take; what does not fit goes to disk. `None` for a share of what there is.
     pub memory: Option<u64>,
@@ -44,7 +44,7 @@ pub struct SketchJob {
     pub threads: usize,
     /// The part of the files that is sketched.
     pub shard: Shard,
-    /// What decides the result.
+    /// The settings that decide the result.
     pub settings: Settings,
 }
 
@@ -63,7 +63,7 @@ impl Default for Shard {
 }
 
 impl Shard {
-    /// Whether what stands at a place of a list belongs to it: each one in `of`.
+    /// True if what stands at a place of a list belongs to it: each one in `of`.
     pub fn has(self, place: usize) -> bool {
         place as u64 % self.of == self.number - 1
     }
@@ -88,7 +88,7 @@ impl FromStr for Shard {
     }
 }
 
-/// What the stage came to.
+/// The outcome of the stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sketched {
     /// Input files of this part.
@@ -187,16 +187,16 @@ pub(super) fn tell_broken(broken: &[&Input], progress: &dyn Progress) {
     }
 }
 
-/// What an input file came to.
+/// The outcome for an input file.
 struct Made {
     there: bool,
     pages: u64,
     damaged: u64,
-    /// What reading it came to, if it was read now, or that was kept.
+    /// The outcome of reading it, if it was read now, or that was kept.
     read: Option<Read>,
 }
 
-/// What reading an input file came to.
+/// The outcome of reading an input file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Read {
     pub file: FileReading,
@@ -255,7 +255,7 @@ struct One<'a> {
     rules: &'a ReadingRules,
     options: &'a ReadOptions,
     rooms: &'a Rooms,
-    /// Whether what reading it came to is kept beside its sketches.
+    /// True if what reading it came to is kept beside its sketches.
     keeps_reading: bool,
     progress: &'a dyn Progress,
 }

@@ -20,13 +20,13 @@ use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// How files of sketches end.
+/// The ending of files of sketches.
 pub const EXTENSION: &str = "sketches";
 
 /// The hash that tells texts apart.
 const DIGEST: &str = "murmur3_x64_128";
 
-/// What stands in front of a file of sketches.
+/// The header of a file of sketches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// The hash of texts.
@@ -34,9 +34,9 @@ pub struct Header {
     /// The hash of features.
     feature_hash: String,
     tokenizer: String,
-    /// What decides about near pairs.
+    /// The settings that decide which pages are near.
     pub settings: Settings,
-    /// How the file was read.
+    /// The rules by which the file was read.
     pub reading: ReadingRules,
     /// The file that was read.
     pub input: InputMark,
@@ -65,14 +65,14 @@ fn is_zero(number: &u64) -> bool {
 /// Bytes of a gap.
 const GAP: u64 = 12;
 
-/// What decides which pages a file has.
+/// The rules that decide which pages a file has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadingRules {
     /// Names of JSON fields and Parquet columns.
     pub fields: JsonlFields,
     /// The longest page that is read, in bytes.
     pub longest_page: usize,
-    /// What becomes of odd input.
+    /// The rules for odd input.
     pub rules: ReadRules,
 }
 
@@ -89,7 +89,7 @@ pub struct InputMark {
 }
 
 impl InputMark {
-    /// That of a file.
+    /// The mark of a file.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -120,8 +120,7 @@ impl InputMark {
     }
 }
 
-/// What the files of an input file are called, without an ending: its own name without its endings, and a hash
-/// of its path.
+/// The name of the files of an input file, without an ending: its own name without its endings, and a hash of its path.
 pub fn stem_of(input: &Input) -> String {
     let path = input.known_by();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -141,7 +140,7 @@ pub struct Layout {
     pub words: usize,
     /// Keys of a page.
     pub bands: usize,
-    /// Whether pages have scores.
+    /// True if pages have scores.
     pub scored: bool,
 }
 
@@ -165,7 +164,7 @@ pub enum Column {
 }
 
 impl Layout {
-    /// That of so many pages, if these settings are of two sketches.
+    /// The layout of so many pages, if these settings are of two sketches.
     pub fn new(settings: &Settings, pages: u64, scored: bool) -> Option<Self> {
         let Sketches::Both { bits, banding } = settings.sketches else { return None };
         Some(Self { pages, words: bits / 64, bands: banding.bands, scored })
@@ -245,7 +244,7 @@ pub fn write(
 /// A file of sketches.
 #[derive(Clone, Debug)]
 pub struct SketchFile {
-    /// What stands in front of it.
+    /// The header.
     pub header: Header,
     /// Its columns.
     pub layout: Layout,
@@ -299,7 +298,7 @@ impl SketchFile {
         self.each_name()?.collect()
     }
 
-    /// The same one after the other, with a few in memory at a time.
+    /// The names one after the other, with a few in memory at a time.
     ///
     /// # Errors
     /// As [`names`](Self::names).
@@ -341,7 +340,7 @@ impl SketchFile {
         Ok(Rows { gaps: self.each_gap()?.map(sum).collect::<Result<_>>()? })
     }
 
-    /// What its other files are called, without an ending.
+    /// The name of its other files, without an ending.
     pub fn stem(&self) -> String {
         self.path().file_stem().unwrap_or_default().to_string_lossy().into_owned()
     }
@@ -372,7 +371,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// That of a page.
+    /// The place of a page.
     pub fn of(&self, page: u64) -> u64 {
         let gaps = self.gaps.partition_point(|&(at, _)| at <= page);
         page + gaps.checked_sub(1).map_or(0, |last| self.gaps[last].1)
@@ -499,7 +498,7 @@ impl Folder {
         Ok(Self { path: folder.to_path_buf(), files, old_files, starts, settings, id })
     }
 
-    /// The same with the files of new pages first, as results number pages.
+    /// The folder with the files of new pages first, as results number pages.
     pub fn new_first(&self) -> Self {
         let mut files = self.files.clone();
         files.rotate_left(self.old_files);
@@ -609,7 +608,7 @@ pub fn sketched_files(folder: &Path) -> Result<Vec<(PathBuf, u64)>> {
     Ok(files.iter().map(|file| (file.path().to_path_buf(), file.header.pages)).collect())
 }
 
-/// What [`inspect`](crate::inspect) tells of a file of sketches.
+/// Checks a file of sketches for [`inspect`](crate::inspect).
 pub fn check(path: &Path) -> Result<Inspection> {
     let file = SketchFile::open(path)?;
     file.check()?;

@@ -18,7 +18,7 @@ const RUN_BUFFER: usize = 1 << 16;
 /// The least that is sorted in memory at once.
 pub const LEAST_MEMORY: u64 = 1 << 20;
 
-/// What a merge holds in memory besides.
+/// The memory of a merge.
 pub const MERGE_MEMORY: u64 = (MOST_RUNS * RUN_BUFFER) as u64;
 
 /// Where a record stands, behind its first bytes, which mostly decide.
@@ -182,7 +182,7 @@ impl Runs {
         Ok(())
     }
 
-    /// The same, and makes one run of all if there are too many.
+    /// Adds a run, and makes one run of all if there are too many.
     fn add(&mut self, write: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>) -> Result<()> {
         self.write(write)?;
         if self.paths.len() < MOST_RUNS {
@@ -351,7 +351,7 @@ impl Sorted {
     }
 }
 
-/// How long records of a run are.
+/// The length of a run's records.
 #[derive(Clone, Copy)]
 enum Width {
     /// All as long.
@@ -428,7 +428,7 @@ impl PartialEq for Run {
 
 impl Eq for Run {}
 
-/// What is merged, and its path for messages.
+/// A run to merge, and its path for messages.
 pub type Source = (PathBuf, Box<dyn Read + Send>);
 
 /// Merges lists of records that ascend.

@@ -43,7 +43,7 @@ pub fn can_be_joined(settings: &Settings) -> Result<()> {
 pub struct Copies(Vec<(Rank, Rank)>);
 
 impl Copies {
-    /// Those of a folder, by digests of the texts.
+    /// The exact duplicates in a folder, by digests of the texts.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -104,7 +104,7 @@ impl Copies {
         by_text
     }
 
-    /// How many of them are no reference documents.
+    /// The number of them that are no reference documents.
     pub fn of_new(&self, reference: u32) -> u64 {
         (self.0.len() - self.0.partition_point(|&(copy, _)| copy.number() < reference)) as u64
     }
@@ -120,7 +120,7 @@ pub struct SketchStore<'a> {
 }
 
 impl<'a> SketchStore<'a> {
-    /// Those of a folder whose exact duplicates are known.
+    /// The store of a folder whose exact duplicates are known.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -164,7 +164,7 @@ impl<'a> SketchStore<'a> {
         Ok(drawing.finish())
     }
 
-    /// How much of what is near was found: some documents are drawn, and compared with all others.
+    /// Estimates the recall: some documents are drawn, and compared with all others.
     ///
     /// # Errors
     /// If sketches cannot be read.

@@ -1,5 +1,5 @@
-//! What a run in memory tells of pairs, clusters and pages, from the records of stages: in the same order, with
-//! the same names, and a bounded part of it in memory.
+//! The tables of pairs, clusters and pages from the records of stages: in the same order and with the same names as
+//! those of a run in memory, and with a bounded part in memory.
 
 use super::Budget;
 use super::cluster::{Fates, List, Records};
@@ -45,14 +45,14 @@ pub struct Tables<'a> {
     pub work: &'a Path,
 }
 
-/// How many pairs there are.
+/// The number of pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairCounts {
-    /// Those of the table.
+    /// The pairs of the table.
     pub written: u64,
 }
 
-/// What clusters come to.
+/// The counts of clusters.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterCounts {
     pub sizes: Vec<ClusterSizes>,
@@ -62,7 +62,7 @@ pub struct ClusterCounts {
     pub old: OldCounts,
 }
 
-/// What old pages do in clusters.
+/// The effect of old pages in clusters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OldCounts {
     /// Clusters with an old page.
@@ -73,7 +73,7 @@ pub struct OldCounts {
     pub gone: u64,
 }
 
-/// What all pages come to.
+/// The counts of all pages.
 #[derive(Clone, Debug, Default)]
 pub struct PageCounts {
     /// Of each file of sketches, the pages that stay.
@@ -82,7 +82,7 @@ pub struct PageCounts {
     pub few: u64,
     /// Bytes of the texts that go.
     pub removed_text_bytes: u64,
-    /// What hosts lose; none where no page has one.
+    /// The losses of hosts; none where no page has one.
     pub hosts: Option<Sources>,
 }
 
@@ -224,7 +224,7 @@ impl Tables<'_> {
         Ok(counts)
     }
 
-    /// How alike the pages of each cluster are to the one that stays, in the order of clusters.
+    /// Tells the similarities of each cluster's pages to the one that stays, in the order of clusters.
     ///
     /// # Errors
     /// If what is there cannot be read.
@@ -484,7 +484,7 @@ impl Similar {
     }
 }
 
-/// What likeness is measured by.
+/// The parts of a page by which similarity is measured.
 struct Owned {
     digest: u128,
     features: u32,
@@ -524,7 +524,7 @@ impl Page for &Owned {
     fn features(&self, _: impl FnMut(u64, i64)) {}
 }
 
-/// What each folder and each file loses, by the names of files, and their pages and those that stay.
+/// The losses of each folder and each file, by the names of files, and their pages and kept pages.
 pub fn lost_by_file<'p>(files: impl Iterator<Item = (&'p Path, u64, u64)>) -> [Sources; 2] {
     let (mut folders, mut all): (BTreeMap<String, SourceRow>, _) = (BTreeMap::new(), Sources::of("file"));
     for (path, pages, kept) in files.filter(|&(_, pages, _)| pages > 0) {
@@ -538,7 +538,7 @@ pub fn lost_by_file<'p>(files: impl Iterator<Item = (&'p Path, u64, u64)>) -> [S
     [of_folders.settled(), all.settled()]
 }
 
-/// What stages and tables hold of so many pages in so many files.
+/// The memory that stages and tables take for so many pages in so many files.
 pub fn held_of(pages: u64, files: usize) -> u64 {
     3 * bits_bytes(pages) + files as u64 * SKETCHED_FILE
 }

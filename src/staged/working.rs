@@ -24,7 +24,7 @@ const LOCK: &str = "lock";
 /// Sketches of new pages, and those of old ones.
 pub const FOLDERS: [&str; 2] = ["sketches", "old"];
 
-/// What the mark of a working folder says.
+/// The mark of a working folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Mark {
     /// The version of simflip.
@@ -61,7 +61,7 @@ impl Mark {
         Ok(Self { simflip, job: format!("{high:016x}{low:016x}") })
     }
 
-    /// That of a folder, if it has one that can be read.
+    /// The mark of a folder, if it has one that can be read.
     fn in_folder(folder: &Path) -> Option<Self> {
         format::open::<Self>(&folder.join(WORKING_MARK), WORKING).ok().map(|(mark, _)| mark)
     }
@@ -83,16 +83,16 @@ pub fn sweep_beside(out: &Path) {
     }
 }
 
-/// What a run that was ended has left.
+/// The leftover of a run that was ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
     /// Its working folder.
     pub path: PathBuf,
-    /// Whether this job can go on there.
+    /// True if this job can go on there.
     pub is_of_job: bool,
 }
 
-/// What a run with results at `out` has left, if one was ended.
+/// The leftover of a run with results at `out`, if one was ended.
 ///
 /// # Errors
 /// If an input cannot be read.
@@ -106,7 +106,7 @@ pub fn left_beside(out: &Path, job: &Job, files: &Against) -> Result<Option<Left
 #[derive(Debug)]
 pub struct WorkingFolder {
     path: PathBuf,
-    /// Whether an earlier run has left it.
+    /// True if an earlier run has left it.
     pub is_begun: bool,
     lock: File,
 }
@@ -209,7 +209,7 @@ fn locked(folder: &Path) -> Result<Option<File>> {
     }
 }
 
-/// Whether a file that is open is the one at a path.
+/// True if a file that is open is the one at a path.
 fn is_open_at(file: &File, path: &Path) -> bool {
     #[cfg(unix)]
     {
@@ -227,7 +227,7 @@ fn is_open_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// What may be in a folder of a working folder.
+/// The kinds of folders in a working folder.
 #[derive(Clone, Copy)]
 enum Level {
     Top,
@@ -236,7 +236,7 @@ enum Level {
 }
 
 impl Level {
-    /// What may be in a folder of this name, if there may be one.
+    /// The kind of a folder of this name, if there may be one.
     fn below(self, name: &str) -> Option<Self> {
         match self {
             Self::Top if FOLDERS.contains(&name) => Some(Self::Sketches),
@@ -245,7 +245,7 @@ impl Level {
         }
     }
 
-    /// Whether a file of this name is one of a stage.
+    /// True if a file of this name is one of a stage.
     fn has(self, name: &str) -> bool {
         let ends: &[&str] = match self {
             Self::Top => return [WORKING_MARK, LOCK].contains(&name),
@@ -259,7 +259,7 @@ impl Level {
 /// Something in a folder.
 struct Found {
     path: PathBuf,
-    /// What may be in it, if it is one of our folders.
+    /// The kind, if it is one of our folders.
     below: Option<Level>,
     is_ours: bool,
 }
@@ -349,7 +349,7 @@ pub fn write_reading(sketches: &Path, read: &Read) -> Result<()> {
     format::write(&path, READING, &(), &[&bytes])
 }
 
-/// What reading an input file came to.
+/// The outcome of reading an input file.
 ///
 /// # Errors
 /// If it was not kept, or is damaged.
@@ -362,7 +362,7 @@ fn of_reading(path: &Path) -> Result<Read> {
     serde_json::from_slice(&bytes).map_err(|error| Error::io(path, error.into()))
 }
 
-/// What [`inspect`](crate::inspect) tells of what was kept of reading a file.
+/// Checks the note of reading a file for [`inspect`](crate::inspect).
 pub fn check_reading(path: &Path) -> Result<Inspection> {
     let Read { file, languages } = of_reading(path)?;
     let mut inspection = Inspection::of(READING.name);
@@ -373,7 +373,7 @@ pub fn check_reading(path: &Path) -> Result<Inspection> {
     Ok(inspection)
 }
 
-/// What [`inspect`](crate::inspect) tells of the mark of a working folder.
+/// Checks the mark of a working folder for [`inspect`](crate::inspect).
 pub fn check_mark(path: &Path) -> Result<Inspection> {
     let (mark, body): (Mark, Body) = format::open(path, WORKING)?;
     body.check()?;

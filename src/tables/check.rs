@@ -15,18 +15,18 @@ use simflip_core::dedup::Kind as PairKind;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What the pairs of a result must fit.
+/// The facts that the pairs of a result must fit.
 pub(crate) struct Together {
     /// The cluster of each document, by the hash of its id.
     pub(crate) cluster_of: HashMap<u64, u32>,
-    /// Whether every pair is within one cluster.
+    /// True if every pair is within one cluster.
     pub(crate) connected: bool,
     /// The similarity from which a pair of different texts is listed, if a check was made.
     pub(crate) passing: Option<f64>,
 }
 
 impl Together {
-    /// What is wrong with a pair, if anything.
+    /// The problem of a pair, if it has one.
     fn problem(&self, [a, b]: [&str; 2], similarity: Option<f64>, near: bool) -> Option<&'static str> {
         /// Similarities are written with four decimals.
         const ROUNDED: f64 = 5.1e-5;
@@ -107,7 +107,7 @@ pub(crate) fn pairs(path: &Path, together: Option<&Together>) -> Result<(Inspect
     Ok((inspection, rows))
 }
 
-/// What a `clusters.csv` holds.
+/// The counts of a `clusters.csv`.
 pub(crate) struct ClusterCounts {
     /// Its rows: documents that are in a cluster.
     pub(crate) documents: u64,

@@ -47,7 +47,7 @@ pub struct At<'a> {
     pub file: Cow<'a, str>,
     /// Which page of that file, counted from 0.
     pub row: u32,
-    /// Whether it is a page to be kept or removed, or one that such pages were held against.
+    /// The side: a page to be kept or removed, or one that such pages were held against.
     pub side: Side,
 }
 
@@ -58,7 +58,7 @@ pub enum Side {
     /// The pages that a run is about.
     #[default]
     New,
-    /// Those that they were held against, which stay.
+    /// A document that new ones were held against; it stays.
     Old,
 }
 
@@ -78,7 +78,7 @@ pub struct PairRow<'a> {
     /// Similarity in 0..=1.
     #[serde(serialize_with = "four_decimals")]
     pub similarity: f64,
-    /// Whether the texts are the same.
+    /// The kind of the pair: equal texts or not.
     pub kind: PairKind,
     /// Which similarity it is, such as `hash-cosine`; `text` where the texts are the same.
     pub measure: &'a str,
@@ -99,7 +99,7 @@ pub struct ClusterRow<'a> {
     pub cluster: Cow<'a, str>,
     /// Documents in that cluster, at least 2.
     pub size: u64,
-    /// Whether this document stays.
+    /// True if this document stays.
     pub kept: bool,
     /// Where it stands.
     pub at: At<'a>,
@@ -120,7 +120,7 @@ pub struct PageRow<'a> {
     pub cluster: Option<u32>,
     /// Pages in that cluster, itself included.
     pub size: u64,
-    /// Whether the page stays.
+    /// True if the page stays.
     pub kept: bool,
     /// Id of the page that stays for it; its own, if it stays.
     pub stays: Cow<'a, str>,

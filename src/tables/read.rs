@@ -93,7 +93,7 @@ impl<'r> PairLine<'r> {
         self.number(self.columns.similarity, "similarity", "a number", |value: &f64| value.is_finite())
     }
 
-    /// Whether the texts are the same. A table without this column has pairs of different texts only.
+    /// The kind of the pair: equal texts or not. A table without this column has pairs of different texts only.
     pub fn kind(&self) -> PairKind {
         match self.field(self.columns.kind) {
             Some("exact") => PairKind::Exact,
@@ -202,7 +202,7 @@ impl<'r> ClusterLine<'r> {
         self.columns.size.and_then(|column| field(self.row, column).parse().ok())
     }
 
-    /// Whether this document stays; `None` where neither `true` nor `false` stands.
+    /// True if this document stays; `None` where neither `true` nor `false` stands.
     pub fn kept(&self) -> Option<bool> {
         self.columns.kept.and_then(|column| field(self.row, column).parse().ok())
     }
@@ -214,7 +214,7 @@ impl<'r> ClusterLine<'r> {
         Some((&self.row[file], field(self.row, row).parse().ok()))
     }
 
-    /// Whether this is one of the old documents that new ones were held against, all of which stay.
+    /// True if this is one of the old documents that new ones were held against, all of which stay.
     pub fn is_old(&self) -> bool {
         self.columns.side.is_some_and(|column| field(self.row, column) == "old")
     }

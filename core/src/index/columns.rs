@@ -11,7 +11,7 @@ use crate::sketch::{Facts, Hashed};
 pub struct Columns {
     pub(super) digests: Vec<u128>,
     pub(super) features: Vec<u32>,
-    /// Whether a page has a sketch.
+    /// True if a page has a sketch.
     pub(super) sketched: Vec<bool>,
     /// With both sketches, words of a page's bits.
     pub(super) words: usize,
@@ -48,7 +48,7 @@ impl Columns {
         self.digests.len()
     }
 
-    /// Whether there is no page.
+    /// True if there is no page.
     pub fn is_empty(&self) -> bool {
         self.digests.is_empty()
     }
@@ -95,7 +95,7 @@ impl<'c> Rows<'c> {
         self.digests.len()
     }
 
-    /// Whether there is no row.
+    /// True if there is no row.
     pub fn is_empty(&self) -> bool {
         self.digests.is_empty()
     }

@@ -134,7 +134,7 @@ mod x86 {
         (_mm512_ternarylogic_epi64::<ODD>(a, b, c), _mm512_ternarylogic_epi64::<MOST>(a, b, c))
     }
 
-    /// What a byte counts to, in whole registers of eight hashes.
+    /// The sums that fit a byte, in whole registers of eight hashes.
     const MOST_AT_ONCE: usize = 248;
 
     /// 64 counts of a byte each, added to under a mask that is the hash itself, and widened before one is full; what
@@ -155,8 +155,8 @@ mod x86 {
         }
     }
 
-    /// The same with two registers of 32 bytes. Each byte of the hash is copied to the eight counts of its bits,
-    /// where the bit makes it all ones, which is −1.
+    /// Counts with two registers of 32 bytes. Each byte of the hash is copied to the eight counts of its bits, where
+    /// the bit makes it all ones, which is −1.
     #[target_feature(enable = "avx2")]
     pub(super) fn count_avx2(hashes: &[u64], counts: &mut [i64; 64]) {
         let eight = |a: i64, b: i64, c: i64, d: i64| {

@@ -1,5 +1,4 @@
-//! What the processor can do, found once. Every kernel chooses by it, and an environment variable may force
-//! less.
+//! The level of the processor, found once. Every kernel chooses by it, and an environment variable may force less.
 
 use std::ffi::OsStr;
 use std::sync::OnceLock;
@@ -7,8 +6,8 @@ use std::sync::OnceLock;
 /// The environment variable that forces a lower level, by one of the names in [`KernelChoice::available`].
 pub const KERNEL_VARIABLE: &str = "SIMFLIP_KERNEL";
 
-/// What the processor can do, in steps each of which includes those before it. Having a level is the proof
-/// that this processor has reached it.
+/// A level of the processor, each of which includes those before it. Having a level is the proof that this processor
+/// has reached it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Level(Isa);
 
@@ -108,8 +107,7 @@ pub struct KernelChoice {
     pub level: &'static str,
     /// The names of all levels that this processor has reached, the lowest first.
     pub available: Vec<&'static str>,
-    /// What [`KERNEL_VARIABLE`] holds, if it is none of the available names. The highest level is then in
-    /// use.
+    /// The value of [`KERNEL_VARIABLE`], if it is none of the available names. The highest level is then in use.
     pub refused: Option<String>,
 }
 
@@ -139,7 +137,7 @@ fn chosen() -> &'static Chosen {
     CHOSEN.get_or_init(|| choose(&Level::available(), std::env::var_os(KERNEL_VARIABLE).as_deref()))
 }
 
-/// What the variable's value asks for, of levels in ascending order.
+/// The level that the variable's value names, of levels in ascending order.
 #[cold]
 fn choose(available: &[Level], asked: Option<&OsStr>) -> Chosen {
     let highest = available.last().copied().unwrap_or(Level::PORTABLE);

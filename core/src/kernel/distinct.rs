@@ -55,7 +55,7 @@ impl Distinct {
         self.count = 1;
     }
 
-    /// The same hashes in a table of so many places.
+    /// Puts the hashes into a table of so many places.
     ///
     /// # Panics
     /// As [`clear`](Self::clear) and [`add_all`](Self::add_all) do.

@@ -58,7 +58,7 @@ fn cost(strength: u8) -> u16 {
 /// More than any flip costs.
 const DEAREST: u16 = 1 << 14;
 
-/// What each bit costs.
+/// The cost of each bit.
 #[repr(C, align(64))]
 struct Costs([u16; BITS]);
 
@@ -101,7 +101,7 @@ impl Level {
         }
     }
 
-    /// How many flips of one or two bits of one of the `keys` are less than `flip`.
+    /// The number of flips of one or two bits of one of the `keys` that are less than `flip`.
     pub(crate) fn lesser_flips(self, strengths: &Strengths, keys: &[u64], flip: Flip) -> u32 {
         let costs = Costs::new(strengths);
         let mut lesser = 0;
@@ -135,7 +135,7 @@ fn least(below: impl Fn(u16) -> u64, costs: &Costs, keys: &[u64], count: usize, 
     }
 }
 
-/// How many flips cost less than the bound; counting ends at `enough`.
+/// The number of flips that cost less than the bound; counting ends at `enough`.
 ///
 /// Of two bits that together cost less than the bound, one at least costs less than half of it. So partners
 /// are looked for for those bits only, and a pair of two such bits is counted for the one that comes first.

@@ -36,7 +36,7 @@ pub mod entry {
     pub const FORM: u32 = (1 << ORDER) - 1;
 }
 
-/// Whether the second of two characters changes behind the first, by their entries: they compose, or they are marks out
+/// True if the second of two characters changes behind the first, by their entries: they compose, or they are marks out
 /// of order, or marks of which the second may compose with what stands before the first.
 #[inline(always)]
 pub fn interact(first: u32, second: u32) -> bool {
@@ -47,7 +47,7 @@ pub fn interact(first: u32, second: u32) -> bool {
         || is_mark && order(first) > 0 && (order(first) > order(second) || composes)
 }
 
-/// What the bytes of a block are; bit `i` speaks of byte `i`.
+/// The classes of a block's bytes; bit `i` is for byte `i`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes {
     /// ASCII letters and digits.
@@ -56,12 +56,12 @@ pub struct Bytes {
     pub other: u64,
 }
 
-/// What a block's characters are: each bit of a character's bytes says it.
+/// The classes of a block's characters: each bit of a character's bytes has the character's class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Characters {
     /// Bytes up to the character that the block cuts, or to one that is special or changes behind the one before.
     pub length: usize,
-    /// Whether there is such a special or changing character.
+    /// True if there is such a special or changing character.
     pub is_special: bool,
     /// Letters and digits.
     pub letters: u64,
@@ -71,7 +71,7 @@ pub struct Characters {
     pub units: u64,
     /// Their first bytes.
     pub unit_starts: u64,
-    /// Whether there is a character of three bytes.
+    /// True if there is a character of three bytes.
     pub wide: bool,
 }
 

@@ -68,7 +68,7 @@ fn runs_portable(runs: &[&[u64]], query: u64, radius: u32, list: &mut NearList) 
     }
 }
 
-/// How the scan of one run went: to its end, or to a break after so many comparisons.
+/// The end of a run's scan: at its end, or at a break after so many comparisons.
 type Scanned = ControlFlow<usize>;
 
 /// The scan as it is defined. Inlined where hardware counting is allowed, it uses it.

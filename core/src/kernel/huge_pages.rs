@@ -53,7 +53,7 @@ impl<T: Copy> HugeList<T> {
         Self { start, len }
     }
 
-    /// What memory so many numbers need; `None` for those that need none.
+    /// The layout of memory for so many numbers; none for no memory.
     fn layout(len: usize) -> Option<Layout> {
         let numbers = Layout::array::<T>(len).expect("fewer numbers than memory has bytes");
         let whole_pages =

@@ -4,7 +4,7 @@
 /// than a branch.
 #[derive(Clone, Debug)]
 pub struct Kept<T> {
-    /// What stands behind `len` has no meaning.
+    /// The rows; those behind `len` have no meaning.
     rows: Vec<T>,
     len: usize,
 }
@@ -22,7 +22,7 @@ impl<T: Copy + Default> Kept<T> {
         &self.rows[..self.len]
     }
 
-    /// The same, to be changed.
+    /// The rows, to be changed.
     #[inline(always)]
     pub fn rows_mut(&mut self) -> &mut [T] {
         &mut self.rows[..self.len]

@@ -29,15 +29,16 @@ pub struct Affine<T> {
 /// Bits of a value that is thrown; the round stands above them, so that an earlier round is less.
 pub const VALUE_BITS: u32 = 28;
 
-/// What stands in a bin before anything is thrown into it.
+/// The value of a bin that no feature was thrown into.
 pub const EMPTY: u32 = u32::MAX;
 
-/// How a round throws features into bins: by a hash, one multiplication whose product's halves are folded.
+/// The parameters by which a round throws features into bins: by a hash, one multiplication whose product's halves are
+/// folded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Throw {
-    /// What a feature is combined with.
+    /// The key that a feature is combined with.
     pub key: u64,
-    /// What that is multiplied by.
+    /// The factor that multiplies the result.
     pub factor: u64,
 }
 

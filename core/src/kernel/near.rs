@@ -22,7 +22,7 @@ impl Level {
         self.rows(hashes, groups.iter().map(|group| (group.clone(), group.end)), radius, found);
     }
 
-    /// The same of some hashes of a group, `rows`, each against every later one of the group, which has `end`.
+    /// The near pairs of some hashes of a group, `rows`, each against every later one of the group, which has `end`.
     ///
     /// # Panics
     /// If they lie outside of `hashes`.
@@ -38,7 +38,7 @@ impl Level {
         self.rows(hashes, std::iter::once((rows, end)), radius, found);
     }
 
-    /// The same of groups of rows, each with the end of those that they are compared with.
+    /// The near pairs of groups of rows, each with the end of those that they are compared with.
     #[inline]
     fn rows(
         self,

@@ -1,9 +1,9 @@
-//! What the NEON kernels share. NEON is part of every aarch64 that Rust's standard library runs on; the loops
+//! Parts that the NEON kernels share. NEON is part of every aarch64 that Rust's standard library runs on; the loops
 //! count on little-endian lanes.
 
 use std::arch::aarch64::*;
 
-/// Whether the NEON kernels can run here.
+/// True if the NEON kernels can run here.
 #[inline]
 pub(super) fn available() -> bool {
     cfg!(target_endian = "little") && std::arch::is_aarch64_feature_detected!("neon")

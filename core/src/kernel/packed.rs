@@ -17,7 +17,7 @@ pub const WIDTHS: std::ops::RangeInclusive<u32> = 32..=57;
 /// Bits of a cache line.
 const LINE_BITS: u32 = 512;
 
-/// How many lines ahead a scan of a long run asks for.
+/// The number of lines that a scan of a long run asks for ahead.
 const LINES_AHEAD: usize = 4;
 
 /// Numbers that follow each other, and what they are compared with.
@@ -27,7 +27,7 @@ pub struct Run {
     line: u32,
     /// The place in that line.
     before: u32,
-    /// How many there are.
+    /// The number of rows.
     len: u32,
     /// The high 32 bits of what they are compared with.
     pub wanted: u32,

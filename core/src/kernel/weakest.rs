@@ -17,7 +17,7 @@ pub struct Strengths(pub [u8; BITS]);
 /// Work for [`Level::compiled_for`]. Its `run` must be `#[inline(always)]`, or it is compiled for the least
 /// processor.
 pub trait Job {
-    /// What comes out.
+    /// The output.
     type Output;
 
     /// Does it.
@@ -72,7 +72,7 @@ impl Level {
         }
     }
 
-    /// How many of the bits in `among` come before `bit` in the order of [`weakest`](Self::weakest).
+    /// The number of bits in `among` that come before `bit` in the order of [`weakest`](Self::weakest).
     pub(crate) fn rank(self, strengths: &Strengths, among: u64, bit: u32) -> u32 {
         let bound = strengths.0[bit as usize % BITS];
         let weaker = below(strengths, bound);
@@ -93,7 +93,7 @@ impl Level {
         }
     }
 
-    /// The same of each of many values, by a mask of 16 bits at the most.
+    /// Extracts bits from each of many values, by a mask of 16 bits at the most.
     ///
     /// # Panics
     /// For a mask of more bits, or lists of different lengths.

@@ -40,7 +40,7 @@ pub const EMPTY: u32 = crate::kernel::minhash::EMPTY;
 /// The longest signature: a mistyped length must not ask for all the memory there is.
 pub const MAX_PERMUTATIONS: usize = 1 << 20;
 
-/// How the random orders of features are made.
+/// The family of random orders of features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
@@ -63,13 +63,13 @@ pub enum Family {
     FastSimilarity,
 }
 
-/// What a signature is made with. Signatures can be compared only if all of it is equal.
+/// The parameters of a signature. Signatures can be compared only if all of them are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MinHashParams {
     /// Positions of a signature (`m`), 1 to [`MAX_PERMUTATIONS`].
     pub permutations: usize,
-    /// How the orders are made.
+    /// The family of orders.
     pub family: Family,
     /// Seed of the random orders.
     pub seed: u64,
@@ -164,7 +164,7 @@ impl MinHasher {
         Self::with_kernel(params, Level::in_use())
     }
 
-    /// The same with a kernel of the caller's choice; signatures do not depend on it.
+    /// A hasher with a kernel of the caller's choice; signatures do not depend on it.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -195,7 +195,7 @@ impl MinHasher {
         Ok(Self { params, functions, kernel })
     }
 
-    /// What this hasher was made with.
+    /// The parameters of this hasher.
     pub fn params(&self) -> MinHashParams {
         self.params
     }
@@ -269,7 +269,7 @@ mod tests {
         sets
     }
 
-    /// How far an estimator is from theory over many random pairs of sets.
+    /// The deviation of an estimator from theory over many random pairs of sets.
     struct Deviation {
         /// Mean error in standard errors, given the variance of theory.
         bias: f64,

@@ -23,7 +23,7 @@ pub fn estimate(a: &[u64], b: &[u64]) -> f32 {
     estimate_of(Level::in_use().differing(a, b), a.len())
 }
 
-/// The same from the number of bits that differ, of so many words.
+/// The estimate from the number of bits that differ, of so many words.
 #[inline]
 pub(crate) fn estimate_of(differing: u32, words: usize) -> f32 {
     match words {

@@ -37,7 +37,7 @@ impl Signatures {
         Ok(Self { permutations, values })
     }
 
-    /// The same for values known to be whole signatures.
+    /// Signatures from values known to be whole signatures.
     pub(super) fn from_whole(permutations: usize, values: Vec<u32>) -> Self {
         debug_assert!(values.len().is_multiple_of(permutations));
         Self { permutations, values }
@@ -71,7 +71,7 @@ impl Signatures {
         self.values.len() / self.permutations
     }
 
-    /// Whether there is no signature.
+    /// True if there is no signature.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
@@ -197,7 +197,7 @@ impl<K: Copy + Ord + Send + Sync> DistinctSignatures<K> {
         &self.signatures
     }
 
-    /// Those that have the signature of a slot, ascending.
+    /// The members that have the signature of a slot, ascending.
     pub fn members(&self, slot: Slot) -> &[K] {
         self.members.get(slot)
     }
@@ -217,7 +217,7 @@ impl<K: Copy + Ord + Send + Sync> DistinctSignatures<K> {
         self.signatures.len()
     }
 
-    /// Whether there is no signature at all.
+    /// True if there is no signature at all.
     pub fn is_empty(&self) -> bool {
         self.signatures.is_empty()
     }

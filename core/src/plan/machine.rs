@@ -1,4 +1,4 @@
-//! What probes and candidates cost: the part of a plan that the machine decides.
+//! The cost of probes and candidates: the part of a plan that the machine decides.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -16,7 +16,7 @@ use crate::simhash::BITS;
 pub struct Machine {
     /// A query, before its first probe.
     pub query: f64,
-    /// What choosing among pairs of flips adds to a query.
+    /// The cost of choosing among pairs of flips, added to a query.
     pub pairs_of_flips: f64,
     /// A probe, besides waiting for memory.
     pub probe: f64,

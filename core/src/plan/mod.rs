@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::search::dial::{self, Dial, DialParams, MOST_FLIPS, MOST_TABLES, Probes};
 use crate::search::table::log2;
 
-/// What is to be searched.
+/// The task of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Task {
@@ -39,7 +39,7 @@ pub struct Task {
     pub kind: Option<Kind>,
     /// p: bits of each key, if they are not to be chosen.
     pub key_bits: Option<u32>,
-    /// Whether all hashes are searched for, so that either side of a pair may find it.
+    /// True if all hashes are searched for, so that either side of a pair may find it.
     pub join: bool,
 }
 
@@ -117,7 +117,7 @@ impl Choice {
     }
 }
 
-/// How much slower than the fastest a choice may be that takes fewer bytes.
+/// The factor by which a choice that takes fewer bytes may be slower than the fastest.
 const SLOWER: f64 = 1.25;
 
 /// Chooses an index; none if nothing fits the memory.

@@ -1,4 +1,4 @@
-//! What near pairs look like: the part of a plan that the data decides.
+//! The properties of near pairs: the part of a plan that the data decides.
 
 use rayon::prelude::*;
 
@@ -54,7 +54,7 @@ impl Model {
         Self { pairs: made.collect(), hashes: Vec::new(), measured: false }
     }
 
-    /// Whether it was measured on data.
+    /// True if it was measured on data.
     pub fn is_measured(&self) -> bool {
         self.measured
     }
@@ -86,7 +86,7 @@ impl Model {
         }
     }
 
-    /// How many times as many hashes as in an even spread share the key of a stored hash, over these keys.
+    /// The number of hashes that share the key of a stored hash, in multiples of an even spread, over these keys.
     pub(super) fn crowding(&self, masks: &[u64]) -> f64 {
         let n = self.hashes.len();
         // So many pairs share a key by chance that their number can be told.

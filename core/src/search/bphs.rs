@@ -26,7 +26,7 @@ use rayon::prelude::*;
 /// Tables that one index may have.
 const MAX_TABLES: usize = TableSet::BITS as usize;
 
-/// What a BPHS index is built with.
+/// The parameters of a BPHS index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -279,7 +279,7 @@ mod tests {
     use crate::simhash::distance;
     use proptest::prelude::*;
 
-    /// Whether two hashes agree in a band, bit by bit from the most significant one on.
+    /// True if two hashes agree in a band, bit by bit from the most significant one on.
     fn agree(a: u64, b: u64, Banding { bands, rows }: Banding) -> Vec<usize> {
         let bit = |hash: u64, at: usize| hash >> (63 - at) & 1;
         let equal = |band: &usize| (band * rows..(band + 1) * rows).all(|at| bit(a, at) == bit(b, at));

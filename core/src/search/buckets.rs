@@ -23,7 +23,7 @@ const FIRST_ROUND: usize = 4;
 /// Queries of a batch that are under way at the same time.
 pub(super) const LANES: usize = 8;
 
-/// How far ahead of a query its weights are asked for.
+/// The number of queries ahead whose weights are asked for.
 const ASKED_AHEAD: usize = 16;
 
 /// One probe: of the hashes of a table that agree in the key with the query after `mask` is flipped.
@@ -52,7 +52,7 @@ pub(super) trait Buckets {
     #[inline]
     fn ask_ahead(&self, _: &Query<'_>) {}
 
-    /// Whether a match belongs to this probe, and not to another one that finds it as well.
+    /// True if a match belongs to this probe, and not to another one that finds it as well.
     fn owns(&self, course: &Course, probe: Probe, differing: u64, mode: Mode) -> bool;
 }
 

@@ -47,7 +47,7 @@ impl Order {
         all
     };
 
-    /// What hashes are ordered by.
+    /// The key by which hashes are ordered.
     pub fn key(self, hash: u64) -> u64 {
         hash.rotate_left(self.from)
     }
@@ -66,9 +66,9 @@ const ONE_OF: usize = 16;
 /// Draws a sample of hashes that come one after the other. Which are drawn depends on the hashes alone.
 #[derive(Clone, Debug, Default)]
 pub struct Draw<T> {
-    /// What a hash is drawn by, which is least for those that are; and the hash, with what is known of it.
+    /// The key by which a hash is drawn, least for those that are drawn; and the hash, with the facts about it.
     drawn: Vec<(u64, u64, T)>,
-    /// Those above are not among the [`MOST`] least.
+    /// The hashes above are not among the [`MOST`] least.
     last: Option<u64>,
     hashes: usize,
 }
@@ -112,10 +112,10 @@ pub struct Sample<T> {
     known: Vec<T>,
 }
 
-/// What a sample shows of a hash.
+/// The facts that a sample shows of a hash.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown<T> {
-    /// How many of the sample are near, at most [`SEEN`]; never the hash itself.
+    /// The number of near hashes in the sample, at most [`SEEN`]; never the hash itself.
     pub neighbours: u32,
     /// The nearest, of equals the least: their distance, and what is known of each; at most [`SHOWN`].
     pub nearest: Vec<(u32, T)>,
@@ -134,7 +134,7 @@ impl<T: Copy> Sample<T> {
         self.hashes.iter().copied().zip(self.known.iter().copied())
     }
 
-    /// What is near a hash within so many bits.
+    /// The near hashes of a hash within so many bits.
     pub fn of(&self, hash: u64, radius: u32) -> Shown<T> {
         let mut near: Vec<(u32, usize)> = Vec::new();
         let compared = Level::in_use().scan(&self.hashes, hash, radius, |at, distance| {

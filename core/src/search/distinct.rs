@@ -48,7 +48,7 @@ impl<K: Copy + Ord + Send> DistinctHashes<K> {
         self.hashes[slot.index()]
     }
 
-    /// Those that have the hash of a slot, ascending.
+    /// The members that have the hash of a slot, ascending.
     pub fn members(&self, slot: Slot) -> &[K] {
         self.members.get(slot)
     }
@@ -73,7 +73,7 @@ impl<K: Copy + Ord + Send> DistinctHashes<K> {
         self.hashes.len()
     }
 
-    /// Whether there is no hash at all.
+    /// True if there is no hash at all.
     pub fn is_empty(&self) -> bool {
         self.hashes.is_empty()
     }

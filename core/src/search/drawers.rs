@@ -85,7 +85,7 @@ impl Drawer {
         SLOT_BITS + self.depth
     }
 
-    /// What stands in place of a slot where the key has a crowd; slots are below it.
+    /// The number in place of a slot where the key has a crowd; slots are below it.
     #[inline]
     fn crowd(&self) -> u64 {
         (1 << self.slot_bits()) - 1

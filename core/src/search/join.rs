@@ -46,7 +46,7 @@ const AIM: usize = 48;
 /// Most bits that a list is parted by at once: as many parts as first-level caches and address tables bear.
 const MOST_BITS: u32 = 8;
 
-/// The same for the whole list, so that its parts fit the second-level cache.
+/// The number of first bits for the whole list, so that its parts fit the second-level cache.
 const MOST_FIRST_BITS: u32 = 10;
 
 /// Hashes of a piece of the whole list, which is parted in the cache.
@@ -55,8 +55,8 @@ const PIECE: usize = 1 << 16;
 /// Parts of the whole list that are joined before their pairs are handed on.
 const BATCH: usize = 64;
 
-/// How often a part may be joined anew on other masks: every time multiplies the work on it, while what is
-/// left in it is more and more alike.
+/// The number of times that a part may be joined anew on other masks: every time multiplies the work on it, while the
+/// rest is more and more alike.
 const MOST_REVISIONS: u32 = 2;
 
 /// Parting takes a bit away from a path, of 64, each time.
@@ -103,7 +103,7 @@ impl Limits {
     pub const NONE: Self = Self { met: u64::MAX, found: u64::MAX, waiting: u64::MAX };
 }
 
-/// What all threads have met so far.
+/// The counts of all threads so far.
 struct Watch {
     limits: Limits,
     met: AtomicU64,
@@ -116,13 +116,13 @@ impl Watch {
         Self { limits, met: AtomicU64::new(0), found: AtomicU64::new(0), waiting: AtomicU64::new(0) }
     }
 
-    /// Whether a limit is passed. What is counted only grows, and the sums do not depend on the number of
-    /// threads: if one of them sees it passed, the join would have been given up by any number of threads.
+    /// True if a limit is passed. What is counted only grows, and the sums do not depend on the number of threads: if
+    /// one of them sees it passed, the join would have been given up by any number of threads.
     fn is_over(&self) -> bool {
         self.is_too_many() || self.waiting.load(Relaxed) > self.limits.waiting
     }
 
-    /// Whether a limit is passed that is not of what waits at once.
+    /// True if a limit is passed that is not of what waits at once.
     fn is_too_many(&self) -> bool {
         self.met.load(Relaxed) > self.limits.met || self.found.load(Relaxed) > self.limits.found
     }
@@ -139,7 +139,7 @@ impl Watch {
         Self { limits, met: met.into(), found: found.into(), waiting: AtomicU64::new(0) }
     }
 
-    /// What has been met and found.
+    /// The numbers of pairs that were met and found.
     fn counts(&self) -> [u64; 2] {
         [self.met.load(Relaxed), self.found.load(Relaxed)]
     }
@@ -155,8 +155,8 @@ impl Watch {
 /// Takes what a worker has found, or leaves it there.
 type Out<'a> = &'a mut dyn FnMut(&mut Vec<NearPair>);
 
-/// The same as [`join`], unless it meets more pairs than `limits` allow; then `None`, and what the sink was
-/// given is to be forgotten. Whether a join is given up depends on the hashes alone.
+/// Joins as [`join`] does, unless it meets more pairs than `limits` allow; then `None`, and the pairs given to the sink
+/// are to be forgotten. Whether a join is given up depends on the hashes alone.
 ///
 /// # Errors
 /// As [`join`].
@@ -189,8 +189,8 @@ pub(crate) fn join_unless(
     Ok(Some(walk.cost))
 }
 
-/// How a join of more hashes than memory holds is shared out: in each pass the hashes are dealt into bins, and
-/// whatever holds whole bins is joined by itself. Every near pair is found in one pass, and in one bin of it.
+/// The parts of a join of more hashes than memory holds: in each pass the hashes are dealt into bins, and a part that
+/// holds whole bins is joined by itself. Every near pair is found in one pass, and in one bin of it.
 ///
 /// ```
 /// use simflip_core::search::join::{Parted, Room};
@@ -213,7 +213,7 @@ pub(crate) fn join_unless(
 pub struct Parted {
     /// None where all are compared with all.
     masks: Vec<u64>,
-    /// What the masks were made by, as [`parts`](Self::parts) says.
+    /// The number of parts by which the masks were made, as [`parts`](Self::parts) says.
     parts: u32,
     radius: u32,
 }
@@ -347,7 +347,7 @@ impl Room {
     }
 }
 
-/// What becomes of a join that has more pairs waiting than may wait.
+/// The end of a join that has more pairs waiting than may wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WaitsFor {
     /// It is given up.
@@ -605,7 +605,7 @@ fn cover_part(bits: u64, dimensions: u32) -> Vec<u64> {
     masks.split_off(1)
 }
 
-/// How many masks a part of so many dimensions has: one for each vector but 0.
+/// The number of masks of a part of so many dimensions: one for each vector but 0.
 fn masks_of(dimensions: u32) -> f64 {
     f64::from((1u32 << dimensions) - 1)
 }
@@ -618,7 +618,7 @@ fn share(dimensions: u32) -> f64 {
 /// Most dimensions of the vectors of a part.
 const MOST_DIMENSIONS: u32 = 8;
 
-/// What the model of costs is asked about.
+/// The question to the model of costs.
 #[derive(Clone, Copy)]
 struct Task {
     hashes: f64,
@@ -627,9 +627,9 @@ struct Task {
     /// Bits that vary.
     bits: u32,
     radius: u32,
-    /// How often groups that stay large may be joined anew.
+    /// The number of times that groups which stay large may be joined anew.
     deeper: u32,
-    /// What it takes for each mask to bring a hash to where it is joined.
+    /// The cost of bringing a hash to its place for each mask.
     bring: f64,
 }
 
@@ -639,7 +639,7 @@ impl Task {
         Self { hashes: hashes as f64, near: 0.0, bits, radius, deeper: MOST_REVISIONS, bring: 0.0 }
     }
 
-    /// The same with hashes that are on disk, and dealt out to each mask.
+    /// The task with hashes that are on disk, and dealt out to each mask.
     fn dealt(self) -> Self {
         Self { bring: DEAL, ..self }
     }
@@ -726,7 +726,7 @@ const MET: f64 = 4.0;
 /// The share of all masks in which a near pair agrees, about.
 const AGREE: f64 = 0.125;
 
-/// What a mask takes for each hash at the least.
+/// The least cost of a mask for each hash.
 const LEAST: f64 = MOVE + ROW;
 
 /// Time to compare one hash of a group of `size` with all later ones, a share of which is near.
@@ -847,16 +847,16 @@ struct Level {
     starts: Vec<u32>,
 }
 
-/// What the hashes of a group agree in.
+/// The bits in which the hashes of a group agree.
 #[derive(Clone, Copy)]
 struct Path {
     /// Bits that pairs must agree in. Groups may be parted by fewer.
     chosen: u64,
-    /// How often masks have been chosen anew.
+    /// The number of times that masks have been chosen anew.
     revisions: u32,
 }
 
-/// What a thread works with.
+/// The state of a thread.
 struct Worker {
     radius: u32,
     kernel: kernel::Level,

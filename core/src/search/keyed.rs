@@ -56,7 +56,7 @@ impl Keyed {
         Ok(Self::of_tables((0..bands).into_par_iter().map(table).collect(), &slots))
     }
 
-    /// The same from tables of these slots, which ascend.
+    /// An index from tables of these slots, which ascend.
     pub(crate) fn of_tables(tables: Vec<Drawers>, slots: &[u32]) -> Self {
         let mut filled = Marks::default();
         slots.iter().for_each(|&slot| filled.set(slot as usize, true));
@@ -78,12 +78,12 @@ impl Keyed {
         self.filled.count()
     }
 
-    /// Whether no page is stored.
+    /// True if no page is stored.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether there is a page in a slot.
+    /// True if there is a page in a slot.
     pub fn contains(&self, slot: u32) -> bool {
         self.filled.has(slot as usize)
     }

@@ -17,7 +17,7 @@ impl Marks {
         Self { words, count }
     }
 
-    /// Whether a number is in the set.
+    /// True if a number is in the set.
     #[inline]
     pub(crate) fn has(&self, number: usize) -> bool {
         self.words.get(number / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
@@ -35,7 +35,7 @@ impl Marks {
         self.count = if is_in { self.count + 1 } else { self.count - 1 };
     }
 
-    /// How many numbers are in it.
+    /// The number of marks.
     pub(crate) fn count(&self) -> usize {
         self.count
     }

@@ -30,7 +30,7 @@ use crate::id::Slot;
 use crate::kernel::kept::NearList;
 use crate::simhash::BITS;
 
-/// What an index is asked: a hash and, for the probabilistic ones, the weights behind it.
+/// A query: a hash and, for the probabilistic indexes, the weights behind it.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
     /// The hash whose neighbours are wanted.
@@ -39,7 +39,7 @@ pub struct Query<'a> {
     pub weights: &'a [f32; BITS],
 }
 
-/// Whether a search wants every match or is content with one (A and F in the paper's Table 2).
+/// The matches that a search wants: every one, or any one (A and F in the paper's Table 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -50,7 +50,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Whether to go on after a match.
+    /// Goes on after a match, or stops.
     #[inline]
     fn after_hit(self) -> ControlFlow<()> {
         match self {
@@ -114,7 +114,7 @@ pub struct Match {
 /// A set of tables of one index: bit `t` stands for table `t`. No index has more than 64.
 pub(crate) type TableSet = u64;
 
-/// What the tables of an index can find, whatever order and number of probes it is searched with.
+/// The reach of an index's tables, whatever order and number of probes it is searched with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach<'a> {
     /// For each table the bits in which a hash must agree with the query, but for flips. Where all stored
@@ -149,7 +149,7 @@ pub trait HammingIndex: Send + Sync {
     /// A short name with the parameters that matter most, such as `bphs-10` or `psm-x/8`.
     fn name(&self) -> String;
 
-    /// What its tables can find.
+    /// The reach of its tables.
     fn reach(&self) -> Reach<'_>;
 
     /// Memory in bytes of what an answer needs beyond the query: all tables of hashes, directories and bit
@@ -238,7 +238,7 @@ pub trait Probing: HammingIndex {
     fn set_budget(&mut self, budget: Option<u32>);
 }
 
-/// What a search needs to work with. Reused from query to query, it makes searching free of allocations.
+/// The buffers of a search. Reused from query to query, they make searching free of allocations.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     lanes: Vec<Lane>,
@@ -285,7 +285,7 @@ mod tests {
     use crate::simhash::vosh::Vosh;
     use proptest::prelude::*;
 
-    /// What the definition says: all slots within the radius.
+    /// The definition: all slots within the radius.
     fn expected(hashes: &[u64], query: u64, radius: u32) -> Vec<Hit> {
         (0..)
             .zip(hashes)
@@ -294,7 +294,7 @@ mod tests {
             .collect()
     }
 
-    /// Whether flips come in the order of the query's weights, or in one order of ranks for all queries.
+    /// A PSM index whose flips come in the order of the query's weights, or in one order of ranks for all queries.
     fn psm_of(hashes: &[u64], params: PsmParams, fixed: bool) -> Psm {
         let index = Psm::new(hashes, params).unwrap();
         if !fixed {

@@ -23,7 +23,7 @@ use std::ops::ControlFlow;
 /// Hashes that wait to be merged: their scan costs about as much as a few probes.
 const MOST_WAITING: usize = 2048;
 
-/// How many times larger each part may be than the one before.
+/// The factor by which each part may be larger than the one before.
 const GROWTH: usize = 8;
 
 /// Hashes that have been merged.
@@ -146,7 +146,7 @@ impl Online {
         self.hashes.len()
     }
 
-    /// Whether nothing has been added.
+    /// True if nothing has been added.
     pub fn is_empty(&self) -> bool {
         self.hashes.is_empty()
     }

@@ -43,7 +43,7 @@ pub enum Reading {
     },
 }
 
-/// What a PSM index is built with.
+/// The parameters of a PSM index.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -52,7 +52,7 @@ pub struct PsmParams {
     pub radius: u32,
     /// Where bits are flipped.
     pub reading: Reading,
-    /// What a flip costs.
+    /// The cost of a flip.
     pub cost: FlipCost,
     /// Probes per query, the one without flips included; `None` for all, which makes the search exact.
     pub budget: Option<u32>,
@@ -157,15 +157,14 @@ impl Psm {
         self.params
     }
 
-    /// The same index, which tries these sets of ranks in this order for every query. The weights
-    /// say only which bit has which rank, 1 being the weakest. The search is exact if every set of
-    /// at most h ranks is there once.
+    /// The index with these sets of ranks, tried in this order for every query. The weights say only which bit has
+    /// which rank, 1 being the weakest. The search is exact if every set of at most h ranks is there once.
     pub fn with_rank_sets(mut self, sets: impl Into<Arc<[Ranks]>>) -> Self {
         self.fixed = Some(sets.into());
         self
     }
 
-    /// The same index with another budget; a fixed order keeps the sets that it has.
+    /// The index with another budget; a fixed order keeps the sets that it has.
     pub fn with_budget(mut self, budget: Option<u32>) -> Self {
         self.params.budget = budget;
         self

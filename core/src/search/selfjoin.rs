@@ -25,7 +25,7 @@ pub(crate) struct SlotPair {
     pub similarity: f32,
 }
 
-/// What a self-join found.
+/// The outcome of a self-join.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SlotJoin {
     /// Pairs of different slots within the radius, each once, ascending by (a, b).
@@ -178,7 +178,7 @@ fn join_within(
     unreachable!("the last of them leaves nothing to join")
 }
 
-/// What a join of hashes found that was not given up.
+/// The pairs of a join of hashes that was not given up.
 #[derive(Default)]
 struct Joined {
     pairs: Vec<NearPair>,
@@ -243,7 +243,7 @@ fn as_slot_pairs(pairs: Vec<NearPair>) -> Vec<SlotPair> {
     pairs.into_par_iter().map(of).collect()
 }
 
-/// What a sample of the hashes shows of all.
+/// The facts that a sample of the hashes shows of all.
 struct Crowds {
     sample: Sample<Slot>,
     /// For each slot, its neighbours in the sample.
@@ -319,7 +319,7 @@ impl Crowds {
 /// Pairs that are listed before those that no crowded slot brings in are struck out.
 const MOST_LISTED: usize = 1 << 24;
 
-/// What becomes of crowds.
+/// The treatment of crowds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Thinning {
     /// A slot brings in no more than its [`MOST_NEIGHBOURS`] nearest; of crowds that are too much even so, what a
@@ -335,7 +335,7 @@ struct Nearest {
     /// Neighbours of each slot so far.
     neighbours: Vec<u32>,
     pairs: Vec<NearPair>,
-    /// How many may be listed.
+    /// The number that may be listed.
     most: usize,
 }
 

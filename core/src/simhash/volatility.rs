@@ -12,8 +12,8 @@ use crate::kernel::Level;
 use crate::simhash::BITS;
 use crate::{Error, Result};
 
-/// What it costs to flip a bit whose weight is `w`. Sets of flips are tried in order of their
-/// summed cost, cheapest first.
+/// The cost of flipping a bit whose weight is `w`. Sets of flips are tried in order of their summed cost, cheapest
+/// first.
 ///
 /// Every cost is zero or more and never falls as |w| grows, so all of them rank the single bits alike; they
 /// differ in how they weigh one large weight against several small ones.
@@ -147,7 +147,7 @@ pub struct Volatility {
     bits: [u8; BITS],
     costs: [FixedCost; BITS],
     len: usize,
-    /// What one is in the unit of the costs.
+    /// The number 1 in the unit of the costs.
     unit: f64,
 }
 

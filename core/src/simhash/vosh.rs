@@ -25,7 +25,7 @@ pub type Ranks = u64;
 pub struct Flip {
     /// The bits to flip, as positions in the hash.
     pub mask: u64,
-    /// The same bits as places in the volatility order.
+    /// The bits as places in the volatility order.
     pub ranks: Ranks,
     /// The summed cost of the flips, in the query's own unit.
     pub cost: FixedCost,

@@ -4,7 +4,7 @@ use super::unicode::{IOTA_BELOW, Range, Unicode, hangul, within};
 use crate::kernel::fold::{TABLE, entry};
 use std::sync::LazyLock;
 
-/// What a character does to words.
+/// The effect of a character on words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Class {
@@ -151,14 +151,14 @@ impl Classes {
         self.0.table.get(code as usize).copied().unwrap_or_else(|| self.0.rare(code))
     }
 
-    /// Whether a character keeps its form and its class, whatever stands before it.
+    /// True if a character keeps its form and its class, whatever stands before it.
     #[inline(always)]
     pub(super) fn is_apart(self, c: char) -> bool {
         let entry = self.entry(c as u32);
         entry & (entry::SPECIAL | entry::SECOND) == 0 && Class::of(entry) != Class::Mark
     }
 
-    /// Whether nobody sees a character.
+    /// True if nobody sees a character.
     pub(super) fn is_invisible(self, c: char) -> bool {
         self.0.unicode.fold(c as u32).is_some_and(<[u32]>::is_empty) && !within(&OPTIONAL, c as u32)
     }

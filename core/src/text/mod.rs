@@ -38,7 +38,7 @@ pub const TOKENIZER: &str = "unicode-words-v2";
 /// The longest shingle that can be asked for.
 pub const MAX_SHINGLE: usize = 64;
 
-/// What a document's features are.
+/// The kind of a document's features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum FeatureKind {
@@ -113,13 +113,13 @@ impl From<FeatureKind> for String {
     }
 }
 
-/// How a text becomes features: what they are, and which hash stands for them. A kind alone is hashed by
+/// The extraction of features from a text: their kind, and the hash that stands for them. A kind alone is hashed by
 /// MurmurHash3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Extraction {
-    /// What a feature is.
+    /// The kind.
     pub kind: FeatureKind,
-    /// What it is known by.
+    /// The hash.
     pub hash: FeatureHash,
 }
 
@@ -165,7 +165,7 @@ impl FeatureExtractor {
         Self { extraction: extraction.into(), ..Self::default() }
     }
 
-    /// What the features are, and what hashes them.
+    /// The kind of features, and their hash.
     pub fn extraction(&self) -> Extraction {
         self.extraction
     }
@@ -175,7 +175,7 @@ impl FeatureExtractor {
         self.lists(text, |features| features.iter().for_each(|&feature| each(feature)));
     }
 
-    /// The same, many features at a time.
+    /// Extracts features, many at a time.
     pub(crate) fn lists(&mut self, text: &str, each: impl FnMut(&[u64])) {
         let Self { extraction: Extraction { kind, hash }, tokenizer, words, features } = self;
         words.clear();
@@ -207,7 +207,7 @@ impl FeatureExtractor {
     }
 }
 
-/// What makes the lists of features of a text.
+/// The maker of a text's lists of features.
 struct Lists<'a, E> {
     tokenizer: &'a mut Tokenizer,
     /// Hashes of words.
@@ -298,9 +298,9 @@ impl<E: FnMut(&[u64])> Lists<'_, E> {
 /// The runs of a text's words or characters while these come, by their hashes.
 struct Runs<'a> {
     width: usize,
-    /// Whether there has been a run.
+    /// True if there has been a run.
     any: bool,
-    /// Those that no run has ended with, behind as many of the ones before as the next run begins with.
+    /// The features that no run has ended with, behind as many of the ones before as the next run begins with.
     items: &'a mut Vec<u64>,
     features: &'a mut Vec<u64>,
 }

@@ -13,7 +13,7 @@ use crate::kernel::fold::{BLOCK, Bytes as Block, Characters, WINDOW, entry, inte
 pub(crate) struct Token<'a> {
     /// Its bytes.
     pub bytes: Bytes<'a>,
-    /// What it is.
+    /// The kind.
     pub kind: TokenKind,
 }
 
@@ -37,14 +37,14 @@ impl Bytes<'_> {
     }
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     /// A word.
     Word,
     /// A character of a script without spaces, with its marks.
     Unit {
-        /// Whether the token before was a unit too, with nothing between.
+        /// True if the token before was a unit too, with nothing between.
         joined: bool,
     },
 }
@@ -60,9 +60,9 @@ pub struct Tokenizer {
     folded: Vec<u8>,
     /// Folded bytes.
     end: usize,
-    /// What the last character was, to know what a mark or a unit belongs to.
+    /// The class of the last character, which tells where a mark or a unit belongs.
     before: Class,
-    /// Whether the text has had a character of three bytes or more, as units are.
+    /// True if the text has had a character of three bytes or more, as units are.
     wide: bool,
     inside: Bits,
     begins: Bits,
@@ -126,7 +126,7 @@ impl Bits {
     }
 }
 
-/// What comes before a token that is cut.
+/// The part before a token that is cut.
 struct Before {
     end: usize,
     unit: bool,
@@ -137,7 +137,7 @@ pub(crate) struct Stretch<'a> {
     folded: &'a [u8],
     classes: Classes,
     wide: bool,
-    /// Whether the first token began before the stretch; it then stands at the front of what is folded.
+    /// True if the first token began before the stretch; it then stands at the front of what is folded.
     open: bool,
     /// Where the stretch begins in what is folded, from where on the places of its tokens are counted.
     base: usize,
@@ -147,7 +147,7 @@ pub(crate) struct Stretch<'a> {
 }
 
 impl Stretch<'_> {
-    /// Whether every token is a word: the text has had no character of three bytes so far, as units have.
+    /// True if every token is a word: the text has had no character of three bytes so far, as units have.
     pub(crate) fn is_of_words(&self) -> bool {
         !self.wide
     }
@@ -199,7 +199,7 @@ impl Stretch<'_> {
         }
     }
 
-    /// Whether the character that begins here, of three bytes or four, is of a script without spaces.
+    /// True if the character that begins here, of three bytes or four, is of a script without spaces.
     #[inline]
     fn is_unit(&self, from: usize) -> bool {
         let window: &[u8; 4] = self.folded[from..].first_chunk().expect("room behind the text");
@@ -432,18 +432,18 @@ fn decoded(&[a, b, c, d]: &[u8; 4]) -> (u32, usize) {
     }
 }
 
-/// What a block comes to.
+/// The outcome of a block.
 struct Found {
     /// Bytes of it that were looked at: up to a character that the block cuts, or one that is special.
     length: usize,
     letters: u64,
     units: u64,
     unit_starts: u64,
-    /// What the last character was.
+    /// The class of the last character.
     before: Class,
-    /// Whether there is one of three bytes or more.
+    /// True if there is one of three bytes or more.
     wide: bool,
-    /// Whether the character that follows is special or changes behind the one before.
+    /// True if the character that follows is special or changes behind the one before.
     is_special: bool,
 }
 
@@ -604,7 +604,7 @@ mod tests {
         tokens
     }
 
-    /// Whether compatibility forms of a character are equal: of all but symbols and fractions.
+    /// True if compatibility forms of a character are equal: of all but symbols and fractions.
     fn is_decomposed(c: char) -> bool {
         let class = Class::of(Classes::default().entry(c as u32));
         class != Class::Separator && !std::iter::once(c).nfkd().any(|c| c == '\u{2044}')

@@ -181,7 +181,7 @@ fn number(text: &str) -> u32 {
     u32::from_str_radix(text, 16).expect("a number of base 16")
 }
 
-/// Whether a code point is in one of these ranges, which are in order.
+/// True if a code point is in one of these ranges, which are in order.
 pub(super) fn within(ranges: &[Range], code: u32) -> bool {
     let at = ranges.partition_point(|&(_, high)| high < code);
     ranges.get(at).is_some_and(|&(low, _)| low <= code)

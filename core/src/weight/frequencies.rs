@@ -110,12 +110,12 @@ impl Frequencies {
         self.documents
     }
 
-    /// What kind of features is counted.
+    /// The kind of features that is counted.
     pub fn kind(&self) -> FeatureKind {
         self.extraction.kind
     }
 
-    /// How texts became the features that are counted.
+    /// The extraction of the features that are counted.
     pub fn extraction(&self) -> Extraction {
         self.extraction
     }
@@ -125,7 +125,7 @@ impl Frequencies {
         self.shards.iter().map(Map::len).sum()
     }
 
-    /// Whether no feature is counted.
+    /// True if no feature is counted.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,5 +1,4 @@
-//! How much a feature counts: TF-IDF, TF or binary, in fixed point, so that sums do not depend on their
-//! order.
+//! The weight of a feature: TF-IDF, TF or binary, in fixed point, so that sums do not depend on their order.
 
 pub mod frequencies;
 pub(crate) mod set;
@@ -7,7 +6,7 @@ pub(crate) mod vocabulary;
 
 use serde::{Deserialize, Serialize};
 
-/// How a feature's weight follows from its number of occurrences and its document frequency.
+/// The weight of a feature as a function of its number of occurrences and its document frequency.
 ///
 /// The weights of a document are used at unit L2 norm (the paper's "normalised TF-IDF", in our reading).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -23,7 +22,7 @@ pub enum Weighting {
 }
 
 impl Weighting {
-    /// Whether document frequencies are needed.
+    /// True if document frequencies are needed.
     pub fn needs_frequencies(self) -> bool {
         self == Self::TfIdf
     }

@@ -185,7 +185,7 @@ impl Vocabulary {
         self.known.features.len()
     }
 
-    /// Whether no feature was seen.
+    /// True if no feature was seen.
     pub fn is_empty(&self) -> bool {
         self.known.features.is_empty()
     }

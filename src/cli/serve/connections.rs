@@ -54,7 +54,7 @@ pub(super) struct Connection {
 #[derive(Default)]
 struct Unheard {
     answers: VecDeque<(Arc<Collection>, String)>,
-    /// Whether the connection has ended.
+    /// True if the connection has ended.
     gone: bool,
 }
 
@@ -212,7 +212,7 @@ impl Connection {
         self.unheard().gone = true;
     }
 
-    /// Whether its client may not have heard some answers yet.
+    /// True if its client may not have heard some answers yet.
     pub(super) fn has_answers(&self) -> bool {
         !self.unheard().answers.is_empty()
     }

@@ -106,7 +106,7 @@ const HEAD: usize = 16 << 10;
 /// Bytes that are read of a request, or written of an answer, in one go at most.
 const BUFFER: usize = 64 << 10;
 
-/// How often it is looked whether a log is so long that a snapshot is due.
+/// The time between two checks whether the log is long enough for a snapshot.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Looks until what was removed is put out of the files: a minute.

@@ -31,7 +31,7 @@ use tokio::task::AbortHandle;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
-/// What a request may take.
+/// The limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) threads: usize,
@@ -64,7 +64,7 @@ const TURN: usize = 32;
 /// Upper ends of the classes of durations, in seconds.
 const CLASSES: [f64; 12] = [1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0];
 
-/// What is done with a page.
+/// The action of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Check,
@@ -78,9 +78,9 @@ enum Action {
 pub(super) struct Service {
     /// The one index has no name.
     collections: RwLock<BTreeMap<String, Arc<Collection>>>,
-    /// What opens an index, and makes one that is not there.
+    /// The arguments that open an index or make it.
     indexes: IndexArgs,
-    /// Whether its folder is one of collections.
+    /// True if its folder is one of collections.
     many: bool,
     limits: Limits,
     token: Option<u128>,
@@ -105,7 +105,7 @@ pub(super) struct Collection {
     sketchers: Mutex<Vec<Sketcher>>,
     /// Held by who makes a snapshot.
     snapshot: Mutex<()>,
-    /// Whether the log could not be brought to the disk.
+    /// True if the log could not be brought to the disk.
     failed: AtomicBool,
     counts: Counts,
 }
@@ -116,15 +116,15 @@ struct Waits {
     told: oneshot::Sender<Result<(), String>>,
 }
 
-/// What was answered.
+/// The answers of a request.
 #[derive(Default)]
 struct Answered {
     lines: Vec<u8>,
-    /// What must be on the disk before that goes out.
+    /// The records that must be on the disk before the answers go out.
     unsynced: Option<Unsynced>,
     /// Pages that were removed.
     removed: usize,
-    /// Whether the index could not do what was asked, whatever the pages were.
+    /// True if the index could not do what was asked, whatever the pages were.
     failed: bool,
 }
 
@@ -258,7 +258,7 @@ fn sync(waits: &std::sync::mpsc::Receiver<Waits>) {
     }
 }
 
-/// Whether a name is one that a collection can have.
+/// True if a name is one that a collection can have.
 fn is_name(name: &str) -> bool {
     let fits =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_' | b'.');
@@ -271,7 +271,7 @@ fn is_name(name: &str) -> bool {
 /// Descriptors of open files for all but connections and indexes.
 const DESCRIPTORS: usize = 48;
 
-/// How many connections there may be beside so many open files of indexes.
+/// The number of connections that the limit of file descriptors allows beside the files of indexes.
 fn connections_beside(wanted: usize, files: usize) -> anyhow::Result<usize> {
     let Some(allowed) = simflip::resources::allowed_descriptors() else { return Ok(wanted) };
     let left = allowed.saturating_sub(DESCRIPTORS + files);
@@ -579,7 +579,7 @@ impl Service {
     }
 }
 
-/// What is asked of the index for a page with a sketch.
+/// The question to the index for a page with a sketch.
 fn question<'a>(
     asked: &'a Result<Asked<'_>, String>,
     about: Request<'a>,

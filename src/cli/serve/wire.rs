@@ -1,4 +1,4 @@
-//! What goes over the wire: pages that are asked about, and sketches.
+//! The bodies of requests and answers: pages, and sketches.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};

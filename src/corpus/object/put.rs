@@ -42,12 +42,12 @@ impl Prefix {
         key.map_err(|error| refuse(format!("{name}: no name for an object: {error}")))
     }
 
-    /// What names an object below, if one may be called so.
+    /// The address of an object below, if one may be called so.
     pub fn address_of(&self, name: &str) -> io::Result<PathBuf> {
         Ok(format!("{}/{}", self.place.root, self.key(name)?).into())
     }
 
-    /// What is there, by names below the address, with lengths.
+    /// The objects below the address, by name, with their lengths.
     pub fn list(&self) -> io::Result<Vec<(String, u64)>> {
         let name = |key: &Key| {
             let name = key.as_ref().strip_prefix(self.above.as_ref()).unwrap_or(key.as_ref());

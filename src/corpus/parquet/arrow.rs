@@ -49,13 +49,13 @@ pub(super) struct Messages {
     version: MetadataVersion,
     batches: Vec<Batch>,
     dictionaries: Vec<Place>,
-    /// How bodies are compressed.
+    /// The compression of bodies.
     pub compression: Option<CompressionType>,
     /// Why nothing is read from an offset on, and the rows that are lost, if that is known.
     pub end: Option<(u64, Flaw, Option<u64>)>,
 }
 
-/// What the head of a message says.
+/// The content of a message's head.
 enum Told {
     Schema(Schema, MetadataVersion),
     Dictionary,
@@ -108,7 +108,7 @@ fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<Schema, ParquetError> {
     Ok(convert::fb_to_schema(schema))
 }
 
-/// What a head says, and how many bytes of body follow.
+/// The content of a head, and the number of bytes of its body.
 fn told(head: &[u8]) -> Result<(Told, u64), Flaw> {
     guarded(DamageKind::Corrupt, || {
         let message = message(head)?;
@@ -295,7 +295,7 @@ impl Messages {
         columns
     }
 
-    /// What decodes these columns of record batches, or all.
+    /// The decoder of these columns of record batches, or of all.
     ///
     /// # Errors
     /// If there is no such column.

@@ -86,7 +86,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// Those of the next `rows` rows, of a reader of one column.
+    /// Reads the next `rows` rows with a reader of one column.
     pub fn next_of(reader: &mut ParquetRecordBatchReader, rows: usize) -> Result<Self, ParquetError> {
         let batch = reader.next().transpose()?;
         let found = batch.as_ref().map_or(0, |batch| batch.num_rows());
@@ -99,7 +99,7 @@ impl Values {
         }
     }
 
-    /// Those of a column that is in an array of structs and lists: the one behind so many others.
+    /// Takes the column at a place among those in an array of structs and lists.
     pub fn of(mut array: ArrayRef, mut leaf: usize) -> Self {
         let (mut rows, mut nulls): (Option<Vec<Range<usize>>>, Option<NullBuffer>) = (None, None);
         loop {
@@ -298,7 +298,7 @@ pub(super) fn joined<'a>(mut texts: impl Iterator<Item = &'a [u8]>) -> Option<Co
     Some(all.into())
 }
 
-/// What the values of a column of names are.
+/// The type of the values in a column of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// As they are stored.

@@ -104,7 +104,7 @@ pub(super) fn changed(input: &Input, (_, detail): Flaw) -> Error {
 /// The kept rows without those of files that are gone or have changed and do not read as before.
 struct Still<'a> {
     kept: &'a dyn KeptPages,
-    /// What there still is of such files.
+    /// The kept documents that are still there in files that have changed.
     changed: HashMap<u32, Vec<(DocId, Place)>>,
 }
 
@@ -298,7 +298,7 @@ fn writable(schema: &TypePtr) -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(built))
 }
 
-/// What a reader of stored values gives, with times of 96 bits as microseconds.
+/// The metadata of a reader of stored values, with times of 96 bits as microseconds.
 fn in_micros(metadata: &ArrowReaderMetadata) -> Result<ArrowReaderMetadata, ParquetError> {
     fn changed(field: &FieldRef) -> FieldRef {
         let data_type = match field.data_type() {
@@ -329,11 +329,11 @@ impl Encoded {
     }
 }
 
-/// What becomes of the sources of a row group: the row group, unless nothing is left of it, and
-/// the sources with damage.
+/// The outcome for the sources of a row group: the row group, unless nothing is left of it, and the sources with
+/// damage.
 type Settled = (Option<Encoded>, Vec<(usize, Flaw)>);
 
-/// How the rows of a family are written.
+/// The schema and the options by which the rows of a family are written.
 struct Form {
     schema: TypePtr,
     properties: Arc<WriterProperties>,
@@ -571,7 +571,7 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// That its rows are not among the kept.
+    /// The damage of rows that are lost.
     fn lost(&self, (kind, detail): Flaw) -> Damage {
         let first = self.rows.first().map_or(0, |range| range.start as u64);
         let row = self.layout.starts[self.group] + first;
@@ -579,7 +579,7 @@ impl Source<'_> {
     }
 }
 
-/// That so many rows of a row group, from this one on, are not among the kept.
+/// The damage of so many rows of a row group, from this one on, that are not among the kept.
 pub(super) fn not_kept(
     input: &Input,
     layout: &Layout,
@@ -660,8 +660,8 @@ fn write_family(
     Ok((files, lost))
 }
 
-/// How many rows come at once, of which so many have so many values: lists may be long, and each value takes more than
-/// it is stored in.
+/// The number of rows to read at once, of rows with so many values: lists may be long, and a value takes more in memory
+/// than on disk.
 fn rows_with((rows, values): (usize, usize)) -> usize {
     /// Values that come at once, if a row has fewer.
     const VALUES: usize = 1 << 16;

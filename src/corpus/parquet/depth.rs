@@ -122,7 +122,7 @@ impl Bytes<'_> {
     }
 }
 
-/// Whether the schema of a footer has so few levels that the footer can be given to the decoder.
+/// Refuses the schema of a footer that has too many levels for the decoder.
 pub(super) fn check_schema(footer: &[u8]) -> Result<(), Refusal> {
     Bytes(footer).fields(0, |bytes, number, kind| {
         if number != 2 {

@@ -1,4 +1,4 @@
-//! What the footer of a Parquet file says.
+//! The content of a Parquet file's footer.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use super::stored::Stored;
 use crate::corpus::damage::DamageKind;
 use crate::corpus::filetype::PARQUET_MAGIC;
 
-/// How a file ends whose footer is encrypted.
+/// The last bytes of a file whose footer is encrypted.
 const MAGIC_ENCRYPTED: [u8; 4] = *b"PARE";
 /// The longest footer that is read, and the longest head of a message of Arrow.
 pub(super) const FOOTER_CAP: u64 = 256 << 20;
 
-/// What the footer of a file says.
+/// The content of a file's footer.
 #[derive(Debug)]
 pub(super) struct Footer {
     pub schema: SchemaDescPtr,

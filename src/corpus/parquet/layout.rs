@@ -26,12 +26,12 @@ pub(super) struct Column {
     pub kind: Kind,
     /// A row may have any number of its values.
     pub is_list: bool,
-    /// What its values are, if not strings.
+    /// The type of its values, if they are no strings.
     pub other: Option<String>,
 }
 
 impl Column {
-    /// What it is called: its path without the names that Parquet gives lists and their elements.
+    /// Its name: its path without the names that Parquet gives lists and their elements.
     fn called(&self) -> String {
         let mut name = self.path.clone();
         for list in [".list.element", ".list.item", ".bag.array_element"] {
@@ -51,7 +51,7 @@ pub(super) enum Contents {
     Arrow(Messages),
 }
 
-/// What a file holds, and which of it is wanted. Record batches of Arrow are row groups here.
+/// The content of a file, and the columns that are wanted. Record batches of Arrow are row groups here.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub contents: Contents,
@@ -214,7 +214,7 @@ impl Layout {
         }
     }
 
-    /// What the format calls a row group.
+    /// The format's name of a row group.
     pub fn group_called(&self) -> &'static str {
         match self.contents {
             Contents::Parquet(_) => "row group",
@@ -222,7 +222,7 @@ impl Layout {
         }
     }
 
-    /// What is lost behind the last row group, if something is.
+    /// The damage behind the last row group, if there is some.
     pub fn damage_at_end(&self, input: &Input) -> Option<Damage> {
         let Contents::Arrow(messages) = &self.contents else { return None };
         let (offset, (kind, why), pages) = messages.end.as_ref()?;

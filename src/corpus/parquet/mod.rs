@@ -46,7 +46,7 @@ use stored::Stored;
 /// that several threads share the work on their rows.
 const OWN_GROUP: u64 = 64 << 20;
 
-/// What was read of a column of names.
+/// The values of a column of names.
 #[derive(Debug)]
 enum Names {
     Absent,
@@ -89,7 +89,7 @@ struct Piece {
 }
 
 impl Piece {
-    /// What becomes of a row: the document `id`, or damage.
+    /// Makes the document `id` of a row, or damage.
     fn document<T>(
         &self,
         row: usize,
@@ -196,7 +196,7 @@ impl Batch {
     }
 }
 
-/// What the rows of a row group come from.
+/// The source of a row group's rows.
 enum Open {
     /// Readers of texts and of names.
     Parquet(Vec<ParquetRecordBatchReader>, Box<[Option<ParquetRecordBatchReader>; NAMES]>),
@@ -209,7 +209,7 @@ struct Group {
     input: Input,
     layout: Arc<Layout>,
     index: usize,
-    /// Those that are wanted, unless all are.
+    /// The wanted ones, unless all are.
     selection: Option<VecDeque<Range<usize>>>,
     rows: usize,
     done: usize,
@@ -367,7 +367,7 @@ impl Group {
         next
     }
 
-    /// What was read of so many rows, the first of which is so far in the row group.
+    /// The values of so many rows, with the place of the first in the row group.
     fn piece(&mut self, rows: usize, within: usize, texts: Vec<Values>, names: [Names; NAMES]) -> Piece {
         let (first, within) = (self.layout.starts[self.index] + self.done as u64, within as u64);
         let offset = self.layout.offset(self.index);

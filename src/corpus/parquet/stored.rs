@@ -26,7 +26,7 @@ impl Stored {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same for someone who is going to read these bytes of it: of an object they are read ahead.
+    /// The file for a reader of these bytes: of an object they are read ahead.
     pub fn within(&self, from: u64, end: u64) -> io::Result<Self> {
         let file = match &*self.file() {
             StoredFile::File(_) => return Ok(self.clone()),

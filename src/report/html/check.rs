@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-/// What stands between two marks.
+/// The text between two marks.
 pub(in crate::report) fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
     text.split_once(from)?.1.split_once(to).map(|(inner, _)| inner)
 }
@@ -26,7 +26,7 @@ pub(crate) fn title_of(path: &Path) -> Option<String> {
     title_in(&head)
 }
 
-/// The same, of the first bytes of a page.
+/// The title in the first bytes of a page.
 pub(crate) fn title_in(head: &[u8]) -> Option<String> {
     let head = String::from_utf8_lossy(head);
     between(&head, "<title>", "</title>").filter(|title| title.starts_with("simflip: ")).map(str::to_owned)

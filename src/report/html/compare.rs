@@ -44,7 +44,7 @@ pub fn render_compare(report: &CompareReport) -> Result<String> {
     page("compare.html", Value::from(Serde(view)))
 }
 
-/// What the template of a comparison sees.
+/// The view of a comparison for its template.
 #[derive(Serialize)]
 struct CompareView<'a> {
     report: Heads<'a>,

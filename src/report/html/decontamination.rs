@@ -42,7 +42,7 @@ pub fn render_decontamination(report: &DecontaminationReport) -> Result<String> 
     page("decontamination.html", Value::from(Serde(view)))
 }
 
-/// What the template sees.
+/// The view for the template.
 #[derive(Serialize)]
 struct DecontaminationView<'a> {
     report: Head<'a>,
@@ -50,7 +50,7 @@ struct DecontaminationView<'a> {
     documents: u64,
     with_items: u64,
     without: u64,
-    /// What became of the documents with items.
+    /// The treatment of the documents with items.
     what: &'static str,
     matches: u64,
     damaged: u64,
@@ -61,7 +61,7 @@ struct DecontaminationView<'a> {
     benchmarks: Cut<BenchmarkView>,
 }
 
-/// What every page says of its report.
+/// The head of a page on a report.
 #[derive(Serialize)]
 struct Head<'a> {
     tool: &'a Tool,

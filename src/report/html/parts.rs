@@ -1,4 +1,4 @@
-//! What both pages show: lists cut to a bound, pages and pairs, stages, damage.
+//! The parts that both pages have: lists cut to a bound, pages and pairs, stages, damage.
 
 use super::super::figures;
 use super::super::model::{
@@ -75,7 +75,7 @@ impl<'a> Heads<'a> {
 #[derive(Serialize)]
 pub(super) struct DamageView {
     total: u64,
-    /// How many pages are lost.
+    /// The number of pages that are lost.
     cost: String,
     kinds: Cut<DamageCount>,
     listed: Cut<DamagedRecord>,
@@ -202,7 +202,7 @@ pub(super) fn stages(stages: &[Stage]) -> Cut<StageView> {
     })
 }
 
-/// What stages count, one and many.
+/// The units of stages, one and many.
 const UNITS: [(&str, &str); 5] = [
     ("page", "pages"),
     ("pair", "pairs"),
@@ -211,7 +211,7 @@ const UNITS: [(&str, &str); 5] = [
     ("distinct signature", "distinct signatures"),
 ];
 
-/// What a stage counts, in the singular; a unit that is none of [`UNITS`] stays as it is.
+/// The singular of a stage's unit; a unit that is none of [`UNITS`] stays as it is.
 fn one_of(unit: &str) -> &str {
     UNITS.iter().find(|(_, many)| *many == unit).map_or(unit, |&(one, _)| one)
 }

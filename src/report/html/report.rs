@@ -21,7 +21,7 @@ use serde::Serialize;
 const PAIRS: usize = 30;
 /// Pairs that are shown at once; the others are folded.
 const OPEN_PAIRS: usize = 6;
-/// The same of clusters.
+/// The number of clusters that are open at first.
 const OPEN_CLUSTERS: usize = 4;
 const CLUSTERS: usize = 15;
 const MEMBERS: usize = 5;
@@ -117,17 +117,16 @@ fn safe<T>(chart: impl Fn(&T) -> Result<String>) -> impl Fn(&T) -> Result<Value>
     move |data| chart(data).map(Value::from_safe_string)
 }
 
-/// What the template of a report sees. The report itself goes in without its long lists,
-/// which are cut beside it.
+/// The view of a report for its template. The report itself goes in without its long lists, which are cut beside it.
 #[derive(Serialize)]
 struct ReportView<'a> {
     report: Heads<'a>,
     /// In words, as a template's numbers may be signed.
     seed: String,
     promise: &'static str,
-    /// What old pages did to the new ones, in words.
+    /// The effect of old pages on new ones, in words.
     held_against: Option<String>,
-    /// What the run measured of itself, in words, and the share alone.
+    /// The estimate of recall, in words, and the share alone.
     audited: Option<Audited>,
     method: String,
     command: String,
@@ -138,7 +137,7 @@ struct ReportView<'a> {
     pairs: Cut<PairView>,
     open_pairs: usize,
     open_clusters: usize,
-    /// How the counts of the run follow from each other.
+    /// The counts of the run, each derived from those before.
     steps: Vec<Step>,
     clusters: Cut<ClusterView>,
     sizes: Option<[Value; 2]>,
@@ -166,7 +165,7 @@ struct ReportView<'a> {
 struct Audited {
     /// In words.
     text: String,
-    /// What it is of, and the recall.
+    /// The object of the recall, and the recall.
     share: Option<(&'static str, f64)>,
     from: &'static str,
 }
@@ -215,7 +214,7 @@ fn steps(report: &Report) -> Vec<Step> {
     steps
 }
 
-/// What the sources of one kind lose.
+/// The losses of the sources of one kind.
 #[derive(Serialize)]
 struct SourcesView {
     kind: String,

@@ -19,11 +19,11 @@ const BATCH: usize = 1 << 13;
 /// Places that one task joins.
 const TASK: usize = 1 << 7;
 
-/// What a join is asked.
+/// The parameters of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct JoinParams {
-    /// How signatures are cut.
+    /// The bands of signatures.
     pub banding: Banding,
     /// Equal positions that a pair needs; see [`min_matches`](super::min_matches).
     pub min_matches: usize,
@@ -46,7 +46,7 @@ impl JoinParams {
     }
 }
 
-/// What one band of a join cost and found.
+/// The cost and the finds of one band of a join.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BandStats {
     /// Buckets of two or more distinct signatures.
@@ -136,7 +136,7 @@ pub fn join_with<K: Copy + Ord + Send + Sync>(
     try_join_with(distinct, params, accept, found)
 }
 
-/// The same, which ends if `found` cannot take what it gets.
+/// Joins, and ends if `found` cannot take its pairs.
 pub(crate) fn try_join_with<K: Copy + Ord + Send + Sync>(
     distinct: &DistinctSignatures<K>,
     params: JoinParams,
@@ -275,8 +275,8 @@ impl Joiner<'_> {
         self.places.get(slot as usize * self.params.banding.bands + band).copied().unwrap_or(0)
     }
 
-    /// Whether an earlier band has compared two slots: their rows are equal there, and they were near each
-    /// other if not all of the bucket was compared. (Slots of one bucket have both a place or none.)
+    /// True if an earlier band has compared two slots: their rows are equal there, and they were near each other if not
+    /// all of the bucket was compared. (Slots of one bucket have both a place or none.)
     fn compared_before(&self, band: usize, a: u32, b: u32) -> bool {
         (0..band).any(|k| {
             let apart = self.place(k, a).abs_diff(self.place(k, b));

@@ -39,7 +39,7 @@ pub(crate) use join::try_join_with;
 pub use join::{BandStats, Join, JoinParams, join, join_with};
 use serde::{Deserialize, Serialize};
 
-/// How a signature is cut. Positions beyond the last band are only compared, never looked up.
+/// The bands of a signature. Positions beyond the last band are only compared, never looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Banding {
     /// Number of bands (`b`), at least 1.

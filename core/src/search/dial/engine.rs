@@ -162,7 +162,7 @@ impl Dial {
         std::mem::swap(located, new);
     }
 
-    /// Whether a table before `t` finds a hash with these differing bits: as its key is, or by a flip.
+    /// True if a table before `t` finds a hash with these differing bits: as its key is, or by a flip.
     #[inline(always)]
     fn found_before(&self, t: usize, lane: &Lane, differing: u64) -> bool {
         self.masks().iter().enumerate().fold(false, |before, (u, mask)| {
@@ -171,7 +171,7 @@ impl Dial {
         })
     }
 
-    /// Whether of all probes that find a hash with these differing bits, the one of table `t` is the first.
+    /// True if of all probes that find a hash with these differing bits, the one of table `t` is the first.
     #[inline(always)]
     fn belongs(&self, t: usize, lane: &Lane, differing: u64) -> bool {
         let turn = |table| self.probes.turn(table, differing, &lane.strengths);
@@ -265,7 +265,7 @@ struct Run<'a> {
     found: &'a mut FoundIn<'a>,
 }
 
-/// What gets the matches, some at a time, with their slots.
+/// The receiver of matches, some at a time, with their slots.
 type FoundIn<'a> = dyn FnMut(&[Placed]) + 'a;
 
 impl Job for Run<'_> {
@@ -309,7 +309,7 @@ impl Job for Run<'_> {
     }
 }
 
-/// How queries go through the stages.
+/// The pace of queries through the stages.
 struct Pace {
     /// Queries between two stages.
     gap: usize,
@@ -343,7 +343,7 @@ fn ask_ahead<'q>(turn: usize, asked: impl Fn(usize) -> Option<&'q Query<'q>>) {
     }
 }
 
-/// Whether what has been compared is to be settled.
+/// True if what has been compared is to be settled.
 #[inline(always)]
 fn is_due(list: usize, unsettled: usize, most_unsettled: usize) -> bool {
     list >= SETTLED_TOGETHER || unsettled == most_unsettled
@@ -355,10 +355,10 @@ const PROBES_UNDER_WAY: usize = 72;
 /// Most queries between two stages.
 const MOST_UNDER_WAY: usize = 10;
 
-/// What may match is settled when there is so much of it, or when the ring is full.
+/// The number of possible matches that are settled together, unless the ring is full before.
 const SETTLED_TOGETHER: usize = 32;
 
-/// How far ahead the weights of queries are asked for.
+/// The number of queries ahead whose weights are asked for.
 const ASKED_AHEAD: usize = 16;
 
 /// Probes in the first round of a search that may end at its first match.
@@ -385,7 +385,7 @@ struct Unplaced {
     differing: u64,
 }
 
-/// What comparing leaves to be settled.
+/// The possible matches that comparing leaves to be settled.
 #[derive(Clone, Debug, Default)]
 struct Settling {
     list: NearList,
@@ -401,12 +401,12 @@ impl Settling {
     }
 }
 
-/// What the stages know of one query.
+/// The state of one query in the stages.
 #[derive(Clone, Debug)]
 struct Lane {
     /// Position of the query.
     number: u32,
-    /// Whether it has a match.
+    /// True if it has a match.
     matched: bool,
     hash: u64,
     /// For keys with one flip, the bits that are flipped.
@@ -415,7 +415,7 @@ struct Lane {
     strengths: Strengths,
     /// The directory's cell of each probe.
     cells: Vec<u32>,
-    /// What each probe compares.
+    /// The run that each probe compares.
     runs: Vec<packed::Run>,
     /// For keys with two flips, those chosen.
     flips: Vec<Flip>,
@@ -436,7 +436,7 @@ impl Default for Lane {
     }
 }
 
-/// What a search of the dial index needs to work with.
+/// The buffers of a search of the dial index.
 #[derive(Clone, Debug, Default)]
 pub(in crate::search) struct DialScratch {
     ring: Vec<Lane>,

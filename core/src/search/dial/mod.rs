@@ -131,7 +131,7 @@ impl Dial {
         self.masks()[0].count_ones()
     }
 
-    /// The same index with another budget.
+    /// The index with another budget.
     pub fn with_budget(mut self, budget: Option<u32>) -> Self {
         self.params.budget = budget;
         self
@@ -155,7 +155,7 @@ impl Dial {
         64 * u64::from(tables) * cells.div_ceil(CELLS as u64) + rests
     }
 
-    /// Whether the probes of the budget find every match.
+    /// True if the probes of the budget find every match.
     pub fn is_exact(&self) -> bool {
         self.probes.reach(self.params.radius) && self.budget() >= self.all_probes()
     }

@@ -1,4 +1,4 @@
-//! What a dial index is built with, and what it may be built with.
+//! The parameters of a dial index, and their bounds.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::kernel::packed::WIDTHS;
 use crate::simhash::BITS;
 use crate::{Error, Result};
 
-/// What a dial index is built with.
+/// The parameters of a dial index.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]

@@ -51,7 +51,7 @@ impl Probes {
         self.masks.iter().map(|mask| sets(mask.count_ones())).sum()
     }
 
-    /// Whether all probes together find every hash within `radius`.
+    /// True if all probes together find every hash within `radius`.
     pub fn reach(&self, radius: u32) -> bool {
         radius < self.masks.len() as u32 * (self.flips + 1)
     }
