@@ -9,7 +9,7 @@ use simflip::corpus::{self, DiscoverOptions, FileReading, ReadOptions};
 use simflip::kernel::inflate::Inflater;
 use simflip::pipeline::{self, Job, Silent};
 use simflip::resources::{cpu_seconds, peak_memory_bytes};
-use simflip::settings::{Judge, Net, Recall, Settings};
+use simflip::settings::{Generator, Recall, Settings, Verification};
 use simflip::sketch::Sketcher;
 use simflip::terminal::say;
 use std::error::Error;
@@ -23,15 +23,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let stored: Vec<Vec<u8>> = inputs.iter().map(std::fs::read).collect::<Result<_, _>>()?;
     let folder = tempfile::tempdir()?;
-    let searched = |net| Settings::simhash().with(|settings| settings.net = net);
-    let dial = Net::Dial { distance: 3, recall: Recall::AtLeast(0.95), key_bits: None };
+    let searched = |generator| Settings::simhash().with(|settings| settings.generator = generator);
+    let dial = Generator::Dial { distance: 3, recall: Recall::AtLeast(0.95), key_bits: None };
     let methods = [
         ("both", Settings::default()),
         ("simhash", Settings::simhash()),
         ("dial", searched(dial)),
-        ("bphs", searched(Net::Bphs { distance: 3, tables: None })),
+        ("bphs", searched(Generator::Bphs { distance: 3, tables: None })),
         ("minhash", Settings::minhash(0.8)),
-        ("minhash, counted", Settings::minhash(0.8).with(|settings| settings.judge = Judge::Jaccard(0.8))),
+        (
+            "minhash, counted",
+            Settings::minhash(0.8).with(|settings| settings.verification = Verification::Jaccard(0.8)),
+        ),
     ];
     let dedup = |name: &str, settings: &Settings, threads: usize| -> Result<(), Box<dyn Error>> {
         let job = Job {

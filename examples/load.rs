@@ -20,7 +20,7 @@ use rayon::prelude::*;
 use simflip::hash::fmix64;
 use simflip::resources::{cpu_seconds, thread_seconds};
 use simflip::seen::{Access, Request, Seen, SeenParams};
-use simflip::settings::{Net, Recall, Settings, USUAL_DISTANCE};
+use simflip::settings::{Generator, Recall, Settings, USUAL_DISTANCE};
 use simflip::terminal::print;
 use std::error::Error;
 use std::fmt::Write as _;
@@ -85,7 +85,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         None => Settings::default(),
         Some(recall) => Settings::simhash().with(|settings| {
             let recall = if recall < 1.0 { Recall::AtLeast(recall) } else { Recall::Exact };
-            settings.net = Net::Dial { distance: USUAL_DISTANCE, recall, key_bits: None };
+            settings.generator = Generator::Dial { distance: USUAL_DISTANCE, recall, key_bits: None };
         }),
     };
     let pages = Arc::new(Pages::new(&settings));

@@ -1,10 +1,10 @@
 //! What do the stages take, of time, memory and disk, for very many pages?
 //!
-//! `cargo run --release --example stages -- PAGES FOLDER MEMORY LIMIT [TEMPLATE]` makes up so many pages of about
-//! 1 kB, a file of 100,000 at a time, sketches each file and takes it away; then joins and clusters the sketches, each
-//! stage in a process of its own that may use `MEMORY` MiB and has an address space of `LIMIT` MiB; at last it makes
-//! the same files again, some at a time, and writes of each the pages that stay and a list of the others, which it
-//! takes away. It prints a row for each stage, and for the audit of star clusters, whose time is not in that of these.
+//! `cargo run --release --example stages -- PAGES FOLDER MEMORY LIMIT [TEMPLATE]` makes up so many pages of about 1 kB,
+//! a file of 100,000 at a time, sketches each file and takes it away; then joins and clusters the sketches, each stage
+//! in a process of its own that may use `MEMORY` MiB and has an address space of `LIMIT` MiB; at last it makes the same
+//! files again, some at a time, and writes of each the pages that stay and a list of the others, which it takes away.
+//! It prints a row for each stage, and for the recall estimate of star clusters, whose time is not in that of these.
 //! Without arguments it does so for a few pages.
 //!
 //! Of the pages, about seven in ten stand alone, three in ten are one of two or more versions of a text that differ in
@@ -229,7 +229,7 @@ fn apply_job(sketches: &Path, inputs: &[PathBuf], out: &Path) -> ApplyJob {
     }
 }
 
-/// Takes the times of the audit: processor time and time on the clock, in seconds.
+/// Takes the times of the recall estimate: processor time and time on the clock, in seconds.
 #[derive(Default)]
 struct Steps(Mutex<Times>);
 
@@ -247,7 +247,7 @@ impl Steps {
 
 impl Progress for Steps {
     fn begin(&self, stage: &str, _: u64, _: &str) {
-        let begun = (stage == "audit").then(|| (cpu_seconds().unwrap_or(0.0), Instant::now()));
+        let begun = (stage == "recall estimate").then(|| (cpu_seconds().unwrap_or(0.0), Instant::now()));
         self.times().begun = begun;
     }
 
@@ -264,7 +264,8 @@ impl Progress for Steps {
     fn note(&self, _: &str) {}
 }
 
-/// One stage; says processor seconds and seconds, both of the audit alone, the peak of memory, and what came of it.
+/// One stage; says processor seconds and seconds, both of the recall estimate alone, the peak of memory, and what came
+/// of it.
 fn stage(name: &str, sketches: &Path, memory: u64) -> Result<(), Box<dyn Error>> {
     let (begun, steps) = (Instant::now(), Steps::default());
     let (sketches, against, memory, threads) = (sketches.to_path_buf(), Vec::new(), Some(memory), 0);

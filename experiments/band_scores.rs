@@ -27,7 +27,7 @@ use simflip::search::bphs::Bphs;
 use simflip::search::distinct::DistinctHashes;
 use simflip::search::join::join as join_hashes;
 use simflip::search::{HammingIndex, Mode, Query, Scratch};
-use simflip::settings::{BandShape, Judge, Net, Settings, Sketches};
+use simflip::settings::{BandShape, Generator, Settings, Sketches, Verification};
 use simflip::simhash::BITS;
 use simflip::text::FeatureKind;
 use simflip::weight::Weighting;
@@ -111,7 +111,7 @@ struct Tally {
     top: u32,
     /// For each band, and last for all bands together, by score: pairs of texts, and pairs of pages with them.
     counts: Vec<[AtomicU64; 2]>,
-    judged: Mutex<Vec<Scored>>,
+    verified: Mutex<Vec<Scored>>,
 }
 
 /// Texts of equal sketches, for the sums over pairs of them.
@@ -140,7 +140,7 @@ impl Group {
 impl Tally {
     fn new(bands: usize, top: u32) -> Self {
         let counts = (0..(bands + 1) * (top as usize + 1)).map(|_| Default::default()).collect();
-        Self { bands, top, counts, judged: Mutex::default() }
+        Self { bands, top, counts, verified: Mutex::default() }
     }
 
     /// Pairs of texts and of pages of a band and a score; the band after the last is all of them together.
@@ -159,10 +159,10 @@ impl Tally {
         }
     }
 
-    fn judge(&self, corpus: &Corpus, a: Document, b: Document, score: u32, bands: u64) {
+    fn verification(&self, corpus: &Corpus, a: Document, b: Document, score: u32, bands: u64) {
         let [a, b] = [a, b].map(|text| corpus.document(text.index()));
         let pair = Scored { a: a.min(b), b: a.max(b), score, bands };
-        self.judged.lock().expect("nobody panics while pairs are listed").push(pair);
+        self.verified.lock().expect("nobody panics while pairs are listed").push(pair);
     }
 
     /// Two sketches that share these bands.
@@ -173,7 +173,7 @@ impl Tally {
             for &a in (told.members)(a) {
                 for &b in (told.members)(b) {
                     if told.drawn[a.index()] || told.drawn[b.index()] {
-                        self.judge(told.corpus, a, b, score, bands);
+                        self.verification(told.corpus, a, b, score, bands);
                     }
                 }
             }
@@ -189,7 +189,7 @@ impl Tally {
             for (at, &a) in members.iter().enumerate().filter(|_| group.drawn) {
                 for &b in members[at + 1..].iter().filter(|b| told.drawn[a.index()] || told.drawn[b.index()])
                 {
-                    self.judge(told.corpus, a, b, self.top, all);
+                    self.verification(told.corpus, a, b, self.top, all);
                 }
             }
         }
@@ -432,22 +432,22 @@ fn write(
     let copies = (0..corpus.len()).map(|text| corpus.copies(text) as u64);
     let same: u64 = copies.map(|n| n * (n - 1) / 2).sum();
     let tally = &answer.tally;
-    let mut judged = tally.judged.lock().expect("all pairs are listed").clone();
-    judged.sort_unstable();
+    let mut verified = tally.verified.lock().expect("all pairs are listed").clone();
+    verified.sort_unstable();
     let found: u64 = (answer.from..=answer.top).map(|score| tally.count(tally.bands, score)[0]).sum();
     for band in 0..=tally.bands {
         let name = if band < tally.bands { band.to_string() } else { "all".into() };
         let number = |score| tally.count(band, score)[1] + if score == answer.top { same } else { 0 };
         let total: u64 = (answer.from..=answer.top).map(number).sum();
         let of_band: Vec<&Scored> =
-            judged.iter().filter(|pair| band == tally.bands || pair.bands >> band & 1 == 1).collect();
+            verified.iter().filter(|pair| band == tally.bands || pair.bands >> band & 1 == 1).collect();
         for score in answer.from..=answer.top {
             // What the method would have found with this score as its threshold.
             let above: Vec<(u32, u32)> =
                 of_band.iter().filter(|pair| pair.score >= score).map(|pair| (pair.a, pair.b)).collect();
             for Right { name: truth, near, known } in truths {
-                let judged = |pair: &&(u32, u32)| known.as_ref().is_none_or(|known| known.contains(pair));
-                let told = above.iter().filter(judged).count();
+                let verified = |pair: &&(u32, u32)| known.as_ref().is_none_or(|known| known.contains(pair));
+                let told = above.iter().filter(verified).count();
                 // Copies are near by any method, and a truth that knows their pair has it among the right ones.
                 let copied = near.iter().filter(|(a, b)| a == b).count();
                 let hit = above.iter().filter(|pair| near.contains(pair)).count() + copied;
@@ -495,7 +495,7 @@ fn seed_settings(config: &Config, seed: u64, all_pairs: bool) -> [(&'static str,
         settings.features = FeatureKind::Shingles(config.shingle);
         settings.sketches = Sketches::SimHash { weighting: Weighting::Tf };
         let banding = Banding { bands: config.bands, rows: BITS / config.bands };
-        settings.net = Net::HashBands { distance: BITS as u32 - config.simhash_from, banding };
+        settings.generator = Generator::HashBands { distance: BITS as u32 - config.simhash_from, banding };
     });
     let positions = config.minhash_positions;
     let similarity = f64::from(config.minhash_from) / positions as f64;
@@ -503,11 +503,11 @@ fn seed_settings(config: &Config, seed: u64, all_pairs: bool) -> [(&'static str,
         settings.features = FeatureKind::Words;
         settings.sketches = Sketches::MinHash { permutations: positions, family: Family::default() };
         let shape = BandShape::Fixed(Banding { bands: config.bands, rows: positions / config.bands });
-        settings.net = Net::Bands { similarity, shape };
+        settings.generator = Generator::Bands { similarity, shape };
     });
     let listing = |settings: Settings| {
         settings.with(|settings| {
-            (settings.judge, settings.min_features) = (Judge::Net, MIN_FEATURES);
+            (settings.verification, settings.min_features) = (Verification::None, MIN_FEATURES);
             (settings.all_pairs, settings.seed) = (all_pairs, seed);
         })
     };
@@ -789,7 +789,7 @@ mod tests {
         let hashes = corpus.simhashes(Weighting::Tf);
         let drawn = vec![true; corpus.len()];
         let answer = simhash(&corpus, &drawn, &config).unwrap();
-        let judged = answer.tally.judged.lock().unwrap().clone();
+        let verified = answer.tally.verified.lock().unwrap().clone();
         let width = BITS / config.bands;
         let mut near = 0;
         for band in 0..config.bands {
@@ -806,7 +806,7 @@ mod tests {
                     }
                 }
             }
-            let of_band = judged.iter().filter(|pair| pair.bands >> band & 1 == 1);
+            let of_band = verified.iter().filter(|pair| pair.bands >> band & 1 == 1);
             let mut found: Vec<_> = of_band.map(|pair| (pair.a, pair.b, pair.score)).collect();
             found.sort_unstable();
             naive.sort_unstable();
@@ -838,9 +838,9 @@ mod tests {
         };
         for (full, part) in answers(&all).into_iter().zip(answers(&drawn)) {
             let listed = |answer: &Answer| {
-                let mut judged = answer.tally.judged.lock().unwrap().clone();
-                judged.sort_unstable();
-                judged
+                let mut verified = answer.tally.verified.lock().unwrap().clone();
+                verified.sort_unstable();
+                verified
             };
             let mut wanted = listed(&full);
             wanted.retain(|pair| documents.contains(&pair.a) || documents.contains(&pair.b));

@@ -1,4 +1,4 @@
-//! The judge: what was published, what we see, and why they differ.
+//! Verification: what was published, what we see, and why they differ.
 
 use crate::progress::say;
 use crate::results::{expected, read_all};

@@ -199,7 +199,7 @@ fn named(base: &str, source: &str) -> String {
 
 /// The rows that are judged: those of real documents, or where no corpus has enough near pairs of its own, those of
 /// generated ones.
-fn judged(rows: &[Row]) -> Vec<&Row> {
+fn verified(rows: &[Row]) -> Vec<&Row> {
     let of = |source: &str| rows.iter().filter(|row| row.text("source") == source).collect::<Vec<_>>();
     Some(of("real")).filter(|real| !real.is_empty()).unwrap_or_else(|| of("generated"))
 }
@@ -322,11 +322,11 @@ fn flips_for(rows: &[&Row], recall: f64) -> Option<f64> {
 fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Verdict>> {
     let config: Config = config::read(options, EXPERIMENT.name)?;
     let mut all = Vec::new();
-    let judged = judged(rows);
+    let verified = verified(rows);
     for point in expected {
         let (flips, recall) = (point.number("flips"), point.number("recall"));
-        for base in distinct(judged.iter().copied(), "base") {
-            let curve: Vec<&Row> = judged
+        for base in distinct(verified.iter().copied(), "base") {
+            let curve: Vec<&Row> = verified
                 .iter()
                 .copied()
                 .filter(|row| row.text("base") == base && row.text("order") == USUAL)
@@ -362,7 +362,7 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
                 .iter()
                 .filter_map(|Nearer { name, cosine }| {
                     let near =
-                        judged.iter().filter(|row| row.text("base") == base && row.text("order") == name);
+                        verified.iter().filter(|row| row.text("base") == base && row.text("order") == name);
                     let mut near = near.filter(|row| row.text("h") == point.text("h"));
                     let at = near.find(|row| row.number("flips") == flips)?;
                     Some(format!(
@@ -385,8 +385,8 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
             all.push(Verdict { item, paper, ours, finding: agrees.into(), because });
         }
     }
-    for base in distinct(judged.iter().copied(), "base") {
-        all.extend(speedups(&base, &judged, &config.speedups_at));
+    for base in distinct(verified.iter().copied(), "base") {
+        all.extend(speedups(&base, &verified, &config.speedups_at));
     }
     Ok(all)
 }

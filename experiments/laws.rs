@@ -75,7 +75,7 @@ fn flips(rows: &[&Row]) -> Result<()> {
             last.number("flips") == all as f64 && last.number("recall") == 1.0,
             "{name}: not everything found"
         );
-        // The weakest bits first cannot be worse than any order.
+        // The lowest-margin bits first cannot be worse than any order.
         let worse = |row: &&&Row| row.number("recall") + 1e-4 < row.number("flips") / all as f64;
         ensure!(!curve.iter().any(|row| worse(&row)), "{name}: worse than random order");
         let first = curve[0].number("recall") * all as f64;

@@ -160,16 +160,16 @@ pub fn root() -> &'static Path {
     package.parent().unwrap_or(package)
 }
 
-/// What a judge says of an experiment's rows, beside what was published.
-type Judge = fn(&Options, &[Row], &[Row]) -> Result<Vec<Verdict>>;
+/// What verification says of an experiment's rows, beside what was published.
+type Verification = fn(&Options, &[Row], &[Row]) -> Result<Vec<Verdict>>;
 
-/// A figure or table: its runner, its picture and its judge.
+/// A figure or table: its runner, its picture and its verification.
 struct Experiment {
     name: &'static str,
     about: &'static str,
     run: fn(&Options) -> Result<()>,
     draw: fn(&Options, &[Row]) -> Result<()>,
-    verdicts: Judge,
+    verdicts: Verification,
 }
 
 const EXPERIMENTS: &[Experiment] = &[

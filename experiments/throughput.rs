@@ -475,7 +475,12 @@ fn kinds_of(workload: &Workload, queries: &[Query<'_>], answers: &[(u32, u32)]) 
     kinds
 }
 
-fn judge(workload: &Workload, queries: &[Query<'_>], answers: &[(u32, u32)], truth: &[[bool; 2]]) -> Found {
+fn verification(
+    workload: &Workload,
+    queries: &[Query<'_>],
+    answers: &[(u32, u32)],
+    truth: &[[bool; 2]],
+) -> Found {
     let mut found = Found::default();
     for &(query, slot) in answers {
         let same = workload.stored.hashes()[slot as usize] == queries[query as usize].hash;
@@ -538,7 +543,7 @@ fn time(
     let answers: Vec<(u32, u32)> = parts
         .flat_map(|(first, answers)| answers.iter().map(move |&(query, slot)| (first + query, slot)))
         .collect();
-    Answered { cost, found: judge(workload, queries, &answers, truth), cpu, slowest, wall }
+    Answered { cost, found: verification(workload, queries, &answers, truth), cpu, slowest, wall }
 }
 
 /// A workload with what an exact search answers, and the table that measurements go to.
@@ -695,7 +700,7 @@ impl<'a> Bench<'a> {
         let n = (self.queries.len() / method.share(self.radius)).max(self.queries.len().min(FEWEST));
         let (queries, kinds) = (&self.queries[..n], &self.kinds[..n]);
         let end = self.truth.partition_point(|&(query, _)| (query as usize) < n);
-        let truth = judge(self.workload, queries, &self.truth[..end], kinds);
+        let truth = verification(self.workload, queries, &self.truth[..end], kinds);
         let answered = time(built, self.workload, queries, mode, threads, kinds);
         let share = |found: u64, of: u64| if of == 0 { f64::NAN } else { found as f64 / of as f64 };
         let (recall, recall_with_same, pairs) = match mode {

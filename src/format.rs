@@ -60,7 +60,7 @@ pub const EDGES: Kind = Kind { tag: *b"EDGE", version: 2, name: "edges of a band
 pub const PAIRS: Kind = Kind { tag: *b"PAIR", version: 1, name: "pairs of documents" };
 
 /// The cluster of each page that is in one, and the page that stays for it.
-pub const FATES: Kind = Kind { tag: *b"FATE", version: 1, name: "clusters of pages" };
+pub const ASSIGNMENTS: Kind = Kind { tag: *b"ASGN", version: 1, name: "clusters of pages" };
 
 /// A note of the files that were written for an input file.
 pub const APPLIED: Kind = Kind { tag: *b"APPL", version: 1, name: "note of what was written" };
@@ -73,7 +73,7 @@ pub const WORKING: Kind = Kind { tag: *b"WORK", version: 1, name: "mark of a wor
 
 /// Every kind whose files are whole when they are written, with the length of the body in front of it.
 pub const KINDS: [Kind; 10] =
-    [FREQUENCIES, BOILERPLATE, SKETCHES, NAMES, EDGES, PAIRS, FATES, APPLIED, READING, WORKING];
+    [FREQUENCIES, BOILERPLATE, SKETCHES, NAMES, EDGES, PAIRS, ASSIGNMENTS, APPLIED, READING, WORKING];
 
 /// The ending of a working folder, behind the name of the results.
 pub(crate) const WORKING_ENDING: &str = ".stages";
@@ -789,7 +789,7 @@ mod tests {
             reader.seek(bytes.len() as u64 - 99).unwrap();
             assert!(reader.fill(&mut piece).is_err(), "the checksum is no part of the body");
         }
-        assert!(open::<serde_json::Value>(&path, FATES).is_err());
+        assert!(open::<serde_json::Value>(&path, ASSIGNMENTS).is_err());
         let mut whole = std::fs::read(&path).unwrap();
         whole[PIECE] ^= 1;
         std::fs::write(&path, &whole).unwrap();

@@ -4,7 +4,7 @@ use crate::place::{Place, unpacked, words};
 use assert_cmd::Command;
 use predicates::prelude::*;
 use serde_json::Value;
-use simflip::settings::{Net, Settings};
+use simflip::settings::{Generator, Settings};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -260,8 +260,8 @@ fn hashes_that_agree_in_a_band_are_told_band_by_band() {
     // What agrees in a band is a part of what is near, and its pairs are told alike.
     let lines = |pairs: &str| pairs.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
     assert!(lines(&some).is_subset(&lines(&all)) && lines(&some).len() < lines(&all).len());
-    let net = &report["settings"]["net"]["hash-bands"];
-    assert_eq!(net, &serde_json::json!({ "distance": 8, "banding": { "bands": 4, "rows": 16 } }));
+    let generator = &report["settings"]["generator"]["hash-bands"];
+    assert_eq!(generator, &serde_json::json!({ "distance": 8, "banding": { "bands": 4, "rows": 16 } }));
     let histograms = report["histograms"].as_array().unwrap();
     assert_eq!((histograms.len(), &histograms[3]["title"]), (4, &"band 3".into()));
     // Nine bands of seven bits are more than bits may differ.
@@ -729,7 +729,7 @@ fn methods_side_by_side() {
     let methods = report["methods"].as_array().unwrap();
     for (method, expected) in methods.iter().zip([
         Settings::paper(),
-        Settings::paper().with(|settings| settings.net = Net::Bphs { distance: 3, tables: None }),
+        Settings::paper().with(|settings| settings.generator = Generator::Bphs { distance: 3, tables: None }),
         Settings::minhash(0.8),
     ]) {
         let settings: Settings = serde_json::from_value(method["settings"].clone()).unwrap();
@@ -886,7 +886,7 @@ fn inspect_refuses_what_does_not_fit() {
     simflip().arg("inspect").arg(&binary).assert().code(2).stderr(predicate::str::contains("version"));
 }
 
-/// A folder of results with a page to judge on, judgements, and what `seen` prints and
+/// A folder of results with a page to verification on, judgements, and what `seen` prints and
 /// writes; all of it in order.
 fn written(top: &Path) -> PathBuf {
     let (input, out) = (top.join("pages.jsonl"), top.join("out"));
@@ -1166,7 +1166,7 @@ fn pages_and_files_are_explained() {
             && says(&of_corpus, "verify jaccard")
             && says(&of_corpus, "verify mismatch")
     );
-    // Without an equal key the two sketches' judge does not see the pair.
+    // Without an equal key the two sketches' verification does not see the pair.
     let why = |explanation: &Value| {
         let opinions = explanation["opinions"].as_array().unwrap();
         opinions.iter().find(|o| o["by"] == "both").unwrap()["why"].as_str().unwrap().to_owned()

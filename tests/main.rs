@@ -5,6 +5,7 @@ mod arrow;
 mod boilerplate;
 mod cli;
 mod commands;
+mod comments;
 mod edges;
 mod floors;
 mod gather;

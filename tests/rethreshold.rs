@@ -57,13 +57,13 @@ fn a_derived_result_is_in_order_and_keeps_as_much_as_a_new_run_or_more() {
     assert_eq!(kept("same"), kept("loose"));
     let report = place.report("derived");
     assert_eq!(report["derived"]["threshold"], 0.6);
-    assert_eq!(report["settings"]["judge"]["estimate"], 0.9);
+    assert_eq!(report["settings"]["verification"]["estimate"], 0.9);
     assert!(
         report["warnings"][0].as_str().unwrap().contains("raised from 0.6 to 0.9"),
         "{}",
         report["warnings"]
     );
-    assert!(report["audit"].is_null());
+    assert!(report["recall_estimate"].is_null());
     let table = csv::Reader::from_path(place.at("derived/removed.csv")).unwrap().into_records();
     assert_eq!(table.map(|row| row.unwrap()[2].to_owned()).collect::<BTreeSet<_>>(), derived);
 }

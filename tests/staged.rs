@@ -234,9 +234,9 @@ fn assert_same(paths: &[PathBuf], top: &Path, settings: &Settings, machine: Mach
         join_in_parts(&sketches, &[], linkage, machine);
         let kept = top.join(linkage.name());
         let clustered = clusters_and_kept(paths, &sketches, &[], &kept, linkage, machine);
-        assert_eq!(clustered.audit, outcome.audit, "{machine:?}");
+        assert_eq!(clustered.recall_estimate, outcome.recall_estimate, "{machine:?}");
         assert_eq!(clustered.copies, outcome.exact_duplicates as u64, "{machine:?}");
-        assert_eq!(Some(clustered.statistics.into()), outcome.judged, "{machine:?}");
+        assert_eq!(Some(clustered.statistics.into()), outcome.verified, "{machine:?}");
         let stays = outcome.stays();
         let expected: Vec<String> =
             texts.iter().zip(&stays).filter(|(_, stays)| **stays).map(|(text, _)| text.clone()).collect();

@@ -4,7 +4,7 @@
 use simflip::clusters::Linkage;
 use simflip::pipeline::{Job, Silent, dedup};
 use simflip::report::Report;
-use simflip::settings::{Judge, Net, Recall, Settings, Sketches};
+use simflip::settings::{Generator, Recall, Settings, Sketches, Verification};
 use simflip::text::FeatureKind;
 use simflip::weight::Weighting;
 use std::fs;
@@ -15,8 +15,8 @@ fn usual() -> Settings {
     Settings::simhash().with(|settings| {
         settings.features = FeatureKind::Words;
         settings.sketches = Sketches::SimHash { weighting: Weighting::TfIdf };
-        settings.net = Net::Join { distance: 3 };
-        settings.judge = Judge::Net;
+        settings.generator = Generator::Join { distance: 3 };
+        settings.verification = Verification::None;
         settings.linkage = Linkage::Connected;
     })
 }
@@ -44,10 +44,11 @@ fn report(input: &Path, out: &Path, settings: Settings, longest_page: Option<usi
 }
 
 fn methods() -> impl Iterator<Item = Settings> {
-    let net = |net| usual().with(|settings| settings.net = net);
-    let probing = Net::Dial { distance: 3, recall: Recall::AtLeast(0.95), key_bits: None };
+    let generator = |generator| usual().with(|settings| settings.generator = generator);
+    let probing = Generator::Dial { distance: 3, recall: Recall::AtLeast(0.95), key_bits: None };
     let minhash = Settings::minhash(0.8).with(|settings| settings.features = FeatureKind::Words);
-    [usual(), net(probing), net(Net::Bphs { distance: 3, tables: None }), minhash].into_iter()
+    [usual(), generator(probing), generator(Generator::Bphs { distance: 3, tables: None }), minhash]
+        .into_iter()
 }
 
 /// The pages of one template: what all of them share, and four words of their own.
@@ -96,7 +97,7 @@ fn a_template_that_weighs_is_bounded_told_and_taken_apart() {
     let n = 1_200u64;
     let tf = usual().with(|settings| {
         settings.sketches = Sketches::SimHash { weighting: Weighting::Tf };
-        settings.net = Net::Join { distance: 6 };
+        settings.generator = Generator::Join { distance: 6 };
         settings.linkage = Linkage::Connected;
     });
     let connected = run(template(n as usize), tf.clone(), None);
@@ -114,7 +115,7 @@ fn a_template_that_weighs_is_bounded_told_and_taken_apart() {
 
     // Checked, and each near the page that stays: nothing chains any more.
     let star = tf.with(|settings| {
-        settings.judge = Judge::Weights(0.98);
+        settings.verification = Verification::Weights(0.98);
         settings.linkage = Linkage::Star;
     });
     let apart = run(template(n as usize), star, None);
@@ -146,7 +147,12 @@ fn one_very_large_page_is_a_page_and_one_beyond_the_cap_is_damage() {
     for settings in methods() {
         let all = run(pages(), settings.clone(), None);
         assert_eq!((all.corpus.documents, all.damage.total), (203, 0));
-        assert_eq!((all.outcome.exact_duplicates, all.outcome.near_duplicates), (1, 1), "{:?}", settings.net);
+        assert_eq!(
+            (all.outcome.exact_duplicates, all.outcome.near_duplicates),
+            (1, 1),
+            "{:?}",
+            settings.generator
+        );
         let capped = run(pages(), settings, Some(1_000_000));
         assert_eq!((capped.corpus.documents, capped.damage.total, capped.outcome.kept), (200, 3, 200));
         assert!(capped.damage.listed[0].detail.contains("--longest-page"));

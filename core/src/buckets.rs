@@ -22,12 +22,12 @@ use crate::clusters::Linkage;
 use crate::clusters::Partition;
 use crate::collection::Two;
 use crate::error::{Error, Result};
+use crate::generator::{Crowds, Ran, Scores, Searched};
 use crate::id::{Id, Rank};
 use crate::kernel::huge_pages::untouched;
-use crate::net::{Crowds, Ran, Scores, Searched};
 use crate::resemblance::{Bits as ResemblanceBits, contained};
 use crate::search::Cost;
-use crate::settings::{Judge, Measure, Net, Settings, Sketches as Kind};
+use crate::settings::{Generator, Measure, Settings, Sketches as Kind, Verification};
 use crate::similarity::{Anchor, Page};
 use crate::sketch::Hashed;
 use hashbrown::HashSet;
@@ -55,7 +55,7 @@ const NEAR: f32 = 0.8;
 /// The rule by which documents of a bucket are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    judge: Judge,
+    verification: Verification,
     measure: Measure,
     threshold: f32,
     /// Where containment decides: the least share of the removed document that the kept one has, besides a Jaccard
@@ -383,17 +383,20 @@ impl Rule {
     /// # Errors
     /// [`Error::Parameter`] unless documents have band hashes, and something verifies them.
     pub fn new(settings: &Settings) -> Result<Self> {
-        let (Kind::Both { .. } | Kind::OneBit { .. }, Net::Keys) = (settings.sketches, settings.net) else {
-            return Err(Error::parameter("search", settings.net.name(), "keys, with both sketches"));
+        let (Kind::Both { .. } | Kind::OneBit { .. }, Generator::Keys) =
+            (settings.sketches, settings.generator)
+        else {
+            return Err(Error::parameter("search", settings.generator.name(), "keys, with both sketches"));
         };
         settings.check()?;
-        let judge = settings.judge;
-        let Some((measure, threshold)) = judge.measure().zip(judge.threshold()) else {
+        let verification = settings.verification;
+        let Some((measure, threshold)) = verification.measure().zip(verification.threshold()) else {
             let expected = "a measure: documents that share a band hash may be strangers";
-            return Err(Error::parameter("verify", judge.name(), expected));
+            return Err(Error::parameter("verify", verification.name(), expected));
         };
         let (linkage, all_pairs) = (settings.linkage, settings.all_pairs);
-        let rule = Self { judge, measure, threshold: threshold as f32, contained: None, linkage, all_pairs };
+        let rule =
+            Self { verification, measure, threshold: threshold as f32, contained: None, linkage, all_pairs };
         Ok(match measure {
             Measure::Containment => {
                 Self { measure: Measure::Estimate, threshold: NEAR, contained: Some(rule.threshold), ..rule }
@@ -459,7 +462,7 @@ impl Rule {
                     statistics.similarities.add(similarity);
                     match self.near(similarity, [other.size(), size]) {
                         None => statistics.refused += 1,
-                        Some(similarity) if self.judge.may_replace(similarity, other.size(), size) => {
+                        Some(similarity) if self.verification.may_replace(similarity, other.size(), size) => {
                             is_near = true;
                             let distance = distance as u8;
                             edges.push(Edge { document: rank, leader, similarity, distance, decides: true });
@@ -1101,7 +1104,7 @@ mod tests {
 
     fn settings(linkage: Linkage, all_pairs: bool) -> Settings {
         Settings::both(0.8).with(|settings| {
-            settings.judge = Judge::Jaccard(THRESHOLD);
+            settings.verification = Verification::Jaccard(THRESHOLD);
             settings.linkage = linkage;
             settings.all_pairs = all_pairs;
         })
@@ -1326,6 +1329,9 @@ mod tests {
     fn nothing_is_joined_without_band_hashes_or_a_measure() {
         let refused = |settings: Settings| Rule::new(&settings).unwrap_err().to_string();
         assert!(refused(Settings::simhash()).contains("search"));
-        assert!(refused(Settings::both(0.8).with(|settings| settings.judge = Judge::Net)).contains("verify"));
+        assert!(
+            refused(Settings::both(0.8).with(|settings| settings.verification = Verification::None))
+                .contains("verify")
+        );
     }
 }

@@ -112,13 +112,13 @@ pub enum Linkage {
     Connected,
     /// Around the page to keep: every other member is near that very page, so a chain has at most two steps. The
     /// default, since it removes nothing but what is near a page that stays. Pages of similarity 1 are the same to most
-    /// judges ([`Judge::ones_are_same`](crate::settings::Judge::ones_are_same)), and where very many are, not all of
-    /// them are compared: a page that no leader was compared with goes with one that is the same.
+    /// verifies ([`Verification::ones_are_same`](crate::settings::Verification::ones_are_same)), and where very many
+    /// are, not all of them are compared: a page that no leader was compared with goes with one that is the same.
     #[default]
     Star,
 }
 
-/// The similarity of what is the same to a judge.
+/// The similarity of what is the same to verification.
 pub const SAME: f32 = 1.0;
 
 /// Of nodes that are the same as others, each with the first in `order` of those that are the same as one of them,

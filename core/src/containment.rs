@@ -13,11 +13,11 @@
 //! A document that represents others is removed only if its leader contains all of these as well, which it represents
 //! from then on.
 
-use crate::audit::{Audit, Removed};
 use crate::bits::Bits;
 use crate::buckets::{Assignments, Edge, Statistics};
 use crate::id::{Id, Rank};
 use crate::lists::{Table, shared};
+use crate::recall_estimate::{RecallEstimate, Removed};
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 use std::cmp::Reverse;
@@ -327,7 +327,7 @@ pub fn estimate<S: FeatureLists>(
     assignments: &Assignments,
     drawn: &[Rank],
     drawn_from: u64,
-) -> Result<Audit, S::Error> {
+) -> Result<RecallEstimate, S::Error> {
     let left = Left::new(store, assignments, threshold)?;
     // A drawn feature takes as long as a few others.
     let all: u64 = left.sizes.iter().map(|&size| u64::from(size)).sum();
@@ -395,7 +395,7 @@ pub fn estimate<S: FeatureLists>(
     })?;
     let missed = missed.into_iter().filter(|missed| missed.load(Ordering::Relaxed)).count() as u64;
     let all = left.sizes.iter().filter(|&&size| size > 0).count() as u64;
-    Ok(Audit::of_documents(
+    Ok(RecallEstimate::of_documents(
         [drawn.len() as u64, all.saturating_sub(1)],
         Removed::of(assignments.removed(), missed, drawn.len() as u64, drawn_from),
     ))
@@ -527,10 +527,10 @@ mod tests {
             // Nothing is removed, so that all that can go is missed.
             let assignments = Assignments::new(n, 0, Linkage::Star);
             let all: Vec<Rank> = Rank::all(n).collect();
-            let audit = estimate(&sets, threshold, &assignments, &all, n as u64).unwrap();
+            let recall_estimate = estimate(&sets, threshold, &assignments, &all, n as u64).unwrap();
             let can_go = |&at: &usize| (0..at).any(|other| contains(&sets.sets[other], &sets.sets[at], threshold));
             let missed = (0..n).filter(can_go).count() as u64;
-            prop_assert_eq!(audit.documents.map_or(0, |documents| documents.missed), missed);
+            prop_assert_eq!(recall_estimate.documents.map_or(0, |documents| documents.missed), missed);
         }
     }
 

@@ -1,22 +1,22 @@
 //! Near-duplicates of documents in memory: texts or sketches in, an [`Outcome`] of plain numbers out.
 
-use crate::audit::{self, Audit, Known, Shown};
 use crate::bits::Bits;
 use crate::buckets::{self, Edge, Joined, Round, Rule, Statistics, Store};
 use crate::clusters::{Keep, Linkage, Merits, Quota};
 use crate::collection::{Collection, Keeping, Texts, Two};
 use crate::containment::{self, FeatureHashes, FeatureLists, Listed};
 use crate::error::{Error, Result};
+use crate::generator::{self, Generated};
+pub use crate::generator::{Crowds, MeasuredRecall, Ran, Scores, Searched};
 use crate::groups::{Better, GroupPair, Groups};
 pub use crate::groups::{Kind, Pair};
 use crate::id::{Cluster, Document, Group, Id, Lists, Rank, Text};
-use crate::judge::{self, Evidence, TextPair, Verdicts, idf_by_part};
-use crate::net::{self, Caught};
-pub use crate::net::{Crowds, MeasuredRecall, Ran, Scores, Searched};
 use crate::progress::{Progress, Step, run};
-use crate::settings::{Forms, Judge, Measure, Net, Settings, Sketches};
+use crate::recall_estimate::{self, Known, RecallEstimate, Shown};
+use crate::settings::{Forms, Generator, Measure, Settings, Sketches, Verification};
 use crate::simhash::hasher::SimHasher;
 use crate::sketch::{Facts, Hashed, Sketch, TwoSketcher, TwoSketches};
+use crate::verification::{self, Evidence, TextPair, Verdicts, idf_by_part};
 use crate::weight::frequencies::Frequencies;
 use crate::weight::{Weigher, Weighting};
 use hashbrown::HashMap;
@@ -74,7 +74,7 @@ pub struct Context<'a> {
     pub most_pairs: u64,
 }
 
-/// Bytes that a pair takes at most: before it is judged, or while near ones make clusters and are listed.
+/// Bytes that a pair takes at most: before it is verified, or while near ones make clusters and are listed.
 pub const PAIR_BYTES: u64 = 44;
 
 impl<'a> Context<'a> {
@@ -239,7 +239,7 @@ pub struct Outcome {
     pub exact_duplicates: usize,
     /// New documents with too few features for a sketch, which are compared by their exact text alone.
     pub documents_with_few_features: u64,
-    /// Near pairs, ascending: every copy of a text with the copy that leads; without a judge, every
+    /// Near pairs, ascending: every copy of a text with the copy that leads; without verification, every
     /// text of a sketch with the text that leads; and the leaders of what is near. All pairs of
     /// documents, if the settings say so.
     pub pairs: Vec<Pair>,
@@ -253,20 +253,20 @@ pub struct Outcome {
     pub also: Vec<Document>,
     /// The cost of the search, and the number of pairs that it found.
     pub searched: Searched,
-    /// The counts of the judge; none where nothing was judged.
-    pub judged: Option<Judged>,
+    /// The counts of verification; none where nothing was verified.
+    pub verified: Option<Verified>,
     /// The estimate of recall, measured on a sample; none without both sketches.
-    pub audit: Option<Audit>,
+    pub recall_estimate: Option<RecallEstimate>,
     /// The similarities of each cluster's documents to the one that stays, in the order of clusters.
     pub cohesion: Vec<Cohesion>,
     /// The measure of [`cohesion`](Self::cohesion), and the value below which documents are unlike.
     pub cohesion_by: (Measure, f64),
 }
 
-/// The counts of a judge.
+/// The counts of verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Judged {
+pub struct Verified {
     /// Pairs of texts that were compared.
     pub compared: u64,
     /// Of these, below the threshold.
@@ -275,7 +275,7 @@ pub struct Judged {
     pub skipped: u64,
 }
 
-impl From<Statistics> for Judged {
+impl From<Statistics> for Verified {
     fn from(Statistics { compared, refused, .. }: Statistics) -> Self {
         Self { compared, refused, skipped: 0 }
     }
@@ -356,7 +356,7 @@ pub struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// Groups documents by text, and makes what the settings' sketches and judge need. Where weights depend
+    /// Groups documents by text, and makes what the settings' sketches and verification need. Where weights depend
     /// on document frequencies and none are given, those of the documents are counted.
     pub fn new(
         collection: &'a Collection,
@@ -413,8 +413,10 @@ impl<'a> Prepared<'a> {
     pub fn evidence(&self, settings: &Settings) -> Evidence<'_> {
         let forms = settings.sketches.forms();
         let evidence = Evidence::new(self.collection, &self.texts, &self.hashed, &self.two, forms);
-        match settings.judge {
-            Judge::Cosine { weighting, .. } => evidence.weighed(weighting, self.frequencies.as_deref()),
+        match settings.verification {
+            Verification::Cosine { weighting, .. } => {
+                evidence.weighed(weighting, self.frequencies.as_deref())
+            }
             _ => evidence,
         }
     }
@@ -425,14 +427,14 @@ impl<'a> Prepared<'a> {
     /// As [`find`](Self::find).
     pub fn search(&self, settings: &Settings, progress: &dyn Progress) -> Result<Searched> {
         let evidence = self.evidence(settings);
-        match settings.net {
-            Net::Keys => {
+        match settings.generator {
+            Generator::Keys => {
                 let better = |a: Document, b: Document| a.cmp(&b);
                 Ok(self
                     .find_by_keys(settings, &Context::new(&|_| None, progress), &evidence, &better)?
                     .searched)
             }
-            _ => Ok(net::cast(settings, &evidence, u64::MAX, progress)?.searched),
+            _ => Ok(generator::cast(settings, &evidence, u64::MAX, progress)?.searched),
         }
     }
 
@@ -445,7 +447,7 @@ impl<'a> Prepared<'a> {
         seed: u64,
         pairs: &[Pair],
         progress: &dyn Progress,
-    ) -> Option<Audit> {
+    ) -> Option<RecallEstimate> {
         let evidence = Evidence::new(self.collection, &self.texts, &self.hashed, &self.two, Forms::BySize);
         let pair = |pair: &Pair| {
             let [a, b] = pair.documents().map(|document| self.texts.text_of(document));
@@ -453,14 +455,14 @@ impl<'a> Prepared<'a> {
         };
         let mut found: Vec<TextPair> = pairs.iter().map(pair).collect();
         found.sort_unstable_by_key(|pair| (pair.a, pair.b));
-        run(progress, Step::Audit, self.texts.sketched.len(), |_| {
-            let is_found = audit::is_among(&found);
+        run(progress, Step::RecallEstimate, self.texts.sketched.len(), |_| {
+            let is_found = recall_estimate::is_among(&found);
             let known = Known { is_found: &is_found, ..Known::default() };
-            audit::audit(Judge::Jaccard(similarity), seed, &evidence, &known)
+            recall_estimate::estimate(Verification::Jaccard(similarity), seed, &evidence, &known)
         })
     }
 
-    /// Casts the net and judges what it brings up.
+    /// Runs the generator and verifies what it brings up.
     ///
     /// # Errors
     /// If an index cannot be built with these settings, or there are more pairs than [`Context::most_pairs`].
@@ -491,11 +493,11 @@ impl<'a> Prepared<'a> {
         };
         let better: Box<dyn Fn(Document, Document) -> Ordering + Sync + 'p> = Box::new(better);
         let evidence = self.evidence(settings);
-        let found = match settings.net {
-            Net::Keys => self.find_by_keys(settings, context, &evidence, &*better)?,
+        let found = match settings.generator {
+            Generator::Keys => self.find_by_keys(settings, context, &evidence, &*better)?,
             _ => self.find_by_search(settings, context, &evidence, &*better)?,
         };
-        let Pairs { groups, joined, assigned, searched, judged, audit } = found;
+        let Pairs { groups, joined, assigned, searched, verified, recall_estimate } = found;
         Ok(Found {
             prepared: self,
             evidence,
@@ -507,8 +509,8 @@ impl<'a> Prepared<'a> {
             joined,
             assigned,
             searched,
-            judged,
-            audit,
+            verified,
+            recall_estimate,
             most_pairs: context.most_pairs,
         })
     }
@@ -569,13 +571,13 @@ impl<'a> Prepared<'a> {
         joined.sort_unstable_by_key(|pair| (pair.a, pair.b));
         let keys = settings.sketches.keyed().map_or((0, 0), |(bits, banding)| (bits / 64, banding.bands));
         let searched = statistics.searched(store.compared.len() as u64, keys);
-        let judged = Judged::from(statistics);
-        let audit = run(progress, Step::Audit, texts.sketched.len(), |_| {
+        let verified = Verified::from(statistics);
+        let recall_estimate = run(progress, Step::RecallEstimate, texts.sketched.len(), |_| {
             if let Some(threshold) = rule.contained() {
                 let bytes = store.compared.iter().map(|&rank| store.facts(rank).text_bytes).sum();
                 let is_drawn = |rank: &Rank| assignments.is_kept(*rank) && !assignments.is_reference(*rank);
-                let most = audit::most_drawn(store.compared.len() as u64, bytes);
-                let mut drawing = audit::Drawing::new(settings.seed, most);
+                let most = recall_estimate::most_drawn(store.compared.len() as u64, bytes);
+                let mut drawing = recall_estimate::Drawing::new(settings.seed, most);
                 let all = store.compared.iter().copied().filter(is_drawn);
                 all.for_each(|rank| drawing.add(rank, store.facts(rank).digest));
                 let (drawn, drawn_from) = drawing.finish();
@@ -591,14 +593,18 @@ impl<'a> Prepared<'a> {
             };
             let removed = Some(assignments.removed());
             let first_reference = context.first_old;
-            let known =
-                Known { is_found: &audit::share_a_key, is_missed: &is_missed, removed, first_reference };
-            audit::audit(settings.judge, settings.seed, evidence, &known)
+            let known = Known {
+                is_found: &recall_estimate::share_a_key,
+                is_missed: &is_missed,
+                removed,
+                first_reference,
+            };
+            recall_estimate::estimate(settings.verification, settings.seed, evidence, &known)
         });
         let leader =
             |group: Group| Group(store.order[assignments.leader(store.ranks[group.index()]).index()].0);
         let assigned = Some(Group::all(groups.len()).map(leader).collect());
-        Ok(Pairs { groups, joined, assigned, searched, judged: Some(judged), audit })
+        Ok(Pairs { groups, joined, assigned, searched, verified: Some(verified), recall_estimate })
     }
 
     /// Searches for near sketches, and verifies what that finds.
@@ -610,11 +616,17 @@ impl<'a> Prepared<'a> {
         better: Better<'_>,
     ) -> Result<Pairs<'_>> {
         let (collection, texts) = (self.collection, &self.texts);
-        let Caught { groups, joined, searched } =
-            net::cast(settings, evidence, context.most_pairs, context.progress)?;
-        let verdicts = match settings.judge.measure() {
+        let Generated { groups, joined, searched } =
+            generator::cast(settings, evidence, context.most_pairs, context.progress)?;
+        let verdicts = match settings.verification.measure() {
             Some(_) => run(context.progress, Step::Verify, joined.len(), |_| {
-                judge::judge(settings.judge, evidence, &groups, &joined, context.most_pairs)
+                verification::verification(
+                    settings.verification,
+                    evidence,
+                    &groups,
+                    &joined,
+                    context.most_pairs,
+                )
             })?,
             None => None,
         };
@@ -622,22 +634,22 @@ impl<'a> Prepared<'a> {
         Error::unless_at_most(near as u64, context.most_pairs)?;
         // Of many pairs two lists are held at a time, and no more.
         let joined = if verdicts.is_some() { Vec::new() } else { joined };
-        let audit = verdicts.as_ref().and_then(|verdicts| {
+        let recall_estimate = verdicts.as_ref().and_then(|verdicts| {
             settings.sketches.keyed().and_then(|_| {
-                run(context.progress, Step::Audit, self.texts.sketched.len(), |_| {
-                    let is_found = audit::is_among(&verdicts.pairs);
+                run(context.progress, Step::RecallEstimate, self.texts.sketched.len(), |_| {
+                    let is_found = recall_estimate::is_among(&verdicts.pairs);
                     let known = Known { is_found: &is_found, ..Known::default() };
-                    audit::audit(settings.judge, settings.seed, evidence, &known)
+                    recall_estimate::estimate(settings.verification, settings.seed, evidence, &known)
                 })
             })
         });
         let copies = |text| texts.copies(text).to_vec();
-        let (groups, joined, judged) = match verdicts {
+        let (groups, joined, verified) = match verdicts {
             Some(Verdicts { pairs, compared, refused, skipped }) => {
-                // Each text by itself: which of them are near is what the judge has said.
+                // Each text by itself: which of them are near is what verification has said.
                 let near = group_pairs(pairs, |p| (p.a, p.b, p.distance, p.similarity));
                 let groups = Groups::new(texts.all().map(copies), collection, better);
-                (groups, near, Some(Judged { compared, refused, skipped }))
+                (groups, near, Some(Verified { compared, refused, skipped }))
             }
             None => {
                 let near = group_pairs(joined, |p| (p.a, p.b, p.distance, p.similarity));
@@ -648,7 +660,7 @@ impl<'a> Prepared<'a> {
             }
         };
         let groups = groups.against(context.first_old);
-        Ok(Pairs { groups, joined, assigned: None, searched, judged, audit })
+        Ok(Pairs { groups, joined, assigned: None, searched, verified, recall_estimate })
     }
 }
 
@@ -682,8 +694,8 @@ struct Pairs<'a> {
     /// The group that each is removed for, itself if it is kept; none where linkage decides.
     assigned: Option<Vec<Group>>,
     searched: Searched,
-    judged: Option<Judged>,
-    audit: Option<Audit>,
+    verified: Option<Verified>,
+    recall_estimate: Option<RecallEstimate>,
 }
 
 /// Texts with both sketches, by rank.
@@ -809,11 +821,11 @@ impl Store for InMemory<'_> {
 
 impl buckets::Sketches for &InMemory<'_> {
     type Shown<'p>
-        = judge::Shown<'p>
+        = verification::Shown<'p>
     where
         Self: 'p;
 
-    fn page(&self, rank: Rank) -> judge::Shown<'_> {
+    fn page(&self, rank: Rank) -> verification::Shown<'_> {
         self.evidence.page(self.order[rank.index()])
     }
 
@@ -842,8 +854,8 @@ pub struct Found<'p> {
     joined: Vec<GroupPair>,
     assigned: Option<Vec<Group>>,
     searched: Searched,
-    judged: Option<Judged>,
-    audit: Option<Audit>,
+    verified: Option<Verified>,
+    recall_estimate: Option<RecallEstimate>,
     most_pairs: u64,
 }
 
@@ -888,8 +900,8 @@ impl Found<'_> {
             joined,
             assigned,
             searched,
-            judged,
-            audit,
+            verified,
+            recall_estimate,
             ..
         } = self;
         let Prepared { texts, collection, .. } = prepared;
@@ -899,7 +911,7 @@ impl Found<'_> {
         let (clusters, representatives, also) = run(progress, Step::Clusters, n, |_| {
             let mut partition = match &assigned {
                 Some(assigned) => groups.partition_of(assigned),
-                None => groups.partition(&joined, settings.linkage, settings.judge, better),
+                None => groups.partition(&joined, settings.linkage, settings.verification, better),
             };
             let mut clusters = partition.clusters();
             if new < n {
@@ -985,8 +997,8 @@ impl Found<'_> {
             representatives,
             also,
             searched,
-            judged,
-            audit,
+            verified,
+            recall_estimate,
             cohesion,
             cohesion_by: (measure, floor),
         })
@@ -1093,7 +1105,7 @@ mod tests {
     use crate::clusters::{Linkage, Source};
     use crate::hash::{SplitMix64, fmix64};
     use crate::search::bands::Banding;
-    use crate::settings::{BandShape, Net, Recall, USUAL_HASH_BANDS};
+    use crate::settings::{BandShape, Generator, Recall, USUAL_HASH_BANDS};
     use crate::simhash::distance;
     use crate::similarity::{Anchor, Page};
     use crate::sketch::{SketchValue, Sketcher};
@@ -1126,33 +1138,33 @@ mod tests {
 
     fn all_settings() -> Vec<Settings> {
         let base = || Settings { features: FeatureKind::Words, min_features: 4, ..Settings::simhash() };
-        let mut all = vec![base(), Settings { judge: Judge::Net, ..base() }];
+        let mut all = vec![base(), Settings { verification: Verification::None, ..base() }];
         let both = || Settings { features: FeatureKind::Words, ..Settings::both(0.7) };
         all.push(both());
-        all.push(Settings { net: Net::Join { distance: 12 }, ..both() });
+        all.push(Settings { generator: Generator::Join { distance: 12 }, ..both() });
         let one_bit = || Settings { features: FeatureKind::Words, ..Settings::one_bit(128, 0.7) };
         all.push(one_bit());
-        all.push(Settings { net: Net::Join { distance: 12 }, ..one_bit() });
+        all.push(Settings { generator: Generator::Join { distance: 12 }, ..one_bit() });
         for measure in Measure::JUDGED {
-            let judge = measure.at_least(0.8, Weighting::Tf);
+            let verification = measure.at_least(0.8, Weighting::Tf);
             for settings in [base(), both()] {
-                let settings = Settings { judge, ..settings };
+                let settings = Settings { verification, ..settings };
                 all.extend(settings.check().is_ok().then_some(settings));
             }
         }
-        for net in [
-            Net::Dial { distance: 6, recall: Recall::Exact, key_bits: None },
-            Net::Bphs { distance: 3, tables: None },
-            Net::HashBands { distance: 8, banding: USUAL_HASH_BANDS },
+        for generator in [
+            Generator::Dial { distance: 6, recall: Recall::Exact, key_bits: None },
+            Generator::Bphs { distance: 3, tables: None },
+            Generator::HashBands { distance: 8, banding: USUAL_HASH_BANDS },
         ] {
-            all.push(Settings { net, ..base() });
+            all.push(Settings { generator, ..base() });
         }
         let minhash = || Settings { features: FeatureKind::Words, min_features: 4, ..Settings::minhash(0.7) };
         all.push(minhash());
-        all.push(Settings { judge: Judge::Jaccard(0.7), ..minhash() });
+        all.push(Settings { verification: Verification::Jaccard(0.7), ..minhash() });
         all.push(Settings {
             sketches: Sketches::SimHash { weighting: Weighting::TfIdf },
-            judge: Judge::Cosine { at_least: 0.9, weighting: Weighting::TfIdf },
+            verification: Verification::Cosine { at_least: 0.9, weighting: Weighting::TfIdf },
             ..base()
         });
         all
@@ -1189,7 +1201,7 @@ mod tests {
                         let of_it = plain.pairs.iter().filter(|pair| pair.a.index() < m && pair.b.index() == m + at);
                         let sizes = |pair: &Pair| [features(&old[pair.a.index()]), features(&new[*at])];
                         let may_go = |pair: &Pair, [kept, removed]: [u32; 2]| {
-                            settings.judge.may_replace(pair.similarity, kept, removed)
+                            settings.verification.may_replace(pair.similarity, kept, removed)
                         };
                         of_it.into_iter().any(|pair| may_go(pair, sizes(pair)))
                     };
@@ -1212,7 +1224,7 @@ mod tests {
                     let is_known = |at: usize| at < m || old.contains(&new[at - m]);
                     let is_listed = |pair: &Pair| {
                         let are_known = pair.documents().into_iter().all(|it| is_known(it.index()));
-                        settings.net != Net::Keys || pair.kind == Kind::Exact || !are_known
+                        settings.generator != Generator::Keys || pair.kind == Kind::Exact || !are_known
                     };
                     let of_new = plain.pairs.iter().filter(|pair| pair.b.index() >= m);
                     let of_new = of_new.filter(|pair| is_listed(pair)).count();
@@ -1336,11 +1348,11 @@ mod tests {
         };
         let wholes = |at: &usize| *at < 18 && at.is_multiple_of(2) || *at == 18 || *at == 19;
         let expected: Vec<usize> = (0..texts.len()).filter(wholes).collect();
-        let counted = Settings { judge: Judge::Containment(0.9), ..Settings::removable() };
+        let counted = Settings { verification: Verification::Containment(0.9), ..Settings::removable() };
         let simhash = Settings {
-            judge: Judge::Containment(0.9),
+            verification: Verification::Containment(0.9),
             features: FeatureKind::Shingles(3),
-            net: Net::Dial { distance: 15, recall: Recall::Exact, key_bits: None },
+            generator: Generator::Dial { distance: 15, recall: Recall::Exact, key_bits: None },
             keep: Keep::Fullest,
             ..Settings::simhash()
         };
@@ -1373,11 +1385,14 @@ mod tests {
             let of = |places: &[usize]| places.iter().map(|&at| texts[at].clone()).collect::<Vec<_>>();
             let left = against(&settings, &of(&wholes), &of(&parts));
             // Of these, parts of 85 and 90 % hold as much as the threshold asks for.
-            let threshold = settings.judge.threshold().unwrap();
+            let threshold = settings.verification.threshold().unwrap();
             let enough = wholes.iter().zip(&parts).filter(|&(&whole, &part)| held(whole, part) >= threshold);
             assert_eq!(left.removed(), enough.count(), "{settings:?}");
             // Leaders first, only pairs that remove a document are edges.
-            assert!(settings.net == Net::Keys || left.pairs.len() > 5, "they are near all the same");
+            assert!(
+                settings.generator == Generator::Keys || left.pairs.len() > 5,
+                "they are near all the same"
+            );
             let gone = against(&settings, &of(&parts), &of(&wholes));
             assert!(gone.removed() == parts.len() || !finds_all && gone.removed() > 5, "{settings:?}");
         }
@@ -1402,14 +1417,15 @@ mod tests {
         for settings in [Settings::default(), Settings::both(0.5), Settings::removable()] {
             let outcome = run_on(&settings, &titles);
             assert!(outcome.pairs.len() >= 800, "{settings:?}");
-            let audit = outcome.audit.unwrap();
+            let recall_estimate = outcome.recall_estimate.unwrap();
             // Where containment decides, documents are counted, and no pairs.
-            let counts_pairs = settings.judge.ones_are_same();
+            let counts_pairs = settings.verification.ones_are_same();
             assert!(
-                audit.found == audit.pairs && (audit.pairs > 150) == counts_pairs,
-                "{audit:?} {settings:?}"
+                recall_estimate.found == recall_estimate.pairs
+                    && (recall_estimate.pairs > 150) == counts_pairs,
+                "{recall_estimate:?} {settings:?}"
             );
-            let documents = audit.documents.unwrap();
+            let documents = recall_estimate.documents.unwrap();
             assert!(documents.removed >= 800 && documents.missed == 0, "{documents:?}");
             assert!(documents.recall.share == 1.0 && documents.recall.low > 0.9, "{documents:?}");
         }
@@ -1422,8 +1438,8 @@ mod tests {
             .iter()
             .flat_map(|text: &String| [text.clone(), text[..text.len() * 7 / 10].to_owned()])
             .collect();
-        let audit = run_on(&few, &cut).audit.unwrap();
-        assert!(audit.pairs > 290 && audit.found < 100, "{audit:?}");
+        let recall_estimate = run_on(&few, &cut).recall_estimate.unwrap();
+        assert!(recall_estimate.pairs > 290 && recall_estimate.found < 100, "{recall_estimate:?}");
     }
 
     #[test]
@@ -1450,9 +1466,10 @@ mod tests {
             let more = documents / every;
             let removed = run_on(&Settings::both(0.7), &texts).removed() - outcome.removed();
             assert!(removed.abs_diff(more) <= more / 50, "{removed} {more}");
-            let audit = outcome.audit.unwrap();
-            let lower = audit.lower.unwrap();
-            let (share, all) = (more as f64 / texts.len() as f64, audit.drawn == texts.len() as u64);
+            let recall_estimate = outcome.recall_estimate.unwrap();
+            let lower = recall_estimate.lower.unwrap();
+            let (share, all) =
+                (more as f64 / texts.len() as f64, recall_estimate.drawn == texts.len() as u64);
             assert_eq!((lower.similarity, all), (0.7, documents < 9_000));
             assert!(lower.share.low <= share && share <= lower.share.high, "{share} {lower:?}");
             assert!(!all || lower.more == more as u64 && lower.share.low == share, "{lower:?}");
@@ -1460,9 +1477,12 @@ mod tests {
         }
         // Nothing is said where features are counted, or containment decides.
         let texts = set(100, 10);
-        let counted = Settings { judge: Judge::Jaccard(0.8), ..Settings::default() };
+        let counted = Settings { verification: Verification::Jaccard(0.8), ..Settings::default() };
         for settings in [counted, Settings::removable()] {
-            assert_eq!(run_on(&settings, &texts).audit.and_then(|audit| audit.lower), None);
+            assert_eq!(
+                run_on(&settings, &texts).recall_estimate.and_then(|recall_estimate| recall_estimate.lower),
+                None
+            );
         }
     }
 
@@ -1522,9 +1542,14 @@ mod tests {
         let old = [page(&[]), page(&[0, 1, 2, 3])];
         let new = [page(&[0, 1, 2, 3, 4, 5, 6, 7])];
         for linkage in [Linkage::Star, Linkage::Connected] {
-            let (judge, net) = (Judge::Jaccard(0.8), Net::Join { distance: 15 });
-            let settings =
-                Settings { linkage, judge, net, features: FeatureKind::Words, ..Settings::simhash() };
+            let (verification, generator) = (Verification::Jaccard(0.8), Generator::Join { distance: 15 });
+            let settings = Settings {
+                linkage,
+                verification,
+                generator,
+                features: FeatureKind::Words,
+                ..Settings::simhash()
+            };
             let outcome = against(&settings, &new, &old);
             assert_eq!((outcome.removed(), outcome.pairs.len()), (1, 1), "{linkage:?}");
             assert_eq!(outcome.pairs[0].documents(), [Document(0), Document(2)]);
@@ -1571,7 +1596,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// All pairs of texts compared one by one, against the join with its judge.
+        /// All pairs of texts compared one by one, against the join with its verification.
         #[test]
         fn pairs_are_those_within_the_distance_that_pass(seed: u64, n in 2usize..24, h in 0u32..12, jaccard: bool) {
             let texts = texts(n, seed);
@@ -1579,8 +1604,8 @@ mod tests {
             let settings = Settings {
                 features: FeatureKind::Words,
                 min_features: 4,
-                net: Net::Join { distance: h },
-                judge: measure.at_least(0.85, Weighting::Binary),
+                generator: Generator::Join { distance: h },
+                verification: measure.at_least(0.85, Weighting::Binary),
                 ..Settings::simhash()
             };
             let outcome = run_on(&settings, &texts);
@@ -1620,8 +1645,8 @@ mod tests {
             let settings = Settings {
                 features: FeatureKind::Words,
                 min_features: 4,
-                net: Net::HashBands { distance: h, banding },
-                judge: Judge::Net,
+                generator: Generator::HashBands { distance: h, banding },
+                verification: Verification::None,
                 // Three texts of one hash, as happens, would be a star.
                 all_pairs: true,
                 ..Settings::simhash()
@@ -1694,9 +1719,9 @@ mod tests {
             let mut turned = texts.clone();
             turned.rotate_left(by % n);
             turned.reverse();
-            for settings in all_settings().into_iter().filter(|settings| settings.judge != Judge::Net) {
+            for settings in all_settings().into_iter().filter(|settings| settings.verification != Verification::None) {
                 // Which documents lead a bucket, and so which pairs are listed, is a matter of their order.
-                let all_pairs = settings.net == Net::Keys;
+                let all_pairs = settings.generator == Generator::Keys;
                 // A document is contained in one that comes before it.
                 let by_size = settings.keeps_feature_hashes();
                 let keep = if by_size { Keep::Fullest } else { settings.keep.clone() };
@@ -1727,9 +1752,9 @@ mod tests {
         let texts: Vec<String> = (0..60).map(words).collect();
         let settings = Settings { features: FeatureKind::Words, min_features: 4, ..Settings::simhash() };
         let outcome = run_on(&settings, &texts);
-        let judged = outcome.judged.unwrap();
-        assert_eq!(judged.compared + judged.skipped, 60 * 59 / 2);
-        assert!(judged.skipped > 0 && judged.refused == 0);
+        let verified = outcome.verified.unwrap();
+        assert_eq!(verified.compared + verified.skipped, 60 * 59 / 2);
+        assert!(verified.skipped > 0 && verified.refused == 0);
         assert_eq!((outcome.clusters.len(), outcome.removed()), (1, 59));
         let mut turned = texts.clone();
         turned.reverse();
@@ -1745,7 +1770,8 @@ mod tests {
         let words = Settings { features: FeatureKind::Words, ..Settings::simhash() };
         assert!(deduper.merge(Deduper::new(words).unwrap()).is_err());
         let shape = BandShape::Recall(0.9);
-        let senseless = Settings { net: Net::Bands { similarity: 0.8, shape }, ..Settings::simhash() };
+        let senseless =
+            Settings { generator: Generator::Bands { similarity: 0.8, shape }, ..Settings::simhash() };
         assert!(Deduper::new(senseless).is_err());
         assert_eq!(deduper.run().unwrap().pairs, []);
     }
@@ -1791,7 +1817,7 @@ mod tests {
             got.sort_by_key(|&(a, b, ..)| (b, a));
             expected.retain(|&(a, b, ..)| is_first(a) && is_first(b));
             assert_eq!(got, expected, "{seed}");
-            assert!(outcome.audit.is_some());
+            assert!(outcome.recall_estimate.is_some());
             listed += got.len();
         }
         assert!(listed > 100, "{listed}");

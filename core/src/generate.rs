@@ -2,7 +2,7 @@
 //!
 //! The weights behind a hash are 64 independent numbers from N(0, 1). A near page's are the same
 //! vector, turned by a small angle; pages do not change so evenly, but their near hashes differ where
-//! these do, in their weakest bits.
+//! these do, in their lowest-margin bits.
 //!
 //! The same seed gives the same bits on every machine and with every version of `rand`: the generator and its
 //! sampling are of those that the crate keeps stable, and logarithms and cosines are computed by `libm`.

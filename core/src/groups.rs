@@ -4,7 +4,7 @@ use crate::clusters::{Linkage, Partition, same_pairs};
 use crate::collection::Collection;
 use crate::error::{Error, Result};
 use crate::id::{Document, Group, Id, Lists};
-use crate::settings::Judge;
+use crate::settings::Verification;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub struct Pair {
     /// Hamming distance of their hashes, or number of differing positions of their
     /// signatures; 0 for equal texts.
     pub distance: u32,
-    /// Their similarity by the judge's measure, or, without a judge, as their sketches
+    /// Their similarity by verification's measure, or, without verification, as their sketches
     /// estimate it; 1 for equal texts.
     pub similarity: f32,
     /// The kind.
@@ -50,7 +50,7 @@ pub(crate) struct GroupPair {
 /// Which of two documents is the better one to keep: the lesser.
 pub(crate) type Better<'a> = &'a (dyn Fn(Document, Document) -> Ordering + Sync);
 
-/// Documents that stand or fall together: copies of a text, or, without a judge, texts of equal sketches.
+/// Documents that stand or fall together: copies of a text, or, without verification, texts of equal sketches.
 pub(crate) struct Groups<'a> {
     collection: &'a Collection,
     /// Within a group by text, and among equal texts the one to keep first; the group's own one to keep
@@ -226,24 +226,24 @@ impl<'a> Groups<'a> {
     /// The clusters that near groups make: the documents of a group belong together, and groups as `linkage`
     /// says, those whose first document is the better one to keep being taken first.
     ///
-    /// Groups with old documents stay, so pairs of them are left out, and each leads. They are taken first, so
-    /// that nothing near one of them leads in a star.
-    /// A pair is left out if, by `judge`, the worse of its groups may not be removed in favour of the better one.
+    /// Groups with old documents stay, so pairs of them are left out, and each leads. They are taken first, so that
+    /// nothing near one of them leads in a star. A pair is left out if, by `verification`, the worse of its groups may
+    /// not be removed in favour of the better one.
     pub(crate) fn partition(
         &self,
         joined: &[GroupPair],
         linkage: Linkage,
-        judge: Judge,
+        verification: Verification,
         better: Better<'_>,
     ) -> Partition {
         let mut order: Vec<Group> = Group::all(self.len()).collect();
         order.par_sort_unstable_by(|&a, &b| better(self.leader(a), self.leader(b)));
-        let ones_are_same = judge.ones_are_same();
+        let ones_are_same = verification.ones_are_same();
         let features = |group: Group| self.collection.facts(self.leader(group)).features;
         let may_replace = |pair: &GroupPair| {
             let is_better = better(self.leader(pair.a), self.leader(pair.b)).is_lt();
             let [kept, removed] = if is_better { [pair.a, pair.b] } else { [pair.b, pair.a] };
-            judge.may_replace(pair.similarity, features(kept), features(removed))
+            verification.may_replace(pair.similarity, features(kept), features(removed))
         };
         let edges = joined.iter().filter(|pair| !(self.holds_old(pair.a) && self.holds_old(pair.b)));
         let edges = edges.filter(|pair| ones_are_same || may_replace(pair));
@@ -336,7 +336,7 @@ mod tests {
             let star = groups.star_pairs(&joined);
             prop_assert_eq!(all.len() as u64, groups.count_pairs(&joined));
             prop_assert!(star.len() <= n + joined.len());
-            let connected = groups.partition(&joined, Linkage::Connected, Judge::Net, &better).clusters();
+            let connected = groups.partition(&joined, Linkage::Connected, Verification::None, &better).clusters();
             prop_assert_eq!(connected, connect(n, &star).clusters());
             for pairs in [&all, &star] {
                 prop_assert!(pairs.iter().all(|p| p.a < p.b));

@@ -2,7 +2,7 @@
 //! index that grows and shrinks.
 //!
 //! What a run over all pages ([`crate::dedup`]) calls near, the index calls near: the same sketches, the same
-//! keys, the same judge with the same threshold. Asked for each page of a corpus in order, it gives the pairs
+//! keys, the same verification with the same threshold. Asked for each page of a corpus in order, it gives the pairs
 //! that such a run finds between a page and those before it. Where crowds are thinned the two differ: the run
 //! looks at the likeliest pairs of a key that more than 256 sketches share, and at some pairs of texts whose
 //! sketches are equal; the index looks at the first and the latest pages of such a key
@@ -37,14 +37,14 @@ use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::id::{Document, Id, Slot};
 use crate::resemblance::Bits;
+use crate::search::bucket_table::BucketTable;
 use crate::search::dial::DialParams;
-use crate::search::drawers::Drawers;
 use crate::search::keyed::Keyed;
 use crate::search::keys::{self, Keys};
 use crate::search::marks::Marks;
 use crate::search::online::Online;
 use crate::search::{HammingIndex, Mode, Query, Scratch};
-use crate::settings::{Judge, Net, Recall, Settings, Sketches};
+use crate::settings::{Generator, Recall, Settings, Sketches, Verification};
 use crate::simhash::BITS;
 use crate::similarity::{Anchor, Page};
 use crate::sketch::{Facts, Hashed, Sketch, SketchValue, TwoSketches};
@@ -68,9 +68,9 @@ pub struct Index {
     /// Pages stored so far, those that are gone as well.
     births: u64,
     /// By hashes of digests.
-    by_digest: Drawers,
+    by_digest: BucketTable,
     free: Vec<u32>,
-    net: Grown,
+    generator: Grown,
 }
 
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ struct ByHashes {
     online: Online,
     /// The documents of each slot; none where all are removed.
     documents: Groups,
-    /// By document; nothing where neither the judge nor the probes look at weights.
+    /// By document; nothing where neither verification nor the probes look at weights.
     hashed: Vec<Option<Hashed>>,
     /// Slots without a document.
     empty: usize,
@@ -198,7 +198,7 @@ pub struct Near {
     pub document: Document,
     /// Bits in which the SimHashes differ, 0 to 64.
     pub distance: u32,
-    /// The judge's measure, 0 to 1; without a judge, cos(π·distance/64).
+    /// Verification's measure, 0 to 1; without verification, cos(π·distance/64).
     pub similarity: f32,
 }
 
@@ -208,37 +208,39 @@ const FEWEST_EXPECTED: usize = 1 << 20;
 /// Different hashes from which on the number of probes is measured; fewer are searched with all probes.
 const FEWEST_MEASURED: usize = 4096;
 
-/// Pages that are judged for one question to an index of hashes: the nearest ones.
+/// Pages that are verified for one question to an index of hashes: the nearest ones.
 const MOST_JUDGED: usize = 4096;
 
 impl Index {
     /// An index of no pages. The settings say how pages are sketched, which of them are looked at, and which
     /// are near:
     ///
-    /// - [`Sketches::Both`] with [`Net::Keys`] and [`Judge::Estimate`], as [`Settings::both`] has them;
-    /// - [`Sketches::SimHash`] with [`Net::Dial`] without key bits of its own, and the judge
-    ///   [`Judge::Weights`], [`Judge::Mismatch`] or [`Judge::Net`]. The probes that a recall below 1 takes are
-    ///   measured on the pages of the index, from 4,096 different hashes on and again whenever their number
-    ///   has doubled.
+    /// - [`Sketches::Both`] with [`Generator::Keys`] and [`Verification::Estimate`], as [`Settings::both`] has them;
+    /// - [`Sketches::SimHash`] with [`Generator::Dial`] without key bits of its own, and verification
+    ///   [`Verification::Weights`], [`Verification::Mismatch`] or [`Verification::None`]. The probes that a recall
+    ///   below 1 takes are measured on the pages of the index, from 4,096 different hashes on and again whenever their
+    ///   number has doubled.
     ///
     /// # Errors
     /// [`Error::Parameter`] for settings without meaning, and for others than these.
     pub fn new(settings: &Settings) -> Result<Self> {
         settings.check()?;
-        let net = match (settings.sketches, settings.net, settings.judge) {
-            (Sketches::Both { bits, banding }, Net::Keys, Judge::Estimate(_)) => Grown::Keys(ByKeys {
-                keyed: Keyed::new(banding.bands),
-                words: bits / u64::BITS as usize,
-                hashes: Vec::new(),
-                bits: Vec::new(),
-            }),
+        let generator = match (settings.sketches, settings.generator, settings.verification) {
+            (Sketches::Both { bits, banding }, Generator::Keys, Verification::Estimate(_)) => {
+                Grown::Keys(ByKeys {
+                    keyed: Keyed::new(banding.bands),
+                    words: bits / u64::BITS as usize,
+                    hashes: Vec::new(),
+                    bits: Vec::new(),
+                })
+            }
             (
                 Sketches::SimHash { .. },
-                Net::Dial { distance, recall, key_bits: None },
-                Judge::Weights(_) | Judge::Mismatch(_) | Judge::Net,
+                Generator::Dial { distance, recall, key_bits: None },
+                Verification::Weights(_) | Verification::Mismatch(_) | Verification::None,
             ) => Grown::Hashes(Box::new(ByHashes::new(distance, recall)?)),
             _ => {
-                let got = format!("{} with {}", settings.net.name(), settings.judge.name());
+                let got = format!("{} with {}", settings.generator.name(), settings.verification.name());
                 let expected =
                     "keys with estimate, or the dial with weights, mismatch or none, in an index that grows";
                 return Err(Error::parameter("search", got, expected));
@@ -251,9 +253,9 @@ impl Index {
             stored: Marks::default(),
             born: Vec::new(),
             births: 0,
-            by_digest: Drawers::default(),
+            by_digest: BucketTable::default(),
             free: Vec::new(),
-            net,
+            generator,
         })
     }
 
@@ -319,7 +321,7 @@ impl Index {
 
     /// True if there is a sketch of a document: its page is stored and has features enough.
     pub fn is_sketched(&self, document: Document) -> bool {
-        match &self.net {
+        match &self.generator {
             Grown::Keys(by_keys) => by_keys.keyed.contains(document.number()),
             Grown::Hashes(by_hashes) => by_hashes.hashed.get(document.index()).is_some_and(Option::is_some),
         }
@@ -333,7 +335,7 @@ impl Index {
             return None;
         }
         let at = document.index();
-        let value = match &self.net {
+        let value = match &self.generator {
             Grown::Keys(by_keys) => by_keys.keyed.keys(document.number()).map(|keys| {
                 let bits = by_keys.bits(at).to_vec();
                 SketchValue::Both(TwoSketches { hash: by_keys.hashes[at], bits, keys, features: Vec::new() })
@@ -365,7 +367,7 @@ impl Index {
         let value = self.fitting(&sketch.facts, Some(&sketch.value))?;
         let Some(value) = value else { return Ok(Answer::default()) };
         let page = Asked { facts: &sketch.facts, value };
-        let mut answer = match &self.net {
+        let mut answer = match &self.generator {
             Grown::Keys(by_keys) => self.by_keys(by_keys, page),
             Grown::Hashes(by_hashes) => self.by_hashes(by_hashes, page),
         };
@@ -398,7 +400,7 @@ impl Index {
         let document = u32::try_from(at).ok().filter(|&document| document < 1 << 31);
         let document =
             document.ok_or_else(|| Error::parameter("document", at, "fewer than 2^31 in one index"))?;
-        match &mut self.net {
+        match &mut self.generator {
             Grown::Keys(by_keys) => by_keys.put(document, value)?,
             Grown::Hashes(by_hashes) => by_hashes.put(document, value)?,
         }
@@ -417,7 +419,7 @@ impl Index {
         }
         self.births += 1;
         self.by_digest.insert(digest_hash(digest), document);
-        if let Grown::Hashes(by_hashes) = &mut self.net {
+        if let Grown::Hashes(by_hashes) = &mut self.generator {
             by_hashes.measure(self.settings.seed);
         }
         Ok(Document(document))
@@ -442,7 +444,7 @@ impl Index {
         let Columns { digests, features, sketched, words, hashes, bits, keys, hashed } = columns;
         let enough = |at: &usize| sketched[*at] && features[*at] as usize >= least;
         let by_digest = || by_digest(&digests, stored);
-        let (by_digest, net) = match &self.net {
+        let (by_digest, generator) = match &self.generator {
             Grown::Keys(by_keys) => {
                 let bands = by_keys.keyed.bands();
                 let has_keys = if stored.is_none() { keys.len() == bands } else { keys.is_empty() };
@@ -461,10 +463,10 @@ impl Index {
                 rayon::join(by_digest, || Some(empty.filled(hashed, enough)))
             }
         };
-        let (Some(by_digest), Some(net)) = (by_digest, net) else { return Ok(false) };
+        let (Some(by_digest), Some(generator)) = (by_digest, generator) else { return Ok(false) };
         (self.digests, self.features, self.stored) = (digests, features, Marks::first(n));
-        (self.births, self.by_digest, self.net) = (n as u64, by_digest, net);
-        if let Grown::Hashes(by_hashes) = &mut self.net {
+        (self.births, self.by_digest, self.generator) = (n as u64, by_digest, generator);
+        if let Grown::Hashes(by_hashes) = &mut self.generator {
             by_hashes.measure(self.settings.seed);
         }
         Ok(true)
@@ -473,7 +475,7 @@ impl Index {
     /// Tables that can be stored ([`entries`](Self::entries)): one of digests, and one for each key of a page; none in
     /// an index of hashes.
     pub fn tables(&self) -> usize {
-        match &self.net {
+        match &self.generator {
             Grown::Keys(by_keys) => 1 + by_keys.keyed.bands(),
             Grown::Hashes(_) => 0,
         }
@@ -483,7 +485,7 @@ impl Index {
     /// the lower. They begin with a mixed key, 0 at first, and are at least so many if there are as many left. Gives
     /// the mixed key to go on with; pages may be added between one call and the next, and none be removed.
     pub fn entries(&self, table: usize, from: u32, most: usize, entries: &mut Vec<u64>) -> Option<u32> {
-        let table = match (&self.net, table.checked_sub(1)) {
+        let table = match (&self.generator, table.checked_sub(1)) {
             (_, None) => &self.by_digest,
             (Grown::Keys(by_keys), Some(band)) => by_keys.keyed.table(band)?,
             (Grown::Hashes(_), Some(_)) => return None,
@@ -495,7 +497,7 @@ impl Index {
     /// many went. With keys the work is linear in the whole index.
     pub fn remove(&mut self, documents: &[Document]) -> usize {
         let gone = self.stored_of(documents.iter().copied());
-        if let Grown::Keys(by_keys) = &mut self.net {
+        if let Grown::Keys(by_keys) = &mut self.generator {
             by_keys.keyed.remove(&gone);
         }
         self.forget(&gone)
@@ -505,7 +507,7 @@ impl Index {
     /// in the documents that go. Other sketches than the stored ones cost time and nothing else.
     pub fn remove_known(&mut self, pages: &[(Document, Option<SketchValue>)]) -> usize {
         let gone = self.stored_of(pages.iter().map(|&(document, _)| document));
-        if let Grown::Keys(by_keys) = &mut self.net {
+        if let Grown::Keys(by_keys) = &mut self.generator {
             by_keys.keyed.remove_known(pages.iter().map(|(document, value)| match value {
                 Some(SketchValue::Both(two)) => (document.number(), &two.keys[..]),
                 _ => (document.number(), &[][..]),
@@ -533,7 +535,7 @@ impl Index {
             self.stored.set(at, false);
         }
         self.by_digest.remove(hashes.into_iter(), |document| !self.stored.has(document as usize));
-        match &mut self.net {
+        match &mut self.generator {
             Grown::Keys(by_keys) => by_keys.clear(gone),
             Grown::Hashes(by_hashes) => by_hashes.remove(gone),
         }
@@ -544,7 +546,7 @@ impl Index {
     /// Lays an index of hashes out anew, as is worth while after many were put into it: its keys are chosen by
     /// what is stored, and what was removed leaves no trace. Answers stay the same.
     pub fn lay_out(&mut self) {
-        if let Grown::Hashes(by_hashes) = &mut self.net {
+        if let Grown::Hashes(by_hashes) = &mut self.generator {
             by_hashes.forget_empty();
         }
     }
@@ -552,7 +554,7 @@ impl Index {
     /// Bytes that the index takes in memory, as it is laid out, and how many of these are the sketches
     /// themselves. The room that columns have for more pages has not been touched, and is not counted.
     pub fn bytes(&self) -> (usize, usize) {
-        let (net, sketches) = match &self.net {
+        let (generator, sketches) = match &self.generator {
             Grown::Keys(ByKeys { keyed, hashes, bits, words }) => {
                 let sketches = self.len() * (size_of::<u64>() * (1 + words));
                 (keyed.bytes() + (hashes.len() + bits.len()) * size_of::<u64>(), sketches)
@@ -567,19 +569,19 @@ impl Index {
             + self.features.len() * size_of::<u32>()
             + self.born.len() * size_of::<u64>()
             + self.stored.bytes();
-        (net + facts + self.by_digest.bytes() + self.free.capacity() * size_of::<u32>(), sketches)
+        (generator + facts + self.by_digest.bytes() + self.free.capacity() * size_of::<u32>(), sketches)
     }
 
     /// The number of stored pages that a page unrelated to all of them is called near, on average: for both sketches,
     /// stored pages times the probability that a key and so many bits are equal by chance (with estimated containment,
-    /// that a key is); for hashes, that a hash lies within the distance, before a judge has looked at it.
+    /// that a key is); for hashes, that a hash lies within the distance, before verification has looked at it.
     pub fn expected_by_chance(&self) -> f64 {
         let pages = self.len() as f64;
-        match (&self.net, self.settings.judge, self.settings.sketches) {
-            (Grown::Keys(_), judge, Sketches::Both { bits, banding }) => {
+        match (&self.generator, self.settings.verification, self.settings.sketches) {
+            (Grown::Keys(_), verification, Sketches::Both { bits, banding }) => {
                 let key = -f64::exp_m1(banding.bands as f64 * f64::ln_1p(-(0.5f64.powi(32))));
-                let alike = match judge {
-                    Judge::Estimate(threshold) => {
+                let alike = match verification {
+                    Verification::Estimate(threshold) => {
                         within(bits, ((1.0 - threshold) / 2.0 * bits as f64) as usize)
                     }
                     _ => 1.0,
@@ -593,7 +595,7 @@ impl Index {
 
     /// The recall of an index that makes some probes, as it was measured last; none where it makes all.
     pub fn measured(&self) -> Option<&Calibration> {
-        match &self.net {
+        match &self.generator {
             Grown::Hashes(by_hashes) => by_hashes.measured.as_ref(),
             Grown::Keys(_) => None,
         }
@@ -602,7 +604,7 @@ impl Index {
     /// Checks that a sketch is one of the settings', and gives it where the page has features enough.
     fn fitting<'a>(&self, facts: &Facts, value: Option<&'a SketchValue>) -> Result<Option<&'a SketchValue>> {
         let Some(value) = value else { return Ok(None) };
-        let fits = match (&self.net, self.settings.sketches, value) {
+        let fits = match (&self.generator, self.settings.sketches, value) {
             (Grown::Keys(by_keys), Sketches::Both { banding, .. }, SketchValue::Both(two)) => {
                 two.bits.len() == by_keys.words && two.keys.len() == banding.bands
             }
@@ -627,7 +629,7 @@ impl Index {
         let mut answer = Answer::default();
         let SketchValue::Both(two) = page.value else { return answer };
         let (Some(measure), Some(threshold)) =
-            (self.settings.judge.measure(), self.settings.judge.threshold())
+            (self.settings.verification.measure(), self.settings.verification.threshold())
         else {
             return answer;
         };
@@ -654,8 +656,8 @@ impl Index {
         let query = Query { hash: hashed.hash, weights: &hashed.weights.weights() };
         by_hashes.online.search(query, Mode::All, &mut scratch, &mut hits);
         hits.sort_unstable_by_key(|hit| (hit.distance, hit.slot));
-        let judged = self.settings.judge.measure().zip(self.settings.judge.threshold());
-        let anchor = judged.map(|(measure, threshold)| (Anchor::new(measure, page), threshold as f32));
+        let verified = self.settings.verification.measure().zip(self.settings.verification.threshold());
+        let anchor = verified.map(|(measure, threshold)| (Anchor::new(measure, page), threshold as f32));
         for hit in hits {
             for &document in by_hashes.documents.of(hit.slot.index()) {
                 if answer.compared as usize == MOST_JUDGED {
@@ -685,13 +687,13 @@ impl Index {
 }
 
 /// Documents by the digests of their texts; none if two have the same, or if the table that was stored is of others.
-fn by_digest(digests: &[u128], stored: Option<&dyn StoredTables>) -> Option<Drawers> {
+fn by_digest(digests: &[u128], stored: Option<&dyn StoredTables>) -> Option<BucketTable> {
     let table = match stored {
         Some(stored) => stored::table(stored, 0, digests.len(), digests.len())?,
         None => {
             let hashes: Vec<u32> = digests.iter().map(|&digest| digest_hash(digest)).collect();
             let documents: Vec<u32> = (0..).take(digests.len()).collect();
-            Drawers::filled(&hashes, &documents)
+            BucketTable::filled(&hashes, &documents)
         }
     };
     let mut same: HashSet<u128> = HashSet::new();
@@ -719,9 +721,9 @@ fn keyed(
         if slots.len() < n {
             keys = slots.iter().map(|&slot| keys[slot as usize]).collect();
         }
-        Drawers::filled(&keys, slots)
+        BucketTable::filled(&keys, slots)
     };
-    let tables: Option<Vec<Drawers>> = match stored {
+    let tables: Option<Vec<BucketTable>> = match stored {
         Some(stored) => {
             let table = |band| stored::table(stored, 1 + band, slots.len(), n);
             (0..bands).into_par_iter().map(table).collect()
@@ -779,7 +781,7 @@ impl ByHashes {
         })
     }
 
-    /// The net over the pages of an index that was empty; none if they have other sketches.
+    /// The generator over the pages of an index that was empty; none if they have other sketches.
     fn filled(mut self, mut hashed: Vec<Option<Hashed>>, enough: impl Fn(&usize) -> bool) -> Grown {
         let mut slots: HashMap<u64, u32> = HashMap::with_capacity(hashed.len());
         for (document, hashed) in hashed.iter_mut().enumerate() {

@@ -21,8 +21,8 @@
 //! # Ok::<(), simflip_core::Error>(())
 //! ```
 //!
-//! [`Settings`](settings::Settings) say which sketch a document gets, which net brings up pairs and which
-//! judge decides about them; the [`Outcome`](dedup::Outcome) has pairs, clusters, the documents that stay,
+//! [`Settings`](settings::Settings) say which sketch a document gets, which generator brings up pairs and which
+//! verification decides about them; the [`Outcome`](dedup::Outcome) has pairs, clusters, the documents that stay,
 //! and what the search cost and found.
 //!
 //! # The neighbours of a hash
@@ -57,7 +57,7 @@
 //! - [`text`] and [`features`]: what is in a document?
 //! - [`sketch`], [`simhash`], [`minhash`], [`weight`]: what stays of it?
 //! - [`search`]: which sketches meet?
-//! - [`judge`] and [`similarity`]: are these two near?
+//! - [`verification`] and [`similarity`]: are these two near?
 //! - [`index`]: has this page, or one near it, been seen before?
 //! - [`clusters`]: who belongs together?
 //! - [`buckets`]: which documents are compared, and what is each removed for?
@@ -68,7 +68,6 @@
 
 #![warn(unnameable_types)]
 
-pub mod audit;
 pub mod bits;
 pub mod buckets;
 pub mod calibrate;
@@ -80,18 +79,18 @@ pub mod dedup;
 pub mod error;
 pub mod features;
 mod generate;
+pub mod generator;
 mod groups;
 pub mod hash;
 pub mod id;
 pub mod index;
-pub mod judge;
 #[allow(unsafe_code)]
 pub(crate) mod kernel;
 pub mod lists;
 pub mod minhash;
-pub mod net;
 pub mod plan;
 pub mod progress;
+pub mod recall_estimate;
 pub mod resemblance;
 pub mod search;
 pub mod settings;
@@ -99,6 +98,7 @@ pub mod simhash;
 pub mod similarity;
 pub mod sketch;
 pub mod text;
+pub mod verification;
 pub mod weight;
 
 /// Items for the benchmarks, the experiments and the pipeline of this workspace. They are no part of the stable
@@ -106,8 +106,8 @@ pub mod weight;
 #[doc(hidden)]
 pub mod internal {
     pub use crate::generate::NearPairs;
+    pub use crate::generator::probed::{Hashes, Probed, model};
     pub use crate::kernel::Level;
-    pub use crate::net::probed::{Hashes, Probed, model};
     pub use crate::weight::vocabulary::Vocabulary;
 
     /// Large lists that are read at random places.

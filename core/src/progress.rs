@@ -22,12 +22,12 @@ pub enum Step {
     Join,
     /// Pairs are counted by score: pairs of sketches.
     Histograms,
-    /// The judge decides: pairs of sketches.
+    /// Verification decides: pairs of sketches.
     Verify,
     /// Documents that fuller ones contain are looked for: texts.
     Containment,
     /// A sample is compared with all, to measure what was missed: texts.
-    Audit,
+    RecallEstimate,
     /// Pairs are listed: pairs of groups.
     Pairs,
     /// Clusters are made: documents.

@@ -1,5 +1,6 @@
-//! The settings that decide a result, as sums: the sketch of a document, the net that brings up pairs, the judge that
-//! decides about them. A setting without meaning cannot be written, and every setting that can be written is run.
+//! The settings that decide a result, as sums: the sketch of a document, the generator that brings up pairs,
+//! verification that decides about them. A setting without meaning cannot be written, and every setting that can be
+//! written is run.
 
 use crate::clusters::{Keep, Linkage, Quota};
 use crate::error::{Error, Result};
@@ -19,10 +20,10 @@ use serde::{Deserialize, Serialize};
 /// Begin with [`Settings::simhash`], [`Settings::minhash`] or [`Settings::paper`], and change what differs:
 ///
 /// ```
-/// use simflip_core::settings::{Net, Recall, Settings};
+/// use simflip_core::settings::{Generator, Recall, Settings};
 ///
-/// let net = Net::Dial { distance: 6, recall: Recall::AtLeast(0.99), key_bits: None };
-/// let settings = Settings::simhash().with(|settings| settings.net = net);
+/// let generator = Generator::Dial { distance: 6, recall: Recall::AtLeast(0.99), key_bits: None };
+/// let settings = Settings::simhash().with(|settings| settings.generator = generator);
 /// settings.check()?;
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
@@ -41,9 +42,9 @@ pub struct Settings {
     /// The sketch of each document.
     pub sketches: Sketches,
     /// The source of candidate pairs.
-    pub net: Net,
+    pub generator: Generator,
     /// The check of candidate pairs.
-    pub judge: Judge,
+    pub verification: Verification,
     /// The linkage of pairs into clusters.
     pub linkage: Linkage,
     /// Which document of a cluster stays.
@@ -107,7 +108,7 @@ pub enum Forms {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Net {
+pub enum Generator {
     /// An exact join of all hashes with each other, without an index.
     Join {
         /// h: hashes that differ in at most this many bits are brought up.
@@ -183,13 +184,13 @@ pub enum BandShape {
     Fixed(Banding),
 }
 
-/// The check of two documents that the net brought up. Every measure is at most 1, and 1 for equal texts.
+/// The check of two documents that the generator brought up. Every measure is at most 1, and 1 for equal texts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
-pub enum Judge {
-    /// Nothing: whatever the net brings up is near.
-    Net,
+pub enum Verification {
+    /// None: every candidate pair is near.
+    None,
     /// The cosine of the two weight vectors behind the hashes is at least this.
     Weights(f64),
     /// The share of both vectors' weight that stands behind equal bits is at least this.
@@ -199,7 +200,8 @@ pub enum Judge {
     /// The Jaccard coefficient of the sets of features is at least this.
     Jaccard(f64),
     /// The share of the smaller set of features that the larger one has is at least this. With both sketches and
-    /// [keys](Net::Keys), documents of any sizes are [found](crate::containment), not only those that share a key.
+    /// [keys](Generator::Keys), documents of any sizes are [found](crate::containment), not only those that share a
+    /// key.
     Containment(f64),
     /// The cosine of the features' weights is at least this.
     Cosine {
@@ -210,7 +212,7 @@ pub enum Judge {
     },
 }
 
-/// The measure of a [`Judge`].
+/// The measure of a [`Verification`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
@@ -230,14 +232,14 @@ pub enum Measure {
     Cosine,
 }
 
-/// Where clusters of a result that no judge has checked are looked at: a cosine of weight
+/// Where clusters of a result that no verification has checked are looked at: a cosine of weight
 /// vectors below it is unlike.
 const UNLIKE: f64 = 0.8;
 
 /// The longest signature that can be asked for.
 pub(crate) const MOST_PERMUTATIONS: usize = 1 << 16;
 
-/// The usual distance, in bits, of a run that joins hashes and judges what comes up.
+/// The usual distance, in bits, of a run that joins hashes and verifies what comes up.
 pub const USUAL_DISTANCE: u32 = 10;
 
 /// The distance of the paper, in bits.
@@ -294,8 +296,8 @@ impl Settings {
             feature_hash: FeatureHash::Product,
             min_features: 1,
             sketches: Sketches::Both { bits: USUAL_BITS, banding },
-            net: Net::Keys,
-            judge: Judge::Estimate(similarity),
+            generator: Generator::Keys,
+            verification: Verification::Estimate(similarity),
             ..Self::simhash()
         }
     }
@@ -305,7 +307,7 @@ impl Settings {
     pub fn removable() -> Self {
         Self {
             features: FeatureKind::Shingles(3),
-            judge: Judge::Containment(REMOVABLE),
+            verification: Verification::Containment(REMOVABLE),
             keep: Keep::Fullest,
             ..Self::both(USUAL_SIMILARITY)
         }
@@ -325,15 +327,15 @@ impl Settings {
         Banding::choose(KEY_POSITIONS, similarity, recall)
     }
 
-    /// SimHash of binary 5-word shingles, joined exactly within 10 bits, judged by the weight vectors.
+    /// SimHash of binary 5-word shingles, joined exactly within 10 bits, verified by the weight vectors.
     pub fn simhash() -> Self {
         Self {
             features: FeatureKind::Shingles(5),
             feature_hash: FeatureHash::Murmur3,
             min_features: 8,
             sketches: Sketches::SimHash { weighting: Weighting::Binary },
-            net: Net::Join { distance: USUAL_DISTANCE },
-            judge: Judge::Weights(Measure::Weights.usual_threshold()),
+            generator: Generator::Join { distance: USUAL_DISTANCE },
+            verification: Verification::Weights(Measure::Weights.usual_threshold()),
             linkage: Linkage::default(),
             keep: Keep::default(),
             quota: Quota::default(),
@@ -348,8 +350,8 @@ impl Settings {
         Self {
             feature_hash: FeatureHash::Product,
             sketches: Sketches::MinHash { permutations: 128, family: Family::default() },
-            net: Net::Bands { similarity, shape: BandShape::Recall(USUAL_RECALL) },
-            judge: Judge::Net,
+            generator: Generator::Bands { similarity, shape: BandShape::Recall(USUAL_RECALL) },
+            verification: Verification::None,
             ..Self::simhash()
         }
     }
@@ -363,17 +365,17 @@ impl Settings {
     }
 
     /// The setting of the paper, as we read it: words, TF-IDF, hashes within 3 bits found
-    /// by probing, and no judge.
+    /// by probing, and no verification.
     pub fn paper() -> Self {
         Self {
             features: FeatureKind::Words,
             sketches: Sketches::SimHash { weighting: Weighting::TfIdf },
-            net: Net::Psm {
+            generator: Generator::Psm {
                 distance: PAPER_DISTANCE,
                 recall: Recall::AtLeast(USUAL_RECALL),
                 reading: Reading::P { key_bits: None },
             },
-            judge: Judge::Net,
+            verification: Verification::None,
             ..Self::simhash()
         }
     }
@@ -394,11 +396,11 @@ impl Settings {
 
     /// True if anything depends on how many documents have a feature.
     pub fn needs_frequencies(&self) -> bool {
-        let weightings = match (self.sketches, self.judge) {
-            (Sketches::SimHash { weighting }, Judge::Cosine { weighting: judged, .. }) => {
-                [Some(weighting), Some(judged)]
+        let weightings = match (self.sketches, self.verification) {
+            (Sketches::SimHash { weighting }, Verification::Cosine { weighting: verified, .. }) => {
+                [Some(weighting), Some(verified)]
             }
-            (Sketches::SimHash { weighting }, _) | (_, Judge::Cosine { weighting, .. }) => {
+            (Sketches::SimHash { weighting }, _) | (_, Verification::Cosine { weighting, .. }) => {
                 [Some(weighting), None]
             }
             _ => [None; 2],
@@ -408,15 +410,15 @@ impl Settings {
 
     /// True if the features of documents are needed after their sketches are made, in more than hashes.
     pub fn needs_features(&self) -> bool {
-        let counts = self.judge.measure().is_some_and(Measure::needs_features);
+        let counts = self.verification.measure().is_some_and(Measure::needs_features);
         self.needs_frequencies() || counts && !self.keeps_feature_hashes()
     }
 
     /// True if sketches come with a hash of each feature, by which containment is counted.
     pub fn keeps_feature_hashes(&self) -> bool {
-        matches!(self.judge, Judge::Containment(_))
+        matches!(self.verification, Verification::Containment(_))
             && self.sketches.keyed().is_some()
-            && self.net == Net::Keys
+            && self.generator == Generator::Keys
     }
 
     /// The extraction of features.
@@ -430,11 +432,11 @@ impl Settings {
     }
 
     /// The measure by which the members of a cluster are compared with the document that stays, and the similarity
-    /// below which they are unlike it: the judge's own measure, and without a judge that of the sketches.
+    /// below which they are unlike it: verification's own measure, and without verification that of the sketches.
     pub fn cohesion(&self) -> (Measure, f64) {
-        match (self.judge.measure(), self.judge.threshold(), self.net) {
+        match (self.verification.measure(), self.verification.threshold(), self.generator) {
             (Some(measure), Some(threshold), _) => (measure, threshold),
-            (.., Net::Bands { similarity, .. }) => (Measure::Estimate, similarity),
+            (.., Generator::Bands { similarity, .. }) => (Measure::Estimate, similarity),
             _ => (Measure::Weights, UNLIKE),
         }
     }
@@ -446,16 +448,16 @@ impl Settings {
     pub fn check(&self) -> Result<()> {
         self.features.check()?;
         self.sketches.check()?;
-        let expected = match (self.sketches, self.net) {
-            (Sketches::MinHash { .. }, Net::Bands { .. })
-            | (Sketches::Both { .. } | Sketches::OneBit { .. }, Net::Keys | Net::Join { .. })
+        let expected = match (self.sketches, self.generator) {
+            (Sketches::MinHash { .. }, Generator::Bands { .. })
+            | (Sketches::Both { .. } | Sketches::OneBit { .. }, Generator::Keys | Generator::Join { .. })
             | (
                 Sketches::SimHash { .. },
-                Net::Join { .. }
-                | Net::Dial { .. }
-                | Net::Psm { .. }
-                | Net::Bphs { .. }
-                | Net::HashBands { .. },
+                Generator::Join { .. }
+                | Generator::Dial { .. }
+                | Generator::Psm { .. }
+                | Generator::Bphs { .. }
+                | Generator::HashBands { .. },
             ) => None,
             (Sketches::MinHash { .. }, _) => Some("bands with MinHash, whose signatures have no distance"),
             (Sketches::Both { .. }, _) => {
@@ -469,18 +471,18 @@ impl Settings {
             }
         };
         if let Some(expected) = expected {
-            return Err(Error::parameter("search", self.net.name(), expected));
+            return Err(Error::parameter("search", self.generator.name(), expected));
         }
-        let weights = matches!(self.judge, Judge::Weights(_) | Judge::Mismatch(_));
-        let estimates = matches!(self.judge, Judge::Estimate(_));
+        let weights = matches!(self.verification, Verification::Weights(_) | Verification::Mismatch(_));
+        let estimates = matches!(self.verification, Verification::Estimate(_));
         let expected = match self.sketches {
             Sketches::MinHash { .. } if weights => {
                 Some("jaccard, containment or cosine with minhash, which has no weight vectors")
             }
-            Sketches::Both { .. } if weights || self.judge == Judge::Net => {
+            Sketches::Both { .. } if weights || self.verification == Verification::None => {
                 Some("estimate, jaccard, containment or cosine with both sketches")
             }
-            Sketches::OneBit { .. } if weights || self.judge == Judge::Net => {
+            Sketches::OneBit { .. } if weights || self.verification == Verification::None => {
                 Some("estimate, jaccard, containment or cosine with one bit of each position")
             }
             Sketches::SimHash { .. } if estimates => Some(
@@ -489,9 +491,9 @@ impl Settings {
             _ => None,
         };
         if let Some(expected) = expected {
-            return Err(Error::parameter("verify", self.judge.name(), expected));
+            return Err(Error::parameter("verify", self.verification.name(), expected));
         }
-        if let Some(threshold) = self.judge.threshold().filter(|share| !is_share(*share)) {
+        if let Some(threshold) = self.verification.threshold().filter(|share| !is_share(*share)) {
             return Err(Error::parameter("verify-threshold", threshold, "a share above 0 and at most 1"));
         }
         if let Some(MinHashParams { permutations, .. }) = self.minhash_params()
@@ -499,17 +501,17 @@ impl Settings {
         {
             return Err(Error::parameter("permutations", permutations, format!("1 to {MOST_PERMUTATIONS}")));
         }
-        if self.linkage == Linkage::Connected && !self.judge.ones_are_same() {
+        if self.linkage == Linkage::Connected && !self.verification.ones_are_same() {
             let expected = format!(
                 "star with --verify {}: a short document that stands in two long ones would connect these, \
                  and one of them would be removed",
-                self.judge.name()
+                self.verification.name()
             );
             return Err(Error::parameter("clusters", self.linkage.name(), expected));
         }
-        if self.net == Net::Keys && self.judge == Judge::Net {
+        if self.generator == Generator::Keys && self.verification == Verification::None {
             let expected = "a check: documents that share a band hash may be strangers";
-            return Err(Error::parameter("verify", self.judge.name(), expected));
+            return Err(Error::parameter("verify", self.verification.name(), expected));
         }
         if self.quota.count == 0 {
             return Err(Error::parameter(
@@ -518,7 +520,7 @@ impl Settings {
                 "1 or more: a cluster without its last page is lost",
             ));
         }
-        self.net.check(self.minhash_params().map_or(0, |params| params.permutations))
+        self.generator.check(self.minhash_params().map_or(0, |params| params.permutations))
     }
 }
 
@@ -572,7 +574,7 @@ impl Sketches {
     }
 }
 
-impl Net {
+impl Generator {
     /// The cheapest search that finds every pair of hashes within a distance: an exact join, or, farther than
     /// that pays ([`FARTHEST_JOINED`]), the dial with this recall.
     pub fn cheapest(distance: u32, recall: Recall) -> Self {
@@ -595,7 +597,7 @@ impl Net {
         }
     }
 
-    /// h, of a net over SimHashes.
+    /// h, of a generator over SimHashes.
     pub fn distance(&self) -> Option<u32> {
         match *self {
             Self::Join { distance }
@@ -748,11 +750,11 @@ impl Recall {
     }
 }
 
-impl Judge {
+impl Verification {
     /// The measure; none where nothing is measured.
     pub fn measure(self) -> Option<Measure> {
         match self {
-            Self::Net => None,
+            Self::None => None,
             Self::Weights(_) => Some(Measure::Weights),
             Self::Mismatch(_) => Some(Measure::Mismatch),
             Self::Estimate(_) => Some(Measure::Estimate),
@@ -762,7 +764,7 @@ impl Judge {
         }
     }
 
-    /// True if similarity 1 says that two documents are the same to the judge, so that both are as similar to any
+    /// True if similarity 1 says that two documents are the same to verification, so that both are as similar to any
     /// other. Of containment it says that one holds the other.
     pub fn ones_are_same(self) -> bool {
         !matches!(self, Self::Containment(_))
@@ -789,7 +791,7 @@ impl Judge {
     /// The similarity from which on two documents are near.
     pub fn threshold(self) -> Option<f64> {
         match self {
-            Self::Net => None,
+            Self::None => None,
             Self::Weights(threshold)
             | Self::Mismatch(threshold)
             | Self::Estimate(threshold)
@@ -803,7 +805,7 @@ impl Judge {
     #[must_use]
     pub fn with_threshold(mut self, to: f64) -> Self {
         match &mut self {
-            Self::Net => {}
+            Self::None => {}
             Self::Weights(threshold)
             | Self::Mismatch(threshold)
             | Self::Estimate(threshold)
@@ -821,7 +823,7 @@ impl Judge {
 }
 
 impl Measure {
-    /// The measures that a [`Judge`] can go by.
+    /// The measures that a [`Verification`] can go by.
     pub const JUDGED: [Self; 6] =
         [Self::Weights, Self::Mismatch, Self::Estimate, Self::Jaccard, Self::Containment, Self::Cosine];
 
@@ -859,15 +861,15 @@ impl Measure {
         }
     }
 
-    /// The judge by this measure at a threshold; features are weighted so, where it weighs them.
-    pub fn at_least(self, threshold: f64, weighting: Weighting) -> Judge {
+    /// Verification by this measure at a threshold; features are weighted so, where it weighs them.
+    pub fn at_least(self, threshold: f64, weighting: Weighting) -> Verification {
         match self {
-            Self::Weights => Judge::Weights(threshold),
-            Self::Mismatch => Judge::Mismatch(threshold),
-            Self::Estimate => Judge::Estimate(threshold),
-            Self::Jaccard => Judge::Jaccard(threshold),
-            Self::Containment => Judge::Containment(threshold),
-            Self::Cosine => Judge::Cosine { at_least: threshold, weighting },
+            Self::Weights => Verification::Weights(threshold),
+            Self::Mismatch => Verification::Mismatch(threshold),
+            Self::Estimate => Verification::Estimate(threshold),
+            Self::Jaccard => Verification::Jaccard(threshold),
+            Self::Containment => Verification::Containment(threshold),
+            Self::Cosine => Verification::Cosine { at_least: threshold, weighting },
         }
     }
 }
@@ -888,22 +890,23 @@ mod tests {
         for usual in [Settings::simhash(), Settings::minhash(0.8), Settings::paper()] {
             assert_eq!(refused(&usual), "");
         }
-        let simhash = |net| refused(&Settings { net, ..Settings::simhash() });
-        assert_eq!(simhash(Net::Join { distance: 16 }), "distance");
-        let dial = |recall, key_bits| Net::Dial { distance: 3, recall, key_bits };
+        let simhash = |generator| refused(&Settings { generator, ..Settings::simhash() });
+        assert_eq!(simhash(Generator::Join { distance: 16 }), "distance");
+        let dial = |recall, key_bits| Generator::Dial { distance: 3, recall, key_bits };
         assert_eq!(simhash(dial(Recall::AtLeast(1.5), None)), "recall");
         assert_eq!(simhash(dial(Recall::Probes(0), None)), "budget");
         assert_eq!(simhash(dial(Recall::Exact, Some(65))), "key-bits");
-        assert_eq!(simhash(Net::Bphs { distance: 3, tables: Some(5) }), "tables");
-        let bands = |bands, rows| simhash(Net::HashBands { distance: 8, banding: Banding { bands, rows } });
+        assert_eq!(simhash(Generator::Bphs { distance: 3, tables: Some(5) }), "tables");
+        let bands =
+            |bands, rows| simhash(Generator::HashBands { distance: 8, banding: Banding { bands, rows } });
         assert_eq!([bands(4, 16), bands(64, 1), bands(1, 64), bands(3, 5)], [""; 4]);
         assert_eq!([bands(0, 16), bands(4, 0), bands(5, 13), bands(usize::MAX, 2)], ["bands"; 4]);
-        let of_hashes = Net::HashBands { distance: 16, banding: USUAL_HASH_BANDS };
+        let of_hashes = Generator::HashBands { distance: 16, banding: USUAL_HASH_BANDS };
         assert_eq!(simhash(of_hashes), "distance");
         for without in [Settings::minhash(0.8), Settings::both(0.8), Settings::one_bit(64, 0.8)] {
-            assert_eq!(refused(&Settings { net: of_hashes, ..without }), "search");
+            assert_eq!(refused(&Settings { generator: of_hashes, ..without }), "search");
         }
-        let psm = |distance, recall, reading| Net::Psm { distance, recall, reading };
+        let psm = |distance, recall, reading| Generator::Psm { distance, recall, reading };
         let (whole, leading) = (Reading::X { filter_bits: 8 }, Reading::P { key_bits: None });
         assert_eq!(simhash(psm(15, Recall::Exact, Reading::P { key_bits: Some(64) })), "recall");
         assert_eq!(simhash(psm(6, Recall::AtLeast(0.5), whole)), "recall");
@@ -915,9 +918,9 @@ mod tests {
         let shingles =
             |width| refused(&Settings { features: FeatureKind::Shingles(width), ..Settings::simhash() });
         assert_eq!([0, 1, 64, 65, 1 << 40].map(shingles), ["features", "", "", "features", "features"]);
-        assert_eq!(simhash(Net::Bands { similarity: 0.8, shape: BandShape::Recall(0.9) }), "search");
+        assert_eq!(simhash(Generator::Bands { similarity: 0.8, shape: BandShape::Recall(0.9) }), "search");
         let minhash = |similarity, shape| {
-            refused(&Settings { net: Net::Bands { similarity, shape }, ..Settings::minhash(0.8) })
+            refused(&Settings { generator: Generator::Bands { similarity, shape }, ..Settings::minhash(0.8) })
         };
         assert_eq!(minhash(0.0, BandShape::Recall(0.9)), "similarity");
         assert_eq!(minhash(0.8, BandShape::Recall(1.0)), "recall");
@@ -925,12 +928,15 @@ mod tests {
         let one_bit = |bits| refused(&Settings::one_bit(bits, 0.8));
         assert_eq!([0, 64, 100, 512, 1 << 17].map(one_bit), ["bits", "", "bits", "", "bits"]);
         let keyed = Settings::one_bit(64, 0.8);
-        assert_eq!(refused(&Settings { net: Settings::minhash(0.8).net, ..keyed.clone() }), "search");
-        assert_eq!(refused(&Settings { judge: Judge::Net, ..keyed }), "verify");
-        let judged = |judge| refused(&Settings { judge, ..Settings::minhash(0.8) });
-        assert_eq!(judged(Judge::Weights(0.9)), "verify");
         assert_eq!(
-            judged(Judge::Cosine { at_least: f64::NAN, weighting: Weighting::Tf }),
+            refused(&Settings { generator: Settings::minhash(0.8).generator, ..keyed.clone() }),
+            "search"
+        );
+        assert_eq!(refused(&Settings { verification: Verification::None, ..keyed }), "verify");
+        let verified = |verification| refused(&Settings { verification, ..Settings::minhash(0.8) });
+        assert_eq!(verified(Verification::Weights(0.9)), "verify");
+        assert_eq!(
+            verified(Verification::Cosine { at_least: f64::NAN, weighting: Weighting::Tf }),
             "verify-threshold"
         );
     }
@@ -940,16 +946,16 @@ mod tests {
         let mut all = vec![Settings::simhash(), Settings::minhash(0.7), Settings::paper()];
         all.extend([Settings::both(0.6), Settings::removable(), Settings::one_bit(512, 0.7)]);
         for measure in Measure::JUDGED {
-            let judge = measure.at_least(measure.usual_threshold(), Weighting::TfIdf);
-            all.push(Settings { judge, ..Settings::simhash() });
+            let verification = measure.at_least(measure.usual_threshold(), Weighting::TfIdf);
+            all.push(Settings { verification, ..Settings::simhash() });
         }
-        for net in [
-            Net::Dial { distance: 12, recall: Recall::Probes(40), key_bits: Some(14) },
-            Net::Psm { distance: 3, recall: Recall::Exact, reading: Reading::X { filter_bits: 8 } },
-            Net::Bphs { distance: 4, tables: None },
-            Net::HashBands { distance: 8, banding: USUAL_HASH_BANDS },
+        for generator in [
+            Generator::Dial { distance: 12, recall: Recall::Probes(40), key_bits: Some(14) },
+            Generator::Psm { distance: 3, recall: Recall::Exact, reading: Reading::X { filter_bits: 8 } },
+            Generator::Bphs { distance: 4, tables: None },
+            Generator::HashBands { distance: 8, banding: USUAL_HASH_BANDS },
         ] {
-            all.push(Settings { net, ..Settings::simhash() });
+            all.push(Settings { generator, ..Settings::simhash() });
         }
         for settings in all {
             let json = serde_json::to_string(&settings).unwrap();
@@ -962,7 +968,7 @@ mod tests {
             assert_eq!(read, settings.with(|settings| settings.feature_hash = FeatureHash::Murmur3));
         }
         let json = serde_json::to_value(Settings::simhash()).unwrap();
-        assert_eq!(json["net"], serde_json::json!({ "join": { "distance": 10 } }));
-        assert_eq!(json["judge"], serde_json::json!({ "weights": 0.889 }));
+        assert_eq!(json["generator"], serde_json::json!({ "join": { "distance": 10 } }));
+        assert_eq!(json["verification"], serde_json::json!({ "weights": 0.889 }));
     }
 }

@@ -22,7 +22,7 @@ pub trait Page {
     /// The MinHash signature; none for a page with too few features, or where there are none.
     fn signature(&self) -> Option<&[u32]>;
 
-    /// The bits that judge ([`resemblance`]); none as for [`signature`](Self::signature).
+    /// The bits for verification ([`resemblance`]); none as for [`signature`](Self::signature).
     fn bits(&self) -> Option<Bits<'_>>;
 
     /// Number of distinct features.

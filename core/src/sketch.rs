@@ -286,7 +286,7 @@ impl TwoSketcher {
             return Err(Error::parameter("sketches", format!("{sketches:?}"), "both or one bit"));
         };
         let forms = sketches.forms();
-        // What brings pages together and what judges them are to err apart.
+        // What brings pages together and what verifies them are to err apart.
         let seed = fmix64(!seed);
         let judging = MinHashParams { permutations: bits, family: Family::FastSimilarity, seed };
         Ok(Self {

@@ -160,7 +160,7 @@ def main(arguments):
                     report, removed, cpu = run(program, documents, options, seed, os.path.join(folder, "out"))
                 row = {"set": name, "kind": kind, "setting": setting, "seed": seed, "documents": len(all_texts), "texts": len(texts)}
                 row |= score(texts, of_document, width, measure, threshold, removed, truths)
-                found = ((report.get("audit") or {}).get("documents") or {}).get("recall")
+                found = ((report.get("recall_estimate") or {}).get("documents") or {}).get("recall")
                 if found:
                     row |= {rate: round(found[rate], 4) for rate in ("share", "low", "high")}
                     if row["recall"] != "":

@@ -186,7 +186,7 @@ mod tests {
     use simflip::evaluate::found::{Found, Records};
     use simflip::hash::FeatureHash;
     use simflip::pipeline::{Job, Silent, dedup};
-    use simflip::settings::{Judge, Net, Settings};
+    use simflip::settings::{Generator, Settings, Verification};
 
     /// What the sweep says of a setting is what the tool itself finds with it.
     #[test]
@@ -216,8 +216,8 @@ mod tests {
             })
         };
         let simhash = usual(Settings::simhash()).with(|settings| {
-            settings.net = Net::Bphs { distance: 10, tables: None };
-            settings.judge = Judge::Jaccard(0.7);
+            settings.generator = Generator::Bphs { distance: 10, tables: None };
+            settings.verification = Verification::Jaccard(0.7);
         });
         let minhash = usual(Settings::minhash(0.7));
         for (name, settings, threshold) in [("bphs", simhash, Some(0.7)), ("minhash", minhash, None)] {
@@ -245,7 +245,7 @@ mod tests {
                             || setting.weighting == "binary" && setting.distance == Some(10))
                         && (name != "minhash"
                             || setting.positions == Some(128) && setting.similarity == Some(0.7))
-                        && setting.check == settings.judge.name()
+                        && setting.check == settings.verification.name()
                         && setting.threshold == threshold
                 })
                 .unwrap();

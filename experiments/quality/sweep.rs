@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use simflip::features::{cosine, overlap};
 use simflip::minhash::{DistinctSignatures, MinHashParams, MinHasher};
 use simflip::search::bands::{Banding, JoinParams, join, min_matches};
-use simflip::settings::{Judge, Measure, Net, Recall, Settings, Sketches, USUAL_RECALL};
+use simflip::settings::{Generator, Measure, Recall, Settings, Sketches, USUAL_RECALL, Verification};
 use simflip::sketch::Hashed;
 use simflip::text::FeatureKind;
 use simflip::weight::{Weigher, Weighting};
@@ -105,7 +105,7 @@ pub fn simhash(
                     features: features.to_string(),
                     weighting: weighting.name(),
                     distance: Some(distance),
-                    check: Judge::Net.name(),
+                    check: Verification::None.name(),
                     bytes: 8,
                     cpu_seconds: if finder == EXACT { seconds[distances.len()] } else { seconds[number] },
                     ..Setting::default()
@@ -163,7 +163,7 @@ fn candidates(
     let base = Settings::simhash().with(|settings| {
         settings.features = features;
         settings.sketches = Sketches::SimHash { weighting };
-        settings.judge = Judge::Net;
+        settings.verification = Verification::None;
     });
     let clock = Clock::start();
     let sketches: Vec<Hashed> = corpus.simhashes(weighting).iter().map(Hashed::from).collect();
@@ -173,11 +173,11 @@ fn candidates(
         (0..corpus.len()).map(|text| (corpus.document(text), text as u32)).collect();
     let mut found: HashMap<(u32, u32), (u32, u8)> = HashMap::new();
     let mut seconds = Vec::new();
-    let usual = |distance| Net::cheapest(distance, Recall::AtLeast(USUAL_RECALL));
+    let usual = |distance| Generator::cheapest(distance, Recall::AtLeast(USUAL_RECALL));
     let psm = (0..).zip(distances).map(|(bit, &distance)| (usual(distance), 1u8 << bit));
-    let widest = distances.last().map(|&distance| (Net::Bphs { distance, tables: None }, EXACT));
-    for (net, finder) in psm.chain(widest) {
-        let settings = base.clone().with(|settings| settings.net = net);
+    let widest = distances.last().map(|&distance| (Generator::Bphs { distance, tables: None }, EXACT));
+    for (generator, finder) in psm.chain(widest) {
+        let settings = base.clone().with(|settings| settings.generator = generator);
         let context = Context::default();
         let clock = Clock::start();
         let search = prepared.find(&settings, &context)?;

@@ -14,9 +14,11 @@ use simflip::cli::options::{OfTexts, Refused, as_keywords, now, of_files, of_ret
 use simflip::clusters::{Keep, Source};
 use simflip::core::dedup::{Kind, Outcome, Pair};
 use simflip::core::id::{Cluster, Document, Id};
-use simflip::pipeline::{Assigned, Fate, Fates, Member, MemberPair, TextJob, dedup_texts, raised};
+use simflip::pipeline::{
+    Assigned, Assignment, Assignments, Member, MemberPair, TextJob, dedup_texts, raised,
+};
 use simflip::report::{Report, html, tell};
-use simflip::settings::{Judge, Settings};
+use simflip::settings::{Settings, Verification};
 use simflip::staged::dedup;
 use simflip::tables::{ClustersReader, PairsReader};
 use std::collections::HashMap;
@@ -79,7 +81,7 @@ pub fn pairs_table(pairs: &[Pair], settings: &Settings, rows: &Rows) -> PyResult
         ("similarity", Arc::new(similarities), false),
         ("kind", Arc::new(kinds), false),
     ])?
-    .saying(JUDGED_BY, settings.judge.name().to_owned())
+    .saying(JUDGED_BY, settings.verification.name().to_owned())
     .map_err(of_arrow)
 }
 
@@ -113,26 +115,28 @@ type Tables = (Table, Table, Table);
 
 /// The table of pages says what became of each row of the input; old pages have none.
 fn pages_table(outcome: &Outcome, rows: &Rows) -> PyResult<Table> {
-    let fates = Fates::new(outcome);
-    let mut of_row: Vec<Option<Fate>> = vec![None; rows.new];
+    let assignments = Assignments::new(outcome);
+    let mut of_row: Vec<Option<Assignment>> = vec![None; rows.new];
     for document in Document::all(outcome.new) {
-        let fate = fates.of(document);
-        of_row[rows.row(document) as usize] = Some(Fate { stays: Document(rows.row(fate.stays)), ..fate });
+        let assignment = assignments.of(document);
+        of_row[rows.row(document) as usize] =
+            Some(Assignment { stays: Document(rows.row(assignment.stays)), ..assignment });
     }
     fates_table(&of_row)
 }
 
 /// The same table of what became of each row, with rows in place of documents.
-fn fates_table(of_row: &[Option<Fate>]) -> PyResult<Table> {
-    let each = |of: fn(&Fate) -> Option<u32>| -> UInt32Array {
-        of_row.iter().map(|fate| fate.as_ref().and_then(of)).collect()
+fn fates_table(of_row: &[Option<Assignment>]) -> PyResult<Table> {
+    let each = |of: fn(&Assignment) -> Option<u32>| -> UInt32Array {
+        of_row.iter().map(|assignment| assignment.as_ref().and_then(of)).collect()
     };
-    let stays = each(|fate| Some(fate.stays.0));
+    let stays = each(|assignment| Some(assignment.stays.0));
     let kept: BooleanArray = (0..).zip(&stays).map(|(row, stays)| Some(stays == Some(row))).collect();
-    let similarity: Float32Array = of_row.iter().map(|fate| fate.and_then(|fate| fate.similarity)).collect();
+    let similarity: Float32Array =
+        of_row.iter().map(|assignment| assignment.and_then(|assignment| assignment.similarity)).collect();
     Table::of(vec![
-        ("cluster", Arc::new(each(|fate| fate.cluster.map(Id::number))), true),
-        ("size", Arc::new(each(|fate| Some(fate.size))), true),
+        ("cluster", Arc::new(each(|assignment| assignment.cluster.map(Id::number))), true),
+        ("size", Arc::new(each(|assignment| Some(assignment.size))), true),
         ("kept", Arc::new(kept), false),
         ("stays", Arc::new(stays), true),
         ("similarity", Arc::new(similarity), true),
@@ -199,14 +203,14 @@ pub fn rethreshold(pages: &Table, pairs: &Table, clusters: &Table, similarity: f
         .collect();
     of_clusters.sort_by_key(|&(_, number, ..)| number);
     let stays = numbers(pages, "stays")?;
-    let of_row: Vec<Option<Fate>> = (0..pages.rows() as u32)
+    let of_row: Vec<Option<Assignment>> = (0..pages.rows() as u32)
         .map(|row| {
-            let alone = Fate { cluster: None, size: 1, stays: Document(row), similarity: None };
+            let alone = Assignment { cluster: None, size: 1, stays: Document(row), similarity: None };
             let of_member = |&at: &usize| {
                 let Assigned { cluster, stays, similarity } = assigned[at];
                 let (cluster, size) =
                     cluster.map_or((None, 1), |(number, size)| (Some(Cluster(number)), size));
-                Fate { cluster, size, stays: Document(page.value(stays)), similarity }
+                Assignment { cluster, size, stays: Document(page.value(stays)), similarity }
             };
             stays.is_valid(row as usize).then(|| place.get(&row).map_or(alone, of_member))
         })
@@ -232,8 +236,7 @@ pub fn report_html(report: &str) -> PyResult<String> {
 #[pyfunction]
 pub fn report_text(report: &str) -> PyResult<String> {
     let report: Report = serde_json::from_str(report).map_err(|e| PyValueError::new_err(e.to_string()))?;
-    let judge = report.settings.as_ref().map_or(Judge::Net, |settings| settings.judge);
-    Ok(as_keywords(&tell::closing(&report, judge)))
+    Ok(as_keywords(&tell::closing(&report)))
 }
 
 /// A value as the interpreter's own `json` reads it.
@@ -297,7 +300,7 @@ pub fn dedup_of_texts<'py>(
     let tables = (pages_table(&outcome, &rows)?, pairs, members_table(&outcome, &rows)?);
     let closing = as_keywords(&tell::closing(&report));
     let report = serde_json::to_string(&report).map_err(|e| PyValueError::new_err(e.to_string()))?;
-    Ok((tables, report, closing, settings.judge.threshold()))
+    Ok((tables, report, closing, settings.verification.threshold()))
 }
 
 /// Runs `simflip dedup` with these arguments. Gives the numbers of pages, of those that can go, and of pieces of

@@ -48,7 +48,11 @@ impl Form {
         staged::can_be_joined(&settings).map_err(of_library)?;
         if settings.keeps_feature_hashes() {
             let expected = "estimate on Spark: containment counts features, which records do not hold";
-            return Err(of_library(simflip::Error::parameter("verify", settings.judge.name(), expected)));
+            return Err(of_library(simflip::Error::parameter(
+                "verify",
+                settings.verification.name(),
+                expected,
+            )));
         }
         let rule = Rule::new(&settings).map_err(of_core)?;
         let Sketches::Both { bits, banding } = settings.sketches else {

@@ -73,7 +73,7 @@ pub fn sketch<'py>(
     };
     if settings.keeps_feature_hashes() {
         let expected = "estimate: containment counts features, which a table of sketches does not hold; simflip.dedup takes texts";
-        return Err(of_library(simflip::Error::parameter("verify", settings.judge.name(), expected)));
+        return Err(of_library(simflip::Error::parameter("verify", settings.verification.name(), expected)));
     }
     let held = Texts::new(data, column)?;
     let texts = held.rows()?;
@@ -180,7 +180,7 @@ fn lists<'a>(rows: impl Iterator<Item = Option<&'a [u32]>>, width: usize) -> Arr
 /// The near pairs among sketches: see the package's `join`.
 ///
 /// # Errors
-/// `ValueError` for sketches that were made with other settings, or that these settings cannot judge by.
+/// `ValueError` for sketches that were made with other settings, or that these settings cannot verification by.
 #[pyfunction]
 #[pyo3(signature = (sketches, against, options, progress=None))]
 pub fn join<'py>(

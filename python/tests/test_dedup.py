@@ -77,7 +77,7 @@ def test_texts_come_to_what_the_command_line_makes_of_them(texts, tmp_path, keyw
     assert clusters == [(row["id"], row["size"], row["kept"]) for row in rows(out / "clusters.csv")]
     report = json.loads((out / "report.json").read_text())
     own = result.report()
-    for part in ["settings", "outcome", "histograms", "cluster_sizes", "judged", "audit", "method", "recall"]:
+    for part in ["settings", "outcome", "histograms", "cluster_sizes", "verified", "recall_estimate", "method", "recall"]:
         assert own[part] == report[part], part
     gone = {int(row["id"]) for row in rows(out / "clusters.csv") if row["kept"] == "false"}
     assert result.kept.tolist() == [row for row, text in enumerate(given) if text is not None and row not in gone]
@@ -165,7 +165,7 @@ def test_new_texts_against_old_ones_come_to_what_the_command_line_makes_of_them(
     members = rows(tmp_path / "out" / "clusters.csv")
     assert clusters == [(row["id"], row["size"], row["kept"]) for row in members]
     report, own = json.loads((tmp_path / "out" / "report.json").read_text()), result.report()
-    for part in ["outcome", "judged", "audit", "recall", "histograms"]:
+    for part in ["outcome", "verified", "recall_estimate", "recall", "histograms"]:
         assert own[part] == report[part], part
     assert own["corpus"]["documents"] == report["corpus"]["documents"] == sum(text is not None for text in new)
     told = {part: report["against"][part] for part in ["documents", "exact", "near", "clusters"]}

@@ -193,7 +193,7 @@ def test_files_come_to_what_the_stages_make_of_them(spark, crowd, tmp_path, part
     assert result.summary["pages"] == len(crowd)
     # What is there is passed over, and what went is made anew.
     before = content(ours)
-    names = ["band-003.edges", "kept/part-2*", "*.fates", "*.pairs"]
+    names = ["band-003.edges", "kept/part-2*", "*.assignments", "*.pairs"]
     gone = [path for name in names for path in ours.rglob(name)]
     assert len(gone) >= 5
     for path in gone:

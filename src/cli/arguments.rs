@@ -11,8 +11,8 @@ use simflip::pipeline::Ignored;
 use simflip::search::bands::Banding;
 use simflip::search::psm::Reading;
 use simflip::settings::{
-    BandShape, FARTHEST_JOINED, Judge, Measure, NOISY, Net, PAPER_DISTANCE, Recall, Settings, Sketches,
-    USUAL_BITS, USUAL_DISTANCE, USUAL_HASH_BANDS, USUAL_RECALL, USUAL_SIMILARITY,
+    BandShape, FARTHEST_JOINED, Generator, Measure, NOISY, PAPER_DISTANCE, Recall, Settings, Sketches,
+    USUAL_BITS, USUAL_DISTANCE, USUAL_HASH_BANDS, USUAL_RECALL, USUAL_SIMILARITY, Verification,
 };
 use simflip::text::FeatureKind;
 use simflip::weight::Weighting;
@@ -442,9 +442,9 @@ pub(crate) struct Given<'a> {
     pub saves_frequencies: bool,
 }
 
-/// A net as the command line names it, before it has its numbers.
+/// A generator as the command line names it, before it has its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NetName {
+enum GeneratorName {
     Auto,
     Join,
     Dial,
@@ -456,7 +456,7 @@ enum NetName {
     Keys,
 }
 
-impl NetName {
+impl GeneratorName {
     /// True if it makes probes that can be counted; `auto` makes some beyond [`FARTHEST_JOINED`].
     fn probes(self, distance: u32) -> bool {
         match self {
@@ -488,9 +488,10 @@ impl Given<'_> {
         said: &str,
     ) -> anyhow::Result<Vec<Settings>> {
         let alone = methods.len() == 1;
-        let nets =
+        let generators =
             methods.iter().map(|&method| self.net_name(method, alone)).collect::<anyhow::Result<Vec<_>>>()?;
-        let idle = methods.iter().zip(&nets).map(|(&method, &net)| self.idle(net, method, alone));
+        let idle =
+            methods.iter().zip(&generators).map(|(&method, &generator)| self.idle(generator, method, alone));
         let mut common: Option<Vec<(&str, bool, &str)>> = None;
         for idle in idle {
             common = Some(match common {
@@ -505,7 +506,7 @@ impl Given<'_> {
             refuse(&[(name, given)], said, why)?;
         }
         self.refuse_contradictions(methods)?;
-        methods.iter().zip(nets).map(|(&method, net)| self.of(method, net, alone)).collect()
+        methods.iter().zip(generators).map(|(&method, generator)| self.of(method, generator, alone)).collect()
     }
 
     /// True if one bit of each MinHash position is asked for, `alone` if no other method shares the arguments.
@@ -513,17 +514,17 @@ impl Given<'_> {
         alone && method == MethodName::Minhash && self.search.sketch_bytes.is_some()
     }
 
-    /// Which net a method's arguments name.
-    fn net_name(&self, method: MethodName, alone: bool) -> anyhow::Result<NetName> {
+    /// Which generator a method's arguments name.
+    fn net_name(&self, method: MethodName, alone: bool) -> anyhow::Result<GeneratorName> {
         let SearchArgs { search, index, .. } = self.search;
         let psm = match index {
-            None | Some(IndexName::OneTable) => NetName::OneTable,
-            Some(IndexName::AllBits) => NetName::AllBits,
+            None | Some(IndexName::OneTable) => GeneratorName::OneTable,
+            Some(IndexName::AllBits) => GeneratorName::AllBits,
         };
         if method == MethodName::Both || self.one_bit(method, alone) {
             return Ok(match search {
-                None | Some(SearchName::Auto | SearchName::Keys) => NetName::Keys,
-                Some(SearchName::Join) => NetName::Join,
+                None | Some(SearchName::Auto | SearchName::Keys) => GeneratorName::Keys,
+                Some(SearchName::Join) => GeneratorName::Join,
                 Some(search) => anyhow::bail!(
                     "--search {} has no effect with --method {}, which keeps no weights to probe by: keys and join are its searches. \
                      Give --method simhash, or leave one of the two out",
@@ -552,15 +553,15 @@ impl Given<'_> {
                 search.is_none(),
                 "--search has no effect with --method minhash: signatures are always compared in bands. Drop it"
             );
-            return Ok(NetName::Bands);
+            return Ok(GeneratorName::Bands);
         }
         Ok(match own.or(*search) {
             Some(SearchName::Psm) => psm,
-            Some(SearchName::Dial) => NetName::Dial,
-            Some(SearchName::Bphs) => NetName::Bphs,
-            Some(SearchName::Join) => NetName::Join,
-            Some(SearchName::Bands) => NetName::HashBands,
-            Some(SearchName::Auto | SearchName::Keys) | None => NetName::Auto,
+            Some(SearchName::Dial) => GeneratorName::Dial,
+            Some(SearchName::Bphs) => GeneratorName::Bphs,
+            Some(SearchName::Join) => GeneratorName::Join,
+            Some(SearchName::Bands) => GeneratorName::HashBands,
+            Some(SearchName::Auto | SearchName::Keys) | None => GeneratorName::Auto,
         })
     }
 
@@ -569,18 +570,23 @@ impl Given<'_> {
         self.as_published && method.search().is_some()
     }
 
-    /// The distance that a net gets.
-    fn distance(&self, net: NetName, method: MethodName) -> u32 {
-        let usual = match net {
-            NetName::OneTable | NetName::AllBits | NetName::Bphs => PAPER_DISTANCE,
+    /// The distance that a generator gets.
+    fn distance(&self, generator: GeneratorName, method: MethodName) -> u32 {
+        let usual = match generator {
+            GeneratorName::OneTable | GeneratorName::AllBits | GeneratorName::Bphs => PAPER_DISTANCE,
             _ if self.is_published(method) => PAPER_DISTANCE,
             _ => USUAL_DISTANCE,
         };
         self.search.distance.unwrap_or(usual)
     }
 
-    /// The arguments without an effect on a net: each with whether it was given, and why it has none.
-    fn idle(&self, net: NetName, method: MethodName, alone: bool) -> Vec<(&'static str, bool, &'static str)> {
+    /// The arguments without an effect on a generator: each with whether it was given, and why it has none.
+    fn idle(
+        &self,
+        generator: GeneratorName,
+        method: MethodName,
+        alone: bool,
+    ) -> Vec<(&'static str, bool, &'static str)> {
         const JOINED: &str = "the search is exact. Drop it, or use --search dial, which probes";
         const ALL: &str = "candidates share a band hash, and are not probed for. Drop it, or use --method simhash --search dial";
         const PROBING: &str = "it applies to searches that probe. Drop it, or use --method psm or dial";
@@ -596,46 +602,46 @@ impl Given<'_> {
         let search = self.search;
         let (both, one_bit) = (method == MethodName::Both, self.one_bit(method, alone));
         let keyed = both || one_bit;
-        let probes = net.probes(self.distance(net, method));
-        let no_probes = match net {
+        let probes = generator.probes(self.distance(generator, method));
+        let no_probes = match generator {
             _ if keyed => ALL,
-            NetName::Auto | NetName::Join => JOINED,
+            GeneratorName::Auto | GeneratorName::Join => JOINED,
             _ => PROBING,
         };
         let verify = self.check.and_then(|check| check.verify);
         let threshold = self.check.is_some_and(|check| check.verify_threshold.is_some());
-        let weighs = net != NetName::Bands && !keyed || verify == Some(VerifyName::Cosine);
+        let weighs = generator != GeneratorName::Bands && !keyed || verify == Some(VerifyName::Cosine);
         let mut idle = Vec::new();
         let mut add = |name, given, without_effect: bool, why| {
             if without_effect {
                 idle.push((name, given, why));
             }
         };
-        let bands = matches!(net, NetName::Bands | NetName::Keys);
+        let bands = matches!(generator, GeneratorName::Bands | GeneratorName::Keys);
         add("recall", search.recall.is_some(), !probes && !bands, no_probes);
         add("budget", search.budget.is_some(), !probes, no_probes);
         add("key-bits", search.key_bits.is_some(), !probes, no_probes);
         add(
             "key-bits",
             search.key_bits.is_some(),
-            net == NetName::AllBits,
+            generator == GeneratorName::AllBits,
             "whole hashes are looked up there. Drop it, or give --index one-table",
         );
         add("distance", search.distance.is_some(), bands, SIMHASH);
         add(
             "index",
             search.index.is_some(),
-            !matches!(net, NetName::OneTable | NetName::AllBits),
+            !matches!(generator, GeneratorName::OneTable | GeneratorName::AllBits),
             "it applies to psm only. Drop it, or use --method psm",
         );
         add(
             "tables",
             search.tables.is_some(),
-            net != NetName::Bphs,
+            generator != GeneratorName::Bphs,
             "it applies to bphs only. Drop it, or use --method bphs",
         );
         let resembles = keyed
-            || net == NetName::Bands
+            || generator == GeneratorName::Bands
             || matches!(verify, Some(VerifyName::Weights | VerifyName::Jaccard))
             || verify.is_none() && !self.is_published(method);
         add(
@@ -647,10 +653,10 @@ impl Given<'_> {
         add(
             "permutations",
             search.permutations.is_some(),
-            net != NetName::Bands,
+            generator != GeneratorName::Bands,
             if one_bit { BITS } else { MINHASH },
         );
-        add("bands", search.bands.is_some(), !bands && net != NetName::HashBands, BANDED);
+        add("bands", search.bands.is_some(), !bands && generator != GeneratorName::HashBands, BANDED);
         add("sketch-bytes", search.sketch_bytes.is_some(), !keyed, BYTES);
         add("preset", search.preset.is_some(), !both, BOTH);
         add(
@@ -718,20 +724,20 @@ impl Given<'_> {
         Ok(())
     }
 
-    /// The settings of a method with its net; `alone` tells whether no other method shares the arguments.
+    /// The settings of a method with its generator; `alone` tells whether no other method shares the arguments.
     ///
     /// # Errors
     /// If no bands reach the recall that is asked for.
-    fn of(&self, method: MethodName, net: NetName, alone: bool) -> anyhow::Result<Settings> {
+    fn of(&self, method: MethodName, generator: GeneratorName, alone: bool) -> anyhow::Result<Settings> {
         let Self { search, features, check, groups, .. } = self;
         let usual = if search.preset == Some(PresetName::Noisy) { NOISY } else { USUAL_SIMILARITY };
         let similarity = search.similarity.unwrap_or(usual);
-        let mut settings = match (method, net, search.preset) {
+        let mut settings = match (method, generator, search.preset) {
             (MethodName::Both, _, Some(PresetName::Noisy)) => Settings::noisy(similarity),
             (MethodName::Both, _, Some(PresetName::Removable)) => Settings::removable(),
             (MethodName::Both, ..) => Settings::both(similarity),
             _ if self.one_bit(method, alone) => Settings::one_bit(USUAL_BITS, similarity),
-            (_, NetName::Bands, _) => Settings::minhash(similarity),
+            (_, GeneratorName::Bands, _) => Settings::minhash(similarity),
             _ if self.is_published(method) => Settings::paper(),
             _ => Settings::simhash(),
         };
@@ -754,23 +760,27 @@ impl Given<'_> {
             }
             _ => Sketches::SimHash { weighting },
         };
-        let distance = self.distance(net, method);
+        let distance = self.distance(generator, method);
         let share = search.recall.unwrap_or(USUAL_RECALL);
         let recall = search.budget.map_or_else(|| Recall::of(share), Recall::Probes);
         let key_bits = search.key_bits;
-        settings.net = match net {
-            NetName::Auto if distance > FARTHEST_JOINED => Net::Dial { distance, recall, key_bits },
-            NetName::Auto | NetName::Join => Net::Join { distance },
-            NetName::Dial => Net::Dial { distance, recall, key_bits },
-            NetName::OneTable => Net::Psm { distance, recall, reading: Reading::P { key_bits } },
-            NetName::AllBits => Net::Psm { distance, recall, reading: Reading::X { filter_bits: 8 } },
-            NetName::Bphs => Net::Bphs { distance, tables: search.tables },
-            NetName::HashBands => Net::HashBands {
+        settings.generator = match generator {
+            GeneratorName::Auto if distance > FARTHEST_JOINED => {
+                Generator::Dial { distance, recall, key_bits }
+            }
+            GeneratorName::Auto | GeneratorName::Join => Generator::Join { distance },
+            GeneratorName::Dial => Generator::Dial { distance, recall, key_bits },
+            GeneratorName::OneTable => Generator::Psm { distance, recall, reading: Reading::P { key_bits } },
+            GeneratorName::AllBits => {
+                Generator::Psm { distance, recall, reading: Reading::X { filter_bits: 8 } }
+            }
+            GeneratorName::Bphs => Generator::Bphs { distance, tables: search.tables },
+            GeneratorName::HashBands => Generator::HashBands {
                 distance,
                 banding: search.bands.map_or(USUAL_HASH_BANDS, |(bands, rows)| Banding { bands, rows }),
             },
-            NetName::Keys => Net::Keys,
-            NetName::Bands => Net::Bands {
+            GeneratorName::Keys => Generator::Keys,
+            GeneratorName::Bands => Generator::Bands {
                 similarity,
                 shape: match search.bands {
                     Some((bands, rows)) => BandShape::Fixed(Banding { bands, rows }),
@@ -778,29 +788,32 @@ impl Given<'_> {
                 },
             },
         };
-        settings.judge = match check.and_then(|check| check.verify) {
-            // A check of weight vectors is for the others: MinHash has none.
-            Some(VerifyName::Weights | VerifyName::Mismatch) if net == NetName::Bands && !alone => Judge::Net,
-            // Nor has both, which judges by its bits; and SimHash has none of those.
-            Some(VerifyName::Weights | VerifyName::Mismatch | VerifyName::Estimate | VerifyName::None)
-                if !alone && !self.judges(method) =>
-            {
-                settings.judge
-            }
-            Some(verify) => self.judge(verify.measure(), similarity, weighting),
-            // A preset has a threshold of its own.
-            None if search.preset == Some(PresetName::Removable)
-                && self.check.is_none_or(|check| check.verify_threshold.is_none()) =>
-            {
-                settings.judge
-            }
-            None => self.judge(settings.judge.measure(), similarity, weighting),
-        };
+        settings.verification =
+            match check.and_then(|check| check.verify) {
+                // A check of weight vectors is for the others: MinHash has none.
+                Some(VerifyName::Weights | VerifyName::Mismatch)
+                    if generator == GeneratorName::Bands && !alone =>
+                {
+                    Verification::None
+                }
+                // Nor has both, which verifies by its bits; and SimHash has none of those.
+                Some(
+                    VerifyName::Weights | VerifyName::Mismatch | VerifyName::Estimate | VerifyName::None,
+                ) if !alone && !self.judges(method) => settings.verification,
+                Some(verify) => self.verification(verify.measure(), similarity, weighting),
+                // A preset has a threshold of its own.
+                None if search.preset == Some(PresetName::Removable)
+                    && self.check.is_none_or(|check| check.verify_threshold.is_none()) =>
+                {
+                    settings.verification
+                }
+                None => self.verification(settings.verification.measure(), similarity, weighting),
+            };
         // Sketches and indexes make no clusters, and store what they always did.
         settings.keep = Keep::default();
         if let Some(groups) = groups {
             settings.linkage = groups.clusters.into();
-            settings.keep = groups.keep.clone().unwrap_or_else(|| settings.judge.usual_keep());
+            settings.keep = groups.keep.clone().unwrap_or_else(|| settings.verification.usual_keep());
             settings.quota = groups.quota.quota();
         }
         settings.all_pairs = self.all_pairs;
@@ -835,8 +848,8 @@ impl Given<'_> {
         }
     }
 
-    fn judge(&self, measure: Option<Measure>, similarity: f64, weighting: Weighting) -> Judge {
-        let Some(measure) = measure else { return Judge::Net };
+    fn verification(&self, measure: Option<Measure>, similarity: f64, weighting: Weighting) -> Verification {
+        let Some(measure) = measure else { return Verification::None };
         let usual = match measure {
             Measure::Jaccard | Measure::Estimate => similarity,
             // The cosine of two sets of equal size with this coefficient, to three digits.

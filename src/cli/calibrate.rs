@@ -74,7 +74,7 @@ impl Args {
         );
         let said = format!("on simflip calibrate, which measures {}", self.method.name());
         let settings = given.settings(self.method, &said)?;
-        let distance = settings.net.distance().unwrap_or_default();
+        let distance = settings.generator.distance().unwrap_or_default();
         let job = Job {
             inputs: expand_patterns(&self.input.inputs)?,
             fields: self.input.names.fields(),

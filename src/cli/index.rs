@@ -6,7 +6,9 @@ use clap::ValueEnum;
 use serde::Serialize;
 use simflip::format;
 use simflip::seen::{Access, Reply, Request, Seen, SeenParams, Verdict};
-use simflip::settings::{Judge, Net, Recall, Settings, Sketches, USUAL_DISTANCE, USUAL_SIMILARITY};
+use simflip::settings::{
+    Generator, Recall, Settings, Sketches, USUAL_DISTANCE, USUAL_SIMILARITY, Verification,
+};
 use simflip::sketch::Sketcher;
 use simflip::tables::cell::guarded;
 use simflip::weight::frequencies::Frequencies;
@@ -178,11 +180,11 @@ impl IndexArgs {
                     Some(share) => Recall::AtLeast(share),
                 };
                 let distance = self.distance.unwrap_or(USUAL_DISTANCE);
-                settings.net = Net::Dial { distance, recall, key_bits: None };
+                settings.generator = Generator::Dial { distance, recall, key_bits: None };
                 settings.sketches = Sketches::SimHash { weighting: self.features.weighting() };
                 if self.similarity.is_some() {
                     // The cosine of binary weights that two sets of one size and this coefficient have.
-                    settings.judge = Judge::Weights(2.0 * similarity / (1.0 + similarity));
+                    settings.verification = Verification::Weights(2.0 * similarity / (1.0 + similarity));
                 }
             }),
         };
@@ -229,19 +231,19 @@ impl IndexArgs {
         if self.min_features.is_some_and(|least| least != settings.min_features) {
             return refuse("the least number of features", settings.min_features.to_string());
         }
-        if let (Some(distance), Some(made)) = (self.distance, settings.net.distance())
+        if let (Some(distance), Some(made)) = (self.distance, settings.generator.distance())
             && distance != made
         {
             return refuse("the distance", made.to_string());
         }
-        if let (Some(wanted), Some(made)) = (self.recall, settings.net.recall()) {
+        if let (Some(wanted), Some(made)) = (self.recall, settings.generator.recall()) {
             let made = made.share().unwrap_or(1.0);
             if wanted != made {
                 return refuse("the recall", made.to_string());
             }
         }
         if let Some(wanted) = self.similarity {
-            let made = settings.judge.threshold();
+            let made = settings.verification.threshold();
             let wanted = match is {
                 IndexMethod::Both => wanted,
                 IndexMethod::Simhash => 2.0 * wanted / (1.0 + wanted),

@@ -359,7 +359,7 @@ fn options_of<T: CommandFactory>(subcommand: Option<&str>) -> Vec<String> {
 mod tests {
     use super::*;
     use simflip::search::psm::Reading;
-    use simflip::settings::{Net, PAPER_DISTANCE};
+    use simflip::settings::{Generator, PAPER_DISTANCE};
 
     fn options(typed: &str) -> Vec<OsString> {
         typed.split_whitespace().map(OsString::from).collect()
@@ -388,14 +388,14 @@ mod tests {
             let short = settings(&format!("--method={search}"));
             assert_eq!(short, settings(&format!("--method=simhash --search={search}")));
             assert_eq!(short, settings(&format!("--method={search} --search={search}")));
-            assert_eq!(short.net.name(), search);
+            assert_eq!(short.generator.name(), search);
         }
         let paper = "--method=psm --features=words --weighting=tf-idf --verify=none";
         assert_eq!(settings(paper), Settings::paper());
-        let net = settings("--method=psm --index=all-bits").net;
+        let generator = settings("--method=psm --index=all-bits").generator;
         assert!(
-            matches!(net, Net::Psm { distance: PAPER_DISTANCE, reading: Reading::X { .. }, .. }),
-            "{net:?}"
+            matches!(generator, Generator::Psm { distance: PAPER_DISTANCE, reading: Reading::X { .. }, .. }),
+            "{generator:?}"
         );
     }
 

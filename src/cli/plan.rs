@@ -6,7 +6,7 @@ use super::{Done, print};
 use simflip::corpus::expand_patterns;
 use simflip::pipeline::{self, Job, Plan, PlanRow, Purpose};
 use simflip::plan::{Choice, Kind};
-use simflip::settings::{Net, Settings, Sketches, USUAL_DISTANCE, USUAL_RECALL};
+use simflip::settings::{Generator, Settings, Sketches, USUAL_DISTANCE, USUAL_RECALL};
 use simflip::staged::{self, JobPlan, PlanJob};
 use simflip::wording::counted;
 use std::fmt::Write;
@@ -156,7 +156,8 @@ impl Args {
             threads: self.threads,
             settings: Settings::default().with(|settings| {
                 if self.search == PlanSearch::Join {
-                    settings.net = Net::Join { distance: self.distance.unwrap_or(USUAL_DISTANCE) };
+                    settings.generator =
+                        Generator::Join { distance: self.distance.unwrap_or(USUAL_DISTANCE) };
                 }
             }),
         };

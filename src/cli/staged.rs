@@ -8,7 +8,7 @@ use super::progress::Bars;
 use super::{Done, tell};
 use simflip::clusters::{Keep, Linkage};
 use simflip::corpus::{JsonlFields, KeptFiles, expand_patterns};
-use simflip::report::tell::audited;
+use simflip::report::tell::recall_sentence;
 use simflip::resources::peak_memory_bytes;
 use simflip::staged::{self, Grouping, Outputs, Shard};
 use simflip::wording::counted;
@@ -243,7 +243,7 @@ impl OrderArgs {
     fn grouping(self, sketches: &Path) -> anyhow::Result<Grouping> {
         let keep = match self.keep {
             Some(keep) => keep,
-            None => staged::settings_of(sketches)?.judge.usual_keep(),
+            None => staged::settings_of(sketches)?.verification.usual_keep(),
         };
         let priority = staged::priority_of(&self.priority);
         Ok(Grouping { linkage: self.clusters.into(), keep, priority, ..Grouping::default() })
@@ -296,7 +296,7 @@ impl ClusterArgs {
         let MachineArgs { memory, threads, quiet } = self.machine;
         let (sketches, against) = (self.sketches, self.old.against);
         let grouping = self.groups.grouping(&sketches)?;
-        let judge = staged::settings_of(&sketches)?.judge;
+        let verification = staged::settings_of(&sketches)?.verification;
         let job = staged::ClusterJob { sketches, against, grouping, memory, threads };
         let bars = Bars::new(quiet);
         let (done, listed) = match &self.tables {
@@ -307,10 +307,9 @@ impl ClusterArgs {
             }
             None => (staged::cluster(&job, &bars)?, String::new()),
         };
-        let estimate = done
-            .audit
-            .as_ref()
-            .map_or_else(String::new, |audit| format!(" {}", audited(audit, judge).trim_end()));
+        let estimate = done.recall_estimate.as_ref().map_or_else(String::new, |recall_estimate| {
+            format!(" {}", recall_sentence(recall_estimate, verification).trim_end())
+        });
         tell(&format!(
             "{} of {} are duplicates, in {}; the largest has {}.{estimate}{listed}{}\n",
             done.removed,

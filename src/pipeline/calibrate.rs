@@ -25,20 +25,20 @@ pub struct ProbeTable {
 /// one. Nothing is written.
 ///
 /// # Errors
-/// If no document could be read, if a setting has no meaning, or if the settings' net makes no probes.
+/// If no document could be read, if a setting has no meaning, or if the settings' generator makes no probes.
 pub fn calibrate(job: &Job, recalls: &[f64], progress: &dyn Progress) -> Result<ProbeTable> {
     if let Some(recall) = recalls.iter().find(|&&recall| !(recall > 0.0 && recall <= 1.0)) {
         return Err(Error::parameter("recalls", recall, "shares above 0 and at most 1"));
     }
-    // A net that makes no probes is told before anything is read.
-    Probed::new(&[], &job.settings.net)?;
+    // A generator that makes no probes is told before anything is read.
+    Probed::new(&[], &job.settings.generator)?;
     job.with_threads(|| {
         let stages = Stages::new(progress);
         let (pages, frequencies, _) = read(job, &job.settings, None, &stages)?;
         let prepared = Prepared::new(&pages.collection, &job.settings, frequencies, &stages);
         let evidence = prepared.evidence(&job.settings);
         let hashes = Hashes::new(&evidence, &stages);
-        let index = Probed::new(hashes.hashes(), &job.settings.net)?;
+        let index = Probed::new(hashes.hashes(), &job.settings.generator)?;
         let sample = index.sample(&hashes, job.settings.seed, &stages);
         Ok(ProbeTable {
             documents: pages.len() as u64,

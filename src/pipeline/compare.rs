@@ -15,7 +15,7 @@ use crate::resources::peak_memory_bytes;
 use simflip_core::collection::{Keeping, Texts};
 use simflip_core::dedup::{Context, Outcome, Pair, Prepared};
 use simflip_core::id::Document;
-use simflip_core::settings::{Judge, Net, Settings, Sketches};
+use simflip_core::settings::{Generator, Settings, Sketches, Verification};
 use simflip_core::weight::Weighting;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -149,7 +149,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
             let (run, outcome) = methods.run(&contenders[member])?;
             few = outcome.documents_with_few_features;
             let name = |document| pages.shown_name(document);
-            warnings.extend(tell::search_warnings(&outcome.searched, outcome.judged.as_ref(), &name));
+            warnings.extend(tell::search_warnings(&outcome.searched, outcome.verified.as_ref(), &name));
             runs[member] = Some(run);
         }
         first.get_or_insert(pages);
@@ -199,7 +199,7 @@ impl Methods<'_> {
             let [a, b] = pair.documents().map(|document| texts.copies(texts.text_of(document))[0]);
             (pair.a, pair.b) = (a.min(b), a.max(b));
         }
-        let (searched, judged) = (&outcome.searched, outcome.judged);
+        let (searched, verified) = (&outcome.searched, outcome.verified);
         let done = own.done();
         let speed = self.speed(settings, searched.distinct, &done)?;
         let frequencies = job.frequencies.as_deref().filter(|_| settings.needs_frequencies());
@@ -207,7 +207,7 @@ impl Methods<'_> {
             label: label.clone(),
             settings: Some(settings.clone()),
             frequencies: frequencies.map(Path::to_path_buf),
-            method: tell::method(settings, frequencies, searched, judged.as_ref()),
+            method: tell::method(settings, frequencies, searched, verified.as_ref()),
             pairs: outcome.pairs.len() as u64,
             clusters: outcome.clusters.len() as u64,
             kept: (pages.len() - outcome.removed()) as u64,
@@ -265,11 +265,15 @@ impl Methods<'_> {
         if let Sketches::SimHash { .. } = settings.sketches {
             return self.hamming_recall(settings, &outcome.pairs).map(Some);
         }
-        let similarity = match (settings.judge, settings.net) {
-            (Judge::Estimate(similarity) | Judge::Jaccard(similarity), _) => similarity,
-            (Judge::Net, Net::Bands { similarity, .. }) => similarity,
+        let similarity = match (settings.verification, settings.generator) {
+            (Verification::Estimate(similarity) | Verification::Jaccard(similarity), _) => similarity,
+            (Verification::None, Generator::Bands { similarity, .. }) => similarity,
             // What is near by another measure, the sketches alone tell.
-            _ => return Ok(outcome.audit.map(|audit| tell::audited_recall(&audit, settings.judge))),
+            _ => {
+                return Ok(outcome
+                    .recall_estimate
+                    .map(|recall_estimate| tell::sampled_recall(&recall_estimate, settings.verification)));
+            }
         };
         let bits = Settings::both(similarity).with(|bits| {
             bits.features = settings.features;
@@ -277,13 +281,15 @@ impl Methods<'_> {
         });
         let stages = Stages::new(self.progress);
         self.prepared.sketch_both(&bits, &stages);
-        let audit = self.prepared.counted_recall(similarity, settings.seed, &outcome.pairs, &stages);
-        Ok(audit.map(|audit| tell::counted_recall(&audit, similarity, settings.min_features)))
+        let recall_estimate =
+            self.prepared.counted_recall(similarity, settings.seed, &outcome.pairs, &stages);
+        Ok(recall_estimate
+            .map(|recall_estimate| tell::counted_recall(&recall_estimate, similarity, settings.min_features)))
     }
 
     fn hamming_recall(&mut self, settings: &Settings, found: &[Pair]) -> Result<ExactRecall> {
-        let distance = settings.net.distance().unwrap_or_default();
-        let join = settings.clone().with(|join| join.net = Net::Join { distance });
+        let distance = settings.generator.distance().unwrap_or_default();
+        let join = settings.clone().with(|join| join.generator = Generator::Join { distance });
         if !self.exact.iter().any(|(of, _)| *of == join) {
             let pairs = match *settings == join {
                 true => found.to_vec(),
@@ -294,7 +300,7 @@ impl Methods<'_> {
         let exact = self.exact.iter().find(|(of, _)| *of == join).map_or(&[][..], |(_, pairs)| pairs);
         let own = different(self.prepared.texts(), found);
         let of_exact = own.iter().filter(|pair| exact.binary_search(pair).is_ok()).count();
-        Ok(tell::hamming_recall(of_exact as u64, exact.len() as u64, distance, settings.judge))
+        Ok(tell::hamming_recall(of_exact as u64, exact.len() as u64, distance, settings.verification))
     }
 }
 
@@ -314,7 +320,7 @@ fn different(texts: &Texts, pairs: &[Pair]) -> Vec<[Document; 2]> {
 fn agreement(job: &Job, pages: &Pages, contenders: &[Contender], runs: &[Run]) -> Result<Vec<Agreement>> {
     // Bit m stands for method m; a pair shows the numbers of the first method that found it and knows a
     // distance, and those of others where they differ.
-    let has_distance = |method: usize| contenders[method].settings.net.distance().is_some();
+    let has_distance = |method: usize| contenders[method].settings.generator.distance().is_some();
     let mut found: Vec<(Document, Document, bool, usize, &Pair)> = runs
         .iter()
         .enumerate()

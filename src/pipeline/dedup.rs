@@ -1,6 +1,6 @@
 //! One method from files to a folder of results.
 
-use super::listing::Fates;
+use super::listing::Assignments;
 use super::output::{self, OutputFolder};
 use super::pages::{Pages, Room, Seen};
 use super::samples::{Catalogue, Shown, sample_pairs};
@@ -22,10 +22,10 @@ use crate::tables::{PAGES_PARQUET, write_pages_parquet};
 use crate::wording::{counted, printable};
 use hashbrown::HashSet;
 use rayon::prelude::*;
-use simflip_core::audit::Audit;
 use simflip_core::collection::Collection;
-use simflip_core::dedup::{Cohesion, Context, Judged, Kind, Outcome, PAIR_BYTES, Pair, Prepared, Searched};
+use simflip_core::dedup::{Cohesion, Context, Kind, Outcome, PAIR_BYTES, Pair, Prepared, Searched, Verified};
 use simflip_core::id::{Cluster, Document, Id};
+use simflip_core::recall_estimate::RecallEstimate;
 use simflip_core::settings::Settings;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -187,26 +187,26 @@ fn write_tables(
     if !job.writes.any_pages() {
         return Ok(());
     }
-    let fates = Fates::new(outcome);
+    let assignments = Assignments::new(outcome);
     let all = || Document::all(stays.len());
     if job.writes.pages {
-        tables::write(&folder.path().join(PAGES), all().map(|page| Ok(fates.row(pages, page))))?;
+        tables::write(&folder.path().join(PAGES), all().map(|page| Ok(assignments.row(pages, page))))?;
     }
     if job.writes.pages_jsonl {
         tables::write_pages_jsonl(
             &folder.path().join(PAGES_JSONL),
-            all().map(|page| fates.row(pages, page)),
+            all().map(|page| assignments.row(pages, page)),
         )?;
     }
     #[cfg(feature = "parquet")]
     if job.writes.pages_parquet {
         let path = folder.path().join(PAGES_PARQUET);
         let settings = serde_json::to_string(&job.settings).map_err(|e| Error::io(&path, e.into()))?;
-        write_pages_parquet(&path, &settings, all().map(|page| fates.row(pages, page)))?;
+        write_pages_parquet(&path, &settings, all().map(|page| assignments.row(pages, page)))?;
     }
     if job.writes.removed {
         let removed = all().filter(|page| !stays[page.index()]);
-        tables::write(&folder.path().join(REMOVED), removed.map(|page| Ok(fates.row(pages, page))))?;
+        tables::write(&folder.path().join(REMOVED), removed.map(|page| Ok(assignments.row(pages, page))))?;
     }
     Ok(())
 }
@@ -239,10 +239,10 @@ pub(crate) struct Findings {
     pub sample: Vec<Pair>,
     /// The cost of the search.
     pub searched: Searched,
-    /// The counts of the judge.
-    pub judged: Option<Judged>,
+    /// The counts of verification.
+    pub verified: Option<Verified>,
     /// The estimate of recall.
-    pub audit: Option<Audit>,
+    pub recall_estimate: Option<RecallEstimate>,
     /// The losses of each source.
     pub lost_by_source: Vec<Sources>,
     /// A row for each new file.
@@ -295,8 +295,8 @@ impl Findings {
             largest: largest_clusters(outcome).into_iter().map(large).collect(),
             sample: sample_pairs(&outcome.pairs, SHOWN_PAIRS, job.settings.seed),
             searched: outcome.searched.clone(),
-            judged: outcome.judged,
-            audit: outcome.audit,
+            verified: outcome.verified,
+            recall_estimate: outcome.recall_estimate,
             lost_by_source,
             rows: file_rows(pages, &stays, &files),
             lost,
@@ -344,11 +344,11 @@ pub(crate) fn report(
     let (sample_pairs, largest_clusters) =
         stages.run("samples", SHOWN_PAIRS as u64, "pairs", 0, |_| samples(job, pages, findings));
     let name = |document| pages.shown_name(document);
-    let Findings { files, searched, judged, lost, boilerplate, .. } = findings;
+    let Findings { files, searched, verified, lost, boilerplate, .. } = findings;
     // Losses first.
     let mut warnings: Vec<String> = told_first(lost).collect();
     warnings.extend(tell::sources_warnings(&findings.lost_by_source));
-    warnings.extend(tell::search_warnings(searched, judged.as_ref(), &name));
+    warnings.extend(tell::search_warnings(searched, verified.as_ref(), &name));
     warnings.extend(tell::odd_input_warnings(files));
     warnings.extend(tell::languages_warning(&findings.languages));
     warnings.extend(tell::repeated_ids_warning(findings.repeated));
@@ -356,7 +356,7 @@ pub(crate) fn report(
     let largest = findings.cluster_sizes.last().map_or(0, |sizes| sizes.size);
     let [documents, new] = findings.documents;
     warnings.extend(tell::largest_warning(largest, documents, settings.linkage));
-    warnings.extend(tell::unlisted_warning(&findings.counts, judged.is_some()));
+    warnings.extend(tell::unlisted_warning(&findings.counts, verified.is_some()));
     let peak = peak_memory_bytes();
     warnings.extend(findings.memory.as_ref().and_then(|told| tell::memory_warning(told, peak, documents)));
     warnings.extend(findings.scores.clone());
@@ -379,7 +379,7 @@ pub(crate) fn report(
         },
         against: findings.against.clone(),
         outcome: findings.counts.clone(),
-        method: tell::method(settings, frequencies, searched, judged.as_ref()),
+        method: tell::method(settings, frequencies, searched, verified.as_ref()),
         recall: tell::recall(searched),
         s_curve: tell::s_curve(settings, searched),
         histograms: tell::histograms(searched),
@@ -391,8 +391,8 @@ pub(crate) fn report(
         memory: findings.memory.clone(),
         search_cost: tell::cost(searched),
         searched: Some(searched.clone()),
-        judged: *judged,
-        audit: findings.audit,
+        verified: *verified,
+        recall_estimate: findings.recall_estimate,
         damage: tell::damage(files, lost),
         warnings,
         files: findings.rows.clone(),

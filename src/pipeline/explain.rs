@@ -32,7 +32,7 @@ use simflip_core::dedup::Prepared;
 use simflip_core::id::{Document, Id};
 use simflip_core::internal::{Hashes, Probed};
 use simflip_core::resemblance::Bits;
-use simflip_core::settings::{Measure, Net, Recall, Settings};
+use simflip_core::settings::{Generator, Measure, Recall, Settings};
 use simflip_core::similarity::{Anchor, Page as Shows};
 use simflip_core::sketch::{Facts, Hashed, TwoSketcher};
 use std::fs;
@@ -103,8 +103,8 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
     let weighed = weights_from(weighting, job.frequencies.as_deref(), frequencies.documents(), true);
     let evidence = prepared.evidence(settings);
     let hashes = Hashes::new(&evidence, &stages);
-    let index = Probed::new(hashes.hashes(), &settings.net)?;
-    let budget = match settings.net.recall() {
+    let index = Probed::new(hashes.hashes(), &settings.generator)?;
+    let budget = match settings.generator.recall() {
         Some(Recall::Probes(probes)) => Some(probes),
         Some(Recall::AtLeast(recall)) => index.sample(&hashes, settings.seed, &stages).budget(recall).budget,
         _ => None,
@@ -118,7 +118,7 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
     };
     explanation(methods, sides, frequencies, weighed, |pair| {
         Ok(PsmTrace {
-            index: index_over(&settings.net, hashes.hashes().len() as u64),
+            index: index_over(&settings.generator, hashes.hashes().len() as u64),
             probes: [trace(&pair[0], &pair[1]), trace(&pair[1], &pair[0])],
             all_probes: index.all_probes(),
             budget,
@@ -180,7 +180,7 @@ pub fn explain_texts(
             counts,
         }
     });
-    let radius = settings.net.distance().unwrap_or_default();
+    let radius = settings.generator.distance().unwrap_or_default();
     explanation(methods, sides, &known, weighed, |hashes| {
         // A key, and what is flipped in it, depends on the size of a corpus; without one, all bits are the
         // key.
@@ -304,7 +304,7 @@ fn explanation(
         features: own_counts.is_some().then_some(methods.both.features),
         keys: keys.len(),
         equal_keys: keys.filter(|(a, b)| a == b).count(),
-        similarity: methods.both.judge.measure().map_or(0.0, |by| measure(&of_both, by)),
+        similarity: methods.both.verification.measure().map_or(0.0, |by| measure(&of_both, by)),
     };
     let psm = trace(&hashes)?;
     let texts = [sides[0].text, sides[1].text];
@@ -451,7 +451,7 @@ fn differing_bits(
 
 /// The common positions of two signatures, and the probability of a shared band.
 fn banded(minhash: &Settings, [a, b]: &[Vec<u32>; 2]) -> Result<Option<Banded>> {
-    let Net::Bands { similarity, shape } = minhash.net else { return Ok(None) };
+    let Generator::Bands { similarity, shape } = minhash.generator else { return Ok(None) };
     let positions = a.len();
     let equal = a.iter().zip(b).filter(|(a, b)| a == b).count();
     let banding = shape.banding(positions, similarity)?;

@@ -1,4 +1,4 @@
-//! The fate of every page of a run: kept or not, and the page that stays for it.
+//! The assignment of every page of a run: kept or not, and the page that stays for it.
 
 use super::pages::Pages;
 use crate::tables::{At, PageRow};
@@ -8,9 +8,9 @@ use simflip_core::dedup::{Kind, Outcome};
 use simflip_core::id::{Cluster, Document, Id};
 use std::borrow::Cow;
 
-/// The fate of each document of a run in memory.
+/// The assignment of each document of a run in memory.
 #[derive(Debug)]
-pub struct Fates<'a> {
+pub struct Assignments<'a> {
     outcome: &'a Outcome,
     /// The cluster of each document that is in one.
     cluster: Vec<Option<Cluster>>,
@@ -20,9 +20,9 @@ pub struct Fates<'a> {
     near: HashMap<(Document, Document), f32>,
 }
 
-/// The fate of a document.
+/// The assignment of a document.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Fate {
+pub struct Assignment {
     /// Its cluster; none where nothing is near it.
     pub cluster: Option<Cluster>,
     /// Documents in that cluster, itself included.
@@ -33,7 +33,7 @@ pub struct Fate {
     pub similarity: Option<f32>,
 }
 
-impl<'a> Fates<'a> {
+impl<'a> Assignments<'a> {
     /// Gathers what the pairs and clusters of a run say of each document.
     pub fn new(outcome: &'a Outcome) -> Self {
         let mut cluster = vec![None; outcome.documents];
@@ -58,14 +58,14 @@ impl<'a> Fates<'a> {
         Self { outcome, cluster, first, near }
     }
 
-    /// The fate of a document.
-    pub fn of(&self, document: Document) -> Fate {
+    /// The assignment of a document.
+    pub fn of(&self, document: Document) -> Assignment {
         let outcome = self.outcome;
         let cluster = self.cluster[document.index()];
         let stays = cluster.map_or(document, |cluster| outcome.stays_for(cluster, document));
         let similarity = (stays != document).then(|| self.similarity(document, stays)).flatten();
         let size = cluster.map_or(1, |cluster| outcome.clusters.get(cluster).len()) as u32;
-        Fate { cluster, size, stays, similarity }
+        Assignment { cluster, size, stays, similarity }
     }
 
     /// The similarity of two documents, where they were compared.
@@ -77,7 +77,7 @@ impl<'a> Fates<'a> {
     /// The row of a page in a table.
     pub(super) fn row<'p>(&self, pages: &'p Pages, page: Document) -> PageRow<'p> {
         let At { file, row, .. } = pages.standing(page);
-        let Fate { cluster, size, stays, similarity } = self.of(page);
+        let Assignment { cluster, size, stays, similarity } = self.of(page);
         PageRow {
             file,
             row,

@@ -21,7 +21,7 @@ pub use calibrate::{ProbeTable, calibrate};
 pub use compare::{Contender, compare};
 pub use dedup::dedup;
 pub use explain::{explain, explain_texts};
-pub use listing::{Fate, Fates};
+pub use listing::{Assignment, Assignments};
 pub use plan::{Plan, PlanRow, Purpose, plan};
 pub use rethreshold::{Assigned, Member, MemberPair, RethresholdJob, least_similar, raised, rethreshold};
 pub use review::{ReviewJob, ReviewSummary, SIMILARITY_CUTS, review};

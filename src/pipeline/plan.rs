@@ -7,7 +7,7 @@ use crate::plan::{Choice, Machine, Model, Task, choose, smallest};
 use serde::{Deserialize, Serialize};
 use simflip_core::dedup::Prepared;
 use simflip_core::internal::{Hashes, model};
-use simflip_core::settings::{Net, Recall};
+use simflip_core::settings::{Generator, Recall};
 
 /// The purpose of an index.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,13 +75,13 @@ const MODEL_PAIRS: usize = 2_000;
 /// # Errors
 /// If no document could be read, or if a setting has no meaning.
 pub fn plan(job: &Job, purpose: &Purpose, progress: &dyn Progress) -> Result<Plan> {
-    let net = Net::Dial {
+    let generator = Generator::Dial {
         distance: purpose.distance,
         recall: Recall::of(purpose.recall),
         key_bits: purpose.key_bits,
     };
     let mut settings = job.settings.clone();
-    settings.net = net;
+    settings.generator = generator;
     settings.check()?;
     if let Some(zero) = purpose.documents.iter().chain(&purpose.sizes).find(|&&n| n == 0) {
         return Err(Error::parameter("documents", zero, "at least 1"));

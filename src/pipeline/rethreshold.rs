@@ -46,7 +46,7 @@ pub struct MemberPair {
     pub kind: PairKind,
 }
 
-/// The fate of a member.
+/// The assignment of a member.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Assigned {
     /// Number and size of its cluster; none where it is alone.
@@ -205,7 +205,7 @@ fn settled(before: &Report, job: &RethresholdJob) -> Result<Report> {
     let Some((mut settings, searched)) = before.settings.clone().zip(before.searched.clone()) else {
         return refused("a result whose report.json has settings. Run simflip dedup again".to_owned());
     };
-    let Some(threshold) = settings.judge.threshold() else {
+    let Some(threshold) = settings.verification.threshold() else {
         return refused(
             "a result whose pairs were verified, which --verify none does not, nor --method minhash by itself. Run dedup \
              with the new threshold"
@@ -226,7 +226,7 @@ fn settled(before: &Report, job: &RethresholdJob) -> Result<Report> {
                 .to_owned(),
         );
     }
-    settings.judge = settings.judge.with_threshold(job.similarity);
+    settings.verification = settings.verification.with_threshold(job.similarity);
     let frequencies = before.frequencies.as_deref();
     Ok(Report {
         tool: Tool::this(),
@@ -243,8 +243,8 @@ fn settled(before: &Report, job: &RethresholdJob) -> Result<Report> {
         }),
         // These were measured at the threshold of the run.
         recall: None,
-        judged: None,
-        audit: None,
+        verified: None,
+        recall_estimate: None,
         memory: None,
         stages: Vec::new(),
         peak_memory_bytes: None,

@@ -120,7 +120,7 @@ fn words(step: Step) -> (&'static str, &'static str) {
         Step::Histograms => ("histograms", "pairs"),
         Step::Verify => ("verify", "pairs of sketches"),
         Step::Containment => ("containment", "texts"),
-        Step::Audit => ("audit", "texts"),
+        Step::RecallEstimate => ("recall estimate", "texts"),
         Step::Pairs => ("pairs", "pairs of sketches"),
         Step::Clusters => ("clusters", "pages"),
         Step::Cohesion => ("cohesion", "pages"),

@@ -151,9 +151,9 @@ fn report<T: AsRef<str>>(
     stages: &Stages<'_>,
 ) -> Report {
     let settings = &job.settings;
-    let (searched, judged) = (&outcome.searched, outcome.judged);
+    let (searched, verified) = (&outcome.searched, outcome.verified);
     let name = |document: Document| (job.name)(document);
-    let mut warnings = tell::search_warnings(searched, judged.as_ref(), &name);
+    let mut warnings = tell::search_warnings(searched, verified.as_ref(), &name);
     warnings.extend(tell::chaining_warning(&tell::Chaining::of(outcome), settings.linkage, &name));
     let stays = outcome.stays();
     let bytes = |document: Document| collection.facts(document).text_bytes;
@@ -163,7 +163,7 @@ fn report<T: AsRef<str>>(
     let cluster_sizes = cluster_sizes(outcome);
     let largest = cluster_sizes.last().map_or(0, |sizes| sizes.size);
     warnings.extend(tell::largest_warning(largest, outcome.documents as u64, settings.linkage));
-    warnings.extend(tell::unlisted_warning(&counts, judged.is_some()));
+    warnings.extend(tell::unlisted_warning(&counts, verified.is_some()));
     let text = |document: Document| {
         let text = job.texts[document.index()].as_ref();
         &text[..text.floor_char_boundary(LONGEST)]
@@ -204,7 +204,7 @@ fn report<T: AsRef<str>>(
         },
         against: (job.first_old <= job.texts.len()).then(|| against(collection, outcome)),
         outcome: counts,
-        method: tell::method(settings, frequencies, searched, judged.as_ref()),
+        method: tell::method(settings, frequencies, searched, verified.as_ref()),
         recall: tell::recall(searched),
         s_curve: tell::s_curve(settings, searched),
         histograms: tell::histograms(searched),
@@ -215,8 +215,8 @@ fn report<T: AsRef<str>>(
         peak_memory_bytes: peak_memory_bytes(),
         search_cost: tell::cost(searched),
         searched: Some(searched.clone()),
-        judged,
-        audit: outcome.audit,
+        verified,
+        recall_estimate: outcome.recall_estimate,
         warnings,
         ..Report::default()
     }

@@ -109,7 +109,7 @@ fn check_words(report: &Report, inspection: &mut Inspection) {
     if let (Some(settings), Some(searched)) = (&report.settings, &report.searched)
         && report.tool == Tool::this()
     {
-        let told = tell::method(settings, report.frequencies.as_deref(), searched, report.judged.as_ref());
+        let told = tell::method(settings, report.frequencies.as_deref(), searched, report.verified.as_ref());
         if told != report.method {
             inspection.problem("the method in words is not that of the settings".to_owned());
         }

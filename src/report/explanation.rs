@@ -7,7 +7,7 @@ use crate::text::{Difference, FeatureKind};
 use crate::weight::Weighting;
 use crate::wording::{counted, visible};
 use serde::Serialize;
-use simflip_core::settings::{Judge, Measure, Net, Settings, Sketches};
+use simflip_core::settings::{Generator, Measure, Settings, Sketches, Verification};
 use std::path::Path;
 
 /// The settings of each method by which a pair is explained.
@@ -15,9 +15,9 @@ use std::path::Path;
 pub struct Methods {
     /// Both sketches: the default.
     pub both: Settings,
-    /// SimHash, with a net that joins or probes.
+    /// SimHash, with a generator that joins or probes.
     pub simhash: Settings,
-    /// SimHash, with a net that probes: where it comes upon the pair is traced.
+    /// SimHash, with a generator that probes: where it comes upon the pair is traced.
     pub probing: Settings,
     /// MinHash.
     pub minhash: Settings,
@@ -60,7 +60,7 @@ pub struct DifferingBit {
     pub bit: u32,
     /// The weights behind it.
     pub weights: [f32; 2],
-    /// Its volatility rank in either page, 1 being the weakest bit.
+    /// Its volatility rank in either page, 1 being the lowest-margin bit.
     pub ranks: [usize; 2],
     /// The features that part the two weights most, with their share in (weight of a − weight of b).
     pub pushed_by: Vec<(String, f64)>,
@@ -147,7 +147,7 @@ pub(crate) struct Both {
     /// Keys of a page, and how many of them are equal.
     pub keys: usize,
     pub equal_keys: usize,
-    /// The measure of their judge.
+    /// The measure of their verification.
     pub similarity: f64,
 }
 
@@ -170,10 +170,10 @@ pub(crate) fn opinion_of_text(by: &str, fewest: usize, min_features: usize, same
 }
 
 /// Which index a pair is looked for in, over how many distinct hashes.
-pub(crate) fn index_over(net: &Net, hashes: u64) -> String {
-    let name = match net {
-        Net::Psm { reading: Reading::P { .. }, .. } => "one-table",
-        Net::Psm { reading: Reading::X { .. }, .. } => "all-bits",
+pub(crate) fn index_over(generator: &Generator, hashes: u64) -> String {
+    let name = match generator {
+        Generator::Psm { reading: Reading::P { .. }, .. } => "one-table",
+        Generator::Psm { reading: Reading::X { .. }, .. } => "all-bits",
         _ => "dial",
     };
     format!("{name}, over {} of the input", counted(hashes, "distinct hash", "distinct hashes"))
@@ -245,7 +245,9 @@ pub(crate) fn opinions(
         let why = "the texts are the same, byte for byte, which every method finds first; what follows holds all the same";
         all.push(Opinion { by: "every method".to_owned(), near: true, why: why.to_owned() });
     }
-    if let (Some(measure), Some(threshold)) = (methods.both.judge.measure(), methods.both.judge.threshold()) {
+    if let (Some(measure), Some(threshold)) =
+        (methods.both.verification.measure(), methods.both.verification.threshold())
+    {
         let &Both { features, keys, equal_keys, similarity } = both;
         let searched = match equal_keys {
             0 => ", and without an equal key it is not looked at",
@@ -263,11 +265,11 @@ pub(crate) fn opinions(
         });
     }
     let simhash = &methods.simhash;
-    let (near, why) = of_distance(d, simhash.net.distance().unwrap_or_default());
-    let joined = matches!(simhash.net, Net::Join { .. });
+    let (near, why) = of_distance(d, simhash.generator.distance().unwrap_or_default());
+    let joined = matches!(simhash.generator, Generator::Join { .. });
     let searched = if joined { "; all hashes are joined, so that no pair is missed" } else { "" };
     all.push(Opinion { by: "simhash".to_owned(), near, why: why + searched });
-    let (near, why) = of_distance(d, methods.probing.net.distance().unwrap_or_default());
+    let (near, why) = of_distance(d, methods.probing.generator.distance().unwrap_or_default());
     let (found, reached) = match (near, psm.probes.into_iter().flatten().min(), psm.budget) {
         (false, ..) => (why.clone(), false),
         (true, Some(0), _) => (format!("{why}; equal hashes are found without a probe"), true),
@@ -296,7 +298,7 @@ pub(crate) fn opinions(
     };
     all.push(Opinion { by: "psm".to_owned(), near: reached, why: found });
     all.push(Opinion { by: "bphs".to_owned(), near, why });
-    if let (Net::Bands { similarity, .. }, Some(banded)) = (methods.minhash.net, banded) {
+    if let (Generator::Bands { similarity, .. }, Some(banded)) = (methods.minhash.generator, banded) {
         let Banded { shared, bands, equal, positions } = banded;
         let estimate = equal as f64 / positions as f64;
         all.push(Opinion {
@@ -312,9 +314,12 @@ pub(crate) fn opinions(
     }
     for measure in Measure::JUDGED {
         let value = measured(measure);
-        let own = |judge: Judge| judge.threshold().filter(|_| judge.measure() == Some(measure));
-        let threshold =
-            own(methods.both.judge).or(own(simhash.judge)).unwrap_or_else(|| measure.usual_threshold());
+        let own = |verification: Verification| {
+            verification.threshold().filter(|_| verification.measure() == Some(measure))
+        };
+        let threshold = own(methods.both.verification)
+            .or(own(simhash.verification))
+            .unwrap_or_else(|| measure.usual_threshold());
         all.push(Opinion {
             by: format!("verify {}", measure.name()),
             near: value >= threshold,

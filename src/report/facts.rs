@@ -41,8 +41,8 @@ impl RunFacts {
     fn of_data(settings: &Settings, searched: &Searched) -> Self {
         Self {
             clusters: Some(settings.linkage),
-            checked: settings.judge.measure().is_some(),
-            threshold: settings.judge.threshold(),
+            checked: settings.verification.measure().is_some(),
+            threshold: settings.verification.threshold(),
             reach: match (searched.ran, &searched.crowds) {
                 (Ran::Join { .. }, Some(Crowds::Sampled { .. })) => Reach::AllButCrowds,
                 (Ran::Join { .. } | Ran::Bphs { .. } | Ran::Probing { probes: None, .. }, _) => Reach::All,

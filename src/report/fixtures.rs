@@ -3,7 +3,7 @@
 use super::model::*;
 use crate::boilerplate::{GroupBy, Share};
 use crate::corpus::{NotRead, Reason, TextSum};
-use simflip_core::audit::Estimated;
+use simflip_core::recall_estimate::Estimated;
 
 /// Text that must never reach a page as it is.
 pub const EVIL: &str = "</svg></p><script>alert('1')</script><img src=x onerror=\"alert(2)\">&\u{202e}\u{0}";
@@ -200,8 +200,8 @@ pub fn psm() -> Report {
         derived: None,
         boilerplate: Some(boilerplate()),
         searched: None,
-        judged: None,
-        audit: None,
+        verified: None,
+        recall_estimate: None,
         memory: Some(MemoryReport {
             limit_bytes: 4 << 30,
             expected_pages: 1_400_000,
@@ -356,8 +356,8 @@ pub fn one_page() -> Report {
         settings: None,
         frequencies: None,
         searched: None,
-        judged: None,
-        audit: None,
+        verified: None,
+        recall_estimate: None,
         tool: Tool::this(),
         created: "2027-03-14T15:09:26Z".into(),
         command_line: vec!["simflip".into(), "dedup".into(), "one.jsonl".into()],

@@ -18,10 +18,10 @@ use crate::boilerplate::{GroupBy, Share};
 use crate::corpus::{self, FileReading, JsonlFields, NotRead, TextSum};
 use crate::search::bands::Banding;
 use crate::{Error, Result};
-use simflip_core::audit::{Audit, Estimated};
 pub use simflip_core::dedup::Kind as PairKind;
-use simflip_core::dedup::{Judged, Searched};
-use simflip_core::settings::{Net, Settings};
+use simflip_core::dedup::{Searched, Verified};
+use simflip_core::recall_estimate::{Estimated, RecallEstimate};
+use simflip_core::settings::{Generator, Settings};
 
 /// Characters of a page's opening.
 const OPENING_CHARS: usize = 200;
@@ -81,10 +81,10 @@ pub struct Report {
     pub search_cost: SearchCost,
     /// The search and its counts, as data; none in reports of schema 1.
     pub searched: Option<Searched>,
-    /// The counts of the judge, if there was one.
-    pub judged: Option<Judged>,
+    /// The counts of verification, if there was one.
+    pub verified: Option<Verified>,
     /// The estimate of recall by a sample of the pages; none for runs of one sketch.
-    pub audit: Option<Audit>,
+    pub recall_estimate: Option<RecallEstimate>,
     /// Input that could not be read.
     pub damage: DamageReport,
     /// The warnings, a sentence each.
@@ -922,7 +922,9 @@ impl Report {
 impl Report {
     /// True if the pairs that the run lists are those of documents that it removed, and not all near pairs.
     pub fn lists_removals(&self) -> bool {
-        self.settings.as_ref().is_some_and(|settings| settings.net == Net::Keys && !settings.all_pairs)
+        self.settings
+            .as_ref()
+            .is_some_and(|settings| settings.generator == Generator::Keys && !settings.all_pairs)
     }
 }
 

@@ -11,14 +11,14 @@ use crate::boilerplate::{GroupBy, Share};
 use crate::corpus::{Damage, EXTRACTOR, FileReading, Languages};
 use crate::text::TOKENIZER;
 use crate::wording::{counted, plural, printable, printable_path};
-use simflip_core::audit::{Audit, Estimated, Lower};
 use simflip_core::clusters::Linkage;
-use simflip_core::dedup::{Cohesion, Crowds, Judged, Kind, MeasuredRecall, Outcome, Ran, Scores, Searched};
+use simflip_core::dedup::{Cohesion, Crowds, Kind, MeasuredRecall, Outcome, Ran, Scores, Searched, Verified};
 use simflip_core::id::{Cluster, Document, Id};
 use simflip_core::minhash::one_bit;
+use simflip_core::recall_estimate::{Estimated, Lower, RecallEstimate};
 use simflip_core::resemblance::{largest_exact, largest_odd, standard_error, standard_error_between};
 use simflip_core::search::psm::Reading;
-use simflip_core::settings::{BandShape, Judge, Measure, Net, Settings, Sketches};
+use simflip_core::settings::{BandShape, Generator, Measure, Settings, Sketches, Verification};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,7 @@ pub fn meaning(measure: Measure) -> &'static str {
 
 /// The name, in `pairs.csv`, of the similarity that a pair has.
 pub fn measure_name(settings: &Settings, kind: Kind) -> &'static str {
-    match (kind, settings.judge.measure(), settings.sketches) {
+    match (kind, settings.verification.measure(), settings.sketches) {
         (Kind::Exact, ..) => "text",
         (Kind::Near, Some(measure), _) => measure.name(),
         (Kind::Near, None, Sketches::MinHash { .. }) => "signature-jaccard",
@@ -85,7 +85,7 @@ pub fn method(
     settings: &Settings,
     frequencies: Option<&Path>,
     searched: &Searched,
-    judged: Option<&Judged>,
+    verified: Option<&Verified>,
 ) -> Method {
     let mut parameters: Vec<(&str, String)> = vec![
         ("features", settings.features.to_string()),
@@ -121,24 +121,24 @@ pub fn method(
         parameters
             .push(("frequencies", frequencies.map_or_else(of_corpus, |path| path.display().to_string())));
     }
-    if let Some(distance) = settings.net.distance() {
+    if let Some(distance) = settings.generator.distance() {
         parameters.push(("distance", format!("{distance} of 64 bits")));
     }
-    if let Net::Bands { similarity, shape } = settings.net {
+    if let Generator::Bands { similarity, shape } = settings.generator {
         parameters.push(("similarity", similarity.to_string()));
         if let BandShape::Recall(recall) = shape {
             parameters.push(("recall", recall.to_string()));
         }
     }
-    if let Some(recall) = settings.net.recall().and_then(|recall| recall.share()) {
+    if let Some(recall) = settings.generator.recall().and_then(|recall| recall.share()) {
         parameters.push(("recall", recall.to_string()));
     }
     parameters.push(("search", search_words(searched)));
     match searched.ran {
         Ran::Probing { tables, key_bits, flips, probes, all_probes, .. } => {
-            let index = match settings.net {
-                Net::Psm { reading: Reading::P { .. }, .. } => "one-table",
-                Net::Psm { reading: Reading::X { .. }, .. } => "all-bits",
+            let index = match settings.generator {
+                Generator::Psm { reading: Reading::P { .. }, .. } => "one-table",
+                Generator::Psm { reading: Reading::X { .. }, .. } => "all-bits",
                 _ => "dial",
             };
             parameters.extend([
@@ -160,8 +160,10 @@ pub fn method(
         }
         _ => {}
     }
-    parameters.push(("verify", settings.judge.name().to_owned()));
-    if let (Some(measure), Some(threshold)) = (settings.judge.measure(), settings.judge.threshold()) {
+    parameters.push(("verify", settings.verification.name().to_owned()));
+    if let (Some(measure), Some(threshold)) =
+        (settings.verification.measure(), settings.verification.threshold())
+    {
         meaning(measure).clone_into(&mut similarity);
         parameters.push(("verify threshold", threshold.to_string()));
         if let (Measure::Estimate, Sketches::OneBit { bits, .. }) = (measure, settings.sketches) {
@@ -187,9 +189,9 @@ pub fn method(
             ));
         }
     }
-    if let Some(judged) = judged {
-        parameters.push(("verified candidates", judged.compared.to_string()));
-        parameters.push(("of these refused", judged.refused.to_string()));
+    if let Some(verified) = verified {
+        parameters.push(("verified candidates", verified.compared.to_string()));
+        parameters.push(("of these refused", verified.refused.to_string()));
     }
     parameters.push(("clusters", settings.linkage.name().to_owned()));
     parameters.push(("keep", settings.keep.to_string()));
@@ -246,12 +248,12 @@ pub fn recall(searched: &Searched) -> Option<Recall> {
 
 /// The S-curve of a search by bands.
 pub fn s_curve(settings: &Settings, searched: &Searched) -> Option<SCurve> {
-    match (searched.ran, settings.net) {
-        (Ran::Bands { banding, .. }, Net::Bands { similarity, .. }) => {
+    match (searched.ran, settings.generator) {
+        (Ran::Bands { banding, .. }, Generator::Bands { similarity, .. }) => {
             Some(SCurve::new(banding.bands as u32, banding.rows as u32, similarity))
         }
-        (Ran::Keys { .. }, _) => match (settings.sketches.keyed(), settings.judge) {
-            (Some((_, banding)), Judge::Estimate(similarity) | Judge::Jaccard(similarity)) => {
+        (Ran::Keys { .. }, _) => match (settings.sketches.keyed(), settings.verification) {
+            (Some((_, banding)), Verification::Estimate(similarity) | Verification::Jaccard(similarity)) => {
                 Some(SCurve::new(banding.bands as u32, banding.rows as u32, similarity))
             }
             _ => None,
@@ -489,10 +491,10 @@ pub fn damage(files: &[FileReading], later: &[Damage]) -> DamageReport {
 const TEMPLATE_ADVICE: &str = "Look at them: such pages may have little in common but the template. --verify looks closer, and \
                                --clusters star, the default, joins a page only with one that it is near.";
 
-/// Warnings of the search and of the judge. `name` gives the name of a document.
+/// Warnings of the search and of verification. `name` gives the name of a document.
 pub fn search_warnings(
     searched: &Searched,
-    judged: Option<&Judged>,
+    verified: Option<&Verified>,
     name: &dyn Fn(Document) -> String,
 ) -> Vec<String> {
     let named = |examples: &[Document]| {
@@ -540,10 +542,10 @@ pub fn search_warnings(
         )),
         _ => {}
     }
-    if let Some(judged) = judged.filter(|judged| judged.skipped > 0) {
+    if let Some(verified) = verified.filter(|verified| verified.skipped > 0) {
         warnings.push(format!(
             "{} not compared, because too many pages with different texts share a sketch.",
-            counted(judged.skipped, "pair of pages was", "pairs of pages were")
+            counted(verified.skipped, "pair of pages was", "pairs of pages were")
         ));
     }
     warnings
@@ -713,10 +715,13 @@ pub fn memory_warning(told: &MemoryReport, peak: Option<u64>, pages: u64) -> Opt
 }
 
 /// A warning of pairs that are not listed.
-pub fn unlisted_warning(counts: &Counts, judged: bool) -> Option<String> {
+pub fn unlisted_warning(counts: &Counts, verified: bool) -> Option<String> {
     let (listed, found) = (counts.pairs_written, counts.pairs_found);
-    let once =
-        if judged { "copies of a text are" } else { "copies of a text, and pages with equal sketches, are" };
+    let once = if verified {
+        "copies of a text are"
+    } else {
+        "copies of a text, and pages with equal sketches, are"
+    };
     (listed < found).then(|| {
         format!(
             "pairs.csv lists {listed} of {found} pairs: {once} listed once, with the page that leads them; --all-pairs lists \
@@ -738,21 +743,26 @@ pub fn promise(reach: Reach) -> Option<&'static str> {
 }
 
 /// The pairs that a verifier with a threshold confirms, as in "pairs with …".
-fn near_words(judge: Judge) -> String {
-    let threshold = judge.threshold().unwrap_or_default();
-    let of = match judge {
-        Judge::Containment(_) => "containment",
-        Judge::Estimate(_) | Judge::Jaccard(_) => "Jaccard similarity",
+fn near_words(verification: Verification) -> String {
+    let threshold = verification.threshold().unwrap_or_default();
+    let of = match verification {
+        Verification::Containment(_) => "containment",
+        Verification::Estimate(_) | Verification::Jaccard(_) => "Jaccard similarity",
         _ => "similarity",
     };
     format!("{of} {threshold} or more")
 }
 
 /// The recall of a search of SimHashes against the exact join of the same hashes.
-pub(crate) fn hamming_recall(found: u64, pairs: u64, distance: u32, judge: Judge) -> ExactRecall {
-    let checked = match judge {
-        Judge::Net => String::new(),
-        _ => format!(" that pass --verify {}", judge.name()),
+pub(crate) fn hamming_recall(
+    found: u64,
+    pairs: u64,
+    distance: u32,
+    verification: Verification,
+) -> ExactRecall {
+    let checked = match verification {
+        Verification::None => String::new(),
+        _ => format!(" that pass --verify {}", verification.name()),
     };
     let share = found as f64 / pairs as f64;
     ExactRecall {
@@ -766,60 +776,70 @@ pub(crate) fn hamming_recall(found: u64, pairs: u64, distance: u32, judge: Judge
 }
 
 /// The recall against counted Jaccard coefficients of a sample.
-pub(crate) fn counted_recall(audit: &Audit, similarity: f64, min_features: usize) -> ExactRecall {
+pub(crate) fn counted_recall(
+    recall_estimate: &RecallEstimate,
+    similarity: f64,
+    min_features: usize,
+) -> ExactRecall {
     let features = match min_features {
         0 | 1 => String::new(),
         least => format!(" of {least} features or more"),
     };
     sampled(
-        audit,
+        recall_estimate,
         format!("pairs of texts{features} with a Jaccard coefficient of {similarity} or more, counted"),
     )
 }
 
 /// The recall against what the sketches call near, of a sample.
-pub(crate) fn audited_recall(audit: &Audit, judge: Judge) -> ExactRecall {
-    sampled(audit, format!("pairs of texts with {}, as the sketches estimate it", near_words(judge)))
+pub(crate) fn sampled_recall(recall_estimate: &RecallEstimate, verification: Verification) -> ExactRecall {
+    sampled(
+        recall_estimate,
+        format!("pairs of texts with {}, as the sketches estimate it", near_words(verification)),
+    )
 }
 
-fn sampled(audit: &Audit, of: String) -> ExactRecall {
-    let sample = match audit.drawn > audit.compared {
+fn sampled(recall_estimate: &RecallEstimate, of: String) -> ExactRecall {
+    let sample = match recall_estimate.drawn > recall_estimate.compared {
         true => "all texts compared with each other".to_owned(),
-        false => format!("a sample of {} compared with all", counted(audit.drawn, "text", "texts")),
+        false => format!("a sample of {} compared with all", counted(recall_estimate.drawn, "text", "texts")),
     };
     ExactRecall {
-        pairs: audit.pairs,
-        found: audit.found,
-        recall: audit.recall,
+        pairs: recall_estimate.pairs,
+        found: recall_estimate.found,
+        recall: recall_estimate.recall,
         of: format!("{of}: {sample}"),
     }
 }
 
 /// The recall that a run estimated of itself.
-pub fn audited(audit: &Audit, judge: Judge) -> String {
+pub fn recall_sentence(recall_estimate: &RecallEstimate, verification: Verification) -> String {
     let percent = |recall: &Estimated| {
         let [share, low, high] =
             [recall.share, recall.low, recall.high].map(|share| format!("{:.1}", 100.0 * share));
         // Where all were compared nothing is estimated.
         if low == high { format!("{share} %") } else { format!("{share} % [{low}, {high}]") }
     };
-    let are_all = audit.drawn > audit.compared;
+    let are_all = recall_estimate.drawn > recall_estimate.compared;
     let sample = match are_all {
         true => {
-            format!("all {} distinct documents were compared with each other", figures::count(audit.drawn))
+            format!(
+                "all {} distinct documents were compared with each other",
+                figures::count(recall_estimate.drawn)
+            )
         }
         false => format!(
             "{} sampled documents were compared with all {}",
-            figures::count(audit.drawn),
-            figures::count(audit.compared + 1)
+            figures::count(recall_estimate.drawn),
+            figures::count(recall_estimate.compared + 1)
         ),
     };
     let missed = |missed: u64| match missed {
         0 => "none was missed".to_owned(),
         missed => format!("{} missed", counted(missed, "duplicate was", "duplicates were")),
     };
-    if let Judge::Containment(threshold) = judge {
-        return match &audit.documents {
+    if let Verification::Containment(threshold) = verification {
+        return match &recall_estimate.documents {
             Some(documents) => format!(
                 "Estimated recall {} of the documents of which a kept one contains {threshold} or more: {sample}, and {}.",
                 percent(&documents.recall),
@@ -828,31 +848,31 @@ pub fn audited(audit: &Audit, judge: Judge) -> String {
             None => format!("No kept document contains {threshold} or more of another: {sample}."),
         };
     }
-    let near = near_words(judge);
-    let pairs = counted(audit.pairs, "pair", "pairs");
-    let Some(documents) = &audit.documents else {
-        return match &audit.recall {
+    let near = near_words(verification);
+    let pairs = counted(recall_estimate.pairs, "pair", "pairs");
+    let Some(documents) = &recall_estimate.documents else {
+        return match &recall_estimate.recall {
             Some(recall) => format!(
                 "Estimated recall {} of the pairs with {near}: {sample}, which showed {pairs}.",
                 percent(recall)
             ),
-            None if are_all && audit.drawn < 2 => {
+            None if are_all && recall_estimate.drawn < 2 => {
                 "There is one distinct document, and no pair to find.".to_owned()
             }
-            None if are_all && audit.pairs == audit.found => {
+            None if are_all && recall_estimate.pairs == recall_estimate.found => {
                 format!("No pair with {near} was missed: {sample}, which showed {pairs}.")
             }
             None => format!(
                 "Too few pairs to estimate the recall: {sample}, which showed {pairs} with {near}, {} of them found.",
-                audit.found
+                recall_estimate.found
             ),
         };
     };
-    let shared = match &audit.recall {
+    let shared = match &recall_estimate.recall {
         Some(recall) => format!("{} share a band hash", percent(recall)),
-        None => format!("{} share a band hash", audit.found),
+        None => format!("{} share a band hash", recall_estimate.found),
     };
-    let lower = match audit.lower.filter(Lower::is_worth_telling) {
+    let lower = match recall_estimate.lower.filter(Lower::is_worth_telling) {
         Some(Lower { similarity, share, .. }) => format!(
             "\nAnother {} of the distinct documents have an earlier near-duplicate at --similarity {similarity}.",
             percent(&share)
@@ -869,7 +889,7 @@ pub fn audited(audit: &Audit, judge: Judge) -> String {
 
 /// A few sentences on what a run of `dedup` came to.
 pub fn closing(report: &Report) -> String {
-    let judge = report.settings.as_ref().map_or(Judge::Net, |settings| settings.judge);
+    let verification = report.settings.as_ref().map_or(Verification::None, |settings| settings.verification);
     let outcome = &report.outcome;
     let all = counted(report.corpus.documents, "document", "documents");
     let mut text = match outcome.removed {
@@ -889,9 +909,9 @@ pub fn closing(report: &Report) -> String {
             counted(outcome.clusters, "cluster", "clusters")
         ),
     };
-    if let Some(audit) = &report.audit {
+    if let Some(recall_estimate) = &report.recall_estimate {
         text.push('\n');
-        text.push_str(&audited(audit, judge));
+        text.push_str(&recall_sentence(recall_estimate, verification));
     }
     match &report.recall {
         Some(recall) if recall.low >= 1.0 => {
@@ -908,7 +928,7 @@ pub fn closing(report: &Report) -> String {
             counted(recall.sample_pairs, "held-out pair", "held-out pairs"),
             100.0 * recall.wanted
         )),
-        None if report.audit.is_some() => {}
+        None if report.recall_estimate.is_some() => {}
         None => {
             if let Some(promise) = report.promise() {
                 text.push('\n');
@@ -917,15 +937,17 @@ pub fn closing(report: &Report) -> String {
         }
     }
     // Leaders first, one pair is compared in each band that it shares.
-    let are_leaders = report.audit.is_some_and(|audit| audit.documents.is_some());
-    if let (Some(judged), Some(threshold), false) = (&report.judged, judge.threshold(), are_leaders)
-        && judged.compared > 0
+    let are_leaders =
+        report.recall_estimate.is_some_and(|recall_estimate| recall_estimate.documents.is_some());
+    if let (Some(verified), Some(threshold), false) =
+        (&report.verified, verification.threshold(), are_leaders)
+        && verified.compared > 0
     {
         text.push_str(&format!(
             " Candidates: {}, of which --verify {} at {threshold} confirmed {}.",
-            counted(judged.compared, "pair", "pairs"),
-            judge.name(),
-            judged.compared - judged.refused,
+            counted(verified.compared, "pair", "pairs"),
+            verification.name(),
+            verified.compared - verified.refused,
         ));
     }
     if let Some(boilerplate) = &report.boilerplate {
@@ -1023,11 +1045,14 @@ mod tests {
         let told = |lower: serde_json::Value| {
             let recall = serde_json::json!({"share": 1.0, "low": 0.9, "high": 1.0});
             let documents = serde_json::json!({"removed": 9, "missed": 0, "recall": recall});
-            let audit = serde_json::json!({
+            let recall_estimate = serde_json::json!({
                 "drawn": 500, "compared": 9_000, "with_pairs": 3, "pairs": 3, "found": 3, "recall": null,
                 "documents": documents, "lower": lower
             });
-            audited(&serde_json::from_value(audit).expect("an audit"), Judge::Estimate(0.8))
+            recall_sentence(
+                &serde_json::from_value(recall_estimate).expect("a recall estimate"),
+                Verification::Estimate(0.8),
+            )
         };
         let lower = |low: f64| {
             let share = serde_json::json!({"share": 0.04, "low": low, "high": 0.06});

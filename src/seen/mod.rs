@@ -132,7 +132,7 @@ pub struct Reply {
     pub seen: u64,
     /// Bits in which its SimHash differs; 0 for the same text.
     pub distance: u32,
-    /// Its similarity, as the judge measures it, 0 to 1; 1 for the same text.
+    /// Its similarity, as verification measures it, 0 to 1; 1 for the same text.
     pub similarity: f32,
     /// The number of stored pages that are near; 1 for the same text, since others are not looked for then.
     pub near: u32,
@@ -1570,12 +1570,12 @@ pub(crate) fn check(folder: &Path) -> Result<Inspection> {
     }
     inspection.fact("pages", seen.len());
     inspection.fact("features", settings.features);
-    inspection.fact("search", settings.net.name());
-    inspection.fact("verify", settings.judge.name());
-    if let Some(threshold) = settings.judge.threshold() {
+    inspection.fact("search", settings.generator.name());
+    inspection.fact("verify", settings.verification.name());
+    if let Some(threshold) = settings.verification.threshold() {
         inspection.fact("verify threshold", threshold);
     }
-    if let Some(distance) = settings.net.distance() {
+    if let Some(distance) = settings.generator.distance() {
         inspection.fact("distance", distance);
     }
     if let Some(frequencies) = &seen.params.frequencies {

@@ -3,7 +3,7 @@
 use super::cluster::{self, Grouping, goes_of};
 use super::estimate::{copied_by_thread, writers};
 use super::kept::Kept;
-use super::record::Fate;
+use super::record::Assignment;
 use super::sketch::{Shard, tell_broken};
 use super::sketches::{Folder, InputMark, Rows, SketchFile};
 use super::{names, odd_length, told_bytes, workplace};
@@ -131,7 +131,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
         found.inputs.iter().partition(|input| input.cannot_open().is_none());
     tell_broken(&broken, progress);
     let places = match_inputs(&folder, &inputs)?;
-    let (_, fates) = cluster::open(&folder, &job.grouping).map_err(|error| match error {
+    let (_, assignments) = cluster::open(&folder, &job.grouping).map_err(|error| match error {
         Error::Io { source, path } if source.kind() == std::io::ErrorKind::NotFound => {
             let linkage = job.grouping.linkage.name();
             let told = format!(
@@ -170,7 +170,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
                 folder: &folder,
                 number,
                 inputs,
-                fates: &fates,
+                assignments: &assignments,
                 rows: &rows,
                 options: &options,
                 note: &note,
@@ -311,7 +311,7 @@ struct Unit<'a> {
     number: usize,
     /// Each with its file of sketches.
     inputs: &'a [(&'a Input, usize)],
-    fates: &'a Body,
+    assignments: &'a Body,
     /// The rows of each file of sketches, as far as they were asked for.
     rows: &'a [OnceLock<Rows>],
     options: &'a ReadOptions,
@@ -351,12 +351,13 @@ impl Unit<'_> {
             let of_file = folder.files[place].header.pages;
             let numbers = folder.starts[place]..folder.starts[place] + of_file;
             let mut goes = 0;
-            goes_of(self.fates, numbers.clone())?.try_for_each(|fate| fate.map(|_| goes += 1))?;
+            goes_of(self.assignments, numbers.clone())?
+                .try_for_each(|assignment| assignment.map(|_| goes += 1))?;
             pages += of_file;
             removed += goes;
             kept.push(of_file - goes);
             if job.writes.removed {
-                self.write_removed(place, goes_of(self.fates, numbers)?, work.path())?;
+                self.write_removed(place, goes_of(self.assignments, numbers)?, work.path())?;
             }
         }
         let lost = if job.writes.kept { self.write_kept(&kept, work.path())? } else { Vec::new() };
@@ -384,7 +385,7 @@ impl Unit<'_> {
     fn write_kept(&self, numbers: &[u64], to: &Path) -> Result<Vec<Damage>> {
         let places = self.inputs.iter().map(|&(_, place)| place);
         places.clone().try_for_each(|place| self.folder.files[place].check())?;
-        let kept = Kept::new(self.folder, places.map(Some).collect(), self.fates, numbers);
+        let kept = Kept::new(self.folder, places.map(Some).collect(), self.assignments, numbers);
         let is_same = |id: DocId, text: &str| kept.is_same(id, text);
         let inputs: Vec<Input> = self.inputs.iter().map(|(input, _)| (*input).clone()).collect();
         // One input has one file, whatever it is stored as.
@@ -394,13 +395,18 @@ impl Unit<'_> {
     }
 
     /// Writes the list of pages of an input that can go.
-    fn write_removed(&self, place: usize, goes: impl Iterator<Item = Result<Fate>>, to: &Path) -> Result<()> {
+    fn write_removed(
+        &self,
+        place: usize,
+        goes: impl Iterator<Item = Result<Assignment>>,
+        to: &Path,
+    ) -> Result<()> {
         let mut names = (self.folder.starts[place]..).zip(self.folder.files[place].each_name()?);
-        let rows = goes.map(|fate| {
-            let fate = fate?;
+        let rows = goes.map(|assignment| {
+            let assignment = assignment?;
             let short = || odd_length(&self.folder.files[place].names_path(), NAMES, 0);
-            let (_, named) = names.find(|&(page, _)| page == fate.page).ok_or_else(short)?;
-            self.row(place, &fate, named?)
+            let (_, named) = names.find(|&(page, _)| page == assignment.page).ok_or_else(short)?;
+            self.row(place, &assignment, named?)
         });
         let name = match self.job.kept_files {
             KeptFiles::Each => REMOVED.to_owned(),
@@ -411,9 +417,9 @@ impl Unit<'_> {
 
     /// A row of the list of pages that can go. The page that stays is told by its file and its place there,
     /// which takes no look into other files of names.
-    fn row(&self, place: usize, fate: &Fate, named: names::Named) -> Result<PageRow<'static>> {
+    fn row(&self, place: usize, assignment: &Assignment, named: names::Named) -> Result<PageRow<'static>> {
         let row = named.row;
-        let (file, kept_at) = self.folder.place(fate.stays);
+        let (file, kept_at) = self.folder.place(assignment.stays);
         let (file, rows) = (&self.folder.files[file], &self.rows[file]);
         let rows = match rows.get() {
             Some(rows) => rows,
@@ -428,11 +434,11 @@ impl Unit<'_> {
             row,
             id: Cow::Owned(named.id.unwrap_or_else(|| place_name(path, u64::from(row)))),
             url: Cow::Owned(named.url.unwrap_or_default()),
-            cluster: u32::try_from(fate.cluster).ok(),
-            size: fate.size,
+            cluster: u32::try_from(assignment.cluster).ok(),
+            size: assignment.size,
             kept: false,
             stays: Cow::Owned(place_name(&file.header.input.path, rows.of(kept_at))),
-            similarity: fate.similarity.map(f64::from),
+            similarity: assignment.similarity.map(f64::from),
         })
     }
 }

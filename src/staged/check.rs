@@ -2,7 +2,7 @@
 
 use super::{apply, cluster, join, names, sketches, working};
 use crate::error::Result;
-use crate::format::{APPLIED, EDGES, FATES, Kind, NAMES, PAIRS, READING, SKETCHES, WORKING};
+use crate::format::{APPLIED, ASSIGNMENTS, EDGES, Kind, NAMES, PAIRS, READING, SKETCHES, WORKING};
 use crate::inspection::Inspection;
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub fn check(kind: Kind, path: &Path) -> Option<Result<Inspection>> {
         NAMES => names::check(path),
         EDGES => join::check_edge_file(path),
         PAIRS => cluster::check_pairs(path),
-        FATES => cluster::check(path),
+        ASSIGNMENTS => cluster::check(path),
         APPLIED => apply::check(path),
         READING => working::check_reading(path),
         WORKING => working::check_mark(path),

@@ -5,24 +5,24 @@
 
 use super::join::{Joining, unless_damaged};
 use super::keep_order::{OfFiles, sources, unscored};
-use super::record::{Edge, Fate};
+use super::record::{Assignment, Edge};
 use super::sketches::Folder;
 use super::sorter::Sorted;
 use super::{belongs_to, odd_length};
 use crate::error::{Error, Result};
-use crate::format::{self, Body, BodyReader, FATES, NewBinary, PAIRS};
+use crate::format::{self, ASSIGNMENTS, Body, BodyReader, NewBinary, PAIRS};
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
 use crate::making::{is_address, sweep};
 use crate::pipeline::{Progress, with_threads};
 use crate::resources::memory_share;
 use serde::{Deserialize, Serialize};
-use simflip_core::audit::Audit;
 use simflip_core::bits::Bits;
 use simflip_core::buckets::{self, Joined, Statistics};
 use simflip_core::clusters::{Keep, Linkage, Quota};
 use simflip_core::containment;
 use simflip_core::id::{Id, Rank};
+use simflip_core::recall_estimate::RecallEstimate;
 use simflip_core::settings::Settings;
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Read, Write};
@@ -164,7 +164,7 @@ pub struct Clustered {
     /// The work of all rounds, and what was left out.
     pub statistics: Statistics,
     /// The estimate of recall; none where no document has a sketch.
-    pub audit: Option<Audit>,
+    pub recall_estimate: Option<RecallEstimate>,
 }
 
 /// The header of a file of clusters.
@@ -181,7 +181,7 @@ pub struct Header {
 
 /// Where the clusters of some sketches are.
 pub fn place(folder: &Folder, grouping: &Grouping) -> PathBuf {
-    folder.joined(grouping).join(format!("{}.fates", grouping.name()))
+    folder.joined(grouping).join(format!("{}.assignments", grouping.name()))
 }
 
 /// Where the pairs of these clusters are.
@@ -294,7 +294,7 @@ fn clustered(folder: &Folder, grouping: &Grouping, progress: &dyn Progress) -> R
 /// If there are none yet, or they are damaged or of other sketches.
 pub fn open(folder: &Folder, grouping: &Grouping) -> Result<(Header, Body)> {
     let path = place(folder, grouping);
-    let (header, body): (Header, Body) = format::open(&path, FATES)?;
+    let (header, body): (Header, Body) = format::open(&path, ASSIGNMENTS)?;
     belongs_to(&path, header.sketches == folder.id && header.grouping == *grouping)?;
     check_length(&header, &body)?;
     body.check()?;
@@ -302,9 +302,9 @@ pub fn open(folder: &Folder, grouping: &Grouping) -> Result<(Header, Body)> {
 }
 
 fn check_length(header: &Header, body: &Body) -> Result<()> {
-    match header.counts.in_clusters.checked_mul(Fate::WIDTH as u64) == Some(body.len()) {
+    match header.counts.in_clusters.checked_mul(Assignment::WIDTH as u64) == Some(body.len()) {
         true => Ok(()),
-        false => Err(odd_length(body.path(), FATES, body.len())),
+        false => Err(odd_length(body.path(), ASSIGNMENTS, body.len())),
     }
 }
 
@@ -321,10 +321,10 @@ pub fn pairs(folder: &Folder, grouping: &Grouping) -> Result<Body> {
 }
 
 /// The name of the recall estimate in progress.
-pub(super) const AUDIT_STEP: &str = "audit";
+pub(super) const ESTIMATE_STEP: &str = "recall estimate";
 
-/// The fate of each document, by its rank.
-struct Fated {
+/// The assignment of each document, by its rank.
+struct Assigned {
     /// The document that is kept for it.
     kept: Vec<Rank>,
     /// Documents of each cluster, by that document.
@@ -352,8 +352,9 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
         buckets::merge(&mut later, edges);
         more = more.and(statistics);
     }
-    progress.begin(AUDIT_STEP, folder.pages(), "pages");
-    let audit = store.audit(&joining.rule, &assignments, reference, &|pages| progress.advance(pages));
+    progress.begin(ESTIMATE_STEP, folder.pages(), "pages");
+    let recall_estimate =
+        store.estimate(&joining.rule, &assignments, reference, &|pages| progress.advance(pages));
     progress.end();
     let documents = folder.pages() as usize;
     let mut kept: Vec<Rank> = Rank::all(documents).map(|rank| assignments.leader(rank)).collect();
@@ -365,16 +366,16 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
             has_new.set(u64::from(kept.number()));
         }
     }
-    let mut fated = Fated { kept, sizes, has_new, also: Bits::new(folder.pages()) };
+    let mut assigned = Assigned { kept, sizes, has_new, also: Bits::new(folder.pages()) };
     if !grouping.quota.is_one() {
-        fated.keep_more(joining, grouping.quota, files)?;
+        assigned.keep_more(joining, grouping.quota, files)?;
     }
     let mut counts = Clustered {
         pages: folder.pages() - folder.first_new(),
         old: folder.first_new(),
         compared: store.compared(),
         statistics: statistics.and(more),
-        audit: audit?,
+        recall_estimate: recall_estimate?,
         ..Clustered::default()
     };
     let similarity = |rank: Rank| {
@@ -388,15 +389,15 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
     };
     let is_kept = |rank: Rank| {
         rank.number() < reference
-            || fated.kept[rank.index()] == rank
-            || fated.also.get(u64::from(rank.number()))
+            || assigned.kept[rank.index()] == rank
+            || assigned.also.get(u64::from(rank.number()))
     };
     let mut clusters = vec![u32::MAX; documents];
-    let mut fates = Vec::new();
+    let mut records = Vec::new();
     for page in 0..folder.pages() {
         let rank = order.rank(page);
-        let (kept, size) = (fated.kept[rank.index()], fated.sizes[fated.kept[rank.index()].index()]);
-        if size < 2 || !fated.has_new.get(u64::from(kept.number())) {
+        let (kept, size) = (assigned.kept[rank.index()], assigned.sizes[assigned.kept[rank.index()].index()]);
+        if size < 2 || !assigned.has_new.get(u64::from(kept.number())) {
             continue;
         }
         let cluster = &mut clusters[kept.index()];
@@ -408,7 +409,7 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
         let is_kept = is_kept(rank);
         counts.in_clusters += 1;
         counts.removed += u64::from(!is_kept);
-        let fate = Fate {
+        let assignment = Assignment {
             page,
             stays: if is_kept { page } else { order.document(kept) },
             cluster: u64::from(*cluster),
@@ -416,7 +417,7 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
             similarity: if is_kept { None } else { similarity(rank) },
             beside: is_kept && rank != kept,
         };
-        fates.extend_from_slice(&fate.bytes());
+        records.extend_from_slice(&assignment.bytes());
     }
     let by_text = copies.by_text();
     for of_text in by_text.chunk_by(|a, b| a.0 == b.0) {
@@ -464,11 +465,11 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
         }
     }
     file.finish()?;
-    format::write(&place(folder, grouping), FATES, &header, &[&fates])?;
+    format::write(&place(folder, grouping), ASSIGNMENTS, &header, &[&records])?;
     Ok(counts)
 }
 
-impl Fated {
+impl Assigned {
     /// Keeps more documents of clusters, as a quota has it.
     fn keep_more(&mut self, joining: &Joining<'_>, quota: Quota, files: &OfFiles) -> Result<()> {
         let (order, reference) = (&joining.order, joining.reference());
@@ -550,64 +551,66 @@ impl Records {
     }
 }
 
-/// The fates of all pages that are in clusters, in order.
-pub struct Fates {
+/// The assignments of all pages that are in clusters, in order.
+pub struct Assignments {
     reader: BufReader<BodyReader>,
     path: PathBuf,
     left: u64,
 }
 
-impl Fates {
-    /// Opens the fates of a file.
+impl Assignments {
+    /// Opens the assignments of a file.
     ///
     /// # Errors
     /// If it cannot be opened.
     pub fn open(body: &Body) -> Result<Self> {
         let reader = BufReader::with_capacity(1 << 16, body.reader()?);
-        Ok(Self { reader, path: body.path().to_path_buf(), left: body.len() / Fate::WIDTH as u64 })
+        Ok(Self { reader, path: body.path().to_path_buf(), left: body.len() / Assignment::WIDTH as u64 })
     }
 
     /// Takes the next one.
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn take(&mut self) -> Result<Option<Fate>> {
+    pub fn take(&mut self) -> Result<Option<Assignment>> {
         if self.left == 0 {
             return Ok(None);
         }
         self.left -= 1;
-        let mut record = [0; Fate::WIDTH];
+        let mut record = [0; Assignment::WIDTH];
         self.reader.read_exact(&mut record).map_err(|error| Error::io(&self.path, error))?;
-        Ok(Some(Fate::of(&record)))
+        Ok(Some(Assignment::of(&record)))
     }
 }
 
-/// The fates of some pages, in their order, of which few are in memory at a time.
+/// The assignments of some pages, in their order, of which few are in memory at a time.
 ///
 /// # Errors
 /// If the file cannot be read.
 pub fn fates_of(
     body: &Body,
     pages: std::ops::Range<u64>,
-) -> Result<impl Iterator<Item = Result<Fate>> + use<>> {
-    let number = body.len() / Fate::WIDTH as u64;
+) -> Result<impl Iterator<Item = Result<Assignment>> + use<>> {
+    let number = body.len() / Assignment::WIDTH as u64;
     let mut reader = body.reader()?;
-    let mut record = [0; Fate::WIDTH];
+    let mut record = [0; Assignment::WIDTH];
     let (mut low, mut high) = (0, number);
     while low < high {
         let middle = low + (high - low) / 2;
-        reader.seek(middle * Fate::WIDTH as u64)?;
+        reader.seek(middle * Assignment::WIDTH as u64)?;
         reader.fill(&mut record)?;
-        if Fate::of(&record).page < pages.start { low = middle + 1 } else { high = middle }
+        if Assignment::of(&record).page < pages.start { low = middle + 1 } else { high = middle }
     }
-    reader.seek(low * Fate::WIDTH as u64)?;
+    reader.seek(low * Assignment::WIDTH as u64)?;
     let mut reader = BufReader::with_capacity(1 << 16, reader);
     let path = body.path().to_path_buf();
-    let fates = (low..number).map(move |_| {
+    let assignments = (low..number).map(move |_| {
         let read = reader.read_exact(&mut record);
-        read.map(|()| Fate::of(&record)).map_err(|error| Error::io(&path, error))
+        read.map(|()| Assignment::of(&record)).map_err(|error| Error::io(&path, error))
     });
-    Ok(fates.take_while(move |fate| fate.as_ref().map_or(true, |fate| fate.page < pages.end)))
+    Ok(assignments.take_while(move |assignment| {
+        assignment.as_ref().map_or(true, |assignment| assignment.page < pages.end)
+    }))
 }
 
 /// Of [`fates_of`] some pages, those of pages that go.
@@ -617,8 +620,10 @@ pub fn fates_of(
 pub fn goes_of(
     body: &Body,
     pages: std::ops::Range<u64>,
-) -> Result<impl Iterator<Item = Result<Fate>> + use<>> {
-    let goes = |fate: &Result<Fate>| fate.as_ref().map_or(true, |fate| fate.stays != fate.page);
+) -> Result<impl Iterator<Item = Result<Assignment>> + use<>> {
+    let goes = |assignment: &Result<Assignment>| {
+        assignment.as_ref().map_or(true, |assignment| assignment.stays != assignment.page)
+    };
     Ok(fates_of(body, pages)?.filter(goes))
 }
 
@@ -649,11 +654,11 @@ pub fn check_pairs(path: &Path) -> Result<Inspection> {
 
 /// Checks a file of clusters for [`inspect`](crate::inspect).
 pub fn check(path: &Path) -> Result<Inspection> {
-    let (header, body): (Header, Body) = format::open(path, FATES)?;
+    let (header, body): (Header, Body) = format::open(path, ASSIGNMENTS)?;
     body.check()?;
     check_length(&header, &body)?;
     let counts = header.counts;
-    let mut inspection = Inspection::of(FATES.name);
+    let mut inspection = Inspection::of(ASSIGNMENTS.name);
     inspection.fact("clusters", header.grouping.linkage.name());
     inspection.fact("who stays", header.grouping.stays());
     inspection.fact("sketches", &header.sketches);
@@ -666,23 +671,23 @@ pub fn check(path: &Path) -> Result<Inspection> {
     inspection.fact("largest cluster", counts.largest);
     inspection.fact("pages that can go", counts.removed);
     let mut reader = BufReader::with_capacity(1 << 16, body.reader()?);
-    let (mut before, mut record, mut removed) = (None, [0; Fate::WIDTH], 0);
+    let (mut before, mut record, mut removed) = (None, [0; Assignment::WIDTH], 0);
     for at in 0..counts.in_clusters {
         reader.read_exact(&mut record).map_err(|error| Error::io(path, error))?;
-        let fate = Fate::of(&record);
-        removed += u64::from(fate.stays != fate.page);
+        let assignment = Assignment::of(&record);
+        removed += u64::from(assignment.stays != assignment.page);
         let pages = counts.old.saturating_add(counts.pages);
-        let is_right = fate.page.max(fate.stays) < pages
-            && (!fate.beside || fate.stays == fate.page)
-            && (fate.page >= counts.old || fate.stays == fate.page)
-            && fate.cluster < counts.clusters
-            && (2..=counts.largest).contains(&fate.size)
-            && before.is_none_or(|before| before < fate.page);
+        let is_right = assignment.page.max(assignment.stays) < pages
+            && (!assignment.beside || assignment.stays == assignment.page)
+            && (assignment.page >= counts.old || assignment.stays == assignment.page)
+            && assignment.cluster < counts.clusters
+            && (2..=counts.largest).contains(&assignment.size)
+            && before.is_none_or(|before| before < assignment.page);
         if !is_right {
             inspection.problem(format!("row {at} is none, or stands in the wrong place"));
             break;
         }
-        before = Some(fate.page);
+        before = Some(assignment.page);
     }
     if inspection.problems.is_empty() && removed != counts.removed {
         inspection.problem(format!("{removed} pages go, but {} are counted", counts.removed));

@@ -39,7 +39,7 @@ use crate::tables::{PAGES, PAGES_JSONL, REMOVED, write_pages_jsonl};
 use crate::tables::{PAGES_PARQUET, write_pages_parquet};
 use crate::wording::{counted, printable_path};
 use simflip_core::clusters::Keep;
-use simflip_core::dedup::{Judged, PAIR_BYTES};
+use simflip_core::dedup::{PAIR_BYTES, Verified};
 use simflip_core::id::{Document, Id};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -456,7 +456,7 @@ impl Run<'_> {
         let (order, folder) = (Order::of(&opened), opened.new_first());
         let called = self.called(&folder)?;
         let budget = Budget::beside(self.limit, held_of(pages, opened.files.len()))?;
-        let fates = renumber::fates(&opened, &grouping, self.scratch, &budget)?;
+        let assignments = renumber::assignments(&opened, &grouping, self.scratch, &budget)?;
         let pairs = cluster::pairs(&opened, &grouping)?;
         let new = order.new_pages();
         let lookup = stages.run("names", pages, "pages", 0, |_| {
@@ -470,7 +470,7 @@ impl Run<'_> {
             order,
             settings,
             pairs: &pairs,
-            fates: &fates,
+            assignments: &assignments,
             lookup,
             budget,
             work: self.scratch,
@@ -510,7 +510,7 @@ impl Run<'_> {
                 *file = Some(at);
             }
         }
-        let all = Kept::new(&folder, files, &fates, &kept);
+        let all = Kept::new(&folder, files, &assignments, &kept);
         let corpus::Kept { lost, files } = match job.writes.kept {
             true => stages.run("write kept pages", kept.iter().sum(), "pages", 0, |_| {
                 tables.lookup.borrow_mut().release();
@@ -572,8 +572,8 @@ impl Run<'_> {
             largest,
             sample: sampler.sample(),
             searched: clustered.statistics.searched(clustered.compared, (layout.words, layout.bands)),
-            judged: Some(Judged::from(clustered.statistics)),
-            audit: clustered.audit,
+            verified: Some(Verified::from(clustered.statistics)),
+            recall_estimate: clustered.recall_estimate,
             lost_by_source,
             lost,
             boilerplate: None,

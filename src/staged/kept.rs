@@ -2,7 +2,7 @@
 
 use super::cluster::goes_of;
 use super::names::Named;
-use super::record::Fate;
+use super::record::Assignment;
 use super::sketches::{Column, Folder};
 use crate::corpus::{EachKept, KeptPages, Place};
 use crate::document::DocId;
@@ -17,7 +17,7 @@ pub struct Kept<'a> {
     folder: &'a Folder,
     /// The file of sketches of each input, if it has one.
     files: Vec<Option<usize>>,
-    fates: &'a Body,
+    assignments: &'a Body,
     /// The number for each input.
     numbers: &'a [u64],
     /// Rows and digests of the file that was asked for last.
@@ -33,8 +33,13 @@ struct Digests {
 
 impl<'a> Kept<'a> {
     /// Of inputs that have these files of sketches, if they have one, and so many pages that stay.
-    pub fn new(folder: &'a Folder, files: Vec<Option<usize>>, fates: &'a Body, numbers: &'a [u64]) -> Self {
-        Self { folder, files, fates, numbers, last: Mutex::default() }
+    pub fn new(
+        folder: &'a Folder,
+        files: Vec<Option<usize>>,
+        assignments: &'a Body,
+        numbers: &'a [u64],
+    ) -> Self {
+        Self { folder, files, assignments, numbers, last: Mutex::default() }
     }
 
     /// True if a text is the one that was read of a page.
@@ -66,9 +71,11 @@ impl KeptPages for Kept<'_> {
     fn each_of(&self, shard: u32) -> Result<EachKept<'_>> {
         let Some(at) = self.files[shard as usize] else { return Ok(Box::new(std::iter::empty())) };
         let (file, start) = (&self.folder.files[at], self.folder.starts[at]);
-        let mut goes = goes_of(self.fates, start..start + file.header.pages)?.peekable();
+        let mut goes = goes_of(self.assignments, start..start + file.header.pages)?.peekable();
         let stays = move |(page, named): (u64, Result<Named>)| {
-            let is_next = |fate: &Result<Fate>| fate.as_ref().map_or(true, |fate| fate.page == page);
+            let is_next = |assignment: &Result<Assignment>| {
+                assignment.as_ref().map_or(true, |assignment| assignment.page == page)
+            };
             match goes.next_if(is_next) {
                 Some(Ok(_)) => None,
                 Some(Err(error)) => Some(Err(error)),

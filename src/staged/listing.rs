@@ -62,7 +62,7 @@ fn write(
     let work = workplace(&folder.joined(&job.grouping).join("tables"))?;
     let work = work.path();
     let (order, new_first) = (Order::of(folder), folder.new_first());
-    let fates = renumber::fates(folder, &job.grouping, work, &budget)?;
+    let assignments = renumber::assignments(folder, &job.grouping, work, &budget)?;
     let pairs = cluster::pairs(folder, &job.grouping)?;
     let name = |file: &super::sketches::SketchFile| PathBuf::from(&file.header.input.path);
     let called: Vec<Called> =
@@ -72,8 +72,8 @@ fn write(
     progress.end();
     let (lookup, settings) = (RefCell::new(lookup?), &folder.settings);
     let budget = Budget { bytes: budget.bytes / 2 };
-    let (folder, pairs, fates) = (&new_first, &pairs, &fates);
-    let tables = Tables { folder, order, settings, pairs, fates, lookup, budget, work };
+    let (folder, pairs, assignments) = (&new_first, &pairs, &assignments);
+    let tables = Tables { folder, order, settings, pairs, assignments, lookup, budget, work };
     progress.begin("write tables", 0, "pairs");
     let written = (|| {
         let pairs = tables.pairs(Some(&out.join("pairs.csv")), |_| ())?.written;

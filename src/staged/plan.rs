@@ -12,9 +12,9 @@ use crate::error::{Error, Result};
 use crate::pipeline::{Progress, Silent};
 use crate::resources::{cpu_seconds, memory_share};
 use serde::{Deserialize, Serialize};
-use simflip_core::audit::most_drawn;
 use simflip_core::clusters::Linkage;
 use simflip_core::hash::SplitMix64;
+use simflip_core::recall_estimate::most_drawn;
 use simflip_core::settings::{Settings, Sketches};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -154,8 +154,8 @@ pub struct Rates {
     /// To join a page.
     pub join: f64,
     /// To hold a page against one that is drawn.
-    pub audit: f64,
-    /// To cluster a page, the audit aside.
+    pub recall_estimate: f64,
+    /// To cluster a page, the recall estimate aside.
     pub cluster: f64,
     /// To copy or pass over a byte of text.
     pub apply: f64,
@@ -225,7 +225,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
         };
     let held = |least: u64, sorted: u64| (least + sorted).min(memory.max(least));
     let texts = n * text;
-    let audit = rates.audit * most_drawn(documents, texts as u64) as f64;
+    let recall_estimate = rates.recall_estimate * most_drawn(documents, texts as u64) as f64;
     let join = rates.join * (1.0 + EACH_DOUBLING * (n / rates.pages.max(1) as f64).log2().max(0.0));
     // Sketches of the documents that share a band hash in any band, if memory holds them; else those of one band.
     let together = n * usual::COMPANY_OF_ANY * width <= memory as f64 / 2.0;
@@ -258,7 +258,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
                 "pairs",
                 1,
                 n * (16.0 * usual::PAIRS + width),
-                n * (rates.cluster + audit),
+                n * (rates.cluster + recall_estimate),
                 held(HELD_ANYWAY + held_each(settings) * documents, 0),
                 n * usual::COMPANY * 24.0,
             ),
@@ -334,7 +334,7 @@ impl Rates {
             pages: sizes.iter().sum(),
             sketch: each(|taken| taken.sketch, many.text_bytes - few.text_bytes),
             join: each(|taken| taken.join, pages),
-            audit: each(|taken| taken.audit, drawn[1] - drawn[0]),
+            recall_estimate: each(|taken| taken.recall_estimate, drawn[1] - drawn[0]),
             cluster: each(|taken| taken.cluster, pages),
             apply: each(|taken| taken.apply, many.text_bytes - few.text_bytes),
         })
@@ -346,8 +346,8 @@ struct Taken {
     text_bytes: f64,
     sketch: f64,
     join: f64,
-    audit: f64,
-    /// Without the audit.
+    recall_estimate: f64,
+    /// Without the recall estimate.
     cluster: f64,
     apply: f64,
 }
@@ -414,10 +414,10 @@ impl Taken {
             let begun_cluster = seconds();
             let JoinJob { sketches, against, grouping, .. } = job;
             cluster(&ClusterJob { sketches, against, grouping, memory, threads }, &steps)?;
-            let audit = steps.taken();
+            let recall_estimate = steps.taken();
             join_seconds = join_seconds.min(begun_cluster - begun);
-            audit_seconds = audit_seconds.min(audit);
-            cluster_seconds = cluster_seconds.min(seconds() - begun_cluster - audit);
+            audit_seconds = audit_seconds.min(recall_estimate);
+            cluster_seconds = cluster_seconds.min(seconds() - begun_cluster - recall_estimate);
         }
         let (sketches, begun) = (joined, seconds());
         let (out, writes) = (folder.path().join("kept"), Outputs { kept: true, removed: true });
@@ -442,7 +442,7 @@ impl Taken {
             text_bytes: text_bytes as f64,
             sketch: sketch_seconds,
             join: join_seconds,
-            audit: audit_seconds,
+            recall_estimate: audit_seconds,
             cluster: cluster_seconds,
             apply: seconds() - begun,
         })
@@ -460,7 +460,7 @@ fn copy_files(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes the processor time of an audit.
+/// Takes the processor time of the recall estimate.
 #[derive(Default)]
 struct Steps {
     begun: Mutex<Option<f64>>,
@@ -475,7 +475,7 @@ impl Steps {
 
 impl Progress for Steps {
     fn begin(&self, stage: &str, _: u64, _: &str) {
-        let begun = (stage == super::cluster::AUDIT_STEP).then(|| cpu_seconds().unwrap_or(0.0));
+        let begun = (stage == super::cluster::ESTIMATE_STEP).then(|| cpu_seconds().unwrap_or(0.0));
         *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = begun;
     }
 

@@ -28,7 +28,7 @@ pub struct Edge {
     pub earlier: u64,
     /// Hamming distance of their hashes; none for copies of a text.
     pub distance: Option<u32>,
-    /// Similarity by the judge's measure.
+    /// Similarity by verification's measure.
     pub similarity: f32,
 }
 
@@ -70,10 +70,10 @@ impl From<buckets::Edge> for Edge {
     }
 }
 
-/// The fate of a page in a cluster: page 5 bytes, the page that stays 5, number of the cluster 5, pages in it 5,
+/// The assignment of a page in a cluster: page 5 bytes, the page that stays 5, number of the cluster 5, pages in it 5,
 /// similarity with the page that stays 4, which also tells whether a page stays beside that one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Fate {
+pub struct Assignment {
     /// The page.
     pub page: u64,
     /// The page that stays; itself, if it does.
@@ -91,7 +91,7 @@ pub struct Fate {
 /// A number that is none, for the similarity of what stays beside.
 const BESIDE: u32 = 0x7fc0_0001;
 
-impl Fate {
+impl Assignment {
     /// Bytes of a record.
     pub const WIDTH: usize = 4 * PAGE + 4;
 
@@ -149,8 +149,8 @@ mod tests {
             let edge = Edge { later, earlier, distance, similarity };
             prop_assert_eq!(Edge::of(&edge.bytes()), edge);
             for (similarity, beside) in [(None, false), (Some(similarity), false), (None, true)] {
-                let fate = Fate { page: later, stays: earlier, cluster, size, similarity, beside };
-                prop_assert_eq!(Fate::of(&fate.bytes()), fate);
+                let assignment = Assignment { page: later, stays: earlier, cluster, size, similarity, beside };
+                prop_assert_eq!(Assignment::of(&assignment.bytes()), assignment);
             }
             let swapped = Edge { later: earlier, earlier: later, ..edge };
             prop_assert_eq!(edge.bytes().cmp(&swapped.bytes()), (later, earlier).cmp(&(earlier, later)));

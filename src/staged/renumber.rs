@@ -1,12 +1,12 @@
 //! From the order of stages, which have old pages first, to that of results, which have new ones first.
 
 use super::Budget;
-use super::cluster::{self, Fates, Grouping};
-use super::record::{Fate, PAGE, page_bytes, page_of};
+use super::cluster::{self, Assignments, Grouping};
+use super::record::{Assignment, PAGE, page_bytes, page_of};
 use super::sketches::Folder;
 use super::sorter::{Sorted, Sorter};
 use crate::error::{Error, Result};
-use crate::format::{self, Body, FATES, NewBinary};
+use crate::format::{self, ASSIGNMENTS, Body, NewBinary};
 use std::io::Write;
 use std::path::Path;
 
@@ -50,47 +50,54 @@ impl Order {
     }
 }
 
-/// The fates of all pages in clusters, with pages and clusters as results number them: a cluster by its first page.
-/// Where pages are old, that is another file, in the folder `work`.
+/// The assignments of all pages in clusters, with pages and clusters as results number them: a cluster by its first
+/// page. Where pages are old, that is another file, in the folder `work`.
 ///
 /// # Errors
 /// If there are no clusters yet, they are damaged, or the file cannot be written.
-pub fn fates(folder: &Folder, grouping: &Grouping, work: &Path, budget: &Budget) -> Result<Body> {
+pub fn assignments(folder: &Folder, grouping: &Grouping, work: &Path, budget: &Budget) -> Result<Body> {
     let (header, body) = cluster::open(folder, grouping)?;
     if folder.old_files == 0 {
         return Ok(body);
     }
-    let (order, mut fates) = (Order::of(folder), Fates::open(&body)?);
-    let renumbered = |fate: Fate| {
-        let [page, stays] = [fate.page, fate.stays].map(|page| order.in_results(page));
-        Fate { page, stays, ..fate }
+    let (order, mut assignments) = (Order::of(folder), Assignments::open(&body)?);
+    let renumbered = |assignment: Assignment| {
+        let [page, stays] = [assignment.page, assignment.stays].map(|page| order.in_results(page));
+        Assignment { page, stays, ..assignment }
     };
-    let mut by_page = by_first_page(|| Ok(fates.take()?.map(renumbered)), work, budget)?;
-    let path = work.join("results.fates");
-    let mut file = NewBinary::begin(&path, FATES, &header)?;
-    while let Some(fate) = by_page.next()? {
-        file.write_all(fate).map_err(|error| Error::io(&path, error))?;
+    let mut by_page = by_first_page(|| Ok(assignments.take()?.map(renumbered)), work, budget)?;
+    let path = work.join("results.assignments");
+    let mut file = NewBinary::begin(&path, ASSIGNMENTS, &header)?;
+    while let Some(assignment) = by_page.next()? {
+        file.write_all(assignment).map_err(|error| Error::io(&path, error))?;
     }
     file.finish()?;
-    let (_, body): (cluster::Header, Body) = format::open(&path, FATES)?;
+    let (_, body): (cluster::Header, Body) = format::open(&path, ASSIGNMENTS)?;
     Ok(body)
 }
 
-/// These fates by their pages, with clusters numbered in order of their first pages.
+/// These assignments by their pages, with clusters numbered in order of their first pages.
 ///
 /// # Errors
 /// If `next` fails, or the folder cannot be written to.
 pub fn by_first_page(
-    mut next: impl FnMut() -> Result<Option<Fate>>,
+    mut next: impl FnMut() -> Result<Option<Assignment>>,
     work: &Path,
     budget: &Budget,
 ) -> Result<Sorted> {
-    let sorter = |name| Sorter::new(Fate::WIDTH, budget.bytes / 4, work, name);
+    let sorter = |name| Sorter::new(Assignment::WIDTH, budget.bytes / 4, work, name);
     // Cluster and page first, so that the first page of a cluster is known when the others come.
     let mut by_cluster = sorter("fates by cluster");
-    while let Some(fate) = next()? {
-        by_cluster
-            .push(&Fate { page: fate.cluster, stays: fate.page, cluster: fate.stays, ..fate }.bytes())?;
+    while let Some(assignment) = next()? {
+        by_cluster.push(
+            &Assignment {
+                page: assignment.cluster,
+                stays: assignment.page,
+                cluster: assignment.stays,
+                ..assignment
+            }
+            .bytes(),
+        )?;
     }
     let (mut by_cluster, mut by_first) = (by_cluster.finish()?, sorter("fates by first"));
     let (mut last, mut first) = (None, [0; PAGE]);

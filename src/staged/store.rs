@@ -6,13 +6,15 @@ use super::join::{longs, words};
 use super::keep_order::Order;
 use super::sketches::{Column, Columns, Folder};
 use crate::error::{Error, Result};
-use simflip_core::audit::{Audit, Comparison, Drawing, Sample, Shown, doubt, most_drawn, share_a_key};
 use simflip_core::bits::{Bits, Subset};
 use simflip_core::buckets::{Assignments, Repeats, Rule, Sketched, Sketches, Store};
 use simflip_core::collection::Two;
 use simflip_core::containment::{self, FeatureHashes, FeatureLists, Listed};
 use simflip_core::id::{Id, Rank};
-use simflip_core::settings::{Judge, Settings, Sketches as Kind};
+use simflip_core::recall_estimate::{
+    Comparison, Drawing, RecallEstimate, Sample, Shown, doubt, most_drawn, share_a_key,
+};
+use simflip_core::settings::{Settings, Sketches as Kind, Verification};
 use std::ops::Range;
 
 /// Bytes of memory for each document that joining and clustering take, whatever else there is room for.
@@ -27,13 +29,15 @@ pub fn held(settings: &Settings) -> u64 {
 /// [`Error::Core`] if they are not.
 pub fn can_be_joined(settings: &Settings) -> Result<()> {
     Rule::new(settings)?;
-    match settings.judge {
-        Judge::Estimate(_) | Judge::Containment(_) if matches!(settings.sketches, Kind::Both { .. }) => {
+    match settings.verification {
+        Verification::Estimate(_) | Verification::Containment(_)
+            if matches!(settings.sketches, Kind::Both { .. }) =>
+        {
             Ok(())
         }
-        judge => {
+        verification => {
             let expected = "estimate or containment: nothing else is kept of features";
-            Err(Error::parameter("verify", judge.name(), expected))
+            Err(Error::parameter("verify", verification.name(), expected))
         }
     }
 }
@@ -168,14 +172,14 @@ impl<'a> SketchStore<'a> {
     ///
     /// # Errors
     /// If sketches cannot be read.
-    pub fn audit(
+    pub fn estimate(
         &self,
         rule: &Rule,
         assignments: &Assignments,
         reference: u32,
         advance: &dyn Fn(u64),
-    ) -> Result<Option<Audit>> {
-        let Some(threshold) = self.folder.settings.judge.threshold() else { return Ok(None) };
+    ) -> Result<Option<RecallEstimate>> {
+        let Some(threshold) = self.folder.settings.verification.threshold() else { return Ok(None) };
         let is_drawn = |rank: Rank| {
             rank.number() >= reference && (rule.contained().is_none() || assignments.is_kept(rank))
         };
@@ -211,7 +215,7 @@ impl<'a> SketchStore<'a> {
                 let counted = sample.compare(places.clone(), &mut others, by);
                 sum = Some(match sum {
                     None => counted,
-                    Some(sum) => simflip_core::audit::sum(sum, counted),
+                    Some(sum) => simflip_core::recall_estimate::sum(sum, counted),
                 });
                 advance(end - from);
                 from = end;
@@ -221,7 +225,7 @@ impl<'a> SketchStore<'a> {
             }
         }
         let others = self.compared().saturating_sub(1);
-        Ok(Some(sample.audit([drawn_from, others], Some(threshold), Some(assignments.removed()))))
+        Ok(Some(sample.estimate([drawn_from, others], Some(threshold), Some(assignments.removed()))))
     }
 
     /// Loads the sketches of some documents, all of them among some pages.

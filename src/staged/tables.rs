@@ -2,11 +2,11 @@
 //! those of a run in memory, and with a bounded part in memory.
 
 use super::Budget;
-use super::cluster::{Fates, List, Records};
+use super::cluster::{Assignments, List, Records};
 use super::estimate::SKETCHED_FILE;
 use super::join::bits_bytes;
 use super::lookup::Lookup;
-use super::record::{Edge, Fate, PAGE, page_bytes, page_of};
+use super::record::{Assignment, Edge, PAGE, page_bytes, page_of};
 use super::renumber::Order;
 use super::sketches::{Column, Folder};
 use super::sorter::Sorter;
@@ -38,7 +38,7 @@ pub struct Tables<'a> {
     /// All pairs that are listed, as stages number pages.
     pub pairs: &'a Body,
     /// As results number pages and clusters.
-    pub fates: &'a Body,
+    pub assignments: &'a Body,
     pub lookup: RefCell<Lookup<'a>>,
     pub budget: Budget,
     /// Where what does not fit into memory goes.
@@ -157,8 +157,8 @@ impl Tables<'_> {
     pub fn clusters(&self, path: Option<&Path>) -> Result<ClusterCounts> {
         const WIDTH: usize = 4 * PAGE + 1;
         let mut by_cluster = self.sorter(WIDTH, "clusters");
-        let mut fates = Fates::open(self.fates)?;
-        while let Some(Fate { page, stays, cluster, size, beside, .. }) = fates.take()? {
+        let mut assignments = Assignments::open(self.assignments)?;
+        while let Some(Assignment { page, stays, cluster, size, beside, .. }) = assignments.take()? {
             by_cluster.push(
                 &[&[cluster, page, stays, size].map(page_bytes).concat()[..], &[u8::from(beside)]].concat(),
             )?;
@@ -245,40 +245,41 @@ impl Tables<'_> {
         };
         if self.settings.keeps_feature_hashes() {
             // Where containment decides, what pages are removed for was measured.
-            let mut fates = Fates::open(self.fates)?;
-            while let Some(fate) = fates.take()? {
-                if fate.stays != fate.page {
-                    let [page, stays] = [fate.page, fate.stays].map(|page| self.order.in_stages(page));
-                    put(fate.cluster, fate.similarity.unwrap_or(1.0), page, stays)?;
+            let mut assignments = Assignments::open(self.assignments)?;
+            while let Some(assignment) = assignments.take()? {
+                if assignment.stays != assignment.page {
+                    let [page, stays] =
+                        [assignment.page, assignment.stays].map(|page| self.order.in_stages(page));
+                    put(assignment.cluster, assignment.similarity.unwrap_or(1.0), page, stays)?;
                 }
             }
             return self.tell_cohesion(by_similarity, floor as f32, each);
         }
         let mut by_cluster = self.sorter(width, "cohesion");
-        let mut fates = Fates::open(self.fates)?;
-        let mut next = fates.take()?;
+        let mut assignments = Assignments::open(self.assignments)?;
+        let mut next = assignments.take()?;
         let (mut digests, mut features, mut bits, mut record) = (vec![], vec![], vec![], vec![]);
         self.folder.scan(&|_| (), |columns, start, from, count| {
             let end = start + count as u64;
-            if next.is_none_or(|fate| fate.page >= end) {
+            if next.is_none_or(|assignment| assignment.page >= end) {
                 return Ok(());
             }
             columns.read(Column::Digests, from, count, &mut digests)?;
             columns.read(Column::Features, from, count, &mut features)?;
             columns.read(Column::Bits, from, count, &mut bits)?;
-            while let Some(fate) = next.filter(|fate| fate.page < end) {
-                let at = (fate.page - start) as usize;
+            while let Some(assignment) = next.filter(|assignment| assignment.page < end) {
+                let at = (assignment.page - start) as usize;
                 record.clear();
                 // The page that others are removed for comes first.
-                let page = self.order.in_stages(fate.page);
-                record.extend(page_bytes(fate.cluster));
-                record.push(u8::from(fate.stays != fate.page || fate.beside));
+                let page = self.order.in_stages(assignment.page);
+                record.extend(page_bytes(assignment.cluster));
+                record.push(u8::from(assignment.stays != assignment.page || assignment.beside));
                 record.extend(page_bytes(page));
                 record.extend_from_slice(&digests[16 * at..][..16]);
                 record.extend_from_slice(&features[4 * at..][..4]);
                 record.extend_from_slice(&bits[8 * words * at..][..8 * words]);
                 by_cluster.push(&record)?;
-                next = fates.take()?;
+                next = assignments.take()?;
             }
             Ok(())
         })?;
@@ -332,27 +333,27 @@ impl Tables<'_> {
 
     /// Every new page with what becomes of it, in order.
     fn rows(&self) -> Result<impl Iterator<Item = Result<PageRow<'_>>>> {
-        let (mut fates, pages) = (Fates::open(self.fates)?, self.order.new_pages());
-        let mut next = fates.take()?;
+        let (mut assignments, pages) = (Assignments::open(self.assignments)?, self.order.new_pages());
+        let mut next = assignments.take()?;
         let row = move |page: u64| {
-            let fate = next.filter(|fate| fate.page == page);
-            if fate.is_some() {
-                next = fates.take()?;
+            let assignment = next.filter(|assignment| assignment.page == page);
+            if assignment.is_some() {
+                next = assignments.take()?;
             }
             let mut lookup = self.lookup.borrow_mut();
             let found = lookup.page(page)?;
             let at = lookup.standing(page, &found);
-            let stays = fate.map_or(page, |fate| fate.stays);
+            let stays = assignment.map_or(page, |assignment| assignment.stays);
             Ok(PageRow {
                 file: at.file,
                 row: at.row,
                 id: found.id(),
                 url: found.url(),
-                cluster: fate.and_then(|fate| u32::try_from(fate.cluster).ok()),
-                size: fate.map_or(1, |fate| fate.size),
+                cluster: assignment.and_then(|assignment| u32::try_from(assignment.cluster).ok()),
+                size: assignment.map_or(1, |assignment| assignment.size),
                 kept: stays == page,
                 stays: if stays == page { found.id() } else { lookup.page(stays)?.id() },
-                similarity: fate.and_then(|fate| fate.similarity).map(f64::from),
+                similarity: assignment.and_then(|assignment| assignment.similarity).map(f64::from),
             })
         };
         Ok((0..pages).map(row))
@@ -400,8 +401,8 @@ impl Tables<'_> {
         let mut counts = PageCounts { kept: vec![0; files.len()], ..PageCounts::default() };
         let least = self.settings.min_features.max(1);
         let mut hosts = self.sorter(16 + PAGE + 1, "hosts");
-        let mut fates = Fates::open(self.fates)?;
-        let mut next = fates.take()?;
+        let mut assignments = Assignments::open(self.assignments)?;
+        let mut next = assignments.take()?;
         let (mut lengths, mut features) = (Vec::new(), Vec::new());
         let words = super::join::words;
         self.folder.scan(&|_| (), |columns, page, from, count| {
@@ -412,11 +413,11 @@ impl Tables<'_> {
             columns.read(Column::Features, from, count, &mut features)?;
             let file = self.folder.place(page).0;
             for (page, (length, features)) in (page..).zip(words(&lengths).zip(words(&features))) {
-                let fate = next.filter(|fate| fate.page == page);
-                if fate.is_some() {
-                    next = fates.take()?;
+                let assignment = next.filter(|assignment| assignment.page == page);
+                if assignment.is_some() {
+                    next = assignments.take()?;
                 }
-                let stays = fate.is_none_or(|fate| fate.stays == page);
+                let stays = assignment.is_none_or(|assignment| assignment.stays == page);
                 counts.kept[file] += u64::from(stays);
                 counts.few += u64::from((features as usize) < least);
                 if !stays {

@@ -250,7 +250,7 @@ impl Level {
         let ends: &[&str] = match self {
             Self::Top => return [WORKING_MARK, LOCK].contains(&name),
             Self::Sketches => &["sketches", "names", "reading"],
-            Self::Joined => &["edges", "pairs", "fates"],
+            Self::Joined => &["edges", "pairs", "assignments"],
         };
         Path::new(name).extension().is_some_and(|end| ends.iter().any(|&known| end == known))
     }

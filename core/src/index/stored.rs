@@ -5,7 +5,7 @@
 //! place takes; then come, for each entry, how far its key is above the one before (two bytes; where these are `ffff`,
 //! four more that say it), and its place. Keys of a million pages are some thousands apart: five bytes an entry.
 
-use crate::search::drawers::{Drawers, Filling};
+use crate::search::bucket_table::{BucketTable, Filling};
 
 /// Gaps from here on stand in four bytes behind these two.
 const WIDE: u16 = u16::MAX;
@@ -91,7 +91,7 @@ pub(super) fn table(
     number: usize,
     entries: usize,
     pages: usize,
-) -> Option<Drawers> {
+) -> Option<BucketTable> {
     let mut filling = Filling::new(pages.saturating_sub(1) as u32);
     let (mut last, mut count) = (None, 0);
     stored.read(number, &mut |part| {

@@ -27,30 +27,30 @@ fn texts(n: usize, originals: u64, seed: u64) -> Vec<String> {
 }
 
 fn all_settings() -> Vec<Settings> {
-    let dial = |judge, distance, recall| {
+    let dial = |verification, distance, recall| {
         Settings::simhash().with(|settings| {
-            settings.net = Net::Dial { distance, recall, key_bits: None };
-            settings.judge = judge;
+            settings.generator = Generator::Dial { distance, recall, key_bits: None };
+            settings.verification = verification;
         })
     };
     vec![
         Settings::default(),
         Settings::both(0.6),
         Settings::default().with(|settings| settings.min_features = 20),
-        dial(Judge::Weights(0.889), 10, Recall::Exact),
-        dial(Judge::Mismatch(0.9), 6, Recall::Exact),
-        dial(Judge::Net, 3, Recall::Exact),
+        dial(Verification::Weights(0.889), 10, Recall::Exact),
+        dial(Verification::Mismatch(0.9), 6, Recall::Exact),
+        dial(Verification::None, 3, Recall::Exact),
     ]
 }
 
 /// The pairs of different texts that a run over all finds.
 fn run(settings: &Settings, texts: &[String]) -> BTreeSet<(u32, u32)> {
     let settings = settings.clone().with(|settings| {
-        if let Net::Dial { distance, .. } = settings.net {
-            settings.net = Net::Join { distance };
+        if let Generator::Dial { distance, .. } = settings.generator {
+            settings.generator = Generator::Join { distance };
         }
         // Leaders alone are compared unless all pairs are listed.
-        settings.all_pairs = settings.net == Net::Keys;
+        settings.all_pairs = settings.generator == Generator::Keys;
     });
     let mut deduper = Deduper::new(settings).unwrap();
     deduper.extend(texts);
@@ -84,8 +84,8 @@ proptest! {
                 prop_assert_eq!(index.add(&sketch).unwrap().index(), page_of.len());
                 page_of.push(page);
             }
-            if settings.judge == Judge::Net {
-                // Without a judge a run lists enough pairs to connect what is near; those are among all pairs.
+            if settings.verification == Verification::None {
+                // Without verification a run lists enough pairs to connect what is near; those are among all pairs.
                 prop_assert!(run(&settings, &texts).is_subset(&pairs));
             } else {
                 prop_assert_eq!(run(&settings, &texts), pairs, "{:?}", settings);
@@ -109,18 +109,18 @@ fn scan(index: &Index, stored: &[(Document, Sketch)], page: &Sketch) -> (Option<
             }
             (SketchValue::SimHash(a), SketchValue::SimHash(b)) => {
                 let distance = (a.hash ^ b.hash).count_ones();
-                (distance, distance <= settings.net.distance().unwrap())
+                (distance, distance <= settings.generator.distance().unwrap())
             }
             _ => unreachable!("sketches of one kind"),
         };
-        let similarity = match settings.judge.measure() {
+        let similarity = match settings.verification.measure() {
             None => (PI * f64::from(distance) / 64.0).cos() as f32,
             Some(measure) => {
                 let [a, b] = [page, other].map(|sketch| Asked { facts: &sketch.facts, value: &sketch.value });
                 Anchor::new(measure, a).with(&b)
             }
         };
-        if meet && settings.judge.threshold().is_none_or(|threshold| similarity >= threshold as f32) {
+        if meet && settings.verification.threshold().is_none_or(|threshold| similarity >= threshold as f32) {
             near.push(Near { document: *document, distance, similarity });
         }
     }
@@ -209,7 +209,7 @@ fn documents_come_back_as_they_were() {
 
 #[test]
 fn a_recall_is_measured_on_the_pages_of_the_index() {
-    // Hashes with a few flips of their weakest bits, as near pages have them.
+    // Hashes with a few flips of their lowest-margin bits, as near pages have them.
     let mut rng = SplitMix64::new(7);
     let mut sketches = Vec::new();
     for original in 0..6_000u64 {
@@ -225,8 +225,8 @@ fn a_recall_is_measured_on_the_pages_of_the_index() {
     }
     let of = |recall| {
         let settings = Settings::simhash().with(|settings| {
-            settings.net = Net::Dial { distance: 10, recall, key_bits: None };
-            settings.judge = Judge::Net;
+            settings.generator = Generator::Dial { distance: 10, recall, key_bits: None };
+            settings.verification = Verification::None;
         });
         let mut index = Index::new(&settings).unwrap();
         let mut found = 0;
@@ -272,7 +272,7 @@ fn chance_is_what_it_is_for_random_sketches() {
     // At 100 million pages, too, far below one in a million.
     assert!(index.expected_by_chance() * 1e5 < 1e-60, "{}", index.expected_by_chance());
     let dial = Settings::simhash().with(|settings| {
-        settings.net = Net::Dial { distance: 10, recall: Recall::Exact, key_bits: None };
+        settings.generator = Generator::Dial { distance: 10, recall: Recall::Exact, key_bits: None };
     });
     assert_eq!(Index::new(&dial).unwrap().expected_by_chance(), 0.0);
 }
@@ -308,8 +308,8 @@ fn what_does_not_fit_is_refused() {
         Settings::simhash(),
         Settings::minhash(0.8),
         Settings::paper(),
-        Settings::both(0.8).with(|settings| settings.net = Net::Join { distance: 3 }),
-        Settings::both(0.8).with(|settings| settings.judge = Judge::Jaccard(0.8)),
+        Settings::both(0.8).with(|settings| settings.generator = Generator::Join { distance: 3 }),
+        Settings::both(0.8).with(|settings| settings.verification = Verification::Jaccard(0.8)),
         Settings::one_bit(512, 0.8),
     ] {
         assert!(Index::new(&settings).is_err(), "{settings:?}");
@@ -470,6 +470,7 @@ fn filled_with_its_tables_it_is_the_index_that_made_them() {
             assert!(empty.is_empty());
         }
     }
-    let hashes = all_settings().into_iter().filter(|settings| matches!(settings.net, Net::Dial { .. }));
+    let hashes =
+        all_settings().into_iter().filter(|settings| matches!(settings.generator, Generator::Dial { .. }));
     assert!(hashes.map(|settings| Index::new(&settings).unwrap().tables()).eq([0; 3]));
 }

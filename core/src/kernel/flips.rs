@@ -6,7 +6,7 @@
 //! that as many flips as wanted cost less than is found by a binary search. No heap, and nothing is sorted.
 
 use super::cpu::{Isa, Level};
-use super::weakest::Strengths;
+use super::lowest_margin::Margins;
 use crate::hash::BITS;
 
 /// A flip of one or two bits of one key, with its place in the order of all flips: a cheaper one is less, of
@@ -17,9 +17,9 @@ pub struct Flip(u32);
 impl Flip {
     /// The flip of a set of one or two bits, which must not be empty.
     #[inline]
-    pub fn new(strengths: &Strengths, set: u64) -> Self {
+    pub fn new(margins: &Margins, set: u64) -> Self {
         let (first, second) = (set.trailing_zeros() % 64, 63 - (set | 1).leading_zeros());
-        let cost = |bit: u32| cost(strengths.0[bit as usize % BITS]);
+        let cost = |bit: u32| cost(margins.0[bit as usize % BITS]);
         let cost = cost(first) + if first == second { 0 } else { cost(second) };
         Self::of(cost, first, second)
     }
@@ -42,17 +42,17 @@ impl Flip {
         ((self.0 >> 6 & 63) as usize, (self.0 & 63) as usize)
     }
 
-    /// The sum of |W|, in units of the scale of strengths.
+    /// The sum of |W|, in units of the scale of margins.
     #[inline]
     fn cost(self) -> u16 {
         (self.0 >> 12) as u16
     }
 }
 
-/// |W| as its strength tells it: below 2¹³.
+/// |W| as its margin tells it: below 2¹³.
 #[inline(always)]
-fn cost(strength: u8) -> u16 {
-    (32 + u16::from(strength % 32)) << (strength / 32)
+fn cost(margin: u8) -> u16 {
+    (32 + u16::from(margin % 32)) << (margin / 32)
 }
 
 /// More than any flip costs.
@@ -64,10 +64,10 @@ struct Costs([u16; BITS]);
 
 impl Costs {
     #[inline(always)]
-    fn new(strengths: &Strengths) -> Self {
+    fn new(margins: &Margins) -> Self {
         let mut costs = Self([0; BITS]);
-        for (out, &strength) in costs.0.iter_mut().zip(&strengths.0) {
-            *out = cost(strength);
+        for (out, &margin) in costs.0.iter_mut().zip(&margins.0) {
+            *out = cost(margin);
         }
         costs
     }
@@ -77,33 +77,27 @@ impl Level {
     /// Puts the `count` least of the flips of one or two bits of one of the `keys`, which are disjoint masks,
     /// into `flips`, in no particular order; or all of them, if there are no more.
     #[inline]
-    pub(crate) fn least_flips(
-        self,
-        strengths: &Strengths,
-        keys: &[u64],
-        count: usize,
-        flips: &mut Vec<Flip>,
-    ) {
+    pub(crate) fn least_flips(self, margins: &Margins, keys: &[u64], count: usize, flips: &mut Vec<Flip>) {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => unsafe { x86::least_avx2(strengths, keys, count, flips) },
+            Isa::Avx2 => unsafe { x86::least_avx2(margins, keys, count, flips) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Vbmi => unsafe { x86::least_avx512(strengths, keys, count, flips) },
+            Isa::Avx512Vbmi => unsafe { x86::least_avx512(margins, keys, count, flips) },
             // SAFETY: as above.
             #[cfg(target_arch = "aarch64")]
-            Isa::Neon => unsafe { aarch64::least_neon(strengths, keys, count, flips) },
+            Isa::Neon => unsafe { aarch64::least_neon(margins, keys, count, flips) },
             _ => {
-                let costs = Costs::new(strengths);
+                let costs = Costs::new(margins);
                 least(|bound| below_portable(&costs, bound), &costs, keys, count, flips);
             }
         }
     }
 
     /// The number of flips of one or two bits of one of the `keys` that are less than `flip`.
-    pub(crate) fn lesser_flips(self, strengths: &Strengths, keys: &[u64], flip: Flip) -> u32 {
-        let costs = Costs::new(strengths);
+    pub(crate) fn lesser_flips(self, margins: &Margins, keys: &[u64], flip: Flip) -> u32 {
+        let costs = Costs::new(margins);
         let mut lesser = 0;
         each(&|bound| below_portable(&costs, bound), &costs, keys, flip.cost() + 1, |other| {
             lesser += u32::from(other < flip);
@@ -190,11 +184,11 @@ fn each(below: &impl Fn(u16) -> u64, costs: &Costs, keys: &[u64], bound: u16, mu
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{Costs, Flip, Strengths};
+    use super::{Costs, Flip, Margins};
 
     #[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2,popcnt")]
-    pub fn least_avx512(strengths: &Strengths, keys: &[u64], count: usize, flips: &mut Vec<Flip>) {
-        let costs = Costs::new(strengths);
+    pub fn least_avx512(margins: &Margins, keys: &[u64], count: usize, flips: &mut Vec<Flip>) {
+        let costs = Costs::new(margins);
         let at = costs.0.as_ptr();
         // SAFETY: twice 32 of the 64 numbers, aligned to 64 bytes.
         let (low, high) = unsafe { (_mm512_load_si512(at.cast()), _mm512_load_si512(at.add(32).cast())) };
@@ -207,8 +201,8 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    pub fn least_avx2(strengths: &Strengths, keys: &[u64], count: usize, flips: &mut Vec<Flip>) {
-        let costs = Costs::new(strengths);
+    pub fn least_avx2(margins: &Margins, keys: &[u64], count: usize, flips: &mut Vec<Flip>) {
+        let costs = Costs::new(margins);
         let at = costs.0.as_ptr();
         // SAFETY: four times 16 of the 64 numbers, aligned to 64 bytes.
         let parts: [__m256i; 4] =
@@ -233,12 +227,12 @@ mod x86 {
 mod aarch64 {
     use std::arch::aarch64::*;
 
-    use super::{Costs, Flip, Strengths};
+    use super::{Costs, Flip, Margins};
     use crate::kernel::neon;
 
     #[target_feature(enable = "neon")]
-    pub fn least_neon(strengths: &Strengths, keys: &[u64], count: usize, flips: &mut Vec<Flip>) {
-        let costs = Costs::new(strengths);
+    pub fn least_neon(margins: &Margins, keys: &[u64], count: usize, flips: &mut Vec<Flip>) {
+        let costs = Costs::new(margins);
         let at = costs.0.as_ptr();
         let parts: [uint16x8_t; 8] = std::array::from_fn(|i| {
             // SAFETY: 8 of the 64 numbers.
@@ -265,15 +259,15 @@ mod tests {
             some in prop::array::uniform32(prop_oneof![0u8..4, any::<u8>(), Just(255)]), shift in 1usize..32,
             bits: u64, parts in 1usize..5, count in 0usize..300,
         ) {
-            let strengths = Strengths(std::array::from_fn(|bit| some[bit * shift % 32] ^ (bit as u8 & 1)));
+            let margins = Margins(std::array::from_fn(|bit| some[bit * shift % 32] ^ (bit as u8 & 1)));
             let keys: Vec<u64> = (0..parts).map(|part| bits & (u64::MAX >> (64 - 64 / parts)) << (part * (64 / parts))).collect();
             let mut all: Vec<(u64, u32, u32, u64)> = Vec::new();
             for &key in &keys {
                 for i in (0..64).filter(|i| key >> i & 1 == 1) {
                     for j in (i..64).filter(|j| key >> j & 1 == 1) {
-                        // The definition, in the integers that strengths stand for.
+                        // The definition, in the integers that margins stand for.
                         let cost = |bit: u32| {
-                            let s = strengths.0[bit as usize];
+                            let s = margins.0[bit as usize];
                             u64::from(32 + s % 32) * (1u64 << (s / 32))
                         };
                         all.push((if i == j { cost(i) } else { cost(i) + cost(j) }, i, j, 1 << i | 1 << j));
@@ -285,14 +279,14 @@ mod tests {
             expected.sort_unstable();
             for kernel in Level::available() {
                 let mut flips = Vec::new();
-                kernel.least_flips(&strengths, &keys, count, &mut flips);
+                kernel.least_flips(&margins, &keys, count, &mut flips);
                 let mut sets: Vec<u64> = flips.iter().map(|flip| flip.set()).collect();
                 sets.sort_unstable();
                 prop_assert_eq!(&sets, &expected, "{:?}", kernel);
             }
             for (number, &(.., set)) in (0..).zip(&all).step_by(7) {
-                let flip = Flip::new(&strengths, set);
-                prop_assert_eq!((flip.set(), Level::in_use().lesser_flips(&strengths, &keys, flip)), (set, number));
+                let flip = Flip::new(&margins, set);
+                prop_assert_eq!((flip.set(), Level::in_use().lesser_flips(&margins, &keys, flip)), (set, number));
             }
         }
     }

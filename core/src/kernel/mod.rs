@@ -21,7 +21,7 @@
 //! | [`minhash`], a feature for 32 functions, 32 bits | 78 | 31 |
 //! | the same, 61 bits | 492 | 347 |
 //!
-//! Left to the compiler are the scale of strengths (3 instructions a weight) and the count of equal MinHash
+//! Left to the compiler are the scale of margins (3 instructions a weight) and the count of equal MinHash
 //! positions (1.25 a position). Tested, like all others, against their twins, with qemu-user 11.1 and rustc
 //! 1.97. No times were taken: there was no ARM processor, and instructions are not times.
 
@@ -34,6 +34,7 @@ pub mod fold;
 pub mod hamming;
 pub mod huge_pages;
 pub mod kept;
+pub mod lowest_margin;
 pub mod minhash;
 pub mod near;
 #[cfg(target_arch = "aarch64")]
@@ -43,7 +44,6 @@ pub mod pack;
 pub mod packed;
 pub mod prefetch;
 pub mod rank;
-pub mod weakest;
 pub mod words;
 
 pub use cpu::Level;

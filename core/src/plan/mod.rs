@@ -1,7 +1,7 @@
 //! Which index a task calls for: how many tables, how wide their keys, how many flips and probes, at what
 //! price. Ours, not the paper's.
 //!
-//! A model says how often a near pair is found: a list of near pairs with the strengths of their bits, either
+//! A model says how often a near pair is found: a list of near pairs with the margins of their bits, either
 //! of a sample of the data or made up (see [`Model::built_in`]). For each shape of the dial index the probe
 //! that finds each pair is known without building anything, and with it the budget for a wanted recall. A
 //! [`Machine`] says what probes and candidates cost. [`choose`] takes the shape with the fewest bytes among

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::generate::NearPairs;
-use crate::kernel::{Level, weakest::Strengths};
+use crate::kernel::{Level, lowest_margin::Margins};
 use crate::search::dial::Probes;
 use crate::simhash::BITS;
 
@@ -12,14 +12,14 @@ use crate::simhash::BITS;
 pub struct NearPair {
     differing: u64,
     /// Of the bits of either side.
-    strengths: [Strengths; 2],
+    margins: [Margins; 2],
 }
 
 impl NearPair {
     /// The pair of two hashes that differ in these bits, with the weights behind each. A search from one side, as a
     /// [`Task`](super::Task) has that is no join, reads the first weights alone.
     pub fn new(differing: u64, weights: [&[f32; BITS]; 2]) -> Self {
-        Self { differing, strengths: weights.map(|weights| Level::in_use().strengths(weights)) }
+        Self { differing, margins: weights.map(|weights| Level::in_use().margins(weights)) }
     }
 }
 
@@ -68,7 +68,7 @@ impl Model {
     /// and 1 if there are no pairs. `join` says whether a pair may be found from either side.
     pub(super) fn budget(&self, order: &Probes, recall: f64, join: bool) -> (u32, f64) {
         let probe_of = |pair: &NearPair| {
-            let [one, other] = [0, 1].map(|side| order.first(pair.differing, &pair.strengths[side]));
+            let [one, other] = [0, 1].map(|side| order.first(pair.differing, &pair.margins[side]));
             match (one, other) {
                 (Some(one), Some(other)) if join => one.min(other),
                 (Some(probe), _) => probe,

@@ -10,7 +10,7 @@ use super::{Cost, Hit, Match, Mode, Query};
 use crate::id::Slot;
 use crate::kernel::Level;
 use crate::kernel::kept::NearList;
-use crate::kernel::weakest::Job;
+use crate::kernel::lowest_margin::Job;
 use crate::simhash::volatility::Volatility;
 use crate::simhash::vosh::Vosh;
 

@@ -9,7 +9,7 @@
 //! and the latest that have it are, [`MOST`] together. A question so looks at no more than that for each of
 //! its keys, whatever has been stored, and says how many it passed over.
 
-use super::drawers::{Drawers, Found};
+use super::bucket_table::{BucketTable, Found};
 use super::marks::Marks;
 use crate::error::{Error, Result};
 use hashbrown::HashSet;
@@ -27,13 +27,13 @@ const SLOTS: u32 = 1 << 31;
 pub struct Keyed {
     /// The slots that have a page.
     filled: Marks,
-    tables: Vec<Drawers>,
+    tables: Vec<BucketTable>,
 }
 
 impl Keyed {
     /// An index of no pages, for pages of so many keys each.
     pub fn new(bands: usize) -> Self {
-        Self { filled: Marks::default(), tables: vec![Drawers::default(); bands] }
+        Self { filled: Marks::default(), tables: vec![BucketTable::default(); bands] }
     }
 
     /// An index of many pages at once, by slots from 0 up: whether there is a page in each, and the keys, so many for
@@ -52,19 +52,19 @@ impl Keyed {
         let slots: Vec<u32> = slots.map(|(slot, _)| slot).collect();
         let of_band =
             |band| slots.iter().map(|&slot| keys[slot as usize * bands + band]).collect::<Vec<u32>>();
-        let table = |band| Drawers::filled(&of_band(band), &slots);
+        let table = |band| BucketTable::filled(&of_band(band), &slots);
         Ok(Self::of_tables((0..bands).into_par_iter().map(table).collect(), &slots))
     }
 
     /// An index from tables of these slots, which ascend.
-    pub(crate) fn of_tables(tables: Vec<Drawers>, slots: &[u32]) -> Self {
+    pub(crate) fn of_tables(tables: Vec<BucketTable>, slots: &[u32]) -> Self {
         let mut filled = Marks::default();
         slots.iter().for_each(|&slot| filled.set(slot as usize, true));
         Self { filled, tables }
     }
 
     /// The table of a band.
-    pub(crate) fn table(&self, band: usize) -> Option<&Drawers> {
+    pub(crate) fn table(&self, band: usize) -> Option<&BucketTable> {
         self.tables.get(band)
     }
 
@@ -178,7 +178,7 @@ impl Keyed {
 
     /// Bytes of the tables, which hold the keys, as they are laid out.
     pub fn bytes(&self) -> usize {
-        self.tables.iter().map(Drawers::bytes).sum::<usize>() + self.filled.bytes()
+        self.tables.iter().map(BucketTable::bytes).sum::<usize>() + self.filled.bytes()
     }
 }
 

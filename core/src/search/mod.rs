@@ -7,11 +7,11 @@
 pub mod bands;
 pub mod batch;
 pub mod bphs;
+pub(crate) mod bucket_table;
 mod buckets;
 pub mod crowds;
 pub mod dial;
 pub mod distinct;
-pub(crate) mod drawers;
 pub mod join;
 pub mod keyed;
 pub(crate) mod keys;

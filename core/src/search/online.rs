@@ -236,11 +236,11 @@ impl Online {
         scratch: &mut Scratch,
         mut found: impl FnMut(Hit, u32) -> ControlFlow<()>,
     ) -> Cost {
-        let strengths = self.kernel.strengths(query.weights);
+        let margins = self.kernel.margins(query.weights);
         let budget = self.budget();
         let mut cost = Cost::default();
         let probe_of = |slot: Slot| {
-            let probe = self.probes.first(self.hashes[slot.index()] ^ query.hash, &strengths);
+            let probe = self.probes.first(self.hashes[slot.index()] ^ query.hash, &margins);
             probe.filter(|&probe| probe <= budget)
         };
         if budget == 0 {

@@ -10,7 +10,7 @@ pub use crate::hash::BITS;
 /// A SimHash with the weight vector that it was made from.
 ///
 /// Bit `j` of `hash` (counted from the least significant) is 1 iff `weights[j] > 0`; a component of exactly 0
-/// gives bit 0 and is the weakest bit there is. With features of unit L2 norm a component has a variance near
+/// gives bit 0 and is the lowest-margin bit there is. With features of unit L2 norm a component has a variance near
 /// 1, so the weights of different documents are on one scale.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SimHash {

@@ -140,7 +140,7 @@ const INFINITE_BITS: i32 = f32::INFINITY.to_bits() as i32;
 
 /// Some bits of one document's hash in order of volatility, weakest first, each with the cost of flipping it.
 ///
-/// Rank 0 is the weakest bit (the paper counts ranks from 1). Bits of equal |W| are ranked by position, so
+/// Rank 0 is the lowest-margin bit (the paper counts ranks from 1). Bits of equal |W| are ranked by position, so
 /// the order is the same everywhere.
 #[derive(Clone, Debug)]
 pub struct Volatility {
@@ -165,7 +165,7 @@ impl Volatility {
         volatility
     }
 
-    /// Ranks anew, reusing the space, and keeps the `limit` weakest bits; see [`new`](Self::new).
+    /// Ranks anew, reusing the space, and keeps the `limit` lowest-margin bits; see [`new`](Self::new).
     pub fn rank(&mut self, weights: &[f32; BITS], among: u64, cost: FlipCost, limit: usize) {
         // |W| as an integer: the bit patterns of non-negative floats are ordered like the
         // floats, and a NaN comes last.

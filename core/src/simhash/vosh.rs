@@ -1,7 +1,7 @@
 //! VOSH, the volatility-ordered set heap (Sood & Loguinov 2011): sets of bits to flip, the likeliest
 //! first, found one at a time.
 //!
-//! Ranks are 1, 2, … from the weakest bit on. The sets of one size k form a tree. Its root is {1, …, k}.
+//! Ranks are 1, 2, … from the lowest-margin bit on. The sets of one size k form a tree. Its root is {1, …, k}.
 //! The left child raises the last element by one. For the right child, take the highest gap between
 //! neighbouring elements; if exactly one rank is missing there, the element below the gap is raised by one,
 //! otherwise there is no right child. (The idea is the paper's; the exact rule was derived from its
@@ -107,7 +107,7 @@ impl Vosh {
 
     /// Starts over with the bits of `among`, ranked by `weights`, if no more than `limit` sets are wanted.
     ///
-    /// With size 1 among the sizes only the weakest bits need to be ranked: a set with the bit of rank r
+    /// With size 1 among the sizes only the lowest-margin bits need to be ranked: a set with the bit of rank r
     /// comes after the r sets of one weaker bit each.
     pub fn start(
         &mut self,

@@ -68,12 +68,24 @@ pub fn render(report: &Report) -> Result<String> {
         report: Heads::of_report(report),
         seed: report.method.seed.to_string(),
         promise: report.promise().unwrap_or("This was not measured."),
-        audited: report.audit.as_ref().zip(report.settings.as_ref()).map(|(audit, settings)| {
-            let of_pairs = audit.recall.map(|recall| ("Estimated recall of pairs", recall.share));
-            let of_documents = audit.documents.map(|found| ("Estimated recall", found.recall.share));
-            let from = if audit.drawn > audit.compared { "all were compared" } else { "from a sample" };
-            Audited { text: tell::audited(audit, settings.judge), share: of_documents.or(of_pairs), from }
-        }),
+        estimated_recall: report.recall_estimate.as_ref().zip(report.settings.as_ref()).map(
+            |(recall_estimate, settings)| {
+                let of_pairs =
+                    recall_estimate.recall.map(|recall| ("Estimated recall of pairs", recall.share));
+                let of_documents =
+                    recall_estimate.documents.map(|found| ("Estimated recall", found.recall.share));
+                let from = if recall_estimate.drawn > recall_estimate.compared {
+                    "all were compared"
+                } else {
+                    "from a sample"
+                };
+                EstimatedRecall {
+                    text: tell::recall_sentence(recall_estimate, settings.verification),
+                    share: of_documents.or(of_pairs),
+                    from,
+                }
+            },
+        ),
         held_against: report.against.as_ref().map(tell::held_against),
         method: method_name(&report.method.name),
         command: command(&report.command_line),
@@ -92,7 +104,7 @@ pub fn render(report: &Report) -> Result<String> {
         least: report
             .settings
             .as_ref()
-            .and_then(|settings| settings.judge.threshold())
+            .and_then(|settings| settings.verification.threshold())
             .filter(|_| report.histograms.first().is_some_and(|histogram| histogram.unit == tell::PERCENT))
             .map(|threshold| format!("{} %", (10_000.0 * threshold).round() / 100.0)),
         tables,
@@ -127,7 +139,7 @@ struct ReportView<'a> {
     /// The effect of old pages on new ones, in words.
     held_against: Option<String>,
     /// The estimate of recall, in words, and the share alone.
-    audited: Option<Audited>,
+    estimated_recall: Option<EstimatedRecall>,
     method: String,
     command: String,
     headline: (String, String),
@@ -162,7 +174,7 @@ struct ReportView<'a> {
 
 /// The recall that a run estimated of itself.
 #[derive(Serialize)]
-struct Audited {
+struct EstimatedRecall {
     /// In words.
     text: String,
     /// The object of the recall, and the recall.
@@ -188,13 +200,13 @@ fn steps(report: &Report) -> Vec<Step> {
         step("−", outcome.exact_duplicates, "have the text of another one: exact duplicates, removed"),
         step("=", documents.saturating_sub(outcome.exact_duplicates), "are left"),
     ];
-    if let Some(judged) = report.judged {
+    if let Some(verified) = report.verified {
         steps.push(step(
             "",
-            judged.compared,
+            verified.compared,
             "candidate pairs were compared (a pair counts in each band that it shares)",
         ));
-        steps.push(step("", judged.compared - judged.refused, "of these were confirmed"));
+        steps.push(step("", verified.compared - verified.refused, "of these were confirmed"));
     }
     steps.push(step("−", outcome.near_duplicates, "are near-duplicates of a kept one, removed"));
     steps.push(step("=", outcome.kept, "are kept"));

@@ -5,9 +5,9 @@ use super::{Dial, MOST_TABLES};
 use crate::id::Slot;
 use crate::kernel::flips::Flip;
 use crate::kernel::kept::{Kept, NearList};
+use crate::kernel::lowest_margin::{Job, Margins};
 use crate::kernel::packed;
 use crate::kernel::prefetch;
-use crate::kernel::weakest::{Job, Strengths};
 use crate::simhash::BITS;
 
 impl Dial {
@@ -22,11 +22,11 @@ impl Dial {
         let flips = (from.saturating_sub(tables), to.saturating_sub(tables));
         let (mut single, mut count) = (0, 0);
         if flips.1 > 0 && self.flips() > 0 {
-            lane.strengths = self.kernel.strengths(query.weights);
+            lane.margins = self.kernel.margins(query.weights);
             if self.flips() == 1 {
-                (single, count) = self.single_flips(&lane.strengths, flips);
+                (single, count) = self.single_flips(&lane.margins, flips);
             } else {
-                self.flips_up_to_two(&lane.strengths, flips, &mut lane.flips);
+                self.flips_up_to_two(&lane.margins, flips, &mut lane.flips);
                 count = lane.flips.len();
             }
         }
@@ -69,11 +69,11 @@ impl Dial {
 
     /// The bits of the likeliest flips of one bit, from number `from` on to `to`, and how many they are.
     #[inline(always)]
-    fn single_flips(&self, strengths: &Strengths, (from, to): (u32, u32)) -> (u64, usize) {
+    fn single_flips(&self, margins: &Margins, (from, to): (u32, u32)) -> (u64, usize) {
         let bits = self.probes.key_bits();
-        let mut chosen = self.kernel.weakest(strengths, bits, to);
+        let mut chosen = self.kernel.lowest_margin(margins, bits, to);
         if from > 0 {
-            chosen &= !self.kernel.weakest(strengths, bits, from);
+            chosen &= !self.kernel.lowest_margin(margins, bits, from);
         }
         let most = bits.count_ones();
         (chosen, (to.min(most) - from.min(most)) as usize)
@@ -81,8 +81,8 @@ impl Dial {
 
     /// The likeliest flips of one or two bits, from number `from` on to `to`.
     #[inline(always)]
-    fn flips_up_to_two(&self, strengths: &Strengths, (from, to): (u32, u32), flips: &mut Vec<Flip>) {
-        self.kernel.least_flips(strengths, self.masks(), to as usize, flips);
+    fn flips_up_to_two(&self, margins: &Margins, (from, to): (u32, u32), flips: &mut Vec<Flip>) {
+        self.kernel.least_flips(margins, self.masks(), to as usize, flips);
         if from > 0 {
             flips.sort_unstable();
             flips.drain(..flips.len().min(from as usize));
@@ -174,7 +174,7 @@ impl Dial {
     /// True if of all probes that find a hash with these differing bits, the one of table `t` is the first.
     #[inline(always)]
     fn belongs(&self, t: usize, lane: &Lane, differing: u64) -> bool {
-        let turn = |table| self.probes.turn(table, differing, &lane.strengths);
+        let turn = |table| self.probes.turn(table, differing, &lane.margins);
         let mine = turn(t);
         (0..self.masks().len())
             .filter(|&other| other != t)
@@ -412,7 +412,7 @@ struct Lane {
     /// For keys with one flip, the bits that are flipped.
     single: u64,
     /// For queries with flips.
-    strengths: Strengths,
+    margins: Margins,
     /// The directory's cell of each probe.
     cells: Vec<u32>,
     /// The run that each probe compares.
@@ -428,7 +428,7 @@ impl Default for Lane {
             matched: false,
             hash: 0,
             single: 0,
-            strengths: Strengths([0; BITS]),
+            margins: Margins([0; BITS]),
             cells: Vec::new(),
             runs: Vec::new(),
             flips: Vec::new(),

@@ -1,10 +1,10 @@
 //! The dial: one index from fast to exact. Few compact tables, each keyed on its own bits of the hash, probed
-//! with at most one or two bits of the key flipped, the weakest bits first. Ours, not the paper's.
+//! with at most one or two bits of the key flipped, the lowest-margin bits first. Ours, not the paper's.
 //!
 //! Give t tables disjoint sets of bits as keys. Of two hashes within h < t(f + 1) bits of each other, some
 //! key differs in at most f bits. So probes of each key as it is, and with each set of at most f of its bits
 //! flipped, find every match: t(p + 1) probes for keys of p bits and one flip. As every bit lies in one key
-//! at most, a probe with one flip *is* a bit, and the likeliest probes are those of the weakest bits: no
+//! at most, a probe with one flip *is* a bit, and the likeliest probes are those of the lowest-margin bits: no
 //! heap, no sort, one choice of the k weakest among the keys' bits (see `kernel::weakest`). With two flips a
 //! probe costs the sum of both bits' |W| (`kernel::flips`). A budget buys the keys as they are and the
 //! likeliest flips; a budget for all probes makes the search exact.
@@ -203,8 +203,8 @@ impl HammingIndex for Dial {
     ) -> Cost {
         self.run(queries, mode, &mut scratch.dial, |number, hit, differing| {
             let probe = traced.then(|| {
-                let strengths = self.kernel.strengths(queries[number as usize].weights);
-                self.probes.first(differing, &strengths).expect("a probe has found it")
+                let margins = self.kernel.margins(queries[number as usize].weights);
+                self.probes.first(differing, &margins).expect("a probe has found it")
             });
             found(Match { query: number, hit, probe: probe.unwrap_or_default() });
         })
@@ -232,7 +232,7 @@ impl Probing for Dial {
         if differing.count_ones() > self.params.radius {
             return None;
         }
-        self.probes.first(differing, &self.kernel.strengths(weights)).filter(|&probe| probe <= most)
+        self.probes.first(differing, &self.kernel.margins(weights)).filter(|&probe| probe <= most)
     }
 
     fn set_budget(&mut self, budget: Option<u32>) {
@@ -330,13 +330,13 @@ mod tests {
             let (radius, key_bits) = (2 * flips + 1, Some(14));
             let params = DialParams { radius, key_bits, flips: Some(flips), ..DialParams::default() };
             let index = Dial::new(&[stored], params).unwrap();
-            let strengths = index.kernel.strengths(&weights);
+            let margins = index.kernel.margins(&weights);
             let mut scratch = Scratch::default();
             for _ in 0..300 {
                 // Bits of either key, so that none finds it as it is.
                 let any = (0..2 * flips).map(|at| 1 << (63 - 32 * u64::from(at % 2) - rng.below(14)));
                 let differing: u64 = any.fold(0, |all, bit: u64| all | bit);
-                let first = index.probes.first(differing, &strengths).unwrap();
+                let first = index.probes.first(differing, &margins).unwrap();
                 let round = [4, 16, 64, 256].into_iter().find(|&end| end >= first).unwrap();
                 let query = Query { hash: stored ^ differing, weights: &weights };
                 let mut hits = Vec::new();
@@ -410,8 +410,8 @@ mod tests {
                 prop_assert_eq!(found, expected);
                 for (hit, probe) in &traced {
                     let differing = hash ^ hashes[hit.slot.index()];
-                    let strengths = index.kernel.strengths(&weights);
-                    prop_assert_eq!(index.probes.first(differing, &strengths), Some(*probe));
+                    let margins = index.kernel.margins(&weights);
+                    prop_assert_eq!(index.probes.first(differing, &margins), Some(*probe));
                 }
                 // A budget finds what the trace says.
                 let mut hits = Vec::new();

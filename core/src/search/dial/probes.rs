@@ -1,9 +1,9 @@
 //! The probes of the dial, and in which order a query takes them: first every key as it is, then keys with
-//! flips, the weakest bits first.
+//! flips, the lowest-margin bits first.
 
 use super::MOST_FLIPS;
 use crate::kernel::flips::Flip;
-use crate::kernel::{Level, weakest::Strengths};
+use crate::kernel::{Level, lowest_margin::Margins};
 
 /// Which probes there are, and in which order a query takes them; needs no index.
 #[derive(Clone, Debug)]
@@ -57,30 +57,30 @@ impl Probes {
     }
 
     /// The number, from 1, of the first probe that finds a hash with these differing bits, if one does.
-    pub fn first(&self, differing: u64, strengths: &Strengths) -> Option<u32> {
-        let turns = (0..self.masks.len()).filter_map(|t| Some((self.turn(t, differing, strengths)?, t)));
-        turns.min().map(|(_, t)| self.number(t, differing, strengths))
+    pub fn first(&self, differing: u64, margins: &Margins) -> Option<u32> {
+        let turns = (0..self.masks.len()).filter_map(|t| Some((self.turn(t, differing, margins)?, t)));
+        turns.min().map(|(_, t)| self.number(t, differing, margins))
     }
 
     /// The place in the order of probes of the one of table `t` that finds a hash with these differing bits,
     /// if one does: keys as they are come first, in order of tables, then flips.
     #[inline]
-    pub(super) fn turn(&self, t: usize, differing: u64, strengths: &Strengths) -> Option<Turn> {
+    pub(super) fn turn(&self, t: usize, differing: u64, margins: &Margins) -> Option<Turn> {
         let flipped = differing & self.masks[t];
         if flipped == 0 {
             return Some(Turn::AsItIs(t));
         }
-        (flipped.count_ones() <= self.flips).then(|| Turn::Flipped(Flip::new(strengths, flipped)))
+        (flipped.count_ones() <= self.flips).then(|| Turn::Flipped(Flip::new(margins, flipped)))
     }
 
     /// The number of a probe in the order of probes, from 1.
-    fn number(&self, t: usize, differing: u64, strengths: &Strengths) -> u32 {
-        let lesser = match self.turn(t, differing, strengths) {
+    fn number(&self, t: usize, differing: u64, margins: &Margins) -> u32 {
+        let lesser = match self.turn(t, differing, margins) {
             None | Some(Turn::AsItIs(_)) => return t as u32 + 1,
             Some(Turn::Flipped(flip)) if self.flips == 1 => {
-                self.kernel.rank(strengths, self.key_bits, flip.bits().0 as u32)
+                self.kernel.rank(margins, self.key_bits, flip.bits().0 as u32)
             }
-            Some(Turn::Flipped(flip)) => self.kernel.lesser_flips(strengths, &self.masks, flip),
+            Some(Turn::Flipped(flip)) => self.kernel.lesser_flips(margins, &self.masks, flip),
         };
         self.masks.len() as u32 + 1 + lesser
     }
@@ -101,7 +101,7 @@ mod tests {
     use crate::hash::SplitMix64;
 
     /// All probes in their order, as table and flipped bits.
-    fn listed(probes: &Probes, strengths: &Strengths) -> Vec<(usize, u64)> {
+    fn listed(probes: &Probes, margins: &Margins) -> Vec<(usize, u64)> {
         let mut flips = Vec::new();
         for (table, &mask) in probes.masks().iter().enumerate() {
             let bits: Vec<u64> = (0..64).map(|bit| mask & 1 << bit).filter(|&bit| bit != 0).collect();
@@ -111,7 +111,7 @@ mod tests {
                 flips.extend(pairs.filter(|_| probes.flips() > 1));
             }
         }
-        flips.sort_by_key(|&(_, set)| Flip::new(strengths, set));
+        flips.sort_by_key(|&(_, set)| Flip::new(margins, set));
         (0..probes.masks().len()).map(|table| (table, 0)).chain(flips).collect()
     }
 
@@ -123,16 +123,16 @@ mod tests {
                 let probes = Probes::new(masks.clone(), flips);
                 assert_eq!((probes.masks(), probes.flips()), (&masks[..], flips.min(2)));
                 assert_eq!(probes.key_bits(), masks.iter().sum::<u64>());
-                // Few strengths: many ties.
-                let strengths = Strengths(std::array::from_fn(|_| rng.below(3) as u8));
-                let list = listed(&probes, &strengths);
+                // Few margins: many ties.
+                let margins = Margins(std::array::from_fn(|_| rng.below(3) as u8));
+                let list = listed(&probes, &margins);
                 assert_eq!(probes.all() as usize, list.len());
                 for _ in 0..300 {
                     // From few differing bits to many.
                     let differing = rng.next_u64() & rng.next_u64() & (rng.next_u64() | rng.next_u64() << 32);
                     let finds = |&(table, set): &(usize, u64)| differing & masks[table] == set;
                     let first = list.iter().position(finds).map(|at| at as u32 + 1);
-                    assert_eq!(probes.first(differing, &strengths), first, "{differing:x}, {flips} flips");
+                    assert_eq!(probes.first(differing, &margins), first, "{differing:x}, {flips} flips");
                 }
             }
         }

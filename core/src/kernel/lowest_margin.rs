@@ -1,18 +1,18 @@
 //! Picks the weakest of the 64 bits of a hash, and splits a hash into keys and rests: what a query of the
 //! dial index costs before it touches memory.
 //!
-//! A bit's strength is a byte, so the strengths of a hash are one vector register; a comparison gives a mask
+//! A bit's margin is a byte, so the margins of a hash are one vector register; a comparison gives a mask
 //! of all bits that are weaker than a bound. The k weakest are found by a binary search for the bound, or
 //! digit by digit, and nothing is sorted; a few are taken one by one.
 
 use super::cpu::{Isa, Level};
 use crate::hash::BITS;
 
-/// The strength of each bit: |W| in one byte, three bits of exponent and five of mantissa. Smaller flips
+/// The margin of each bit: |W| in one byte, three bits of exponent and five of mantissa. Smaller flips
 /// sooner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
-pub struct Strengths(pub [u8; BITS]);
+pub struct Margins(pub [u8; BITS]);
 
 /// Work for [`Level::compiled_for`]. Its `run` must be `#[inline(always)]`, or it is compiled for the least
 /// processor.
@@ -43,7 +43,7 @@ impl Level {
     /// Ranks |W| on a scale of 32 steps an octave over the octave of the largest finite |W| and the seven
     /// below it; what is smaller counts as 0, what is no number or infinite as 255.
     #[inline]
-    pub(crate) fn strengths(self, weights: &[f32; BITS]) -> Strengths {
+    pub(crate) fn margins(self, weights: &[f32; BITS]) -> Margins {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
@@ -51,32 +51,32 @@ impl Level {
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vbmi => unsafe { x86::strengths_avx512(weights) },
-            _ => strengths(weights),
+            _ => margins(weights),
         }
     }
 
     /// The `count` weakest of the bits in `among`; of equally weak ones those at lower places.
     #[inline]
-    pub(crate) fn weakest(self, strengths: &Strengths, among: u64, count: u32) -> u64 {
+    pub(crate) fn lowest_margin(self, margins: &Margins, among: u64, count: u32) -> u64 {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => unsafe { x86::weakest_avx2(strengths, among, count) },
+            Isa::Avx2 => unsafe { x86::lowest_margin_avx2(margins, among, count) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Vbmi => unsafe { x86::weakest_avx512(strengths, among, count) },
+            Isa::Avx512Vbmi => unsafe { x86::lowest_margin_avx512(margins, among, count) },
             // SAFETY: as above.
             #[cfg(target_arch = "aarch64")]
-            Isa::Neon => unsafe { aarch64::weakest_neon(strengths, among, count) },
-            _ => weakest(|bound| below(strengths, bound), among, count),
+            Isa::Neon => unsafe { aarch64::lowest_margin_neon(margins, among, count) },
+            _ => lowest_margin(|bound| below(margins, bound), among, count),
         }
     }
 
-    /// The number of bits in `among` that come before `bit` in the order of [`weakest`](Self::weakest).
-    pub(crate) fn rank(self, strengths: &Strengths, among: u64, bit: u32) -> u32 {
-        let bound = strengths.0[bit as usize % BITS];
-        let weaker = below(strengths, bound);
-        let equal = below_or_equal(strengths, bound) & !weaker & ((1 << (bit % 64)) - 1);
+    /// The number of bits in `among` that come before `bit` in the order of [`lowest_margin`](Self::lowest_margin).
+    pub(crate) fn rank(self, margins: &Margins, among: u64, bit: u32) -> u32 {
+        let bound = margins.0[bit as usize % BITS];
+        let weaker = below(margins, bound);
+        let equal = below_or_equal(margins, bound) & !weaker & ((1 << (bit % 64)) - 1);
         ((weaker | equal) & among).count_ones()
     }
 
@@ -133,35 +133,35 @@ const DROPPED: u32 = 18;
 /// Where the steps of numbers end.
 const INFINITE: i32 = (f32::INFINITY.to_bits() >> DROPPED) as i32;
 
-/// The scale of [`Level::strengths`]. Written so that compilers make vector code of it.
+/// The scale of [`Level::margins`]. Written so that compilers make vector code of it.
 #[inline(always)]
-fn strengths(weights: &[f32; BITS]) -> Strengths {
+fn margins(weights: &[f32; BITS]) -> Margins {
     let mut steps = [0i32; BITS];
     let mut largest = 0;
     for (step, weight) in steps.iter_mut().zip(weights) {
         *step = (weight.abs().to_bits() >> DROPPED) as i32;
         largest = largest.max(if *step < INFINITE { *step } else { 0 });
     }
-    let mut strengths = Strengths([0; BITS]);
-    for (strength, step) in strengths.0.iter_mut().zip(steps) {
-        *strength = (step - (largest | 31) + 255).clamp(0, 255) as u8;
+    let mut margins = Margins([0; BITS]);
+    for (margin, step) in margins.0.iter_mut().zip(steps) {
+        *margin = (step - (largest | 31) + 255).clamp(0, 255) as u8;
     }
-    strengths
+    margins
 }
 
 #[inline(always)]
-fn below(strengths: &Strengths, bound: u8) -> u64 {
-    strengths.0.iter().enumerate().fold(0, |mask, (bit, &s)| mask | u64::from(s < bound) << bit)
+fn below(margins: &Margins, bound: u8) -> u64 {
+    margins.0.iter().enumerate().fold(0, |mask, (bit, &s)| mask | u64::from(s < bound) << bit)
 }
 
 #[inline(always)]
-fn below_or_equal(strengths: &Strengths, bound: u8) -> u64 {
-    strengths.0.iter().enumerate().fold(0, |mask, (bit, &s)| mask | u64::from(s <= bound) << bit)
+fn below_or_equal(margins: &Margins, bound: u8) -> u64 {
+    margins.0.iter().enumerate().fold(0, |mask, (bit, &s)| mask | u64::from(s <= bound) << bit)
 }
 
 /// `below(b)` are the bits weaker than b.
 #[inline(always)]
-fn weakest(below: impl Fn(u8) -> u64, among: u64, count: u32) -> u64 {
+fn lowest_margin(below: impl Fn(u8) -> u64, among: u64, count: u32) -> u64 {
     if count >= among.count_ones() {
         return among;
     }
@@ -169,7 +169,7 @@ fn weakest(below: impl Fn(u8) -> u64, among: u64, count: u32) -> u64 {
     up_to(bound, below, among, count)
 }
 
-/// The largest bound below which there are fewer than wanted: the strength of the last one wanted.
+/// The largest bound below which there are fewer than wanted: the margin of the last one wanted.
 #[inline(always)]
 fn last_wanted(number_below: impl Fn(u8) -> u32, count: u32) -> u8 {
     let mut bound = 0u8;
@@ -230,7 +230,7 @@ fn deposit_portable(value: u64, mask: u64) -> u64 {
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{BITS, DROPPED, INFINITE, Job, Strengths};
+    use super::{BITS, DROPPED, INFINITE, Job, Margins};
 
     /// Up to so many bits are taken one by one, which is then the shorter way.
     const FEW: u32 = 2;
@@ -247,7 +247,7 @@ mod x86 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    pub fn strengths_avx512(weights: &[f32; BITS]) -> Strengths {
+    pub fn strengths_avx512(weights: &[f32; BITS]) -> Margins {
         let step = |group: usize| {
             // SAFETY: 16 of the 64 weights, for groups 0 to 3.
             let weights = unsafe { _mm512_loadu_si512(weights.as_ptr().add(16 * group).cast()) };
@@ -260,46 +260,46 @@ mod x86 {
             largest = _mm512_mask_max_epi32(largest, finite, largest, step);
         }
         let up = _mm512_set1_epi32(255 - (_mm512_reduce_max_epi32(largest) | 31));
-        let strength = |step| {
+        let margin = |step| {
             let above = _mm512_max_epi32(_mm512_add_epi32(step, up), _mm512_setzero_si512());
             _mm512_cvtusepi32_epi8(above)
         };
         // Joined in registers: what is stored in four parts could not be loaded as one at once.
-        let low = _mm256_set_m128i(strength(steps[1]), strength(steps[0]));
-        let high = _mm256_set_m128i(strength(steps[3]), strength(steps[2]));
+        let low = _mm256_set_m128i(margin(steps[1]), margin(steps[0]));
+        let high = _mm256_set_m128i(margin(steps[3]), margin(steps[2]));
         let all = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
-        let mut strengths = Strengths([0; BITS]);
+        let mut margins = Margins([0; BITS]);
         // SAFETY: 64 bytes, aligned to 64.
-        unsafe { _mm512_store_si512(strengths.0.as_mut_ptr().cast(), all) };
-        strengths
+        unsafe { _mm512_store_si512(margins.0.as_mut_ptr().cast(), all) };
+        margins
     }
 
     #[inline]
     #[target_feature(enable = "avx2")]
-    pub fn strengths_avx2(weights: &[f32; BITS]) -> Strengths {
-        super::strengths(weights)
+    pub fn strengths_avx2(weights: &[f32; BITS]) -> Margins {
+        super::margins(weights)
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2,popcnt")]
-    pub fn weakest_avx512(strengths: &Strengths, among: u64, count: u32) -> u64 {
+    pub fn lowest_margin_avx512(margins: &Margins, among: u64, count: u32) -> u64 {
         // SAFETY: 64 bytes, aligned to 64.
-        let strengths = unsafe { _mm512_load_si512(strengths.0.as_ptr().cast()) };
+        let margins = unsafe { _mm512_load_si512(margins.0.as_ptr().cast()) };
         if count <= FEW {
             return few_weakest(among, count, |left| {
-                let now = _mm512_mask_mov_epi8(_mm512_set1_epi8(-1), left, strengths);
+                let now = _mm512_mask_mov_epi8(_mm512_set1_epi8(-1), left, margins);
                 let half = _mm256_min_epu8(_mm512_castsi512_si256(now), _mm512_extracti64x4_epi64::<1>(now));
-                _mm512_cmpeq_epi8_mask(strengths, _mm512_broadcastb_epi8(least(half)))
+                _mm512_cmpeq_epi8_mask(margins, _mm512_broadcastb_epi8(least(half)))
             });
         }
-        let ones = |digit: u32| _mm512_test_epi8_mask(strengths, _mm512_set1_epi8((1u8 << digit) as i8));
+        let ones = |digit: u32| _mm512_test_epi8_mask(margins, _mm512_set1_epi8((1u8 << digit) as i8));
         by_digits(std::array::from_fn(|digit| ones(digit as u32)), among, count)
     }
 
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    pub fn weakest_avx2(strengths: &Strengths, among: u64, count: u32) -> u64 {
-        let at = strengths.0.as_ptr();
+    pub fn lowest_margin_avx2(margins: &Margins, among: u64, count: u32) -> u64 {
+        let at = margins.0.as_ptr();
         // SAFETY: twice 32 of the 64 bytes, aligned to 64.
         let (mut low, mut high) =
             unsafe { (_mm256_load_si256(at.cast()), _mm256_load_si256(at.add(32).cast())) };
@@ -323,13 +323,13 @@ mod x86 {
         by_digits(ones, among, count)
     }
 
-    /// A few weakest bits, one by one. `equally_weak` finds the bits whose strength is the least of those left.
+    /// A few lowest-margin bits, one by one. `equally_weak` finds the bits whose margin is the least of those left.
     #[inline(always)]
     fn few_weakest(among: u64, count: u32, equally_weak: impl Fn(u64) -> u64) -> u64 {
         let mut left = among;
         for _ in 0..count {
-            let weakest = equally_weak(left) & left;
-            left &= !(weakest & weakest.wrapping_neg());
+            let lowest_margin = equally_weak(left) & left;
+            left &= !(lowest_margin & lowest_margin.wrapping_neg());
         }
         among & !left
     }
@@ -355,7 +355,7 @@ mod x86 {
         _mm256_cmpeq_epi8(_mm256_and_si256(spread, bits), _mm256_setzero_si256())
     }
 
-    /// The weakest bits, from those whose strengths have a one in each binary digit.
+    /// The lowest-margin bits, from those whose margins have a one in each binary digit.
     ///
     /// From the highest digit down: if those with a 0 are too few, all of them are among the weakest, and the others
     /// are asked further; if not, the others are not among them.
@@ -389,7 +389,7 @@ mod x86 {
 mod aarch64 {
     use std::arch::aarch64::*;
 
-    use super::Strengths;
+    use super::Margins;
     use crate::kernel::neon;
 
     /// A bit moves down by as many places as there are zeros below it in the mask; in step i all bits move by
@@ -412,15 +412,15 @@ mod aarch64 {
     }
 
     #[target_feature(enable = "neon")]
-    pub fn weakest_neon(strengths: &Strengths, among: u64, count: u32) -> u64 {
+    pub fn lowest_margin_neon(margins: &Margins, among: u64, count: u32) -> u64 {
         if count >= among.count_ones() {
             return among;
         }
         let all: [uint8x16_t; 4] = std::array::from_fn(|i| {
             // SAFETY: 16 of the 64 bytes.
-            unsafe { vld1q_u8(strengths.0.as_ptr().add(16 * i)) }
+            unsafe { vld1q_u8(margins.0.as_ptr().add(16 * i)) }
         });
-        let below = |strengths: [uint8x16_t; 4], bound: u8| strengths.map(|s| vcltq_u8(s, vdupq_n_u8(bound)));
+        let below = |margins: [uint8x16_t; 4], bound: u8| margins.map(|s| vcltq_u8(s, vdupq_n_u8(bound)));
         // Numbers are cheaper to get than masks. Bits that are not asked for become 255, below which is no
         // bound.
         let asked = neon::spread(among);
@@ -446,14 +446,14 @@ mod tests {
         fn every_kernel_picks_what_a_sort_picks(
             some in prop::array::uniform32(prop_oneof![0u8..4, any::<u8>(), Just(255)]), among: u64, count in 0u32..70,
         ) {
-            let strengths = Strengths(std::array::from_fn(|bit| some[bit * 5 % 32] ^ (bit as u8 & 1)));
+            let margins = Margins(std::array::from_fn(|bit| some[bit * 5 % 32] ^ (bit as u8 & 1)));
             let mut order: Vec<u32> = (0..64).filter(|bit| among >> bit & 1 == 1).collect();
-            order.sort_by_key(|&bit| (strengths.0[bit as usize], bit));
+            order.sort_by_key(|&bit| (margins.0[bit as usize], bit));
             let expected = order.iter().take(count as usize).fold(0u64, |set, bit| set | 1 << bit);
             for kernel in Level::available() {
-                prop_assert_eq!(kernel.weakest(&strengths, among, count), expected, "{:?}", kernel);
+                prop_assert_eq!(kernel.lowest_margin(&margins, among, count), expected, "{:?}", kernel);
                 for (rank, &bit) in order.iter().enumerate() {
-                    prop_assert_eq!(kernel.rank(&strengths, among, bit), rank as u32);
+                    prop_assert_eq!(kernel.rank(&margins, among, bit), rank as u32);
                 }
             }
         }
@@ -485,9 +485,9 @@ mod tests {
             scale in prop::sample::select(&[1e-20f32, 0.5, 1.0, 1e20][..]),
         ) {
             let weights = std::array::from_fn(|bit| weights[bit % 32] * if bit < 32 { scale } else { -scale });
-            let expected = strengths(&weights);
+            let expected = margins(&weights);
             for kernel in Level::available() {
-                prop_assert_eq!(kernel.strengths(&weights), expected);
+                prop_assert_eq!(kernel.margins(&weights), expected);
             }
             for i in 0..BITS {
                 prop_assert!(weights[i].is_finite() || expected.0[i] == 255);
@@ -502,8 +502,8 @@ mod tests {
     fn strengths_tell_near_weights_apart_at_any_scale() {
         for scale in [1e-30f32, 1.0, 1e30] {
             let weights = std::array::from_fn(|bit| scale * 2f32.powf(-(bit as f32) / 9.0));
-            let strengths = Level::in_use().strengths(&weights);
-            assert!(strengths.0.is_sorted_by(|a, b| a > b), "{strengths:?}");
+            let margins = Level::in_use().margins(&weights);
+            assert!(margins.0.is_sorted_by(|a, b| a > b), "{margins:?}");
         }
     }
 }

@@ -10,9 +10,9 @@
 use crate::collection::Two;
 use crate::hash::fmix64;
 use crate::id::{Id, Rank, Text};
-use crate::judge::{Evidence, TextPair};
 use crate::resemblance::{self, Bits, Sieve};
-use crate::settings::Judge;
+use crate::settings::Verification;
+use crate::verification::{Evidence, TextPair};
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ use std::ops::Range;
 /// The outcome of drawing texts and comparing them with all others.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Audit {
+pub struct RecallEstimate {
     /// Texts that were drawn and compared.
     pub drawn: u64,
     /// Texts that each of them was compared with.
@@ -323,14 +323,14 @@ impl<'a> Sample<'a> {
 
     /// The estimate: the sample was drawn from so many texts, each compared with `others`, and the least similarity of
     /// near ones is `threshold`, if bits decide. `removed` texts were removed for another, if the run assigned them.
-    pub fn audit(
+    pub fn estimate(
         &self,
         [drawn_from, others]: [u64; 2],
         threshold: Option<f32>,
         removed: Option<u64>,
-    ) -> Audit {
-        let mut audit = Audit::of(&self.counts, self.twice, drawn_from as usize);
-        audit.compared = others;
+    ) -> RecallEstimate {
+        let mut recall_estimate = RecallEstimate::of(&self.counts, self.twice, drawn_from as usize);
+        recall_estimate.compared = others;
         let missed = self.counts.iter().filter(|count| count.missed > 0).count() as u64;
         let range = match self.counts.iter().any(|count| count.likeliest.is_some()) {
             false => [missed as f64; 2],
@@ -342,15 +342,15 @@ impl<'a> Sample<'a> {
                 may_be_missed(likely, missed as f64)
             }
         };
-        audit.documents =
-            removed.and_then(|removed| Removed::within(removed, missed, range, [audit.drawn, drawn_from]));
-        audit.lower = removed.and(threshold).and_then(|threshold| {
+        recall_estimate.documents = removed
+            .and_then(|removed| Removed::within(removed, missed, range, [recall_estimate.drawn, drawn_from]));
+        recall_estimate.lower = removed.and(threshold).and_then(|threshold| {
             let lower = lower(threshold);
             let between = lower as f32..threshold;
             let more = self.counts.iter().filter(|count| between.contains(&count.nearest)).count();
-            Lower::of(lower, more as u64, [audit.drawn, drawn_from])
+            Lower::of(lower, more as u64, [recall_estimate.drawn, drawn_from])
         });
-        audit
+        recall_estimate
     }
 }
 
@@ -399,10 +399,15 @@ impl Default for Known<'_> {
 
 /// Draws texts and compares them with all. None where there are no bits to compare, or verification does not go by a
 /// Jaccard similarity. Texts have their numbers for ranks.
-pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, known: &Known<'_>) -> Option<Audit> {
-    let threshold = judge.threshold()? as f32;
-    let measure = match judge {
-        Judge::Estimate(_) | Judge::Jaccard(_) => judge.measure()?,
+pub(crate) fn estimate(
+    verification: Verification,
+    seed: u64,
+    evidence: &Evidence<'_>,
+    known: &Known<'_>,
+) -> Option<RecallEstimate> {
+    let threshold = verification.threshold()? as f32;
+    let measure = match verification {
+        Verification::Estimate(_) | Verification::Jaccard(_) => verification.measure()?,
         _ => return None,
     };
     let text = |shown: &Shown<'_>| Text(shown.rank.0);
@@ -439,7 +444,7 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, known: &Kn
         sample.add(counted);
     }
     let others = all.len().saturating_sub(1) as u64;
-    Some(sample.audit([drawn_from, others], by.is_near.is_none().then_some(threshold), known.removed))
+    Some(sample.estimate([drawn_from, others], by.is_near.is_none().then_some(threshold), known.removed))
 }
 
 /// The greatest distance below a threshold at which the bits of near texts may be, for bits of so many words.
@@ -526,8 +531,9 @@ impl Removed {
     }
 }
 
-impl Audit {
-    /// An audit that knows documents and no pairs: so many were drawn, and each compared with so many others.
+impl RecallEstimate {
+    /// The recall estimate that knows documents and no pairs: so many were drawn, and each compared with so many
+    /// others.
     pub(crate) fn of_documents([drawn, compared]: [u64; 2], documents: Option<Removed>) -> Self {
         Self { drawn, compared, with_pairs: 0, pairs: 0, found: 0, recall: None, documents, lower: None }
     }
@@ -633,7 +639,7 @@ mod tests {
                     order.swap(at, other);
                 }
                 let sample: Vec<Count> = order[..drawn].iter().map(|&at| all[at]).collect();
-                let recall = Audit::of(&sample, Count::default(), all.len()).recall.unwrap();
+                let recall = RecallEstimate::of(&sample, Count::default(), all.len()).recall.unwrap();
                 covered += usize::from((recall.low..=recall.high).contains(&truth));
             }
             assert!(covered >= 372, "{texts} {drawn} {missed} {alike}: {covered} of 400");
@@ -660,13 +666,17 @@ mod tests {
 
     #[test]
     fn few_pairs_tell_nothing_and_all_texts_tell_all() {
-        let audit = |pairs, found, texts, all| {
-            Audit::of(&vec![Count { pairs, found, ..Count::default() }; texts], Count::default(), all)
+        let recall_estimate = |pairs, found, texts, all| {
+            RecallEstimate::of(
+                &vec![Count { pairs, found, ..Count::default() }; texts],
+                Count::default(),
+                all,
+            )
         };
-        assert_eq!(audit(1, 1, 19, 1000).recall, None);
-        let all = audit(2, 1, 50, 50).recall.unwrap();
+        assert_eq!(recall_estimate(1, 1, 19, 1000).recall, None);
+        let all = recall_estimate(2, 1, 50, 50).recall.unwrap();
         assert_eq!((all.share, all.low, all.high), (0.5, 0.5, 0.5));
-        let none_missed = audit(1, 1, 50, 1000).recall.unwrap();
+        let none_missed = recall_estimate(1, 1, 50, 1000).recall.unwrap();
         assert!(none_missed.high == 1.0 && (0.9..0.95).contains(&none_missed.low), "{none_missed:?}");
     }
 }

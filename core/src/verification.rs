@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::id::{Document, Id, Lists, Slot, Text};
 use crate::resemblance::Bits;
 use crate::search::selfjoin::SlotPair;
-use crate::settings::{Forms, Judge, Measure};
+use crate::settings::{Forms, Measure, Verification};
 use crate::similarity::{Anchor, Page};
 use crate::sketch::{Facts, Hashed, TwoSketches};
 use crate::weight::frequencies::Frequencies;
@@ -177,11 +177,11 @@ pub(crate) struct TextPair {
     pub b: Text,
     /// Hamming distance of their hashes, or number of differing positions of their signatures.
     pub distance: u32,
-    /// The judge's measure.
+    /// Verification's measure.
     pub similarity: f32,
 }
 
-/// The verdicts of a judge.
+/// The verdicts of verification.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Verdicts {
     /// The pairs that passed, each once, ascending.
@@ -208,8 +208,8 @@ pub(crate) const BETWEEN: usize = 16;
 /// Sketches whose texts are compared before what passed is put together.
 const AT_ONCE: usize = 1 << 10;
 
-/// Compares the texts of each sketch with each other, and those of two sketches that a net brought up with
-/// each other, and keeps the pairs that pass. None if the judge goes by the net.
+/// Compares the texts of each sketch with each other, and those of two sketches that a generator brought up with
+/// each other, and keeps the pairs that pass. None if verification goes by the generator.
 ///
 /// Of a sketch with many texts, those with the least digests stand for the others: all are compared with the
 /// first [`WITHIN`] of them and the last [`BESIDE`] before them, and at most [`BETWEEN`] pairs are compared for two
@@ -217,14 +217,16 @@ const AT_ONCE: usize = 1 << 10;
 ///
 /// # Errors
 /// If more than `most` pairs pass.
-pub(crate) fn judge(
-    judge: Judge,
+pub(crate) fn verification(
+    verification: Verification,
     evidence: &Evidence<'_>,
     groups: &Lists<Slot, Text>,
     joined: &[SlotPair],
     most: u64,
 ) -> Result<Option<Verdicts>> {
-    let (Some(measure), Some(threshold)) = (judge.measure(), judge.threshold()) else { return Ok(None) };
+    let (Some(measure), Some(threshold)) = (verification.measure(), verification.threshold()) else {
+        return Ok(None);
+    };
     let threshold = threshold as f32;
     // Of a part that alone has too many no more is looked at.
     let is_too_much = |part: &Verdicts| part.pairs.len() as u64 > most;

@@ -5,15 +5,15 @@ use crate::calibrate::{Sample, SampleParams, exact, near_pairs, trace};
 use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::id::{Slot, Text};
-use crate::judge::Evidence;
 use crate::plan::{self, Kind, Model, NearPair, Task};
 use crate::progress::{Progress, Step, run};
 use crate::search::dial::{Dial, DialParams};
 use crate::search::distinct::DistinctHashes;
 use crate::search::psm::{Psm, PsmParams};
 use crate::search::{HammingIndex, Hit, Mode, Probing, Query, Scratch};
-use crate::settings::{Net, Recall, USUAL_RECALL};
+use crate::settings::{Generator, Recall, USUAL_RECALL};
 use crate::simhash::BITS;
+use crate::verification::Evidence;
 use rayon::prelude::*;
 
 /// The distinct SimHashes of a run.
@@ -54,25 +54,25 @@ pub struct Probed {
 }
 
 impl Probed {
-    /// The index of a net over these distinct hashes, ascending.
+    /// The index of a generator over these distinct hashes, ascending.
     ///
     /// # Errors
-    /// If the net has no index that probes, or it cannot be built.
-    pub fn new(hashes: &[u64], net: &Net) -> Result<Self> {
-        match *net {
-            Net::Dial { distance, key_bits, .. } => {
+    /// If the generator has no index that probes, or it cannot be built.
+    pub fn new(hashes: &[u64], generator: &Generator) -> Result<Self> {
+        match *generator {
+            Generator::Dial { distance, key_bits, .. } => {
                 // Where the number of probes is given, the shape of the index is chosen for the usual recall.
-                let recall = net.recall().and_then(Recall::share).unwrap_or(USUAL_RECALL);
+                let recall = generator.recall().and_then(Recall::share).unwrap_or(USUAL_RECALL);
                 let dial = Dial::new(hashes, dial_params(hashes.len(), distance, recall, key_bits)?)?;
                 Ok(Self { index: Box::new(dial), exact: None })
             }
-            Net::Psm { distance, reading, .. } => {
+            Generator::Psm { distance, reading, .. } => {
                 let psm = Psm::new(hashes, PsmParams::new(distance, reading))?;
                 Ok(Self { index: Box::new(psm), exact: Some(exact(hashes, distance)?) })
             }
             _ => {
                 let expected = "dial or psm; the others make no probes to count";
-                Err(Error::parameter("search", net.name(), expected))
+                Err(Error::parameter("search", generator.name(), expected))
             }
         }
     }

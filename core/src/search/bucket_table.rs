@@ -32,17 +32,17 @@ const DIVIDED_BITS: u32 = 11;
 
 /// A growing table of slots by their keys. Slots are below 2³¹.
 #[derive(Clone, Debug)]
-pub(crate) struct Drawers {
+pub(crate) struct BucketTable {
     /// Bits of a drawer's place.
     depth: u32,
     /// By the first bits of their keys: one of lesser depth stands at the first place of those that it covers.
-    drawers: Vec<Drawer>,
+    bucket_table: Vec<Bucket>,
     /// By key, those with more than [`FEW`] slots.
     crowds: HashMap<u32, Vec<u32>>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Drawer {
+struct Bucket {
     /// Entries, each the rest of a key and its slot; room for some more, and [`SPARE`].
     bytes: Box<[u8]>,
     len: u32,
@@ -72,13 +72,13 @@ fn room(len: usize) -> usize {
     if len == 0 { 0 } else { len + len / 8 + 2 }
 }
 
-impl Default for Drawers {
+impl Default for BucketTable {
     fn default() -> Self {
-        Self { depth: 0, drawers: vec![Drawer::default()], crowds: HashMap::new() }
+        Self { depth: 0, bucket_table: vec![Bucket::default()], crowds: HashMap::new() }
     }
 }
 
-impl Drawer {
+impl Bucket {
     /// Bits of a slot.
     #[inline]
     fn slot_bits(&self) -> u32 {
@@ -216,14 +216,14 @@ impl Drawer {
     }
 }
 
-impl Drawers {
+impl BucketTable {
     /// Appends entries in their order, each a mixed key and its slot: those of whole drawers from a mixed key on, until
     /// there are so many or none is left. Gives the mixed key that the next drawer begins with.
     pub(crate) fn entries(&self, from: u32, most: usize, entries: &mut Vec<u64>) -> Option<u32> {
         let enough = entries.len() + most;
         let (mut place, bits) = (self.place(from), u32::BITS - self.depth);
         while entries.len() < enough {
-            let drawer = &self.drawers[place];
+            let drawer = &self.bucket_table[place];
             let first = (place as u64) << bits;
             for at in 0..drawer.len as usize {
                 let entry = drawer.at(at);
@@ -237,7 +237,7 @@ impl Drawers {
                 }
             }
             place += 1 << (self.depth - drawer.depth);
-            if place == self.drawers.len() {
+            if place == self.bucket_table.len() {
                 return None;
             }
         }
@@ -272,7 +272,7 @@ impl Drawers {
     #[inline]
     fn place(&self, mixed: u32) -> usize {
         let place = (u64::from(mixed) >> (u32::BITS - self.depth)) as usize;
-        let covers = self.depth - self.drawers[place].depth;
+        let covers = self.depth - self.bucket_table[place].depth;
         place >> covers << covers
     }
 
@@ -281,14 +281,14 @@ impl Drawers {
     #[inline]
     pub(crate) fn fetch(&self, key: u32) -> u64 {
         let mixed = mix(key);
-        let drawer = &self.drawers[self.place(mixed)];
+        let drawer = &self.bucket_table[self.place(mixed)];
         drawer.at(drawer.guess(mixed))
     }
 
     /// The slots of a key.
     pub(crate) fn get(&self, key: u32) -> Found<'_> {
         let mixed = mix(key);
-        let drawer = &self.drawers[self.place(mixed)];
+        let drawer = &self.bucket_table[self.place(mixed)];
         let (mut slots, mut len) = ([0; FEW], 0);
         for place in drawer.places(mixed) {
             let slot = drawer.slot(place);
@@ -305,11 +305,11 @@ impl Drawers {
     pub(crate) fn insert(&mut self, key: u32, slot: u32) {
         let mixed = mix(key);
         let mut place = self.place(mixed);
-        while u64::from(slot) >= self.drawers[place].crowd() {
+        while u64::from(slot) >= self.bucket_table[place].crowd() {
             self.split(place);
             place = self.place(mixed);
         }
-        let drawer = &mut self.drawers[place];
+        let drawer = &mut self.bucket_table[place];
         let places = drawer.places(mixed);
         let first = drawer.slot(places.start);
         if !places.is_empty() && first == drawer.crowd() {
@@ -327,21 +327,21 @@ impl Drawers {
     /// Gives a drawer's entries to two.
     fn split(&mut self, place: usize) {
         let mut place = place;
-        if self.drawers[place].depth == self.depth {
-            let drawers = Vec::with_capacity(2 * self.drawers.len());
-            for drawer in std::mem::replace(&mut self.drawers, drawers) {
-                let covered = Drawer { depth: drawer.depth, ..Drawer::default() };
-                self.drawers.extend([drawer, covered]);
+        if self.bucket_table[place].depth == self.depth {
+            let bucket_table = Vec::with_capacity(2 * self.bucket_table.len());
+            for drawer in std::mem::replace(&mut self.bucket_table, bucket_table) {
+                let covered = Bucket { depth: drawer.depth, ..Bucket::default() };
+                self.bucket_table.extend([drawer, covered]);
             }
             self.depth += 1;
             place *= 2;
         }
-        let parts = self.drawers[place].split();
+        let parts = self.bucket_table[place].split();
         let covers = 1 << (self.depth - parts[0].depth);
         for (part, first) in parts.into_iter().zip([place, place + covers]) {
             let depth = part.depth;
-            self.drawers[first..first + covers].iter_mut().for_each(|covered| covered.depth = depth);
-            self.drawers[first] = part;
+            self.bucket_table[first..first + covers].iter_mut().for_each(|covered| covered.depth = depth);
+            self.bucket_table[first] = part;
         }
     }
 
@@ -357,7 +357,7 @@ impl Drawers {
         for (key, slot) in pages {
             let mixed = mix(key);
             let place = self.place(mixed);
-            let drawer = &mut self.drawers[place];
+            let drawer = &mut self.bucket_table[place];
             let mut places = drawer.places(mixed);
             let crowd = drawer.crowd();
             match places.find(
@@ -381,7 +381,7 @@ impl Drawers {
 
     /// Takes out all slots that are gone, wherever they are: goes through the whole table.
     pub(crate) fn sweep(&mut self, gone: impl Fn(u32) -> bool) {
-        for drawer in &mut self.drawers {
+        for drawer in &mut self.bucket_table {
             let crowd = drawer.crowd();
             let goes = |slot: u64| slot != crowd && gone(slot as u32);
             let Some(first) = (0..drawer.len as usize).find(|&place| goes(drawer.slot(place))) else {
@@ -418,15 +418,15 @@ impl Drawers {
         let slots = self.crowds.remove(&key).unwrap_or_default();
         let mixed = mix(key);
         let place = self.place(mixed);
-        let places = self.drawers[place].places(mixed);
-        self.drawers[place].remove(places);
+        let places = self.bucket_table[place].places(mixed);
+        self.bucket_table[place].remove(places);
         slots.into_iter().for_each(|slot| self.insert(key, slot));
         removed
     }
 
     /// The slots whose keys others have as well.
     pub(crate) fn shared(&self) -> impl Iterator<Item = u32> + '_ {
-        let few = self.drawers.iter().flat_map(|drawer| {
+        let few = self.bucket_table.iter().flat_map(|drawer| {
             let same = move |a: usize, b: usize| {
                 drawer.at(a) >> drawer.slot_bits() == drawer.at(b) >> drawer.slot_bits()
             };
@@ -440,7 +440,7 @@ impl Drawers {
 
     /// The key of a slot: goes through the whole table.
     pub(crate) fn key_of(&self, slot: u32) -> Option<u32> {
-        for (number, drawer) in self.drawers.iter().enumerate() {
+        for (number, drawer) in self.bucket_table.iter().enumerate() {
             let found = (0..drawer.len as usize).find(|&place| drawer.slot(place) == u64::from(slot));
             if let Some(place) = found.filter(|_| u64::from(slot) != drawer.crowd()) {
                 let first = (number as u64) << (u32::BITS - self.depth);
@@ -452,18 +452,21 @@ impl Drawers {
 
     /// Bytes that it takes.
     pub(crate) fn bytes(&self) -> usize {
-        let drawers: usize = self.drawers.iter().map(|drawer| drawer.bytes.len()).sum();
+        let bucket_table: usize = self.bucket_table.iter().map(|drawer| drawer.bytes.len()).sum();
         let crowds: usize = self.crowds.values().map(|slots| slots.capacity() * size_of::<u32>()).sum();
-        drawers + self.drawers.capacity() * size_of::<Drawer>() + crowds + self.crowds.allocation_size()
+        bucket_table
+            + self.bucket_table.capacity() * size_of::<Bucket>()
+            + crowds
+            + self.crowds.allocation_size()
     }
 }
 
 /// A table that is made from its entries in their order.
 #[derive(Debug)]
 pub(crate) struct Filling {
-    table: Drawers,
+    table: BucketTable,
     /// The drawer behind those that are made, with room for entries that may come.
-    next: Drawer,
+    next: Bucket,
     /// The key of the last entry, mixed, and how many of its entries stand at the end of that drawer; none of a crowd.
     key: u32,
     same: usize,
@@ -481,10 +484,16 @@ impl Filling {
         while u64::from(last) >= (1 << (SLOT_BITS + depth)) - 1 {
             depth += 1;
         }
-        let drawers = Vec::with_capacity(1 << depth);
-        let mut next = Drawer { depth, ..Drawer::default() };
+        let bucket_table = Vec::with_capacity(1 << depth);
+        let mut next = Bucket { depth, ..Bucket::default() };
         next.lay_out(1 << SLOT_BITS);
-        Self { table: Drawers { depth, drawers, crowds: HashMap::new() }, next, key: 0, same: 0, made: 0 }
+        Self {
+            table: BucketTable { depth, bucket_table, crowds: HashMap::new() },
+            next,
+            key: 0,
+            same: 0,
+            made: 0,
+        }
     }
 
     /// Puts an entry behind the others: a mixed key and its slot.
@@ -492,7 +501,7 @@ impl Filling {
     pub(crate) fn push(&mut self, entry: u64) {
         let (mixed, slot) = ((entry >> 32) as u32, entry & u64::from(u32::MAX));
         let number = (u64::from(mixed) >> (u32::BITS - self.table.depth)) as usize;
-        while self.table.drawers.len() < number {
+        while self.table.bucket_table.len() < number {
             self.make();
         }
         if mixed != self.key || self.next.len == 0 {
@@ -523,8 +532,8 @@ impl Filling {
     }
 
     /// The table.
-    pub(crate) fn finish(mut self) -> Drawers {
-        while self.table.drawers.len() < 1 << self.table.depth {
+    pub(crate) fn finish(mut self) -> BucketTable {
+        while self.table.bucket_table.len() < 1 << self.table.depth {
             self.make();
         }
         self.table.crowds.values_mut().for_each(Vec::shrink_to_fit);
@@ -541,7 +550,7 @@ impl Filling {
             drop(std::hint::black_box(Vec::<u8>::with_capacity(AT_ONCE)));
             self.made = 0;
         }
-        self.table.drawers.push(Drawer { bytes, ..*next });
+        self.table.bucket_table.push(Bucket { bytes, ..*next });
         next.len = 0;
     }
 }
@@ -602,13 +611,13 @@ mod tests {
     }
 
     /// All drawers sorted, each at the place of its depth, with the keys that belong there and no slot too wide.
-    fn check(table: &Drawers, stored: &[(u32, u32)]) {
+    fn check(table: &BucketTable, stored: &[(u32, u32)]) {
         let mut len = 0;
-        for (number, drawer) in table.drawers.iter().enumerate() {
+        for (number, drawer) in table.bucket_table.iter().enumerate() {
             let covers = table.depth - drawer.depth;
             let first = number >> covers << covers;
             assert!(number == first || drawer.len == 0);
-            assert_eq!(table.drawers[first].depth, drawer.depth);
+            assert_eq!(table.bucket_table[first].depth, drawer.depth);
             let entries: Vec<u64> = (0..drawer.len as usize).map(|place| drawer.at(place)).collect();
             assert!(entries.is_sorted_by_key(|entry| entry >> drawer.slot_bits()));
             assert!(drawer.bytes.len() <= 2 * (entries.len() + 8) * WIDTH + SPARE, "{}", entries.len());
@@ -652,7 +661,7 @@ mod tests {
             rounds in 1usize..5,
         ) {
             let mut rng = SplitMix64::new(seed);
-            let (mut table, mut stored, mut next) = (Drawers::default(), Vec::new(), 0);
+            let (mut table, mut stored, mut next) = (BucketTable::default(), Vec::new(), 0);
             let mut free: Vec<u32> = Vec::new();
             for round in 0..rounds {
                 for _ in 0..rng.below(1_000) {
@@ -691,10 +700,10 @@ mod tests {
             // Filled at once, in the order of the slots.
             stored.sort_unstable_by_key(|&(_, slot)| slot);
             let (keys, slots): (Vec<u32>, Vec<u32>) = stored.iter().copied().unzip();
-            let filled = Drawers::filled(&keys, &slots);
+            let filled = BucketTable::filled(&keys, &slots);
             check(&filled, &stored);
-            let held: usize = filled.drawers.iter().map(|drawer| drawer.bytes.len()).sum();
-            let room: usize = filled.drawers.iter().map(|drawer| room(drawer.len as usize) * WIDTH + SPARE).sum();
+            let held: usize = filled.bucket_table.iter().map(|drawer| drawer.bytes.len()).sum();
+            let room: usize = filled.bucket_table.iter().map(|drawer| room(drawer.len as usize) * WIDTH + SPARE).sum();
             prop_assert!(held <= room);
         }
     }
@@ -702,7 +711,7 @@ mod tests {
     #[test]
     fn an_entry_takes_little_more_than_five_bytes() {
         let mut rng = SplitMix64::new(8);
-        let (mut grown, mut keys) = (Drawers::default(), Vec::new());
+        let (mut grown, mut keys) = (BucketTable::default(), Vec::new());
         for slot in 0..200_000 {
             keys.push((rng.next_u64() as u32, slot));
             grown.insert(keys[slot as usize].0, slot);
@@ -712,7 +721,7 @@ mod tests {
             }
         }
         let (keys, slots): (Vec<u32>, Vec<u32>) = keys.into_iter().unzip();
-        let filled = Drawers::filled(&keys, &slots);
+        let filled = BucketTable::filled(&keys, &slots);
         assert!(filled.bytes() < 200_000 * 59 / 10, "{}", filled.bytes());
     }
 }

@@ -1,4 +1,4 @@
-//! The net: brings up the pairs of sketches that are worth a look, and counts what that cost.
+//! The generator: brings up the pairs of sketches that are worth a look, and counts what that cost.
 
 pub(crate) mod probed;
 
@@ -6,7 +6,6 @@ use crate::calibrate::Calibration;
 use crate::collection::{Collection, Texts};
 use crate::error::{Error, Result};
 use crate::id::{Document, Id, Lists, Slot, Text};
-use crate::judge::Evidence;
 use crate::minhash::{DistinctSignatures, MinHashParams, MinHasher, Signatures};
 use crate::progress::{Progress, Step, run};
 use crate::search::bands::{self, BandStats, Banding, JoinParams, min_matches};
@@ -15,14 +14,15 @@ use crate::search::distinct::DistinctHashes;
 use crate::search::join::BYTES_PER_HASH as JOIN_BYTES_PER_HASH;
 use crate::search::selfjoin::{SlotJoin, SlotPair, Thinning, join_exactly, self_join};
 use crate::search::{self, Cost, HammingIndex, TableSet};
-use crate::settings::{BandShape, Judge, Net, Recall, Settings, Sketches};
+use crate::settings::{BandShape, Generator, Recall, Settings, Sketches, Verification};
 use crate::simhash::BITS;
+use crate::verification::Evidence;
 use probed::{Hashes, Probed};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// The candidates of a net.
-pub(crate) struct Caught {
+/// The candidates of a generator.
+pub(crate) struct Generated {
     /// The texts of each distinct sketch.
     pub(crate) groups: Lists<Slot, Text>,
     /// Pairs of sketches, each once, ascending.
@@ -180,17 +180,17 @@ pub struct Scores {
     pub counts: Vec<(u32, u64)>,
 }
 
-/// Casts the settings' net.
+/// Runs the settings' generator.
 pub(crate) fn cast(
     settings: &Settings,
     evidence: &Evidence<'_>,
     most_pairs: u64,
     progress: &dyn Progress,
-) -> Result<Caught> {
-    match settings.net {
-        Net::Bands { similarity, shape } => {
+) -> Result<Generated> {
+    match settings.generator {
+        Generator::Bands { similarity, shape } => {
             let params = settings.minhash_params().unwrap_or_default();
-            by_bands(params, similarity, shape, settings.judge, evidence, most_pairs, progress)
+            by_bands(params, similarity, shape, settings.verification, evidence, most_pairs, progress)
         }
         _ => by_hashes(settings, evidence, most_pairs, progress),
     }
@@ -201,15 +201,15 @@ fn by_hashes(
     evidence: &Evidence<'_>,
     most_pairs: u64,
     progress: &dyn Progress,
-) -> Result<Caught> {
-    let (net, seed) = (&settings.net, settings.seed);
+) -> Result<Generated> {
+    let (generator, seed) = (&settings.generator, settings.seed);
     let hashes = Hashes::new(evidence, progress);
     let slots = hashes.distinct.len();
-    let distance = net.distance().unwrap_or_default();
+    let distance = generator.distance().unwrap_or_default();
     let (join, index_bytes, ran, recall, tables): (SlotJoin, usize, Ran, _, Vec<Option<u32>>);
     let index: Box<dyn HammingIndex>;
     let tables_of: Box<dyn Fn(u64, u64) -> TableSet + Sync + '_>;
-    if let Net::Join { .. } = net {
+    if let Generator::Join { .. } = generator {
         // Both sketches are joined on disk, too, where no hash is asked for its nearest neighbours among all.
         let thinning = match settings.sketches {
             Sketches::Both { .. } => Thinning::BySample,
@@ -223,19 +223,19 @@ fn by_hashes(
         (tables, tables_of) = (vec![None], Box::new(|_, _| 1));
     } else {
         let calibration;
-        (index, ran, calibration) = match *net {
-            Net::Bphs { tables, .. } => {
+        (index, ran, calibration) = match *generator {
+            Generator::Bphs { tables, .. } => {
                 let tables = tables.unwrap_or_else(|| BphsParams::usual_tables(distance));
                 let params = BphsParams { radius: distance, tables };
                 let index = run(progress, Step::Index, slots, |_| Bphs::new(hashes.hashes(), params))?;
                 (Box::new(index) as Box<dyn HammingIndex>, Ran::Bphs { distance, tables }, None)
             }
-            Net::HashBands { banding, .. } => {
+            Generator::HashBands { banding, .. } => {
                 let index =
                     run(progress, Step::Index, slots, |_| Bphs::banded(hashes.hashes(), distance, banding))?;
                 (Box::new(index) as Box<dyn HammingIndex>, Ran::HashBands { distance, banding }, None)
             }
-            _ => probing(net, seed, &hashes, progress)?,
+            _ => probing(generator, seed, &hashes, progress)?,
         };
         let weights: Vec<_> = hashes
             .distinct
@@ -267,15 +267,16 @@ fn by_hashes(
     };
     let (cost, index_bytes, distinct) = (join.cost, index_bytes as u64, slots as u64);
     let searched = Searched { ran, cost, index_bytes, distinct, recall, crowds, scores };
-    Ok(Caught { groups: hashes.distinct.into_groups(), joined: join.pairs, searched })
+    Ok(Generated { groups: hashes.distinct.into_groups(), joined: join.pairs, searched })
 }
 
 type Ready = (Box<dyn HammingIndex>, Ran, Option<(f64, Calibration)>);
 
-/// The index of a net that probes, with the number of probes that its recall takes.
-fn probing(net: &Net, seed: u64, hashes: &Hashes<'_>, progress: &dyn Progress) -> Result<Ready> {
-    let probed = run(progress, Step::Index, hashes.distinct.len(), |_| Probed::new(hashes.hashes(), net))?;
-    let (probes, measured) = match net.recall() {
+/// The index of a generator that probes, with the number of probes that its recall takes.
+fn probing(generator: &Generator, seed: u64, hashes: &Hashes<'_>, progress: &dyn Progress) -> Result<Ready> {
+    let probed =
+        run(progress, Step::Index, hashes.distinct.len(), |_| Probed::new(hashes.hashes(), generator))?;
+    let (probes, measured) = match generator.recall() {
         Some(Recall::Probes(probes)) => (Some(probes), None),
         Some(Recall::AtLeast(recall)) => {
             let calibration = probed.sample(hashes, seed, progress).budget(recall);
@@ -397,7 +398,7 @@ impl<'a> Banded<'a> {
         Ok((Self { distinct, params, stats }, found))
     }
 
-    fn caught(self, ran: Ran, joined: Vec<SlotPair>, scores: Vec<Scores>, texts: &Texts) -> Caught {
+    fn caught(self, ran: Ran, joined: Vec<SlotPair>, scores: Vec<Scores>, texts: &Texts) -> Generated {
         let Self { distinct, params, stats } = self;
         let groups = distinct.groups();
         let sum = |field: fn(&BandStats) -> u64| stats.iter().map(field).sum::<u64>();
@@ -421,7 +422,7 @@ impl<'a> Banded<'a> {
             crowds,
             scores,
         };
-        Caught { groups: groups.clone(), joined, searched }
+        Generated { groups: groups.clone(), joined, searched }
     }
 }
 
@@ -429,19 +430,19 @@ fn by_bands(
     params: MinHashParams,
     similarity: f64,
     shape: BandShape,
-    judge: Judge,
+    verification: Verification,
     evidence: &Evidence<'_>,
     most_pairs: u64,
     progress: &dyn Progress,
-) -> Result<Caught> {
+) -> Result<Generated> {
     let m = params.permutations;
     let banding = shape.banding(m, similarity)?;
     let texts = &evidence.texts.sketched;
     let signatures = signatures(params, evidence.collection, evidence.texts, progress)?;
     let distinct = run(progress, Step::Group, texts.len(), |_| DistinctSignatures::of(signatures, texts));
-    let least = match judge {
+    let least = match verification {
         // A pair whose estimate is four standard errors below the threshold is not counted.
-        Judge::Jaccard(threshold) => {
+        Verification::Jaccard(threshold) => {
             let (m, s) = (m as f64, threshold);
             (m * s - 4.0 * (m * s * (1.0 - s)).sqrt()).max(0.0) as usize
         }
