@@ -245,8 +245,12 @@ def damage():
 
 def contamination():
     made = [one for one in rows("contamination/rows.csv") if one["items"]]
-    return table(("items", "words", "planted", "found", "elsewhere"),
-                 [[one["kind"], one["words"].replace("-", "–"), one["planted"], one["found"], one["elsewhere"]] for one in made])
+    sets = list(dict.fromkeys((one["set"], one["chosen"]) for one in made))
+    of = {(one["set"], one["kind"], one["words"]): one for one in made}
+    kinds = list(dict.fromkeys((one["kind"], one["words"], one["planted"]) for one in made))
+    return table(("items", "words", "planted", *(f"{field}, {name} ({kind})" for name, kind in sets for field in ("found", "elsewhere"))),
+                 [[kind, words.replace("-", "–"), planted, *(of[name, kind, words][field] for name, _ in sets for field in ("found", "elsewhere"))]
+                  for kind, words, planted in kinds])
 
 
 # --- nine sets, 3,504 settings: the tables of results/quality/TABLE.md ----------------------------------------

@@ -27,7 +27,7 @@ fn a_derived_result_is_in_order_and_keeps_as_much_as_a_new_run_or_more() {
     run("rethreshold loose --similarity 0.9 --out derived --write kept --quiet");
     run("rethreshold loose --similarity 0.6 --out same --write kept --quiet");
     // Where all near pairs are listed, two documents that come back may be near each other.
-    run(&format!("dedup {} --out all --similarity 0.6 --all-pairs --quiet --write none", data.display()));
+    run(&format!("dedup {} --out all --similarity 0.6 --all-pairs --quiet --write pairs", data.display()));
     run("rethreshold all --similarity 0.97 --out fewer --quiet");
     is_in_order(&place.at("fewer"));
     let [loose, again, derived, same] =

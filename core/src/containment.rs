@@ -139,14 +139,14 @@ impl<'a, S: FeatureLists> Left<'a, S> {
             let of = |batch: &[Listed<'_>]| {
                 let mut postings = Vec::new();
                 for &(rank, list) in batch.iter().filter(|(rank, _)| self.is_left(*rank)) {
-                    for key in list.iter().map(|&hash| table.places(hash)).filter(|key| !key.is_empty()) {
+                    table.each_place(list, |key| {
                         let having = &having[key.start];
                         // Once a key is common it is only read.
                         if having.load(Ordering::Relaxed) <= COMMON {
                             having.fetch_add(1, Ordering::Relaxed);
                             postings.push((key.start as u64) << 32 | u64::from(rank.number()));
                         }
-                    }
+                    });
                 }
                 postings
             };
@@ -374,12 +374,14 @@ pub fn estimate<S: FeatureLists>(
         batch.par_iter().filter(|(rank, _)| left.is_left(*rank)).for_each_init(
             none,
             |(counts, met), &(rank, list)| {
-                for at in list.iter().flat_map(|&hash| table.documents(table.places(hash))) {
-                    if counts[at as usize] == 0 {
-                        met.push(at);
+                table.each_place(list, |places| {
+                    for at in table.documents(places) {
+                        if counts[at as usize] == 0 {
+                            met.push(at);
+                        }
+                        counts[at as usize] += 1;
                     }
-                    counts[at as usize] += 1;
-                }
+                });
                 for at in met.drain(..).map(|at| at as usize) {
                     let own = drawn[at];
                     let may_contain = std::mem::take(&mut counts[at]) >= needed[at];

@@ -8,6 +8,9 @@
 //!   documents have been read, so that [`Items::share`] decides then.
 //!
 //! An item that has hardly any other n-grams is compared by all of them.
+//!
+//! One changed word takes half of the n-grams of an item of eight words. So an item below [`FULL`] words needs more of
+//! its n-grams than a long one, unless its words are there as well, in order, all but one in ten.
 
 use crate::error::{Error, Result};
 use crate::hash::FeatureHash;
@@ -26,7 +29,7 @@ pub struct Rules {
     /// Words of an n-gram.
     pub ngram: usize,
     /// Share of an item's n-grams that a document must have, above 0 and at most 1. Of items below [`FULL`] words it
-    /// must have more, up to half of the rest.
+    /// must have more, up to half of the rest, unless nearly all words of the item are there in order.
     pub share: f64,
     /// Items with fewer words are not looked for.
     pub min_words: usize,
@@ -63,9 +66,10 @@ impl Rules {
         Ok(())
     }
 
-    /// The share that a document must have of an item of so many words.
-    fn needed(&self, words: usize) -> f64 {
-        let short = FULL.saturating_sub(words) as f64 / FULL as f64;
+    /// The share that a document must have of an item of so many words, which may be there in order.
+    fn needed(&self, words: usize, in_order: bool) -> f64 {
+        let missing = if in_order { 0 } else { FULL.saturating_sub(words) };
+        let short = missing as f64 / FULL as f64;
         self.share + (1.0 - self.share) * short
     }
 
@@ -75,6 +79,33 @@ impl Rules {
             hash: FeatureHash::Product,
         })
     }
+}
+
+/// Cuts texts into words, as those of n-grams are counted: without the pairs that single words of Chinese make.
+fn word_extractor() -> FeatureExtractor {
+    FeatureExtractor::new(Extraction { kind: FeatureKind::Shingles(1), hash: FeatureHash::Product })
+}
+
+/// True if a stretch of a document, no longer than a short item and one word, has all but a tenth of the item's words
+/// in order: all but one of 8 to 14. The stretch holds these places of the document.
+fn is_in_order(item: &[u32], document: &[u32], places: &Range<u32>) -> bool {
+    let (length, changed) = (item.len() + 1, (item.len() + 5) / 10);
+    let [start, end] = [places.start, places.end].map(|place| place as usize);
+    let mut common = Vec::new();
+    (end.saturating_sub(length)..=start).any(|from| {
+        // The longest common subsequence, a row for each word of the document.
+        common.clear();
+        common.resize(length, 0);
+        for word in &document[from..document.len().min(from + length)] {
+            let mut before = 0;
+            for (at, own) in item.iter().enumerate() {
+                let above = common[at + 1];
+                common[at + 1] = if own == word { before + 1 } else { above.max(common[at]) };
+                before = above;
+            }
+        }
+        common[item.len()] + changed >= item.len()
+    })
 }
 
 /// The items of benchmarks, ready to be looked for.
@@ -104,6 +135,8 @@ pub struct Items {
     starts: Vec<u32>,
     /// Words of each item.
     words: Vec<u32>,
+    /// The hashes of the words of each short item.
+    short: HashMap<u32, Vec<u32>>,
 }
 
 impl Items {
@@ -152,8 +185,17 @@ impl Items {
             ngrams.for_each(|ngram| place[ngram as usize] = first as u32);
         }
         let documents = item.iter().map(|_| AtomicU32::new(0)).collect();
-        let words = lists.iter().map(|&(_, words)| words as u32).collect();
-        Ok(Self { rules, table, documents, item, place, starts, words })
+        let words: Vec<u32> = lists.iter().map(|&(_, words)| words as u32).collect();
+        let mut extractor = word_extractor();
+        let is_short = |words: u32| is_asked(words as usize) && (words as usize) < FULL;
+        let numbered = (0u32..).zip(texts).filter(|(number, _)| is_short(words[*number as usize]));
+        let short = numbered.map(|(number, text)| {
+            let mut words = Vec::new();
+            extractor.extract(text.as_ref(), |word| words.push(feature_hash(word)));
+            (number, words)
+        });
+        let short = short.collect();
+        Ok(Self { rules, table, documents, item, place, starts, words, short })
     }
 
     /// The rules.
@@ -185,9 +227,9 @@ impl Items {
         self.starts[item as usize]..self.starts[item as usize + 1]
     }
 
-    /// The number of n-grams of an item that a document must have.
-    fn needed(&self, item: u32, of: usize) -> usize {
-        (self.rules.needed(self.words(item as usize)) * of as f64).ceil().max(1.0) as usize
+    /// The number of n-grams of an item that a document must have, which may have its words in order.
+    fn needed(&self, item: u32, of: usize, in_order: bool) -> usize {
+        (self.rules.needed(self.words(item as usize), in_order) * of as f64).ceil().max(1.0) as usize
     }
 
     /// The share of an item that a document has, once so many documents have been read: of the n-grams that few of
@@ -204,7 +246,7 @@ impl Items {
             true => (found.ngrams.iter().filter(|ngram| is_rare(ngram)).count(), rare),
             false => (found.ngrams.len(), all.len()),
         };
-        (has >= self.needed(found.item, of)).then(|| has as f64 / of as f64)
+        (has >= self.needed(found.item, of, found.in_order)).then(|| has as f64 / of as f64)
     }
 }
 
@@ -219,6 +261,8 @@ pub struct Found {
     pub bytes: Range<usize>,
     /// The n-grams of the item that are there, ascending.
     ngrams: Vec<u32>,
+    /// True if the item is short, and nearly all of its words are there in order.
+    in_order: bool,
 }
 
 /// Looks for items in documents. It holds buffers: make one for each thread.
@@ -232,6 +276,9 @@ pub struct Finder<'a> {
     /// Items, each with a place in the document and an n-gram.
     of_items: Vec<(u32, u32, u32)>,
     counts: Vec<u32>,
+    word_extractor: FeatureExtractor,
+    /// The words of the document, once they are asked for.
+    words: Vec<u32>,
 }
 
 impl<'a> Finder<'a> {
@@ -245,6 +292,8 @@ impl<'a> Finder<'a> {
             places: Vec::new(),
             of_items: Vec::new(),
             counts: Vec::new(),
+            word_extractor: word_extractor(),
+            words: Vec::new(),
         }
     }
 
@@ -253,6 +302,7 @@ impl<'a> Finder<'a> {
     pub fn find(&mut self, text: &str) -> Vec<Found> {
         let Self { items, extractor, hits, places, of_items, .. } = self;
         hits.clear();
+        self.words.clear();
         let mut position = 0;
         extractor.lists(text, |features| {
             for &feature in features {
@@ -288,11 +338,11 @@ impl<'a> Finder<'a> {
 
     /// The window that has most of an item.
     fn of_item(&mut self, hits: &[(u32, u32, u32)], text: &str) -> Option<Found> {
-        let Self { items, counts, .. } = self;
+        let (items, counts) = (self.items, &mut self.counts);
         let (item, ngrams) = (hits[0].0, items.ngrams(hits[0].0));
         let (width, words) = (items.rules.ngram as u32, items.words[item as usize]);
-        let needed = items.needed(item, ngrams.len());
-        if hits.len() < needed {
+        let least = items.needed(item, ngrams.len(), items.short.contains_key(&item));
+        if hits.len() < least {
             return None;
         }
         let window = words + words / 2 + 8;
@@ -318,16 +368,29 @@ impl<'a> Finder<'a> {
                 best = (distinct, from..to + 1);
             }
         }
-        if best.0 < needed {
+        if best.0 < least {
             return None;
         }
         let hits = &hits[best.1];
         let words = hits[0].1..hits[hits.len() - 1].1 + width;
+        let in_order = best.0 < ngrams.len() && self.is_in_order(item, text, &words);
+        if best.0 < items.needed(item, ngrams.len(), in_order) {
+            return None;
+        }
         let mut ngrams: Vec<u32> = hits.iter().map(|&(.., ngram)| ngram).collect();
         ngrams.sort_unstable();
         ngrams.dedup();
         let bytes = self.bytes(text, &words);
-        Some(Found { item, words, bytes, ngrams })
+        Some(Found { item, words, bytes, ngrams, in_order })
+    }
+
+    /// True if an item is short, and nearly all of its words are in order about these words of the document.
+    fn is_in_order(&mut self, item: u32, text: &str, words: &Range<u32>) -> bool {
+        let Some(own) = self.items.short.get(&item) else { return false };
+        if self.words.is_empty() {
+            self.word_extractor.extract(text, |word| self.words.push(feature_hash(word)));
+        }
+        is_in_order(own, &self.words, words)
     }
 
     /// The bytes of some words of a text, without what parts them from others.
@@ -412,6 +475,51 @@ mod tests {
             found.iter().enumerate().filter(|(at, found)| found.iter().any(|found| found.0 as usize == *at));
         assert!(right.count() >= 485);
         assert!(found.iter().all(|found| found.len() <= 1));
+    }
+
+    #[test]
+    fn short_items_with_a_changed_word_are_found_where_the_others_are_in_order() {
+        let item = words(1, 8);
+        let items = Items::new(&[item.join(" ")], Rules::default()).unwrap();
+        let is_found = |part: &[&str]| {
+            let (before, after) = (words(2, 90).join(" "), words(3, 90).join(" "));
+            let text = format!("{before} {} {after}", part.join(" "));
+            let found = found(&items, &[text]);
+            !found[0].is_empty()
+        };
+        let item: Vec<&str> = item.iter().map(String::as_str).collect();
+        for at in 0..8 {
+            let mut one = item.clone();
+            one[at] = "changed";
+            assert!(is_found(&one), "{at}");
+            let mut lost = item.clone();
+            lost.remove(at);
+            assert!(is_found(&lost), "{at}");
+            let mut more = item.clone();
+            more.insert(at, "changed");
+            assert!(is_found(&more), "{at}");
+            let mut two = one;
+            two[(at + 3) % 8] = "changed";
+            assert!(!is_found(&two), "{at}");
+        }
+        // Behind Chinese, where every character is a word.
+        let one = format!(
+            "{} {} changed {} {}",
+            "中文文本".repeat(300),
+            item[..3].join(" "),
+            item[4..].join(" "),
+            "文".repeat(99)
+        );
+        assert_eq!(found(&items, &[one])[0].len(), 1);
+        // Half of its n-grams are no item by themselves.
+        assert!(!is_found(&item[..5]) && !is_found(&item[3..]));
+        let mut moved = item.clone();
+        moved.rotate_left(3);
+        assert!(!is_found(&moved));
+        assert!(
+            is_in_order(&[1, 2, 3], &[9, 1, 2, 3], &(1..3))
+                && !is_in_order(&[1, 2, 3], &[1, 2, 9, 9, 3], &(0..2))
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Features as lists of 32-bit hashes: what two lists have in common, and which documents have a hash.
 
+use crate::kernel::prefetch;
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -106,10 +107,42 @@ impl Table {
     /// The places of the entries of a hash.
     pub fn places(&self, hash: u32) -> Range<usize> {
         let hash = Self::mix(hash);
-        let bit = hash >> self.filter_shift;
-        if self.filter[bit as usize / 64] >> (bit % 64) & 1 == 0 {
-            return 0..0;
+        if self.may_have(hash) { self.entries_of(hash) } else { 0..0 }
+    }
+
+    /// Calls `each` with the [places](Self::places) of each hash that has some, in the order of the hashes. Many are
+    /// looked up at once, so that they wait for memory together.
+    pub fn each_place(&self, hashes: &[u32], mut each: impl FnMut(Range<usize>)) {
+        /// Hashes that are looked up at once.
+        const AT_ONCE: usize = 32;
+        let (mut found, mut number) = ([0; AT_ONCE], 0);
+        let mut look_up = |found: &[u32]| {
+            found.iter().for_each(|hash| prefetch::read(&self.starts, (hash >> self.shift) as usize));
+            for hash in found {
+                prefetch::read(&self.entries, self.starts[(hash >> self.shift) as usize] as usize);
+            }
+            found.iter().map(|&hash| self.entries_of(hash)).filter(|run| !run.is_empty()).for_each(&mut each);
+        };
+        for &hash in hashes {
+            let hash = Self::mix(hash);
+            found[number] = hash;
+            number += usize::from(self.may_have(hash));
+            if number == AT_ONCE {
+                look_up(&found);
+                number = 0;
+            }
         }
+        look_up(&found[..number]);
+    }
+
+    /// True if the filter has a mixed hash.
+    fn may_have(&self, hash: u32) -> bool {
+        let bit = hash >> self.filter_shift;
+        self.filter[bit as usize / 64] >> (bit % 64) & 1 == 1
+    }
+
+    /// The places of the entries of a mixed hash.
+    fn entries_of(&self, hash: u32) -> Range<usize> {
         let bucket = (hash >> self.shift) as usize;
         let (from, to) = (self.starts[bucket] as usize, self.starts[bucket + 1] as usize);
         let of_bucket = &self.entries[from..to];
@@ -163,6 +196,11 @@ mod tests {
                 let naive: BTreeSet<u32> = entries.iter().filter(|&&(of, _)| of == hash).map(|&(_, document)| document).collect();
                 prop_assert!(table.documents(table.places(hash)).eq(naive));
             }
+            let hashes: Vec<u32> = (0..300).rev().collect();
+            let mut places = Vec::new();
+            table.each_place(&hashes, |some| places.push(some));
+            let each = hashes.iter().map(|&hash| table.places(hash)).filter(|places| !places.is_empty());
+            prop_assert!(each.eq(places));
         }
 
         #[test]

@@ -1,12 +1,12 @@
 """How many planted items of a benchmark `simflip decontaminate` finds, and how many that are not there: a row for each kind.
 
-usage: contamination.py SIMFLIP ROWS.csv DOCUMENTS SOURCE
+usage: contamination.py SIMFLIP ROWS.csv SET=DOCUMENTS,SOURCE[,KIND] ...   KIND: chosen, held-out
 
 Items are passages of SOURCE, texts that have nothing to do with DOCUMENTS. Some are put into documents, as they are or with every
 tenth word another one, between words of the document; some are not. Others begin with an instruction that all items of the
-benchmark have, or end with a passage that many documents have. A row has: kind, words, items, planted, found (in the document
-in which it was planted), elsewhere (documents in which an item was found and not planted), matches. The last row has the processor
-seconds of a run on one thread beside those of `gzip -dc`.
+benchmark have, or end with a passage that many documents have. A row has: set and its kind, items of which kind, words, items, planted, found (in
+the document in which it was planted), elsewhere (documents in which an item was found and not planted). The last row of a set has the
+processor seconds of a run on one thread beside those of `gzip -dc`. Rows of the same set are replaced.
 """
 
 import collections
@@ -22,7 +22,7 @@ import tempfile
 
 import corpus
 
-FIELDS = ["kind", "words", "items", "planted", "found", "elsewhere", "seconds", "gzip_seconds"]
+FIELDS = ["set", "chosen", "kind", "words", "items", "planted", "found", "elsewhere", "seconds", "gzip_seconds"]
 EACH = 100
 
 
@@ -60,10 +60,8 @@ def cpu(command, stdout=subprocess.DEVNULL):
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def main():
-    if len(sys.argv) != 5:
-        raise SystemExit(__doc__)
-    _, program, out, documents, source = sys.argv
+def rows_of(program, documents, source):
+    """The rows of a set, without its name."""
     rng = random.Random(7)
     texts = [text for *_, text in corpus.read(documents)]
     sources = list({text for *_, text in corpus.read(source)})
@@ -77,7 +75,8 @@ def main():
     rng.shuffle(hosts)
     for length in ((8, 12), (13, 24), (25, 40), (41, 80)):
         made = passages(sources, rng, length)
-        for kind in ("verbatim", "one word in ten changed", "with an instruction", "with a set phrase", "not planted"):
+        short = ("alone, not planted",) if length[0] < 13 else ()
+        for kind in ("verbatim", "one word in ten changed", "with an instruction", "with a set phrase", "not planted", *short):
             for _ in range(EACH):
                 words = next(made)
                 item = {
@@ -86,7 +85,7 @@ def main():
                     "not planted": instruction + words + phrase,
                 }.get(kind, words)
                 host = None
-                if kind != "not planted":
+                if "not planted" not in kind:
                     host = hosts.pop()
                     planted = list(words)
                     if kind.startswith("one word"):
@@ -116,14 +115,30 @@ def main():
     for item, page in matches:
         kind, words, host = kinds[item]
         rows[kind, words]["elsewhere"] += page != host
-    with open(out, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n", restval="")
-        writer.writeheader()
-        for (kind, words), row in rows.items():
-            writer.writerow({"kind": kind, "words": words, **row})
-            print(kind, words, row)
-        writer.writerow({"kind": "processor time", "seconds": round(seconds, 2), "gzip_seconds": round(plain, 2)})
-        print(f"{seconds:.2f} s, gzip -dc {plain:.2f} s")
+    print(f"{seconds:.2f} s, gzip -dc {plain:.2f} s")
+    made = [{"kind": kind, "words": words, **row} for (kind, words), row in rows.items()]
+    return [*made, {"kind": "processor time", "seconds": round(seconds, 2), "gzip_seconds": round(plain, 2)}]
+
+
+def main():
+    if len(sys.argv) < 4:
+        raise SystemExit(__doc__)
+    _, program, out, *sets = sys.argv
+    known = []
+    if os.path.exists(out):
+        with open(out, encoding="utf-8", newline="") as file:
+            known = list(csv.DictReader(file))
+    for given in sets:
+        name, _, files = given.partition("=")
+        documents, source, *kind = files.split(",")
+        made = [{"set": name, "chosen": kind[0] if kind else "held-out", **row} for row in rows_of(program, documents, source)]
+        known = [row for row in known if row["set"] != name] + made
+        for row in made:
+            print(*row.values())
+        with open(out, "w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, FIELDS, lineterminator="\n", restval="")
+            writer.writeheader()
+            writer.writerows(known)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ use simflip::pipeline::{
     Assigned, Assignment, Assignments, Member, MemberPair, TextJob, dedup_texts, raised,
 };
 use simflip::report::{Report, html, tell};
-use simflip::settings::{Settings, Verification};
+use simflip::settings::Settings;
 use simflip::staged::dedup;
 use simflip::tables::{ClustersReader, PairsReader};
 use std::collections::HashMap;
