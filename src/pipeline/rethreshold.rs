@@ -2,16 +2,14 @@
 
 use super::dedup::rows_kept_in;
 use super::output::{self, OutputFolder};
+use super::sources::lost_by_file;
 use super::stages::Progress;
 use super::with_threads;
-use crate::boilerplate::folder_name;
 use crate::corpus::{self, DiscoverOptions, Input, ReadOptions, discover};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash::feature;
-use crate::report::model::{
-    ClusterSizes, Derived, FileRow, Outcome, PairKind, Report, SourceRow, Sources, Tool,
-};
+use crate::report::model::{ClusterSizes, Derived, FileRow, Outcome, PairKind, Report, Tool};
 use crate::report::{html, tell};
 use crate::tables::table::Table;
 use crate::tables::{self, ClusterRow, PageRow, PairRow, REMOVED, Row};
@@ -424,22 +422,12 @@ impl Tables {
             against.clusters = by_old.len() as u64;
             against.documents_in_clusters = old_members;
         }
-        let mut folders: BTreeMap<String, SourceRow> = BTreeMap::new();
         for file in &mut report.files {
             file.kept = file.documents - lost.get(&*file.path).copied().unwrap_or(0).min(file.documents);
             (file.kept_in, file.kept_to) = (None, None);
-            let folder = folders.entry(folder_name(Path::new(&file.path))).or_default();
-            folder.pages += file.documents;
-            folder.kept += file.kept;
         }
-        let of_file =
-            |file: &FileRow| SourceRow { source: file.path.clone(), pages: file.documents, kept: file.kept };
-        let of_folder = |(source, row)| SourceRow { source, ..row };
-        let rows = [
-            ("folder", folders.into_iter().map(of_folder).collect()),
-            ("file", report.files.iter().filter(|file| file.documents > 0).map(of_file).collect()),
-        ];
-        report.lost_by_source = rows.map(|(kind, rows)| Sources::new(kind, rows)).into();
+        let files = report.files.iter().map(|file| (Path::new(&file.path), file.documents, file.kept));
+        report.lost_by_source = lost_by_file(files).into();
     }
 
     /// Copies the kept documents from the input.

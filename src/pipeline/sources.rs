@@ -13,8 +13,9 @@ use hashbrown::HashMap;
 use simflip_core::clusters::{Keep, Source};
 use simflip_core::id::{Document, Id};
 use simflip_core::settings::Settings;
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// By what it is decided which copy stays, where a page alone does not say it.
 pub enum Scores<'a> {
@@ -149,21 +150,22 @@ pub fn lost_by_source(pages: &Pages, stays: &[bool]) -> Vec<Sources> {
             hosts.entry(host).or_default().count(stays);
         }
     }
-    let mut folders: HashMap<String, SourceRow> = HashMap::new();
-    let mut of_files = Vec::new();
-    for (shard, row) in files {
-        let input = &pages.inputs[shard as usize];
-        let folder = folders.entry(folder_name(&input.path)).or_default();
-        folder.pages += row.pages;
-        folder.kept += row.kept;
-        of_files.push(SourceRow { source: input.path.display().to_string(), ..row });
+    let files = files.iter().map(|(&shard, row)| (&*pages.inputs[shard as usize].path, row.pages, row.kept));
+    let hosts = hosts.into_iter().map(|(source, row)| SourceRow { source, ..row }).collect::<Vec<_>>();
+    let hosts = (!hosts.is_empty()).then(|| Sources::new("host", hosts));
+    lost_by_file(files).into_iter().chain(hosts).collect()
+}
+
+/// The losses of each folder and each file, by the names of files, and their pages and kept pages.
+pub(crate) fn lost_by_file<'p>(files: impl Iterator<Item = (&'p Path, u64, u64)>) -> [Sources; 2] {
+    let (mut folders, mut all): (BTreeMap<String, SourceRow>, _) = (BTreeMap::new(), Sources::of("file"));
+    for (path, pages, kept) in files.filter(|&(_, pages, _)| pages > 0) {
+        let folder = folders.entry(folder_name(path)).or_default();
+        folder.pages += pages;
+        folder.kept += kept;
+        all.add(SourceRow { source: path.display().to_string(), pages, kept });
     }
-    let named = |rows: HashMap<String, SourceRow>| -> Vec<SourceRow> {
-        rows.into_iter().map(|(source, row)| SourceRow { source, ..row }).collect()
-    };
-    [("folder", named(folders)), ("file", of_files), ("host", named(hosts))]
-        .into_iter()
-        .filter(|(_, rows)| !rows.is_empty())
-        .map(|(kind, rows)| Sources::new(kind, rows))
-        .collect()
+    let mut of_folders = Sources::of("folder");
+    folders.into_iter().for_each(|(source, row)| of_folders.add(SourceRow { source, ..row }));
+    [of_folders.settled(), all.settled()]
 }

@@ -10,7 +10,7 @@ use super::record::{Assignment, Edge, PAGE, page_bytes, page_of};
 use super::renumber::Order;
 use super::sketches::{Column, Folder};
 use super::sorter::Sorter;
-use crate::boilerplate::{folder_name, host_of};
+use crate::boilerplate::host_of;
 use crate::error::{Error, Result};
 use crate::format::Body;
 use crate::pipeline::dedup::{Large, SHOWN_CLUSTERS, SHOWN_MEMBERS};
@@ -523,20 +523,6 @@ impl Page for &Owned {
     }
 
     fn features(&self, _: impl FnMut(u64, i64)) {}
-}
-
-/// The losses of each folder and each file, by the names of files, and their pages and kept pages.
-pub fn lost_by_file<'p>(files: impl Iterator<Item = (&'p Path, u64, u64)>) -> [Sources; 2] {
-    let (mut folders, mut all): (BTreeMap<String, SourceRow>, _) = (BTreeMap::new(), Sources::of("file"));
-    for (path, pages, kept) in files.filter(|&(_, pages, _)| pages > 0) {
-        let folder = folders.entry(folder_name(path)).or_default();
-        folder.pages += pages;
-        folder.kept += kept;
-        all.add(SourceRow { source: path.display().to_string(), pages, kept });
-    }
-    let mut of_folders = Sources::of("folder");
-    folders.into_iter().for_each(|(source, row)| of_folders.add(SourceRow { source, ..row }));
-    [of_folders.settled(), all.settled()]
 }
 
 /// The memory that stages and tables take for so many pages in so many files.
