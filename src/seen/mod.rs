@@ -880,10 +880,10 @@ impl Seen {
     }
 
     /// Says that a reader has heard the answers to questions about some pages: it asked something else, or went in good
-    /// order.
+    /// order. They are not given again.
     pub fn heard<'a>(&mut self, reader: u64, pages: impl Iterator<Item = &'a str>) {
-        for key in self.given_to(reader, pages) {
-            self.requests.stand(&key, Standing::Given(0));
+        for page in pages {
+            self.requests.forget_given(&key_of_page(page), reader);
         }
     }
 

@@ -154,6 +154,18 @@ impl Remembered {
         Some(answer)
     }
 
+    /// Removes an answer that was given to this reader, if it is one.
+    pub(super) fn forget_given(&mut self, key: &str, reader: u64) {
+        if self.get(key).is_some_and(|answer| answer.standing == Standing::Given(reader)) {
+            self.remove(key);
+            // Nobody else has the key of an answer that is not remembered any more.
+            let given = &mut self.queues[queue_of(Standing::Given(reader))];
+            while given.front().is_some_and(|(_, oldest)| Arc::strong_count(oldest) == 1) {
+                given.pop_front();
+            }
+        }
+    }
+
     /// Removes an answer if it still has its number.
     fn take(&mut self, number: u64, key: &str) -> Option<Answer> {
         let is_it = self.by_key.get(key).is_some_and(|(own, _)| *own == number);
@@ -207,7 +219,7 @@ mod tests {
     proptest! {
         #[test]
         fn answers_stand_as_they_were_put_last(
-            steps in prop::collection::vec((0u8..6, 0u8..12, 0u8..3), 1..200),
+            steps in prop::collection::vec((0u8..7, 0u8..12, 0u8..3), 1..200),
         ) {
             let (mut ours, mut naive) = (Remembered::default(), Naive::default());
             for (step, key, standing) in steps {
@@ -232,6 +244,10 @@ mod tests {
                     3 => {
                         ours.remove(&key);
                         naive.0.retain(|(other, _)| *other != key);
+                    }
+                    6 => {
+                        ours.forget_given(&key, 1);
+                        naive.0.retain(|(other, own)| *other != key || own.standing != Standing::Given(1));
                     }
                     4 => {
                         let is_given = |(_, answer): &(Arc<str>, Answer)| matches!(answer.standing, Standing::Given(_));

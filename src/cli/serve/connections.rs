@@ -50,10 +50,13 @@ pub(super) struct Connection {
     unheard: Mutex<Unheard>,
 }
 
-/// Answers that a client may not have heard: the index, and the name of the page.
+/// Answers that a client may not have heard, and those that it has heard and whose indexes do not know that yet.
 #[derive(Default)]
 struct Unheard {
+    /// The index, and the name of the page.
     answers: VecDeque<(Arc<Collection>, String)>,
+    /// The number of answers, from the first one, that the client has heard.
+    heard: usize,
     /// True if the connection has ended.
     gone: bool,
 }
@@ -200,6 +203,7 @@ impl Connection {
         unheard.answers.extend(pages.map(|page| (Arc::clone(collection), page)));
         let beyond = unheard.answers.len().saturating_sub(LATEST);
         unheard.answers.drain(..beyond);
+        unheard.heard = unheard.heard.saturating_sub(beyond);
         let gone = unheard.gone;
         drop(unheard);
         if gone {
@@ -217,9 +221,34 @@ impl Connection {
         !self.unheard().answers.is_empty()
     }
 
+    /// Notes that its client has heard all answers so far.
+    pub(super) fn hears(&self) {
+        let mut unheard = self.unheard();
+        unheard.heard = unheard.answers.len();
+    }
+
+    /// Takes the names of the pages of an index whose answers its client has heard, for one who tells the index, and
+    /// tells the other indexes.
+    pub(super) fn take_heard(&self, collection: Option<&Collection>) -> Vec<String> {
+        let mut unheard = self.unheard();
+        let heard = std::mem::take(&mut unheard.heard);
+        let answers: VecDeque<_> = unheard.answers.drain(..heard).collect();
+        drop(unheard);
+        let is_of_it =
+            |(of, _): &(Arc<Collection>, String)| collection.is_some_and(|it| std::ptr::eq(it, &**of));
+        let (of_it, others) = answers.into_iter().partition::<VecDeque<_>, _>(is_of_it);
+        self.tell(others, true);
+        of_it.into_iter().map(|(_, page)| page).collect()
+    }
+
     /// Tells the indexes that its client has heard its answers, or may not have.
     pub(super) fn settle(&self, heard: bool) {
-        let mut answers = std::mem::take(&mut self.unheard().answers);
+        self.take_heard(None);
+        let answers = std::mem::take(&mut self.unheard().answers);
+        self.tell(answers, heard);
+    }
+
+    fn tell(&self, mut answers: VecDeque<(Arc<Collection>, String)>, heard: bool) {
         while let Some((collection, _)) = answers.front() {
             let collection = Arc::clone(collection);
             let (of_it, others): (VecDeque<_>, VecDeque<_>) =

@@ -254,7 +254,7 @@ async fn answer(
 ) -> Result<axum::response::Response, Infallible> {
     connection.waits();
     // The client has heard the answers before.
-    connection.settle(true);
+    connection.hears();
     if request.body().is_end_stream() {
         connection.works();
     }

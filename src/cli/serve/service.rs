@@ -384,7 +384,7 @@ impl Collection {
                 let asked: Vec<Result<Asked<'_>, String>> =
                     lines.iter().map(|line| self.read(action, &mut sketcher, line)).collect();
                 self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).push(sketcher);
-                match self.work_on(limits, action, &asked, to.number, out) {
+                match self.work_on(limits, action, &asked, to, out) {
                     Ok((unsynced, removed)) => {
                         (answered.unsynced, answered.removed) = (unsynced, removed);
                         if action == Action::CheckAndAdd {
@@ -444,7 +444,7 @@ impl Collection {
         limits: &Limits,
         action: Action,
         asked: &[Result<Asked<'_>, String>],
-        reader: u64,
+        to: &Connection,
         out: &mut Vec<u8>,
     ) -> simflip::Result<(Option<Unsynced>, usize)> {
         let now = millis(SystemTime::now());
@@ -458,11 +458,18 @@ impl Collection {
         }
         let fresh =
             limits.fresh.map_or(u64::MAX, |fresh| u64::try_from(fresh.as_millis()).unwrap_or(u64::MAX));
-        let about =
-            Request { seen: now, fresh_from: now.saturating_sub(fresh), reader, ..Request::default() };
+        let about = Request {
+            seen: now,
+            fresh_from: now.saturating_sub(fresh),
+            reader: to.number,
+            ..Request::default()
+        };
         let questions = asked.iter().map(|asked| question(asked, about));
         let mut replies: Vec<Option<Reply>> = Vec::with_capacity(asked.len());
         let mut removed = 0;
+        // Who locks the index to write tells it, so that it is locked once.
+        let writes = matches!(action, Action::Add | Action::CheckAndAdd);
+        let heard = to.take_heard(writes.then_some(self));
         match action {
             Action::Sketch => {}
             Action::Check => {
@@ -476,6 +483,7 @@ impl Collection {
             }
             Action::Add | Action::CheckAndAdd => {
                 let mut seen = self.writing();
+                seen.heard(to.number, heard.iter().map(|page| &page[..]));
                 for question in questions {
                     let Some((about, sketch)) = question else {
                         replies.push(None);
