@@ -8,7 +8,9 @@ seconds=${1:-1800}
 # libdeflate includes its tables twice, which the sanitizer would take for a fault of ours.
 export ASAN_OPTIONS=detect_odr_violation=0
 # The test runs in its own folder.
-cargo test -p simflip-fuzz --test mutate -- seeds "$PWD/fuzz/corpus"
+cargo test --release -p simflip-fuzz --test mutate -- seeds "$PWD/fuzz/corpus"
+# To optimise watched code takes longer than a short run.
+[ "$seconds" -ge 600 ] || export CARGO_PROFILE_RELEASE_OPT_LEVEL=1
 # Leaks: a thread may still take down what is its own when the run that began it is over, which would be taken for one.
 cargo +nightly fuzz build --features libfuzzer
 cargo +nightly fuzz list | xargs -P "$(nproc)" -I TARGET cargo +nightly fuzz run --features libfuzzer TARGET fuzz/corpus/TARGET -- \
