@@ -11,7 +11,7 @@ use simflip::clusters::{Linkage, Quota, Source};
 use simflip::corpus::KeptFiles;
 use simflip::hash::SplitMix64;
 use simflip::pipeline::{self, Job, Progress, Silent, Writes};
-use simflip::settings::Settings;
+use simflip::settings::{Generator, Settings, Verification};
 use simflip::staged;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -51,13 +51,19 @@ fn report(bytes: &[u8]) -> Value {
     report
 }
 
-/// Settings of a run, verified in one way or the other.
-fn settings(removable: bool) -> Settings {
-    match removable {
-        true => Settings::removable().with(|s| s.sketches = quick(0.8).sketches),
-        false => quick(0.6),
+/// Settings of a run: both sketches, compared in one way or the other, or SimHashes, with a check or none.
+fn settings(kind: u8) -> Settings {
+    let generator = Generator::Bphs { distance: 3, tables: None };
+    match kind {
+        0 => quick(0.6),
+        REMOVABLE => Settings::removable().with(|s| s.sketches = quick(0.8).sketches),
+        2 => Settings::simhash().with(|s| s.generator = generator),
+        _ => Settings::simhash().with(|s| (s.generator, s.verification) = (generator, Verification::None)),
     }
 }
+
+/// The kind of settings by which containment decides.
+const REMOVABLE: u8 = 1;
 
 /// Runs a job in memory and on disk, and holds all that is written against each other.
 fn assert_same(job: &Job, threads: usize) {
@@ -114,15 +120,15 @@ proptest! {
     #[test]
     fn a_run_on_disk_writes_what_a_run_in_memory_writes(
         pages in 1usize..200, files in 1usize..5, seed: u64, odd: bool, each: bool, connected: bool,
-        removable: bool, threads in 1usize..4,
+        kind in 0u8..4, threads in 1usize..4,
     ) {
         let top = tempfile::tempdir().unwrap();
         let paths = write_files(&top.path().join("crawl"), &texts(pages, 0, seed), files);
         if odd {
             paths.iter().for_each(|path| with_oddities(path));
         }
-        let settings = settings(removable);
-        let linkage = if connected && !removable { Linkage::Connected } else { Linkage::Star };
+        let settings = settings(kind);
+        let linkage = if connected && kind != REMOVABLE { Linkage::Connected } else { Linkage::Star };
         let job = job(&paths, &top.path().join("out"), settings.with(|s| s.linkage = linkage));
         let kept_files = if each { KeptFiles::Each } else { KeptFiles::One };
         assert_same(&Job { kept_files, ..job }, threads);
@@ -134,7 +140,7 @@ proptest! {
     #[test]
     fn new_pages_against_old_ones_come_to_the_same(
         pages in 2usize..250, old in 1usize..100, files in 1usize..4, old_files in 1usize..4, seed: u64, odd: bool,
-        each: bool, connected: bool, removable: bool, threads in 1usize..4,
+        each: bool, connected: bool, kind in 0u8..4, threads in 1usize..4,
     ) {
         let top = tempfile::tempdir().unwrap();
         let first_old = pages - (pages * old / 100).clamp(1, pages - 1);
@@ -147,8 +153,8 @@ proptest! {
         if odd {
             paths.iter().chain(&old_paths).for_each(|path| with_oddities(path));
         }
-        let settings = settings(removable);
-        let linkage = if connected && !removable { Linkage::Connected } else { Linkage::Star };
+        let settings = settings(kind);
+        let linkage = if connected && kind != REMOVABLE { Linkage::Connected } else { Linkage::Star };
         let job = job(&[to_new], &top.path().join("out"), settings.with(|s| s.linkage = linkage));
         let kept_files = if each { KeptFiles::Each } else { KeptFiles::One };
         assert_same(&Job { kept_files, against: vec![to_old], ..job }, threads);
@@ -193,7 +199,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
     fn whoever_is_to_stay_stays_on_disk_as_in_memory(
-        pages in 8usize..250, old in 0usize..60, files in 2usize..5, seed: u64, connected: bool, removable: bool,
+        pages in 8usize..250, old in 0usize..60, files in 2usize..5, seed: u64, connected: bool, kind in 0u8..4,
         keep in prop::sample::select(vec!["first", "fullest", "longest", "shortest-url", "score:score", "input-order"]),
         count in 1u32..4, each in prop::option::of(prop::sample::select(vec![Source::Host, Source::File, Source::Folder])),
         threads in 1usize..4,
@@ -209,8 +215,8 @@ proptest! {
             let paths = write_files(&to_old, old, 2);
             against = with_urls_and_scores(&to_old, &paths, seed + 1);
         }
-        let settings = settings(removable).with(|s| {
-            s.linkage = if connected && !removable { Linkage::Connected } else { Linkage::Star };
+        let settings = settings(kind).with(|s| {
+            s.linkage = if connected && kind != REMOVABLE { Linkage::Connected } else { Linkage::Star };
             s.keep = keep.parse().unwrap();
             s.quota = Quota { count, each };
         });
@@ -382,7 +388,7 @@ fn of_very_many_pages_that_are_the_same_to_the_judge_few_stay() {
     write_files(&top.path().join("old"), &pages[150..], 2);
     let old = vec![top.path().join("old")];
     for (keep, against) in [("first", &[][..]), ("longest", &old)] {
-        let settings = settings(false).with(|s| s.keep = keep.parse().unwrap());
+        let settings = settings(0).with(|s| s.keep = keep.parse().unwrap());
         let job = job(&paths, &top.path().join("out"), settings);
         let job = Job { against: against.to_vec(), ..job };
         assert_same(&job, 2);
@@ -783,7 +789,7 @@ fn a_run_that_is_ended_at_any_step_goes_on_there() {
     paths.iter().for_each(|path| with_oddities(path));
     // Where they are read, too.
     let out = crawl.join("out");
-    let job = Job { against: vec![old], ..job(std::slice::from_ref(&crawl), &out, settings(false)) };
+    let job = Job { against: vec![old], ..job(std::slice::from_ref(&crawl), &out, settings(0)) };
     staged::dedup_on_disk(&job, &Silent).unwrap();
     let expected = results(&out);
     fs::remove_dir_all(&out).unwrap();

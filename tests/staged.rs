@@ -652,8 +652,10 @@ fn what_does_not_fit_is_named_and_stays() {
 fn methods_that_need_all_at_hand_are_refused_before_anything_is_read() {
     let top = tempfile::tempdir().unwrap();
     for (options, told) in [
-        (&["--method", "simhash"][..], "cannot be run in stages"),
-        (&["--method", "minhash"], "cannot be run in stages"),
+        (&["--method", "simhash"][..], "bphs with --method simhash and --distance 3 or less"),
+        (&["--method", "bphs", "--distance", "4"], "bphs with --method simhash and --distance 3 or less"),
+        (&["--method", "minhash"], "keys with --method both"),
+        (&["--method", "bphs", "--weighting", "tf-idf"], "documents are counted in memory"),
         (&["--verify", "jaccard"], "--verify jaccard"),
     ] {
         let out = simflip()

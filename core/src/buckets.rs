@@ -1,4 +1,5 @@
-//! Leaders first: near-duplicates among the documents that share a band hash, and what each of them is removed for.
+//! Leaders first: near-duplicates among the documents that share a band hash, and what each of them is removed for. Keys
+//! of block-permuted tables ([`BlockKeys`](crate::search::bphs::BlockKeys)) are band hashes, too.
 //!
 //! The definition is a greedy pass over all candidate pairs in keep order: a document is removed if a kept document
 //! before it shares a band hash with it and passes verification. Comparing all members of a bucket takes time with the
@@ -27,7 +28,9 @@ use crate::id::{Id, Rank};
 use crate::kernel::huge_pages::untouched;
 use crate::resemblance::{Bits as ResemblanceBits, contained};
 use crate::search::Cost;
-use crate::settings::{Generator, Measure, Settings, Sketches as Kind, Verification};
+use crate::search::bphs::BphsParams;
+use crate::search::selfjoin::cosine_of_distance;
+use crate::settings::{FARTHEST_KEYED, Generator, Measure, Settings, Verification};
 use crate::similarity::{Anchor, Page};
 use crate::sketch::Hashed;
 use hashbrown::HashSet;
@@ -56,8 +59,11 @@ const NEAR: f32 = 0.8;
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     verification: Verification,
-    measure: Measure,
+    /// None where the Hamming distance alone decides.
+    measure: Option<Measure>,
     threshold: f32,
+    /// Where keys are those of SimHashes: the most bits that these may differ in.
+    distance: Option<u32>,
     /// Where containment decides: the least share of the removed document that the kept one has, besides a Jaccard
     /// coefficient of `threshold`, which bits estimate.
     contained: Option<f32>,
@@ -110,6 +116,8 @@ pub struct Sketched<'a> {
     pub features: u32,
     /// Its sketches.
     pub two: Two<'a>,
+    /// Its SimHash with the weights behind it, where a SimHash is its only sketch.
+    pub hashed: Option<&'a Hashed>,
 }
 
 impl Page for Sketched<'_> {
@@ -119,7 +127,7 @@ impl Page for Sketched<'_> {
     }
 
     fn hashed(&self) -> Option<&Hashed> {
-        None
+        self.hashed
     }
 
     fn signature(&self) -> Option<&[u32]> {
@@ -127,7 +135,7 @@ impl Page for Sketched<'_> {
     }
 
     fn bits(&self) -> Option<ResemblanceBits<'_>> {
-        Some(ResemblanceBits::by_size(self.two.bits, self.features))
+        self.hashed.is_none().then(|| ResemblanceBits::by_size(self.two.bits, self.features))
     }
 
     fn size(&self) -> u32 {
@@ -237,13 +245,22 @@ impl<'de> Deserialize<'de> for Similarities {
 }
 
 impl Statistics {
-    /// The report of a search, of so many different texts with so many words of bits and band hashes.
-    pub fn searched(&self, texts: u64, (words, bands): (usize, usize)) -> Searched {
+    /// The report of a search by the keys that these settings have, of so many different texts.
+    pub fn searched(&self, settings: &Settings, texts: u64) -> Searched {
         let counts = self.similarities.iter().collect();
+        let (ran, bytes) = match (settings.block_tables(), settings.sketches.keyed()) {
+            (Some(BphsParams { radius: distance, tables, .. }), _) => {
+                (Ran::Bphs { distance, tables }, 8 + 4 * tables as usize)
+            }
+            (None, keyed) => {
+                let (bits, bands) = keyed.map_or((0, 0), |(bits, banding)| (bits, banding.bands));
+                (Ran::Keys { keys: if texts > 0 { bands as u32 } else { 0 } }, 4 * bands + bits / 8)
+            }
+        };
         Searched {
-            ran: Ran::Keys { keys: if texts > 0 { bands as u32 } else { 0 } },
+            ran,
             cost: Cost { probes: self.buckets, candidates: self.compared, verified: self.compared },
-            index_bytes: texts * 4 * (bands + 2 * words) as u64,
+            index_bytes: texts * bytes as u64,
             distinct: texts,
             recall: None,
             crowds: (self.left_out > 0).then_some(Crowds::Bands {
@@ -381,33 +398,52 @@ impl Rule {
     /// The rule of these settings.
     ///
     /// # Errors
-    /// [`Error::Parameter`] unless documents have band hashes, and something verifies them.
+    /// [`Error::Parameter`] unless documents have band hashes or keys of block-permuted tables; and as
+    /// [`Settings::check`].
     pub fn new(settings: &Settings) -> Result<Self> {
-        let (Kind::Both { .. } | Kind::OneBit { .. }, Generator::Keys) =
-            (settings.sketches, settings.generator)
-        else {
-            return Err(Error::parameter("search", settings.generator.name(), "keys, with both sketches"));
-        };
+        let distance = settings.block_tables().map(|tables| tables.radius);
+        let has_keys = settings.sketches.keyed().is_some() && settings.generator == Generator::Keys;
+        if !has_keys && distance.is_none() {
+            let expected = format!(
+                "keys with --method both, or bphs with --method simhash and --distance {FARTHEST_KEYED} or less"
+            );
+            return Err(Error::parameter("search", settings.generator.name(), expected));
+        }
         settings.check()?;
         let verification = settings.verification;
-        let Some((measure, threshold)) = verification.measure().zip(verification.threshold()) else {
-            let expected = "a measure: documents that share a band hash may be strangers";
-            return Err(Error::parameter("verify", verification.name(), expected));
+        let rule = Self {
+            verification,
+            measure: verification.measure(),
+            threshold: verification.threshold().unwrap_or_default() as f32,
+            distance,
+            contained: None,
+            linkage: settings.linkage,
+            all_pairs: settings.all_pairs,
         };
-        let (linkage, all_pairs) = (settings.linkage, settings.all_pairs);
-        let rule =
-            Self { verification, measure, threshold: threshold as f32, contained: None, linkage, all_pairs };
-        Ok(match measure {
-            Measure::Containment => {
-                Self { measure: Measure::Estimate, threshold: NEAR, contained: Some(rule.threshold), ..rule }
-            }
+        Ok(match rule.measure {
+            Some(Measure::Containment) if has_keys => Self {
+                measure: Some(Measure::Estimate),
+                threshold: NEAR,
+                contained: Some(rule.threshold),
+                ..rule
+            },
             _ => rule,
         })
+    }
+
+    /// Where keys are those of SimHashes: the most bits that these may differ in.
+    pub fn distance(&self) -> Option<u32> {
+        self.distance
     }
 
     /// Where containment decides, the least share of the removed document that the kept one has.
     pub fn contained(&self) -> Option<f32> {
         self.contained
+    }
+
+    /// A document ready to be compared with many, if a measure decides.
+    fn anchor<P: Page>(&self, page: P) -> Option<Anchor<P>> {
+        self.measure.map(|measure| Anchor::new(measure, page))
     }
 
     /// The similarity of two documents, if they are near.
@@ -452,12 +488,13 @@ impl Rule {
                     if !is_open && !round.is_open(leader) {
                         continue;
                     }
-                    let anchor =
-                        anchor.get_or_insert_with(|| page.take().map(|page| Anchor::new(self.measure, page)));
-                    let Some(anchor) = anchor else { break };
                     let (other, two) = (sketches.page(leader), sketches.two(leader));
                     let distance = (own.hash ^ two.hash).count_ones();
-                    let similarity = anchor.with(&other);
+                    if self.distance.is_some_and(|most| distance > most) {
+                        continue;
+                    }
+                    let anchor = anchor.get_or_insert_with(|| page.take().and_then(|page| self.anchor(page)));
+                    let similarity = similarity(anchor.as_ref(), &other, distance);
                     statistics.compared += 1;
                     statistics.similarities.add(similarity);
                     match self.near(similarity, [other.size(), size]) {
@@ -491,16 +528,26 @@ impl Rule {
             }
             let (own, page) = (sketches.two(document), sketches.page(document));
             let size = page.size();
-            let anchor = Anchor::new(self.measure, page);
+            let anchor = self.anchor(page);
             for &leader in &members[..at] {
                 let other = sketches.page(leader);
-                if let Some(similarity) = self.near(anchor.with(&other), [other.size(), size]) {
-                    let distance = (own.hash ^ sketches.two(leader).hash).count_ones() as u8;
+                let distance = (own.hash ^ sketches.two(leader).hash).count_ones();
+                if self.distance.is_some_and(|most| distance > most) {
+                    continue;
+                }
+                let similarity = similarity(anchor.as_ref(), &other, distance);
+                if let Some(similarity) = self.near(similarity, [other.size(), size]) {
+                    let distance = distance as u8;
                     edges.push(Edge { document, leader, similarity, distance, decides: false });
                 }
             }
         }
     }
+}
+
+/// The similarity of a document to another: by the measure, or else the cosine that their distance tells.
+fn similarity<P: Page>(anchor: Option<&Anchor<P>>, other: &impl Page, distance: u32) -> f32 {
+    anchor.map_or_else(|| cosine_of_distance(distance), |anchor| anchor.with(other))
 }
 
 /// A document of a bucket that another program brought together.

@@ -13,6 +13,7 @@ pub use crate::groups::{Kind, Pair};
 use crate::id::{Cluster, Document, Group, Id, Lists, Rank, Text};
 use crate::progress::{Progress, Step, run};
 use crate::recall_estimate::{self, Known, RecallEstimate, Shown};
+use crate::search::bphs::BlockKeys;
 use crate::settings::{Forms, Generator, Measure, Settings, Sketches, Verification};
 use crate::simhash::hasher::SimHasher;
 use crate::sketch::{Facts, Hashed, Sketch, TwoSketcher, TwoSketches};
@@ -427,15 +428,12 @@ impl<'a> Prepared<'a> {
     /// As [`find`](Self::find).
     pub fn search(&self, settings: &Settings, progress: &dyn Progress) -> Result<Searched> {
         let evidence = self.evidence(settings);
-        match settings.generator {
-            Generator::Keys => {
-                let better = |a: Document, b: Document| a.cmp(&b);
-                Ok(self
-                    .find_by_keys(settings, &Context::new(&|_| None, progress), &evidence, &better)?
-                    .searched)
-            }
-            _ => Ok(generator::cast(settings, &evidence, u64::MAX, progress)?.searched),
+        if has_keys(settings) {
+            let better = |a: Document, b: Document| a.cmp(&b);
+            let context = Context::new(&|_| None, progress);
+            return Ok(self.find_by_keys(settings, &context, &evidence, &better)?.searched);
         }
+        Ok(generator::cast(settings, &evidence, u64::MAX, progress)?.searched)
     }
 
     /// Recall of these near pairs among all pairs from a Jaccard coefficient on. Coefficients are counted on the
@@ -493,9 +491,9 @@ impl<'a> Prepared<'a> {
         };
         let better: Box<dyn Fn(Document, Document) -> Ordering + Sync + 'p> = Box::new(better);
         let evidence = self.evidence(settings);
-        let found = match settings.generator {
-            Generator::Keys => self.find_by_keys(settings, context, &evidence, &*better)?,
-            _ => self.find_by_search(settings, context, &evidence, &*better)?,
+        let found = match has_keys(settings) {
+            true => self.find_by_keys(settings, context, &evidence, &*better)?,
+            false => self.find_by_search(settings, context, &evidence, &*better)?,
         };
         let Pairs { groups, joined, assigned, searched, verified, recall_estimate } = found;
         Ok(Found {
@@ -515,7 +513,7 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Compares documents that share a band hash, [leaders first](crate::buckets).
+    /// Compares documents that share a key, [leaders first](crate::buckets).
     fn find_by_keys(
         &self,
         settings: &Settings,
@@ -527,7 +525,8 @@ impl<'a> Prepared<'a> {
         let rule = Rule::new(settings)?;
         let copies = |text| texts.copies(text).to_vec();
         let groups = Groups::new(texts.all().map(copies), self.collection, better).against(context.first_old);
-        let store = InMemory::new(evidence, &groups, better);
+        let blocks = settings.block_tables().map(BlockKeys::new).transpose()?;
+        let store = InMemory::new(evidence, &groups, better, blocks.as_ref());
         let reference = store.reference;
         let bands: Vec<usize> = (0..store.bands()).collect();
         let (mut edges, mut statistics) = (Vec::new(), Statistics::default());
@@ -569,8 +568,7 @@ impl<'a> Prepared<'a> {
             .collect();
         drop(edges);
         joined.sort_unstable_by_key(|pair| (pair.a, pair.b));
-        let keys = settings.sketches.keyed().map_or((0, 0), |(bits, banding)| (bits / 64, banding.bands));
-        let searched = statistics.searched(store.compared.len() as u64, keys);
+        let searched = statistics.searched(settings, store.compared.len() as u64);
         let verified = Verified::from(statistics);
         let recall_estimate = run(progress, Step::RecallEstimate, texts.sketched.len(), |_| {
             if let Some(threshold) = rule.contained() {
@@ -586,6 +584,8 @@ impl<'a> Prepared<'a> {
                 }
                 return containment::estimate(&store, threshold, &assignments, &drawn, drawn_from).ok();
             }
+            // There are no bits to compare a sample by.
+            settings.sketches.keyed()?;
             let rank = |shown: &Shown<'_>| store.ranks[shown.rank.index()];
             let is_missed = |drawn: &Shown<'_>, other: &Shown<'_>| {
                 let (document, kept) = (rank(drawn), rank(other));
@@ -664,6 +664,11 @@ impl<'a> Prepared<'a> {
     }
 }
 
+/// True if documents that share a key are compared: a band hash, or a key of block-permuted tables.
+fn has_keys(settings: &Settings) -> bool {
+    settings.generator == Generator::Keys || settings.block_tables().is_some()
+}
+
 /// Of each cluster the new documents that stay besides its best one; ascending.
 fn also_kept(
     quota: Quota,
@@ -698,9 +703,12 @@ struct Pairs<'a> {
     recall_estimate: Option<RecallEstimate>,
 }
 
-/// Texts with both sketches, by rank.
+/// Texts with keys, by rank.
 struct InMemory<'a> {
     evidence: &'a Evidence<'a>,
+    /// Where documents have SimHashes: the keys of each, so many behind one another.
+    keys: Vec<u32>,
+    tables: usize,
     /// The texts in keep order.
     order: Vec<Text>,
     /// The rank of each text.
@@ -712,26 +720,45 @@ struct InMemory<'a> {
 }
 
 impl<'a> InMemory<'a> {
-    fn new(evidence: &'a Evidence<'a>, groups: &Groups<'_>, better: Better<'_>) -> Self {
+    fn new(
+        evidence: &'a Evidence<'a>,
+        groups: &Groups<'_>,
+        better: Better<'_>,
+        blocks: Option<&BlockKeys>,
+    ) -> Self {
         let mut order: Vec<Text> = evidence.texts.all().collect();
         let leader = |text: Text| groups.documents(Group(text.0))[0];
         order.par_sort_by(|&a, &b| better(leader(a), leader(b)));
         let mut ranks = vec![Rank::default(); order.len()];
         Rank::all(order.len()).zip(&order).for_each(|(rank, text)| ranks[text.index()] = rank);
         let reference = order.partition_point(|&text| groups.holds_old(Group(text.0))) as u32;
-        let is_compared = |&&text: &&Text| evidence.two(text).is_some();
+        let is_compared = |&&text: &&Text| match blocks {
+            Some(_) => evidence.hashed(text).is_some(),
+            None => evidence.two(text).is_some(),
+        };
         let mut compared: Vec<Rank> =
             evidence.texts.sketched.iter().filter(is_compared).map(|text| ranks[text.index()]).collect();
         compared.sort_unstable();
-        Self { evidence, order, ranks, compared, reference }
+        let tables = blocks.map_or(0, BlockKeys::tables);
+        let keys = blocks.map_or_else(Vec::new, |blocks| {
+            let keys = |&text: &Text| blocks.keys(evidence.hash(text).unwrap_or_default());
+            order.par_iter().flat_map_iter(keys).collect()
+        });
+        Self { evidence, keys, tables, order, ranks, compared, reference }
     }
 
-    fn sketches(&self, rank: Rank) -> Option<Two<'a>> {
-        self.evidence.two(self.order[rank.index()])
+    fn sketches(&self, rank: Rank) -> Option<Two<'_>> {
+        let text = self.order[rank.index()];
+        if self.tables == 0 {
+            return self.evidence.two(text);
+        }
+        let hash = &self.evidence.hashed(text)?.hash;
+        let keys = &self.keys[rank.index() * self.tables..][..self.tables];
+        Some(Two { hash: *hash, bits: std::slice::from_ref(hash), keys, features: &[] })
     }
 
     /// The feature hashes of a document.
-    fn features(&self, rank: Rank) -> &'a [u32] {
+    fn features(&self, rank: Rank) -> &[u32] {
         self.sketches(rank).map_or(&[], |two| two.features)
     }
 
@@ -1105,7 +1132,7 @@ mod tests {
     use crate::clusters::{Linkage, Source};
     use crate::hash::{SplitMix64, fmix64};
     use crate::search::bands::Banding;
-    use crate::settings::{BandShape, Generator, Recall, USUAL_HASH_BANDS};
+    use crate::settings::{BandShape, FARTHEST_KEYED, Generator, Recall, USUAL_HASH_BANDS};
     use crate::simhash::distance;
     use crate::similarity::{Anchor, Page};
     use crate::sketch::{SketchValue, Sketcher};
@@ -1234,6 +1261,10 @@ mod tests {
                         prop_assert_eq!(outcome.is_old(kept), members.iter().any(|&it| outcome.is_old(it)));
                     }
                     let fewer = Settings { all_pairs: false, ..settings };
+                    if fewer.block_tables().is_some() {
+                        // An index has found all pairs.
+                        continue;
+                    }
                     let listed = against(&fewer, &new, &old);
                     prop_assert_eq!(&listed.clusters, &outcome.clusters);
                     prop_assert!(listed.pairs.iter().all(|pair| outcome.pairs.contains(pair)));
@@ -1637,6 +1668,51 @@ mod tests {
             prop_assert_eq!(text_pairs(&outcome, &texts), expected);
         }
 
+        /// Leaders first by the keys of block-permuted tables: whoever is removed is near a kept document before it, and
+        /// no kept document is.
+        #[test]
+        fn keys_of_block_permuted_tables_miss_nothing(
+            seed: u64, n in 2usize..60, old in 0usize..20, h in 0u32..=FARTHEST_KEYED, tables in 0usize..3, verified: bool,
+        ) {
+            let texts = texts(n + old, seed);
+            let tables = [None, Some(h + 1), Some((h + 1) * (h + 1))][tables];
+            let verification =
+                if verified { Verification::Weights(0.95) } else { Verification::None };
+            let settings = Settings {
+                features: FeatureKind::Words,
+                min_features: 4,
+                generator: Generator::Bphs { distance: h, tables },
+                verification,
+                ..Settings::simhash()
+            };
+            let outcome = against(&settings, &texts[..n], &texts[n..]);
+            let Ran::Bphs { distance: within, .. } = outcome.searched.ran else { panic!("{:?}", outcome.searched) };
+            prop_assert_eq!(within, h);
+            let mut sketcher = Sketcher::new(&settings, None).unwrap();
+            let sketches: Vec<Sketch> = texts.iter().map(|text| sketcher.sketch(text)).collect();
+            let near = |a: usize, b: usize| {
+                let (SketchValue::SimHash(one), SketchValue::SimHash(two)) = (&sketches[a].value, &sketches[b].value)
+                else {
+                    unreachable!("SimHash was asked for")
+                };
+                let sketched = [a, b].iter().all(|&at| sketches[at].facts.features >= 4);
+                let passes = !verified || one.weights.cosine(&two.weights) >= 0.95;
+                texts[a] == texts[b] || sketched && passes && distance(one.hash, two.hash) <= h
+            };
+            let stays = outcome.stays();
+            for (cluster, &kept) in Cluster::all(outcome.clusters.len()).zip(&outcome.representatives) {
+                let members = outcome.clusters.get(cluster);
+                prop_assert!(members.iter().all(|member| near(member.index(), kept.index())));
+            }
+            // Two that others were removed for may turn out to be near.
+            let represents = |at: usize| outcome.representatives.contains(&Document::at(at));
+            for (at, _) in stays[..n].iter().enumerate().filter(|(_, stays)| **stays) {
+                let mut before = (0..at).filter(|&before| stays[before] && near(before, at));
+                prop_assert!(before.all(|before| represents(before) && represents(at)), "{at}");
+                prop_assert!((n..n + old).all(|old| !near(old, at)), "{at} is near an old document");
+            }
+        }
+
         /// The same against bands of hashes, which bring up what agrees in one; and their scores, band by band.
         #[test]
         fn bands_of_hashes_bring_up_what_agrees_in_one(seed: u64, n in 2usize..40, h in 0u32..16, rows in 1usize..33) {
@@ -1721,7 +1797,7 @@ mod tests {
             turned.reverse();
             for settings in all_settings().into_iter().filter(|settings| settings.verification != Verification::None) {
                 // Which documents lead a bucket, and so which pairs are listed, is a matter of their order.
-                let all_pairs = settings.generator == Generator::Keys;
+                let all_pairs = has_keys(&settings);
                 // A document is contained in one that comes before it.
                 let by_size = settings.keeps_feature_hashes();
                 let keep = if by_size { Keep::Fullest } else { settings.keep.clone() };

@@ -272,6 +272,10 @@ pub const MAX_DISTANCE: u32 = 15;
 /// The usual bands of hashes: all 64 bits, in as many bits a band as usual tables of keys have.
 pub const USUAL_HASH_BANDS: Banding = Banding { bands: 4, rows: 16 };
 
+/// The largest distance for which the keys of block-permuted tables bring documents together, on disk as well: farther
+/// ones have too few bits.
+pub const FARTHEST_KEYED: u32 = 3;
+
 /// Up to this distance an exact join of all hashes takes less time than the probes of each hash that find 95
 /// % of the pairs: measured on 1.4 million hashes of real pages, from a third of it at distance 3 to four
 /// fifths at distance 10. The more hashes, the farther it is ahead.
@@ -406,6 +410,20 @@ impl Settings {
             _ => [None; 2],
         };
         weightings.into_iter().flatten().any(Weighting::needs_frequencies)
+    }
+
+    /// The block-permuted tables whose keys bring documents together, where hashes within a few bits are near. Where all
+    /// pairs are to be listed an index finds them instead.
+    pub fn block_tables(&self) -> Option<BphsParams> {
+        match (self.sketches, self.generator) {
+            (Sketches::SimHash { .. }, Generator::Bphs { distance, tables })
+                if distance <= FARTHEST_KEYED && !self.all_pairs =>
+            {
+                let tables = tables.unwrap_or_else(|| BphsParams::usual_tables(distance));
+                Some(BphsParams::new(distance, tables))
+            }
+            _ => None,
+        }
     }
 
     /// True if the features of documents are needed after their sketches are made, in more than hashes.

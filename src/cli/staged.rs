@@ -45,7 +45,7 @@ pub(crate) struct SketchArgs {
     #[command(flatten)]
     machine: MachineArgs,
 
-    /// Which sketch a page gets; both alone is made in stages
+    /// Which sketch a page gets: both; or bphs, SimHashes that differ in --distance bits, 3 at most
     #[arg(long, value_enum, default_value_t = MethodName::Both)]
     method: MethodName,
 
@@ -66,12 +66,6 @@ pub(crate) struct SketchArgs {
 impl SketchArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let method = self.method;
-        anyhow::ensure!(
-            method == MethodName::Both,
-            "--method {} cannot be run in stages: it needs the sketches of all pages in memory at once. Give \
-             simflip dedup that memory, or leave it out",
-            method.name()
-        );
         let given = Given {
             search: &self.search,
             features: &self.features,

@@ -78,6 +78,11 @@ fn weighting(settings: &Settings) -> Option<Weighting> {
     }
 }
 
+/// The settings of a search for all pairs: block-permuted tables are an index here, as other methods are, and no keys.
+fn searched(settings: &Settings) -> Settings {
+    settings.clone().with(|settings| settings.all_pairs |= settings.block_tables().is_some())
+}
+
 /// Contenders that share what is made of the documents before they search.
 struct Group {
     /// Their places among all.
@@ -229,7 +234,7 @@ impl Methods<'_> {
         let sources = SourceNumbers::new(settings, self.pages);
         let source = |document| sources.of(document);
         let context = Context::new(&url, progress).from_sources(&source);
-        Ok(self.prepared.find(settings, &context)?.outcome_of_texts()?)
+        Ok(self.prepared.find(&searched(settings), &context)?.outcome_of_texts()?)
     }
 
     /// Speed of the search for candidates. Short searches are repeated.
@@ -245,7 +250,7 @@ impl Methods<'_> {
         let (mut seconds, mut rounds, mut all) = (of(done), 1, 0.0);
         while seconds < ENOUGH && rounds < MOST_ROUNDS && all < MOST {
             let again = Stages::new(&Silent);
-            self.prepared.search(settings, &again)?;
+            self.prepared.search(&searched(settings), &again)?;
             let again = again.done();
             seconds += of(&again);
             all += again.iter().map(|stage| stage.cpu_seconds).sum::<f64>();

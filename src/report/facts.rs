@@ -44,7 +44,8 @@ impl RunFacts {
             checked: settings.verification.measure().is_some(),
             threshold: settings.verification.threshold(),
             reach: match (searched.ran, &searched.crowds) {
-                (Ran::Join { .. }, Some(Crowds::Sampled { .. })) => Reach::AllButCrowds,
+                (Ran::Join { .. }, Some(Crowds::Sampled { .. }))
+                | (Ran::Bphs { .. }, Some(Crowds::Bands { .. })) => Reach::AllButCrowds,
                 (Ran::Join { .. } | Ran::Bphs { .. } | Ran::Probing { probes: None, .. }, _) => Reach::All,
                 (Ran::HashBands { distance, banding }, _) if (distance as usize) < banding.bands => {
                     Reach::All

@@ -528,7 +528,8 @@ pub fn search_warnings(
                 named(examples)
             ));
         }
-        Some(Crowds::Bands { skipped, full_bucket, .. }) if matches!(searched.ran, Ran::Keys { .. }) => warnings
+        Some(Crowds::Bands { skipped, full_bucket, .. })
+            if matches!(searched.ran, Ran::Keys { .. } | Ran::Bphs { .. }) => warnings
             .push(format!(
                 "{} not compared: where a document shares a band hash with more than {full_bucket} kept documents that are \
                  not near each other, it was compared with the {full_bucket} likeliest. {TEMPLATE_ADVICE}",

@@ -521,7 +521,6 @@ impl Run<'_> {
             false => corpus::Kept::default(),
         };
         told_first(&lost).for_each(|line| stages.progress().note(&line));
-        let layout = folder.files[0].layout;
         let ClusterCounts { sizes, largest, clusters, pages: in_clusters, old } = clusters;
         let (mut files_read, mut languages) = (Vec::with_capacity(read.len()), Languages::default());
         for (at, Read { file, languages: of_file }) in read.into_iter().enumerate() {
@@ -571,7 +570,7 @@ impl Run<'_> {
             cluster_sizes: sizes,
             largest,
             sample: sampler.sample(),
-            searched: clustered.statistics.searched(clustered.compared, (layout.words, layout.bands)),
+            searched: clustered.statistics.searched(settings, clustered.compared),
             verified: Some(Verified::from(clustered.statistics)),
             recall_estimate: clustered.recall_estimate,
             lost_by_source,

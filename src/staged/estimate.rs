@@ -179,7 +179,8 @@ impl Estimate {
         let joined = match settings.sketches {
             Sketches::Both { .. } => 80.0,
             Sketches::MinHash { permutations, .. } => 8.0 * permutations as f64,
-            _ => 250.0,
+            // Order, buckets and edges, and the keys that follow from hashes.
+            _ => settings.block_tables().map_or(250.0, |blocks| 80.0 + 4.0 * f64::from(blocks.tables)),
         };
         let read = ROW + self.names + FACTS + kept;
         let pages = |each: f64| (self.pages as f64 * each) as u64;
@@ -366,6 +367,10 @@ pub fn sketch_bytes(settings: &Settings) -> u64 {
         Sketches::Both { bits, banding } => {
             let score = if settings.keep.score_field().is_some() { 8 } else { 0 };
             32 + bits as u64 / 8 + 4 * banding.bands as u64 + score
+        }
+        Sketches::SimHash { .. } => {
+            let score = if settings.keep.score_field().is_some() { 8 } else { 0 };
+            32 + 64 + score
         }
         _ => 0,
     }

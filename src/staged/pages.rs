@@ -1,10 +1,10 @@
 //! The pages of files of sketches, one by one, for those who keep them elsewhere.
 
 use super::names;
-use super::sketches::{CHUNK, Column, Folder, SketchFile};
+use super::sketches::{CHUNK, Column, Folder, SketchFile, weights_of};
 use crate::error::Result;
-use simflip_core::settings::Settings;
-use simflip_core::sketch::{Facts, SketchValue, TwoSketches};
+use simflip_core::settings::{Settings, Sketches};
+use simflip_core::sketch::{Facts, Hashed, SketchValue, TwoSketches};
 use std::path::Path;
 
 /// A page of a file of sketches.
@@ -58,13 +58,19 @@ pub fn pages_of(path: &Path, mut each: impl FnMut(SketchedPage) -> Result<()>) -
                 let name = name.cloned().unwrap_or_else(|| format!("{short}:{place}"));
                 let digest = u128::from_le_bytes(digests.as_chunks().0[at]);
                 let facts = Facts { digest, features: number(&features, at), text_bytes: 0 };
-                let bits: Vec<u64> = words(&bits[at * 8 * file.layout.words..][..8 * file.layout.words]);
-                let value = SketchValue::Both(TwoSketches {
-                    hash: u64::from_le_bytes(hashes.as_chunks().0[at]),
-                    bits,
-                    keys: keys.iter().map(|keys| number(keys, at)).collect(),
-                    features: Vec::new(),
-                });
+                let hash = u64::from_le_bytes(hashes.as_chunks().0[at]);
+                let bits = &bits[at * 8 * file.layout.words..][..8 * file.layout.words];
+                let value = match file.header.settings.sketches {
+                    Sketches::SimHash { .. } => {
+                        SketchValue::SimHash(Hashed { hash, weights: weights_of(bits) })
+                    }
+                    _ => SketchValue::Both(TwoSketches {
+                        hash,
+                        bits: words(bits),
+                        keys: keys.iter().map(|keys| number(keys, at)).collect(),
+                        features: Vec::new(),
+                    }),
+                };
                 each(SketchedPage { name, facts, value })?;
             }
         }

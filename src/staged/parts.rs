@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::making::Unfinished;
 use crate::wording::printable_path;
 use simflip_core::settings::Settings;
-use simflip_core::sketch::{Sketch, SketchValue, Sketcher};
+use simflip_core::sketch::{Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -256,7 +256,7 @@ impl Sketching<'_> {
     /// Reads a file and makes the sketches of its pages. `progress` hears of stored bytes as they are read.
     ///
     /// # Errors
-    /// For settings that are not of two sketches, if what does not fit in memory cannot be put on disk, or if a
+    /// For settings whose sketches no file can have, if what does not fit in memory cannot be put on disk, or if a
     /// store has not given all bytes of an object.
     pub fn read(
         &self,
@@ -265,7 +265,7 @@ impl Sketching<'_> {
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Parts> {
         let Self { settings, scored, rooms, scratch } = *self;
-        let others = || Error::parameter("sketches", "others", "both");
+        let others = || Error::parameter("sketches", "others", "both, or simhash");
         let layout = Layout::new(settings, 0, scored).ok_or_else(others)?;
         let shape = Shape::of(&layout);
         let sketcher = || Sketcher::new(settings, None);
@@ -354,8 +354,16 @@ impl Sketching<'_> {
 impl Worker {
     fn add(&mut self, shape: &Shape, page: &Document<'_>) {
         let Sketch { facts, value } = self.sketcher.sketch_part(page.text, page.text);
-        // The settings say so.
-        let SketchValue::Both(two) = value else { return };
+        let two = match value {
+            SketchValue::Both(two) => two,
+            SketchValue::SimHash(Hashed { hash, weights }) => {
+                let words = weights.bytes().as_chunks::<8>().0.iter();
+                let bits = words.map(|word| u64::from_le_bytes(word.map(i8::cast_unsigned))).collect();
+                TwoSketches { hash, bits, ..TwoSketches::default() }
+            }
+            // The settings are of neither.
+            _ => return,
+        };
         let Stream { columns, rest: [names, hashes], held, .. } = &mut self.stream;
         *held += 1;
         let (rows, columns) = columns.split_at_mut(1);

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use simflip_core::clusters::Linkage;
 use simflip_core::hash::SplitMix64;
 use simflip_core::recall_estimate::most_drawn;
-use simflip_core::settings::{Settings, Sketches};
+use simflip_core::settings::Settings;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -172,9 +172,8 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     const TEXT: f64 = 6_700.0;
     let settings = &job.settings;
     can_be_joined(settings)?;
-    let Sketches::Both { banding, .. } = settings.sketches else {
-        return Err(Error::parameter("method", "one sketch", "both"));
-    };
+    let tables = settings.block_tables().map(|blocks| u64::from(blocks.tables));
+    let bands = tables.or(settings.sketches.keyed().map(|(_, banding)| banding.bands as u64)).unwrap_or(0);
     if job.documents == Some(0) {
         return Err(Error::parameter("documents", 0, "at least 1"));
     }
@@ -210,7 +209,6 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     let n = documents as f64;
     let disk_bytes = disk_bytes(n, names, expected.hash_bytes(settings), settings);
     let width = sketch_bytes(settings) as f64;
-    let bands = banding.bands as u64;
     let hours = |cpu: f64| cpu / threads as f64 / 3600.0;
     let stage =
         |name: &str, reads: &str, passes, read_bytes, cpu_seconds, memory_bytes: u64, disk_bytes| StagePlan {

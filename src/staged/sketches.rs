@@ -15,6 +15,7 @@ use crate::making::is_unfinished;
 use crate::text::TOKENIZER;
 use serde::{Deserialize, Serialize};
 use simflip_core::settings::{Settings, Sketches};
+use simflip_core::simhash::quantised::QuantisedWeights;
 use std::fs;
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -136,9 +137,9 @@ pub fn stem_of(input: &Input) -> String {
 pub struct Layout {
     /// Pages of the file.
     pub pages: u64,
-    /// Words of a page's bits.
+    /// Words of a page's bits; of a SimHash, of the weights behind it.
     pub words: usize,
-    /// Keys of a page.
+    /// Keys of a page that stand in the file; those of a SimHash follow from it.
     pub bands: usize,
     /// True if pages have scores.
     pub scored: bool,
@@ -155,7 +156,7 @@ pub enum Column {
     Lengths,
     /// 8: SimHashes.
     Hashes,
-    /// 8 for each word: bits.
+    /// 8 for each word: bits; of a SimHash the weight behind each of its bits, a byte each.
     Bits,
     /// 4: keys of a band.
     Keys(usize),
@@ -164,10 +165,14 @@ pub enum Column {
 }
 
 impl Layout {
-    /// The layout of so many pages, if these settings are of two sketches.
+    /// The layout of so many pages, if files of sketches can have those of these settings.
     pub fn new(settings: &Settings, pages: u64, scored: bool) -> Option<Self> {
-        let Sketches::Both { bits, banding } = settings.sketches else { return None };
-        Some(Self { pages, words: bits / 64, bands: banding.bands, scored })
+        let (words, bands) = match settings.sketches {
+            Sketches::Both { bits, banding } => (bits / 64, banding.bands),
+            Sketches::SimHash { .. } => (size_of::<QuantisedWeights>() / 8, 0),
+            _ => return None,
+        };
+        Some(Self { pages, words, bands, scored })
     }
 
     /// All columns, in their order.
@@ -203,6 +208,13 @@ impl Layout {
         };
         (self.pages * before, width)
     }
+}
+
+/// The weights that a page has in its bits' place.
+pub fn weights_of(bytes: &[u8]) -> QuantisedWeights {
+    let mut weights = [0; size_of::<QuantisedWeights>()];
+    weights.iter_mut().zip(bytes).for_each(|(weight, &byte)| *weight = byte.cast_signed());
+    QuantisedWeights::from_bytes(weights)
 }
 
 /// Writes the sketches of a file's pages.

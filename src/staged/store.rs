@@ -4,7 +4,7 @@
 use super::Budget;
 use super::join::{longs, words};
 use super::keep_order::Order;
-use super::sketches::{Column, Columns, Folder};
+use super::sketches::{Column, Columns, Folder, weights_of};
 use crate::error::{Error, Result};
 use simflip_core::bits::{Bits, Subset};
 use simflip_core::buckets::{Assignments, Repeats, Rule, Sketched, Sketches, Store};
@@ -14,7 +14,9 @@ use simflip_core::id::{Id, Rank};
 use simflip_core::recall_estimate::{
     Comparison, Drawing, RecallEstimate, Sample, Shown, doubt, most_drawn, share_a_key,
 };
+use simflip_core::search::bphs::BlockKeys;
 use simflip_core::settings::{Settings, Sketches as Kind, Verification};
+use simflip_core::sketch::Hashed;
 use std::ops::Range;
 
 /// Bytes of memory for each document that joining and clustering take, whatever else there is room for.
@@ -29,17 +31,22 @@ pub fn held(settings: &Settings) -> u64 {
 /// [`Error::Core`] if they are not.
 pub fn can_be_joined(settings: &Settings) -> Result<()> {
     Rule::new(settings)?;
-    match settings.verification {
-        Verification::Estimate(_) | Verification::Containment(_)
-            if matches!(settings.sketches, Kind::Both { .. }) =>
-        {
-            Ok(())
+    let expected = match (settings.sketches, settings.verification) {
+        (Kind::Both { .. }, Verification::Estimate(_) | Verification::Containment(_)) => return Ok(()),
+        (Kind::SimHash { .. }, Verification::None | Verification::Weights(_) | Verification::Mismatch(_)) => {
+            if !settings.needs_frequencies() {
+                return Ok(());
+            }
+            return Err(Error::parameter(
+                "weighting",
+                "tf-idf",
+                "binary or tf: documents are counted in memory",
+            ));
         }
-        verification => {
-            let expected = "estimate or containment: nothing else is kept of features";
-            Err(Error::parameter("verify", verification.name(), expected))
-        }
-    }
+        (Kind::SimHash { .. }, _) => "weights, mismatch or none: nothing else is kept of features",
+        _ => "estimate or containment: nothing else is kept of features",
+    };
+    Err(Error::parameter("verify", settings.verification.name(), expected))
 }
 
 /// Exact duplicates: each with the best document of its text, ascending by the former.
@@ -118,6 +125,8 @@ impl Copies {
 pub struct SketchStore<'a> {
     folder: &'a Folder,
     order: &'a Order,
+    /// Where documents have SimHashes, their keys.
+    blocks: Option<BlockKeys>,
     /// By rank: documents that are compared with others.
     compared: Bits,
     budget: u64,
@@ -142,7 +151,8 @@ impl<'a> SketchStore<'a> {
             Ok(())
         })?;
         copies.iter().for_each(|(copy, _)| compared.clear(u64::from(copy.number())));
-        Ok(Self { folder, order, compared, budget: budget.bytes })
+        let blocks = folder.settings.block_tables().map(BlockKeys::new).transpose()?;
+        Ok(Self { folder, order, blocks, compared, budget: budget.bytes })
     }
 
     /// Documents that are compared with others.
@@ -179,7 +189,9 @@ impl<'a> SketchStore<'a> {
         reference: u32,
         advance: &dyn Fn(u64),
     ) -> Result<Option<RecallEstimate>> {
-        let Some(threshold) = self.folder.settings.verification.threshold() else { return Ok(None) };
+        // A SimHash has no bits to compare a sample by.
+        let threshold = self.folder.settings.verification.threshold().filter(|_| self.blocks.is_none());
+        let Some(threshold) = threshold else { return Ok(None) };
         let is_drawn = |rank: Rank| {
             rank.number() >= reference && (rule.contained().is_none() || assignments.is_kept(rank))
         };
@@ -231,15 +243,20 @@ impl<'a> SketchStore<'a> {
     /// Loads the sketches of some documents, all of them among some pages.
     fn load_of(&self, ranks: &Bits, pages: Range<u64>) -> Result<Loaded> {
         let layout = self.folder.files[0].layout;
-        let (count, words_of) = (ranks.count() as usize, layout.words);
+        let (count, bands) = (ranks.count() as usize, self.bands());
+        let (words_of, hashed) = match &self.blocks {
+            Some(_) => (1, vec![Hashed { hash: 0, weights: weights_of(&[]) }; count]),
+            None => (layout.words, Vec::new()),
+        };
         let mut loaded = Loaded {
             subset: Subset::new(ranks.clone()),
             words: words_of,
-            bands: layout.bands,
+            bands,
             features: vec![0; count],
             hashes: vec![0; count],
             bits: vec![0; count * words_of],
-            keys: vec![0; count * layout.bands],
+            keys: vec![0; count * bands],
+            hashed,
         };
         let (mut column, mut places) = (Vec::new(), Vec::new());
         self.folder.scan_of(pages, |columns, page, from, rows| {
@@ -260,6 +277,17 @@ impl<'a> SketchStore<'a> {
             let numbers = column.as_chunks::<8>().0;
             places.iter().for_each(|&(row, at)| loaded.hashes[at] = u64::from_le_bytes(numbers[row - first]));
             columns.read(Column::Bits, from, rows, &mut column)?;
+            if let Some(blocks) = &self.blocks {
+                for &(row, at) in &places {
+                    let (hash, width) = (loaded.hashes[at], 8 * layout.words);
+                    let weights = weights_of(&column[(row - first) * width..][..width]);
+                    loaded.hashed[at] = Hashed { hash, weights };
+                    loaded.bits[at] = hash;
+                    let keys = &mut loaded.keys[at * bands..][..bands];
+                    keys.iter_mut().zip(blocks.keys(hash)).for_each(|(to, key)| *to = key);
+                }
+                return Ok(());
+            }
             for &(row, at) in &places {
                 let bits = &column[(row - first) * 8 * words_of..][..8 * words_of];
                 loaded.bits[at * words_of..][..words_of]
@@ -289,6 +317,8 @@ pub struct Loaded {
     hashes: Vec<u64>,
     bits: Vec<u64>,
     keys: Vec<u32>,
+    /// SimHashes with the weights behind them, where there is nothing else.
+    hashed: Vec<Hashed>,
 }
 
 impl Loaded {
@@ -301,8 +331,8 @@ impl Sketches for Loaded {
     type Shown<'s> = Sketched<'s>;
 
     fn page(&self, rank: Rank) -> Sketched<'_> {
-        let features = self.features[self.subset.place(u64::from(rank.number()))];
-        Sketched { rank, features, two: self.two(rank) }
+        let at = self.subset.place(u64::from(rank.number()));
+        Sketched { rank, features: self.features[at], two: self.two(rank), hashed: self.hashed.get(at) }
     }
 
     fn two(&self, rank: Rank) -> Two<'_> {
@@ -328,17 +358,30 @@ impl Store for SketchStore<'_> {
     }
 
     fn bands(&self) -> usize {
-        self.folder.files.first().map_or(0, |file| file.layout.bands)
+        match &self.blocks {
+            Some(blocks) => blocks.tables(),
+            None => self.folder.files.first().map_or(0, |file| file.layout.bands),
+        }
     }
 
     fn each_key(&self, band: usize, each: &mut dyn FnMut(Rank, u32)) -> Result<()> {
-        let mut keys = Vec::new();
+        let mut column = Vec::new();
+        let mut each = |page: u64, key: u32| {
+            let rank = self.order.rank(page);
+            if self.compared.get(u64::from(rank.number())) {
+                each(rank, key);
+            }
+        };
         self.folder.scan(&|_| (), |columns, page, from, count| {
-            columns.read(Column::Keys(band), from, count, &mut keys)?;
-            for (page, key) in (page..).zip(words(&keys)) {
-                let rank = self.order.rank(page);
-                if self.compared.get(u64::from(rank.number())) {
-                    each(rank, key);
+            match &self.blocks {
+                Some(blocks) => {
+                    columns.read(Column::Hashes, from, count, &mut column)?;
+                    let keys = longs(&column).map(|hash| blocks.key(hash, band));
+                    (page..).zip(keys).for_each(|(page, key)| each(page, key));
+                }
+                None => {
+                    columns.read(Column::Keys(band), from, count, &mut column)?;
+                    (page..).zip(words(&column)).for_each(|(page, key)| each(page, key));
                 }
             }
             Ok(())
@@ -351,7 +394,8 @@ impl Store for SketchStore<'_> {
 
     fn room(&self) -> usize {
         let layout = self.folder.files[0].layout;
-        (self.budget / 2) as usize / (4 + 8 + 8 * layout.words + 4 * layout.bands)
+        let hashed = if self.blocks.is_some() { 16 } else { 0 };
+        (self.budget / 2) as usize / (4 + 8 + 8 * layout.words + 4 * self.bands() + hashed)
     }
 
     fn bands_at_once(&self) -> usize {

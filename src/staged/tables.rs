@@ -8,7 +8,7 @@ use super::join::bits_bytes;
 use super::lookup::Lookup;
 use super::record::{Assignment, Edge, PAGE, page_bytes, page_of};
 use super::renumber::Order;
-use super::sketches::{Column, Folder};
+use super::sketches::{Column, Folder, weights_of};
 use super::sorter::Sorter;
 use crate::boilerplate::host_of;
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ use crate::tables::{self, ClusterRow, PageRow, PairRow};
 use simflip_core::dedup::{Cohesion, Kind, Pair};
 use simflip_core::id::{Cluster, Document, Id};
 use simflip_core::resemblance::Bits;
-use simflip_core::settings::Settings;
+use simflip_core::settings::{Settings, Sketches};
 use simflip_core::similarity::{Anchor, Page};
 use simflip_core::sketch::Hashed;
 use std::borrow::Cow;
@@ -286,7 +286,7 @@ impl Tables<'_> {
         let (mut by_cluster, mut kept): (_, Option<(u64, u64, Owned)>) = (by_cluster.finish()?, None);
         while let Some(record) = by_cluster.next()? {
             let (cluster, page) = (page_of(record), page_of(&record[PAGE + 1..]));
-            let sketch = Owned::of(&record[2 * PAGE + 1..]);
+            let sketch = Owned::of(&record[2 * PAGE + 1..], self.settings.sketches);
             match &kept {
                 Some((of, stays, first)) if *of == cluster => {
                     put(cluster, Anchor::new(measure, first).with(&&sketch), page, *stays)?;
@@ -490,14 +490,25 @@ struct Owned {
     digest: u128,
     features: u32,
     bits: Vec<u64>,
+    hashed: Option<Hashed>,
 }
 
 impl Owned {
     /// From digest, number of features and bits.
-    fn of(record: &[u8]) -> Self {
+    fn of(record: &[u8], sketches: Sketches) -> Self {
         let digest = record[..16].iter().rev().fold(0u128, |sum, &byte| sum << 8 | u128::from(byte));
         let features = u32::from_le_bytes([record[16], record[17], record[18], record[19]]);
-        Self { digest, features, bits: super::join::longs(&record[20..]).collect() }
+        match sketches {
+            // Measures of SimHashes look at the weights alone.
+            Sketches::SimHash { .. } => {
+                let hashed = Some(Hashed { hash: 0, weights: weights_of(&record[20..]) });
+                Self { digest, features, bits: Vec::new(), hashed }
+            }
+            _ => {
+                let bits = super::join::longs(&record[20..]).collect();
+                Self { digest, features, bits, hashed: None }
+            }
+        }
     }
 }
 
@@ -507,7 +518,7 @@ impl Page for &Owned {
     }
 
     fn hashed(&self) -> Option<&Hashed> {
-        None
+        self.hashed.as_ref()
     }
 
     fn signature(&self) -> Option<&[u32]> {
@@ -515,7 +526,7 @@ impl Page for &Owned {
     }
 
     fn bits(&self) -> Option<Bits<'_>> {
-        Some(Bits::by_size(&self.bits, self.features))
+        self.hashed.is_none().then(|| Bits::by_size(&self.bits, self.features))
     }
 
     fn size(&self) -> u32 {

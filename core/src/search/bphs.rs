@@ -18,6 +18,7 @@ use super::bands::Banding;
 use super::buckets::{Buckets, Course, Probe};
 use super::table::{KeyBits, Table, log2};
 use super::{Cost, HammingIndex, Match, Mode, Query, Reach, Scratch, TableSet};
+use crate::hash::fmix64;
 use crate::kernel::Level;
 use crate::simhash::BITS;
 use crate::{Error, Result};
@@ -92,6 +93,44 @@ impl BphsParams {
         possible.sort_unstable();
         possible.dedup();
         Err(Error::parameter("tables", self.tables, format!("for radius {h} one of {possible:?}")))
+    }
+}
+
+/// The tables of a BPHS index as keys of documents: hashes within the radius have an equal key in some table.
+#[derive(Clone, Debug)]
+pub struct BlockKeys {
+    radius: u32,
+    /// The bits of each table's key.
+    masks: Vec<u64>,
+}
+
+impl BlockKeys {
+    /// The keys of an index with these parameters.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if there is no such number of tables for this radius.
+    pub fn new(params: BphsParams) -> Result<Self> {
+        Ok(Self { radius: params.radius, masks: params.keys()? })
+    }
+
+    /// h.
+    pub fn radius(&self) -> u32 {
+        self.radius
+    }
+
+    /// Number of tables.
+    pub fn tables(&self) -> usize {
+        self.masks.len()
+    }
+
+    /// The key of a hash in a table: 32 bits of a hash of the table's bits, of which there may be more.
+    pub fn key(&self, hash: u64, table: usize) -> u32 {
+        (fmix64(hash & self.masks[table]) >> 32) as u32
+    }
+
+    /// The keys of a hash in all tables.
+    pub fn keys(&self, hash: u64) -> impl Iterator<Item = u32> {
+        (0..self.tables()).map(move |table| self.key(hash, table))
     }
 }
 
@@ -287,6 +326,21 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn hashes_within_the_radius_have_an_equal_key(
+            hash: u64, radius in 0u32..4, which in 0usize..3, flips in prop::collection::vec(0u32..64, 0..4),
+        ) {
+            let tables = [radius + 1, (radius + 1) * (radius + 2) / 2, (radius + 1) * (radius + 1)][which];
+            let keys = BlockKeys::new(BphsParams { radius, tables }).unwrap();
+            let other = flips.iter().take(radius as usize).fold(hash, |hash, &bit| hash ^ 1 << bit);
+            prop_assert!(keys.keys(hash).zip(keys.keys(other)).any(|(a, b)| a == b));
+            // Each table looks at its own bits alone.
+            for table in 0..keys.tables() {
+                let flipped = hash ^ !keys.masks[table];
+                prop_assert_eq!(keys.key(hash, table), keys.key(flipped, table));
+            }
+        }
+
         #[test]
         fn bands_find_what_comparing_everything_finds(
             seed: u64, n in 1usize..200, radius in 0u32..16,
