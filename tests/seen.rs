@@ -921,7 +921,7 @@ fn a_snapshot_that_is_made_while_pages_come_and_go_loses_nothing() {
             let reply = seen.ask_and_add(&request, &sketcher.sketch(&text(page, 0))).unwrap();
             let verdict = if model.contains_key(&page) { Verdict::Same } else { Verdict::New };
             assert!(reply.verdict == verdict || reply.again, "{reply:?}");
-            if let Some(unsynced) = seen.commit_and_send().unwrap() {
+            if let (Some(unsynced), _) = seen.commit_and_send().unwrap() {
                 unsynced.sync().unwrap();
             }
             let last = model.entry(page).or_default();

@@ -734,7 +734,9 @@ pub fn unlisted_warning(counts: &Counts, verified: bool) -> Option<String> {
 /// The guarantee of a search for the pairs within the threshold, if it has one.
 pub fn promise(reach: Reach) -> Option<&'static str> {
     match reach {
-        Reach::All => Some("The search was exact: it compared every pair within the distance."),
+        Reach::All => {
+            Some("The search was exact: it passed over no document within the distance of a kept one.")
+        }
         Reach::AllButCrowds => Some(
             "The search was exact except for crowds of pages of one template (see the warnings): it compared every other pair \
              within the distance.",

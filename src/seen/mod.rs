@@ -47,7 +47,7 @@ use crate::settings::{Settings, Sketches};
 use crate::sketch::{Facts, Sketch, SketchValue};
 use log::{Log, Part, Passed};
 use places::{Files, Place};
-use record::Record;
+use record::{NewPage, Record};
 use remembered::{Answer, Asked, Remembered, Standing, key_of_page};
 use serde::{Deserialize, Serialize};
 use simflip_core::id::{Document, Id};
@@ -180,6 +180,22 @@ impl Request<'_> {
             Some(id) => (format!("request {id}"), Standing::Named),
             None => (key_of_page(self.name), Standing::Given(self.reader)),
         }
+    }
+}
+
+/// Answers that went out together, for whoever hears what became of them.
+#[derive(Debug, Default)]
+pub struct Given(Vec<Arc<str>>);
+
+impl Given {
+    /// Number of answers.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -496,7 +512,9 @@ impl Seen {
         let (mut undo, undelivered) = (Vec::new(), &mut replay.undelivered);
         match record {
             Record::Removed { .. } | Record::Table { .. } | Record::End { .. } => {}
-            Record::Delivered => self.requests_heard(undelivered.drain(..)),
+            Record::Delivered => {
+                self.requests_heard(undelivered.drain(..).flatten().filter_map(Undo::key));
+            }
             Record::Sent => undelivered.clear(),
             Record::Closed => {
                 undelivered.clear();
@@ -780,24 +798,24 @@ impl Seen {
         self.writer()?;
         let (mut undo, seen) = (Vec::new(), request.seen);
         let digest = facts.digest;
-        let record = match self.index.find(digest) {
+        match self.index.find(digest) {
             Some(same) => {
                 undo.push(self.touch(same, seen));
-                Record::Again { digest, seen, asked: asked.clone() }
+                self.change(Record::Again { digest, seen, asked: asked.clone() })?;
             }
             None => {
                 let writer = self.writer()?;
                 let at = writer.log.length() + writer.waiting.len() as u64;
                 let place = Place::new(Part::Log(writer.number), at);
-                let (document, name) = (self.index.restore(&facts, value)?, Arc::from(request.name));
-                self.know(document, place, &name, seen);
+                let (document, name) = (self.index.restore(&facts, value)?, request.name);
+                self.know(document, place, name, seen);
                 undo.push(Undo::Page(document));
-                let value = value.filter(|_| self.index.is_sketched(document)).cloned();
-                Record::Page { facts, value, name, seen, asked: asked.clone() }
+                let value = value.filter(|_| self.index.is_sketched(document));
+                let page = NewPage { facts: &facts, value, name, seen, asked: asked.as_ref() };
+                page.frame(&mut self.writer()?.waiting);
             }
-        };
+        }
         undo.extend(asked.map(|asked| self.remember(asked)));
-        self.change(record)?;
         self.writer()?.undelivered.push(Undelivered { undo, logged: true });
         Ok(())
     }
@@ -859,52 +877,47 @@ impl Seen {
         record.frame(&mut writer.waiting);
         let frames = std::mem::take(&mut writer.waiting);
         writer.log.append(&frames)?;
-        self.forget_undelivered(&record)
+        self.forget_undelivered(&record).map(drop)
     }
 
-    fn forget_undelivered(&mut self, record: &Record) -> Result<()> {
+    fn forget_undelivered(&mut self, record: &Record) -> Result<Given> {
         let undelivered = std::mem::take(&mut self.writer()?.undelivered);
-        if *record == Record::Delivered {
-            self.requests_heard(undelivered.into_iter().map(|page| page.undo));
+        let given = Given(undelivered.into_iter().flat_map(|page| page.undo).filter_map(Undo::key).collect());
+        if *record != Record::Delivered {
+            return Ok(given);
         }
-        Ok(())
+        self.requests_heard(given.0);
+        Ok(Given::default())
     }
 
     /// Forgets answers that have arrived.
-    fn requests_heard(&mut self, pages: impl Iterator<Item = Vec<Undo>>) {
-        for key in pages.flatten().filter_map(Undo::key) {
+    fn requests_heard(&mut self, keys: impl IntoIterator<Item = Arc<str>>) {
+        for key in keys {
             if self.requests.get(&key).is_some_and(|known| known.standing != Standing::Named) {
                 self.requests.remove(&key);
             }
         }
     }
 
-    /// Says that a reader has heard the answers to questions about some pages: it asked something else, or went in good
-    /// order. They are not given again.
-    pub fn heard<'a>(&mut self, reader: u64, pages: impl Iterator<Item = &'a str>) {
-        for page in pages {
-            self.requests.forget_given(&key_of_page(page), reader);
-        }
+    /// Says that a reader has heard some answers: it asked something else, or went in good order. They are not given
+    /// again.
+    pub fn heard(&mut self, reader: u64, answers: Given) {
+        let is_its = |answer: &Answer| answer.standing == Standing::Given(reader);
+        answers.0.iter().for_each(|key| drop(self.requests.remove_if(key, is_its)));
+        drop(answers);
+        self.requests.forget_removed(Standing::Given(reader));
     }
 
-    /// Says that a reader went away, and may not have heard the answers to questions about some pages: they are in
-    /// doubt.
+    /// Says that a reader went away, and may not have heard some answers: they are in doubt.
     ///
     /// # Errors
     /// If it cannot be noted.
-    pub fn unheard<'a>(&mut self, reader: u64, pages: impl Iterator<Item = &'a str>) -> Result<()> {
-        let keys = self.given_to(reader, pages);
+    pub fn unheard(&mut self, reader: u64, Given(mut keys): Given) -> Result<()> {
+        let is_its = |known: &Answer| known.standing == Standing::Given(reader);
+        keys.retain(|key| self.requests.get(key).is_some_and(is_its));
         let mut frames = std::mem::take(&mut self.writer()?.waiting);
         self.doubt(keys, &mut frames);
         self.writer()?.log.append(&frames)
-    }
-
-    fn given_to<'a>(&self, reader: u64, pages: impl Iterator<Item = &'a str>) -> Vec<Arc<str>> {
-        let keys = pages.map(key_of_page);
-        let is_its = |key: &String| {
-            self.requests.get(key).is_some_and(|known| known.standing == Standing::Given(reader))
-        };
-        keys.filter(is_its).map(Arc::from).collect()
     }
 
     /// Puts answers in doubt, and appends the frames that say so.
@@ -927,12 +940,13 @@ impl Seen {
 
     /// Commits what was stored, and says that the answers went [out](Self::sent), in one go and without waiting for the
     /// disk: where `fsync` is wanted, the answers must not go out before what this gives is on the disk. Others can use
-    /// the index meanwhile; if it fails, nothing more may be stored.
+    /// the index meanwhile; if it fails, nothing more may be stored. Gives the answers besides.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
-    pub fn commit_and_send(&mut self) -> Result<Option<Unsynced>> {
-        self.commit_with(&Record::Sent, Log::append_unsynced).map(Option::flatten)
+    pub fn commit_and_send(&mut self) -> Result<(Option<Unsynced>, Given)> {
+        let (unsynced, given) = self.commit_with(&Record::Sent, Log::append_unsynced)?;
+        Ok((unsynced.flatten(), given))
     }
 
     /// Commits what was stored, if there is anything, and what becomes of the answers with it.
@@ -940,16 +954,16 @@ impl Seen {
         &mut self,
         record: &Record,
         append: impl FnOnce(&mut Log, &[u8]) -> Result<R>,
-    ) -> Result<Option<R>> {
+    ) -> Result<(Option<R>, Given)> {
         let waiting = &mut self.writer()?.waiting;
         let mut committed = None;
         if !waiting.is_empty() {
             record.frame(waiting);
             committed = Some(self.commit_by(append)?);
         }
-        self.forget_undelivered(record)?;
+        let given = self.forget_undelivered(record)?;
         self.shorten()?;
-        Ok(committed)
+        Ok((committed, given))
     }
 
     /// Puts a long log into a snapshot.

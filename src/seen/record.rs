@@ -262,6 +262,32 @@ pub(super) fn part_in(bytes: &[u8]) -> Option<(u32, &[u8])> {
     part.filter(|_| fields.0.is_empty())
 }
 
+/// A page to be stored, as [`Record::Page`].
+pub(super) struct NewPage<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) value: Option<&'a SketchValue>,
+    pub(super) name: &'a str,
+    pub(super) seen: u64,
+    pub(super) asked: Option<&'a Asked>,
+}
+
+impl NewPage<'_> {
+    /// Appends the record in its frame.
+    pub(super) fn frame(&self, out: &mut Vec<u8>) {
+        framed(out, |out| self.write(&mut Out(out)));
+    }
+
+    fn write(&self, out: &mut Out<'_>) {
+        out.bytes(&[1]);
+        out.bytes(&self.facts.digest.to_le_bytes());
+        out.bytes(&self.facts.features.to_le_bytes());
+        out.bytes(&self.seen.to_le_bytes());
+        out.text(self.name);
+        out.value(self.value);
+        out.asked(self.asked);
+    }
+}
+
 impl Record {
     /// Appends the record in its frame.
     pub(super) fn frame(&self, out: &mut Vec<u8>) {
@@ -271,13 +297,8 @@ impl Record {
     fn write(&self, out: &mut Out<'_>) {
         match self {
             Self::Page { facts, value, name, seen, asked } => {
-                out.bytes(&[1]);
-                out.bytes(&facts.digest.to_le_bytes());
-                out.bytes(&facts.features.to_le_bytes());
-                out.bytes(&seen.to_le_bytes());
-                out.text(name);
-                out.value(value.as_ref());
-                out.asked(asked.as_ref());
+                let (value, asked) = (value.as_ref(), asked.as_ref());
+                NewPage { facts, value, name, seen: *seen, asked }.write(out);
             }
             Self::Again { digest, seen, asked } => {
                 out.bytes(&[2]);

@@ -44,7 +44,7 @@ const PAGE: &str = "page ";
 
 /// The key of the answer to a question about a page, where its request has no name.
 pub(super) fn key_of_page(name: &str) -> String {
-    format!("{PAGE}{name}")
+    [PAGE, name].concat()
 }
 
 impl Answer {
@@ -154,15 +154,17 @@ impl Remembered {
         Some(answer)
     }
 
-    /// Removes an answer that was given to this reader, if it is one.
-    pub(super) fn forget_given(&mut self, key: &str, reader: u64) {
-        if self.get(key).is_some_and(|answer| answer.standing == Standing::Given(reader)) {
-            self.remove(key);
-            // Nobody else has the key of an answer that is not remembered any more.
-            let given = &mut self.queues[queue_of(Standing::Given(reader))];
-            while given.front().is_some_and(|(_, oldest)| Arc::strong_count(oldest) == 1) {
-                given.pop_front();
-            }
+    /// Removes an answer if it is one of these.
+    pub(super) fn remove_if(&mut self, key: &str, is: impl FnOnce(&Answer) -> bool) -> Option<Answer> {
+        if self.get(key).is_some_and(is) { self.remove(key) } else { None }
+    }
+
+    /// Forgets the keys of the oldest answers of a standing that were removed.
+    pub(super) fn forget_removed(&mut self, standing: Standing) {
+        let queue = &mut self.queues[queue_of(standing)];
+        // Nobody else has the key of an answer that is not remembered any more.
+        while queue.front().is_some_and(|(_, oldest)| Arc::strong_count(oldest) == 1) {
+            queue.pop_front();
         }
     }
 
@@ -246,7 +248,8 @@ mod tests {
                         naive.0.retain(|(other, _)| *other != key);
                     }
                     6 => {
-                        ours.forget_given(&key, 1);
+                        ours.remove_if(&key, |own| own.standing == Standing::Given(1));
+                        ours.forget_removed(standing);
                         naive.0.retain(|(other, own)| *other != key || own.standing != Standing::Given(1));
                     }
                     4 => {

@@ -2,7 +2,7 @@
 //! not have heard.
 
 use super::service::{Collection, Refused};
-use simflip::seen::LATEST;
+use simflip::seen::{Given, LATEST};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,9 +53,9 @@ pub(super) struct Connection {
 /// Answers that a client may not have heard, and those that it has heard and whose indexes do not know that yet.
 #[derive(Default)]
 struct Unheard {
-    /// The index, and the name of the page.
-    answers: VecDeque<(Arc<Collection>, String)>,
-    /// The number of answers, from the first one, that the client has heard.
+    /// The answers of a request or of a part of one, with the index.
+    answers: VecDeque<(Arc<Collection>, Given)>,
+    /// The first so many of these the client has heard.
     heard: usize,
     /// True if the connection has ended.
     gone: bool,
@@ -197,13 +197,21 @@ impl Connection {
         self.unheard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes answers to questions about pages that its client has not heard yet.
-    pub(super) fn answered(&self, collection: &Arc<Collection>, pages: impl Iterator<Item = String>) {
+    /// Notes answers that its client has not heard yet.
+    pub(super) fn answered(&self, collection: &Arc<Collection>, answers: Given) {
+        if answers.is_empty() {
+            return;
+        }
         let mut unheard = self.unheard();
-        unheard.answers.extend(pages.map(|page| (Arc::clone(collection), page)));
-        let beyond = unheard.answers.len().saturating_sub(LATEST);
-        unheard.answers.drain(..beyond);
-        unheard.heard = unheard.heard.saturating_sub(beyond);
+        unheard.answers.push_back((Arc::clone(collection), answers));
+        // The index remembers no more.
+        let mut number: usize = unheard.answers.iter().map(|(_, answers)| answers.len()).sum();
+        while number > LATEST
+            && let Some((_, oldest)) = unheard.answers.pop_front()
+        {
+            number -= oldest.len();
+            unheard.heard = unheard.heard.saturating_sub(1);
+        }
         let gone = unheard.gone;
         drop(unheard);
         if gone {
@@ -227,35 +235,26 @@ impl Connection {
         unheard.heard = unheard.answers.len();
     }
 
-    /// Takes the names of the pages of an index whose answers its client has heard, for one who tells the index, and
-    /// tells the other indexes.
-    pub(super) fn take_heard(&self, collection: Option<&Collection>) -> Vec<String> {
+    /// Takes the answers of an index that its client has heard, for one who tells the index, and tells the others.
+    pub(super) fn take_heard(&self, collection: Option<&Collection>) -> Vec<Given> {
         let mut unheard = self.unheard();
         let heard = std::mem::take(&mut unheard.heard);
-        let answers: VecDeque<_> = unheard.answers.drain(..heard).collect();
+        let answers: Vec<_> = unheard.answers.drain(..heard).collect();
         drop(unheard);
-        let is_of_it =
-            |(of, _): &(Arc<Collection>, String)| collection.is_some_and(|it| std::ptr::eq(it, &**of));
-        let (of_it, others) = answers.into_iter().partition::<VecDeque<_>, _>(is_of_it);
-        self.tell(others, true);
-        of_it.into_iter().map(|(_, page)| page).collect()
+        let mut taken = Vec::new();
+        for (of, answers) in answers {
+            match collection.is_some_and(|it| std::ptr::eq(it, &*of)) {
+                true => taken.push(answers),
+                false => of.became_of(self.number, true, answers),
+            }
+        }
+        taken
     }
 
     /// Tells the indexes that its client has heard its answers, or may not have.
     pub(super) fn settle(&self, heard: bool) {
         self.take_heard(None);
         let answers = std::mem::take(&mut self.unheard().answers);
-        self.tell(answers, heard);
-    }
-
-    fn tell(&self, mut answers: VecDeque<(Arc<Collection>, String)>, heard: bool) {
-        while let Some((collection, _)) = answers.front() {
-            let collection = Arc::clone(collection);
-            let (of_it, others): (VecDeque<_>, VecDeque<_>) =
-                answers.into_iter().partition(|(other, _)| Arc::ptr_eq(other, &collection));
-            let pages = of_it.iter().map(|(_, page)| &page[..]);
-            collection.became_of(self.number, heard, pages);
-            answers = others;
-        }
+        answers.into_iter().for_each(|(of, answers)| of.became_of(self.number, heard, answers));
     }
 }

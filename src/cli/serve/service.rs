@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put as put_route};
 use serde_json::json;
 use simflip::hash::text_digest;
-use simflip::seen::{NewLog, Reply, Request, Seen, Unsynced, Verdict, may_be_index};
+use simflip::seen::{Given, NewLog, Reply, Request, Seen, Unsynced, Verdict, may_be_index};
 use simflip::settings::Settings;
 use simflip::sketch::{Sketch, Sketcher};
 use simflip::weight::frequencies::Frequencies;
@@ -318,11 +318,11 @@ impl Collection {
         self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what became of the answers to questions about some pages: their reader has heard them, or may not have.
-    pub(super) fn became_of<'a>(&self, reader: u64, heard: bool, pages: impl Iterator<Item = &'a str>) {
+    /// Notes what became of some answers: their reader has heard them, or may not have.
+    pub(super) fn became_of(&self, reader: u64, heard: bool, answers: Given) {
         if heard {
-            self.writing().heard(reader, pages);
-        } else if let Err(error) = self.writing().unheard(reader, pages) {
+            self.writing().heard(reader, answers);
+        } else if let Err(error) = self.writing().unheard(reader, answers) {
             event("failed", &[("error", &error.to_string())]);
         }
     }
@@ -385,16 +385,7 @@ impl Collection {
                     lines.iter().map(|line| self.read(action, &mut sketcher, line)).collect();
                 self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).push(sketcher);
                 match self.work_on(limits, action, &asked, to, out) {
-                    Ok((unsynced, removed)) => {
-                        (answered.unsynced, answered.removed) = (unsynced, removed);
-                        if action == Action::CheckAndAdd {
-                            let unnamed = asked.iter().flatten().filter(|asked| asked.page.request.is_none());
-                            to.answered(
-                                self,
-                                unnamed.filter_map(|asked| Some(asked.page.name()?.to_owned())),
-                            );
-                        }
-                    }
+                    Ok((unsynced, removed)) => (answered.unsynced, answered.removed) = (unsynced, removed),
                     Err(error) => {
                         // The index is as it was: none of these pages is remembered.
                         self.counts.failed.fetch_add(asked.len() as u64, Relaxed);
@@ -440,7 +431,7 @@ impl Collection {
     }
 
     fn work_on(
-        &self,
+        self: &Arc<Self>,
         limits: &Limits,
         action: Action,
         asked: &[Result<Asked<'_>, String>],
@@ -448,7 +439,7 @@ impl Collection {
         out: &mut Vec<u8>,
     ) -> simflip::Result<(Option<Unsynced>, usize)> {
         let now = millis(SystemTime::now());
-        let mut unsynced = None;
+        let (mut unsynced, mut given) = (None, Given::default());
         if self.failed.load(Relaxed) && !matches!(action, Action::Check | Action::Sketch) {
             return Err(simflip::Error::parameter(
                 "index",
@@ -483,7 +474,7 @@ impl Collection {
             }
             Action::Add | Action::CheckAndAdd => {
                 let mut seen = self.writing();
-                seen.heard(to.number, heard.iter().map(|page| &page[..]));
+                heard.into_iter().for_each(|answers| seen.heard(to.number, answers));
                 for question in questions {
                     let Some((about, sketch)) = question else {
                         replies.push(None);
@@ -502,7 +493,7 @@ impl Collection {
                         }
                     }
                 }
-                unsynced = seen.commit_and_send()?;
+                (unsynced, given) = seen.commit_and_send()?;
                 self.counts.added.fetch_add(asked.iter().flatten().count() as u64, Relaxed);
             }
             Action::Remove => {
@@ -512,6 +503,7 @@ impl Collection {
                 self.counts.removed.fetch_add(removed as u64, Relaxed);
             }
         }
+        to.answered(self, given);
         let mut replies = replies.into_iter();
         for asked in asked {
             let reply = replies.next().flatten();
