@@ -1,13 +1,13 @@
-//! Which net is the best for an index that is asked whether a page has been seen?
+//! Which candidate generator is the best for an index that is asked whether a page has been seen?
 //!
-//! `cargo run --release --features serve --example nets -- PAGES QUESTIONS` stores so many made-up pages in every net
-//! and asks the same questions of each: pages of the families and templates of those that are stored. A pair is truly
-//! similar if the Jaccard coefficient of the pages' features is 0.8 or more; all stored pages are looked through for
-//! them. What a net brings up, one judge looks at: the estimate of 1,024 bits. Where not all probes are made, how
-//! many is chosen on one half of the questions, and all figures are of the other half.
+//! `cargo run --release --features serve --example generators -- PAGES QUESTIONS` stores so many made-up pages in every
+//! generator and asks the same questions of each: pages of the families and templates of those that are stored. A pair is
+//! truly similar if the Jaccard coefficient of the pages' features is 0.8 or more; all stored pages are looked through for
+//! them. The candidates of all generators are verified alike: by the estimate of 1,024 bits. Where not all probes are made,
+//! how many is chosen on one half of the questions, and all figures are of the other half.
 //!
-//! It prints a row for each net: recall of the truly similar pairs, what was looked at, bytes beside the sketches, and
-//! processor microseconds a question, with and without the judge.
+//! It prints a row for each generator: recall of the truly similar pairs, what was looked at, bytes beside the sketches,
+//! and processor microseconds a question, with and without verification.
 
 mod crawl;
 
@@ -135,8 +135,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
         .collect();
     say(format_args!(
-        "pages,net,questions,similar_pairs,recall,probes,candidates,brought_up,near,bytes_a_page,\
-         microseconds_a_question,microseconds_with_judge"
+        "pages,generator,questions,similar_pairs,recall,probes,candidates,brought_up,near,bytes_a_page,\
+         microseconds_a_question,microseconds_with_verification"
     ))?;
     let (choose, tell) = questions.split_at(questions.len() / 2);
     by_keys(&stored, tell)?;
@@ -178,7 +178,7 @@ fn budget(probes: &[u32], recall: f64) -> Option<u32> {
     probes.get(((probes.len() as f64 * recall).ceil() as usize).saturating_sub(1)).copied()
 }
 
-/// What a net came to over all questions.
+/// What a generator came to over all questions.
 #[derive(Default)]
 struct Tally {
     found: u64,
@@ -187,11 +187,11 @@ struct Tally {
     brought_up: u64,
     near: u64,
     seconds: f64,
-    judged: f64,
+    verified: f64,
 }
 
 impl Tally {
-    fn judge(&mut self, stored: &Stored, question: &Question, pages: &[u32]) {
+    fn verify(&mut self, stored: &Stored, question: &Question, pages: &[u32]) {
         self.brought_up += pages.len() as u64;
         for &page in pages {
             self.near +=
@@ -199,12 +199,18 @@ impl Tally {
         }
     }
 
-    fn tell(&self, net: &str, stored: &Stored, bytes: usize, questions: &[Question]) -> std::io::Result<()> {
+    fn tell(
+        &self,
+        generator: &str,
+        stored: &Stored,
+        bytes: usize,
+        questions: &[Question],
+    ) -> std::io::Result<()> {
         let similar: usize = questions.iter().map(|question| question.similar.len()).sum();
         let (pages, asked) = (stored.sizes.len(), questions.len());
         let each = |count: u64| count as f64 / asked as f64;
         say(format_args!(
-            "{pages},{net},{asked},{similar},{:.4},{:.1},{:.1},{:.2},{:.3},{:.1},{:.2},{:.2}",
+            "{pages},{generator},{asked},{similar},{:.4},{:.1},{:.1},{:.2},{:.3},{:.1},{:.2},{:.2}",
             self.found as f64 / similar.max(1) as f64,
             each(self.probes),
             each(self.candidates),
@@ -212,7 +218,7 @@ impl Tally {
             each(self.near),
             bytes as f64 / pages as f64,
             self.seconds * 1e6 / asked as f64,
-            self.judged * 1e6 / asked as f64,
+            self.verified * 1e6 / asked as f64,
         ))
     }
 }
@@ -220,13 +226,13 @@ impl Tally {
 fn by_keys(stored: &Stored, questions: &[Question]) -> Result<(), Box<dyn Error>> {
     let keyed = Keyed::filled(stored.bands, &vec![true; stored.sizes.len()], &stored.keys)?;
     let (mut tally, mut found) = (Tally::default(), Vec::new());
-    for judging in [false, true] {
+    for verifying in [false, true] {
         let begun = thread_seconds();
         for question in questions {
             let SketchValue::Both(two) = &question.sketch.value else { continue };
             keyed.candidates(&two.keys, &mut found);
-            if judging {
-                tally.judge(stored, question, &found);
+            if verifying {
+                tally.verify(stored, question, &found);
             } else {
                 let has = |page: &&u32| found.binary_search(page).is_ok();
                 tally.found += question.similar.iter().filter(has).count() as u64;
@@ -234,7 +240,7 @@ fn by_keys(stored: &Stored, questions: &[Question]) -> Result<(), Box<dyn Error>
                 tally.candidates += found.len() as u64;
             }
         }
-        *(if judging { &mut tally.judged } else { &mut tally.seconds }) = thread_seconds() - begun;
+        *(if verifying { &mut tally.verified } else { &mut tally.seconds }) = thread_seconds() - begun;
     }
     tally.tell(&format!("keys {}", stored.bands), stored, keyed.bytes(), questions)?;
     Ok(())
@@ -263,18 +269,18 @@ impl Hashed<'_> {
         probes
     }
 
-    fn tell(&self, net: &str, index: &dyn HammingIndex, questions: &[Question]) -> std::io::Result<()> {
+    fn tell(&self, generator: &str, index: &dyn HammingIndex, questions: &[Question]) -> std::io::Result<()> {
         let (mut tally, mut scratch) = (Tally::default(), Scratch::default());
         let (mut hits, mut pages): (Vec<Hit>, Vec<u32>) = (Vec::new(), Vec::new());
-        for judging in [false, true] {
+        for verifying in [false, true] {
             let begun = thread_seconds();
             for question in questions {
                 hits.clear();
                 pages.clear();
                 let cost = index.search(question.query(), Mode::All, &mut scratch, &mut hits);
                 hits.iter().for_each(|hit| pages.extend(&self.groups[hit.slot.index()]));
-                if judging {
-                    tally.judge(self.stored, question, &pages);
+                if verifying {
+                    tally.verify(self.stored, question, &pages);
                 } else {
                     let has = |page: &&u32| pages.contains(page);
                     tally.found += question.similar.iter().filter(has).count() as u64;
@@ -282,10 +288,10 @@ impl Hashed<'_> {
                         (tally.probes + cost.probes, tally.candidates + cost.candidates);
                 }
             }
-            *(if judging { &mut tally.judged } else { &mut tally.seconds }) = thread_seconds() - begun;
+            *(if verifying { &mut tally.verified } else { &mut tally.seconds }) = thread_seconds() - begun;
         }
         // The slots' pages take four bytes each beside the index.
         let bytes = index.bytes() + 4 * self.stored.hashes.len();
-        tally.tell(net, self.stored, bytes, questions)
+        tally.tell(generator, self.stored, bytes, questions)
     }
 }
