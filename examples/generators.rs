@@ -1,13 +1,13 @@
 //! Which candidate generator is the best for an index that is asked whether a page has been seen?
 //!
 //! `cargo run --release --features serve --example generators -- PAGES QUESTIONS` stores so many made-up pages in every
-//! generator and asks the same questions of each: pages of the families and templates of those that are stored. A pair is
-//! truly similar if the Jaccard coefficient of the pages' features is 0.8 or more; all stored pages are looked through for
-//! them. The candidates of all generators are verified alike: by the estimate of 1,024 bits. Where not all probes are made,
-//! how many is chosen on one half of the questions, and all figures are of the other half.
+//! generator and asks the same questions of each: pages of the families and templates of those that are stored. A pair
+//! is truly similar if the Jaccard coefficient of the pages' features is 0.8 or more; all stored pages are looked
+//! through for them. The candidates of all generators are verified alike: by the estimate of 1,024 bits. Where not all
+//! probes are made, how many is chosen on one half of the questions, and all figures are of the other half.
 //!
-//! It prints a row for each generator: recall of the truly similar pairs, what was looked at, bytes beside the sketches,
-//! and processor microseconds a question, with and without verification.
+//! It prints a row for each generator: recall of the truly similar pairs, what was looked at, bytes beside the
+//! sketches, and processor microseconds a question, with and without verification.
 
 mod crawl;
 
