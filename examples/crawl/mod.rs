@@ -153,6 +153,14 @@ impl Server {
     }
 }
 
+/// A service must not outlive a test that fails.
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// Processor seconds of a process so far; not a number where the system does not tell.
 pub fn cpu_of(process: u32) -> f64 {
     let told = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
