@@ -416,7 +416,7 @@ pub struct OwnText {
 
 impl OwnText {
     /// Parts a document, with this URL in an input file of this name, by the boilerplate of its group, if it has any.
-    pub fn new(boilerplate: Option<&Boilerplate>, (input, url): (&Path, Option<&str>), text: &str) -> Self {
+    pub fn new(boilerplate: Option<&Boilerplate>, input: &Path, url: Option<&str>, text: &str) -> Self {
         let group = boilerplate.and_then(|boilerplate| Some((boilerplate, boilerplate.by.of(input, url)?)));
         match group {
             Some((boilerplate, group)) => boilerplate.cut(&mut Lines::default(), &group, text),

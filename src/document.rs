@@ -69,7 +69,7 @@ const IN_BLOCK: u32 = 48;
 
 impl DocumentTable {
     /// Adds a document.
-    pub fn push(&mut self, id: DocId, place: Place, (record_id, url): (Option<&str>, Option<&str>)) {
+    pub fn push(&mut self, id: DocId, place: Place, record_id: Option<&str>, url: Option<&str>) {
         if self.strings.is_empty() {
             self.strings.push(String::new());
         }
@@ -164,14 +164,14 @@ mod tests {
         let name = |n: u32| format!("name {n}");
         for n in [5u32, 0, 3, 1, 4, 2] {
             let (id, url) = (name(n), format!("url {n}"));
-            let strings = match n {
+            let (id, url) = match n {
                 0 => (None, None),
                 1 => (None, Some(&url[..])),
                 2 => (Some(&id[..]), None),
                 _ => (Some(&id[..]), Some(&url[..])),
             };
             let place = Place { offset: u64::from(n), ..Place::default() };
-            parts[n as usize % 2].push(DocId::new(n / 2, n % 2), place, strings);
+            parts[n as usize % 2].push(DocId::new(n / 2, n % 2), place, id, url);
         }
         let (table, origins) = DocumentTable::merge(parts);
         assert_eq!(table.len(), 6);

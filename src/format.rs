@@ -160,14 +160,14 @@ fn begins_as(bytes: &[u8], kind: Kind) -> bool {
     bytes.strip_prefix(&MAGIC).is_some_and(|rest| rest.starts_with(&kind.tag))
 }
 
-/// Writes a file of `kind` whole or not at all, as [`NewFile`] does.
+/// Writes a file of `kind` whole or not at all, as every file of ours.
 pub fn write(path: &Path, kind: Kind, header: &impl Serialize, body: &[&[u8]]) -> Result<()> {
     let mut file = NewBinary::begin(path, kind, header)?;
     body.iter().try_for_each(|part| file.write_all(part)).map_err(|error| Error::io(path, error))?;
     file.finish()
 }
 
-/// A file of a kind while its body is written, of whatever length: whole or not at all, as [`NewFile`] is.
+/// A file of a kind while its body is written, of whatever length: whole or not at all.
 #[derive(Debug)]
 pub struct NewBinary {
     new: NewFile,

@@ -1,11 +1,12 @@
 //! simflip finds near-duplicate pages in web text and measures how many of them it found.
 //!
-//! This crate reads files and writes folders of results: [`corpus`] reads pages, [`pipeline`] runs the core
-//! over them, [`report`] tells what came of it, [`seen`] keeps an index that grows. Texts that are in memory
-//! need none of it; they go to the core, which is here as [`core`]:
+//! This crate reads files and writes folders of results: [`corpus`] reads documents, [`pipeline`] runs the core
+//! over them, [`seen`] keeps an index that grows. Modules and functions that are hidden here are those of the command
+//! line and of the Python package; they change without notice. Texts that are in memory need none of it; they go to
+//! the core, which is here as [`core`]:
 //!
 //! ```
-//! use simflip::core::{dedup::Deduper, settings::Settings};
+//! use simflip::core::{Deduper, Settings};
 //!
 //! let texts = vec![
 //!     "Opening hours: Monday to Friday from nine to five, Saturday from ten to two. Closed on Sunday.",
@@ -31,38 +32,53 @@
 
 #![warn(unnameable_types)]
 
+#[doc(hidden)]
 pub mod boilerplate;
 #[cfg(feature = "cli")]
+#[doc(hidden)]
 pub mod cli;
-pub mod contamination;
+mod contamination;
 pub mod corpus;
+#[doc(hidden)]
 pub mod document;
-pub mod error;
+mod error;
+#[doc(hidden)]
 pub mod evaluate;
+#[doc(hidden)]
 pub mod format;
+#[doc(hidden)]
 pub mod frequencies;
+#[doc(hidden)]
 pub mod inspect;
 mod inspection;
 #[allow(unsafe_code)]
+#[doc(hidden)]
 pub mod kernel;
-pub mod making;
-pub mod mark;
+mod making;
+mod mark;
 pub mod pipeline;
+#[doc(hidden)]
 pub mod report;
+#[doc(hidden)]
 pub mod resources;
 pub mod seen;
+#[doc(hidden)]
 pub mod staged;
+#[doc(hidden)]
 pub mod tables;
+#[doc(hidden)]
 pub mod terminal;
-pub mod wording;
+mod wording;
 
 #[cfg(feature = "cli")]
 extern crate self as simflip;
 
+#[doc(hidden)]
 pub use simflip_core::{
     calibrate, clusters, features, hash, minhash, plan, search, settings, simhash, sketch, text, weight,
 };
 
 pub use error::{Error, Result};
 pub use simflip_core as core;
+#[doc(hidden)]
 pub use simflip_core::id::{self, Document, Id, Lists, Slot, Text};

@@ -14,13 +14,13 @@ use std::path::Path;
 
 /// A name or a mark of Rust's, with the line it stands on. Comments and literals are gone.
 #[derive(Clone, Copy, Debug)]
-struct Token<'a> {
-    text: &'a str,
-    line: usize,
+pub struct Token<'a> {
+    pub text: &'a str,
+    pub line: usize,
 }
 
 /// Cuts Rust into names, `::`, and single characters.
-fn tokens(source: &str) -> Vec<Token<'_>> {
+pub fn tokens(source: &str) -> Vec<Token<'_>> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let (mut tokens, mut rest, mut line) = (Vec::new(), source, 1);
     while let Some(first) = rest.chars().next() {
@@ -246,14 +246,14 @@ fn table(document: &str, folder: &str) -> Result<BTreeMap<String, Place>, String
 }
 
 /// A source file: its name, the path of its module, and its text.
-struct Source {
-    name: String,
+pub struct Source {
+    pub name: String,
     module: Vec<String>,
-    text: String,
+    pub text: String,
 }
 
 impl Source {
-    fn new(name: &str, text: String) -> Self {
+    pub fn new(name: &str, text: String) -> Self {
         let module = name.trim_end_matches(".rs").trim_end_matches("/mod").split('/').map(str::to_owned);
         let module = if matches!(name, "lib.rs" | "main.rs") { Vec::new() } else { module.collect() };
         Self { name: name.to_owned(), module, text }
@@ -261,7 +261,7 @@ impl Source {
 }
 
 /// Every source file of a folder.
-fn sources(folder: &Path, inside: &str, found: &mut Vec<Source>) {
+pub fn sources(folder: &Path, inside: &str, found: &mut Vec<Source>) {
     for entry in fs::read_dir(folder.join(inside)).expect("a folder of sources") {
         let entry = entry.expect("an entry");
         let name = format!("{inside}{}", entry.file_name().to_str().expect("a plain name"));

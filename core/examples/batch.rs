@@ -8,7 +8,7 @@
 use simflip_core::search::batch::{Batch, PsmBatchParams};
 use simflip_core::search::bphs::BphsParams;
 use simflip_core::search::{Mode, Query};
-use simflip_core::{settings::Settings, sketch::Sketcher};
+use simflip_core::{Settings, Sketcher};
 
 fn main() -> simflip_core::Result<()> {
     let text = |number: usize, edited: bool| -> String {

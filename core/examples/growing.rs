@@ -8,7 +8,7 @@
 use simflip_core::search::dial::DialParams;
 use simflip_core::search::online::Online;
 use simflip_core::search::{HammingIndex, Mode, Query, Scratch};
-use simflip_core::{settings::Settings, sketch::Sketcher};
+use simflip_core::{Settings, Sketcher};
 
 fn main() -> simflip_core::Result<()> {
     let bus = "Timetable of the night bus: it leaves the station at one, at two and at three, calls at the old harbour, \

@@ -5,7 +5,7 @@
 // The prints of an example are as short as a first program's.
 #![allow(clippy::print_stdout)]
 
-use simflip_core::{dedup::Deduper, settings::Settings};
+use simflip_core::{Deduper, Settings};
 
 fn main() -> simflip_core::Result<()> {
     let texts = vec![

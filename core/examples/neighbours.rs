@@ -9,7 +9,7 @@
 use simflip_core::search::dial::{Dial, DialParams};
 use simflip_core::search::distinct::DistinctHashes;
 use simflip_core::search::{Cost, HammingIndex, Mode, Query, Scratch};
-use simflip_core::{settings::Settings, sketch::Sketcher};
+use simflip_core::{Settings, Sketcher};
 
 fn main() -> simflip_core::Result<()> {
     // Pages of one form each, with some of the words changed.

@@ -11,7 +11,7 @@ use simflip_core::search::Probing;
 use simflip_core::search::dial::{Dial, DialParams};
 use simflip_core::search::distinct::DistinctHashes;
 use simflip_core::search::psm::{Psm, PsmParams, Reading};
-use simflip_core::{settings::Settings, sketch::Sketcher};
+use simflip_core::{Settings, Sketcher};
 
 fn main() -> simflip_core::Result<()> {
     // Documents of 120 words in versions of which each has some words of its own.

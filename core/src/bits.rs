@@ -1,7 +1,5 @@
 //! A bit for each of many documents.
 
-use std::ops::Range;
-
 /// A bit for each page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bits {
@@ -14,11 +12,6 @@ impl Bits {
     /// So many bits, all unset.
     pub fn new(pages: u64) -> Self {
         Self { words: vec![0; pages.div_ceil(WORD) as usize] }
-    }
-
-    /// Bits that were stored, 64 to a word, the first one lowest.
-    pub fn from_words(words: Vec<u64>) -> Self {
-        Self { words }
     }
 
     /// The bits, 64 to a word, the first one lowest.
@@ -61,18 +54,6 @@ impl Bits {
     /// The number of bits that are set.
     pub fn count(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
-    }
-
-    /// The number of bits of these pages that are set; pages beyond the last have none.
-    pub fn count_in(&self, pages: Range<u64>) -> u64 {
-        let words = (pages.start / WORD)..pages.end.div_ceil(WORD);
-        let of = |at: u64| {
-            // Those from a page on, of a word.
-            let from = |page: u64| u64::MAX.checked_shl(page.saturating_sub(at * WORD) as u32).unwrap_or(0);
-            let word = self.words.get(at as usize).copied().unwrap_or(0);
-            u64::from((word & from(pages.start) & !from(pages.end)).count_ones())
-        };
-        words.map(of).sum()
     }
 
     /// Sets the bits that are set in others.
@@ -125,15 +106,9 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn bits_are_counted_between_pages() {
+    fn bits_of_another_list_are_added() {
         let mut bits = Bits::new(200);
         [0, 3, 63, 64, 127, 128, 199].into_iter().for_each(|page| bits.set(page));
-        for start in 0..300 {
-            for end in 0..300 {
-                let counted = (start..end).filter(|&page| bits.get(page)).count();
-                assert_eq!(bits.count_in(start..end), counted as u64, "{start}..{end}");
-            }
-        }
         let mut others = Bits::new(200);
         others.set(5);
         others.add(&bits);

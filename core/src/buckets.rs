@@ -40,7 +40,7 @@ use std::cmp::Ordering;
 
 /// Leaders of a bucket that a document is compared with. Where a bucket has more, they are those whose other band
 /// hashes and bits come nearest to the document's in sorted order.
-pub const BOUND: usize = 64;
+pub(crate) const BOUND: usize = 64;
 
 /// The most leaders of a bucket. Members beyond it that are near none of them lead nothing.
 const MOST_LEADERS: usize = 1 << 12;
@@ -914,7 +914,7 @@ impl Assignments {
     }
 
     /// True if a document is a reference document.
-    pub fn is_reference(&self, rank: Rank) -> bool {
+    pub(crate) fn is_reference(&self, rank: Rank) -> bool {
         rank.number() < self.reference
     }
 

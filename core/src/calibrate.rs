@@ -100,21 +100,25 @@ struct Traced {
 /// that comes out.
 ///
 /// ```
-/// use simflip_core::calibrate::{SampleParams, recall};
+/// use simflip_core::calibrate::{Calibration, Sample, SampleParams, recall};
 /// use simflip_core::search::Probing;
 /// use simflip_core::search::distinct::DistinctHashes;
-/// use simflip_core::search::psm::{Psm, PsmParams};
-/// use simflip_core::{settings::Settings, sketch::Sketcher};
+/// use simflip_core::search::psm::{Psm, PsmParams, Reading};
+/// use simflip_core::{Settings, Sketcher};
 ///
 /// let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
 /// let texts = (0..100).map(|i| format!("page {i} of a catalogue of ships that call at this harbour all year round"));
 /// let sketches: Vec<_> = texts.map(|text| sketcher.simhash(&text).0).collect();
 /// let hashes: Vec<u64> = sketches.iter().map(|sketch| sketch.hash).collect();
 /// let distinct = DistinctHashes::new(&hashes);
-/// let mut index = Psm::new(distinct.hashes(), PsmParams::default())?;
+/// let params = PsmParams::new(3, Reading::P { key_bits: None });
+/// let mut index = Psm::new(distinct.hashes(), params)?;
 /// let weights = |slot| sketches[distinct.members(slot)[0].0 as usize].weights;
-/// let measured = recall(&index, distinct.hashes(), weights, 0.95, SampleParams::default())?;
+/// let measured: Calibration = recall(&index, distinct.hashes(), weights, 0.95, SampleParams::default())?;
 /// index.set_budget(measured.budget);
+/// // One sample for several shares.
+/// let sample = Sample::of(&index, distinct.hashes(), weights, SampleParams::default())?;
+/// assert_eq!(sample.budget(0.95), measured);
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
 ///

@@ -119,7 +119,7 @@ pub enum Linkage {
 }
 
 /// The similarity of what is the same to verification.
-pub const SAME: f32 = 1.0;
+pub(crate) const SAME: f32 = 1.0;
 
 /// Of nodes that are the same as others, each with the first in `order` of those that are the same as one of them,
 /// where it was not compared with one as early: of very many that are the same, all are compared with a few alone,
@@ -152,6 +152,7 @@ pub(crate) fn same_pairs<N: Id>(
 
 impl Linkage {
     /// The command line's spelling.
+    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
             Self::Connected => "connected",
@@ -168,6 +169,7 @@ impl Linkage {
     ///
     /// # Panics
     /// If an edge names a node that `order` does not have.
+    #[doc(hidden)]
     pub fn link<N: Id>(self, order: &[N], edges: &[(N, N, f32)]) -> Vec<N> {
         self.link_all(order, edges.iter().copied(), false)
     }
@@ -271,6 +273,7 @@ impl Default for Quota {
 
 impl Quota {
     /// True if one document of each cluster stays, as usual.
+    #[doc(hidden)]
     pub fn is_one(&self) -> bool {
         *self == Self::default()
     }
@@ -286,6 +289,7 @@ impl Quota {
     /// assert_eq!(stay(Quota { count: 2, each: None }), [0, 1]);
     /// assert_eq!(stay(Quota { count: 1, each: Some(Source::Host) }), [0, 2]);
     /// ```
+    #[doc(hidden)]
     pub fn choose(
         self,
         documents: usize,
@@ -316,6 +320,7 @@ pub enum Source {
 
 impl Source {
     /// The command line's spelling.
+    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -352,6 +357,7 @@ impl Keep {
     /// Orders two documents; the lesser one is the better one to keep.
     ///
     /// Rules that go by scores find all equal: [`by_score`](Self::by_score) says which these are.
+    #[doc(hidden)]
     pub fn compare(&self, a: Merits<'_>, b: Merits<'_>) -> Ordering {
         match self {
             Self::First | Self::Score(_) | Self::InputOrder => Ordering::Equal,
@@ -369,11 +375,13 @@ impl Keep {
 
 impl Keep {
     /// True if scores are what decides.
+    #[doc(hidden)]
     pub fn by_score(&self) -> bool {
         matches!(self, Self::Score(_) | Self::InputOrder)
     }
 
     /// The field whose numbers are the scores, if a field has them.
+    #[doc(hidden)]
     pub fn score_field(&self) -> Option<&str> {
         match self {
             Self::Score(field) => Some(field),

@@ -5,7 +5,7 @@ use crate::id::{Document, Id, Lists, Text};
 use crate::minhash::Signatures;
 use crate::settings::{Settings, Sketches};
 use crate::sketch::{Counter, Facts, Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
-use crate::text::{Extraction, FeatureKind};
+use crate::text::Extraction;
 use crate::weight::frequencies::Frequencies;
 use crate::weight::vocabulary::{Term, Terms};
 use rayon::prelude::*;
@@ -344,11 +344,6 @@ impl Collection {
             return Err(Error::parameter("sketch", format!("{:?}", other.keeping), expected));
         }
         Ok(())
-    }
-
-    /// The kind of a document's features.
-    pub fn feature_kind(&self) -> FeatureKind {
-        self.extraction.kind
     }
 
     /// The extraction of features.

@@ -7,12 +7,18 @@ use crate::collection::{Collection, Keeping, Texts, Two};
 use crate::containment::{self, FeatureHashes, FeatureLists, Listed};
 use crate::error::{Error, Result};
 use crate::generator::{self, Generated};
+#[doc(inline)]
 pub use crate::generator::{Crowds, MeasuredRecall, Ran, Scores, Searched};
 use crate::groups::{Better, GroupPair, Groups};
+#[doc(inline)]
 pub use crate::groups::{Kind, Pair};
 use crate::id::{Cluster, Document, Group, Id, Lists, Rank, Text};
-use crate::progress::{Progress, Step, run};
-use crate::recall_estimate::{self, Known, RecallEstimate, Shown};
+use crate::progress::run;
+#[doc(inline)]
+pub use crate::progress::{Progress, Step};
+use crate::recall_estimate::{self, Known, Shown};
+#[doc(inline)]
+pub use crate::recall_estimate::{Estimated, Lower, RecallEstimate, Removed};
 use crate::search::bphs::BlockKeys;
 use crate::settings::{Forms, Generator, Measure, Settings, Sketches, Verification};
 use crate::simhash::hasher::SimHasher;
@@ -56,6 +62,30 @@ pub struct Deduper {
 }
 
 /// The facts that a run gets besides its settings.
+///
+/// ```
+/// use simflip_core::dedup::{Context, Progress, Step};
+/// use simflip_core::{Deduper, Settings};
+/// use std::sync::Mutex;
+///
+/// /// Notes the steps of a run.
+/// struct Steps(Mutex<Vec<Step>>);
+///
+/// impl Progress for Steps {
+///     fn begin(&self, step: Step, _items: u64) {
+///         self.0.lock().unwrap().push(step);
+///     }
+///     fn advance(&self, _items: u64) {}
+///     fn end(&self, _step: Step) {}
+/// }
+///
+/// let mut deduper = Deduper::new(Settings::default())?;
+/// deduper.extend(&["a text", "a text", "another"]);
+/// let steps = Steps(Mutex::default());
+/// deduper.run_with(&Context::new(&|_| None, &steps))?;
+/// assert_eq!(steps.0.into_inner().unwrap()[0], Step::ExactCopies);
+/// # Ok::<(), simflip_core::Error>(())
+/// ```
 #[non_exhaustive]
 pub struct Context<'a> {
     /// The URL of a document, for [`Keep::ShortestUrl`]; none for a document without.
@@ -76,6 +106,7 @@ pub struct Context<'a> {
 }
 
 /// Bytes that a pair takes at most: before it is verified, or while near ones make clusters and are listed.
+#[doc(hidden)]
 pub const PAIR_BYTES: u64 = 44;
 
 impl<'a> Context<'a> {
@@ -107,6 +138,7 @@ impl<'a> Context<'a> {
     }
 
     /// The run ends with [`Error::TooManyPairs`] if more pairs than these have to be looked at.
+    #[doc(hidden)]
     pub fn with_most_pairs(self, most_pairs: u64) -> Self {
         Self { most_pairs, ..self }
     }
@@ -226,6 +258,26 @@ impl Deduper {
 }
 
 /// The outcome in numbers.
+///
+/// ```
+/// use simflip_core::dedup::{Cohesion, Kind, Outcome, Pair, Ran, Searched, Verified};
+/// use simflip_core::{Deduper, Settings};
+///
+/// let story: Vec<String> = (0..80).map(|word| format!("word{}", word * word)).collect();
+/// let mut deduper = Deduper::new(Settings::default())?;
+/// deduper.extend(&[story.join(" "), story.join(" ") + " today", story[40..].join(" ")]);
+/// let outcome: Outcome = deduper.run()?;
+/// let Pair { a, b, similarity, kind, .. } = outcome.pairs[0];
+/// assert_eq!((a.0, b.0, kind), (0, 1, Kind::Near));
+/// // The similarity of a cluster's documents with the one that is kept.
+/// let Cohesion { lowest, farthest, .. } = outcome.cohesion[0];
+/// assert_eq!((lowest, farthest), (similarity, b));
+/// // The search that brought up candidate pairs, and verification of these.
+/// let Searched { ran, .. } = outcome.searched;
+/// let Some(Verified { compared, refused, .. }) = outcome.verified else { panic!("the settings verify") };
+/// assert!(matches!(ran, Ran::Keys { .. }) && compared > refused);
+/// # Ok::<(), simflip_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -320,12 +372,14 @@ impl Outcome {
     }
 
     /// True if a new document stays by the quota, besides the best of its cluster.
+    #[doc(hidden)]
     pub fn stays_besides(&self, document: Document) -> bool {
         self.also.binary_search(&document).is_ok()
     }
 
     /// The document that stays in the place of a member of a cluster: itself, if it stays by the quota, or else the
     /// best one.
+    #[doc(hidden)]
     pub fn stays_for(&self, cluster: Cluster, member: Document) -> Document {
         match self.stays_besides(member) {
             true => member,
@@ -334,6 +388,7 @@ impl Outcome {
     }
 
     /// True if a document is an old one.
+    #[doc(hidden)]
     pub fn is_old(&self, document: Document) -> bool {
         document.index() >= self.new
     }
@@ -348,6 +403,7 @@ impl Outcome {
 
 /// Documents grouped by text, with whatever sketches had to be made of counted features: what runs of several
 /// settings over the same documents share.
+#[doc(hidden)]
 pub struct Prepared<'a> {
     texts: Texts,
     frequencies: Option<Arc<Frequencies>>,
@@ -870,6 +926,7 @@ fn group_pairs<P, K: Id>(pairs: Vec<P>, of: impl Fn(P) -> (K, K, u32, f32)) -> V
 }
 
 /// The findings of a run, before clusters are made of them.
+#[doc(hidden)]
 pub struct Found<'p> {
     prepared: &'p Prepared<'p>,
     evidence: Evidence<'p>,

@@ -3,6 +3,13 @@
 use std::borrow::Cow;
 
 /// An error of the core: it is asked for something that has no meaning. It reads no files.
+///
+/// ```
+/// use simflip_core::{Deduper, Error, Settings};
+///
+/// let Err(Error::Parameter { parameter, .. }) = Deduper::new(Settings::both(1.5)) else { panic!("above 1") };
+/// assert_eq!(parameter, "verify-threshold");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

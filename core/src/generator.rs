@@ -32,6 +32,21 @@ pub(crate) struct Generated {
 }
 
 /// The search that ran, its cost, and the number of pairs that it found.
+///
+/// ```
+/// use simflip_core::dedup::{Crowds, MeasuredRecall, Scores, Searched};
+/// use simflip_core::search::Cost;
+/// use simflip_core::{Deduper, Settings};
+///
+/// let mut deduper = Deduper::new(Settings::paper())?;
+/// deduper.extend(&["a page about ships that call at the harbour", "a page about ships that call at the harbour!"]);
+/// let Searched { cost, recall, crowds, scores, .. } = deduper.run()?.searched;
+/// let (cost, recall, crowds): (Cost, Option<MeasuredRecall>, Option<Crowds>) = (cost, recall, crowds);
+/// assert!(cost.probes > 0 && crowds.is_none());
+/// assert!(recall.is_some_and(|recall| recall.wanted == 0.95));
+/// let scores: Vec<Scores> = scores;
+/// # Ok::<(), simflip_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Searched {

@@ -31,6 +31,7 @@ impl FeatureHash {
     pub const ALL: [Self; 2] = [Self::Murmur3, Self::Product];
 
     /// The command line's spelling.
+    #[doc(hidden)]
     pub fn word(self) -> &'static str {
         match self {
             Self::Murmur3 => "murmur3",
@@ -39,6 +40,7 @@ impl FeatureHash {
     }
 
     /// The name with its version, written into every file that depends on the hash.
+    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
             Self::Murmur3 => MURMUR3,
@@ -47,6 +49,7 @@ impl FeatureHash {
     }
 
     /// The hash of the feature that is one word, given as it was folded.
+    #[doc(hidden)]
     pub fn feature(self, word: &[u8]) -> u64 {
         match self {
             Self::Murmur3 => Murmur3::feature(Murmur3::long(word)),

@@ -1,5 +1,13 @@
 //! Numbers for documents, texts and other things inside a run. Each space of numbers has a type of its own, so that a
 //! number of one cannot be taken for a number of another.
+//!
+//! ```
+//! use simflip_core::id::{Cluster, Document, Id, Lists, Slot};
+//!
+//! let clusters: Lists<Cluster, Document> = [vec![Document(0), Document(2)], vec![Document(1)]].into_iter().collect();
+//! assert_eq!(clusters.get(Cluster(0)), [Document(0), Document(2)]);
+//! assert_eq!(Slot::all(2).map(Id::index).collect::<Vec<_>>(), [0, 1]);
+//! ```
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -69,13 +77,16 @@ ids! {
     /// A document, by its place in the corpus.
     Document;
     /// A distinct text, in order of the first documents that have it.
+    #[doc(hidden)]
     Text;
     /// A distinct sketch among those that an index is built over or a join compares, in order of the
     /// sketches.
     Slot;
     /// A document, by its place in the order in which documents are kept: the lesser one is the better one to keep.
+    #[doc(hidden)]
     Rank;
     /// Documents that stand or fall together.
+    #[doc(hidden)]
     Group;
     /// A cluster, in order of the first documents.
     Cluster;
@@ -98,6 +109,7 @@ impl<K, V> Default for Lists<K, V> {
 
 impl<K: Id, V> Lists<K, V> {
     /// No list, with room for some.
+    #[doc(hidden)]
     pub fn with_capacity(lists: usize, values: usize) -> Self {
         Self { ends: Vec::with_capacity(lists), values: Vec::with_capacity(values), key: PhantomData }
     }
@@ -112,6 +124,7 @@ impl<K: Id, V> Lists<K, V> {
     ///
     /// # Panics
     /// If all lists together have 2³² values or more.
+    #[doc(hidden)]
     pub fn push(&mut self, list: impl IntoIterator<Item = V>) -> K {
         self.values.extend(list);
         self.ends.push(u32::try_from(self.values.len()).expect("fewer than 2^32 values"));
@@ -126,6 +139,7 @@ impl<K: Id, V> Lists<K, V> {
 
     /// The list of a key.
     #[inline]
+    #[doc(hidden)]
     pub fn get_mut(&mut self, key: K) -> &mut [V] {
         let range = self.range(key.index());
         &mut self.values[range]
@@ -147,6 +161,7 @@ impl<K: Id, V> Lists<K, V> {
     }
 
     /// The values of all lists, one after the other.
+    #[doc(hidden)]
     pub fn values(&self) -> &[V] {
         &self.values
     }

@@ -9,9 +9,8 @@
 //! ([`keyed::MOST`](crate::search::keyed::MOST)) and says how many it passed over.
 //!
 //! ```
-//! use simflip_core::index::Index;
-//! use simflip_core::settings::Settings;
-//! use simflip_core::sketch::Sketcher;
+//! use simflip_core::index::{Answer, Index, Near};
+//! use simflip_core::{Settings, Sketcher};
 //!
 //! let settings = Settings::default();
 //! let (mut index, mut sketcher) = (Index::new(&settings)?, Sketcher::new(&settings, None)?);
@@ -19,7 +18,9 @@
 //! let [first, again] = [story.join(" "), story.join(" ") + " today"].map(|text| sketcher.sketch(&text));
 //! assert!(index.ask(&first)?.near.is_empty());
 //! let document = index.add(&first)?;
-//! assert_eq!(index.ask(&again)?.near[0].document, document);
+//! let Answer { same, near, .. } = index.ask(&again)?;
+//! let Near { document: earlier, similarity, .. } = near[0];
+//! assert!(same.is_none() && earlier == document && similarity > 0.9);
 //! assert_eq!(index.ask(&first)?.same, Some(document));
 //! index.remove(&[document]);
 //! assert!(index.is_empty());
@@ -29,7 +30,9 @@
 mod columns;
 mod stored;
 
+#[doc(hidden)]
 pub use columns::{Columns, Rows};
+#[doc(hidden)]
 pub use stored::{StoredTables, table_part};
 
 use crate::calibrate::{Calibration, SampleParams, calibrate};
@@ -260,6 +263,7 @@ impl Index {
     }
 
     /// The settings.
+    #[doc(hidden)]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -286,6 +290,7 @@ impl Index {
 
     /// The documents of these numbers that are stored, in the order of their numbers, each with how many pages had been
     /// stored before it: [`documents`](Self::documents) some at a time.
+    #[doc(hidden)]
     pub fn births(&self, numbers: Range<usize>) -> impl Iterator<Item = (Document, u64)> + '_ {
         let numbers = numbers.start.min(self.numbers())..numbers.end.min(self.numbers());
         let documents = numbers.map(|number| Document(number as u32));
@@ -299,11 +304,13 @@ impl Index {
     }
 
     /// The number that no document has reached yet.
+    #[doc(hidden)]
     pub fn numbers(&self) -> usize {
         self.digests.len()
     }
 
     /// The digest of a stored document's text.
+    #[doc(hidden)]
     pub fn digest(&self, document: Document) -> Option<u128> {
         self.contains(document).then(|| self.digests[document.index()])
     }
@@ -320,6 +327,7 @@ impl Index {
     }
 
     /// True if there is a sketch of a document: its page is stored and has features enough.
+    #[doc(hidden)]
     pub fn is_sketched(&self, document: Document) -> bool {
         match &self.generator {
             Grown::Keys(by_keys) => by_keys.keyed.contains(document.number()),
@@ -330,6 +338,7 @@ impl Index {
     /// The stored parts of a document: the digest of its text, its number of features, and its sketch, unless these are
     /// too few for one. The length of the text is not kept, and 0 here. Keys are only kept in the tables that pages are
     /// found by: for them, all of the index is gone through.
+    #[doc(hidden)]
     pub fn kept(&self, document: Document) -> Option<(Facts, Option<SketchValue>)> {
         if !self.contains(document) {
             return None;
@@ -391,6 +400,7 @@ impl Index {
     ///
     /// # Errors
     /// As [`add`](Self::add).
+    #[doc(hidden)]
     pub fn restore(&mut self, facts: &Facts, value: Option<&SketchValue>) -> Result<Document> {
         let value = self.fitting(facts, value)?;
         if let Some(same) = self.find(facts.digest) {
@@ -432,6 +442,7 @@ impl Index {
     ///
     /// # Errors
     /// [`Error::Parameter`] for 2³¹ pages or more.
+    #[doc(hidden)]
     pub fn fill(&mut self, columns: Columns, stored: Option<&dyn StoredTables>) -> Result<bool> {
         let n = columns.len();
         if self.numbers() > 0 {
@@ -474,6 +485,7 @@ impl Index {
 
     /// Tables that can be stored ([`entries`](Self::entries)): one of digests, and one for each key of a page; none in
     /// an index of hashes.
+    #[doc(hidden)]
     pub fn tables(&self) -> usize {
         match &self.generator {
             Grown::Keys(by_keys) => 1 + by_keys.keyed.bands(),
@@ -484,6 +496,7 @@ impl Index {
     /// Appends some of a table's entries, in their order: of each the mixed key in the upper half and the document in
     /// the lower. They begin with a mixed key, 0 at first, and are at least so many if there are as many left. Gives
     /// the mixed key to go on with; pages may be added between one call and the next, and none be removed.
+    #[doc(hidden)]
     pub fn entries(&self, table: usize, from: u32, most: usize, entries: &mut Vec<u64>) -> Option<u32> {
         let table = match (&self.generator, table.checked_sub(1)) {
             (_, None) => &self.by_digest,
@@ -505,6 +518,7 @@ impl Index {
 
     /// Removes documents whose sketches the caller knows, as [`kept`](Self::kept) gives them: then the work is linear
     /// in the documents that go. Other sketches than the stored ones cost time and nothing else.
+    #[doc(hidden)]
     pub fn remove_known(&mut self, pages: &[(Document, Option<SketchValue>)]) -> usize {
         let gone = self.stored_of(pages.iter().map(|&(document, _)| document));
         if let Grown::Keys(by_keys) = &mut self.generator {
@@ -545,6 +559,7 @@ impl Index {
 
     /// Lays an index of hashes out anew, as is worth while after many were put into it: its keys are chosen by
     /// what is stored, and what was removed leaves no trace. Answers stay the same.
+    #[doc(hidden)]
     pub fn lay_out(&mut self) {
         if let Grown::Hashes(by_hashes) = &mut self.generator {
             by_hashes.forget_empty();
@@ -553,6 +568,7 @@ impl Index {
 
     /// Bytes that the index takes in memory, as it is laid out, and how many of these are the sketches
     /// themselves. The room that columns have for more pages has not been touched, and is not counted.
+    #[doc(hidden)]
     pub fn bytes(&self) -> (usize, usize) {
         let (generator, sketches) = match &self.generator {
             Grown::Keys(ByKeys { keyed, hashes, bits, words }) => {
@@ -575,6 +591,7 @@ impl Index {
     /// The number of stored pages that a page unrelated to all of them is called near, on average: for both sketches,
     /// stored pages times the probability that a key and so many bits are equal by chance (with estimated containment,
     /// that a key is); for hashes, that a hash lies within the distance, before verification has looked at it.
+    #[doc(hidden)]
     pub fn expected_by_chance(&self) -> f64 {
         let pages = self.len() as f64;
         match (&self.generator, self.settings.verification, self.settings.sketches) {
@@ -594,6 +611,7 @@ impl Index {
     }
 
     /// The recall of an index that makes some probes, as it was measured last; none where it makes all.
+    #[doc(hidden)]
     pub fn measured(&self) -> Option<&Calibration> {
         match &self.generator {
             Grown::Hashes(by_hashes) => by_hashes.measured.as_ref(),

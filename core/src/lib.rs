@@ -5,7 +5,7 @@
 //! # Near-duplicates of some texts
 //!
 //! ```
-//! use simflip_core::{dedup::Deduper, settings::Settings};
+//! use simflip_core::{Deduper, Settings};
 //!
 //! let texts = vec![
 //!     "Opening hours: Monday to Friday from nine to five, Saturday from ten to two. Closed on Sunday.",
@@ -21,8 +21,8 @@
 //! # Ok::<(), simflip_core::Error>(())
 //! ```
 //!
-//! [`Settings`](settings::Settings) say which sketch a document gets, which generator brings up pairs and which
-//! verification decides about them; the [`Outcome`](dedup::Outcome) has pairs, clusters, the documents that stay,
+//! [`Settings`] say which sketch a document gets, which generator brings up pairs and which
+//! verification decides about them; the [`Outcome`] has pairs, clusters, the documents that stay,
 //! and what the search cost and found.
 //!
 //! # The neighbours of a hash
@@ -33,7 +33,7 @@
 //! ```
 //! use simflip_core::search::dial::{Dial, DialParams};
 //! use simflip_core::search::{HammingIndex, Mode, Query, Scratch};
-//! use simflip_core::{settings::Settings, sketch::Sketcher};
+//! use simflip_core::{Settings, Sketcher};
 //!
 //! let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
 //! let [stored, asked] = ["a page on near-duplicates of web pages", "a page about near-duplicates of web pages"]
@@ -54,55 +54,72 @@
 //!
 //! # Which module answers which question?
 //!
-//! - [`text`] and [`features`]: what is in a document?
-//! - [`sketch`], [`simhash`], [`minhash`], [`weight`]: what stays of it?
-//! - [`search`]: which sketches meet?
-//! - [`verification`] and [`similarity`]: are these two near?
-//! - [`index`]: has this page, or one near it, been seen before?
-//! - [`clusters`]: who belongs together?
-//! - [`buckets`]: which documents are compared, and what is each removed for?
-//! - [`calibrate`] and [`plan`]: how many probes, and what will it cost?
-//! - [`dedup`]: all of it.
+//! - [`settings`]: which sketch, which candidates, which verification?
+//! - [`sketch`], [`simhash`], [`minhash`]: what stays of a document?
+//! - [`search`]: which stored hashes or signatures are near this one?
+//! - [`calibrate`]: how many probes does a wanted recall take?
+//! - [`index`]: has this document, or one near it, been seen before?
+//! - [`dedup`]: which documents are near-duplicates, and which are kept?
+//!
+//! Modules and functions that are hidden here are the tool's; they change without notice.
 //!
 //! Results do not depend on threads, on how documents were cut into batches, or on the processor.
 
 #![warn(unnameable_types)]
 
+#[doc(hidden)]
 pub mod bits;
+#[doc(hidden)]
 pub mod buckets;
 pub mod calibrate;
+#[doc(hidden)]
 pub mod clusters;
+#[doc(hidden)]
 pub mod collection;
+#[doc(hidden)]
 pub mod containment;
+#[doc(hidden)]
 pub mod contamination;
 pub mod dedup;
+#[doc(hidden)]
 pub mod error;
+#[doc(hidden)]
 pub mod features;
 mod generate;
+#[doc(hidden)]
 pub mod generator;
 mod groups;
+#[doc(hidden)]
 pub mod hash;
 pub mod id;
 pub mod index;
 #[allow(unsafe_code)]
 pub(crate) mod kernel;
+#[doc(hidden)]
 pub mod lists;
 pub mod minhash;
+#[doc(hidden)]
 pub mod plan;
+#[doc(hidden)]
 pub mod progress;
+#[doc(hidden)]
 pub mod recall_estimate;
+#[doc(hidden)]
 pub mod resemblance;
 pub mod search;
 pub mod settings;
 pub mod simhash;
+#[doc(hidden)]
 pub mod similarity;
 pub mod sketch;
+#[doc(hidden)]
 pub mod text;
+#[doc(hidden)]
 pub mod verification;
+#[doc(hidden)]
 pub mod weight;
 
-/// Items for the benchmarks, the experiments and the pipeline of this workspace. They are no part of the stable
-/// interface: any release may change or remove them.
+/// Items for the benchmarks, the experiments and the pipeline of this workspace.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::generate::NearPairs;
@@ -122,5 +139,12 @@ pub mod internal {
     }
 }
 
+pub use dedup::{Deduper, Outcome};
 pub use error::{Error, Result};
+pub use index::Index;
+#[doc(hidden)]
 pub use kernel::cpu::{KERNEL_VARIABLE, KernelChoice, kernel_choice};
+pub use minhash::MinHasher;
+pub use search::{HammingIndex, bphs::Bphs, dial::Dial, psm::Psm};
+pub use settings::Settings;
+pub use sketch::Sketcher;

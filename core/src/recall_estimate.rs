@@ -20,6 +20,24 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 
 /// The outcome of drawing texts and comparing them with all others.
+///
+/// ```
+/// use simflip_core::dedup::{Estimated, Lower, RecallEstimate, Removed};
+/// use simflip_core::{Deduper, Settings};
+///
+/// let story = |number: u64| (0..80).map(|word| format!("{} ", number * 997 + word * word)).collect::<String>();
+/// let mut deduper = Deduper::new(Settings::default())?;
+/// (0..50).for_each(|number| {
+///     deduper.extend(&[story(number), story(number) + "today"]);
+/// });
+/// let estimate: RecallEstimate = deduper.run()?.recall_estimate.expect("the default compares a sample");
+/// let Some(Removed { removed, missed, recall, .. }) = estimate.documents else { panic!("enough were removed") };
+/// let Estimated { share, low, high } = recall;
+/// assert!((removed, missed, share) == (50, 0, 1.0) && low > 0.9 && high == 1.0);
+/// let lower: Option<Lower> = estimate.lower;
+/// assert!(lower.is_none_or(|lower| lower.more == 0));
+/// # Ok::<(), simflip_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RecallEstimate {
@@ -72,6 +90,7 @@ impl Lower {
     }
 
     /// True if the share is more than a few documents in all but a few samples.
+    #[doc(hidden)]
     pub fn is_worth_telling(&self) -> bool {
         self.share.low >= WORTH_TELLING
     }
@@ -104,7 +123,7 @@ pub struct Estimated {
 pub const FEWEST: u64 = 20;
 
 /// Texts that are drawn, at most.
-pub const MOST_DRAWN: usize = 4096;
+pub(crate) const MOST_DRAWN: usize = 4096;
 
 /// The fewest texts that are drawn of however many.
 const LEAST_DRAWN: usize = 256;
@@ -502,7 +521,7 @@ impl Drawing {
 }
 
 /// Texts with the least of these are drawn: the same ones in whatever order they come.
-pub fn drawing_key(digest: u128, seed: u64) -> (u64, u128) {
+pub(crate) fn drawing_key(digest: u128, seed: u64) -> (u64, u128) {
     (fmix64(digest as u64 ^ seed), digest)
 }
 

@@ -2,17 +2,22 @@
 //! verification that decides about them. A setting without meaning cannot be written, and every setting that can be
 //! written is run.
 
-use crate::clusters::{Keep, Linkage, Quota};
+#[doc(inline)]
+pub use crate::clusters::{Keep, Linkage, Quota, Source};
 use crate::error::{Error, Result};
-use crate::hash::FeatureHash;
+#[doc(inline)]
+pub use crate::hash::FeatureHash;
 use crate::minhash::{Family, MinHashParams};
 use crate::search::TableSet;
 use crate::search::bands::Banding;
 use crate::search::bphs::{self, Bphs, BphsParams};
 use crate::search::psm::Reading;
 use crate::simhash::BITS;
-use crate::text::{Extraction, FeatureKind};
-use crate::weight::Weighting;
+use crate::text::Extraction;
+#[doc(inline)]
+pub use crate::text::FeatureKind;
+#[doc(inline)]
+pub use crate::weight::Weighting;
 use serde::{Deserialize, Serialize};
 
 /// The settings of a run. What is not here does not change the result.
@@ -25,6 +30,28 @@ use serde::{Deserialize, Serialize};
 /// let generator = Generator::Dial { distance: 6, recall: Recall::AtLeast(0.99), key_bits: None };
 /// let settings = Settings::simhash().with(|settings| settings.generator = generator);
 /// settings.check()?;
+/// # Ok::<(), simflip_core::Error>(())
+/// ```
+///
+/// Short texts of one's own, by the features that they share:
+///
+/// ```
+/// use simflip_core::settings::{BandShape, FeatureHash, FeatureKind, Generator, Keep, Linkage, Measure, Quota};
+/// use simflip_core::settings::{Settings, Sketches, Source, Verification, Weighting};
+///
+/// let settings = Settings::minhash(0.7).with(|settings| {
+///     settings.features = FeatureKind::Characters(5);
+///     settings.feature_hash = FeatureHash::Product;
+///     settings.min_features = 1;
+///     settings.generator = Generator::Bands { similarity: 0.7, shape: BandShape::Recall(0.99) };
+///     settings.verification = Verification::Cosine { at_least: 0.7, weighting: Weighting::Tf };
+///     settings.linkage = Linkage::Connected;
+///     settings.keep = Keep::Longest;
+///     settings.quota = Quota { count: 2, each: Some(Source::Host) };
+/// });
+/// settings.check()?;
+/// assert!(matches!(settings.sketches, Sketches::MinHash { .. }));
+/// assert_eq!(Measure::Cosine.usual_threshold(), 0.9);
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -96,6 +123,7 @@ pub enum Sketches {
 
 /// The forms of a page's bits ([`resemblance`](crate::resemblance)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[doc(hidden)]
 pub enum Forms {
     /// Odd sketches of small sets, one bit of each MinHash position of large ones.
     #[default]
@@ -240,21 +268,26 @@ const UNLIKE: f64 = 0.8;
 pub(crate) const MOST_PERMUTATIONS: usize = 1 << 16;
 
 /// The usual distance, in bits, of a run that joins hashes and verifies what comes up.
+#[doc(hidden)]
 pub const USUAL_DISTANCE: u32 = 10;
 
 /// The distance of the paper, in bits.
+#[doc(hidden)]
 pub const PAPER_DISTANCE: u32 = 3;
 
 /// The usual Jaccard coefficient from which MinHash calls two documents near.
+#[doc(hidden)]
 pub const USUAL_SIMILARITY: f64 = 0.8;
 
 /// Positions of one bit that both sketches have by default.
+#[doc(hidden)]
 pub const USUAL_BITS: usize = 1024;
 
 /// Positions that the keys of both sketches are made of, at most.
 const KEY_POSITIONS: usize = 128;
 
 /// The usual share of the pairs at the wanted similarity that keys bring up.
+#[doc(hidden)]
 pub const USUAL_KEY_RECALL: f64 = 0.97;
 
 /// The containment from which on [`Settings::removable`] removes a document.
@@ -264,12 +297,14 @@ const REMOVABLE: f64 = 0.82;
 pub const NOISY: f64 = 0.5;
 
 /// The usual recall of a search that does not find all.
+#[doc(hidden)]
 pub const USUAL_RECALL: f64 = 0.95;
 
 /// The largest distance that can be asked for: at 32 of 64 bits, unrelated hashes are near.
-pub const MAX_DISTANCE: u32 = 15;
+pub(crate) const MAX_DISTANCE: u32 = 15;
 
 /// The usual bands of hashes: all 64 bits, in as many bits a band as usual tables of keys have.
+#[doc(hidden)]
 pub const USUAL_HASH_BANDS: Banding = Banding { bands: 4, rows: 16 };
 
 /// The largest distance for which the keys of block-permuted tables bring documents together, on disk as well: farther
@@ -279,6 +314,7 @@ pub const FARTHEST_KEYED: u32 = 3;
 /// Up to this distance an exact join of all hashes takes less time than the probes of each hash that find 95
 /// % of the pairs: measured on 1.4 million hashes of real pages, from a third of it at distance 3 to four
 /// fifths at distance 10. The more hashes, the farther it is ahead.
+#[doc(hidden)]
 pub const FARTHEST_JOINED: u32 = 10;
 
 /// Both sketches, near from a Jaccard coefficient of 0.8 on.
@@ -327,6 +363,7 @@ impl Settings {
     ///
     /// # Errors
     /// [`Error::Parameter`] if no bands reach the share.
+    #[doc(hidden)]
     pub fn keyed(similarity: f64, recall: f64) -> Result<Banding> {
         Banding::choose(KEY_POSITIONS, similarity, recall)
     }
@@ -399,6 +436,7 @@ impl Settings {
     }
 
     /// True if anything depends on how many documents have a feature.
+    #[doc(hidden)]
     pub fn needs_frequencies(&self) -> bool {
         let weightings = match (self.sketches, self.verification) {
             (Sketches::SimHash { weighting }, Verification::Cosine { weighting: verified, .. }) => {
@@ -427,12 +465,13 @@ impl Settings {
     }
 
     /// True if the features of documents are needed after their sketches are made, in more than hashes.
-    pub fn needs_features(&self) -> bool {
+    pub(crate) fn needs_features(&self) -> bool {
         let counts = self.verification.measure().is_some_and(Measure::needs_features);
         self.needs_frequencies() || counts && !self.keeps_feature_hashes()
     }
 
     /// True if sketches come with a hash of each feature, by which containment is counted.
+    #[doc(hidden)]
     pub fn keeps_feature_hashes(&self) -> bool {
         matches!(self.verification, Verification::Containment(_))
             && self.sketches.keyed().is_some()
@@ -440,17 +479,20 @@ impl Settings {
     }
 
     /// The extraction of features.
+    #[doc(hidden)]
     pub fn extraction(&self) -> Extraction {
         Extraction { kind: self.features, hash: self.feature_hash }
     }
 
     /// The parameters of MinHash signatures, if documents get some.
+    #[doc(hidden)]
     pub fn minhash_params(&self) -> Option<MinHashParams> {
         self.sketches.minhash_params(self.seed)
     }
 
     /// The measure by which the members of a cluster are compared with the document that stays, and the similarity
     /// below which they are unlike it: verification's own measure, and without verification that of the sketches.
+    #[doc(hidden)]
     pub fn cohesion(&self) -> (Measure, f64) {
         match (self.verification.measure(), self.verification.threshold(), self.generator) {
             (Some(measure), Some(threshold), _) => (measure, threshold),
@@ -562,11 +604,13 @@ impl Sketches {
     }
 
     /// True if there is a hash of 64 bits among them, so that two documents have a distance.
+    #[doc(hidden)]
     pub fn has_hash(self) -> bool {
         !matches!(self, Self::MinHash { .. })
     }
 
     /// Bits that tell how alike two documents are, and keys, if there are such.
+    #[doc(hidden)]
     pub fn keyed(self) -> Option<(usize, Banding)> {
         match self {
             Self::Both { bits, banding } | Self::OneBit { bits, banding } => Some((bits, banding)),
@@ -595,6 +639,7 @@ impl Sketches {
 impl Generator {
     /// The cheapest search that finds every pair of hashes within a distance: an exact join, or, farther than
     /// that pays ([`FARTHEST_JOINED`]), the dial with this recall.
+    #[doc(hidden)]
     pub fn cheapest(distance: u32, recall: Recall) -> Self {
         if distance <= FARTHEST_JOINED {
             Self::Join { distance }
@@ -604,6 +649,7 @@ impl Generator {
     }
 
     /// A word for the kind, as the command line's `--search` spells it.
+    #[doc(hidden)]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Join { .. } => "join",
@@ -616,6 +662,7 @@ impl Generator {
     }
 
     /// h, of a generator over SimHashes.
+    #[doc(hidden)]
     pub fn distance(&self) -> Option<u32> {
         match *self {
             Self::Join { distance }
@@ -628,6 +675,7 @@ impl Generator {
     }
 
     /// The recall that a probing search is asked for.
+    #[doc(hidden)]
     pub fn recall(&self) -> Option<Recall> {
         match *self {
             Self::Dial { recall, .. } | Self::Psm { recall, .. } => Some(recall),
@@ -712,6 +760,7 @@ impl BandShape {
     ///
     /// # Errors
     /// [`Error::Parameter`] if no bands reach the recall.
+    #[doc(hidden)]
     pub fn banding(&self, permutations: usize, similarity: f64) -> Result<Banding> {
         match *self {
             Self::Fixed(banding) => Ok(banding),
@@ -754,11 +803,13 @@ impl BandShape {
 impl Recall {
     /// The recall of this share, 1 being exact. A number that is no share stays one, for
     /// [`Settings::check`] to refuse.
+    #[doc(hidden)]
     pub fn of(share: f64) -> Self {
         if share == 1.0 { Self::Exact } else { Self::AtLeast(share) }
     }
 
     /// The share that is wanted; none where the number of probes is given instead.
+    #[doc(hidden)]
     pub fn share(self) -> Option<f64> {
         match self {
             Self::Exact => Some(1.0),
@@ -770,6 +821,7 @@ impl Recall {
 
 impl Verification {
     /// The measure; none where nothing is measured.
+    #[doc(hidden)]
     pub fn measure(self) -> Option<Measure> {
         match self {
             Self::None => None,
@@ -784,11 +836,13 @@ impl Verification {
 
     /// True if similarity 1 says that two documents are the same to verification, so that both are as similar to any
     /// other. Of containment it says that one holds the other.
+    #[doc(hidden)]
     pub fn ones_are_same(self) -> bool {
         !matches!(self, Self::Containment(_))
     }
 
     /// Default rule for the document that is kept: the fullest where containment decides.
+    #[doc(hidden)]
     pub fn usual_keep(self) -> Keep {
         if self.ones_are_same() { Keep::First } else { Keep::Fullest }
     }
@@ -798,7 +852,7 @@ impl Verification {
     ///
     /// Containment is the share of the *smaller* set that the larger one has, so that the kept document holds
     /// similarity · min / removed of the removed one. Every other measure says as much of both.
-    pub fn may_replace(self, similarity: f32, kept: u32, removed: u32) -> bool {
+    pub(crate) fn may_replace(self, similarity: f32, kept: u32, removed: u32) -> bool {
         let held = |threshold| f64::from(similarity) * f64::from(kept) >= threshold * f64::from(removed);
         match self {
             Self::Containment(threshold) => removed <= kept || held(threshold),
@@ -807,6 +861,7 @@ impl Verification {
     }
 
     /// The similarity from which on two documents are near.
+    #[doc(hidden)]
     pub fn threshold(self) -> Option<f64> {
         match self {
             Self::None => None,
@@ -821,6 +876,7 @@ impl Verification {
 
     /// The verification with another threshold, where it has one.
     #[must_use]
+    #[doc(hidden)]
     pub fn with_threshold(mut self, to: f64) -> Self {
         match &mut self {
             Self::None => {}
@@ -835,6 +891,7 @@ impl Verification {
     }
 
     /// The command line's spelling.
+    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         self.measure().map_or("none", Measure::name)
     }
@@ -842,10 +899,12 @@ impl Verification {
 
 impl Measure {
     /// The measures that a [`Verification`] can go by.
+    #[doc(hidden)]
     pub const JUDGED: [Self; 6] =
         [Self::Weights, Self::Mismatch, Self::Estimate, Self::Jaccard, Self::Containment, Self::Cosine];
 
     /// The command line's spelling.
+    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
             Self::Weights => "weights",
@@ -858,12 +917,13 @@ impl Measure {
     }
 
     /// True if it looks at MinHash positions or the bits of sets.
+    #[doc(hidden)]
     pub fn is_estimated(self) -> bool {
         matches!(self, Self::Estimate)
     }
 
     /// True if it looks at features, and not at sketches alone.
-    pub fn needs_features(self) -> bool {
+    pub(crate) fn needs_features(self) -> bool {
         matches!(self, Self::Jaccard | Self::Containment | Self::Cosine)
     }
 

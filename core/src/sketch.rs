@@ -1,4 +1,25 @@
 //! The sketch of a document, and the one place where it is made.
+//!
+//! ```
+//! use simflip_core::sketch::{Facts, Frequencies, Hashed, Sketch, SketchValue, TwoSketches};
+//! use simflip_core::{Settings, Sketcher, settings::FeatureKind};
+//! use std::sync::Arc;
+//!
+//! // The document frequencies of a corpus of two documents, in which no feature of the text occurs.
+//! let frequencies = Arc::new(Frequencies::from_entries(FeatureKind::Words, 2, []));
+//! for settings in [Settings::default(), Settings::simhash()] {
+//!     let mut sketcher = Sketcher::new(&settings, Some(Arc::clone(&frequencies)))?;
+//!     let Sketch { facts, value } = sketcher.sketch("ships of the harbour carry grain and wine");
+//!     let Facts { text_bytes, .. } = facts;
+//!     assert_eq!(text_bytes, 41);
+//!     match value {
+//!         SketchValue::Both(TwoSketches { bits, keys, .. }) => assert!(!bits.is_empty() && !keys.is_empty()),
+//!         SketchValue::SimHash(Hashed { hash, weights }) => assert_ne!((hash, weights.weights()), (0, [0.0; 64])),
+//!         _ => unreachable!("these settings make no signatures"),
+//!     }
+//! }
+//! # Ok::<(), simflip_core::Error>(())
+//! ```
 
 use crate::error::{Error, Result};
 use crate::hash::{fmix64, text_digest};
@@ -10,8 +31,10 @@ use crate::settings::{Forms, Settings, Sketches};
 use crate::simhash::SimHash;
 use crate::simhash::hasher::SimHasher;
 use crate::simhash::quantised::QuantisedWeights;
-use crate::text::{Extraction, FeatureExtractor};
-use crate::weight::frequencies::Frequencies;
+#[doc(inline)]
+pub use crate::text::{Extraction, FeatureExtractor};
+#[doc(inline)]
+pub use crate::weight::frequencies::Frequencies;
 use crate::weight::set::FeatureSet;
 use crate::weight::vocabulary::Vocabulary;
 use crate::weight::{FIXED_POINT_BITS, Weigher, Weighting};
@@ -28,7 +51,7 @@ pub struct Sketch {
 
 impl Sketch {
     /// True if it has a hash of each feature.
-    pub fn has_feature_hashes(&self) -> bool {
+    pub(crate) fn has_feature_hashes(&self) -> bool {
         matches!(&self.value, SketchValue::Both(two) if two.features.len() == self.facts.features as usize)
     }
 }
@@ -58,6 +81,7 @@ pub enum SketchValue {
 
 impl SketchValue {
     /// The kind and the length, in words.
+    #[doc(hidden)]
     pub fn kind(&self) -> String {
         match self {
             Self::SimHash(_) => "SimHash".to_owned(),
@@ -170,7 +194,7 @@ impl Sketcher {
 
     /// A sketcher with [`TwoSketches::features`].
     #[must_use]
-    pub fn with_feature_hashes(mut self) -> Self {
+    pub(crate) fn with_feature_hashes(mut self) -> Self {
         if let Maker::Both(maker) = &mut self.maker {
             maker.lists_features = true;
         }
@@ -182,6 +206,7 @@ impl Sketcher {
     ///
     /// # Errors
     /// For sketches that have no meaning.
+    #[doc(hidden)]
     pub fn of(
         features: impl Into<Extraction>,
         sketches: Sketches,
@@ -204,6 +229,7 @@ impl Sketcher {
     }
 
     /// A sketcher of SimHashes.
+    #[doc(hidden)]
     pub fn of_simhash(
         features: impl Into<Extraction>,
         weighting: Weighting,
@@ -224,6 +250,7 @@ impl Sketcher {
 
     /// Sketches a text by the features of `part` alone: what is left of it without its boilerplate, say. Its digest
     /// and length are the whole text's.
+    #[doc(hidden)]
     pub fn sketch_part(&mut self, text: &str, part: &str) -> Sketch {
         let Self { counts, maker, frequencies } = self;
         let (features, value) = counts.take(part, |features, occurrences| {
@@ -261,6 +288,7 @@ impl Sketcher {
 }
 
 /// Makes both sketches of sets of features, or one bit of each MinHash position and keys.
+#[doc(hidden)]
 pub struct TwoSketcher {
     forms: Forms,
     minima: MinHasher,
@@ -315,6 +343,7 @@ impl TwoSketcher {
 
 impl Facts {
     /// The facts of a text that has so many distinct features.
+    #[doc(hidden)]
     pub fn new(text: &str, features: usize) -> Self {
         let features = u32::try_from(features).unwrap_or(u32::MAX);
         Self { digest: text_digest(text), text_bytes: text.len() as u64, features }

@@ -1,6 +1,5 @@
 //! The figure, the table and the verdicts, from rows alone.
 
-use super::sweep::Setting;
 use super::{Config, EXPERIMENT, Shown};
 use crate::check::Verdict;
 use crate::figure::{self, Axis, Look, Panel, Series};
@@ -17,23 +16,6 @@ const FIELDS: [&str; 8] =
 
 fn key(row: &Row) -> String {
     FIELDS.map(|field| if row.text(field).is_empty() { "-" } else { row.text(field) }).join(" ")
-}
-
-/// Whether a setting is in the table.
-pub fn is_shown(config: &Config, setting: &Setting) -> bool {
-    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
-    let fields = [
-        setting.method.to_owned(),
-        setting.features.clone(),
-        setting.weighting.to_owned(),
-        number(setting.distance.map(f64::from)),
-        number(setting.positions.map(|positions| positions as f64)),
-        number(setting.similarity),
-        setting.check.to_owned(),
-        number(setting.threshold),
-    ];
-    let key = fields.map(|field| if field.is_empty() { "-".into() } else { field }).join(" ");
-    config.shown.iter().any(|shown| shown.setting == key)
 }
 
 /// F1; 0 where nothing was found.

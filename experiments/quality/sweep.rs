@@ -2,7 +2,6 @@
 
 use super::Config;
 use super::set::{Score, Set, across};
-use super::summary::is_shown;
 use crate::corpus::Corpus;
 use crate::results::Clock;
 use anyhow::{Result, ensure};
@@ -75,6 +74,23 @@ fn listed<'a>(
     let mut pairs = copies.to_vec();
     kept.for_each(|(a, b)| pairs.extend(across(corpus, a, b)));
     pairs
+}
+
+/// True if a setting is in the table of the summary.
+fn is_shown(config: &Config, setting: &Setting) -> bool {
+    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    let fields = [
+        setting.method.to_owned(),
+        setting.features.clone(),
+        setting.weighting.to_owned(),
+        number(setting.distance.map(f64::from)),
+        number(setting.positions.map(|positions| positions as f64)),
+        number(setting.similarity),
+        setting.check.to_owned(),
+        number(setting.threshold),
+    ];
+    let key = fields.map(|field| if field.is_empty() { "-".into() } else { field }).join(" ");
+    config.shown.iter().any(|shown| shown.setting == key)
 }
 
 /// Pairs by sort are scored for the settings in the table alone.

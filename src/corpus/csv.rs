@@ -8,7 +8,7 @@ use csv_core::{ReadRecordResult, ReaderBuilder};
 use memchr::{memchr, memchr3};
 
 use super::cut::{End, Step};
-use super::damage::DamageKind;
+use super::damage::{DamageCause, DamageKind};
 use super::feed::Feed;
 use super::filetype::{Compression, StreamFormat, is_called_tsv};
 use super::jsonl::{JOINT, JsonlFields, Line, number, twice};
@@ -108,7 +108,7 @@ impl Header {
         record: &[u8],
         fields: &JsonlFields,
         strict: bool,
-    ) -> Result<Line<'static>, (DamageKind, String)> {
+    ) -> Result<Line<'static>, DamageCause> {
         if let Some(name) = self.twice(fields) {
             return Err((DamageKind::NoText, twice(name)));
         }

@@ -90,6 +90,9 @@ impl fmt::Display for DamageKind {
     }
 }
 
+/// The kind of damage, and what was found.
+pub(crate) type DamageCause = (DamageKind, String);
+
 /// One piece of damage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Damage {
@@ -184,7 +187,7 @@ impl PageRoom {
 
     /// Why a body is not read that is longer.
     #[cfg(feature = "html")]
-    pub fn refuse_body(&self) -> (DamageKind, String) {
+    pub fn refuse_body(&self) -> DamageCause {
         let body = self.body();
         if body < self.cap {
             self.exceeded.set(Some(TooLong::of(0, body + 1).bytes));
@@ -197,7 +200,7 @@ impl PageRoom {
     /// # Errors
     /// If that is too much.
     #[cfg(feature = "html")]
-    pub fn take(&self, bytes: u64) -> Result<(), (DamageKind, String)> {
+    pub fn take(&self, bytes: u64) -> Result<(), DamageCause> {
         if bytes <= self.most {
             return Ok(());
         }
@@ -210,10 +213,6 @@ impl PageRoom {
         self.exceeded.get()
     }
 }
-
-/// The number of copies of a long record in memory while it is read and sketched: stored, decoded, cut; the set of its
-/// features takes as much as three of these.
-pub(crate) const IN_MEMORY: u64 = 6;
 
 /// A record with more bytes than there is memory for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,7 +251,7 @@ pub struct FileReading {
     pub documents: u64,
     /// Pieces of damage, all of them.
     pub damaged: u64,
-    /// The first [`DAMAGE_KEPT`] pieces of damage in file order.
+    /// The first 1,000 pieces of damage in file order.
     pub damage: Vec<Damage>,
     /// Pages that are lost by damage, where that can be told.
     pub pages_lost: u64,

@@ -1,6 +1,5 @@
 //! A document as it was read.
 
-use super::damage::IN_MEMORY;
 use crate::document::{DocId, Place};
 
 /// A document as it was read. It borrows from the block it stands in.
@@ -32,6 +31,10 @@ pub struct Document<'a> {
     /// Bytes of memory that are taken beside it to read it: by the tree of its HTML, or by pages of Parquet.
     pub(crate) beside: u64,
 }
+
+/// The number of copies of a long record in memory while it is read and sketched: stored, decoded, cut; the set of its
+/// features takes as much as three of these.
+pub(crate) const IN_MEMORY: u64 = 6;
 
 /// Bytes that a feature takes in the set of those of a page.
 const FEATURE: u64 = 24;

@@ -2,7 +2,7 @@
 
 use std::io::{Seek, SeekFrom};
 
-use super::damage::{DamageKind, PageRoom};
+use super::damage::{DamageCause, PageRoom};
 use super::document::Document;
 use super::feed::{Feed, STEP};
 use super::filetype::{Compression, StreamFormat};
@@ -149,7 +149,7 @@ pub fn fetch(
             }
         };
         let bytes = stream.record(place).unwrap_or_default();
-        let mut wrong: Option<(DamageKind, String)> = None;
+        let mut wrong: Option<DamageCause> = None;
         let done = span(bytes, format, id, place).and_then(|span| {
             let mut damage = |kind, detail| wrong = Some((kind, detail));
             document(

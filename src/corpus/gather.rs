@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::damage::{Damage, DamageKind, FileReading};
+use super::damage::{Damage, DamageCause, DamageKind, FileReading};
 use super::filetype::{looks_like_html, split_name};
 use super::inputs::{Files, PassedOver, find_files};
 use super::options::{ReadOptions, pool};
@@ -146,7 +146,7 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
 }
 
 /// Reads a page and makes its line.
-fn read(job: &GatherJob, real: &Path, shown: &Path, cap: usize) -> Result<Page, (DamageKind, String)> {
+fn read(job: &GatherJob, real: &Path, shown: &Path, cap: usize) -> Result<Page, DamageCause> {
     let mut bytes = Vec::new();
     let read = File::open(real).and_then(|file| file.take(cap as u64 + 1).read_to_end(&mut bytes));
     read.map_err(|error| (DamageKind::Unreadable, error.to_string()))?;
@@ -193,7 +193,7 @@ fn encoded(name: &str) -> String {
 
 /// The text of a page, and whether something in it was none of its charset.
 #[cfg(feature = "html")]
-fn text_of(bytes: &[u8], is_html: bool) -> Result<(Cow<'_, str>, bool), (DamageKind, String)> {
+fn text_of(bytes: &[u8], is_html: bool) -> Result<(Cow<'_, str>, bool), DamageCause> {
     let text = super::html::text_of(
         bytes.into(),
         None,
@@ -204,7 +204,7 @@ fn text_of(bytes: &[u8], is_html: bool) -> Result<(Cow<'_, str>, bool), (DamageK
 }
 
 #[cfg(not(feature = "html"))]
-fn text_of(bytes: &[u8], is_html: bool) -> Result<(Cow<'_, str>, bool), (DamageKind, String)> {
+fn text_of(bytes: &[u8], is_html: bool) -> Result<(Cow<'_, str>, bool), DamageCause> {
     if is_html {
         let detail = "HTML, which a build of simflip with the feature `html` reads";
         return Err((DamageKind::UnknownFormat, detail.to_owned()));

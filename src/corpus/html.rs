@@ -13,7 +13,8 @@ use html2text::config;
 use html2text::render::TrivialDecorator;
 use memchr::{memchr, memchr_iter, memmem};
 
-use super::damage::{DamageKind, IN_MEMORY, PageRoom};
+use super::damage::{DamageCause, DamageKind, PageRoom};
+use super::document::IN_MEMORY;
 use super::filetype::{GZIP_MAGIC, ZSTD_MAGIC, looks_like_html};
 
 /// The extractor of text from HTML. Another one gives other texts, so a report names it.
@@ -30,8 +31,6 @@ pub(crate) struct Text<'a> {
     /// Its body breaks off.
     pub truncated: bool,
 }
-
-type Flaw = (DamageKind, String);
 
 thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
@@ -67,7 +66,7 @@ pub(crate) fn text_of_resource<'a>(
     content: &'a [u8],
     content_type: &str,
     room: &PageRoom,
-) -> Result<Option<Text<'a>>, Flaw> {
+) -> Result<Option<Text<'a>>, DamageCause> {
     let content_type = content_type.to_ascii_lowercase();
     let (media, parameters) = content_type.split_once(';').unwrap_or((&content_type, ""));
     let Some(is_html) = is_html(media, content) else { return Ok(None) };
@@ -84,7 +83,7 @@ pub(crate) fn text_of_response<'a>(
     content: &'a [u8],
     room: &PageRoom,
     mut cut: bool,
-) -> Result<Option<Text<'a>>, Flaw> {
+) -> Result<Option<Text<'a>>, DamageCause> {
     // Crawlers keep answers of name servers as responses, too.
     if !content.starts_with(b"HTTP/") {
         return Ok(None);
@@ -134,7 +133,7 @@ pub(crate) fn text_of<'a>(
     charset: Option<&str>,
     is_html: bool,
     room: &PageRoom,
-) -> Result<Text<'a>, Flaw> {
+) -> Result<Text<'a>, DamageCause> {
     let (text, mended) = in_utf8(body, charset, is_html);
     if !is_html {
         return Ok(Text { text, mended, markup: 0, truncated: false });
@@ -267,7 +266,7 @@ fn decoded<'a>(
     coding: &str,
     room: &PageRoom,
     cut: &mut bool,
-) -> Result<Cow<'a, [u8]>, Flaw> {
+) -> Result<Cow<'a, [u8]>, DamageCause> {
     // Codings that begin with no mark of their own decode whatever bytes there are, for a while.
     let mut has_mark = true;
     let (bytes, cap): (&[u8], usize) = (&body, room.body());
@@ -395,7 +394,7 @@ fn rendered(html: &str) -> Result<String, html2text::Error> {
 }
 
 /// Runs what a page can lead astray.
-fn guarded(run: impl FnOnce() -> Result<String, html2text::Error>) -> Result<String, Flaw> {
+fn guarded(run: impl FnOnce() -> Result<String, html2text::Error>) -> Result<String, DamageCause> {
     let before = GUARDED.replace(true);
     let outcome = catch_unwind(AssertUnwindSafe(run));
     GUARDED.set(before);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::cut::{End, Step};
-use super::damage::DamageKind;
+use super::damage::{DamageCause, DamageKind};
 use super::filetype::skip_blank;
 
 /// The names of the fields that are read.
@@ -452,7 +452,7 @@ pub(crate) fn parse<'a>(
     line: &'a [u8],
     fields: &JsonlFields,
     strict: bool,
-) -> Result<Option<Line<'a>>, (DamageKind, String)> {
+) -> Result<Option<Line<'a>>, DamageCause> {
     let line = without_mark(line);
     let text = match simdutf8::compat::from_utf8(line) {
         Ok(text) => text,
@@ -482,7 +482,7 @@ fn parse_mended(
     line: &str,
     fields: &JsonlFields,
     mended: bool,
-) -> Result<Option<Line<'static>>, (DamageKind, String)> {
+) -> Result<Option<Line<'static>>, DamageCause> {
     let surrogates = mend_surrogates(line);
     let line = surrogates.as_deref().unwrap_or(line);
     let numbers = without_odd_numbers(line);
@@ -500,7 +500,7 @@ fn parse_mended(
 }
 
 /// Why a line is no object.
-fn not_an_object(line: &str, error: &serde_json::Error) -> (DamageKind, String) {
+fn not_an_object(line: &str, error: &serde_json::Error) -> DamageCause {
     let starts_like_object = line.trim_start().starts_with('{');
     // The line is JSON, but no object, only if it parses as something else.
     if !starts_like_object && serde_json::from_str::<IgnoredAny>(line).is_ok() {
@@ -606,7 +606,7 @@ fn pick<'a>(
     line: &str,
     fields: &JsonlFields,
     strict: bool,
-) -> Result<Option<Line<'a>>, (DamageKind, String)> {
+) -> Result<Option<Line<'a>>, DamageCause> {
     let Object { text, joined, id, url, language, score, .. } = object;
     let is_null = |value: &Value<'_>| matches!(value, Value::Other(what) if *what == NULL);
     let no_string = |field: &str, what: &str| Err((DamageKind::NoText, format!("field {field:?} is {what}")));

@@ -3,15 +3,14 @@
 //!
 //! How do many cores read one file? [`read`] lets one thread after the other decode the next block of
 //! a file while the others work on the blocks before. What happens to damage? It is counted, skipped
-//! and named ([`Damage`]), and never ends a run; [`damage::DamageKind`] says what is lost by each
-//! kind. How is a document found again? By its [`Place`]; [`fetch`] reads single documents,
-//! [`write_kept_as`] copies those to be kept.
+//! and named ([`Damage`]), and never ends a run; [`DamageKind`] says what is lost by each
+//! kind. How is a document found again? By its [`Place`]; [`fetch`] reads single documents.
 
 mod ahead;
 mod asked;
 mod csv;
 mod cut;
-pub mod damage;
+mod damage;
 mod data_set;
 mod document;
 mod feed;
@@ -48,36 +47,50 @@ mod window;
 mod write;
 mod zst;
 
-pub use crate::document::Place;
+#[doc(inline)]
+pub use crate::document::{DocId, Place};
 
 pub(crate) use asked::check_fields;
-pub use damage::{Damage, DamageKind, FileReading, TextSum};
-pub(crate) use damage::{IN_MEMORY, TooLong};
+#[doc(hidden)]
+pub use damage::TextSum;
+pub(crate) use damage::TooLong;
+pub use damage::{Damage, DamageKind, FileReading};
 pub use document::Document;
+pub(crate) use document::IN_MEMORY;
 pub(crate) use fetch::each_record;
 pub use fetch::fetch;
 pub(crate) use filetype::split_name;
 pub use filetype::{Compression, Format};
+#[doc(hidden)]
 pub use gather::{GatherJob, Gathered, gather};
-pub use inputs::{
-    DiscoverOptions, Discovered, Input, NotRead, PassedOver, Reason, discover, discover_all, expand_patterns,
-};
+pub use inputs::{DiscoverOptions, Input, discover};
+#[doc(hidden)]
+pub use inputs::{Discovered, NotRead, PassedOver, Reason, discover_all, expand_patterns};
 pub(crate) use inputs::{check_exist, gone, is_other_table, is_stream};
-pub use jsonl::{JsonlFields, LinePage, page_of_line};
-pub use kept::{EachKept, Kept, KeptFile, KeptFiles, KeptPages};
+pub use jsonl::JsonlFields;
+#[doc(hidden)]
+pub use jsonl::{LinePage, page_of_line};
+pub use kept::KeptFiles;
+#[doc(hidden)]
+pub use kept::{EachKept, Kept, KeptFile, KeptPages};
 pub(crate) use kept::{is_kept_name, kept_files};
 pub use languages::Languages;
 pub(crate) use object::Prefix;
+#[doc(hidden)]
+pub use options::LONGEST_WINDOW;
 pub(crate) use options::pool;
-pub use options::{LONGEST_WINDOW, ReadOptions, ReadRules};
+pub use options::{ReadOptions, ReadRules};
 pub(crate) use parquet::GROUP_BYTES;
+#[doc(hidden)]
 pub use peek::{Peeked, peek};
 pub use read::{Reading, read};
 pub(crate) use read::{read_and_sum, read_while};
 pub(crate) use write::pack;
+#[doc(hidden)]
 pub use write::{IsSame, write_kept, write_kept_as};
 
 /// The extractor of text from pages as servers sent them; none in a build that does not read these.
+#[doc(hidden)]
 pub const EXTRACTOR: Option<&str> = {
     #[cfg(feature = "html")]
     {
@@ -91,6 +104,7 @@ pub const EXTRACTOR: Option<&str> = {
 
 /// True if a panic of this thread would be caught and become damage, so that a panic hook may keep silent about it: the
 /// decoder of Parquet panics on some damaged files.
+#[doc(hidden)]
 pub fn panic_is_damage() -> bool {
     #[cfg(feature = "html")]
     if html::panic_is_damage() {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::damage::{DamageKind, FileReading, Tally, TooLong};
+use super::damage::{DamageCause, DamageKind, FileReading, Tally, TooLong};
 use super::document::Document;
 use super::filetype::Format;
 use super::inputs::Input;
@@ -32,7 +32,7 @@ pub(crate) fn panic_is_damage() -> bool {
 pub(crate) enum Rows {}
 
 impl Rows {
-    pub fn open(_: &Input, _: &ReadOptions) -> Result<Self, (DamageKind, String)> {
+    pub fn open(_: &Input, _: &ReadOptions) -> Result<Self, DamageCause> {
         Err((DamageKind::UnknownFormat, ABSENT.to_owned()))
     }
 

@@ -60,6 +60,8 @@ pub(crate) fn read_and_sum<W: Send>(
 /// A file as the threads share it.
 #[derive(Default)]
 struct Shared {
+    /// 0 until a thread has opened it, then [`OPEN`] or [`DONE`].
+    state: AtomicUsize,
     turns: Mutex<Turns>,
     /// Somebody's turn has ended.
     turned: Condvar,
@@ -134,140 +136,29 @@ pub(crate) fn read_while<W: Send>(
     most: &(dyn Fn() -> u64 + Sync),
     progress: &(dyn Fn(u64) + Sync),
 ) -> Reading<W> {
-    let files: Vec<Shared> = inputs
-        .iter()
-        .map(|input| Shared {
-            reading: Mutex::new(FileReading { path: input.path.clone(), ..FileReading::default() }),
-            ..Shared::default()
-        })
-        .collect();
-    // Files below this one are opened; those below `finished` are read.
-    let (opened, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let states: Vec<AtomicUsize> = inputs.iter().map(|_| AtomicUsize::new(UNOPENED)).collect();
-
-    let too_long = Mutex::new(None);
-    let has_ended = AtomicBool::new(false);
-    let go_on = || most() > 0 && !has_ended.load(Ordering::Relaxed);
-
-    let work = || {
-        let mut worker = make_worker();
-        let mut block = Block::default();
-        let mut scratch = Scratch::default();
-        // One block of file `index`; false if there is none any more.
-        let mut turn = |index: usize, mut held: MutexGuard<'_, Turns>| -> bool {
-            let file = &files[index];
-            let _pending = Pending(file);
-            if !go_on() {
-                held.reader = None;
-            }
-            let Some(reader) = held.reader.as_mut() else { return false };
-            let before = Instant::now();
-            let most = most();
-            let claim = reader.claim(most);
-            let earlier = held.claimed;
-            let (held, ahead) = match claim {
-                Some(claim) => {
-                    held.claimed += 1;
-                    drop(held);
-                    let ahead = claim.inflate(&mut scratch, mem::take(&mut block.records.bytes));
-                    (lock(&file.turns), Some(ahead))
-                }
-                None => (held, None),
-            };
-            let inflating = before.elapsed();
-            // A block that is not of a claimed stretch comes behind all that are.
-            let (mut held, is_whole) = file.wait(held, earlier);
-            let before = Instant::now();
-            let has_claim = ahead.is_some();
-            let more = is_whole
-                && held.reader.as_mut().is_some_and(|reader| reader.next_block_of(ahead, most, &mut block));
-            if !more {
-                held.reader = None;
-                states[index].store(DONE, Ordering::Release);
-            }
-            if has_claim {
-                held.ended += 1;
-                file.turned.notify_all();
-            }
-            drop(held);
-            let locked = before.elapsed();
-            if more {
-                let mut part = FileReading::default();
-                let before = Instant::now();
-                let input = &inputs[index];
-                let stored = block.tally.stored;
-                let met =
-                    block.process(index as u32, input, options, most, &mut part, |d| each(&mut worker, d));
-                if let Some(met) = met {
-                    lock(&too_long).get_or_insert((index, met));
-                    has_ended.store(true, Ordering::Relaxed);
-                }
-                part.processing = before.elapsed().saturating_sub(part.decoding);
-                part.decoding += inflating + locked;
-                part.locked = locked;
-                lock(&file.reading).merge(part);
-                progress(stored);
-            }
-            more
-        };
-        loop {
-            let index = opened.fetch_add(1, Ordering::Relaxed);
-            if index >= inputs.len() || !go_on() {
-                break;
-            }
-            let mut held = lock(&files[index].turns);
-            held.reader = Some(Reader::open(&inputs[index], index as u32, options));
-            states[index].store(OPEN, Ordering::Release);
-            let mut more = turn(index, held);
-            while more {
-                more = turn(index, lock(&files[index].turns));
-            }
-        }
-        // No file of one's own is left: help where the lock is free, else wait for the first open file.
-        while go_on() {
-            let first = finished.load(Ordering::Acquire);
-            let mut waiting = None;
-            let mut helped = false;
-            let mut all_done = true;
-            for index in first..inputs.len() {
-                match states[index].load(Ordering::Acquire) {
-                    DONE => {
-                        if all_done {
-                            finished.fetch_max(index + 1, Ordering::AcqRel);
-                        }
-                        continue;
-                    }
-                    OPEN => {}
-                    // Taken, but not yet opened by its thread.
-                    _ => {
-                        all_done = false;
-                        continue;
-                    }
-                }
-                all_done = false;
-                match files[index].turns.try_lock() {
-                    Ok(held) => helped |= turn(index, held),
-                    Err(TryLockError::Poisoned(held)) => helped |= turn(index, held.into_inner()),
-                    Err(TryLockError::WouldBlock) => waiting = waiting.or(Some(index)),
-                }
-                if helped {
-                    break;
-                }
-            }
-            if all_done {
-                break;
-            }
-            match waiting {
-                Some(index) if !helped => {
-                    turn(index, lock(&files[index].turns));
-                }
-                None if !helped => std::thread::yield_now(),
-                _ => {}
-            }
-        }
-        worker
+    let file = |input: &Input| Shared {
+        reading: Mutex::new(FileReading { path: input.path.clone(), ..FileReading::default() }),
+        ..Shared::default()
     };
-
+    let run = SharedRun {
+        inputs,
+        options,
+        files: inputs.iter().map(file).collect(),
+        opened: AtomicUsize::new(0),
+        finished: AtomicUsize::new(0),
+        too_long: Mutex::new(None),
+        has_ended: AtomicBool::new(false),
+        each,
+        most,
+        progress,
+    };
+    let work = || {
+        let mut thread =
+            ReadingThread { worker: make_worker(), block: Block::default(), scratch: Scratch::default() };
+        run.read_own(&mut thread);
+        run.help(&mut thread);
+        thread.worker
+    };
     let threads = options.threads.max(1);
     let workers = if threads == 1 {
         vec![work()]
@@ -284,19 +175,192 @@ pub(crate) fn read_while<W: Send>(
             std::iter::once(own).chain(joined).collect()
         })
     };
-    let files = files
-        .into_iter()
-        .map(|file| {
-            let mut reading = file.reading.into_inner().unwrap_or_else(PoisonError::into_inner);
-            reading.settle();
-            reading
-        })
-        .collect();
-    let too_long = too_long.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let settled = |file: Shared| {
+        let mut reading = file.reading.into_inner().unwrap_or_else(PoisonError::into_inner);
+        reading.settle();
+        reading
+    };
+    let files = run.files.into_iter().map(settled).collect();
+    let too_long = run.too_long.into_inner().unwrap_or_else(PoisonError::into_inner);
     Reading { workers, files, too_long }
 }
 
-const UNOPENED: usize = 0;
+/// A thread that reads: its worker, and its buffers.
+struct ReadingThread<W> {
+    worker: W,
+    block: Block,
+    scratch: Scratch,
+}
+
+/// The files of a run, as its threads share them.
+struct SharedRun<'a, E> {
+    inputs: &'a [Input],
+    options: &'a ReadOptions,
+    files: Vec<Shared>,
+    /// Files below this one are opened.
+    opened: AtomicUsize,
+    /// Files below this one are read.
+    finished: AtomicUsize,
+    too_long: Mutex<Option<(usize, TooLong)>>,
+    has_ended: AtomicBool,
+    each: E,
+    most: &'a (dyn Fn() -> u64 + Sync),
+    progress: &'a (dyn Fn(u64) + Sync),
+}
+
+impl<E> SharedRun<'_, E> {
+    fn goes_on(&self) -> bool {
+        (self.most)() > 0 && !self.has_ended.load(Ordering::Relaxed)
+    }
+
+    /// Opens files as long as there are any, and reads each to its end.
+    fn read_own<W>(&self, thread: &mut ReadingThread<W>)
+    where
+        E: Fn(&mut W, Document<'_>),
+    {
+        loop {
+            let index = self.opened.fetch_add(1, Ordering::Relaxed);
+            if index >= self.inputs.len() || !self.goes_on() {
+                break;
+            }
+            let file = &self.files[index];
+            let mut turns = lock(&file.turns);
+            turns.reader = Some(Reader::open(&self.inputs[index], index as u32, self.options));
+            file.state.store(OPEN, Ordering::Release);
+            let mut more = self.turn(index, turns, thread);
+            while more {
+                more = self.turn(index, lock(&file.turns), thread);
+            }
+        }
+    }
+
+    /// Reads blocks of the files that others have opened: where a lock is free, or else of the first open file.
+    fn help<W>(&self, thread: &mut ReadingThread<W>)
+    where
+        E: Fn(&mut W, Document<'_>),
+    {
+        while self.goes_on() {
+            let first = self.finished.load(Ordering::Acquire);
+            let mut waiting = None;
+            let mut helped = false;
+            let mut all_done = true;
+            for (index, file) in self.files.iter().enumerate().skip(first) {
+                match file.state.load(Ordering::Acquire) {
+                    DONE => {
+                        if all_done {
+                            self.finished.fetch_max(index + 1, Ordering::AcqRel);
+                        }
+                        continue;
+                    }
+                    OPEN => {}
+                    // Taken, but not yet opened by its thread.
+                    _ => {
+                        all_done = false;
+                        continue;
+                    }
+                }
+                all_done = false;
+                match file.turns.try_lock() {
+                    Ok(turns) => helped |= self.turn(index, turns, thread),
+                    Err(TryLockError::Poisoned(turns)) => {
+                        helped |= self.turn(index, turns.into_inner(), thread);
+                    }
+                    Err(TryLockError::WouldBlock) => waiting = waiting.or(Some(index)),
+                }
+                if helped {
+                    break;
+                }
+            }
+            if all_done {
+                break;
+            }
+            match waiting {
+                Some(index) if !helped => {
+                    self.turn(index, lock(&self.files[index].turns), thread);
+                }
+                None if !helped => std::thread::yield_now(),
+                _ => {}
+            }
+        }
+    }
+
+    /// Reads one block of file `index`, and works on it; false if there is none any more.
+    fn turn<'f, W>(
+        &'f self,
+        index: usize,
+        mut turns: MutexGuard<'f, Turns>,
+        thread: &mut ReadingThread<W>,
+    ) -> bool
+    where
+        E: Fn(&mut W, Document<'_>),
+    {
+        let file = &self.files[index];
+        let _pending = Pending(file);
+        if !self.goes_on() {
+            turns.reader = None;
+        }
+        let Some(reader) = turns.reader.as_mut() else { return false };
+        let before = Instant::now();
+        let most = (self.most)();
+        let claim = reader.claim(most);
+        let earlier = turns.claimed;
+        let (turns, ahead) = match claim {
+            Some(claim) => {
+                turns.claimed += 1;
+                drop(turns);
+                let bytes = mem::take(&mut thread.block.records.bytes);
+                let ahead = claim.inflate(&mut thread.scratch, bytes);
+                (lock(&file.turns), Some(ahead))
+            }
+            None => (turns, None),
+        };
+        let inflating = before.elapsed();
+        // A block that is not of a claimed stretch comes behind all that are.
+        let (mut turns, is_whole) = file.wait(turns, earlier);
+        let before = Instant::now();
+        let has_claim = ahead.is_some();
+        let block = &mut thread.block;
+        let more =
+            is_whole && turns.reader.as_mut().is_some_and(|reader| reader.next_block_of(ahead, most, block));
+        if !more {
+            turns.reader = None;
+            file.state.store(DONE, Ordering::Release);
+        }
+        if has_claim {
+            turns.ended += 1;
+            file.turned.notify_all();
+        }
+        drop(turns);
+        if more {
+            let locked = before.elapsed();
+            let part = FileReading { decoding: inflating + locked, locked, ..FileReading::default() };
+            self.process(index, most, part, thread);
+        }
+        more
+    }
+
+    /// Works on a block of file `index`; `part` is the account of its reading.
+    fn process<W>(&self, index: usize, most: u64, mut part: FileReading, thread: &mut ReadingThread<W>)
+    where
+        E: Fn(&mut W, Document<'_>),
+    {
+        let ReadingThread { worker, block, .. } = thread;
+        let (input, stored, reading) = (&self.inputs[index], block.tally.stored, part.decoding);
+        let before = Instant::now();
+        let met = block.process(index as u32, input, self.options, most, &mut part, |document| {
+            (self.each)(worker, document)
+        });
+        if let Some(met) = met {
+            lock(&self.too_long).get_or_insert((index, met));
+            self.has_ended.store(true, Ordering::Relaxed);
+        }
+        // Rows of a group may have been decoded meanwhile.
+        part.processing = before.elapsed().saturating_sub(part.decoding - reading);
+        lock(&self.files[index].reading).merge(part);
+        (self.progress)(stored);
+    }
+}
+
 const OPEN: usize = 1;
 const DONE: usize = 2;
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::cut::{Bounds, End, Step};
-use super::damage::{DamageKind, FileReading, PageRoom, TooLong};
+use super::damage::{DamageCause, DamageKind, FileReading, PageRoom, TooLong};
 use super::document::Document;
 use super::filetype::StreamFormat;
 #[cfg(feature = "html")]
@@ -193,7 +193,7 @@ fn line<'a>(
     content: &'a [u8],
     input: &Input,
     options: &ReadOptions,
-) -> Result<Option<jsonl::Line<'a>>, (DamageKind, String)> {
+) -> Result<Option<jsonl::Line<'a>>, DamageCause> {
     let strict = options.rules.strict;
     match &input.header {
         Some(header) => header.parse(content, &options.fields, strict).map(Some),

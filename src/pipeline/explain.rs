@@ -82,7 +82,7 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
     let frequencies = prepared.frequencies().map_or(&none, |known| known);
     let own_text = pair.map(|document| {
         let input = &pages.inputs[pages.documents.row(document).id.shard as usize].path;
-        OwnText::new(boilerplate.as_ref(), (input, pages.url(document)), shown.text(document))
+        OwnText::new(boilerplate.as_ref(), input, pages.url(document), shown.text(document))
     });
     let sides = [0, 1].map(|side| {
         let (document, own_text) = (pair[side], &own_text[side]);

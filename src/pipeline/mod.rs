@@ -7,29 +7,43 @@ mod explain;
 pub(crate) mod finished;
 mod listing;
 pub(crate) mod output;
+#[doc(hidden)]
 pub mod pages;
 mod plan;
 mod rethreshold;
 mod review;
 pub(crate) mod samples;
 pub(crate) mod sources;
+#[doc(hidden)]
 pub mod stages;
 mod texts;
 mod upload;
 
+#[doc(hidden)]
 pub use calibrate::{ProbeTable, calibrate};
+#[doc(hidden)]
 pub use compare::{Contender, compare};
 pub use dedup::dedup;
+#[doc(hidden)]
 pub use explain::{explain, explain_texts};
+#[doc(hidden)]
 pub use listing::{Assignment, Assignments};
+#[doc(hidden)]
 pub use plan::{Plan, PlanRow, Purpose, plan};
+#[doc(hidden)]
 pub use rethreshold::{Assigned, Member, MemberPair, RethresholdJob, least_similar, raised, rethreshold};
+#[doc(hidden)]
 pub use review::{ReviewJob, ReviewSummary, SIMILARITY_CUTS, review};
+#[doc(inline)]
 pub use stages::{Progress, Silent};
+#[doc(hidden)]
 pub use texts::{TextJob, dedup_texts};
+#[doc(hidden)]
 pub use upload::{Upload, upload};
 
-use crate::boilerplate::{self, Boilerplate, GroupBy};
+#[doc(inline)]
+pub use crate::boilerplate::GroupBy;
+use crate::boilerplate::{self, Boilerplate};
 use crate::corpus::{
     self, DiscoverOptions, Discovered, Input, JsonlFields, KeptFiles, PassedOver, ReadOptions, ReadRules,
     discover_all,

@@ -168,7 +168,7 @@ impl Worker<'_> {
         if let Some(scores) = &mut self.scores {
             scores.push(record.score.unwrap_or(f64::NEG_INFINITY));
         }
-        self.documents.push(record.id, record.place, (record.record_id, record.url));
+        self.documents.push(record.id, record.place, record.record_id, record.url);
         let input = &*self.inputs[record.id.shard as usize].path;
         let group =
             self.boilerplate.and_then(|lines| Some((lines, lines.by.of(input, record.url)?.into_owned())));

@@ -184,7 +184,8 @@ fn texts(
                             url: document.url.unwrap_or_default().to_owned(),
                             text: OwnText::new(
                                 boilerplate.as_ref(),
-                                (&inputs[document.id.shard as usize].path, document.url),
+                                &inputs[document.id.shard as usize].path,
+                                document.url,
                                 &document.text[..end],
                             ),
                             text_bytes: document.text.len() as u64,

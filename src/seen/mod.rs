@@ -33,9 +33,14 @@ mod remembered;
 mod snapshot;
 mod whole;
 
+#[doc(hidden)]
 pub use answers::COLUMNS;
+#[doc(hidden)]
 pub use log::Unsynced;
-pub use remembered::{LATEST, REQUESTS};
+#[doc(hidden)]
+pub use remembered::LATEST;
+pub use remembered::REQUESTS;
+#[doc(hidden)]
 pub use snapshot::{Finished, Snapshot};
 
 use crate::error::{Error, Result};
@@ -184,6 +189,7 @@ impl Request<'_> {
 }
 
 /// Answers that went out together, for whoever hears what became of them.
+#[doc(hidden)]
 #[derive(Debug, Default)]
 pub struct Given(Vec<Arc<str>>);
 
@@ -656,6 +662,7 @@ impl Seen {
     }
 
     /// Bytes in memory, about: of the index, its sketches among them, and of the places of names, and times.
+    #[doc(hidden)]
     pub fn bytes(&self) -> (usize, usize, usize) {
         let (index, sketches) = self.index.bytes();
         let places = self.places.capacity() * size_of::<Place>() + self.names.capacity() * size_of::<u32>();
@@ -663,6 +670,7 @@ impl Seen {
     }
 
     /// Bytes of the files: of the snapshot, and of the logs.
+    #[doc(hidden)]
     pub fn stored_bytes(&self) -> (u64, u64) {
         self.writer.as_ref().map_or((0, 0), |writer| (writer.snapshot, writer.logged + writer.log.length()))
     }
@@ -848,6 +856,7 @@ impl Seen {
     ///
     /// # Errors
     /// If it cannot be noted; the answers are in doubt should the process die.
+    #[doc(hidden)]
     pub fn sent(&mut self) -> Result<()> {
         self.note_unless_idle(Record::Sent)
     }
@@ -901,6 +910,7 @@ impl Seen {
 
     /// Says that a reader has heard some answers: it asked something else, or went in good order. They are not given
     /// again.
+    #[doc(hidden)]
     pub fn heard(&mut self, reader: u64, answers: Given) {
         let is_its = |answer: &Answer| answer.standing == Standing::Given(reader);
         answers.0.iter().for_each(|key| drop(self.requests.remove_if(key, is_its)));
@@ -912,6 +922,7 @@ impl Seen {
     ///
     /// # Errors
     /// If it cannot be noted.
+    #[doc(hidden)]
     pub fn unheard(&mut self, reader: u64, Given(mut keys): Given) -> Result<()> {
         let is_its = |known: &Answer| known.standing == Standing::Given(reader);
         keys.retain(|key| self.requests.get(key).is_some_and(is_its));
@@ -934,6 +945,7 @@ impl Seen {
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
+    #[doc(hidden)]
     pub fn acknowledge(&mut self) -> Result<()> {
         self.commit_with(&Record::Delivered, Log::append).map(|_| ())
     }
@@ -944,6 +956,7 @@ impl Seen {
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
+    #[doc(hidden)]
     pub fn commit_and_send(&mut self) -> Result<(Option<Unsynced>, Given)> {
         let (unsynced, given) = self.commit_with(&Record::Sent, Log::append_unsynced)?;
         Ok((unsynced.flatten(), given))
@@ -979,17 +992,20 @@ impl Seen {
     ///
     /// # Errors
     /// For an index that is open to read.
+    #[doc(hidden)]
     pub fn snapshots_by_hand(&mut self) -> Result<()> {
         self.writer()?.by_hand = true;
         Ok(())
     }
 
     /// True if the log is so long that it should be put into a snapshot: longer than the last one.
+    #[doc(hidden)]
     pub fn is_long(&self) -> bool {
         self.writer.as_ref().is_some_and(|writer| writer.logged + writer.log.length() > writer.due)
     }
 
     /// After a snapshot that failed: the next one is due when the log has grown as much once more.
+    #[doc(hidden)]
     pub fn put_off(&mut self) {
         if let Some(writer) = &mut self.writer {
             writer.due = (writer.logged + writer.log.length()).saturating_mul(2);
@@ -997,6 +1013,7 @@ impl Seen {
     }
 
     /// True if something was removed that the files still hold.
+    #[doc(hidden)]
     pub fn has_traces(&self) -> bool {
         self.writer.as_ref().is_some_and(|writer| writer.removals > writer.gone)
     }
@@ -1006,6 +1023,7 @@ impl Seen {
     ///
     /// # Errors
     /// If it cannot be noted; the answers are then in doubt.
+    #[doc(hidden)]
     pub fn withdraw(&mut self, kept: usize) -> Result<()> {
         let writer = self.writer()?;
         let mut undelivered = std::mem::take(&mut writer.undelivered);
@@ -1153,6 +1171,7 @@ impl Seen {
     ///
     /// # Errors
     /// For an index that is open to read.
+    #[doc(hidden)]
     pub fn new_log(&self) -> Result<impl FnOnce() -> Result<NewLog> + use<>> {
         let writer = self.writer.as_ref().ok_or_else(|| not_to_write(&self.folder))?;
         let (number, fsync) = (writer.number + 1, writer.fsync);
@@ -1171,6 +1190,7 @@ impl Seen {
     ///
     /// # Errors
     /// If it cannot be begun; then the index is as it was.
+    #[doc(hidden)]
     pub fn begin_snapshot(&mut self, log: NewLog) -> Result<Snapshot> {
         let NewLog { number, log, path } = log;
         if self.writer()?.number + 1 != number {
@@ -1195,6 +1215,7 @@ impl Seen {
     ///
     /// # Errors
     /// If it cannot be opened.
+    #[doc(hidden)]
     pub fn end_snapshot(&mut self, finished: &mut Finished) -> Result<bool> {
         let [part, log] = [Part::Snapshot(finished.number), Part::Log(finished.number)];
         self.files.open(part, &finished.path)?;
@@ -1279,6 +1300,7 @@ impl Seen {
     ///
     /// # Errors
     /// If they are not.
+    #[doc(hidden)]
     pub fn takes(&self, path: &Path, params: &SeenParams) -> Result<()> {
         let of = |params: &SeenParams| {
             let Settings { features, feature_hash, seed, sketches, .. } = params.settings.clone();
@@ -1301,6 +1323,7 @@ impl Seen {
     ///
     /// # Errors
     /// As [`ask_and_add`](Self::ask_and_add) and [`commit`](Self::commit).
+    #[doc(hidden)]
     pub fn put(&mut self, name: &str, seen: u64, facts: Facts, value: Option<&SketchValue>) -> Result<()> {
         let request = Request { name, seen, ..Request::default() };
         self.store(&request, facts, value, None)?;
@@ -1438,6 +1461,7 @@ impl Seen {
 
 /// A log that is not written to yet.
 #[derive(Debug)]
+#[doc(hidden)]
 pub struct NewLog {
     number: u64,
     log: Log,
@@ -1488,11 +1512,13 @@ fn parts_of(folder: &Path) -> Result<Vec<Part>> {
 }
 
 /// True if a folder is an index.
+#[doc(hidden)]
 pub fn is_index(folder: &Path) -> bool {
     folder.is_dir() && parts_of(folder).is_ok_and(|parts| !parts.is_empty())
 }
 
 /// True if a folder is an index, or one could be made in it.
+#[doc(hidden)]
 pub fn may_be_index(folder: &Path) -> bool {
     is_index(folder) || folder.is_dir() && holds_nothing(folder).unwrap_or_default()
 }

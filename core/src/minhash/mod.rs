@@ -20,6 +20,7 @@
 mod fast_similarity;
 #[cfg(test)]
 mod golden;
+#[doc(hidden)]
 pub mod one_bit;
 mod one_permutation;
 mod signatures;
@@ -35,9 +36,11 @@ pub(crate) use signatures::hash_positions;
 pub use signatures::{DistinctSignatures, Signatures};
 
 /// The value at every position of the empty set's signature.
+#[doc(hidden)]
 pub const EMPTY: u32 = crate::kernel::minhash::EMPTY;
 
 /// The longest signature: a mistyped length must not ask for all the memory there is.
+#[doc(hidden)]
 pub const MAX_PERMUTATIONS: usize = 1 << 20;
 
 /// The family of random orders of features.
@@ -112,6 +115,7 @@ impl MinHashParams {
     ///
     /// For [`Family::FastSimilarity`] the same holds (our derivation, too) with q the probability that two
     /// positions show the same feature: never if both were filled in one round, else 1/f.
+    #[doc(hidden)]
     pub fn variance(&self, similarity: f64, union: usize) -> f64 {
         let (m, f, j) = (self.permutations as f64, union as f64, similarity);
         let binomial = j * (1.0 - j) / m;

@@ -18,6 +18,7 @@ impl Signatures {
     ///
     /// # Errors
     /// [`Error::Parameter`] if the number of permutations is 0 or above [`MAX_PERMUTATIONS`].
+    #[doc(hidden)]
     pub fn new(permutations: usize) -> Result<Self> {
         Self::from_values(permutations, Vec::new())
     }
@@ -27,7 +28,7 @@ impl Signatures {
     /// # Errors
     /// [`Error::Parameter`] if the number of permutations is 0 or above [`MAX_PERMUTATIONS`], or the values
     /// are no whole number of signatures.
-    pub fn from_values(permutations: usize, values: Vec<u32>) -> Result<Self> {
+    pub(crate) fn from_values(permutations: usize, values: Vec<u32>) -> Result<Self> {
         if permutations == 0 || permutations > MAX_PERMUTATIONS || !values.len().is_multiple_of(permutations)
         {
             let got = format!("{permutations} for {} values", values.len());
@@ -52,6 +53,7 @@ impl Signatures {
     ///
     /// # Errors
     /// [`Error::Parameter`] if it does not have the length of the others.
+    #[doc(hidden)]
     pub fn push(&mut self, signature: &[u32]) -> Result<()> {
         if signature.len() != self.permutations {
             let expected = format!("{}, as in the other signatures", self.permutations);
@@ -62,6 +64,7 @@ impl Signatures {
     }
 
     /// Positions of a signature.
+    #[doc(hidden)]
     pub fn permutations(&self) -> usize {
         self.permutations
     }
@@ -86,6 +89,7 @@ impl Signatures {
     }
 
     /// All values, signature after signature.
+    #[doc(hidden)]
     pub fn values(&self) -> &[u32] {
         &self.values
     }
@@ -141,6 +145,7 @@ pub(crate) fn hash_positions(label: u64, positions: &[u32]) -> u64 {
 /// A slot is a place in [`signatures`](Self::signatures). As slots go by content alone, a join that cannot
 /// compare all pairs of a crowd compares the same ones in whatever order the pages come.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct DistinctSignatures<K = Document> {
     /// By hash, those of equal hashes by their values.
     signatures: Signatures,

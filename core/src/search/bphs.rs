@@ -47,6 +47,7 @@ impl BphsParams {
 
     /// The usual number of tables for a radius: that of h + 2 blocks while an index can
     /// have as many, else of h + 1.
+    #[doc(hidden)]
     pub fn usual_tables(radius: u32) -> u32 {
         match (radius + 1) * (radius + 2) / 2 {
             tables @ ..=64 => tables,
@@ -224,6 +225,7 @@ impl Bphs {
     ///
     /// # Errors
     /// [`Error::Parameter`] for bands that do not fit 64 bits, a radius of 64 or more, and hashes that do not ascend.
+    #[doc(hidden)]
     pub fn banded(hashes: &[u64], radius: u32, banding: Banding) -> Result<Self> {
         if radius >= BITS as u32 {
             return Err(Error::parameter("radius", radius, "below 64"));

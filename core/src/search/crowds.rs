@@ -19,7 +19,7 @@ pub const fn most_pairs(hashes: u64) -> u64 {
 
 /// Neighbours in the sample from which on a hash is of a crowd: the first number with which the others can be joined.
 /// With the last one all are of crowds.
-pub const CROWDED: [u32; 4] = [33, 9, 2, 0];
+pub(crate) const CROWDED: [u32; 4] = [33, 9, 2, 0];
 /// Neighbours in the sample that a hash of a crowd is joined with.
 pub const SHOWN: usize = 32;
 /// Neighbours in the sample that these are the nearest of: more are not seen for.

@@ -26,6 +26,7 @@ impl<K: Copy + Ord + Send> DistinctHashes<K> {
     ///
     /// # Panics
     /// If there are 2³² or more; a run is split into parts well before.
+    #[doc(hidden)]
     pub fn of(hashed: impl IntoIterator<Item = (u64, K)>) -> Self {
         let mut order: Vec<(u64, K)> = hashed.into_iter().collect();
         rayon::slice::ParallelSliceMut::par_sort_unstable(&mut order[..]);
@@ -44,6 +45,7 @@ impl<K: Copy + Ord + Send> DistinctHashes<K> {
     }
 
     /// The hash of a slot.
+    #[doc(hidden)]
     pub fn hash(&self, slot: Slot) -> u64 {
         self.hashes[slot.index()]
     }
@@ -54,16 +56,18 @@ impl<K: Copy + Ord + Send> DistinctHashes<K> {
     }
 
     /// The members of every slot.
+    #[doc(hidden)]
     pub fn groups(&self) -> &Lists<Slot, K> {
         &self.members
     }
 
     /// The members of every slot, without the hashes.
-    pub fn into_groups(self) -> Lists<Slot, K> {
+    pub(crate) fn into_groups(self) -> Lists<Slot, K> {
         self.members
     }
 
     /// All slots, ascending.
+    #[doc(hidden)]
     pub fn slots(&self) -> impl ExactSizeIterator<Item = Slot> + use<K> {
         Slot::all(self.len())
     }

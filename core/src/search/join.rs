@@ -226,7 +226,7 @@ impl Parted {
     }
 
     /// The one of the same bits and radius whose [`parts`](Self::parts) are these.
-    pub fn in_parts(varying: u64, parts: u32, radius: u32) -> Self {
+    pub(crate) fn in_parts(varying: u64, parts: u32, radius: u32) -> Self {
         let masks = match (radius.checked_add(1), parts) {
             (None, _) | (_, 0) => Vec::new(),
             (Some(all), _) => cover(varying, parts.clamp(all.div_ceil(MOST_DIMENSIONS), all), radius),
@@ -237,18 +237,6 @@ impl Parted {
     /// Into how many parts the bits are cut, of which the passes follow; 0 where all hashes are compared with all.
     pub fn parts(&self) -> u32 {
         self.parts
-    }
-
-    /// Time for each of so many hashes drawn at random, in nanoseconds as those of [`model_nanoseconds`]: all passes
-    /// over them in memory, and where that does not hold them all, what it takes to deal them out to each.
-    pub fn model_nanoseconds(hashes: u64, radius: u32, are_held: bool) -> f64 {
-        let task = Task::random(hashes, u64::BITS, radius).dealt();
-        match task.cheapest() {
-            (_, Some(parts)) if are_held => {
-                Task { bring: 0.0, ..task }.in_parts(parts, f64::INFINITY).unwrap_or(0.0)
-            }
-            (time, _) => time,
-        }
     }
 
     /// Bits within which pairs are near.
@@ -691,19 +679,6 @@ impl Task {
         let met = self.hashes / 2.0 * self.near * MET * (masks * AGREE).max(1.0);
         Some(masks * (self.bring + MOVE * moves + each) + met).filter(|&time| time < most)
     }
-}
-
-/// Time that [`join`] takes for each of so many hashes drawn at random, in nanoseconds on a processor of 2023, by the
-/// model that it chooses its masks by: it tells how the time grows.
-///
-/// ```
-/// use simflip_core::search::join::model_nanoseconds;
-///
-/// let growth = model_nanoseconds(16_000_000, 8) / model_nanoseconds(4_000_000, 8);
-/// assert!((1.3..4.0).contains(&growth));
-/// ```
-pub fn model_nanoseconds(hashes: u64, radius: u32) -> f64 {
-    Task::random(hashes, u64::BITS, radius).cheapest().0
 }
 
 /// The `count` highest of the bits of `mask`.

@@ -17,12 +17,34 @@ use rayon::prelude::*;
 
 /// Pages that a question looks at for one key: as many as [`bands::JoinParams`](super::bands::JoinParams)
 /// compares in full.
+#[doc(hidden)]
 pub const MOST: usize = 256;
 
 /// Slots are below.
 const SLOTS: u32 = 1 << 31;
 
 /// A growing index of pages by their keys. Slots are the caller's, who may give one again that was removed.
+///
+/// ```
+/// use simflip_core::minhash::{Family, MinHashParams, MinHasher, Signatures, matches};
+/// use simflip_core::search::{bands::Banding, keyed::Keyed};
+/// use simflip_core::sketch::{Extraction, FeatureExtractor};
+///
+/// let mut extractor = FeatureExtractor::new(Extraction::default());
+/// let texts = ["ships of the harbour carry grain and wine", "Ships of the harbour carry grain and oil"];
+/// let sets = texts.map(|text| extractor.counts(text).into_iter().map(|(feature, _)| feature).collect::<Vec<_>>());
+/// let hasher = MinHasher::new(MinHashParams::new(128, Family::Multiply32, 1))?;
+/// let signatures: Signatures = hasher.sign_all(&sets);
+///
+/// let banding = Banding::choose(128, 0.6, 0.95)?;
+/// let mut index = Keyed::new(banding.bands);
+/// index.insert(0, &banding.keys(signatures.get(0)).collect::<Vec<_>>())?;
+/// let mut found = Vec::new();
+/// index.candidates(&banding.keys(signatures.get(1)).collect::<Vec<_>>(), &mut found);
+/// assert_eq!(found, [0]);
+/// assert!(matches(signatures.get(0), signatures.get(1)) > 64, "7 of 9 words are in both");
+/// # Ok::<(), simflip_core::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Keyed {
     /// The slots that have a page.
@@ -41,6 +63,7 @@ impl Keyed {
     ///
     /// # Errors
     /// [`Error::Parameter`] for another number of keys, and for slots from 2³¹ on.
+    #[doc(hidden)]
     pub fn filled(bands: usize, filled: &[bool], keys: &[u32]) -> Result<Self> {
         if keys.len() != filled.len() * bands {
             return Err(Error::parameter("keys", keys.len(), format!("{bands} keys for each slot")));
@@ -69,6 +92,7 @@ impl Keyed {
     }
 
     /// Keys of each page.
+    #[doc(hidden)]
     pub fn bands(&self) -> usize {
         self.tables.len()
     }
@@ -84,11 +108,13 @@ impl Keyed {
     }
 
     /// True if there is a page in a slot.
+    #[doc(hidden)]
     pub fn contains(&self, slot: u32) -> bool {
         self.filled.has(slot as usize)
     }
 
     /// The keys of a page that is stored. The work is linear in the whole index.
+    #[doc(hidden)]
     pub fn keys(&self, slot: u32) -> Option<Vec<u32>> {
         self.contains(slot).then(|| self.tables.par_iter().map(|table| table.key_of(slot)).collect())?
     }
@@ -128,6 +154,7 @@ impl Keyed {
     /// Removes pages whose keys the caller knows; slots without one are passed over. The work is linear in these pages
     /// and in the crowds that they stand in, each of which is gone through once; should keys be others than those that
     /// were stored, it is that of [`remove`](Self::remove).
+    #[doc(hidden)]
     pub fn remove_known<'k>(&mut self, pages: impl IntoIterator<Item = (u32, &'k [u32])>) {
         let mut gone: HashSet<u32> = HashSet::new();
         let pages = pages.into_iter().filter(|&(slot, _)| self.contains(slot) && gone.insert(slot));
@@ -177,6 +204,7 @@ impl Keyed {
     }
 
     /// Bytes of the tables, which hold the keys, as they are laid out.
+    #[doc(hidden)]
     pub fn bytes(&self) -> usize {
         self.tables.iter().map(BucketTable::bytes).sum::<usize>() + self.filled.bytes()
     }

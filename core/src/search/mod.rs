@@ -9,9 +9,11 @@ pub mod batch;
 pub mod bphs;
 pub(crate) mod bucket_table;
 mod buckets;
+#[doc(hidden)]
 pub mod crowds;
 pub mod dial;
 pub mod distinct;
+#[doc(hidden)]
 pub mod join;
 pub mod keyed;
 pub(crate) mod keys;
@@ -19,6 +21,7 @@ pub mod linear;
 pub(crate) mod marks;
 pub mod online;
 pub mod psm;
+#[doc(hidden)]
 pub mod selfjoin;
 pub(crate) mod table;
 
@@ -71,6 +74,7 @@ pub struct Hit {
 
 /// Two slots that are near.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[doc(hidden)]
 pub struct NearPair {
     /// The lesser slot.
     pub a: Slot,
@@ -145,6 +149,27 @@ impl Reach<'_> {
 /// without a budget, finds every such hash; identical hashes are one slot.
 ///
 /// An index says how it answers a list of queries; the ways to ask follow from that.
+///
+/// ```
+/// use simflip_core::search::bphs::{Bphs, BphsParams};
+/// use simflip_core::search::{Cost, HammingIndex, Hit, Match, Mode, Query, Reach, Scratch, linear::Linear};
+///
+/// let hashes = [0b0001, 0b0111, u64::MAX];
+/// let query = Query { hash: 0b0011, weights: &[1.0; 64] };
+/// let (linear, bphs) = (Linear::new(&hashes, 2)?, Bphs::new(&hashes, BphsParams::new(2, 6))?);
+/// for index in [&linear as &dyn HammingIndex, &bphs] {
+///     let Reach { radius, .. } = index.reach();
+///     let (mut scratch, mut hits): (_, Vec<Hit>) = (Scratch::default(), Vec::new());
+///     let cost: Cost = index.search(query, Mode::All, &mut scratch, &mut hits);
+///     assert!(hits.len() == 2 && cost.verified >= 2 && hits.iter().all(|hit| u32::from(hit.distance) <= radius));
+///     // Several queries at once.
+///     let mut queries = Vec::new();
+///     index.answer(&[query; 3], Mode::First, false, &mut scratch, &mut |found: Match| queries.push(found.query));
+///     queries.sort_unstable();
+///     assert_eq!(queries, [0, 1, 2]);
+/// }
+/// # Ok::<(), simflip_core::Error>(())
+/// ```
 pub trait HammingIndex: Send + Sync {
     /// A short name with the parameters that matter most, such as `bphs-10` or `psm-x/8`.
     fn name(&self) -> String;

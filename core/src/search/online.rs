@@ -35,6 +35,18 @@ struct Part {
 }
 
 /// An index that grows. Slots count distinct hashes in the order in which they were added.
+///
+/// ```
+/// use simflip_core::search::online::Online;
+/// use simflip_core::search::{HammingIndex, Mode, Query, Scratch, dial::DialParams};
+///
+/// let mut index = Online::new(DialParams::new(6, 4), 1_000)?;
+/// let (slot, is_new) = index.insert(0b0111)?;
+/// let mut hits = Vec::new();
+/// index.search(Query { hash: 0b0011, weights: &[1.0; 64] }, Mode::All, &mut Scratch::default(), &mut hits);
+/// assert!(is_new && hits[0].slot == slot);
+/// # Ok::<(), simflip_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Online {
     params: DialParams,
@@ -92,6 +104,7 @@ impl Online {
     ///
     /// # Errors
     /// For hashes that are not distinct, or too many, and for an index that is not empty.
+    #[doc(hidden)]
     pub fn filled(mut self, hashes: Vec<u64>) -> Result<Self> {
         if !self.is_empty() {
             return Err(Error::parameter("hashes", self.len(), "none in an index that is filled"));
@@ -128,6 +141,7 @@ impl Online {
     }
 
     /// The slot of a hash, if it has been added.
+    #[doc(hidden)]
     pub fn find(&self, hash: u64) -> Option<Slot> {
         let waiting = self.hashes[self.merged..].iter().position(|&other| other == hash);
         if let Some(at) = waiting {
@@ -137,6 +151,7 @@ impl Online {
     }
 
     /// All hashes in the order of their slots.
+    #[doc(hidden)]
     pub fn hashes(&self) -> &[u64] {
         &self.hashes
     }
@@ -152,11 +167,13 @@ impl Online {
     }
 
     /// The parameters of the dial whose answers are given.
+    #[doc(hidden)]
     pub fn params(&self) -> &DialParams {
         &self.params
     }
 
     /// Makes so many probes from now on, or all of them.
+    #[doc(hidden)]
     pub fn set_budget(&mut self, budget: Option<u32>) {
         self.params.budget = budget;
         let parts = self.parts.iter_mut().flatten();
@@ -180,6 +197,7 @@ impl Online {
     }
 
     /// The number of all probes: the budget from which on nothing more is found.
+    #[doc(hidden)]
     pub fn all_probes(&self) -> u32 {
         self.probes.all()
     }

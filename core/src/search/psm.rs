@@ -153,12 +153,14 @@ impl Psm {
     }
 
     /// The parameters that the index was built with.
+    #[doc(hidden)]
     pub fn params(&self) -> PsmParams {
         self.params
     }
 
     /// The index with these sets of ranks, tried in this order for every query. The weights say only which bit has
     /// which rank, 1 being the weakest. The search is exact if every set of at most h ranks is there once.
+    #[doc(hidden)]
     pub fn with_rank_sets(mut self, sets: impl Into<Arc<[Ranks]>>) -> Self {
         self.fixed = Some(sets.into());
         self

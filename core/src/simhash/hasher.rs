@@ -21,6 +21,7 @@ impl SimHasher {
     }
 
     /// The bits alone of the SimHash of a set of features of one weight above 0.
+    #[doc(hidden)]
     pub fn hash_of_set(features: &[u64]) -> u64 {
         let mut counts = [0; BITS];
         Level::in_use().count_bits(features, &mut counts);

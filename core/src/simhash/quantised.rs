@@ -13,6 +13,7 @@ pub struct QuantisedWeights([i8; BITS]);
 impl QuantisedWeights {
     /// The largest magnitude that is told apart; a component of a unit vector's projection has variance
     /// near 1.
+    #[doc(hidden)]
     pub const LARGEST: f32 = 4.0;
 
     /// Rounds a weight vector. The order of magnitudes is kept, except that near ones become equal; signs are
@@ -33,11 +34,13 @@ impl QuantisedWeights {
     }
 
     /// Weights that were [bytes](Self::bytes) before. −128, which no weight comes to, is taken for −127.
+    #[doc(hidden)]
     pub fn from_bytes(bytes: [i8; BITS]) -> Self {
         Self(bytes.map(|byte| byte.max(-i8::MAX)))
     }
 
     /// The bytes: the sign of a component, and 127·√(magnitude / [`LARGEST`](Self::LARGEST)).
+    #[doc(hidden)]
     pub fn bytes(&self) -> &[i8; BITS] {
         &self.0
     }
@@ -53,6 +56,7 @@ impl QuantisedWeights {
 
     /// 1 − Σ over differing bits (|aⱼ| + |bⱼ|) / Σ over all bits (|aⱼ| + |bⱼ|): how much of the weight stands
     /// behind bits that agree; 0 where both vectors are zero (ours, reference section 8.6).
+    #[doc(hidden)]
     pub fn agreement(&self, other: &Self) -> f32 {
         let (a, b) = (self.weights(), other.weights());
         let (mut differing, mut all) = (0.0, 0.0);
@@ -60,18 +64,6 @@ impl QuantisedWeights {
             let weight = a.abs() + b.abs();
             all += weight;
             differing += if (*a > 0.0) == (*b > 0.0) { 0.0 } else { weight };
-        }
-        if all > 0.0 { 1.0 - differing / all } else { 0.0 }
-    }
-
-    /// 1 − Σ over bits in which `hash` differs |aⱼ| / Σ |aⱼ|, `own` being the hash of these weights: how much
-    /// of one page's weight stands behind bits that another page's hash has as well, with nothing but 64 bits
-    /// known of that page; 0 where all weights are zero (ours, reference section 8.6).
-    pub fn agreement_with_hash(&self, own: u64, hash: u64) -> f32 {
-        let (mut differing, mut all) = (0.0, 0.0);
-        for (j, weight) in self.weights().iter().enumerate() {
-            all += weight.abs();
-            differing += if (own ^ hash) >> j & 1 == 1 { weight.abs() } else { 0.0 };
         }
         if all > 0.0 { 1.0 - differing / all } else { 0.0 }
     }
@@ -114,17 +106,6 @@ mod tests {
         // 1 + 1 of 1 + 1 + 4 + 4, up to the rounding of the bytes.
         assert!((vector(1.0).agreement(&vector(-1.0)) - 0.8).abs() < 0.01);
         assert_eq!(QuantisedWeights::new(&[0.0; BITS]).agreement(&QuantisedWeights::new(&[0.0; BITS])), 0.0);
-    }
-
-    #[test]
-    fn agreement_with_a_hash_counts_one_sides_weight() {
-        let mut weights = [0.0; BITS];
-        (weights[0], weights[1]) = (1.0, -4.0);
-        let quantised = QuantisedWeights::new(&weights);
-        let with = |hash| quantised.agreement_with_hash(0b01, hash);
-        assert_eq!((with(0b01), with(0b101)), (1.0, 1.0), "a bit without weight");
-        assert!((with(0b00) - 0.8).abs() < 0.01 && (with(0b11) - 0.2).abs() < 0.01);
-        assert_eq!(QuantisedWeights::new(&[0.0; BITS]).agreement_with_hash(0, 0), 0.0);
     }
 
     #[test]

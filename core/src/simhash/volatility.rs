@@ -62,6 +62,7 @@ impl std::str::FromStr for FlipCost {
 
 impl FlipCost {
     /// The cost of flipping a bit of weight `weight`; infinite for a weight that is not a number.
+    #[doc(hidden)]
     pub fn of(self, weight: f32) -> f64 {
         let w = f64::from(weight.abs());
         if w.is_nan() {
@@ -75,6 +76,7 @@ impl FlipCost {
     }
 
     /// Refuses an angle that has no meaning.
+    #[doc(hidden)]
     pub fn check(self) -> Result<()> {
         match self {
             Self::LogOdds { cot_theta } if !(cot_theta.is_finite() && cot_theta > 0.0) => {
@@ -166,6 +168,7 @@ impl Volatility {
     }
 
     /// Ranks anew, reusing the space, and keeps the `limit` lowest-margin bits; see [`new`](Self::new).
+    #[doc(hidden)]
     pub fn rank(&mut self, weights: &[f32; BITS], among: u64, cost: FlipCost, limit: usize) {
         // |W| as an integer: the bit patterns of non-negative floats are ordered like the
         // floats, and a NaN comes last.
@@ -211,7 +214,7 @@ impl Volatility {
     }
 
     /// The cost of flipping each bit, in the order of [`bits`](Self::bits); never falling.
-    pub fn costs(&self) -> &[FixedCost] {
+    pub(crate) fn costs(&self) -> &[FixedCost] {
         &self.costs[..self.len]
     }
 
@@ -219,6 +222,7 @@ impl Volatility {
     ///
     /// Ranks that do not exist are ignored.
     #[inline]
+    #[doc(hidden)]
     pub fn mask(&self, ranks: u64) -> u64 {
         let mut mask = 0;
         let mut rest = ranks;
@@ -247,6 +251,7 @@ fn power_of_two(e: i64) -> f64 {
 ///
 /// The gap between neighbours is C(n, i) ∫ F(x)^i (1 − F(x))^(n−i) dx with F the distribution of |N(0, 1)|;
 /// the integral is taken by the trapezoid rule.
+#[doc(hidden)]
 pub fn expected_order_statistics(n: usize) -> Vec<f64> {
     const STEP: f64 = 1.0 / 256.0;
     const END: f64 = 9.0;

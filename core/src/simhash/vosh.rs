@@ -109,6 +109,7 @@ impl Vosh {
     ///
     /// With size 1 among the sizes only the lowest-margin bits need to be ranked: a set with the bit of rank r
     /// comes after the r sets of one weaker bit each.
+    #[doc(hidden)]
     pub fn start(
         &mut self,
         weights: &[f32; BITS],
@@ -130,6 +131,7 @@ impl Vosh {
     }
 
     /// The volatility order in use.
+    #[doc(hidden)]
     pub fn order(&self) -> &Volatility {
         &self.order
     }

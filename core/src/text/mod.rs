@@ -36,7 +36,7 @@ use std::{fmt, str::FromStr};
 pub const TOKENIZER: &str = "unicode-words-v2";
 
 /// The longest shingle that can be asked for.
-pub const MAX_SHINGLE: usize = 64;
+pub(crate) const MAX_SHINGLE: usize = 64;
 
 /// The kind of a document's features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -67,6 +67,7 @@ impl FeatureKind {
     ///
     /// # Errors
     /// [`Error::Parameter`] if they have not.
+    #[doc(hidden)]
     pub fn check(self) -> Result<()> {
         match self {
             Self::Shingles(width) | Self::Characters(width) if !(1..=MAX_SHINGLE).contains(&width) => {
@@ -128,6 +129,7 @@ impl Extraction {
     ///
     /// # Errors
     /// [`Error::Parameter`] if they are of another kind or known by another hash.
+    #[doc(hidden)]
     pub fn fits(self, other: Self) -> Result<()> {
         if self.kind != other.kind {
             let expected = format!("{} as elsewhere", self.kind);
@@ -166,6 +168,7 @@ impl FeatureExtractor {
     }
 
     /// The kind of features, and their hash.
+    #[doc(hidden)]
     pub fn extraction(&self) -> Extraction {
         self.extraction
     }

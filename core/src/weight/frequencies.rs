@@ -50,6 +50,7 @@ pub struct Frequencies {
 
 impl Frequencies {
     /// The frequencies of no documents; of a kind of features alone, those that MurmurHash3 knows.
+    #[doc(hidden)]
     pub fn new(extraction: impl Into<Extraction>) -> Self {
         Self { documents: 0, extraction: extraction.into(), shards: vec![Map::default(); 1 << SHARD_BITS] }
     }
@@ -111,26 +112,31 @@ impl Frequencies {
     }
 
     /// The kind of features that is counted.
+    #[doc(hidden)]
     pub fn kind(&self) -> FeatureKind {
         self.extraction.kind
     }
 
     /// The extraction of the features that are counted.
+    #[doc(hidden)]
     pub fn extraction(&self) -> Extraction {
         self.extraction
     }
 
     /// The number of distinct features.
+    #[doc(hidden)]
     pub fn len(&self) -> usize {
         self.shards.iter().map(Map::len).sum()
     }
 
     /// True if no feature is counted.
+    #[doc(hidden)]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Every feature with its number of documents, by ascending feature.
+    #[doc(hidden)]
     pub fn entries(&self) -> Vec<(u64, u32)> {
         let mut entries: Vec<(u64, u32)> = self.shards.iter().flatten().map(|(&f, &n)| (f, n)).collect();
         entries.par_sort_unstable();

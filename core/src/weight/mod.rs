@@ -23,11 +23,13 @@ pub enum Weighting {
 
 impl Weighting {
     /// True if document frequencies are needed.
+    #[doc(hidden)]
     pub fn needs_frequencies(self) -> bool {
         self == Self::TfIdf
     }
 
     /// The command line's spelling.
+    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
             Self::TfIdf => "tf-idf",
@@ -43,7 +45,7 @@ pub const FIXED_POINT_BITS: u32 = 24;
 
 /// The largest number of occurrences that is told apart; a feature that occurs more often counts as this
 /// often.
-pub const MAX_OCCURRENCES: u32 = u16::MAX as u32;
+pub(crate) const MAX_OCCURRENCES: u32 = u16::MAX as u32;
 
 /// Weights of features in fixed point, before normalisation.
 #[derive(Clone, Debug)]

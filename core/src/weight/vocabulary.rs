@@ -145,7 +145,7 @@ impl Vocabulary {
 
     /// Ends the document at hand: hands out its features in order of first occurrence with their numbers of
     /// occurrences, then forgets them and all that was before. For documents that nothing is kept of.
-    pub fn finish_and_forget<R>(&mut self, take: impl FnOnce(&[u64], &[u16]) -> R) -> R {
+    pub(crate) fn finish_and_forget<R>(&mut self, take: impl FnOnce(&[u64], &[u16]) -> R) -> R {
         /// Entries that are always kept.
         const LEAST: usize = 1 << 12;
         debug_assert_eq!(self.begin, 1, "a vocabulary either keeps all documents or forgets each");

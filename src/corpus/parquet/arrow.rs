@@ -19,10 +19,10 @@ use parquet::errors::ParquetError;
 
 use super::columns::Kind;
 use super::footer::FOOTER_CAP;
-use super::guard::{Flaw, guarded};
+use super::guard::guarded;
 use super::layout::Column;
 use super::stored::Stored;
-use crate::corpus::damage::DamageKind;
+use crate::corpus::damage::{DamageCause, DamageKind};
 use crate::corpus::filetype::ARROW_MAGIC;
 
 /// Where a message is, and how many bytes its head and its body have.
@@ -52,7 +52,7 @@ pub(super) struct Messages {
     /// The compression of bodies.
     pub compression: Option<CompressionType>,
     /// Why nothing is read from an offset on, and the rows that are lost, if that is known.
-    pub end: Option<(u64, Flaw, Option<u64>)>,
+    pub end: Option<(u64, DamageCause, Option<u64>)>,
 }
 
 /// The content of a message's head.
@@ -74,7 +74,7 @@ fn message(head: &[u8]) -> Result<Message<'_>, ParquetError> {
 }
 
 /// The head of the message at an offset: of bytes, `None` behind the last one.
-fn head_at(stored: &Stored, at: u64, end: u64) -> Result<Option<Vec<u8>>, Flaw> {
+fn head_at(stored: &Stored, at: u64, end: u64) -> Result<Option<Vec<u8>>, DamageCause> {
     let io = |error: io::Error| (DamageKind::Unreadable, error.to_string());
     let cut = || (DamageKind::Truncated, "the file ends inside a message".to_owned());
     let start = stored.bytes(at, end.saturating_sub(at).min(8)).map_err(io)?.ok_or_else(cut)?;
@@ -109,7 +109,7 @@ fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<Schema, ParquetError> {
 }
 
 /// The content of a head, and the number of bytes of its body.
-fn told(head: &[u8]) -> Result<(Told, u64), Flaw> {
+fn told(head: &[u8]) -> Result<(Told, u64), DamageCause> {
     guarded(DamageKind::Corrupt, || {
         let message = message(head)?;
         let told = if let Some(schema) = message.header_as_schema() {
@@ -147,7 +147,7 @@ impl Messages {
     ///
     /// # Errors
     /// The damage that keeps the file from being read.
-    pub fn of(stored: &Stored) -> Result<Self, Flaw> {
+    pub fn of(stored: &Stored) -> Result<Self, DamageCause> {
         let io = |error: io::Error| (DamageKind::Unreadable, error.to_string());
         let magic = stored.bytes(0, stored.length().min(6)).map_err(io)?.unwrap_or_default();
         // That of a file that is cut may be, too.
@@ -200,7 +200,7 @@ impl Messages {
     }
 
     /// Reads the heads of the messages of a stream, or, from byte 8 on, of a file without its footer.
-    fn of_stream(stored: &Stored, start: u64) -> Result<Self, Flaw> {
+    fn of_stream(stored: &Stored, start: u64) -> Result<Self, DamageCause> {
         let (mut at, end) = (start, stored.length());
         let first = if at < end { head_at(stored, at, end)? } else { None };
         let first =
@@ -231,7 +231,7 @@ impl Messages {
     }
 
     /// Takes a message that a footer names, unless it is in the one before: those could be read any number of times.
-    fn next_behind(&mut self, behind: u64, stored: &Stored, at: &mut u64) -> Result<bool, Flaw> {
+    fn next_behind(&mut self, behind: u64, stored: &Stored, at: &mut u64) -> Result<bool, DamageCause> {
         match *at < behind {
             true => Err((DamageKind::Corrupt, "record batches within one another".to_owned())),
             false => self.next(stored, at, stored.length()),
@@ -239,7 +239,7 @@ impl Messages {
     }
 
     /// Takes the next message; false behind the last one.
-    fn next(&mut self, stored: &Stored, at: &mut u64, end: u64) -> Result<bool, Flaw> {
+    fn next(&mut self, stored: &Stored, at: &mut u64, end: u64) -> Result<bool, DamageCause> {
         let Some(head) = head_at(stored, *at, end)? else { return Ok(false) };
         let (told, body) = told(&head)?;
         let place = Place { offset: *at, head: head.len() as u64, body };

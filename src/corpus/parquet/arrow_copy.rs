@@ -15,11 +15,11 @@ use parquet::errors::ParquetError;
 
 use super::arrow::Messages;
 use super::copy::{Family, changed, layout, not_kept, synced};
-use super::guard::{Flaw, guarded};
+use super::guard::guarded;
 use super::layout::Contents;
 use super::stored::Stored;
 use crate::Error;
-use crate::corpus::damage::{Damage, DamageKind};
+use crate::corpus::damage::{Damage, DamageCause, DamageKind};
 use crate::corpus::filetype::Format;
 use crate::corpus::kept::{KeptFile, KeptPages, path_of, unnamed};
 use crate::corpus::options::ReadOptions;
@@ -59,7 +59,7 @@ struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    fn create((path, size): (&'a Path, Option<u64>), first: &Messages) -> Result<Self, ParquetError> {
+    fn create(path: &'a Path, size: Option<u64>, first: &Messages) -> Result<Self, ParquetError> {
         let (schema, options) = (first.schema.clone(), IpcWriteOptions::default());
         let options = options.try_with_compression(first.compression)?;
         let writer = file(&path_of(path, size, 1), &schema, &options)?;
@@ -141,7 +141,8 @@ pub(super) fn write_family(
     family: &Family<'_>,
     options: &ReadOptions,
     kept: &dyn KeptPages,
-    (path, size): (&Path, Option<u64>),
+    path: &Path,
+    size: Option<u64>,
 ) -> crate::Result<(Vec<KeptFile>, Vec<Damage>)> {
     let failed = |error: ParquetError| Error::io(path, io::Error::other(error));
     let (mut output, mut lost): (Option<Output<'_>>, Vec<Damage>) = (None, Vec::new());
@@ -156,7 +157,7 @@ pub(super) fn write_family(
         let Contents::Arrow(messages) = &layout.contents else { continue };
         let output = match &mut output {
             Some(output) => output,
-            None => output.insert(Output::create((path, size), messages).map_err(failed)?),
+            None => output.insert(Output::create(path, size, messages).map_err(failed)?),
         };
         let stored = input.open().and_then(Stored::new).map_err(|error| Error::io(&input.path, error))?;
         let mut decoder = messages.decoder(None).map_err(failed)?;
@@ -166,7 +167,7 @@ pub(super) fn write_family(
             let (start, end) = (layout.starts[batch], layout.starts[batch + 1]);
             let (here, behind) = rest.split_at(rest.partition_point(|(id, _)| u64::from(id.row) < end));
             rest = behind;
-            let chosen: Result<RecordBatch, Flaw> = guarded(DamageKind::Corrupt, || {
+            let chosen: Result<RecordBatch, DamageCause> = guarded(DamageKind::Corrupt, || {
                 let decoded = decoder.batch(&stored, batch)?;
                 let mut is_kept = vec![false; decoded.num_rows()];
                 here.iter().for_each(|(id, _)| is_kept[(u64::from(id.row) - start) as usize] = true);

@@ -24,11 +24,11 @@ use rayon::prelude::*;
 
 use super::columns::{BATCH_ROWS, leaves, reader};
 use super::footer::Footer;
-use super::guard::{Flaw, guarded};
+use super::guard::guarded;
 use super::layout::{Contents, Layout};
 use super::stored::Stored;
 use super::{arrow_copy, ranges};
-use crate::corpus::damage::{Damage, DamageKind};
+use crate::corpus::damage::{Damage, DamageCause, DamageKind};
 use crate::corpus::filetype::{Compression, Format};
 use crate::corpus::inputs::Input;
 use crate::corpus::kept::{EachKept, Kept, KeptFile, KeptPages, path_of, unnamed};
@@ -84,14 +84,14 @@ struct Source<'a> {
     rows: Vec<Range<usize>>,
 }
 
-pub(super) fn layout(input: &Input, options: &ReadOptions) -> Result<Layout, Flaw> {
+pub(super) fn layout(input: &Input, options: &ReadOptions) -> Result<Layout, DamageCause> {
     let stored = input.open().and_then(Stored::new);
     let stored = stored.map_err(|error| (DamageKind::Unreadable, error.to_string()))?;
     Layout::of(&stored, input.format, options)
 }
 
 /// An error for a file that read otherwise before.
-pub(super) fn changed(input: &Input, (_, detail): Flaw) -> Error {
+pub(super) fn changed(input: &Input, (_, detail): DamageCause) -> Error {
     Error::Format {
         path: input.path.clone(),
         field: "a file read before",
@@ -220,7 +220,7 @@ pub(crate) fn write_kept(
         let path = dir.join(name);
         match &family.columns {
             Columns::Parquet(schema) => write_family((family, schema), options, &kept, (&path, size), pool),
-            Columns::Arrow(_) => arrow_copy::write_family(family, options, &kept, (&path, size)),
+            Columns::Arrow(_) => arrow_copy::write_family(family, options, &kept, &path, size),
         }
     };
     let all: Vec<_> = match names {
@@ -331,7 +331,7 @@ impl Encoded {
 
 /// The outcome for the sources of a row group: the row group, unless nothing is left of it, and the sources with
 /// damage.
-type Settled = (Option<Encoded>, Vec<(usize, Flaw)>);
+type Settled = (Option<Encoded>, Vec<(usize, DamageCause)>);
 
 /// The schema and the options by which the rows of a family are written.
 struct Form {
@@ -374,7 +374,7 @@ impl Form {
     }
 
     /// Encodes the sources of a row group, without those that turn out to be damaged.
-    fn settle(&self, sources: &[Source<'_>]) -> Result<Settled, Flaw> {
+    fn settle(&self, sources: &[Source<'_>]) -> Result<Settled, DamageCause> {
         let encode = |sources: &[&Source<'_>]| guarded(DamageKind::Corrupt, || self.encode(sources));
         let flaw = match encode(&sources.iter().collect::<Vec<_>>()) {
             Ok(encoded) => return Ok((Some(encoded), Vec::new())),
@@ -412,7 +412,8 @@ struct Output<'a> {
 
 impl<'a> Output<'a> {
     fn create(
-        (path, size): (&'a Path, Option<u64>),
+        path: &'a Path,
+        size: Option<u64>,
         schema: &TypePtr,
         first: &Footer,
         arrays: SchemaRef,
@@ -439,7 +440,7 @@ impl<'a> Output<'a> {
     fn add(
         &mut self,
         mut sources: Vec<Source<'a>>,
-        settled: Result<Settled, Flaw>,
+        settled: Result<Settled, DamageCause>,
     ) -> Result<(), ParquetError> {
         let (encoded, bad) = settled.map_err(|(_, detail)| ParquetError::General(detail))?;
         let lost = bad.into_iter().rev().map(|(at, flaw)| sources.remove(at).lost(flaw));
@@ -562,7 +563,7 @@ impl Source<'_> {
     }
 
     /// Decodes every value that is to be copied.
-    fn check(&self) -> Result<(), Flaw> {
+    fn check(&self) -> Result<(), DamageCause> {
         for (column, descriptor) in self.footer.schema.columns().iter().enumerate() {
             guarded(DamageKind::Corrupt, || self.each_batch(column..column + 1, |_| Ok(()))).map_err(
                 |(kind, detail)| (kind, format!("column {:?}: {detail}", descriptor.path().string())),
@@ -572,7 +573,7 @@ impl Source<'_> {
     }
 
     /// The damage of rows that are lost.
-    fn lost(&self, (kind, detail): Flaw) -> Damage {
+    fn lost(&self, (kind, detail): DamageCause) -> Damage {
         let first = self.rows.first().map_or(0, |range| range.start as u64);
         let row = self.layout.starts[self.group] + first;
         not_kept(self.input, &self.layout, (self.group, row), self.kept(), (kind, detail))
@@ -585,7 +586,7 @@ pub(super) fn not_kept(
     layout: &Layout,
     (group, row): (usize, u64),
     pages: u64,
-    (kind, detail): Flaw,
+    (kind, detail): DamageCause,
 ) -> Damage {
     let detail =
         format!("{detail}; {pages} pages of {} {group} are not among the kept", layout.group_called());
@@ -617,7 +618,7 @@ fn write_family(
         let output = match &mut output {
             Some(output) => output,
             None => {
-                let created = Output::create((path, size), schema, footer, metadata.schema().clone());
+                let created = Output::create(path, size, schema, footer, metadata.schema().clone());
                 output.insert(created.map_err(failed)?)
             }
         };

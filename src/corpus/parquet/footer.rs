@@ -10,10 +10,10 @@ use parquet::schema::types::{ColumnDescPtr, SchemaDescPtr, SchemaDescriptor, Typ
 
 use super::columns::Kind;
 use super::depth::check_schema;
-use super::guard::{Flaw, guarded};
+use super::guard::guarded;
 use super::layout::Column;
 use super::stored::Stored;
-use crate::corpus::damage::DamageKind;
+use crate::corpus::damage::{DamageCause, DamageKind};
 use crate::corpus::filetype::PARQUET_MAGIC;
 
 /// The last bytes of a file whose footer is encrypted.
@@ -39,7 +39,7 @@ pub(super) fn held(stored: &Stored) -> u64 {
 }
 
 /// Reads a footer.
-fn read_footer(stored: &Stored) -> Result<Vec<u8>, Flaw> {
+fn read_footer(stored: &Stored) -> Result<Vec<u8>, DamageCause> {
     let io = |error: std::io::Error| (DamageKind::Unreadable, error.to_string());
     let length = stored.length();
     let lost =
@@ -63,12 +63,12 @@ fn read_footer(stored: &Stored) -> Result<Vec<u8>, Flaw> {
     Ok(footer)
 }
 
-fn undecoded(why: String) -> Flaw {
+fn undecoded(why: String) -> DamageCause {
     (DamageKind::Corrupt, format!("the footer does not decode: {why}"))
 }
 
 /// Reads a footer, and what it says of columns.
-pub(super) fn read_schema(stored: &Stored) -> Result<(Vec<u8>, SchemaDescPtr), Flaw> {
+pub(super) fn read_schema(stored: &Stored) -> Result<(Vec<u8>, SchemaDescPtr), DamageCause> {
     let footer = read_footer(stored)?;
     let schema = guarded(DamageKind::Corrupt, || ParquetMetaDataReader::decode_schema(&footer))
         .map_err(|(_, why)| undecoded(why))?;
@@ -115,7 +115,7 @@ fn physical(schema: &TypePtr) -> Result<TypePtr, ParquetError> {
 }
 
 impl Footer {
-    pub fn of(stored: &Stored) -> Result<Self, Flaw> {
+    pub fn of(stored: &Stored) -> Result<Self, DamageCause> {
         let (footer, schema) = read_schema(stored)?;
         let metadata = guarded(DamageKind::Corrupt, || {
             let physical = SchemaDescriptor::new(physical(&schema.root_schema_ptr())?);
@@ -133,7 +133,7 @@ impl Footer {
     }
 
     /// Rows of each row group.
-    pub fn rows(&self) -> Result<Vec<u64>, Flaw> {
+    pub fn rows(&self) -> Result<Vec<u64>, DamageCause> {
         let rows = |group: &RowGroupMetaData| {
             let rows = group.num_rows();
             u64::try_from(rows).map_err(|_| (DamageKind::Corrupt, format!("a row group of {rows} rows")))

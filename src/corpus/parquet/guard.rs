@@ -5,10 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use parquet::errors::ParquetError;
 
-use crate::corpus::damage::DamageKind;
-
-/// The sort of damage and what was found.
-pub(super) type Flaw = (DamageKind, String);
+use crate::corpus::damage::{DamageCause, DamageKind};
 
 thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
@@ -20,7 +17,10 @@ pub(crate) fn panic_is_damage() -> bool {
 }
 
 /// Runs what the file can lead astray.
-pub(super) fn guarded<T>(kind: DamageKind, run: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Flaw> {
+pub(super) fn guarded<T>(
+    kind: DamageKind,
+    run: impl FnOnce() -> Result<T, ParquetError>,
+) -> Result<T, DamageCause> {
     // Whatever was half done is dropped by the caller, who goes on with the next row group.
     let before = GUARDED.replace(true);
     let outcome = catch_unwind(AssertUnwindSafe(run));

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use super::arrow::Messages;
 use super::columns::Kind;
 use super::footer::{self, Footer};
-use super::guard::Flaw;
 use super::stored::Stored;
-use crate::corpus::damage::{Damage, DamageKind};
+use crate::corpus::damage::{Damage, DamageCause, DamageKind};
 use crate::corpus::filetype::Format;
 use crate::corpus::inputs::Input;
 use crate::corpus::jsonl::{JsonlFields, twice};
@@ -108,7 +107,7 @@ fn find_twice<'f>(columns: &[Column], fields: &'f JsonlFields) -> Option<&'f str
 }
 
 /// The columns of the text.
-fn text_columns(columns: &[Column], fields: &JsonlFields) -> Result<Vec<Column>, Flaw> {
+fn text_columns(columns: &[Column], fields: &JsonlFields) -> Result<Vec<Column>, DamageCause> {
     let advice = || format!("--text-field names another one of {}", listed(columns));
     let text_column = |name: &str| {
         // Of a conversation, what its messages say.
@@ -138,7 +137,7 @@ impl Layout {
     ///
     /// # Errors
     /// The damage that keeps the file from being read.
-    pub fn of(stored: &Stored, format: Format, options: &ReadOptions) -> Result<Self, Flaw> {
+    pub fn of(stored: &Stored, format: Format, options: &ReadOptions) -> Result<Self, DamageCause> {
         let fields = &options.fields;
         let (contents, columns, rows) = match format {
             Format::Arrow => {

@@ -24,7 +24,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::errors::ParquetError;
 
-use super::damage::{Damage, DamageKind, FileReading, Tally, TooLong};
+use super::damage::{Damage, DamageCause, DamageKind, FileReading, Tally, TooLong};
 use super::document::Document;
 use super::inputs::Input;
 use super::jsonl::number;
@@ -36,8 +36,8 @@ use arrow::Messages;
 use columns::{BATCH_ROWS, Kind, Name, Values, joined, reader};
 pub(crate) use copy::{GROUP_BYTES, write_kept};
 use footer::Footer;
+use guard::guarded;
 pub(crate) use guard::panic_is_damage;
-use guard::{Flaw, guarded};
 use layout::{Column, Contents, Layout, NAMES};
 pub(crate) use layout::{column_names, held};
 use stored::Stored;
@@ -241,7 +241,7 @@ impl Group {
 
     /// Reads on. Before damage rows come one by one, from the first one on, so that what is read does not depend on
     /// how many were asked for.
-    fn read(&mut self) -> Result<Piece, Flaw> {
+    fn read(&mut self) -> Result<Piece, DamageCause> {
         let layout = self.layout.clone();
         let footer = match &layout.contents {
             Contents::Arrow(messages) => return self.read_slice(messages),
@@ -278,7 +278,7 @@ impl Group {
         Ok(Open::Parquet(texts, Box::new(names)))
     }
 
-    fn read_batch(&mut self, footer: &Footer) -> Result<Piece, Flaw> {
+    fn read_batch(&mut self, footer: &Footer) -> Result<Piece, DamageCause> {
         let rows = self.batch.min(self.rows - self.done);
         let texts = guarded(DamageKind::Corrupt, || {
             if self.open.is_none() {
@@ -306,9 +306,9 @@ impl Group {
     }
 
     /// Decodes the wanted columns of a record batch; without names, if these keep it from being decoded.
-    fn open_arrow(&self, messages: &Messages) -> Result<Open, Flaw> {
+    fn open_arrow(&self, messages: &Messages) -> Result<Open, DamageCause> {
         let Layout { texts, names, .. } = &*self.layout;
-        let decode = |columns: &mut Vec<usize>| -> Result<RecordBatch, Flaw> {
+        let decode = |columns: &mut Vec<usize>| -> Result<RecordBatch, DamageCause> {
             columns.sort_unstable();
             columns.dedup();
             guarded(DamageKind::Corrupt, || {
@@ -329,7 +329,7 @@ impl Group {
     }
 
     /// Reads on in a record batch, which is decoded as a whole.
-    fn read_slice(&mut self, messages: &Messages) -> Result<Piece, Flaw> {
+    fn read_slice(&mut self, messages: &Messages) -> Result<Piece, DamageCause> {
         if self.open.is_none() {
             self.open = Some(self.open_arrow(messages)?);
         }
@@ -424,7 +424,7 @@ impl Rows {
     ///
     /// # Errors
     /// The damage that keeps the file from being read.
-    pub fn open(input: &Input, options: &ReadOptions) -> Result<Self, Flaw> {
+    pub fn open(input: &Input, options: &ReadOptions) -> Result<Self, DamageCause> {
         let open = || Stored::new(input.open()?);
         let stored = open().map_err(|error| (DamageKind::Unreadable, error.to_string()))?;
         let layout = Arc::new(Layout::of(&stored, input.format, options)?);

@@ -100,6 +100,31 @@ impl Join {
 
 /// All pairs of signatures that share a band and agree in at least [`JoinParams::min_matches`] positions.
 ///
+/// ```
+/// use simflip_core::minhash::{DistinctSignatures, MinHashParams, MinHasher};
+/// use simflip_core::search::NearPair;
+/// use simflip_core::search::bands::{BandStats, Banding, Join, JoinParams, join, min_matches};
+///
+/// # fn main() -> simflip_core::Result<()> {
+/// // The features of three pages, the first two of which share 99 of 101.
+/// let feature = |i: u64| simflip_core::hash::feature(&i.to_le_bytes());
+/// let pages: Vec<Vec<u64>> =
+///     [0..100, 1..101, 1000..1100].map(|range: std::ops::Range<u64>| range.map(feature).collect()).to_vec();
+///
+/// let hasher = MinHasher::new(MinHashParams::default())?;
+/// let signatures = DistinctSignatures::new(hasher.sign_all(&pages));
+/// let params = JoinParams::new(Banding::choose(128, 0.8, 0.95)?, min_matches(128, 0.8));
+/// let found: Join = join(&signatures, params)?;
+/// let [NearPair { a, b, .. }] = found.pairs[..] else { panic!("one pair") };
+/// let mut pages = [signatures.members(a), signatures.members(b)].concat();
+/// pages.sort_unstable();
+/// assert_eq!(pages, [0, 1].map(simflip_core::id::Document));
+/// let bands: &[BandStats] = &found.bands;
+/// assert!(bands.iter().all(|band| band.skipped == 0));
+/// # Ok(())
+/// # }
+/// ```
+///
 /// The answer does not depend on the number of threads. Documents of equal signatures share a slot and
 /// are no pairs of their own.
 ///

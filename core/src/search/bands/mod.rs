@@ -6,36 +6,22 @@
 //! 1 − (1 − sʳ)ᵇ, the S-curve.
 //!
 //! ```
-//! use simflip_core::minhash::{DistinctSignatures, MinHashParams, MinHasher};
-//! use simflip_core::search::bands::{Banding, JoinParams, join, min_matches};
+//! use simflip_core::search::bands::Banding;
 //!
-//! # fn main() -> simflip_core::Result<()> {
-//! // The features of three pages, the first two of which share 99 of 101.
-//! let feature = |i: u64| simflip_core::hash::feature(&i.to_le_bytes());
-//! let pages: Vec<Vec<u64>> =
-//!     [0..100, 1..101, 1000..1100].map(|range: std::ops::Range<u64>| range.map(feature).collect()).to_vec();
-//!
-//! let hasher = MinHasher::new(MinHashParams::default())?;
-//! let signatures = DistinctSignatures::new(hasher.sign_all(&pages));
 //! let banding = Banding::choose(128, 0.8, 0.95)?;
 //! assert_eq!(banding.to_string(), "13 bands x 7 rows");
-//!
-//! let params = JoinParams::new(banding, min_matches(128, 0.8));
-//! let found = join(&signatures, params)?;
-//! let [pair] = found.pairs[..] else { panic!("one pair") };
-//! let mut pages = [signatures.members(pair.a), signatures.members(pair.b)].concat();
-//! pages.sort_unstable();
-//! assert_eq!(pages, [0, 1].map(simflip_core::id::Document));
-//! assert_eq!(found.skipped(), 0);
-//! # Ok(())
-//! # }
+//! assert!(banding.probability(0.8) > 0.95 && banding.probability(0.4) < 0.03);
+//! # Ok::<(), simflip_core::Error>(())
 //! ```
+//!
+//! [`Keyed`](super::keyed::Keyed) is the index of band hashes; a [`Deduper`](crate::Deduper) joins all signatures.
 
 mod join;
 
 use crate::error::{Error, Result};
 use crate::minhash::{MAX_PERMUTATIONS, hash_positions};
 pub(crate) use join::try_join_with;
+#[doc(hidden)]
 pub use join::{BandStats, Join, JoinParams, join, join_with};
 use serde::{Deserialize, Serialize};
 
@@ -123,6 +109,7 @@ impl Banding {
     ///
     /// # Errors
     /// [`Error::Parameter`] if there are no bands, no rows, or more positions than the signature has.
+    #[doc(hidden)]
     pub fn check(&self, permutations: usize) -> Result<()> {
         check_permutations(permutations)?;
         let positions = self.bands.checked_mul(self.rows);
@@ -135,6 +122,7 @@ impl Banding {
     }
 
     /// Positions of all bands.
+    #[doc(hidden)]
     pub fn positions(&self) -> usize {
         self.bands * self.rows
     }
@@ -162,6 +150,7 @@ impl Banding {
 
     /// The S-curve: similarities from 0 to 1 in `points` equal steps, both ends included,
     /// each with its probability.
+    #[doc(hidden)]
     pub fn curve(&self, points: usize) -> Vec<(f64, f64)> {
         let last = points.saturating_sub(1).max(1) as f64;
         (0..points).map(|i| i as f64 / last).map(|s| (s, self.probability(s))).collect()
@@ -171,7 +160,7 @@ impl Banding {
     ///
     /// With D(b) = ∫₀ᵗ 1 − (1 − xʳ)ᵇ dx, integration by parts gives D(b)·(rb + 1) = t·(1 −
     /// (1 − tʳ)ᵇ) + rb·D(b − 1).
-    pub fn false_candidates(&self, similarity: f64) -> f64 {
+    pub(crate) fn false_candidates(&self, similarity: f64) -> f64 {
         let t = similarity.clamp(0.0, 1.0);
         (1..=self.bands).fold(0.0, |area, bands| {
             let rb = (self.rows * bands) as f64;
@@ -181,6 +170,7 @@ impl Banding {
 }
 
 /// The fewest equal positions of `permutations` whose estimate is at least `similarity`.
+#[doc(hidden)]
 pub fn min_matches(permutations: usize, similarity: f64) -> usize {
     // 0.7 · 10 is a little more than 7 in floating point; the fewest are 7 all the same.
     libm::ceil(similarity.clamp(0.0, 1.0) * permutations as f64 - 1e-9) as usize

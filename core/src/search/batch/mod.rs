@@ -25,13 +25,13 @@ pub use psm::PsmBatchParams;
 /// Queries that are ready to meet stored hashes.
 ///
 /// ```
-/// use simflip_core::search::batch::{Batch, PsmBatchParams};
+/// use simflip_core::search::batch::{Batch, Pass, PsmBatchParams};
 /// use simflip_core::search::{Mode, Query};
 ///
 /// let (stored, weights) = ([0b0001, 0b0111, 0b1111 << 60], [1.0; 64]);
 /// let queries = [Query { hash: 0b0011, weights: &weights }];
 /// let batch = Batch::psm(&queries, PsmBatchParams::new(3, stored.len()))?;
-/// let (mut pass, mut hits) = (batch.pass(Mode::All), Vec::new());
+/// let (mut pass, mut hits): (Pass<'_>, _) = (batch.pass(Mode::All), Vec::new());
 /// for block in stored.chunks(2) {
 ///     pass.block(block, &mut hits)?;
 /// }

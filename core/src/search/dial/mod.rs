@@ -116,17 +116,20 @@ impl Dial {
 
     /// The parameters that the index was built with.
     #[inline]
+    #[doc(hidden)]
     pub fn params(&self) -> &DialParams {
         &self.params
     }
 
     /// The bits of each table's key.
     #[inline]
+    #[doc(hidden)]
     pub fn masks(&self) -> &[u64] {
         self.probes.masks()
     }
 
     /// p: bits of each key.
+    #[doc(hidden)]
     pub fn key_bits(&self) -> u32 {
         self.masks()[0].count_ones()
     }
@@ -138,12 +141,14 @@ impl Dial {
     }
 
     /// Number of all probes: the budget from which on nothing more is found.
+    #[doc(hidden)]
     pub fn all_probes(&self) -> u32 {
         self.probes.all()
     }
 
     /// f: most bits flipped in a key.
     #[inline]
+    #[doc(hidden)]
     pub fn flips(&self) -> u32 {
         self.probes.flips()
     }
@@ -156,6 +161,7 @@ impl Dial {
     }
 
     /// True if the probes of the budget find every match.
+    #[doc(hidden)]
     pub fn is_exact(&self) -> bool {
         self.probes.reach(self.params.radius) && self.budget() >= self.all_probes()
     }
@@ -166,6 +172,7 @@ impl Dial {
     }
 
     /// The slot of a hash, if it is stored: its position in the first table.
+    #[doc(hidden)]
     pub fn find(&self, hash: u64) -> Option<Slot> {
         let cell = self.kernel.extract(hash, self.masks()[0]) as u32;
         self.slot(hash, self.directory.range(cell)).map(Slot)
