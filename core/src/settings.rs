@@ -309,6 +309,7 @@ pub const USUAL_HASH_BANDS: Banding = Banding { bands: 4, rows: 16 };
 
 /// The largest distance for which the keys of block-permuted tables bring documents together, on disk as well: farther
 /// ones have too few bits.
+#[doc(hidden)]
 pub const FARTHEST_KEYED: u32 = 3;
 
 /// Up to this distance an exact join of all hashes takes less time than the probes of each hash that find 95
@@ -452,6 +453,7 @@ impl Settings {
 
     /// The block-permuted tables whose keys bring documents together, where hashes within a few bits are near. Where all
     /// pairs are to be listed an index finds them instead.
+    #[doc(hidden)]
     pub fn block_tables(&self) -> Option<BphsParams> {
         match (self.sketches, self.generator) {
             (Sketches::SimHash { .. }, Generator::Bphs { distance, tables })

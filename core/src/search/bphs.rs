@@ -98,6 +98,7 @@ impl BphsParams {
 }
 
 /// The tables of a BPHS index as keys of documents: hashes within the radius have an equal key in some table.
+#[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct BlockKeys {
     radius: u32,
