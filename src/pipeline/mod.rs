@@ -26,7 +26,7 @@ pub use plan::{Plan, PlanRow, Purpose, plan};
 pub use rethreshold::{Assigned, Member, MemberPair, RethresholdJob, least_similar, raised, rethreshold};
 pub use review::{ReviewJob, ReviewSummary, SIMILARITY_CUTS, review};
 pub use stages::{Progress, Silent};
-pub use texts::{TextJob, dedup_texts};
+pub use texts::{TextCollector, TextJob, dedup_texts};
 pub use upload::{Upload, upload};
 
 use crate::boilerplate::{self, Boilerplate, GroupBy};
