@@ -40,8 +40,8 @@ enum Item<'py> {
     Value(Bound<'py, PyAny>),
 }
 
-/// The chunks and values of data, in the order in which it gives them: of what speaks Arrow, or of an iterable of values
-/// or of parts that speak Arrow. What was given is not held.
+/// The chunks and values of data, in the order in which it gives them: of what speaks Arrow, or of an iterable of
+/// values or of parts that speak Arrow. What was given is not held.
 pub struct Items<'py> {
     values: Option<Bound<'py, PyIterator>>,
     /// The table or column that is being read, and whether it has given a chunk.
@@ -186,8 +186,8 @@ impl<'py> Data<'py> {
         Ok(texts)
     }
 
-    /// The texts; `repaired` hears of the strings that had to be, and counts rows from one batch to the next. `value` is
-    /// the name of a string that stands in no table.
+    /// The texts; `repaired` hears of the strings that had to be, and counts rows from one batch to the next. `value`
+    /// is the name of a string that stands in no table.
     ///
     /// # Errors
     /// As [`Texts::new`].

@@ -58,7 +58,7 @@ pub(crate) use fetch::each_record;
 pub use fetch::fetch;
 pub(crate) use filetype::split_name;
 pub use filetype::{Compression, Format};
-pub use gather::{GatherJob, Gathered, gather};
+pub use gather::{GatherJob, Gathered, gather, is_page};
 pub use inputs::{
     DiscoverOptions, Discovered, Input, NotRead, PassedOver, Reason, discover, discover_all, expand_patterns,
 };
