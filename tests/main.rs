@@ -13,6 +13,8 @@ mod gather;
 mod html;
 mod kept;
 mod mark;
+#[cfg(feature = "serve")]
+mod mcp;
 mod memory;
 mod paper;
 mod parquet;

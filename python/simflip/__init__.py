@@ -20,10 +20,12 @@ from simflip import _simflip
 from simflip._simflip import Column, Table, __version__
 from simflip._keywords import check_names as _check_names
 from simflip._keywords import collected as _collected
+from simflip._keywords import comes_in_parts as _comes_in_parts
 from simflip._keywords import is_list_of_rows as _is_list_of_rows
 from simflip._keywords import options_of as _options
 from simflip._keywords import paths_of as _paths
 from simflip._keywords import progress_of as _progress
+from simflip._keywords import stream_of as _stream
 from simflip._keywords import texts_of as _texts
 from simflip._result import FolderResult, Result
 from simflip._result import rows_of as _rows_of
@@ -89,8 +91,10 @@ def dedup(
 
     Without ``out``, ``data`` holds texts: an iterable of ``str``, or a table or column that speaks Arrow's PyCapsule
     interface (pyarrow, polars, pandas, duckdb, ...), a Hugging Face dataset, a mapping of columns, or a list of mappings.
-    Texts of Arrow are not copied. ``column`` names the column with the texts; of several names the texts are joined.
-    Of a list of strings or messages, what they say is joined. ``None`` or null is no text: its row is in no pair and is
+    Texts of Arrow are not copied. Of data that comes one by one or in batches (a generator, a ``RecordBatchReader``, a
+    streamed dataset) only sketches are held, and 16 MB of texts; ``result.apply`` takes the same data once more.
+    ``column`` names the column with the texts; of several names the texts are joined. Of a list of strings or messages,
+    what they say is joined. ``None`` or null is no text: its row is in no pair and is
     not kept. Gives a `Result`, whose numbers are rows of ``data``, from 0; ``result.apply(data)`` gives the kept rows.
 
     ``against`` holds old texts in the same form: what has an old copy or is near an old text goes, and all old texts
@@ -165,13 +169,17 @@ def dedup(
         data = _collected(data)
         # What the texts are taken from here has no column of URLs any more.
         is_taken = isinstance(data, _Mapping) or _is_list_of_rows(data) or type(data).__module__.startswith("datasets")
-        if isinstance(url, str) and (is_taken or not isinstance(column, str)):
-            url = _texts(data, url)
+        if _comes_in_parts(data):
+            texts, url = _stream(data, column, url)
+        else:
+            texts = _texts(data, column)
+            if isinstance(url, str) and (is_taken or not isinstance(column, str)):
+                url = _texts(data, url)
         if isinstance(against, _os.PathLike):
             raise ValueError(f"{_os.fspath(against)}: files need out, the folder to create for the results")
         old = None if against is None else _texts(against, column)
         name = column if isinstance(column, str) else ",".join(column)
-        return _warned(Result(*_simflip.dedup_of_texts(_texts(data, column), old, name, url, options, progress)))
+        return _warned(Result(*_simflip.dedup_of_texts(texts, old, name, url, options, progress)))
     if url is not None:
         raise TypeError("url is of texts; of files give url_field, the name of the field or column that holds it")
     if column != "text":
@@ -240,7 +248,7 @@ def sketch(texts, *, column="text", progress=None, **settings):
 
 
 def join(sketches, *, against=None, progress=None, **settings):
-    """Finds the near pairs among sketches that `sketch` made, in a table or a stream of tables that speaks Arrow.
+    """Finds the near pairs among sketches that `sketch` made, in a table that speaks Arrow, a stream, or several of them.
 
     ``settings`` are those that `sketch` was given, and those of the search (``similarity``, ``distance``, ``verify``,
     ...). Gives the `Table` that ``dedup(texts).pairs`` is; a and b are rows of ``sketches``: each removed row and the row

@@ -16,8 +16,9 @@ class _ArrowStream(Protocol):
 class _ArrowArray(Protocol):
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
 
+_Parts: TypeAlias = _ArrowStream | _ArrowArray | Iterable[_ArrowStream | _ArrowArray]
 _Texts: TypeAlias = (
-    Iterable[str | None] | _ArrowStream | _ArrowArray | Mapping[str, Iterable[str | None]] | Iterable[Mapping[str, Any]]
+    Iterable[str | None] | _Parts | Mapping[str, Iterable[str | None]] | Iterable[Mapping[str, Any]]
 )
 _Path: TypeAlias = str | PathLike[str]
 _Paths: TypeAlias = _Path | Iterable[_Path]
@@ -234,11 +235,11 @@ def decontaminate(
 ) -> Table: ...
 def sketch(texts: _Texts, *, column: str = "text", progress: _Progress | None = None, **settings: Any) -> Table: ...
 def join(
-    sketches: _ArrowStream, *, against: _ArrowStream | None = None, progress: _Progress | None = None, **settings: Any
+    sketches: _Parts, *, against: _Parts | None = None, progress: _Progress | None = None, **settings: Any
 ) -> Table: ...
 def clusters(
     n: int,
-    pairs: _ArrowStream,
+    pairs: _Parts,
     *,
     clusters: _Linkage = "star",
     keep: Iterable[float] | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from bisect import bisect_left
 from collections.abc import Mapping
 
 from simflip import _simflip
@@ -33,9 +34,11 @@ def options_of(given):
 def texts_of(data, column):
     """What holds the texts as the native part takes it: the column of a mapping, of a list of mappings or of a Hugging Face
     dataset, or several columns joined; anything else as it is."""
+    data = collected(data)
+    if comes_in_parts(data):
+        return stream_of(data, column, None)[0]
     if is_of(data, "datasets"):
         return _texts_of_dataset(data, column)
-    data = collected(data)
     if not isinstance(column, str):
         return _joined([_column(data, name) for name in column])
     if isinstance(data, Mapping) or is_list_of_rows(data):
@@ -46,6 +49,57 @@ def texts_of(data, column):
     if isinstance(data, (list, tuple)) and isinstance(next((it for it in data if it is not None), None), (list, tuple)):
         return [said(value) for value in data]
     return data
+
+
+def comes_in_parts(data):
+    """Whether rows come one after the other or in batches: of an iterator, a reader, a streamed dataset, a list of tables."""
+    if isinstance(data, (list, tuple)):
+        return bool(data) and speaks_arrow(data[0])
+    return hasattr(data, "__iter__") and not hasattr(data, "__len__")
+
+
+def stream_of(data, column, url):
+    """The texts of data that comes in parts, in order, and the URLs of its rows: ``url``, or where it names a column a
+    list that grows while the texts are read. Parts are texts, mappings (a row each) and tables."""
+    names = [column] if isinstance(column, str) else list(column)
+    if hasattr(data, "__arrow_c_stream__") and len(names) == 1 and not _is_nested(data, names[0]):
+        return data, url
+    is_name = isinstance(url, str)
+    urls = [] if is_name else url
+
+    def texts():
+        first, is_found = (), False
+        for part in data:
+            if isinstance(part, Mapping):
+                values = [_cell(part, name) for name in names]
+                first = first or list(part)
+                is_found = is_found or any(name in part for name in names) or _lines(values) is not None
+                if is_name:
+                    urls.append(_cell(part, url))
+                yield _lines(values)
+            elif speaks_arrow(part):
+                if is_name:
+                    urls.extend(_values(_column(part, url)))
+                held = texts_of(part, column)
+                yield from held if isinstance(held, list) else (held,)
+            else:
+                yield said(part)
+        if first and not is_found:
+            raise ValueError(f"column {names[0]}: expected one of {', '.join(map(str, first))}")
+
+    made = texts()
+    return (list(made) if hasattr(data, "__len__") else made), urls
+
+
+def speaks_arrow(data):
+    """Whether an object speaks Arrow's PyCapsule interface."""
+    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+
+
+def _is_nested(reader, column):
+    """Whether a column of a reader of pyarrow holds lists or structs."""
+    schema = getattr(reader, "schema", None)
+    return is_of(reader, "pyarrow") and column in schema.names and schema.field(column).type.num_fields > 0
 
 
 def collected(data):
@@ -72,7 +126,7 @@ def _column(data, name):
     """A column of a mapping, of rows, or of a table; also a field of the objects in one, as ``meta.url``."""
     names = columns_of(data)
     if is_list_of_rows(data):
-        found = [row[name] if name in row else _field(row, _dotted(name)) for row in data]
+        found = [_cell(row, name) for row in data]
     elif name in names:
         return data[name]
     else:
@@ -86,6 +140,11 @@ def _column(data, name):
 def _dotted(name):
     """A name such as ``/meta/url`` as ``meta.url``."""
     return name[1:].replace("/", ".") if name.startswith("/") else name
+
+
+def _cell(row, name):
+    """A value of a row, by the name of a column or as ``meta.url``."""
+    return row[name] if name in row else _field(row, _dotted(name))
 
 
 def _inner(name, names):
@@ -149,9 +208,6 @@ def _texts_of_dataset(data, column):
             "against= removes from it what another one has"
         )
     columns = [column] if isinstance(column, str) else list(column)
-    if not hasattr(data, "select_columns") or not hasattr(data, "__len__"):
-        rows = ([_field(row, _dotted(name)) if name not in row else row[name] for name in columns] for row in data)
-        return ("\n".join(texts) if (texts := [said(it) for it in row if it is not None]) else None for row in rows)
     inner = {name: _inner(name, data.column_names) for name in columns if name not in data.column_names}
     for name in (name for name, found in inner.items() if found is None):
         raise ValueError(f"column {name}: expected one of {', '.join(data.column_names)}")
@@ -161,6 +217,12 @@ def _texts_of_dataset(data, column):
     if columns == stored and len(columns) == 1 and str(table.schema.types[0]) in ("string", "large_string", "string_view"):
         return table.column(0)
     return _joined([[said(value) for value in _values(_column(table, name))] for name in columns])
+
+
+def _lines(values):
+    """What several values say, a line each; None where none says anything."""
+    texts = [text for text in map(said, values) if text is not None]
+    return "\n".join(texts) if texts else None
 
 
 def _joined(columns):
@@ -179,18 +241,41 @@ def kept_of(rows, number, data):
         return data.filter(lambda _, row: row in kept, with_indices=True)
     if collected(data) is not data:
         return kept_of(rows, number, data.collect()).lazy()
+    if comes_in_parts(data):
+        kept = _kept_of_parts(rows, number, data)
+        if hasattr(data, "__len__"):
+            return type(data)(kept)
+        return type(data).from_batches(data.schema, kept) if hasattr(data, "from_batches") else kept
     if len(data) != number:
         raise ValueError(f"expected the {number} rows that were deduplicated, not {len(data)}")
     if is_of(data, "datasets"):
         return data.select(rows)
     if is_of(data, "pandas"):
         return data.iloc[rows]
+    if not rows:
+        return data[:0]
     if is_of(data, "pyarrow"):
         return data.take(rows)
     if isinstance(data, (list, tuple)):
         return type(data)(data[row] for row in rows)
     # numpy and polars
     return data[rows]
+
+
+def _kept_of_parts(rows, number, parts):
+    """Those of the parts that are kept, and of tables the kept rows."""
+    at = 0
+    for part in parts:
+        is_table = speaks_arrow(part)
+        end = at + (len(part) if is_table else 1)
+        kept = rows[bisect_left(rows, at) : bisect_left(rows, end)]
+        if is_table:
+            yield kept_of([row - at for row in kept], len(part), part)
+        elif kept:
+            yield part
+        at = end
+    if at != number:
+        raise ValueError(f"expected the {number} rows that were deduplicated, not {at}")
 
 
 def check_names(function, names, of_texts):

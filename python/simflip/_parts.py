@@ -19,9 +19,8 @@ def sketched(part, text, settings):
 
 def masks(parts, settings):
     """For each part of the sketches, in their order, a list that says of each row whether it is kept."""
-    sketches = pa.concat_tables(parts)
-    kept = [digest is not None for digest in sketches["digest"].to_pylist()]
-    pairs = simflip.join(sketches, **settings)
+    kept = [digest is not None for part in parts for digest in part["digest"].to_pylist()]
+    pairs = simflip.join(parts, **settings)
     for page, _, _, stays in simflip.clusters(len(kept), pairs):
         kept[page] = stays
     rows = iter(kept)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from simflip import _simflip
-from simflip._keywords import options_of, texts_of
+from simflip._keywords import options_of, speaks_arrow, texts_of
 
 
 class Answer(NamedTuple):
@@ -46,10 +46,6 @@ def _millis(time):
     if time is None:
         return None
     return int(time.timestamp() * 1000) if isinstance(time, datetime) else _simflip.time_of(time)
-
-
-def _speaks_arrow(data):
-    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
 class Seen:
@@ -145,7 +141,7 @@ class Seen:
         elif isinstance(texts, Mapping):
             names = {what: texts_of(texts, name) if isinstance(name, str) else name for what, name in names.items()}
             texts = texts_of(texts, column)
-        elif not _speaks_arrow(texts):
+        elif not speaks_arrow(texts):
             for what, name in names.items():
                 if isinstance(name, str):
                     raise TypeError(f"{what} of a list of texts are a list, not a str")
@@ -180,6 +176,11 @@ class Seen:
     def __exit__(self, kind, error, trace):
         # Whether the last answers were acted upon is not known if that went wrong: they stay in doubt.
         self._native.close(kind is None)
+
+    def __reduce__(self):
+        raise TypeError(
+            "an index is open in one process: open it in each process, with ask_only=True in all but the one that stores"
+        )
 
     def __repr__(self):
         return f"<simflip.Seen {self.index}>"

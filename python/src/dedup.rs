@@ -1,21 +1,22 @@
 //! Near-duplicates of texts in memory, and of files.
 
 use crate::errors::{of_arrow, of_library, of_refusal};
-use crate::run::run;
+use crate::run::{Ticker, run, run_part};
 use crate::table::{Column, Table};
-use crate::texts::{Data, Texts, as_many};
+use crate::texts::{Data, Items, Repaired, Texts, as_many};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, UInt32Type};
 use arrow_array::{Array, ArrayRef, BooleanArray, Float32Array, StringArray, UInt32Array};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use serde_json::json;
 use simflip::cli::options::{OfTexts, Refused, as_keywords, now, of_files, of_rethreshold, of_texts};
 use simflip::clusters::{Keep, Source};
 use simflip::core::dedup::{Kind, Outcome, Pair};
 use simflip::core::id::{Cluster, Document, Id};
 use simflip::pipeline::{
-    Assigned, Assignment, Assignments, Member, MemberPair, TextJob, dedup_texts, raised,
+    Assigned, Assignment, Assignments, Member, MemberPair, Progress, TextCollector, TextJob, raised,
 };
 use simflip::report::{Report, html, tell};
 use simflip::settings::Settings;
@@ -26,31 +27,34 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Which row of the input each document is. Rows of old pages come behind those of new ones.
+/// The row of the input of each document. Rows of old documents come behind those of new ones.
+#[derive(Default)]
 pub struct Rows {
-    /// Rows of new pages.
-    pub new: usize,
-    /// For each document its row; none if every row is a document.
-    pub of: Option<Vec<u32>>,
+    /// Rows so far.
+    pub number: u32,
+    /// For each document its row; none as long as every row is a document.
+    of: Option<Vec<u32>>,
 }
 
 impl Rows {
-    /// The documents among rows that may hold nothing, and the number of the first old one, if there are old
-    /// ones: the rows from `first_old` on.
+    /// Adds a row, which is a document or holds nothing.
     ///
     /// # Errors
-    /// `ValueError` for rows without number.
-    pub fn new<T>(rows: Vec<Option<T>>, first_old: Option<usize>) -> PyResult<(Self, Vec<T>, usize)> {
-        if u32::try_from(rows.len()).is_err() {
-            return Err(of_library(simflip::Error::parameter("texts", rows.len(), "less than 2³²")));
+    /// `ValueError` for a row without number.
+    pub fn add(&mut self, is_document: bool) -> PyResult<()> {
+        if !is_document {
+            self.of.get_or_insert_with(|| (0..self.number).collect());
+        } else if let Some(of) = &mut self.of {
+            of.push(self.number);
         }
-        let new = first_old.unwrap_or(rows.len());
-        let first_old = first_old.map_or(usize::MAX, |_| rows[..new].iter().flatten().count());
-        let of = rows
-            .iter()
-            .any(Option::is_none)
-            .then(|| (0..).zip(&rows).filter(|(_, text)| text.is_some()).map(|(row, _)| row).collect());
-        Ok((Self { new, of }, rows.into_iter().flatten().collect(), first_old))
+        let too_many = || of_library(simflip::Error::parameter("texts", 1u64 << 32, "less than 2³²"));
+        self.number = self.number.checked_add(1).ok_or_else(too_many)?;
+        Ok(())
+    }
+
+    /// Documents so far.
+    pub fn documents(&self) -> usize {
+        self.of.as_ref().map_or(self.number as usize, Vec::len)
     }
 
     /// The row of a document.
@@ -114,9 +118,9 @@ pub fn clusters_table(members: &[(u32, u32, u32, bool)]) -> PyResult<Table> {
 type Tables = (Table, Table, Table);
 
 /// The table of pages says what became of each row of the input; old pages have none.
-fn pages_table(outcome: &Outcome, rows: &Rows) -> PyResult<Table> {
+fn pages_table(outcome: &Outcome, rows: &Rows, new: u32) -> PyResult<Table> {
     let assignments = Assignments::new(outcome);
-    let mut of_row: Vec<Option<Assignment>> = vec![None; rows.new];
+    let mut of_row: Vec<Option<Assignment>> = vec![None; new as usize];
     for document in Document::all(outcome.new) {
         let assignment = assignments.of(document);
         of_row[rows.row(document) as usize] =
@@ -248,6 +252,62 @@ pub fn from_json<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResul
     py.import("json")?.call_method1("loads", (json,))
 }
 
+/// Texts on their way into a collector.
+struct Reading<'py> {
+    collector: TextCollector,
+    rows: Rows,
+    /// Texts that the report may show, those of the first documents: all of data that is in memory, and of a stream the
+    /// first ones.
+    shown: Vec<Texts<'py>>,
+    shown_documents: usize,
+}
+
+impl<'py> Reading<'py> {
+    /// Reads data to its end, and gives the URL of each document where `url` names a column of it.
+    fn read(
+        &mut self,
+        data: &Bound<'py, PyAny>,
+        column: &str,
+        url: Option<&Bound<'py, PyAny>>,
+        ticker: &Ticker,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Vec<Option<String>>> {
+        let py = data.py();
+        let (mut items, mut urls, mut repaired) = (Items::new(data)?, Vec::new(), Repaired::default());
+        let mut is_first = true;
+        while let Some(batch) = items.take()? {
+            let held = batch.repaired_texts("text", column, &mut repaired)?;
+            let rows = held.rows()?;
+            if let Some(url) = url {
+                let beside = batch.beside("url", url)?;
+                let of_texts = beside.rows()?.into_iter().zip(&rows).filter(|(_, text)| text.is_some());
+                urls.extend(of_texts.map(|(url, _)| url.map(str::to_owned)));
+            }
+            let before = self.rows.documents();
+            rows.iter().try_for_each(|text| self.rows.add(text.is_some()))?;
+            let texts: Vec<&str> = rows.into_iter().flatten().collect();
+            if is_first {
+                // A stream does not say how much there is.
+                let bytes = if items.is_stream() { 0 } else { texts.iter().map(|text| text.len()).sum() };
+                ticker.begin("read", bytes as u64, "bytes");
+            }
+            let collector = &mut self.collector;
+            run_part(py, ticker, progress, |ticker| collector.extend(&texts, ticker))?.map_err(of_library)?;
+            if items.is_stream() {
+                py.check_signals()?;
+                ticker.tell(progress)?;
+            }
+            if self.shown_documents == before && (is_first || !items.is_stream()) {
+                self.shown_documents = self.rows.documents();
+                self.shown.push(held);
+            }
+            is_first = false;
+        }
+        repaired.warn(py)?;
+        Ok(urls)
+    }
+}
+
 /// Finds the near-duplicates of texts, and of these and those of `against`, which are old; `options` are typed as for
 /// the command line. Gives tables, the report in JSON, the words that close a run, and the threshold.
 ///
@@ -272,32 +332,41 @@ pub fn dedup_of_texts<'py>(
         let told = format!("{option}: expected url= as well, the URLs of the texts");
         return Err(of_refusal(Refused { told, io: None }));
     }
-    let given = Data::new(data)?;
-    let held = given.texts(py, column)?;
-    let mut texts = held.rows()?;
-    // The URLs are a column of the table, or a list of their own.
-    let urls = url.map(|url| given.beside("url", url)).transpose()?;
-    let urls = urls.as_ref().map(Texts::rows).transpose()?;
-    urls.as_ref().map_or(Ok(()), |urls| as_many("url", urls.len(), texts.len()))?;
-    let urls: Vec<Option<&str>> = urls.map_or_else(Vec::new, |urls| {
-        urls.into_iter().zip(&texts).filter(|(_, text)| text.is_some()).map(|(url, _)| url).collect()
-    });
-    let old = against.map(|against| Texts::new(against, column)).transpose()?;
-    let first_old = old.as_ref().map(|_| texts.len());
-    if let Some(old) = &old {
-        texts.extend(old.rows()?);
+    let ticker = Ticker::new();
+    let collector = TextCollector::new(&settings, frequencies.as_deref(), threads).map_err(of_library)?;
+    let mut reading = Reading { collector, rows: Rows::default(), shown: Vec::new(), shown_documents: 0 };
+    let is_name = |url: &&Bound<'py, PyAny>| url.is_instance_of::<PyString>();
+    let mut urls = reading.read(data, column, url.filter(is_name), &ticker, progress)?;
+    let (new, new_documents) = (reading.rows.number, reading.rows.documents());
+    // A list of URLs may be one that grows while the texts are read.
+    if let Some(url) = url.filter(|url| !is_name(url)) {
+        let listed = Data::new(url)?.beside("url", url)?;
+        let listed = listed.rows()?;
+        as_many("url", listed.len(), new as usize)?;
+        let of = |document| listed[reading.rows.row(document) as usize].map(str::to_owned);
+        urls = Document::all(new_documents).map(of).collect();
     }
-    let (rows, texts, first_old) = Rows::new(texts, first_old)?;
-    let name = |document| match rows.row(document) as usize {
-        row if row < rows.new => row.to_string(),
-        row => format!("against {}", row - rows.new),
+    let urls: Vec<Option<&str>> = urls.iter().map(Option::as_deref).collect();
+    if let Some(against) = against {
+        reading.read(against, column, None, &ticker, progress)?;
+    }
+    let Reading { collector, rows, shown, .. } = reading;
+    let mut texts = Vec::new();
+    for held in &shown {
+        texts.extend(held.rows()?.into_iter().flatten());
+    }
+    let name = |document| match rows.row(document) {
+        row if row < new => row.to_string(),
+        row => format!("against {}", row - new),
     };
     let mut job = TextJob::new(&texts, settings.clone());
-    (job.first_old, job.urls, job.name, job.frequencies, job.threads, job.created) =
-        (first_old, &urls, &name, frequencies, threads, now());
-    let (outcome, report) = run(py, progress, |ticker| dedup_texts(&job, ticker))?.map_err(of_library)?;
+    (job.urls, job.name, job.frequencies, job.threads, job.created) =
+        (&urls, &name, frequencies, threads, now());
+    job.first_old = against.map_or(usize::MAX, |_| new_documents);
+    let done = run_part(py, &ticker, progress, |ticker| collector.finish(&job, ticker))?;
+    let (outcome, report) = done.map_err(of_library)?;
     let pairs = pairs_table(&outcome.pairs, &settings, &rows)?;
-    let tables = (pages_table(&outcome, &rows)?, pairs, members_table(&outcome, &rows)?);
+    let tables = (pages_table(&outcome, &rows, new)?, pairs, members_table(&outcome, &rows)?);
     let closing = as_keywords(&tell::closing(&report));
     let report = serde_json::to_string(&report).map_err(|e| PyValueError::new_err(e.to_string()))?;
     Ok((tables, report, closing, settings.verification.threshold()))

@@ -37,7 +37,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Ticker {
-    fn new() -> Self {
+    /// Nothing has been told yet.
+    pub fn new() -> Self {
         Self {
             cancelled: AtomicBool::new(false),
             done: AtomicU64::new(0),
@@ -53,9 +54,13 @@ impl Ticker {
         }
     }
 
-    fn tell(&self, progress: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Calls `progress`, if there is one, with the stage's name, how much is done, of how much, and the unit.
+    ///
+    /// # Errors
+    /// What it raises.
+    pub fn tell(&self, progress: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let stage = lock(&self.stage).clone();
-        if let Some(Stage { name, total, unit }) = stage {
+        if let (Some(progress), Some(Stage { name, total, unit })) = (progress, stage) {
             progress.call1((name, self.done.load(Ordering::Relaxed), total, unit))?;
         }
         Ok(())
@@ -83,8 +88,7 @@ impl Progress for Ticker {
     }
 }
 
-/// Runs `work`, and logs what it notes. `progress`, if there is one, is called with the stage's name, how much
-/// is done, of how much, and the unit.
+/// Runs `work`, and logs what it notes. `progress`, if there is one, hears how it goes on.
 ///
 /// # Errors
 /// What a signal's handler raised, such as `KeyboardInterrupt`, or what `progress` raised; the work has ended
@@ -94,10 +98,21 @@ pub fn run<R: Send>(
     progress: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce(&Ticker) -> R + Send,
 ) -> PyResult<R> {
-    let ticker = Ticker::new();
+    run_part(py, &Ticker::new(), progress, work)
+}
+
+/// Runs a part of the work on which `ticker` tells.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_part<R: Send>(
+    py: Python<'_>,
+    ticker: &Ticker,
+    progress: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(&Ticker) -> R + Send,
+) -> PyResult<R> {
     let (done, refused) = std::thread::scope(|scope| {
         let (sender, mut receiver) = channel();
-        let ticker = &ticker;
         scope.spawn(move || {
             let result = catch_unwind(AssertUnwindSafe(|| work(ticker)));
             // The receiver waits for it.
@@ -111,9 +126,7 @@ pub fn run<R: Send>(
                 Ok(done) => return (Some(done), refused),
                 Err(RecvTimeoutError::Disconnected) => return (None, refused),
                 Err(RecvTimeoutError::Timeout) if refused.is_none() => {
-                    let looked =
-                        py.check_signals().and_then(|()| progress.map_or(Ok(()), |p| ticker.tell(p)));
-                    if let Err(error) = looked {
+                    if let Err(error) = py.check_signals().and_then(|()| ticker.tell(progress)) {
                         ticker.cancelled.store(true, Ordering::Relaxed);
                         refused = Some(error);
                     }

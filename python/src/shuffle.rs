@@ -4,7 +4,7 @@
 use crate::errors::{of_core, of_library, of_refusal};
 use crate::sketches::cast;
 use crate::table::Table;
-use crate::texts::{Texts, chunks};
+use crate::texts::{Items, Texts};
 use arrow_array::builder::{BinaryBuilder, Int32Builder, ListBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, Float32Array, Int32Array, Int64Array, StructArray};
@@ -202,7 +202,8 @@ pub fn join_bucket(
         return Err(PyValueError::new_err(format!("band {band}: expected one of {}", form.bands)));
     }
     let (mut read, mut flags) = (Vec::new(), Vec::new());
-    for chunk in chunks(data)?.0 {
+    let mut items = Items::new(data)?;
+    while let Some((chunk, _)) = items.next_chunk("a table")? {
         let table = chunk.as_struct_opt().cloned().ok_or_else(|| PyTypeError::new_err("expected a table"))?;
         let records = column(&table, "record", &DataType::Binary)?;
         for record in records.as_binary::<i32>().iter() {

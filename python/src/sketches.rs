@@ -2,9 +2,9 @@
 
 use crate::dedup::{JUDGED_BY, Rows, clusters_table, kind, pairs_table};
 use crate::errors::{of_arrow, of_core, of_library, of_refusal};
-use crate::run::run;
+use crate::run::{Ticker, run, run_part};
 use crate::table::Table;
-use crate::texts::{Texts, chunks};
+use crate::texts::{Items, Repaired};
 use arrow_array::builder::{FixedSizeBinaryBuilder, FixedSizeListBuilder, UInt32Builder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, UInt32Type, UInt64Type};
@@ -75,28 +75,44 @@ pub fn sketch<'py>(
         let expected = "estimate: containment counts features, which a table of sketches does not hold; simflip.dedup takes texts";
         return Err(of_library(simflip::Error::parameter("verify", settings.verification.name(), expected)));
     }
-    let held = Texts::new(data, column)?;
-    let texts = held.rows()?;
-    let pool = pool(threads)?;
-    let sketches = run(py, progress, |ticker| {
-        pool.install(|| {
-            ticker.begin("sketch", texts.len() as u64, "pages");
-            let made: Result<Vec<Vec<Option<Sketch>>>, _> = texts
-                .par_chunks(64)
-                .map_init(
-                    || Sketcher::new(&settings, frequencies.clone()),
-                    |sketcher, texts| {
-                        ticker.advance(texts.len() as u64);
-                        let sketcher = sketcher.as_mut().map_err(|error| error.clone())?;
-                        Ok(texts.iter().map(|text| text.map(|text| sketcher.sketch(text))).collect())
-                    },
-                )
-                .collect();
-            made.map(|made| made.into_iter().flatten().collect::<Vec<_>>())
-        })
-    })?
-    .map_err(of_core)?;
-    table_of(&sketches, &settings).map_err(of_arrow)
+    let (pool, ticker) = (pool(threads)?, Ticker::new());
+    let (mut items, mut repaired, mut tables) = (Items::new(data)?, Repaired::default(), Vec::new());
+    while let Some(batch) = items.take()? {
+        let held = batch.repaired_texts("text", column, &mut repaired)?;
+        let texts = held.rows()?;
+        if tables.is_empty() {
+            // A stream does not say how much there is.
+            ticker.begin("sketch", if items.is_stream() { 0 } else { texts.len() as u64 }, "pages");
+        }
+        let sketches = run_part(py, &ticker, progress, |ticker| {
+            pool.install(|| {
+                let made: Result<Vec<Vec<Option<Sketch>>>, _> = texts
+                    .par_chunks(64)
+                    .map_init(
+                        || Sketcher::new(&settings, frequencies.clone()),
+                        |sketcher, texts| {
+                            ticker.advance(texts.len() as u64);
+                            let sketcher = sketcher.as_mut().map_err(|error| error.clone())?;
+                            Ok(texts.iter().map(|text| text.map(|text| sketcher.sketch(text))).collect())
+                        },
+                    )
+                    .collect();
+                made.map(|made| made.into_iter().flatten().collect::<Vec<_>>())
+            })
+        })?
+        .map_err(of_core)?;
+        tables.push(table_of(&sketches, &settings).map_err(of_arrow)?);
+        if items.is_stream() {
+            py.check_signals()?;
+            ticker.tell(progress)?;
+        }
+    }
+    repaired.warn(py)?;
+    match tables.len() {
+        0 => table_of(&[], &settings).map_err(of_arrow),
+        1 => Ok(tables.remove(0)),
+        _ => Table::concatenated(&tables),
+    }
 }
 
 fn table_of(sketches: &[Option<Sketch>], settings: &Settings) -> Result<Table, arrow_schema::ArrowError> {
@@ -191,26 +207,28 @@ pub fn join<'py>(
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Table> {
     let OfTexts { settings, threads, .. } = of_texts(&options).map_err(of_refusal)?;
-    let (mut rows, mut first_old) = (Vec::new(), None);
+    let mut deduper = Deduper::new(settings.clone()).map_err(of_core)?;
+    let (mut rows, mut first_old) = (Rows::default(), usize::MAX);
     for (table, is_old) in [(Some(sketches), false), (against, true)] {
         let Some(table) = table else { continue };
-        first_old = is_old.then_some(rows.len());
-        let (chunks, field) = chunks(table)?;
-        check_made_with(field.metadata(), &settings)?;
-        for chunk in chunks {
+        if is_old {
+            first_old = deduper.len();
+        }
+        let mut items = Items::new(table)?;
+        while let Some((chunk, field)) = items.next_chunk("a table of sketches")? {
+            py.check_signals()?;
+            check_made_with(field.metadata(), &settings)?;
             let chunk =
                 chunk.as_struct_opt().ok_or_else(|| PyTypeError::new_err("expected a table of sketches"))?;
-            read(chunk, &settings, &mut rows)?;
+            read(chunk, &settings, |sketch| {
+                rows.add(sketch.is_some())?;
+                sketch.map_or(Ok(()), |sketch| deduper.push_sketch(&sketch).map(drop).map_err(of_core))
+            })?;
         }
     }
-    let (rows, sketches, first_old) = Rows::new(rows, first_old)?;
     let pool = pool(threads)?;
     let outcome = run(py, progress, |ticker| {
         pool.install(|| {
-            let mut deduper = Deduper::new(settings.clone())?;
-            for sketch in &sketches {
-                deduper.push_sketch(sketch)?;
-            }
             let stages = simflip::pipeline::stages::Stages::new(ticker);
             deduper.run_with(&Context::new(&|_| None, &stages).against(first_old))
         })
@@ -231,8 +249,12 @@ fn check_made_with(metadata: &HashMap<String, String>, settings: &Settings) -> P
     }
 }
 
-/// Adds the sketches of a chunk; `None` for a row that has none.
-fn read(chunk: &StructArray, settings: &Settings, rows: &mut Vec<Option<Sketch>>) -> PyResult<()> {
+/// Hands over the sketches of a chunk, row by row; `None` for a row that has none.
+fn read(
+    chunk: &StructArray,
+    settings: &Settings,
+    mut add: impl FnMut(Option<Sketch>) -> PyResult<()>,
+) -> PyResult<()> {
     let column = |name: &str, kind: DataType| {
         let found = chunk.column_by_name(name).ok_or_else(|| {
             let names = chunk.column_names().join(", ");
@@ -309,7 +331,7 @@ fn read(chunk: &StructArray, settings: &Settings, rows: &mut Vec<Option<Sketch>>
             };
             value(row).map(|value| Sketch { facts, value })
         });
-        rows.push(sketch);
+        add(sketch)?;
     }
     Ok(())
 }
@@ -362,20 +384,12 @@ pub fn clusters(
         let expected = format!("a score for each of {n} pages");
         return Err(of_library(simflip::Error::parameter("keep", scores.len(), expected)));
     }
-    let (pairs, field) = chunks(pairs)?;
-    let judged_by = field.metadata().get(JUDGED_BY).map(String::as_str).unwrap_or_default();
-    if judged_by == Measure::Containment.name() && !by_features {
-        return Err(PyValueError::new_err(format!(
-            "these pairs are by {judged_by}, so that the fullest page of a cluster must stay: give features=, a number for each page, \
-             such as simflip.sketch(texts, ...)[\"features\"], and no keep="
-        )));
-    }
     if by_features && linkage == Linkage::Connected {
         let expected =
             "star with features, for a short page that stands in two long ones would connect these";
         return Err(of_library(simflip::Error::parameter("clusters", linkage.name(), expected)));
     }
-    let edges = Edges::of(n, pairs)?;
+    let edges = Edges::of(n, &mut Items::new(pairs)?, by_features)?;
     let members = run(py, None, |_| members(n, &edges, linkage, scores.as_deref()))?;
     clusters_table(&members)
 }
@@ -390,9 +404,16 @@ struct Edges {
 
 impl Edges {
     /// The pairs of a table: near, unless it has a column of kinds that says otherwise.
-    fn of(n: u32, pairs: Vec<ArrayRef>) -> PyResult<Self> {
+    fn of(n: u32, pairs: &mut Items<'_>, by_features: bool) -> PyResult<Self> {
         let mut edges = Self::default();
-        for chunk in pairs {
+        while let Some((chunk, field)) = pairs.next_chunk("a table of pairs")? {
+            let judged_by = field.metadata().get(JUDGED_BY).map(String::as_str).unwrap_or_default();
+            if judged_by == Measure::Containment.name() && !by_features {
+                return Err(PyValueError::new_err(format!(
+                    "these pairs are by {judged_by}, so that the fullest page of a cluster must stay: give features=, a number for \
+                     each page, such as simflip.sketch(texts, ...)[\"features\"], and no keep="
+                )));
+            }
             let chunk =
                 chunk.as_struct_opt().ok_or_else(|| PyTypeError::new_err("expected a table of pairs"))?;
             let column = |name: &str, to: DataType| {

@@ -8,6 +8,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, StructArray};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
+use arrow_select::concat::concat_batches;
 use arrow_select::filter::filter_record_batch;
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError};
 use pyo3::prelude::*;
@@ -68,6 +69,15 @@ impl Table {
     /// If there are more or fewer choices than rows.
     pub fn filtered(&self, chosen: &BooleanArray) -> PyResult<Self> {
         filter_record_batch(&self.0, chosen).map(Self).map_err(of_arrow)
+    }
+
+    /// The rows of tables of the same columns, one behind the other.
+    ///
+    /// # Errors
+    /// If the columns differ.
+    pub fn concatenated(tables: &[Self]) -> PyResult<Self> {
+        let schema = tables.first().map_or_else(|| Arc::new(Schema::empty()), |table| table.0.schema());
+        concat_batches(&schema, tables.iter().map(|table| &table.0)).map(Self).map_err(of_arrow)
     }
 
     /// Adds a name and its value to the metadata of the schema.

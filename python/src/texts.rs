@@ -3,23 +3,28 @@
 
 use crate::errors::{of_arrow, of_library, of_stream};
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, LargeStringArray};
+use arrow_array::{Array, ArrayRef, LargeStringArray, new_empty_array};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, FieldRef, Fields};
 use pyo3::exceptions::{PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyBytes, PyIterator, PyString};
 use pyo3_arrow::PyArray;
+use pyo3_arrow::error::PyArrowError;
+use pyo3_arrow::ffi::ArrayReader;
 use pyo3_arrow::input::AnyArray;
 use std::ffi::CString;
 use std::sync::Arc;
 
-/// A column of texts that is kept alive.
-pub enum Texts<'py> {
+/// Texts that are kept alive.
+#[derive(Default)]
+pub struct Texts<'py>(Vec<Column<'py>>);
+
+enum Column<'py> {
     /// Strings of the interpreter; `None` for no text.
     Strings(Vec<Option<Bound<'py, PyString>>>),
-    /// Chunks of an Arrow column of strings.
-    Chunks(Vec<ArrayRef>),
+    /// A chunk of an Arrow column of strings.
+    Chunk(ArrayRef),
 }
 
 /// Whether an object speaks Arrow.
@@ -27,39 +32,147 @@ pub fn is_arrow(data: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(data.hasattr("__arrow_c_stream__")? || data.hasattr("__arrow_c_array__")?)
 }
 
-/// The chunks of an Arrow array or stream: those of a column, or of a table, which are structs. And what they are, with
-/// what their schema says.
-///
-/// # Errors
-/// `OSError` for a stream that does not come to its end.
-pub fn chunks(data: &Bound<'_, PyAny>) -> PyResult<(Vec<ArrayRef>, FieldRef)> {
+/// A chunk of an Arrow array or table, which is of structs, and its schema.
+pub type Chunk = (ArrayRef, FieldRef);
+
+enum Item<'py> {
+    Chunk(Chunk),
+    Value(Bound<'py, PyAny>),
+}
+
+/// The chunks and values of data, in the order in which it gives them: of what speaks Arrow, or of an iterable of
+/// values or of parts that speak Arrow. What was given is not held.
+pub struct Items<'py> {
+    values: Option<Bound<'py, PyIterator>>,
+    /// The table or column that is being read, and whether it has given a chunk.
+    reader: Option<(Box<dyn ArrayReader + Send>, bool)>,
+    /// Bytes that [`take`](Self::take) holds at a time.
+    held: usize,
+}
+
+impl<'py> Items<'py> {
+    /// Bytes of a stream that are held at a time. What has a length is in memory anyway, and is taken as a whole.
+    const HELD: usize = 16 << 20;
+
+    /// Nothing is read yet.
+    ///
+    /// # Errors
+    /// `TypeError` for what is neither.
+    pub fn new(data: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let held = if data.hasattr("__len__")? { usize::MAX } else { Self::HELD };
+        if is_arrow(data)? {
+            return Ok(Self { values: None, reader: Some((reader(data)?, false)), held });
+        }
+        if data.is_instance_of::<PyString>() || data.is_instance_of::<PyBytes>() {
+            return Err(PyTypeError::new_err(
+                "expected texts: a list, or a table or column that speaks Arrow. One text has no duplicates; a path is \
+                 one of files if out= names the folder of the result",
+            ));
+        }
+        Ok(Self { values: Some(data.try_iter()?), reader: None, held })
+    }
+
+    fn next(&mut self) -> PyResult<Option<Item<'py>>> {
+        loop {
+            if let Some((reader, has_given)) = &mut self.reader {
+                let field = reader.field();
+                // An empty table has a schema, too.
+                let none = (!*has_given).then(|| Ok(new_empty_array(field.data_type())));
+                *has_given = true;
+                if let Some(chunk) = reader.next().or(none) {
+                    let chunk = chunk.map_err(|error| of_stream(&PyErr::from(PyArrowError::from(error))))?;
+                    return Ok(Some(Item::Chunk((chunk, field))));
+                }
+                self.reader = None;
+            }
+            let Some(value) = self.values.as_mut().and_then(Iterator::next).transpose()? else {
+                return Ok(None);
+            };
+            if !is_arrow(&value)? {
+                return Ok(Some(Item::Value(value)));
+            }
+            self.reader = Some((reader(&value)?, false));
+        }
+    }
+
+    /// The next chunk of a table; `expected` says of what.
+    ///
+    /// # Errors
+    /// `TypeError` for a value that does not speak Arrow, `OSError` for a stream that does not come to its end.
+    pub fn next_chunk(&mut self, expected: &str) -> PyResult<Option<Chunk>> {
+        match self.next()? {
+            None => Ok(None),
+            Some(Item::Chunk(chunk)) => Ok(Some(chunk)),
+            Some(Item::Value(value)) => {
+                Err(PyTypeError::new_err(format!("expected {expected}, not {}", type_of(&value))))
+            }
+        }
+    }
+
+    /// The next rows: of a stream as many as are held at a time, otherwise all. `None` at the end.
+    ///
+    /// # Errors
+    /// What the data raises, and `OSError` for a stream that does not come to its end.
+    pub fn take(&mut self) -> PyResult<Option<Data<'py>>> {
+        /// Bytes of an object beside its text.
+        const OBJECT: usize = 64;
+        let (mut data, mut bytes) = (Data::default(), 0);
+        while bytes < self.held
+            && let Some(item) = self.next()?
+        {
+            match item {
+                Item::Chunk(chunk) => {
+                    bytes += chunk.0.get_array_memory_size();
+                    data.0.push(Part::Chunk(chunk));
+                }
+                Item::Value(value) => {
+                    bytes += OBJECT + if self.held == usize::MAX { 0 } else { value.len().unwrap_or(0) };
+                    match data.0.last_mut() {
+                        Some(Part::Values(values)) => values.push(value),
+                        _ => data.0.push(Part::Values(vec![value])),
+                    }
+                }
+            }
+        }
+        Ok((!data.0.is_empty()).then_some(data))
+    }
+
+    /// Whether rows come in parts.
+    pub fn is_stream(&self) -> bool {
+        self.held < usize::MAX
+    }
+}
+
+fn reader(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn ArrayReader + Send>> {
     let arrays: AnyArray = if data.hasattr("__arrow_c_stream__")? {
         data.extract()?
     } else {
         AnyArray::Array(data.extract::<PyArray>()?)
     };
-    let chunked = arrays.into_chunked_array().map_err(|error| of_stream(&PyErr::from(error)))?;
-    Ok(chunked.into_inner())
+    arrays.into_reader().map_err(|error| of_stream(&error))
 }
 
-/// What columns are taken from, read once: a stream gives its rows but once, and a query may give them in another order
-/// the next time.
-pub enum Data<'py> {
-    Arrow(Vec<ArrayRef>, FieldRef),
-    Other(Bound<'py, PyAny>),
+/// The name of a value's type.
+fn type_of(value: &Bound<'_, PyAny>) -> String {
+    value.get_type().name().map_or_else(|_| String::new(), |name| name.to_string())
+}
+
+/// Rows of data, read once: a stream gives its rows but once, and a query may give them in another order the next time.
+#[derive(Default)]
+pub struct Data<'py>(Vec<Part<'py>>);
+
+enum Part<'py> {
+    Chunk(Chunk),
+    Values(Vec<Bound<'py, PyAny>>),
 }
 
 impl<'py> Data<'py> {
-    /// Reads what speaks Arrow.
+    /// Reads all rows.
     ///
     /// # Errors
-    /// `OSError` for a stream that does not come to its end.
+    /// As [`Items::new`] and [`Items::take`].
     pub fn new(data: &Bound<'py, PyAny>) -> PyResult<Self> {
-        if is_arrow(data)? {
-            let (chunks, field) = chunks(data)?;
-            return Ok(Self::Arrow(chunks, field));
-        }
-        Ok(Self::Other(data.clone()))
+        Ok(Items { held: usize::MAX, ..Items::new(data)? }.take()?.unwrap_or_default())
     }
 
     /// The texts: of the column, if it is a table.
@@ -67,10 +180,23 @@ impl<'py> Data<'py> {
     /// # Errors
     /// As [`Texts::new`].
     pub fn texts(&self, py: Python<'py>, column: &str) -> PyResult<Texts<'py>> {
-        match self {
-            Self::Arrow(chunks, field) => Texts::of_chunks(py, chunks, field, column),
-            Self::Other(data) => Texts::of_others(data, "text"),
-        }
+        let mut repaired = Repaired::default();
+        let texts = self.repaired_texts("text", column, &mut repaired)?;
+        repaired.warn(py)?;
+        Ok(texts)
+    }
+
+    /// The texts; `repaired` hears of the strings that had to be, and counts rows from one batch to the next. `value`
+    /// is the name of a string that stands in no table.
+    ///
+    /// # Errors
+    /// As [`Texts::new`].
+    pub fn repaired_texts(&self, value: &str, column: &str, repaired: &mut Repaired) -> PyResult<Texts<'py>> {
+        let of = |part: &Part<'py>| match part {
+            Part::Chunk((chunk, field)) => of_chunk(chunk, field, column, repaired).map(Column::Chunk),
+            Part::Values(values) => of_values(values, value, repaired).map(Column::Strings),
+        };
+        Ok(Texts(self.0.iter().map(of).collect::<PyResult<_>>()?))
     }
 
     /// What belongs to the texts: `given` names a column of the table, or is a column itself, of as many rows.
@@ -79,20 +205,69 @@ impl<'py> Data<'py> {
     /// As [`Texts::new`]; and `ValueError` where there is no table, or another number of rows.
     pub fn beside(&self, what: &'static str, given: &Bound<'py, PyAny>) -> PyResult<Texts<'py>> {
         let py = given.py();
-        match (given.extract::<String>(), self) {
-            (Ok(name), Self::Arrow(chunks, field)) if matches!(field.data_type(), DataType::Struct(_)) => {
-                Texts::of_chunks(py, chunks, field, &name)
-            }
-            (Ok(name), _) => Err(PyValueError::new_err(format!(
+        let is_table = |part: &Part<'_>| match part {
+            Part::Chunk((_, field)) => matches!(field.data_type(), DataType::Struct(_)),
+            Part::Values(_) => false,
+        };
+        let Ok(name) = given.extract::<String>() else {
+            let mut repaired = Repaired::default();
+            let texts = Data::new(given)?.repaired_texts(what, what, &mut repaired)?;
+            repaired.warn(py)?;
+            return Ok(texts);
+        };
+        if self.0.is_empty() || !self.0.iter().all(is_table) {
+            return Err(PyValueError::new_err(format!(
                 "{what} {name:?} names a column, but the texts are no table; give as many as texts"
-            ))),
-            (Err(_), _) if is_arrow(given)? => {
-                let (chunks, field) = chunks(given)?;
-                Texts::of_chunks(py, &chunks, &field, what)
-            }
-            (Err(_), _) => Texts::of_others(given, what),
+            )));
         }
+        self.texts(py, &name)
     }
+}
+
+/// The strings among values; `what` each of them is.
+fn of_values<'py>(
+    values: &[Bound<'py, PyAny>],
+    what: &str,
+    repaired: &mut Repaired,
+) -> PyResult<Vec<Option<Bound<'py, PyString>>>> {
+    let mut strings = Vec::with_capacity(values.len());
+    for (row, text) in values.iter().enumerate() {
+        if text.is_none() {
+            strings.push(None);
+            continue;
+        }
+        let text = text.cast::<PyString>().map_err(|_| {
+            let row = repaired.before + row;
+            PyTypeError::new_err(format!("{what} {row}: expected str or None, not {}", type_of(text)))
+        })?;
+        // Python's strings hold halves of surrogate pairs, and are in UTF-8 once these are gone.
+        strings.push(Some(match text.to_str() {
+            Ok(_) => text.clone(),
+            Err(_) => {
+                repaired.add(row, "hold half a surrogate pair", || what.to_owned());
+                PyString::new(text.py(), &without_halves(text)?)
+            }
+        }));
+    }
+    repaired.before += values.len();
+    Ok(strings)
+}
+
+/// The strings of a chunk: of its column, if it is one of a table.
+fn of_chunk(chunk: &ArrayRef, field: &FieldRef, column: &str, repaired: &mut Repaired) -> PyResult<ArrayRef> {
+    let path = match field.data_type() {
+        DataType::Struct(fields) => path_of(fields, column)?,
+        _ => Vec::new(),
+    };
+    // A row is one where all that it stands in are.
+    let (mut found, mut rows) = (chunk.clone(), None);
+    for &place in &path {
+        let table = found.as_struct();
+        rows = NullBuffer::union(rows.as_ref(), table.nulls());
+        found = table.column(place).clone();
+    }
+    let is_row = |row| rows.as_ref().is_none_or(|rows: &NullBuffer| rows.is_valid(row));
+    utf8(strings(found, column)?, is_row, column, repaired)
 }
 
 impl<'py> Texts<'py> {
@@ -105,83 +280,27 @@ impl<'py> Texts<'py> {
         Data::new(data)?.texts(data.py(), column)
     }
 
-    /// The strings of an iterable; `what` each of them is.
-    fn of_others(data: &Bound<'py, PyAny>, what: &str) -> PyResult<Self> {
-        if data.is_instance_of::<PyString>() || data.is_instance_of::<PyBytes>() {
-            return Err(PyTypeError::new_err(
-                "expected texts: a list, or a table or column that speaks Arrow. One text has no duplicates; a path is \
-                 one of files if out= names the folder of the result",
-            ));
-        }
-        let mut strings = Vec::with_capacity(data.len().unwrap_or_default());
-        let mut mended = Mended::default();
-        for (row, text) in data.try_iter()?.enumerate() {
-            let text = text?;
-            if text.is_none() {
-                strings.push(None);
-                continue;
-            }
-            let text = text.cast_into::<PyString>().map_err(|error| {
-                let got =
-                    error.into_inner().get_type().name().map_or_else(|_| String::new(), |n| n.to_string());
-                PyTypeError::new_err(format!("{what} {row}: expected str or None, not {got}"))
-            })?;
-            // Python's strings hold halves of surrogate pairs, and are in UTF-8 once these are gone.
-            strings.push(Some(match text.to_str() {
-                Ok(_) => text,
-                Err(_) => {
-                    mended.add(row);
-                    PyString::new(data.py(), &without_halves(&text)?)
-                }
-            }));
-        }
-        mended.warn(data.py(), what, "hold half a surrogate pair")?;
-        Ok(Self::Strings(strings))
-    }
-
-    fn of_chunks(py: Python<'py>, chunks: &[ArrayRef], field: &FieldRef, column: &str) -> PyResult<Self> {
-        let path = match field.data_type() {
-            DataType::Struct(fields) => path_of(fields, column)?,
-            _ => Vec::new(),
-        };
-        let mut mended = Mended::default();
-        let of = |chunk: &ArrayRef| -> PyResult<ArrayRef> {
-            // A row is one where all that it stands in are.
-            let (mut found, mut rows) = (chunk.clone(), None);
-            for &place in &path {
-                let table = found.as_struct();
-                rows = NullBuffer::union(rows.as_ref(), table.nulls());
-                found = table.column(place).clone();
-            }
-            let is_row = |row| rows.as_ref().is_none_or(|rows: &NullBuffer| rows.is_valid(row));
-            utf8(strings(found, column)?, is_row, &mut mended)
-        };
-        let chunks = chunks.iter().map(of).collect::<PyResult<_>>()?;
-        mended.warn(py, &format!("column {column}"), "are no UTF-8")?;
-        Ok(Self::Chunks(chunks))
-    }
-
     /// The texts, row by row; `None` where there is none.
     ///
     /// # Errors
     /// If the interpreter has no memory for them in UTF-8.
     pub fn rows(&self) -> PyResult<Vec<Option<&str>>> {
-        match self {
-            Self::Strings(strings) => {
-                strings.iter().map(|text| text.as_ref().map(|text| text.to_str()).transpose()).collect()
-            }
-            Self::Chunks(chunks) => {
-                let mut rows = Vec::with_capacity(chunks.iter().map(|chunk| chunk.len()).sum());
-                for chunk in chunks {
-                    match chunk.data_type() {
-                        DataType::Utf8 => rows.extend(chunk.as_string::<i32>().iter()),
-                        DataType::LargeUtf8 => rows.extend(chunk.as_string::<i64>().iter()),
-                        _ => rows.extend(chunk.as_string_view().iter()),
+        let mut rows = Vec::new();
+        for column in &self.0 {
+            match column {
+                Column::Strings(strings) => {
+                    for text in strings {
+                        rows.push(text.as_ref().map(|text| text.to_str()).transpose()?);
                     }
                 }
-                Ok(rows)
+                Column::Chunk(chunk) => match chunk.data_type() {
+                    DataType::Utf8 => rows.extend(chunk.as_string::<i32>().iter()),
+                    DataType::LargeUtf8 => rows.extend(chunk.as_string::<i64>().iter()),
+                    _ => rows.extend(chunk.as_string_view().iter()),
+                },
             }
         }
+        Ok(rows)
     }
 }
 
@@ -213,27 +332,33 @@ fn path_of(fields: &Fields, column: &str) -> PyResult<Vec<usize>> {
 
 /// Strings in which U+FFFD stands for what cannot be read.
 #[derive(Default)]
-struct Mended {
+pub struct Repaired {
     rows: u64,
+    /// Row of the first.
     first: usize,
-    /// Rows of the chunks before.
+    /// What it is, and why it had to be repaired.
+    told: (String, &'static str),
+    /// Rows of the chunks and batches before.
     before: usize,
 }
 
-impl Mended {
-    fn add(&mut self, row: usize) {
+impl Repaired {
+    fn add(&mut self, row: usize, why: &'static str, what: impl FnOnce() -> String) {
         if self.rows == 0 {
-            self.first = self.before + row;
+            (self.first, self.told) = (self.before + row, (what(), why));
         }
         self.rows += 1;
     }
 
     /// Warns of them, if there are any.
-    fn warn(&self, py: Python<'_>, what: &str, why: &str) -> PyResult<()> {
+    ///
+    /// # Errors
+    /// If warnings are errors.
+    pub fn warn(&self, py: Python<'_>) -> PyResult<()> {
         if self.rows == 0 {
             return Ok(());
         }
-        let Self { rows, first, .. } = self;
+        let Self { rows, first, told: (what, why), .. } = self;
         let told = format!(
             "{what}: {rows} of the strings {why}, first in row {first}; U+FFFD stands for what is none"
         );
@@ -282,8 +407,13 @@ pub fn as_many(what: &'static str, given: usize, texts: usize) -> PyResult<()> {
 }
 
 /// A chunk of strings as it is, if all its rows are there and hold UTF-8, which Arrow promises and nobody checks; else
-/// a copy, without the rows that are not, with U+FFFD for what is no UTF-8. `mended` hears of strings with such.
-fn utf8(chunk: ArrayRef, is_row: impl Fn(usize) -> bool, mended: &mut Mended) -> PyResult<ArrayRef> {
+/// a copy, without the rows that are not, with U+FFFD for what is no UTF-8. `repaired` hears of strings with such.
+fn utf8(
+    chunk: ArrayRef,
+    is_row: impl Fn(usize) -> bool,
+    column: &str,
+    repaired: &mut Repaired,
+) -> PyResult<ArrayRef> {
     let is_bytes =
         matches!(chunk.data_type(), DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
     // Bytes are whatever they are.
@@ -306,10 +436,10 @@ fn utf8(chunk: ArrayRef, is_row: impl Fn(usize) -> bool, mended: &mut Mended) ->
         let is_whole = is_row(row) && simdutf8::basic::from_utf8(bytes).is_ok();
         is_as_it_was &= is_whole;
         if !is_whole && is_row(row) {
-            mended.add(row);
+            repaired.add(row, "are no UTF-8", || format!("column {column}"));
         }
     }
-    mended.before += chunk.len();
+    repaired.before += chunk.len();
     if is_as_it_was {
         return Ok(chunk);
     }

@@ -17,6 +17,8 @@ mod hash;
 mod index;
 mod inspect;
 mod mark;
+#[cfg(feature = "serve")]
+mod mcp;
 pub mod options;
 mod plan;
 mod progress;
@@ -66,6 +68,11 @@ enum Command {
     /// Answer over HTTP whether documents were seen before (with the feature serve)
     #[cfg(not(feature = "serve"))]
     Serve(AbsentArgs),
+    #[cfg(feature = "serve")]
+    Mcp(mcp::Args),
+    /// Answer agents over the Model Context Protocol (with the feature serve)
+    #[cfg(not(feature = "serve"))]
+    Mcp(AbsentArgs),
     Mark(mark::Args),
     Inspect(inspect::Args),
     Upload(upload::Args),
@@ -169,9 +176,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Seen(args) => args.run(),
         #[cfg(feature = "serve")]
         Command::Serve(args) => args.run(),
+        #[cfg(feature = "serve")]
+        Command::Mcp(args) => args.run(),
         #[cfg(not(feature = "serve"))]
-        Command::Serve(_) => Err(anyhow::anyhow!(
-            "serve: this build has not the feature serve; cargo install simflip --features serve makes one that has it"
+        Command::Serve(_) | Command::Mcp(_) => Err(anyhow::anyhow!(
+            "serve and mcp: this build has not the feature serve; cargo install simflip --features serve makes one that has it"
         )),
         Command::Mark(args) => args.run(),
         Command::Inspect(args) => args.run(),
@@ -218,7 +227,7 @@ fn parse(arguments: Vec<OsString>) -> (Cli, Vec<String>) {
 
 /// The commands by what they are for.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Deduplicate", &["dedup", "decontaminate", "seen", "serve"]),
+    ("Deduplicate", &["dedup", "decontaminate", "seen", "serve", "mcp"]),
     ("Inspect a result", &["explain", "review", "rethreshold", "evaluate", "inspect"]),
     ("Exchange", &["gather", "mark", "upload"]),
     ("Large jobs", &["plan", "sketch", "join", "cluster", "apply"]),

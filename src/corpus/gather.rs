@@ -49,8 +49,8 @@ fn ends_with(path: &Path, endings: &[&str]) -> bool {
     endings.iter().any(|ending| name.ends_with(ending))
 }
 
-/// True if a file of a folder is a page by its name.
-fn is_page(path: &Path) -> bool {
+/// True if a file is a document by its name: a text, Markdown or HTML.
+pub fn is_page(path: &Path) -> bool {
     ends_with(path, &TEXT) || ends_with(path, &HTML)
 }
 

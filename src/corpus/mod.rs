@@ -62,7 +62,7 @@ pub use fetch::fetch;
 pub(crate) use filetype::split_name;
 pub use filetype::{Compression, Format};
 #[doc(hidden)]
-pub use gather::{GatherJob, Gathered, gather};
+pub use gather::{GatherJob, Gathered, gather, is_page};
 pub use inputs::{DiscoverOptions, Input, discover};
 #[doc(hidden)]
 pub use inputs::{Discovered, NotRead, PassedOver, Reason, discover_all, expand_patterns};

@@ -37,7 +37,7 @@ pub use review::{ReviewJob, ReviewSummary, SIMILARITY_CUTS, review};
 #[doc(inline)]
 pub use stages::{Progress, Silent};
 #[doc(hidden)]
-pub use texts::{TextJob, dedup_texts};
+pub use texts::{TextCollector, TextJob, dedup_texts};
 #[doc(hidden)]
 pub use upload::{Upload, upload};
 

@@ -75,7 +75,7 @@ impl<'a> Stages<'a> {
 
     fn add(&self, name: &str, unit: &str, (wall, cpu, items): (Instant, Option<f64>, u64), bytes: u64) {
         let cpu = cpu_seconds().zip(cpu).map_or(0.0, |(now, then)| now - then);
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).push(Stage {
+        self.push(Stage {
             name: name.to_owned(),
             wall_seconds: wall.elapsed().as_secs_f64(),
             cpu_seconds: cpu,
@@ -83,6 +83,11 @@ impl<'a> Stages<'a> {
             item_unit: unit.to_owned(),
             bytes,
         });
+    }
+
+    /// Adds a stage that was timed elsewhere.
+    pub(super) fn push(&self, stage: Stage) {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).push(stage);
     }
 
     /// Corrects what the last stage worked through, once it is known.

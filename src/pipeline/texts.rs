@@ -1,5 +1,5 @@
-//! The road from texts in memory to an outcome and its report: no file is read or written, save a file of
-//! document frequencies where one is named.
+//! The path from texts to an outcome and its report: no file is read or written, save a file of document frequencies
+//! where one is named.
 
 use super::dedup::{SHOWN_PAIRS, against, cluster_sizes, largest_clusters};
 use super::samples::{LONGEST, sample_pairs};
@@ -8,9 +8,9 @@ use super::stages::{Progress, Stages};
 use super::with_threads;
 use crate::error::{Error, Result};
 use crate::frequencies;
-use crate::report::model::{ClusterSample, Corpus, PageSample, PairSample, Report, SCHEMA, Tool};
+use crate::report::model::{ClusterSample, Corpus, PageSample, PairSample, Report, SCHEMA, Stage, Tool};
 use crate::report::tell;
-use crate::resources::peak_memory_bytes;
+use crate::resources::{cpu_seconds, peak_memory_bytes};
 use crate::weight::frequencies::Frequencies;
 use rayon::prelude::*;
 use simflip_core::clusters::Source;
@@ -20,11 +20,13 @@ use simflip_core::id::{Document, Id};
 use simflip_core::settings::Settings;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Texts, and what is to be done with them.
 #[non_exhaustive]
 pub struct TextJob<'a, T> {
-    /// The texts; a document's number is its place here.
+    /// The texts; a document's number is its place here. Of texts that came in batches, those that the report may show:
+    /// the first ones.
     pub texts: &'a [T],
     /// Texts from this number on are old: new ones are held against them, and they stay whatever is found, see
     /// [`Context::against`]. `usize::MAX` if there are none.
@@ -72,9 +74,32 @@ pub fn dedup_texts<T>(job: &TextJob<'_, T>, progress: &dyn Progress) -> Result<(
 where
     T: AsRef<str> + Sync,
 {
-    with_threads(job.threads, || {
-        let stages = Stages::new(progress);
-        let settings = &job.settings;
+    let mut collector = TextCollector::new(&job.settings, job.frequencies.as_deref(), job.threads)?;
+    progress.begin("read", bytes(job.texts), "bytes");
+    collector.extend(job.texts, progress)?;
+    progress.end();
+    collector.finish(job, progress)
+}
+
+fn bytes<T: AsRef<str>>(texts: &[T]) -> u64 {
+    texts.iter().map(|text| text.as_ref().len() as u64).sum()
+}
+
+/// Takes texts batch by batch, and keeps of each what a run needs: sketches, but no texts.
+pub struct TextCollector {
+    settings: Settings,
+    loaded: Option<Arc<Frequencies>>,
+    threads: usize,
+    collection: Collection,
+    read: Stage,
+}
+
+impl TextCollector {
+    /// No texts yet.
+    ///
+    /// # Errors
+    /// If a setting has no meaning for texts in memory, or the file of frequencies does not fit.
+    pub fn new(settings: &Settings, frequencies: Option<&Path>, threads: usize) -> Result<Self> {
         settings.check()?;
         if settings.keep.by_score() {
             let expected =
@@ -85,63 +110,78 @@ where
             let expected = "host; texts in memory come from no files";
             return Err(Error::parameter("keep-each", source.name(), expected));
         }
-        let loaded = match &job.frequencies {
+        let loaded = match frequencies {
             Some(path) if settings.needs_frequencies() => {
                 Some(Arc::new(frequencies::load(path, settings.extraction())?))
             }
             _ => None,
         };
-        let bytes = job.texts.iter().map(|text| text.as_ref().len() as u64).sum();
-        let collection = stages.run("read", job.texts.len() as u64, "pages", bytes, |done| {
-            collect(job.texts, settings, loaded.clone(), done)
-        })?;
-        let prepared = Prepared::new(&collection, settings, loaded, &stages);
-        let url = |document| job.url(document);
-        let source = |document| number_of_host(job.url(document));
-        let context = Context::new(&url, &stages).from_sources(&source).against(job.first_old);
-        let outcome = prepared.find(settings, &context)?.outcome()?;
-        let report = report(job, &collection, &outcome, &stages);
-        Ok((outcome, report))
-    })?
-}
-
-/// Sketches texts on all threads of the pool. `done` hears of bytes.
-fn collect<T: AsRef<str> + Sync>(
-    texts: &[T],
-    settings: &Settings,
-    frequencies: Option<Arc<Frequencies>>,
-    done: &(dyn Fn(u64) + Sync),
-) -> Result<Collection> {
-    /// Texts between two words on progress.
-    const BATCH: usize = 64;
-    let keeping = Keeping::of(settings);
-    let new = || Collection::new(settings.extraction(), keeping, frequencies.clone());
-    // A part of counted features numbers them anew, which costs memory; sketches can be cut finely, so that no
-    // thread is left with the long texts.
-    let parts = match keeping {
-        Keeping::Features => rayon::current_num_threads(),
-        _ => 4 * rayon::current_num_threads(),
-    };
-    let parts: Vec<Collection> = texts
-        .par_chunks(texts.len().div_ceil(parts).max(1))
-        .map(|texts| {
-            let mut part = new()?;
-            for batch in texts.chunks(BATCH) {
-                let mut bytes = 0;
-                for text in batch {
-                    part.push(text.as_ref());
-                    bytes += text.as_ref().len() as u64;
-                }
-                done(bytes);
-            }
-            Ok(part)
-        })
-        .collect::<Result<_>>()?;
-    let mut all = new()?;
-    for part in parts {
-        all.merge(part)?;
+        let collection = Collection::new(settings.extraction(), Keeping::of(settings), loaded.clone())?;
+        let read = Stage { name: "read".to_owned(), item_unit: "pages".to_owned(), ..Stage::default() };
+        Ok(Self { settings: settings.clone(), loaded, threads, collection, read })
     }
-    Ok(all)
+
+    /// Adds texts. `progress` hears of their bytes.
+    ///
+    /// # Errors
+    /// If there are no threads.
+    pub fn extend<T: AsRef<str> + Sync>(&mut self, texts: &[T], progress: &dyn Progress) -> Result<()> {
+        /// Texts between two words on progress.
+        const BATCH: usize = 64;
+        let (wall, cpu) = (Instant::now(), cpu_seconds());
+        let keeping = Keeping::of(&self.settings);
+        let new = || Collection::new(self.settings.extraction(), keeping, self.loaded.clone());
+        let parts = with_threads(self.threads, || {
+            // A part of counted features numbers them anew, which costs memory; sketches can be cut finely, so that no
+            // thread is left with the long texts.
+            let parts = match keeping {
+                Keeping::Features => rayon::current_num_threads(),
+                _ => 4 * rayon::current_num_threads(),
+            };
+            let part = |texts: &[T]| -> Result<Collection> {
+                let mut part = new()?;
+                for batch in texts.chunks(BATCH) {
+                    for text in batch {
+                        part.push(text.as_ref());
+                    }
+                    progress.advance(bytes(batch));
+                }
+                Ok(part)
+            };
+            texts.par_chunks(texts.len().div_ceil(parts).max(1)).map(part).collect::<Result<Vec<_>>>()
+        })??;
+        for part in parts {
+            self.collection.merge(part)?;
+        }
+        self.read.wall_seconds += wall.elapsed().as_secs_f64();
+        self.read.cpu_seconds += cpu_seconds().zip(cpu).map_or(0.0, |(now, then)| now - then);
+        self.read.items += texts.len() as u64;
+        self.read.bytes += bytes(texts);
+        Ok(())
+    }
+
+    /// Finds the near-duplicates of the texts. The job has their names and settings, which are those that the collector
+    /// was made with.
+    ///
+    /// # Errors
+    /// If too many pairs are to be listed.
+    pub fn finish<T>(self, job: &TextJob<'_, T>, progress: &dyn Progress) -> Result<(Outcome, Report)>
+    where
+        T: AsRef<str> + Sync,
+    {
+        with_threads(self.threads, || {
+            let (settings, collection) = (&self.settings, &self.collection);
+            let stages = Stages::new(progress);
+            stages.push(self.read);
+            let prepared = Prepared::new(collection, settings, self.loaded, &stages);
+            let url = |document| job.url(document);
+            let source = |document| number_of_host(job.url(document));
+            let context = Context::new(&url, &stages).from_sources(&source).against(job.first_old);
+            let outcome = prepared.find(settings, &context)?.outcome()?;
+            let report = report(job, collection, &outcome, &stages);
+            Ok((outcome, report))
+        })?
+    }
 }
 
 fn report<T: AsRef<str>>(
@@ -165,7 +205,7 @@ fn report<T: AsRef<str>>(
     warnings.extend(tell::largest_warning(largest, outcome.documents as u64, settings.linkage));
     warnings.extend(tell::unlisted_warning(&counts, verified.is_some()));
     let text = |document: Document| {
-        let text = job.texts[document.index()].as_ref();
+        let text = job.texts.get(document.index()).map_or("", AsRef::as_ref);
         &text[..text.floor_char_boundary(LONGEST)]
     };
     let page = |document| PageSample {
@@ -202,7 +242,7 @@ fn report<T: AsRef<str>>(
             documents_with_few_features: outcome.documents_with_few_features,
             ..Corpus::default()
         },
-        against: (job.first_old <= job.texts.len()).then(|| against(collection, outcome)),
+        against: (job.first_old <= collection.len()).then(|| against(collection, outcome)),
         outcome: counts,
         method: tell::method(settings, frequencies, searched, verified.as_ref()),
         recall: tell::recall(searched),
