@@ -243,6 +243,19 @@ def damage():
                                                 for (kind, rate), found in body.items()])
 
 
+def noisy():
+    """The default and `--preset noisy` on documents of one template: copies found, and the precision of pairs."""
+    of = {(one["kind"], one["set"], one["setting"]): one for one in rows("noisy/rows.csv")}
+    settings, sets = (list(dict.fromkeys(found)) for found in ((setting for *_, setting in of), (key[:2] for key in of)))
+
+    def cells(one):
+        return f"""{one["found"]} of {one["copies"]}""", short(int(one["right"]) / int(one["listed"]))
+
+    body = [[name, kind, *(cell for setting in settings for cell in cells(of[kind, name, setting]))] for kind, name in sets]
+    heads = ["the default", *(setting.replace("noisy, 0", "noisy, ") for setting in settings[1:])]
+    return table(("set", "", *(cell for head in heads for cell in (f"{head}: copies", "precision"))), body)
+
+
 def contamination():
     made = [one for one in rows("contamination/rows.csv") if one["items"]]
     sets = list(dict.fromkeys((one["set"], one["chosen"]) for one in made))
@@ -928,7 +941,7 @@ def rivals_crawl():
 TABLES = {
     "README.md": {"tools": tools},
     "docs/quality.md": {
-        "held-out": held_out, "rivals": rivals, "chosen": chosen, "read": read, "labelled": labelled, "removal": removal, "damage": damage, "nine-f1": nine_f1,
+        "held-out": held_out, "rivals": rivals, "chosen": chosen, "read": read, "labelled": labelled, "removal": removal, "damage": damage, "noisy": noisy, "nine-f1": nine_f1,
         "nine-rates": nine_rates, "nine-sorts": nine_sorts, "costs": costs, "worst": worst,
     },
     "docs/reference.md": {"contamination": contamination},
