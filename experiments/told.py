@@ -243,6 +243,19 @@ def damage():
                                                 for (kind, rate), found in body.items()])
 
 
+def noisy():
+    """The default and `--preset noisy` on documents of one template: copies found, and the precision of pairs."""
+    of = {(one["kind"], one["set"], one["setting"]): one for one in rows("noisy/rows.csv")}
+    settings, sets = (list(dict.fromkeys(found)) for found in ((setting for *_, setting in of), (key[:2] for key in of)))
+
+    def cells(one):
+        return f"""{one["found"]} of {one["copies"]}""", short(int(one["right"]) / int(one["listed"]))
+
+    body = [[name, kind, *(cell for setting in settings for cell in cells(of[kind, name, setting]))] for kind, name in sets]
+    heads = ["the default", *(setting.replace("noisy, 0", "noisy, ") for setting in settings[1:])]
+    return table(("set", "", *(cell for head in heads for cell in (f"{head}: copies", "precision"))), body)
+
+
 def contamination():
     made = [one for one in rows("contamination/rows.csv") if one["items"]]
     sets = list(dict.fromkeys((one["set"], one["chosen"]) for one in made))
@@ -928,7 +941,7 @@ def rivals_crawl():
 TABLES = {
     "README.md": {"tools": tools},
     "docs/quality.md": {
-        "held-out": held_out, "rivals": rivals, "chosen": chosen, "read": read, "labelled": labelled, "removal": removal, "damage": damage, "nine-f1": nine_f1,
+        "held-out": held_out, "rivals": rivals, "chosen": chosen, "read": read, "labelled": labelled, "removal": removal, "damage": damage, "noisy": noisy, "nine-f1": nine_f1,
         "nine-rates": nine_rates, "nine-sorts": nine_sorts, "costs": costs, "worst": worst,
     },
     "docs/reference.md": {"contamination": contamination},
@@ -972,6 +985,17 @@ def removals():
     printed = [made for made in rows("removal/rows.csv") if made["covers"]]
     covered = sum(made["covers"] == "1" for made in printed)
     yield "docs/quality.md", f"""{covered} of {len(printed)} printed intervals hold the value that was counted"""
+
+
+def contamination_times():
+    def times(of, form):
+        one = row("contamination/rows.csv", set=of, kind=f"processor time, {form}")
+        return f"""{float(one["seconds"]) / float(one["gzip_seconds"]):.1f}"""
+
+    posts, news = ([times(of, form) for form in ("DOCUMENTS", "JSONL.gz", "JSONL")] for of in ("posts", "news"))
+    yield "docs/reference.md", f"""On the posts, a run takes {posts[0]} times the processor time that `gzip -dc` takes for the same gzipped WET file, {posts[1]} times that
+        for gzipped JSONL, and {posts[2]} times that where the JSONL is plain"""
+    yield "docs/reference.md", f"on the news, {news[0]}, {news[1]} and {news[2]} times"
 
 
 def boilerplate():
@@ -1193,7 +1217,7 @@ def seed():
 @functools.cache
 def sentences():
     """[(file, sentence)]: stands in the file, however it is wrapped."""
-    return [one for told in (sketches, removals, boilerplate, nine_sets, plans, jobs, rivals_jobs_sentence, flips, order, paper_sentences, searches, dials, batch, seed, cost_sentences, thread_sentences, after_sketches) for one in told()]
+    return [one for told in (sketches, removals, contamination_times, boilerplate, nine_sets, plans, jobs, rivals_jobs_sentence, flips, order, paper_sentences, searches, dials, batch, seed, cost_sentences, thread_sentences, after_sketches) for one in told()]
 
 
 def commands():

@@ -5,17 +5,18 @@ usage: contamination.py SIMFLIP ROWS.csv SET=DOCUMENTS,SOURCE[,KIND] ...   KIND:
 Items are passages of SOURCE, texts that have nothing to do with DOCUMENTS. Some are put into documents, as they are or with every
 tenth word another one, between words of the document; some are not. Others begin with an instruction that all items of the
 benchmark have, or end with a passage that many documents have. A row has: set and its kind, items of which kind, words, items, planted, found (in
-the document in which it was planted), elsewhere (documents in which an item was found and not planted). The last row of a set has the
-processor seconds of a run on one thread beside those of `gzip -dc`. Rows of the same set are replaced.
+the document in which it was planted), elsewhere (documents in which an item was found and not planted). The last rows of a set have the
+processor seconds of a run on one thread beside those of `gzip -dc` of the same documents, the least of three each: documents with their
+items as JSONL, as gzipped JSONL, and the file DOCUMENTS itself. Rows of the same set are replaced.
 """
 
 import collections
 import csv
-import gzip
 import json
 import os
 import random
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,9 +28,9 @@ EACH = 100
 
 
 def passages(texts, rng, length):
-    """Passages of texts, each of another text, which is taken away."""
+    """Passages of texts in words, each of another text, which is taken away."""
     while texts:
-        text = texts.pop().split()
+        text = corpus.pieces(texts.pop())
         words = rng.randint(*length)
         if len(text) > 2 * words:
             start = rng.randrange(len(text) - words)
@@ -53,11 +54,16 @@ def frequent_passage(texts, words):
     raise SystemExit("no passage is frequent")
 
 
-def cpu(command, stdout=subprocess.DEVNULL):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, stdout=stdout)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def cpu(command, result):
+    """The processor seconds of a command that makes a folder anew, the least of three runs."""
+    def once():
+        shutil.rmtree(result, ignore_errors=True)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    return round(min(once() for _ in range(3)), 2)
 
 
 def rows_of(program, documents, source):
@@ -67,7 +73,7 @@ def rows_of(program, documents, source):
     sources = list({text for *_, text in corpus.read(source)})
     sources.sort()
     rng.shuffle(sources)
-    vocabulary = [word for text in texts[:300] for word in text.split()]
+    vocabulary = [word for text in texts[:300] for word in corpus.words(text)]
     instruction = "Read the passage with care, choose the one answer that follows from it, and give your reasons in a sentence or two.".split()
     phrase, having = frequent_passage(texts, 40)
     print(f"a passage that {having} documents begin: {' '.join(phrase)[:100]}")
@@ -97,13 +103,16 @@ def rows_of(program, documents, source):
                 kinds.append((kind, f"{length[0]}-{length[1]}", host))
                 items.append(" ".join(item))
     with tempfile.TemporaryDirectory() as folder:
-        pages, benchmark, result = (os.path.join(folder, name) for name in ("pages.jsonl.gz", "items.jsonl", "result"))
-        with gzip.open(pages, "wt", encoding="utf-8") as file:
-            file.writelines(json.dumps({"id": str(number), "text": text}) + "\n" for number, text in enumerate(texts))
-        with open(benchmark, "w", encoding="utf-8") as file:
-            file.writelines(json.dumps({"id": str(number), "text": item}) + "\n" for number, item in enumerate(items))
-        command = [program, "decontaminate", pages, "--against", benchmark, "--out", result, "--remove", "nothing", "--quiet", "--threads", "1"]
-        seconds, plain = cpu(command), cpu(["gzip", "-dc", pages])
+        pages, benchmark, result = (os.path.join(folder, name) for name in ("pages.jsonl", "items.jsonl", "result"))
+        for path, written in ((pages, texts), (benchmark, items)):
+            with open(path, "w", encoding="utf-8") as file:
+                file.writelines(json.dumps({"id": str(number), "text": text}) + "\n" for number, text in enumerate(written))
+        subprocess.run(["gzip", "-6", "--keep", pages], check=True)
+        command = [program, "decontaminate", "--against", benchmark, "--out", result, "--remove", "nothing", "--quiet", "--threads", "1"]
+        times = []
+        for form, path, packed in (("DOCUMENTS", documents, documents), ("JSONL.gz", pages + ".gz", pages + ".gz"), ("JSONL", pages, pages + ".gz")):
+            plain, seconds = cpu(["gzip", "-dc", packed], result), cpu([*command, path], result)
+            times.append({"kind": f"processor time, {form}", "seconds": seconds, "gzip_seconds": plain})
         with open(os.path.join(result, "matches.csv"), encoding="utf-8", newline="") as file:
             matches = {(int(row["item_id"]), int(row["id"])) for row in csv.DictReader(file)}
     rows = {}
@@ -115,9 +124,7 @@ def rows_of(program, documents, source):
     for item, page in matches:
         kind, words, host = kinds[item]
         rows[kind, words]["elsewhere"] += page != host
-    print(f"{seconds:.2f} s, gzip -dc {plain:.2f} s")
-    made = [{"kind": kind, "words": words, **row} for (kind, words), row in rows.items()]
-    return [*made, {"kind": "processor time", "seconds": round(seconds, 2), "gzip_seconds": round(plain, 2)}]
+    return [*({"kind": kind, "words": words, **row} for (kind, words), row in rows.items()), *times]
 
 
 def main():

@@ -14,6 +14,12 @@ def words(text):
     return _WORD.findall(text.lower())
 
 
+def pieces(text):
+    """The words of a text as they are written, each with what stands before the next one."""
+    starts = [found.start() for found in _WORD.finditer(text)]
+    return [" ".join(text[begin:end].split()) for begin, end in zip(starts, [*starts[1:], len(text)])]
+
+
 def shingles(text, width):
     """The set of word n-grams of a text; a text of fewer words is one shingle, an empty one none."""
     found = words(text)

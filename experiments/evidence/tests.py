@@ -31,6 +31,9 @@ class Words(unittest.TestCase):
     def test_every_han_or_kana_character_is_a_word(self):
         self.assertEqual(corpus.words("ab漢字かナcd"), ["ab", "漢", "字", "か", "ナ", "cd"])
 
+    def test_pieces_are_words_with_what_follows_them(self):
+        self.assertEqual(corpus.pieces(">> Don't,  > stop\n日本."), ["Don'", "t, >", "stop", "日", "本."])
+
     def test_a_short_text_is_one_shingle(self):
         self.assertEqual(corpus.shingles("one two three", 5), {("one", "two", "three")})
         self.assertEqual(corpus.shingles(" - ", 5), set())
