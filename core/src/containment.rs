@@ -16,7 +16,7 @@
 use crate::bits::Bits;
 use crate::buckets::{Assignments, Edge, Statistics};
 use crate::id::{Id, Rank};
-use crate::lists::{Table, shared};
+use crate::lists::{Table, shared_of};
 use crate::recall_estimate::{RecallEstimate, Removed};
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
@@ -119,19 +119,15 @@ impl<'a, S: FeatureLists> Left<'a, S> {
 
     /// The candidates of some documents, which ascend.
     fn candidates(&self, queries: &[Rank]) -> Result<Vec<Pair>, S::Error> {
-        let (Some(first), Some(last)) = (queries.first(), queries.last()) else { return Ok(Vec::new()) };
-        let mut asked = Bits::new(self.sizes.len() as u64);
-        queries.iter().for_each(|rank| asked.set(u64::from(rank.number())));
         let mut own: Vec<(u32, u32)> = Vec::with_capacity(queries.len() * KEYS);
         self.store.each_list(&mut |batch| {
             for &(rank, list) in batch {
-                if (*first..=*last).contains(&rank) && asked.get(u64::from(rank.number())) {
+                if queries.binary_search(&rank).is_ok() {
                     own.extend(list.iter().take(KEYS).map(|&hash| (hash, rank.number())));
                 }
             }
         })?;
-        drop(asked);
-        let table = Table::new(own.into_par_iter());
+        let table = Table::new(own);
         // A key is known by the place of its first entry.
         let having: Vec<AtomicU32> = (0..table.len()).map(|_| AtomicU32::new(0)).collect();
         let mut postings: Vec<u64> = Vec::new();
@@ -227,16 +223,10 @@ impl<'a, S: FeatureLists> Left<'a, S> {
             let lists = self.store.lists(&ranks)?;
             let edge = |&(document, leader): &Pair| {
                 let (own, others) = (lists.list(document), lists.list(leader));
-                let shared = shared(own, others);
+                let shared = shared_of(own, others, self.needed(own.len()).max(1))?;
                 let similarity = (shared as f64 / own.len().min(others.len()).max(1) as f64) as f32;
                 let distance = (lists.hash(document) ^ lists.hash(leader)).count_ones() as u8;
-                (shared >= self.needed(own.len()).max(1)).then_some(Edge {
-                    document,
-                    leader,
-                    similarity,
-                    distance,
-                    decides: true,
-                })
+                Some(Edge { document, leader, similarity, distance, decides: true })
             };
             edges.par_extend(pairs[from..to].par_iter().map(edge));
             from = to;
@@ -363,11 +353,11 @@ pub fn estimate<S: FeatureLists>(
     drop(having);
     let needed: Vec<u32> =
         rare.iter().map(|(own, missing)| (own.len() - missing.min(&own.len())).max(1) as u32).collect();
-    let of = |(at, (own, _)): (usize, &(Vec<u64>, usize))| {
-        own.iter().map(|&hash| (hash as u32, at as u32)).collect::<Vec<_>>()
-    };
-    let table = Table::new(rare.par_iter().enumerate().flat_map_iter(of));
-    drop(rare);
+    let mut entries = Vec::with_capacity(rare.iter().map(|(own, _)| own.len()).sum());
+    for (at, (own, _)) in (0..).zip(rare) {
+        entries.extend(own.into_iter().map(|hash| (hash as u32, at)));
+    }
+    let table = Table::new(entries);
     let missed: Vec<AtomicBool> = drawn.iter().map(|_| AtomicBool::new(false)).collect();
     store.each_list(&mut |batch| {
         let none = || (vec![0u32; drawn.len()], Vec::new());
@@ -387,7 +377,7 @@ pub fn estimate<S: FeatureLists>(
                     let may_contain = std::mem::take(&mut counts[at]) >= needed[at];
                     if may_contain && rank < own {
                         let own = lists.list(own);
-                        if shared(own, list) >= left.needed(own.len()).max(1) {
+                        if shared_of(own, list, left.needed(own.len()).max(1)).is_some() {
                             missed[at].store(true, Ordering::Relaxed);
                         }
                     }
@@ -547,7 +537,7 @@ mod tests {
         let needed = |at: usize| (f64::from(threshold) * sets.sets[at].len() as f64).ceil() as usize;
         let is_missed = |&&at: &&usize| {
             let before = kept.iter().take_while(|&&other| other < at);
-            before.copied().any(|other| shared(&sets.sets[other], &sets.sets[at]) >= needed(at))
+            before.copied().any(|other| shared_of(&sets.sets[at], &sets.sets[other], needed(at)).is_some())
         };
         let missed = kept.iter().filter(is_missed).count();
         assert!(missed * 20 <= assignments.removed() as usize, "{missed}, {} removed", assignments.removed());

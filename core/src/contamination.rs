@@ -179,7 +179,7 @@ impl Items {
             }
             starts.push(item.len() as u32);
         }
-        let table = Table::new(entries.into_par_iter());
+        let table = Table::new(entries);
         let mut place = vec![0; item.len()];
         for (first, ngrams) in table.runs() {
             ngrams.for_each(|ngram| place[ngram as usize] = first as u32);

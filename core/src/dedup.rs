@@ -522,11 +522,12 @@ impl<'a> Prepared<'a> {
     /// If an index cannot be built with these settings, or there are more pairs than [`Context::most_pairs`].
     pub fn find<'p, 'c: 'p>(&'p self, settings: &'p Settings, context: &'p Context<'c>) -> Result<Found<'p>> {
         let collection = self.collection;
-        let of = |document: Document| {
-            let Facts { features, text_bytes, .. } = *collection.facts(document);
-            Merits { features, text_bytes, url: (context.url)(document) }
-        };
         let keep = &settings.keep;
+        let by_url = *keep == Keep::ShortestUrl;
+        let of = move |document: Document| {
+            let Facts { features, text_bytes, .. } = *collection.facts(document);
+            Merits { features, text_bytes, url: if by_url { (context.url)(document) } else { None } }
+        };
         let score = |document: Document| {
             (context.score)(document).filter(|score| !score.is_nan()).unwrap_or(f64::NEG_INFINITY)
         };

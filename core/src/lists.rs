@@ -9,56 +9,76 @@ pub fn feature_hash(feature: u64) -> u32 {
     (crate::hash::fmix64(feature) >> 32) as u32
 }
 
-/// The hashes of features, ascending: in a third of the time that comparing takes, as hashes are spread evenly.
+/// The hashes of features, ascending: put in order by their first bits, as hashes are spread evenly.
 pub(crate) fn sorted_hashes(features: &[u64]) -> Vec<u32> {
-    /// Hashes that may begin alike.
-    const MOST: u32 = 64;
-    let hashes = features.iter().map(|&feature| feature_hash(feature));
-    let shift = u32::BITS - features.len().max(2).next_power_of_two().ilog2().min(24);
-    let mut starts = vec![0u32; (1 << (u32::BITS - shift)) + 1];
-    hashes.clone().for_each(|hash| starts[(hash >> shift) as usize + 1] += 1);
-    if starts.iter().any(|&number| number > MOST) {
-        let mut hashes: Vec<u32> = hashes.collect();
+    /// So few hashes are compared.
+    const FEW: usize = 128;
+    let mut hashes: Vec<u32> = features.iter().map(|&feature| feature_hash(feature)).collect();
+    if hashes.len() < FEW {
         hashes.sort_unstable();
         return hashes;
     }
-    (1..starts.len()).for_each(|at| starts[at] += starts[at - 1]);
-    let mut sorted = vec![0; features.len()];
-    for hash in hashes {
-        let next = &mut starts[(hash >> shift) as usize];
-        sorted[*next as usize] = hash;
-        *next += 1;
+    // By the first bits in two passes, after which hardly any two neighbours change places.
+    let bits = ((hashes.len().ilog2() + 4) / 2).clamp(8, 11);
+    let (mut others, mut starts) = (vec![0; hashes.len()], vec![0u32; 1 << bits]);
+    for shift in [u32::BITS - 2 * bits, u32::BITS - bits] {
+        let digit = |hash: u32| (hash >> shift) as usize & ((1 << bits) - 1);
+        starts.fill(0);
+        hashes.iter().for_each(|&hash| starts[digit(hash)] += 1);
+        let mut before = 0;
+        starts.iter_mut().for_each(|start| before += std::mem::replace(start, before));
+        for &hash in &hashes {
+            let next = &mut starts[digit(hash)];
+            others[*next as usize] = hash;
+            *next += 1;
+        }
+        std::mem::swap(&mut hashes, &mut others);
     }
-    for from in 1..sorted.len() {
-        let (hash, mut at) = (sorted[from], from);
-        while at > 0 && sorted[at - 1] > hash {
-            sorted[at] = sorted[at - 1];
+    let mut moves = 0;
+    for from in 1..hashes.len() {
+        let (hash, mut at) = (hashes[from], from);
+        while at > 0 && hashes[at - 1] > hash {
+            hashes[at] = hashes[at - 1];
             at -= 1;
         }
-        sorted[at] = hash;
-    }
-    sorted
-}
-
-/// The number of hashes that two ascending lists have in common.
-pub(crate) fn shared<'a>(mut short: &'a [u32], mut long: &'a [u32]) -> usize {
-    if short.len() > long.len() {
-        (short, long) = (long, short);
-    }
-    let is_much_longer = long.len() / 16 > short.len();
-    let mut shared = 0;
-    for hash in short {
-        let before = match is_much_longer {
-            true => long.partition_point(|other| other < hash),
-            false => long.iter().take_while(|&other| other < hash).count(),
-        };
-        long = &long[before..];
-        if long.first() == Some(hash) {
-            shared += 1;
-            long = &long[1..];
+        hashes[at] = hash;
+        moves += from - at;
+        // Many hashes begin alike.
+        if moves > 4 * hashes.len() {
+            hashes.sort_unstable();
+            break;
         }
     }
-    shared
+    hashes
+}
+
+/// The number of hashes of an ascending list that another one has, if there are at least so many. Most lists that
+/// are compared have too few, which shows before their ends.
+pub(crate) fn shared_of(own: &[u32], mut others: &[u32], least: usize) -> Option<usize> {
+    /// Steps between two looks at the number that is missing.
+    const STEPS: usize = 64;
+    let may_lack = own.len().checked_sub(least)?;
+    if others.len() / 16 > own.len() {
+        let is_shared = |hash: &&u32| {
+            others = &others[others.partition_point(|other| other < *hash)..];
+            let is_first = others.first() == Some(*hash);
+            others = &others[usize::from(is_first)..];
+            is_first
+        };
+        let shared = own.iter().filter(is_shared).count();
+        return (shared >= least).then_some(shared);
+    }
+    let (mut at, mut other, mut shared) = (0, 0, 0);
+    while at < own.len() && other < others.len() && at - shared <= may_lack {
+        // Without a branch, as nothing foretells which of two hashes is less.
+        for _ in 0..STEPS.min(own.len() - at).min(others.len() - other) {
+            let (a, b) = (own[at], others[other]);
+            shared += usize::from(a == b);
+            at += usize::from(a <= b);
+            other += usize::from(b <= a);
+        }
+    }
+    (shared >= least).then_some(shared)
 }
 
 /// The documents that have some hashes, for looking up many others, most of which none has.
@@ -68,28 +88,28 @@ pub(crate) struct Table {
     /// Where the entries begin whose hash has these first bits.
     starts: Vec<u32>,
     shift: u32,
-    /// Sixteen bits for each entry, one of which is set: they stay in a processor's cache when entries do not.
+    /// Sixteen bits for each entry, by the hash as it is, one of which is set: they stay in a processor's cache when
+    /// entries do not. Where least hashes are entries, nearly all bits of greater ones are clear.
     filter: Vec<u64>,
     filter_shift: u32,
 }
 
 impl Table {
     /// Of hashes, each with a document.
-    pub fn new(hashes: impl ParallelIterator<Item = (u32, u32)>) -> Self {
-        let mut entries: Vec<(u32, u32)> =
-            hashes.map(|(hash, document)| (Self::mix(hash), document)).collect();
-        entries.par_sort_unstable();
-        entries.dedup();
+    pub fn new(mut entries: Vec<(u32, u32)>) -> Self {
         let number = entries.len().max(64).next_power_of_two().min(1 << 27);
         let (bits, filter_bits) = (number.ilog2(), number.ilog2() + 4);
         let (shift, filter_shift) = (u32::BITS - bits, u32::BITS - filter_bits);
         let mut starts = vec![0; number + 1];
         let mut filter = vec![0; number * 16 / 64];
-        for &(hash, _) in &entries {
-            starts[(hash >> shift) as usize + 1] += 1;
-            let bit = hash >> filter_shift;
+        for (hash, _) in &mut entries {
+            let bit = *hash >> filter_shift;
             filter[bit as usize / 64] |= 1 << (bit % 64);
+            *hash = Self::mix(*hash);
         }
+        entries.par_sort_unstable();
+        entries.dedup();
+        entries.iter().for_each(|&(hash, _)| starts[(hash >> shift) as usize + 1] += 1);
         (1..starts.len()).for_each(|at| starts[at] += starts[at - 1]);
         Self { entries, starts, shift, filter, filter_shift }
     }
@@ -106,8 +126,7 @@ impl Table {
 
     /// The places of the entries of a hash.
     pub fn places(&self, hash: u32) -> Range<usize> {
-        let hash = Self::mix(hash);
-        if self.may_have(hash) { self.entries_of(hash) } else { 0..0 }
+        if self.may_have(hash) { self.entries_of(Self::mix(hash)) } else { 0..0 }
     }
 
     /// Calls `each` with the [places](Self::places) of each hash that has some, in the order of the hashes. Many are
@@ -124,8 +143,7 @@ impl Table {
             found.iter().map(|&hash| self.entries_of(hash)).filter(|run| !run.is_empty()).for_each(&mut each);
         };
         for &hash in hashes {
-            let hash = Self::mix(hash);
-            found[number] = hash;
+            found[number] = Self::mix(hash);
             number += usize::from(self.may_have(hash));
             if number == AT_ONCE {
                 look_up(&found);
@@ -135,7 +153,7 @@ impl Table {
         look_up(&found[..number]);
     }
 
-    /// True if the filter has a mixed hash.
+    /// True if the filter has a hash.
     fn may_have(&self, hash: u32) -> bool {
         let bit = hash >> self.filter_shift;
         self.filter[bit as usize / 64] >> (bit % 64) & 1 == 1
@@ -184,14 +202,18 @@ mod tests {
         #[test]
         fn lists_share_what_sets_share(a in prop::collection::btree_set(0u32..400, 0..90), b in prop::collection::btree_set(0u32..400, 0..90)) {
             let [x, y]: [Vec<u32>; 2] = [&a, &b].map(|set| set.iter().copied().collect());
-            prop_assert_eq!(shared(&x, &y), a.intersection(&b).count());
             let few: Vec<u32> = x.iter().copied().take(2).collect();
-            prop_assert_eq!(shared(&few, &y), few.iter().filter(|hash| b.contains(hash)).count());
+            for own in [&x, &few] {
+                let shared = own.iter().filter(|hash| b.contains(hash)).count();
+                for least in 0..own.len() + 2 {
+                    prop_assert_eq!(shared_of(own, &y, least), (shared >= least).then_some(shared));
+                }
+            }
         }
 
         #[test]
         fn a_table_knows_the_documents_of_each_hash(entries in prop::collection::vec((0u32..300, 0u32..9), 0..200)) {
-            let table = Table::new(entries.clone().into_par_iter());
+            let table = Table::new(entries.clone());
             for hash in 0..300 {
                 let naive: BTreeSet<u32> = entries.iter().filter(|&&(of, _)| of == hash).map(|&(_, document)| document).collect();
                 prop_assert!(table.documents(table.places(hash)).eq(naive));
@@ -205,7 +227,9 @@ mod tests {
 
         #[test]
         fn hashes_are_sorted(features in prop::collection::vec(any::<u64>(), 0..2_000), alike: bool) {
-            let features = if alike { vec![7; features.len()] } else { features };
+            // Some that begin alike, one after the other and mixed.
+            let begins_alike = |feature: &u64| feature_hash(*feature) >> 20 == 77;
+            let features = if alike { (0..2_000_000).filter(begins_alike).chain(features).collect() } else { features };
             let mut expected: Vec<u32> = features.iter().map(|&feature| feature_hash(feature)).collect();
             expected.sort_unstable();
             prop_assert_eq!(sorted_hashes(&features), expected);

@@ -95,7 +95,9 @@ impl<P: Page> Anchor<P> {
     /// sets and of what they share.
     fn of_sets(&self, other: &impl Page, whole: impl FnOnce(usize, usize, usize) -> usize) -> f32 {
         let [own, others, shared] = match (self.page.feature_hashes(), other.feature_hashes()) {
-            (Some(own), Some(others)) => [own.len(), others.len(), lists::shared(own, others)],
+            (Some(own), Some(others)) => {
+                [own.len(), others.len(), lists::shared_of(own, others, 0).unwrap_or(0)]
+            }
             _ => {
                 let (mut size, mut shared) = (0, 0);
                 other.features(|feature, _| {
