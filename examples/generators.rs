@@ -14,7 +14,7 @@ mod crawl;
 use crawl::Pages;
 use rayon::prelude::*;
 use simflip::core::id::Id;
-use simflip::core::resemblance::{Bits, estimate};
+use simflip::core::resemblance::{SetBits, estimate};
 use simflip::core::search::bphs::{Bphs, BphsParams};
 use simflip::core::search::dial::{Dial, DialParams};
 use simflip::core::search::keyed::Keyed;
@@ -49,8 +49,8 @@ impl Stored {
         self.sizes.push(sketch.facts.features);
     }
 
-    fn bits(&self, at: usize) -> Bits<'_> {
-        Bits::by_size(&self.bits[at * self.words..][..self.words], self.sizes[at])
+    fn bits(&self, at: usize) -> SetBits<'_> {
+        SetBits::by_size(&self.bits[at * self.words..][..self.words], self.sizes[at])
     }
 }
 
@@ -64,10 +64,10 @@ struct Question {
 }
 
 impl Question {
-    fn bits(&self) -> Bits<'_> {
+    fn bits(&self) -> SetBits<'_> {
         match &self.sketch.value {
-            SketchValue::Both(two) => Bits::by_size(&two.bits, self.sketch.facts.features),
-            _ => Bits::by_size(&[], 0),
+            SketchValue::Both(two) => SetBits::by_size(&two.bits, self.sketch.facts.features),
+            _ => SetBits::by_size(&[], 0),
         }
     }
 

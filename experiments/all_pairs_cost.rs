@@ -37,7 +37,7 @@ type RivalJoin = fn(&[u64], u32) -> Result<(u64, usize)>;
 /// What is measured.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Config {
+struct AllPairsConfig {
     /// Sizes of the published table.
     pages: Vec<f64>,
     /// Pairs whose cosine is timed.
@@ -122,7 +122,7 @@ fn rival<S: all_pairs_hamming::sketch::Sketch>(
 }
 
 fn run(options: &Options) -> Result<()> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: AllPairsConfig = config::read(options, EXPERIMENT.name)?;
     let searches = Searches::read(options)?;
     let radius = searches.distance;
     for path in options.corpora() {
@@ -257,7 +257,7 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
 }
 
 fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Verdict>> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: AllPairsConfig = config::read(options, EXPERIMENT.name)?;
     let mut all = Vec::new();
     for corpus in distinct(rows, "corpus") {
         for row in expected {

@@ -16,8 +16,8 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use simflip::corpus::{ReadOptions, discover};
 use simflip::evaluate::corpus::record_names;
-use simflip::evaluate::found::Records;
-use simflip::evaluate::truth::{Truth, TruthFile, TruthParams, Verdict as Judgement};
+use simflip::evaluate::found::RecordNames;
+use simflip::evaluate::truth::{PairLabel as Judgement, Truth, TruthFile, TruthParams};
 use simflip::hash::fmix64;
 use simflip::minhash::{DistinctSignatures, Family, MinHashParams, MinHasher};
 use simflip::pipeline::{self, Job, Silent, Writes};
@@ -48,7 +48,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// What is measured.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Config {
+struct BandScoresConfig {
     bands: usize,
     minhash_positions: usize,
     /// The seed lists pairs from these scores on.
@@ -92,7 +92,7 @@ struct Scored {
 const PAIR_BYTES: u64 = 12;
 
 /// What a method says of the texts of a corpus.
-struct Answer {
+struct BandScore {
     method: &'static str,
     features: FeatureKind,
     tally: Tally,
@@ -218,7 +218,7 @@ impl<'a> Told<'a> {
 }
 
 /// SimHash in bands: hashes that agree in one are compared in full.
-fn simhash(corpus: &Corpus, drawn: &[bool], config: &Config) -> Result<Answer> {
+fn simhash(corpus: &Corpus, drawn: &[bool], config: &BandScoresConfig) -> Result<BandScore> {
     let clock = Clock::start();
     let hashes: Vec<u64> = corpus.simhashes(Weighting::Tf).iter().map(|simhash| simhash.hash).collect();
     let groups = DistinctHashes::new(&hashes);
@@ -258,7 +258,7 @@ fn simhash(corpus: &Corpus, drawn: &[bool], config: &Config) -> Result<Answer> {
         let texts = |slot: simflip::Slot| told.groups[slot.index()].texts;
         near += part.iter().map(|pair| texts(pair.a) * texts(pair.b)).sum::<u64>();
     })?;
-    Ok(Answer {
+    Ok(BandScore {
         method: SIMHASH,
         features: FeatureKind::Shingles(config.shingle),
         tally,
@@ -276,9 +276,9 @@ fn minhash(
     drawn: &[bool],
     method: &'static str,
     features: FeatureKind,
-    config: &Config,
+    config: &BandScoresConfig,
     seed: u64,
-) -> Result<Answer> {
+) -> Result<BandScore> {
     let positions = config.minhash_positions;
     let clock = Clock::start();
     let sets: Vec<Vec<u64>> = (0..corpus.len())
@@ -305,7 +305,7 @@ fn minhash(
     };
     join_with(&signatures, params, count, |_| ())?;
     tally.equal(&told);
-    Ok(Answer {
+    Ok(BandScore {
         method,
         features,
         tally,
@@ -329,7 +329,7 @@ struct Right {
 fn by_people(path: &Path, file: &str, corpora: &[&Corpus]) -> Result<Right> {
     let inputs = discover(&[path.to_owned()], &Default::default())?;
     let (names, _) = record_names(&inputs, &ReadOptions::default())?;
-    let truth = TruthFile::read(Path::new(file), &Records::new(&names)?, &TruthParams::default())?;
+    let truth = TruthFile::read(Path::new(file), &RecordNames::new(&names)?, &TruthParams::default())?;
     let Truth::Pairs(pairs) = truth.truth else { bail!("{file}: clusters, not judged pairs") };
     // A document is called by the first one with its text.
     let mut first: HashMap<u32, u32> = HashMap::new();
@@ -349,7 +349,7 @@ fn by_people(path: &Path, file: &str, corpora: &[&Corpus]) -> Result<Right> {
 }
 
 /// The texts whose pairs are judged, and their numbers if these are not all.
-fn draw_texts(corpus: &Corpus, config: &Config, seed: u64) -> (Vec<bool>, Option<Vec<u32>>) {
+fn draw_texts(corpus: &Corpus, config: &BandScoresConfig, seed: u64) -> (Vec<bool>, Option<Vec<u32>>) {
     if corpus.len() <= config.judged_in_full {
         return (vec![true; corpus.len()], None);
     }
@@ -362,7 +362,7 @@ fn draw_texts(corpus: &Corpus, config: &Config, seed: u64) -> (Vec<bool>, Option
 }
 
 fn run(options: &Options) -> Result<()> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: BandScoresConfig = config::read(options, EXPERIMENT.name)?;
     let shingles = FeatureKind::Shingles(config.shingle);
     for path in options.corpora() {
         let of_shingles = Corpus::load(&path, shingles)?;
@@ -424,7 +424,7 @@ fn run(options: &Options) -> Result<()> {
 fn write(
     table: &mut Table,
     corpus: &Corpus,
-    answer: &Answer,
+    answer: &BandScore,
     truths: &[Right],
     drawn: Option<usize>,
 ) -> Result<()> {
@@ -490,7 +490,11 @@ fn write(
 
 /// What `simflip dedup` is asked to do what the seed's program does: its sketches and bands, and every pair from the
 /// seed's least score on; or, of many, enough to connect each cluster.
-fn seed_settings(config: &Config, seed: u64, all_pairs: bool) -> [(&'static str, Settings, u32); 2] {
+fn seed_settings(
+    config: &BandScoresConfig,
+    seed: u64,
+    all_pairs: bool,
+) -> [(&'static str, Settings, u32); 2] {
     let simhash = Settings::simhash().with(|settings| {
         settings.features = FeatureKind::Shingles(config.shingle);
         settings.sketches = Sketches::SimHash { weighting: Weighting::Tf };
@@ -566,10 +570,10 @@ fn by_the_tool(
 }
 
 fn draw(options: &Options, rows: &[Row]) -> Result<()> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: BandScoresConfig = config::read(options, EXPERIMENT.name)?;
     let simhash = (f64::from(config.simhash_from), BITS as f64);
     let minhash = (f64::from(config.minhash_from), config.minhash_positions as f64);
-    let Config { bands, minhash_positions: positions, shingle, near, .. } = config;
+    let BandScoresConfig { bands, minhash_positions: positions, shingle, near, .. } = config;
     let expected = expected(EXPERIMENT.name)?;
     for corpus in distinct(rows, "corpus") {
         let of = |method: &str, band: &str, truth: &str, column: &'static str| -> Vec<(f64, f64)> {
@@ -631,7 +635,7 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
 }
 
 fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Verdict>> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: BandScoresConfig = config::read(options, EXPERIMENT.name)?;
     let mut all = Vec::new();
     for corpus in distinct(rows, "corpus") {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.text("corpus") == corpus).collect();
@@ -783,7 +787,7 @@ mod tests {
     #[test]
     fn the_join_finds_what_comparing_every_pair_of_a_band_finds() {
         let options = Options::parse_from(["experiments", EXPERIMENT.name, "--quick"]);
-        let config: Config = config::read(&options, EXPERIMENT.name).unwrap();
+        let config: BandScoresConfig = config::read(&options, EXPERIMENT.name).unwrap();
         let path = crate::root().join("data/debian-faq.warc.wet.gz");
         let corpus = Corpus::load(&path, FeatureKind::Shingles(config.shingle)).unwrap();
         let hashes = corpus.simhashes(Weighting::Tf);
@@ -823,7 +827,7 @@ mod tests {
     #[test]
     fn of_drawn_texts_all_pairs_are_judged_and_of_all_texts_all_are_counted() {
         let options = Options::parse_from(["experiments", EXPERIMENT.name, "--quick"]);
-        let mut config: Config = config::read(&options, EXPERIMENT.name).unwrap();
+        let mut config: BandScoresConfig = config::read(&options, EXPERIMENT.name).unwrap();
         let path = crate::root().join("data/debian-faq.warc.wet.gz");
         let corpus = Corpus::load(&path, FeatureKind::Words).unwrap();
         (config.judged_in_full, config.drawn) = (0, 20);
@@ -837,7 +841,7 @@ mod tests {
             [simhash(&corpus, drawn, &config).unwrap(), minhash]
         };
         for (full, part) in answers(&all).into_iter().zip(answers(&drawn)) {
-            let listed = |answer: &Answer| {
+            let listed = |answer: &BandScore| {
                 let mut verified = answer.tally.verified.lock().unwrap().clone();
                 verified.sort_unstable();
                 verified

@@ -33,7 +33,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// What is measured.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Config {
+struct BatchConfig {
     stored: Size,
     queries: Size,
     /// Sizes of each of the two curves.
@@ -44,12 +44,12 @@ struct Config {
     block: usize,
     /// Of the logarithm of a ratio.
     agree_within: f64,
-    methods: Vec<Method>,
+    methods: Vec<BatchMethod>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Method {
+struct BatchMethod {
     name: String,
     /// Of BPHS; none is PSM.
     tables: Option<u32>,
@@ -113,7 +113,7 @@ fn blocks(
 
 /// Found matches, cost, and bytes of the index. Found are the pairs at distance 1 to h, or, for one match of each
 /// query, the queries that were answered and are not stored themselves.
-type Answer = (u64, Cost, usize);
+type BatchAnswer = (u64, Cost, usize);
 
 /// Marks the queries whose own hash is stored: any search finds that match at once, so they tell nothing.
 fn stored_themselves(queries: &[Query<'_>], hashes: &[u64]) -> Vec<bool> {
@@ -128,7 +128,7 @@ fn answer(
     hashes: &[u64],
     block: usize,
     medium: Medium<'_>,
-) -> Result<Answer> {
+) -> Result<BatchAnswer> {
     let (mut pass, mut hits, mut near) = (batch.pass(mode), Vec::new(), 0);
     blocks(hashes, block, medium, &mut |stored| {
         hits.clear();
@@ -145,7 +145,7 @@ fn answer(
 }
 
 fn run(options: &Options) -> Result<()> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: BatchConfig = config::read(options, EXPERIMENT.name)?;
     let searches = Searches::read(options)?;
     let (stored, queries) = options.sizes(config.stored, config.queries);
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
@@ -169,7 +169,7 @@ fn run(options: &Options) -> Result<()> {
 
 /// All methods with m queries and about n stored hashes, a random sample of the workload's.
 fn point(
-    config: &Config,
+    config: &BatchConfig,
     workload: &Workload,
     varied: &str,
     (n, m): (usize, usize),
@@ -196,7 +196,7 @@ fn point(
     ] {
         let params = PsmBatchParams::new(radius, hashes.len()).with(|params| params.budget = Some(budget));
         let mut truth = 0;
-        for Method { name: method, tables } in &config.methods {
+        for BatchMethod { name: method, tables } in &config.methods {
             let mut best = (f64::MAX, f64::MAX, f64::NAN, (0, Cost::default(), 0));
             for _ in 0..config.rounds {
                 let (clock, before) = (Clock::start(), read_from_disk());
@@ -304,7 +304,7 @@ const PSM: &str = "PSM batch";
 const BASELINES: [&str; 2] = ["BPHS batch, 4 tables", "BPHS batch, 10 tables"];
 
 fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Verdict>> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: BatchConfig = config::read(options, EXPERIMENT.name)?;
     let mut all = Vec::new();
     for corpus in distinct(rows, "corpus") {
         for (mode, medium) in

@@ -26,7 +26,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// What is measured.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Config {
+struct DialConfig {
     stored: Size,
     queries: Size,
     /// Recall from which on curves are drawn.
@@ -89,7 +89,7 @@ struct Aim {
 }
 
 fn run(options: &Options) -> Result<()> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: DialConfig = config::read(options, EXPERIMENT.name)?;
     if options.near_pairs {
         return run_on_near_pairs(options, &config);
     }
@@ -104,7 +104,7 @@ fn run(options: &Options) -> Result<()> {
 
 /// Every match and the first one, on hashes and queries that need no corpus; the queries of
 /// each distance are others.
-fn run_on_near_pairs(options: &Options, config: &Config) -> Result<()> {
+fn run_on_near_pairs(options: &Options, config: &DialConfig) -> Result<()> {
     let searches = Searches::read(options)?;
     let (stored, queries) = options.sizes(config.near_pairs.stored, config.near_pairs.queries);
     for distance in &config.distances {
@@ -181,7 +181,7 @@ fn every_match(rows: &[Row]) -> Vec<Row> {
 }
 
 fn draw(options: &Options, rows: &[Row]) -> Result<()> {
-    let shown = config::read::<Config>(options, EXPERIMENT.name)?.shown_from;
+    let shown = config::read::<DialConfig>(options, EXPERIMENT.name)?.shown_from;
     let rows = &every_match(rows);
     for workload in distinct(rows, "corpus") {
         for radius in distinct(rows, "radius") {
@@ -288,7 +288,7 @@ fn fastest<'a>(rows: &[&'a Row], recall: f64, of: impl Fn(&str) -> bool) -> Opti
 }
 
 fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: DialConfig = config::read(options, EXPERIMENT.name)?;
     let rows = &every_match(rows);
     let mut all = Vec::new();
     let workloads = distinct(rows, "corpus");

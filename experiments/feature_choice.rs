@@ -29,7 +29,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// What is measured.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Config {
+struct FeatureChoiceConfig {
     /// Features whose Jaccard coefficient tells what is true, and from which on.
     true_features: FeatureKind,
     true_from: f64,
@@ -80,7 +80,7 @@ fn bits(hashes: &[SimHash]) -> (f64, f64, f64) {
 }
 
 fn run(options: &Options) -> Result<()> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: FeatureChoiceConfig = config::read(options, EXPERIMENT.name)?;
     for path in options.corpora() {
         let reference = Corpus::load(&path, config.true_features)?;
         let sets: Vec<Vec<(u64, u32)>> = (0..reference.len()).map(|text| reference.counts(text)).collect();
@@ -157,7 +157,7 @@ fn run(options: &Options) -> Result<()> {
 }
 
 fn draw(options: &Options, rows: &[Row]) -> Result<()> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: FeatureChoiceConfig = config::read(options, EXPERIMENT.name)?;
     for corpus in distinct(rows, "corpus") {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.text("corpus") == corpus).collect();
         let panel = |kind: &str, features: &str, title: String| Panel {
@@ -203,7 +203,7 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
 }
 
 fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: FeatureChoiceConfig = config::read(options, EXPERIMENT.name)?;
     let (near, wide) = (config.near, config.wide);
     let mut all = Vec::new();
     for corpus in distinct(rows, "corpus") {

@@ -36,7 +36,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Sizes and points of the measurement.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Config {
+struct FlipOrderConfig {
     near_pairs: Size,
     /// Stored hashes that the width of the uniform pairs' key is chosen for.
     stored: usize,
@@ -65,7 +65,7 @@ fn orders(seed: u64) -> [(&'static str, Order); 3] {
 }
 
 /// Pairs, each from both sides, and the weights of every slot.
-struct Searches {
+struct OrderSearches {
     pairs: Vec<Directed>,
     weights: Vec<[f32; BITS]>,
     /// Stored hashes.
@@ -73,7 +73,7 @@ struct Searches {
 }
 
 fn run(options: &Options) -> Result<()> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: FlipOrderConfig = config::read(options, EXPERIMENT.name)?;
     let (uniform, digest) = uniform(options, &config);
     measure(options, &config, (UNIFORM, &digest), &uniform)?;
     for path in if options.near_pairs { Vec::new() } else { options.corpora() } {
@@ -92,7 +92,7 @@ fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn uniform(options: &Options, config: &Config) -> (Searches, String) {
+fn uniform(options: &Options, config: &FlipOrderConfig) -> (OrderSearches, String) {
     let (mut pairs, mut weights, mut digest) = (Vec::new(), Vec::new(), 0);
     for [one, other] in NearPairs::new(RADIUS, options.seed).take(options.size(config.near_pairs)) {
         let (a, b, mask) = (Slot::at(weights.len()), Slot::at(weights.len() + 1), one.hash ^ other.hash);
@@ -100,10 +100,10 @@ fn uniform(options: &Options, config: &Config) -> (Searches, String) {
         weights.extend([one.weights, other.weights]);
         digest = fmix64(digest ^ fmix64(one.hash) ^ other.hash);
     }
-    (Searches { pairs, weights, stored: config.stored }, format!("{digest:016x}"))
+    (OrderSearches { pairs, weights, stored: config.stored }, format!("{digest:016x}"))
 }
 
-fn of_corpus(options: &Options, config: &Config, corpus: &Corpus) -> Result<Searches> {
+fn of_corpus(options: &Options, config: &FlipOrderConfig, corpus: &Corpus) -> Result<OrderSearches> {
     let simhashes = corpus.simhashes(Weighting::TfIdf);
     let distinct = DistinctHashes::new(&simhashes.iter().map(|simhash| simhash.hash).collect::<Vec<_>>());
     let by_distance = near_pairs(&distinct, config.exact_tables, usize::MAX / 2, options.seed)?;
@@ -116,10 +116,15 @@ fn of_corpus(options: &Options, config: &Config, corpus: &Corpus) -> Result<Sear
     };
     let pairs = by_distance.into_iter().flat_map(share).collect();
     let weights = distinct.slots().map(|slot| simhashes[distinct.members(slot)[0].index()].weights).collect();
-    Ok(Searches { pairs, weights, stored: distinct.len() })
+    Ok(OrderSearches { pairs, weights, stored: distinct.len() })
 }
 
-fn measure(options: &Options, config: &Config, (name, digest): (&str, &str), of: &Searches) -> Result<()> {
+fn measure(
+    options: &Options,
+    config: &FlipOrderConfig,
+    (name, digest): (&str, &str),
+    of: &OrderSearches,
+) -> Result<()> {
     let mut table = Table::create(options, EXPERIMENT.name, name, digest)?;
     let mut widths =
         [of.stored, config.crawl].map(|stored| PsmBatchParams::new(RADIUS, stored).key_bits).to_vec();
@@ -212,7 +217,7 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
 }
 
 fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: FlipOrderConfig = config::read(options, EXPERIMENT.name)?;
     let (Some(&probes), Some(&recall)) = (config.points.first(), config.recalls.first()) else {
         return Ok(Vec::new());
     };
@@ -269,7 +274,7 @@ mod tests {
         let hashes = DistinctHashes::new(&pairs.iter().map(|[_, stored]| stored.hash).collect::<Vec<_>>());
         let hashes = hashes.hashes();
         let options = Options::parse_from(["experiments", EXPERIMENT.name, "--seed", "3"]);
-        let config: Config = config::read(&options, EXPERIMENT.name).unwrap();
+        let config: FlipOrderConfig = config::read(&options, EXPERIMENT.name).unwrap();
         let (mut searches, _) = uniform(&options, &config);
         searches.pairs.truncate(4_000);
         let forward: Vec<Directed> = searches.pairs.iter().step_by(2).copied().collect();

@@ -33,7 +33,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// What is measured.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Config {
+struct FlipsConfig {
     /// Pairs of each distance that are followed; a sample if there are more.
     most_pairs: usize,
     /// Fewer pairs are no curve.
@@ -64,7 +64,7 @@ struct Nearer {
     cosine: f64,
 }
 
-impl Config {
+impl FlipsConfig {
     /// The orders that are compared, with their names.
     fn orders(&self) -> [(&'static str, Order); 4] {
         [
@@ -88,7 +88,7 @@ fn cosine(a: &[f32; BITS], b: &[f32; BITS]) -> f64 {
 
 /// The numbers of flips whose recall is measured: the first ones, steps of a quarter, those that were published,
 /// and those after which the wanted recalls are reached.
-fn grid(config: &Config, found: &[u32], h: u32) -> Vec<u64> {
+fn grid(config: &FlipsConfig, found: &[u32], h: u32) -> Vec<u64> {
     let mut grid: Vec<u64> = (1..=16).chain(config.points.iter().copied()).collect();
     grid.extend(quantiles(found, &config.recalls));
     let mut next = 16.0f64;
@@ -104,7 +104,7 @@ fn grid(config: &Config, found: &[u32], h: u32) -> Vec<u64> {
 }
 
 fn run(options: &Options) -> Result<()> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: FlipsConfig = config::read(options, EXPERIMENT.name)?;
     for path in options.corpora() {
         let corpus = Corpus::load(&path, FeatureKind::Words)?;
         options.progress.say(format!("  {}: {} distinct texts", corpus.name, corpus.len()));
@@ -121,7 +121,7 @@ fn run(options: &Options) -> Result<()> {
 
 fn measure(
     options: &Options,
-    config: &Config,
+    config: &FlipsConfig,
     corpus: &Corpus,
     source: &str,
     simhashes: &[SimHash],
@@ -259,7 +259,7 @@ fn panels(series: &[(String, Look, Vec<&Row>, bool)], expected: &[Row]) -> Vec<P
 }
 
 fn draw(options: &Options, rows: &[Row]) -> Result<()> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: FlipsConfig = config::read(options, EXPERIMENT.name)?;
     let expected = expected(EXPERIMENT.name)?;
     let pick = |base: &str, source: &str, order: &str| -> Vec<&Row> {
         rows.iter()
@@ -320,7 +320,7 @@ fn flips_for(rows: &[&Row], recall: f64) -> Option<f64> {
 }
 
 fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Verdict>> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: FlipsConfig = config::read(options, EXPERIMENT.name)?;
     let mut all = Vec::new();
     let verified = verified(rows);
     for point in expected {
@@ -434,7 +434,7 @@ mod tests {
     #[test]
     fn every_published_number_of_flips_is_a_point_of_its_curve() {
         let options = Options::parse_from(["experiments", EXPERIMENT.name]);
-        let config: Config = config::read(&options, EXPERIMENT.name).unwrap();
+        let config: FlipsConfig = config::read(&options, EXPERIMENT.name).unwrap();
         let expected = expected(EXPERIMENT.name).unwrap();
         assert_eq!(expected.len(), 5);
         for point in expected {

@@ -42,7 +42,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// What is measured.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Config {
+struct NearnessConfig {
     most_pairs: usize,
     /// Searches of each distance that a band needs.
     fewest_searches: usize,
@@ -112,7 +112,7 @@ fn key(bits: u32) -> u64 {
 }
 
 /// All ranges between two edges, and beside them all pairs.
-fn bands(config: &Config) -> Vec<[f64; 2]> {
+fn bands(config: &NearnessConfig) -> Vec<[f64; 2]> {
     let edges = &config.edges;
     let above =
         |(at, &from): (usize, &f64)| edges[at + 1..].iter().map(move |&to| [from, to]).collect::<Vec<_>>();
@@ -138,7 +138,7 @@ fn merged(mut features: Features) -> Features {
 }
 
 fn run(options: &Options) -> Result<()> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: NearnessConfig = config::read(options, EXPERIMENT.name)?;
     let mut table = Table::create(options, EXPERIMENT.name, "model", "no corpus")?;
     model(options, &config, &mut table)?;
     for path in options.corpora() {
@@ -171,7 +171,7 @@ type Fetch<'a> = &'a dyn Fn(&HashSet<usize>) -> HashMap<usize, Features>;
 
 fn measure(
     options: &Options,
-    config: &Config,
+    config: &NearnessConfig,
     corpus: &Corpus,
     source: &str,
     simhashes: &[SimHash],
@@ -231,7 +231,7 @@ fn measure(
 }
 
 /// The points of a curve: all of them where it is drawn, and the published ones where it is only judged.
-fn grid(config: &Config, measure: Measure, drawn: bool, mut grid: Vec<u64>) -> Vec<u64> {
+fn grid(config: &NearnessConfig, measure: Measure, drawn: bool, mut grid: Vec<u64>) -> Vec<u64> {
     match measure {
         _ if drawn => grid.extend(&config.points),
         Measure::Flips(h) => grid.extend(&config.published[h as usize - 1]),
@@ -325,7 +325,7 @@ fn likelihoods(weights: &[f32; BITS], cosines: &[f64], measure: Measure, key_bit
 }
 
 /// The curves of the model, one for each cosine.
-fn model(options: &Options, config: &Config, table: &mut Table) -> Result<()> {
+fn model(options: &Options, config: &NearnessConfig, table: &mut Table) -> Result<()> {
     let vectors = options.size(config.vectors);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(options.seed);
     let vectors: Vec<[f32; BITS]> = (0..vectors).map(|_| normal_vector(&mut rng)).collect();
@@ -454,7 +454,7 @@ fn published() -> Result<Vec<Row>> {
 }
 
 fn draw(options: &Options, rows: &[Row]) -> Result<()> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: NearnessConfig = config::read(options, EXPERIMENT.name)?;
     let expected = published()?;
     let real = distinct(rows.iter().filter(|row| row.text("source") == "real"), "corpus");
     for corpus in &real {
@@ -504,7 +504,7 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
 }
 
 /// Probes for 95 % of the pairs at distances 1 to 3 against their cosine.
-fn against_cosine(config: &Config, rows: &[Row], corpus: &str) -> Panel {
+fn against_cosine(config: &NearnessConfig, rows: &[Row], corpus: &str) -> Panel {
     let mut series = Vec::new();
     for (colour, (measure, name)) in
         [(Measure::ProbesX, "flips of all 64 bits (X)"), (Measure::ProbesP, "flips in the key (P)")]
@@ -542,7 +542,7 @@ fn probes_for(rows: &[&Row], recall: f64) -> Option<f64> {
 }
 
 fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: NearnessConfig = config::read(options, EXPERIMENT.name)?;
     let expected = published()?;
     let (mut all, bands) = (Vec::new(), bands(&config));
     let corpora = distinct(rows.iter().filter(|row| row.text("source") != "model"), "corpus");
@@ -702,7 +702,7 @@ mod tests {
         assert!(within(1.0, [0.99, 1.0]) && !within(0.99, [0.98, 0.99]) && within(0.99, [0.99, 0.995]));
         assert!(within(-0.5, [-1.0, 1.0]));
         let options = <Options as clap::Parser>::parse_from(["experiments", EXPERIMENT.name]);
-        let config: Config = config::read(&options, EXPERIMENT.name).unwrap();
+        let config: NearnessConfig = config::read(&options, EXPERIMENT.name).unwrap();
         let bands = bands(&config);
         let edges = config.edges.len();
         assert_eq!(bands.len(), 1 + edges * (edges - 1) / 2);

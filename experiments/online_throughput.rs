@@ -20,7 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// What is measured.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Config {
+struct ThroughputConfig {
     stored: Size,
     queries: Size,
     methods: Vec<Method>,
@@ -31,7 +31,7 @@ struct Config {
 }
 
 fn run(options: &Options) -> Result<()> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: ThroughputConfig = config::read(options, EXPERIMENT.name)?;
     let sizes = options.sizes(config.stored, config.queries);
     for_each_workload(options, EXPERIMENT.name, sizes, |workload, table| {
         let points = options.progress.points(2 * config.methods.len());
@@ -121,7 +121,7 @@ fn best<'a>(rows: &[&'a Row], mode: &str, start: &str) -> Option<&'a Row> {
 }
 
 fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Verdict>> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: ThroughputConfig = config::read(options, EXPERIMENT.name)?;
     let mut all = Vec::new();
     let published = |method: &str, mode: &str, tables: Option<f64>| {
         let rows = expected.iter().filter(|row| row.text("method") == method && row.text("mode") == mode);

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use simflip::Id;
 use simflip::hash::fmix64;
-use simflip::plan::{Kind, Machine, Model, NearPair, Task, choose};
+use simflip::plan::{IndexKind, Machine, Model, PairMargins, Task, choose};
 use simflip::search::dial::{Dial, DialParams};
 use simflip::search::{Cost, HammingIndex, Hit, Mode, Query, Scratch};
 
@@ -26,7 +26,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// What is measured.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Config {
+struct PlanConfig {
     stored: Size,
     queries: Size,
     /// Stored hashes that the model sees.
@@ -56,7 +56,7 @@ struct Within {
 }
 
 fn run(options: &Options) -> Result<()> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: PlanConfig = config::read(options, EXPERIMENT.name)?;
     let sizes = options.sizes(config.stored, config.queries);
     for_each_workload(options, EXPERIMENT.name, sizes, |workload, table| {
         run_on(options, &config, workload, table)
@@ -74,7 +74,7 @@ fn near(hits: &[(u32, Hit)]) -> usize {
     hits.iter().filter(|(_, hit)| hit.distance > 0).count()
 }
 
-fn run_on(options: &Options, config: &Config, workload: &Workload, table: &mut Table) -> Result<()> {
+fn run_on(options: &Options, config: &PlanConfig, workload: &Workload, table: &mut Table) -> Result<()> {
     let hashes = workload.stored.hashes();
     let machine = Machine::measure(simflip::resources::thread_seconds);
     let queries = asked(&workload.queries);
@@ -87,7 +87,7 @@ fn run_on(options: &Options, config: &Config, workload: &Workload, table: &mut T
         let pairs = pairs.map(|(number, hit)| {
             let query = others[number as usize];
             let differing = query.hash ^ hashes[hit.slot.index()];
-            NearPair::new(differing, [query.weights; 2])
+            PairMargins::new(differing, [query.weights; 2])
         });
         let mut sample: Vec<u64> = hashes.to_vec();
         sample.sort_unstable_by_key(|&hash| fmix64(hash ^ options.seed));
@@ -96,7 +96,7 @@ fn run_on(options: &Options, config: &Config, workload: &Workload, table: &mut T
         drop(exact);
         for &wanted in recalls {
             let task =
-                Task::new(hashes.len() as u64, radius, wanted).with(|task| task.kind = Some(Kind::Dial));
+                Task::new(hashes.len() as u64, radius, wanted).with(|task| task.kind = Some(IndexKind::Dial));
             let choice = choose(&task, &model)?.context("an index for any number of hashes")?;
             let index = Dial::new(hashes, choice.params(radius))?;
             let (mut seconds, mut found) = (f64::MAX, Default::default());
@@ -189,7 +189,7 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
 }
 
 fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> {
-    let within = config::read::<Config>(options, EXPERIMENT.name)?.within;
+    let within = config::read::<PlanConfig>(options, EXPERIMENT.name)?.within;
     let mut all = Vec::new();
     for corpus in distinct(rows, "corpus") {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.text("corpus") == corpus).collect();

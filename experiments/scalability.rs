@@ -22,7 +22,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// What is measured.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Config {
+struct ScalabilityConfig {
     stored: Size,
     /// Numbers of stored hashes, each half of the next.
     sizes: u32,
@@ -31,7 +31,7 @@ struct Config {
 }
 
 fn run(options: &Options) -> Result<()> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: ScalabilityConfig = config::read(options, EXPERIMENT.name)?;
     let searches = Searches::read(options)?;
     let (most, queries) = options.sizes(config.stored, config.queries);
     for path in options.corpora() {

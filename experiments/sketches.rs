@@ -34,7 +34,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// What is measured.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Config {
+struct SketchesConfig {
     /// Words of a shingle.
     shingle: usize,
     /// Resemblance from which on pairs are measured.
@@ -105,7 +105,7 @@ fn rmse(errors: impl Iterator<Item = f64>) -> f64 {
 /// Every page is looked up among those before it, then stored: which near pairs a growing index of bands
 /// finds, and what a query compares and leaves out.
 fn as_pages_arrive(
-    config: &Config,
+    config: &SketchesConfig,
     features: &[Vec<u64>],
     pairs: &[TruePair],
     seed: u64,
@@ -148,7 +148,7 @@ fn as_pages_arrive(
 }
 
 fn run(options: &Options) -> Result<()> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: SketchesConfig = config::read(options, EXPERIMENT.name)?;
     let (least, delta) = (config.least, config.underestimate);
     let kind = FeatureKind::Shingles(config.shingle);
     for path in options.corpora() {
@@ -495,7 +495,7 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
 }
 
 fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: SketchesConfig = config::read(options, EXPERIMENT.name)?;
     let mut all = Vec::new();
     for corpus in distinct(rows, "corpus") {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.text("corpus") == corpus).collect();

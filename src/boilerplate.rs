@@ -125,9 +125,9 @@ pub fn host_of(url: &str) -> Option<String> {
 ///
 /// The same contents give the same number, in whatever order they come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Contents(u128);
+struct LineContents(u128);
 
-impl Contents {
+impl LineContents {
     /// A line of enough contents.
     const BOILERPLATE: Self = Self(u128::MAX);
     const BITS: u32 = 10;
@@ -194,7 +194,7 @@ impl Contents {
 
 /// A line of a page.
 #[derive(Clone, Debug)]
-struct Line {
+struct PageLine {
     /// Of its group and words; none where it has no words.
     key: Option<u64>,
     words: u32,
@@ -204,7 +204,7 @@ struct Line {
 /// Cuts documents into lines. It holds buffers: make one for each thread.
 pub struct Lines {
     extractor: FeatureExtractor,
-    lines: Vec<Line>,
+    lines: Vec<PageLine>,
     own: String,
 }
 
@@ -229,7 +229,7 @@ impl Lines {
                 key = fmix64(key.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(word));
                 words += 1;
             });
-            lines.push(Line { key: (words > 0).then_some(key), words, place });
+            lines.push(PageLine { key: (words > 0).then_some(key), words, place });
         }
     }
 
@@ -237,7 +237,7 @@ impl Lines {
     fn draw(&self) -> [u16; DRAWS] {
         std::array::from_fn(|at| {
             let mut least = (f64::INFINITY, 0);
-            for Line { key, words, .. } in &self.lines {
+            for PageLine { key, words, .. } in &self.lines {
                 let Some(key) = key else { continue };
                 let hash = fmix64(key ^ fmix64(at as u64 + 1));
                 // Exponentially distributed with the weight as its rate: the least of all is drawn.
@@ -252,7 +252,7 @@ impl Lines {
                     least = drawn;
                 }
             }
-            1 + (fmix64(least.1) % Contents::MASK as u64) as u16
+            1 + (fmix64(least.1) % LineContents::MASK as u64) as u16
         })
     }
 }
@@ -265,9 +265,9 @@ fn weight_of(words: u32) -> f64 {
 }
 
 /// Some of the lines' counts.
-enum Part {
-    Lines(HashMap<u64, Contents>),
-    Places(Vec<Contents>),
+enum CountsPart {
+    Lines(HashMap<u64, LineContents>),
+    Places(Vec<LineContents>),
 }
 
 /// The two places of a line in a table of so many.
@@ -281,13 +281,13 @@ fn part_of(key: u64) -> usize {
     (key % PARTS as u64) as usize
 }
 
-impl Part {
+impl CountsPart {
     fn add(&mut self, key: u64, drawn: [u16; DRAWS], (most, all): (usize, usize)) {
         match self {
             Self::Lines(lines) => {
                 lines.entry(key).or_default().add(drawn);
                 if lines.len() > most {
-                    let mut table = vec![Contents::default(); all];
+                    let mut table = vec![LineContents::default(); all];
                     for (&key, &contents) in &*lines {
                         let [one, other] = places(key, all);
                         table[one].merge(contents);
@@ -306,7 +306,7 @@ impl Part {
 /// Counts in how many contents of its group each line stands. Threads share one.
 pub struct Counting {
     by: GroupBy,
-    parts: Vec<Mutex<Part>>,
+    parts: Vec<Mutex<CountsPart>>,
     /// Lines that a part counts each for itself, and places of its table beyond that.
     bounds: (usize, usize),
 }
@@ -318,7 +318,7 @@ impl Counting {
     }
 
     fn within(by: GroupBy, most_lines: usize, places: usize) -> Self {
-        let part = || Mutex::new(Part::Lines(HashMap::new()));
+        let part = || Mutex::new(CountsPart::Lines(HashMap::new()));
         Self { by, parts: std::iter::repeat_with(part).take(PARTS).collect(), bounds: (most_lines, places) }
     }
 
@@ -340,14 +340,16 @@ impl Counting {
         let (_, places) = self.bounds;
         let parts = self.parts.into_iter().map(|part| {
             match part.into_inner().unwrap_or_else(PoisonError::into_inner) {
-                Part::Lines(lines) => {
+                CountsPart::Lines(lines) => {
                     let boilerplate =
-                        lines.into_iter().filter(|&(_, contents)| contents == Contents::BOILERPLATE);
+                        lines.into_iter().filter(|&(_, contents)| contents == LineContents::BOILERPLATE);
                     BoilerplatePart::Lines(boilerplate.map(|(key, _)| key).collect())
                 }
-                Part::Places(table) => {
+                CountsPart::Places(table) => {
                     let mut bits = vec![0u64; places.div_ceil(64)];
-                    for (place, _) in table.iter().enumerate().filter(|&(_, &c)| c == Contents::BOILERPLATE) {
+                    for (place, _) in
+                        table.iter().enumerate().filter(|&(_, &c)| c == LineContents::BOILERPLATE)
+                    {
                         bits[place / 64] |= 1 << (place % 64);
                     }
                     BoilerplatePart::Places(bits)
@@ -378,7 +380,7 @@ enum BoilerplatePart {
 /// The share of boilerplate in some documents, of a group for example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Share {
+pub struct BoilerplateShare {
     /// Pages.
     pub pages: u64,
     /// Documents of nothing but boilerplate, which are compared whole.
@@ -393,7 +395,7 @@ pub struct Share {
     pub boilerplate_bytes: u64,
 }
 
-impl Share {
+impl BoilerplateShare {
     /// Adds other pages.
     pub fn add(&mut self, other: &Self) {
         self.pages += other.pages;
@@ -460,15 +462,21 @@ impl Boilerplate {
 
     /// A document of a group without its boilerplate, and how much of it that is. A document of nothing but boilerplate
     /// is given whole, and so is one of a group with fewer than three contents, of which nothing is told.
-    pub fn without<'a>(&self, lines: &'a mut Lines, group: &str, text: &'a str) -> (&'a str, Option<Share>) {
+    pub fn without<'a>(
+        &self,
+        lines: &'a mut Lines,
+        group: &str,
+        text: &'a str,
+    ) -> (&'a str, Option<BoilerplateShare>) {
         if !self.has(feature(group.as_bytes())) {
             return (text, None);
         }
         lines.cut(group, text);
-        let mut share = Share { pages: 1, bytes: text.len() as u64, ..Share::default() };
+        let mut share =
+            BoilerplateShare { pages: 1, bytes: text.len() as u64, ..BoilerplateShare::default() };
         let Lines { lines, own, .. } = lines;
         own.clear();
-        for Line { key, place, .. } in lines {
+        for PageLine { key, place, .. } in lines {
             let is_boilerplate = key.is_some_and(|key| self.has(key));
             share.lines += u64::from(key.is_some());
             if is_boilerplate {
@@ -490,7 +498,7 @@ impl Boilerplate {
             _ => return OwnText { own: text.to_owned(), boilerplate: Vec::new() },
         }
         let mut own_text = OwnText::default();
-        for Line { key, place, .. } in &lines.lines {
+        for PageLine { key, place, .. } in &lines.lines {
             let line = &text[place.clone()];
             if !key.is_some_and(|key| self.has(key)) {
                 own_text.own.push_str(line);
@@ -507,7 +515,7 @@ impl Boilerplate {
 
 /// The header of a file of boilerplate.
 #[derive(Serialize, Deserialize)]
-struct Header {
+struct BoilerplateHeader {
     by: GroupBy,
     hash: String,
     tokenizer: String,
@@ -532,7 +540,7 @@ pub fn save(boilerplate: &Boilerplate, path: &Path) -> Result<()> {
         BoilerplatePart::Places(bits) => bits.clone(),
     };
     let body: Vec<u8> = boilerplate.parts.iter().flat_map(words).flat_map(u64::to_le_bytes).collect();
-    let header = Header {
+    let header = BoilerplateHeader {
         by: boilerplate.by,
         hash: MURMUR3.to_owned(),
         tokenizer: TOKENIZER.to_owned(),
@@ -556,7 +564,7 @@ pub fn save(boilerplate: &Boilerplate, path: &Path) -> Result<()> {
 /// If the file cannot be read, is damaged, or was made with another hash, other tokenising rules or other
 /// rules of what is boilerplate.
 pub fn load(path: &Path) -> Result<Boilerplate> {
-    let (header, body): (Header, _) = format::read(path, BOILERPLATE)?;
+    let (header, body): (BoilerplateHeader, _) = format::read(path, BOILERPLATE)?;
     let must = |field, expected: String, got: String| {
         if expected == got {
             return Ok(());
@@ -640,7 +648,7 @@ mod tests {
         count(pages, (MOST_LINES, PLACES))
     }
 
-    fn left(boilerplate: &Boilerplate, text: &str) -> (String, Share) {
+    fn left(boilerplate: &Boilerplate, text: &str) -> (String, BoilerplateShare) {
         let mut lines = Lines::default();
         let (left, share) = boilerplate.without(&mut lines, "a.example", text);
         let (left, share) = (left.to_owned(), share.unwrap_or_default());
@@ -688,7 +696,10 @@ mod tests {
         let bare = shared.join("\n");
         let (whole, share) = left(&boilerplate, &bare);
         assert_eq!((whole, share.whole_pages, share.boilerplate_lines), (bare, 1, 6));
-        assert_eq!(left(&boilerplate, " \n--\n").1, Share { pages: 1, bytes: 5, ..Share::default() });
+        assert_eq!(
+            left(&boilerplate, " \n--\n").1,
+            BoilerplateShare { pages: 1, bytes: 5, ..BoilerplateShare::default() }
+        );
     }
 
     #[test]
@@ -765,12 +776,12 @@ mod tests {
             cut in 0usize..8,
         ) {
             let count = |contents: &[[u16; DRAWS]]| {
-                let mut count = Contents::default();
+                let mut count = LineContents::default();
                 contents.iter().for_each(|&content| count.add(content));
                 count
             };
             let whole = count(&contents);
-            prop_assert_eq!(whole == Contents::BOILERPLATE, naive(&contents));
+            prop_assert_eq!(whole == LineContents::BOILERPLATE, naive(&contents));
             let reversed: Vec<_> = contents.iter().rev().copied().collect();
             prop_assert_eq!(count(&reversed), whole);
             let (one, other) = contents.split_at(cut.min(contents.len()));

@@ -16,10 +16,10 @@ use crate::report::decontamination::{
 use crate::report::html::render_decontamination;
 use crate::report::model::{PageSample, Piece, Tool, write_json};
 use crate::report::snippet::passage;
-use crate::tables::{self, Row, guard};
+use crate::tables::{self, TableRow, guard};
 use crate::wording::printable_path;
 use serde::Serialize;
-use simflip_core::contamination::{Finder, Found, Items, Rules};
+use simflip_core::contamination::{Finder, FoundPassage, Items, Rules};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -61,13 +61,13 @@ pub struct DecontaminateJob {
 
 /// The names of a document or an item.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Named {
+struct DocumentNames {
     at: DocId,
     id: String,
     url: String,
 }
 
-impl Named {
+impl DocumentNames {
     fn of(document: &Document<'_>) -> Self {
         let owned = |name: Option<&str>| name.unwrap_or_default().to_owned();
         Self { at: document.id, id: owned(document.record_id), url: owned(document.url) }
@@ -89,7 +89,7 @@ struct MatchRow<'a> {
     end: usize,
 }
 
-impl Row for MatchRow<'_> {
+impl TableRow for MatchRow<'_> {
     const COLUMNS: &'static [&'static str] =
         &["file", "row", "id", "url", "item_file", "item_row", "item_id", "share", "begin", "end"];
 
@@ -111,7 +111,7 @@ struct ItemRow<'a> {
     share: Option<f64>,
 }
 
-impl Row for ItemRow<'_> {
+impl TableRow for ItemRow<'_> {
     const COLUMNS: &'static [&'static str] =
         &["file", "row", "id", "words", "looked_for", "documents", "share"];
 
@@ -121,10 +121,10 @@ impl Row for ItemRow<'_> {
 }
 
 /// The state of a thread.
-struct Worker<'a> {
+struct ContaminationWorker<'a> {
     finder: Finder<'a>,
     documents: Vec<(DocId, Place, u128)>,
-    found: Vec<(Named, Found)>,
+    found: Vec<(DocumentNames, FoundPassage)>,
     /// The passage of each item in the first document that may have it.
     excerpts: HashMap<u32, Excerpt>,
 }
@@ -177,17 +177,17 @@ fn in_pool(
     };
 
     progress.begin("read items", stored(&item_files), "bytes");
-    let add = |items: &mut Vec<(Named, String)>, item: Document<'_>| {
-        items.push((Named::of(&item), item.text.to_owned()))
+    let add = |items: &mut Vec<(DocumentNames, String)>, item: Document<'_>| {
+        items.push((DocumentNames::of(&item), item.text.to_owned()))
     };
     let read = corpus::read(&item_files, &read_options(&item_fields), Vec::new, add, &|bytes| {
         progress.advance(bytes)
     });
     progress.end();
     tell(&read.files);
-    let mut items: Vec<(Named, String)> = read.workers.into_iter().flatten().collect();
+    let mut items: Vec<(DocumentNames, String)> = read.workers.into_iter().flatten().collect();
     items.sort_unstable();
-    let (names, texts): (Vec<Named>, Vec<String>) = items.into_iter().unzip();
+    let (names, texts): (Vec<DocumentNames>, Vec<String>) = items.into_iter().unzip();
     if texts.is_empty() {
         return Err(Error::NoDocuments(format!("no item could be read of {}", shown(&job.against))));
     }
@@ -196,13 +196,13 @@ fn in_pool(
 
     let read_options = read_options(&job.fields);
     progress.begin("read documents", stored(&inputs), "bytes");
-    let worker = || Worker {
+    let worker = || ContaminationWorker {
         finder: Finder::new(&items),
         documents: Vec::new(),
         found: Vec::new(),
         excerpts: HashMap::new(),
     };
-    let each = |worker: &mut Worker<'_>, document: Document<'_>| {
+    let each = |worker: &mut ContaminationWorker<'_>, document: Document<'_>| {
         worker.documents.push((document.id, document.place, text_digest(document.text)));
         let found = worker.finder.find(document.text);
         for found in &found {
@@ -210,7 +210,7 @@ fn in_pool(
                 passage(document.text, found.bytes.clone())
             });
         }
-        worker.found.extend(found.into_iter().map(|found| (Named::of(&document), found)));
+        worker.found.extend(found.into_iter().map(|found| (DocumentNames::of(&document), found)));
     };
     let read = corpus::read(&inputs, &read_options, worker, each, &|bytes| progress.advance(bytes));
     progress.end();
@@ -231,11 +231,11 @@ fn in_pool(
     }
     documents.sort_unstable_by_key(|(id, ..)| *id);
     candidates.sort_unstable_by_key(|(named, found)| (named.at, found.item));
-    let share = |(named, found): (Named, Found)| {
+    let share = |(named, found): (DocumentNames, FoundPassage)| {
         let share = items.share(&found, documents.len() as u64)?;
         Some((named, found, share))
     };
-    let found: Vec<(Named, Found, f64)> = candidates.into_iter().filter_map(share).collect();
+    let found: Vec<(DocumentNames, FoundPassage, f64)> = candidates.into_iter().filter_map(share).collect();
 
     let mut benchmarks: Vec<Benchmark> = item_files
         .iter()
@@ -352,8 +352,8 @@ fn keep_first(
 /// Lists the items that most documents have, some with the passage of the first document.
 fn add_examples(
     benchmarks: &mut [Benchmark],
-    (names, items, of_items): (&[Named], &Items, &[(u64, f64)]),
-    found: &[(Named, Found, f64)],
+    (names, items, of_items): (&[DocumentNames], &Items, &[(u64, f64)]),
+    found: &[(DocumentNames, FoundPassage, f64)],
     mut excerpts: HashMap<u32, Excerpt>,
 ) {
     let mut order: Vec<usize> = (0..names.len()).filter(|&item| of_items[item].0 > 0).collect();
@@ -361,12 +361,13 @@ fn add_examples(
     let by_benchmark = order.chunk_by(|&a, &b| names[a].at.shard == names[b].at.shard);
     let listed: Vec<usize> = by_benchmark.flat_map(|items| items.iter().take(SHOWN_ITEMS)).copied().collect();
     let is_shown: BTreeSet<usize> = listed.iter().take(SHOWN_PASSAGES).copied().collect();
-    let mut firsts: BTreeMap<usize, &Named> = BTreeMap::new();
+    let mut firsts: BTreeMap<usize, &DocumentNames> = BTreeMap::new();
     for (named, found, _) in found.iter().filter(|(_, found, _)| is_shown.contains(&(found.item as usize))) {
         firsts.entry(found.item as usize).or_insert(named);
     }
-    let called =
-        |named: &Named| if named.id.is_empty() { format!("row {}", named.at.row) } else { named.id.clone() };
+    let called = |named: &DocumentNames| {
+        if named.id.is_empty() { format!("row {}", named.at.row) } else { named.id.clone() }
+    };
     for item in listed {
         let example = firsts.get(&item).map(|named| PageSample {
             id: called(named),
@@ -398,7 +399,7 @@ fn cut(
     progress: &dyn Progress,
 ) -> Result<()> {
     #[derive(Serialize)]
-    struct Line<'a> {
+    struct ItemLine<'a> {
         id: Option<&'a str>,
         url: Option<&'a str>,
         text: String,
@@ -414,7 +415,7 @@ fn cut(
             from = from.max(span.end);
         }
         text += document.text.get(from..).unwrap_or_default();
-        let line = Line { id: document.record_id, url: document.url, text };
+        let line = ItemLine { id: document.record_id, url: document.url, text };
         lines.extend(serde_json::to_vec(&line).ok().map(|line| (document.id, line)));
     };
     let read = corpus::read(inputs, options, Vec::new, each, &|bytes| progress.advance(bytes));

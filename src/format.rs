@@ -432,14 +432,14 @@ pub struct Envelope {
 
 /// Reads any file of ours and checks magic, kind, version and checksum.
 pub fn read_any(path: &Path) -> Result<(Envelope, Vec<u8>)> {
-    let Whole { kind, version, header, body } = read_whole(path)?;
+    let WholeFile { kind, version, header, body } = read_whole(path)?;
     let header = serde_json::from_slice(&header)
         .map_err(|e| wrong(path, "the header", "JSON", e.to_string(), AGAIN))?;
     Ok((Envelope { kind, version, header }, body))
 }
 
 /// A file of ours, its header as it stands there.
-struct Whole {
+struct WholeFile {
     kind: Kind,
     version: u32,
     header: Vec<u8>,
@@ -447,7 +447,7 @@ struct Whole {
 }
 
 /// Reads such a file, as [`read_any`] does.
-fn read_whole(path: &Path) -> Result<Whole> {
+fn read_whole(path: &Path) -> Result<WholeFile> {
     let file = File::open(path).map_err(|e| Error::io(path, e))?;
     let size = file.metadata().map_err(|e| Error::io(path, e))?.len();
     let mut file = Summing::new(BufReader::new(file));
@@ -464,12 +464,12 @@ fn read_whole(path: &Path) -> Result<Whole> {
         let advice = "something was added to the file; make it again";
         return Err(wrong(path, "the end", "the end of the file", "more bytes", advice));
     }
-    Ok(Whole { kind, version, header, body })
+    Ok(WholeFile { kind, version, header, body })
 }
 
 /// Reads a file of `kind`.
 pub fn read<H: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(H, Vec<u8>)> {
-    let Whole { kind: found, header, body, .. } = read_whole(path)?;
+    let WholeFile { kind: found, header, body, .. } = read_whole(path)?;
     if found != kind {
         return Err(wrong(path, "the kind", kind.name, found.name, "name another file"));
     }

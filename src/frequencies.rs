@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// The header of a file of frequencies.
 #[derive(Serialize, Deserialize)]
-struct Header {
+struct FrequenciesHeader {
     hash: String,
     tokenizer: String,
     features: FeatureKind,
@@ -27,7 +27,7 @@ pub fn save(frequencies: &Frequencies, path: &Path) -> Result<()> {
     let entries = frequencies.entries();
     let features: Vec<u8> = entries.iter().flat_map(|(f, _)| f.to_le_bytes()).collect();
     let counts: Vec<u8> = entries.iter().flat_map(|(_, n)| n.to_le_bytes()).collect();
-    let header = Header {
+    let header = FrequenciesHeader {
         hash: frequencies.extraction().hash.name().to_owned(),
         tokenizer: TOKENIZER.to_owned(),
         features: frequencies.kind(),
@@ -45,7 +45,7 @@ pub fn save(frequencies: &Frequencies, path: &Path) -> Result<()> {
 pub fn load(path: &Path, extraction: impl Into<Extraction>) -> Result<Frequencies> {
     let extraction = extraction.into();
     let Extraction { kind, hash } = extraction;
-    let (header, body): (Header, _) = format::read(path, FREQUENCIES)?;
+    let (header, body): (FrequenciesHeader, _) = format::read(path, FREQUENCIES)?;
     let must = |field, expected: String, got: String| {
         if expected == got {
             return Ok(());

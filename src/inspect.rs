@@ -20,7 +20,7 @@ use crate::report::html::check::check as check_page;
 use crate::report::model::Report;
 use crate::seen::answers;
 use crate::tables::check::{Together, clusters, pages, pairs};
-use crate::tables::{ClusterRow, PAGES, PAGES_JSONL, PAGES_PARQUET, PageRow, PairRow, REMOVED, Row};
+use crate::tables::{ClusterRow, PAGES, PAGES_JSONL, PAGES_PARQUET, PageRow, PairRow, REMOVED, TableRow};
 use crate::wording::counted;
 use crate::{boilerplate, format, frequencies, seen, staged};
 use std::collections::BTreeMap;

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::output::OutputFolder;
 use crate::pipeline::{Progress, with_threads};
 use crate::report::model::{FileRow, Report};
-use crate::tables::{self, ClustersReader, Row};
+use crate::tables::{self, ClustersReader, TableRow};
 use crate::wording::counted;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -67,7 +67,7 @@ pub struct Marked {
 }
 
 /// A page of a cluster.
-struct Member {
+struct ClusterMember {
     row: u32,
     cluster: u32,
     size: u32,
@@ -79,7 +79,7 @@ struct Marks<'r> {
     input: Input,
     /// The row of the file in the report.
     row: &'r FileRow,
-    members: Vec<Member>,
+    members: Vec<ClusterMember>,
 }
 
 /// Writes the marks of all pages of a result into a new folder.
@@ -166,7 +166,7 @@ fn marks<'r>(job: &MarkJob, files: &'r [FileRow], options: &ReadOptions) -> Resu
         let next = clusters.len() as u32;
         let cluster = *clusters.entry(line.cluster().to_owned()).or_insert(next);
         let size = u32::try_from(size).unwrap_or(u32::MAX);
-        marks[place].members.push(Member { row, cluster, size, stays });
+        marks[place].members.push(ClusterMember { row, cluster, size, stays });
     }
     marks.iter_mut().for_each(|file| file.members.sort_unstable_by_key(|member| member.row));
     Ok(marks)
@@ -192,7 +192,7 @@ fn each_page(
     file: &Marks<'_>,
     options: &ReadOptions,
     progress: &dyn Progress,
-    mut each: impl FnMut(&Document<'_>, Option<&Member>) + Send,
+    mut each: impl FnMut(&Document<'_>, Option<&ClusterMember>) + Send,
 ) -> Result<()> {
     let mut members = file.members.iter().peekable();
     let reading = {
@@ -222,7 +222,7 @@ struct Task<'a> {
     file: Cow<'a, str>,
 }
 
-impl Row for Task<'_> {
+impl TableRow for Task<'_> {
     const COLUMNS: &'static [&'static str] = &["task", "file"];
 
     fn guard(&mut self) {

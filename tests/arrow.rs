@@ -33,7 +33,7 @@ use crate::specimens::{Folder, TEXTS, at};
 
 /// How rows are put into a file or stream.
 #[derive(Clone, Copy, Debug)]
-struct Layout {
+struct ArrowLayout {
     is_file: bool,
     compression: Option<CompressionType>,
     strings: Strings,
@@ -48,15 +48,21 @@ enum Strings {
     Dictionary,
 }
 
-const PLAIN: Layout = Layout { is_file: false, compression: None, strings: Strings::Plain, batch_rows: 1000 };
+const PLAIN: ArrowLayout =
+    ArrowLayout { is_file: false, compression: None, strings: Strings::Plain, batch_rows: 1000 };
 
-fn layout() -> impl Strategy<Value = Layout> {
+fn layout() -> impl Strategy<Value = ArrowLayout> {
     let compression =
         prop::sample::select(vec![None, Some(CompressionType::LZ4_FRAME), Some(CompressionType::ZSTD)]);
     let strings =
         prop::sample::select(vec![Strings::Plain, Strings::Large, Strings::View, Strings::Dictionary]);
     (any::<bool>(), compression, strings, 1..12usize).prop_map(
-        |(is_file, compression, strings, batch_rows)| Layout { is_file, compression, strings, batch_rows },
+        |(is_file, compression, strings, batch_rows)| ArrowLayout {
+            is_file,
+            compression,
+            strings,
+            batch_rows,
+        },
     )
 }
 
@@ -90,7 +96,7 @@ fn batch(rows: &[Row], strings: Strings) -> RecordBatch {
 }
 
 /// A table as a file or stream.
-fn written(table: &RecordBatch, layout: Layout) -> Vec<u8> {
+fn written(table: &RecordBatch, layout: ArrowLayout) -> Vec<u8> {
     let options = IpcWriteOptions::default().try_with_compression(layout.compression).expect("a new version");
     let starts = (0..table.num_rows()).step_by(layout.batch_rows);
     let batches = starts.map(|at| table.slice(at, layout.batch_rows.min(table.num_rows() - at)));
@@ -109,7 +115,7 @@ fn written(table: &RecordBatch, layout: Layout) -> Vec<u8> {
     bytes
 }
 
-fn file(rows: &[Row], layout: Layout) -> Vec<u8> {
+fn file(rows: &[Row], layout: ArrowLayout) -> Vec<u8> {
     written(&batch(rows, layout.strings), layout)
 }
 
@@ -243,7 +249,7 @@ fn a_stream_that_is_cut_yields_the_batches_before() {
     let dir = tempfile::tempdir().expect("temp dir");
     let path = dir.path().join("cut.arrow");
     for is_file in [false, true] {
-        let whole = file(&rows, Layout { is_file, batch_rows: 2, ..PLAIN });
+        let whole = file(&rows, ArrowLayout { is_file, batch_rows: 2, ..PLAIN });
         let mut counts = Vec::new();
         for length in (1..whole.len()).step_by(5) {
             fs::write(&path, &whole[..length]).expect("writes");
@@ -333,7 +339,7 @@ fn data_set(folder: &std::path::Path, shards: &[&[Row]]) {
     let names = (0..shards.len()).map(|at| format!("data-{at:05}-of-{:05}.arrow", shards.len()));
     let names: Vec<String> = names.collect();
     for (name, rows) in names.iter().zip(shards) {
-        fs::write(folder.join(name), file(rows, Layout { batch_rows: 7, ..PLAIN })).expect("writes");
+        fs::write(folder.join(name), file(rows, ArrowLayout { batch_rows: 7, ..PLAIN })).expect("writes");
     }
     let names: Vec<_> = names.iter().map(|name| serde_json::json!({"filename": name})).collect();
     let state = serde_json::json!({"_data_files": names, "_fingerprint": "f", "_split": "train"});
@@ -420,16 +426,16 @@ fn chosen_rows_of_a_data_set_are_refused() {
 pub fn specimens(folder: &mut Folder) {
     const EVERY: &[usize] = &[0, 1, 2, 3, 4];
     let rows = all();
-    let batches = Layout { batch_rows: 2, ..PLAIN };
-    let file_of = |layout: Layout| Layout { is_file: true, ..layout };
+    let batches = ArrowLayout { batch_rows: 2, ..PLAIN };
+    let file_of = |layout: ArrowLayout| ArrowLayout { is_file: true, ..layout };
     for (name, layout, note) in [
         ("stream", batches, "a stream of three record batches"),
         ("file", file_of(batches), "a file of three record batches"),
-        ("lz4", file_of(Layout { compression: Some(CompressionType::LZ4_FRAME), ..PLAIN }), "lz4"),
-        ("zstd", Layout { compression: Some(CompressionType::ZSTD), ..batches }, "zstd"),
-        ("large-strings", Layout { strings: Strings::Large, ..PLAIN }, "strings of 64-bit lengths"),
-        ("views", Layout { strings: Strings::View, ..PLAIN }, "views of strings"),
-        ("dictionary", Layout { strings: Strings::Dictionary, ..batches }, "dictionaries"),
+        ("lz4", file_of(ArrowLayout { compression: Some(CompressionType::LZ4_FRAME), ..PLAIN }), "lz4"),
+        ("zstd", ArrowLayout { compression: Some(CompressionType::ZSTD), ..batches }, "zstd"),
+        ("large-strings", ArrowLayout { strings: Strings::Large, ..PLAIN }, "strings of 64-bit lengths"),
+        ("views", ArrowLayout { strings: Strings::View, ..PLAIN }, "views of strings"),
+        ("dictionary", ArrowLayout { strings: Strings::Dictionary, ..batches }, "dictionaries"),
     ] {
         folder.add(&format!("good-{name}.arrow"), file(&rows, layout), 5, EVERY, &[], note);
     }

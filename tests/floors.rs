@@ -218,10 +218,10 @@ fn end_of_item(tokens: &[Token<'_>], start: usize) -> usize {
 }
 
 /// Where a module stands: its floor, and how many `<` stand left of it.
-type Place = (u32, usize);
+type FloorPlace = (u32, usize);
 
 /// Reads the table of the floors of `folder`.
-fn table(document: &str, folder: &str) -> Result<BTreeMap<String, Place>, String> {
+fn table(document: &str, folder: &str) -> Result<BTreeMap<String, FloorPlace>, String> {
     let start = format!("<!-- floors: {folder} -->");
     let inside = document.split_once(&start).and_then(|(_, rest)| rest.split_once("<!-- end of floors -->"));
     let (inside, _) = inside.ok_or(format!("ARCHITECTURE.md: no table of floors for {folder}"))?;
@@ -304,7 +304,7 @@ fn names_of_root(text: &str) -> (Vec<&str>, BTreeMap<&str, &str>) {
 }
 
 /// What is against the rule, a line each. `name` is the crate's, by which its binary calls it.
-fn complaints(places: &BTreeMap<String, Place>, sources: &[Source], name: &str) -> Vec<String> {
+fn complaints(places: &BTreeMap<String, FloorPlace>, sources: &[Source], name: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     let (mut modules, mut taken) = (BTreeSet::new(), BTreeMap::new());
     for root in sources.iter().filter(|source| source.module.is_empty()) {

@@ -64,9 +64,9 @@ fn crawl() -> Vec<Vec<u8>> {
     ]
 }
 
-struct Place(tempfile::TempDir);
+struct HtmlPlace(tempfile::TempDir);
 
-impl Place {
+impl HtmlPlace {
     fn at(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
@@ -90,7 +90,7 @@ impl Place {
 
 #[test]
 fn a_raw_crawl_is_read_deduplicated_and_kept_as_it_was() {
-    let place = Place(tempfile::tempdir().unwrap());
+    let place = HtmlPlace(tempfile::tempdir().unwrap());
     let members: Vec<Vec<u8>> = crawl().iter().map(|record| gz(record)).collect();
     fs::write(place.at("crawl.warc.gz"), members.concat()).unwrap();
     fs::write(place.at("plain.warc"), crawl().concat()).unwrap();

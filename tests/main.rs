@@ -16,6 +16,7 @@ mod mark;
 #[cfg(feature = "serve")]
 mod mcp;
 mod memory;
+mod names;
 mod paper;
 mod parquet;
 mod place;

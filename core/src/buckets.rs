@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::generator::{Crowds, Ran, Scores, Searched};
 use crate::id::{Id, Rank};
 use crate::kernel::huge_pages::untouched;
-use crate::resemblance::{Bits as ResemblanceBits, contained};
+use crate::resemblance::{SetBits as ResemblanceBits, contained};
 use crate::search::Cost;
 use crate::search::bphs::BphsParams;
 use crate::search::selfjoin::cosine_of_distance;
@@ -94,7 +94,7 @@ impl Edge {
 }
 
 /// The sketches of some documents.
-pub trait Sketches: Sync {
+pub trait SketchSource: Sync {
     /// The part of a document that verification looks at.
     type Shown<'s>: Page
     where
@@ -150,7 +150,7 @@ pub trait Store: Sync {
     /// The error of loading.
     type Error: From<Error> + Send;
     /// Sketches that are loaded.
-    type Loaded<'a>: Sketches
+    type Loaded<'a>: SketchSource
     where
         Self: 'a;
 
@@ -348,7 +348,7 @@ struct Leaders {
 }
 
 impl Leaders {
-    fn push(&mut self, rank: Rank, band: usize, sketches: &impl Sketches) {
+    fn push(&mut self, rank: Rank, band: usize, sketches: &impl SketchSource) {
         let two = |rank| sketches.two(rank);
         match self.ranks.len() {
             0..BOUND => self.ranks.push(rank),
@@ -362,7 +362,7 @@ impl Leaders {
     }
 
     /// Where a document stands among more than [`BOUND`] leaders.
-    fn place(&self, rank: Rank, band: usize, sketches: &impl Sketches) -> usize {
+    fn place(&self, rank: Rank, band: usize, sketches: &impl SketchSource) -> usize {
         let own = sketches.two(rank);
         self.ranks.partition_point(|&leader| {
             compare_after(sketches.two(leader), own, band).then(leader.cmp(&rank)).is_lt()
@@ -370,7 +370,7 @@ impl Leaders {
     }
 
     /// The leaders that a document is compared with: all, or the nearest ones in the order of sketches.
-    fn candidates(&self, rank: Rank, band: usize, sketches: &impl Sketches) -> &[Rank] {
+    fn candidates(&self, rank: Rank, band: usize, sketches: &impl SketchSource) -> &[Rank] {
         let all = self.ranks.len();
         if all <= BOUND {
             return &self.ranks;
@@ -456,7 +456,7 @@ impl Rule {
     }
 
     /// Compares members of a bucket, which come in keep order, and adds their edges.
-    fn compare<S: Sketches>(
+    fn compare<S: SketchSource>(
         &self,
         (band, round): (usize, &Round<'_>),
         members: &[Rank],
@@ -515,7 +515,7 @@ impl Rule {
     }
 
     /// Adds the near pairs of a bucket that are no edges.
-    fn list_all<S: Sketches>(
+    fn list_all<S: SketchSource>(
         &self,
         round: &Round<'_>,
         members: &[Rank],
@@ -564,7 +564,7 @@ pub struct Member<'a> {
 /// Members of one bucket.
 struct Members<'a, 'm>(&'m [Member<'a>]);
 
-impl Sketches for Members<'_, '_> {
+impl SketchSource for Members<'_, '_> {
     type Shown<'s>
         = Sketched<'s>
     where
@@ -635,12 +635,12 @@ impl Repeats {
 }
 
 /// The buckets of a band that have two members or more.
-struct Buckets {
+struct BandBuckets {
     /// Of each member its band hash, and then its rank; ascending.
     members: Vec<u64>,
 }
 
-impl Buckets {
+impl BandBuckets {
     fn of<S: Store>(store: &S, band: usize, round: &Round<'_>) -> std::result::Result<Self, S::Error> {
         let entry = |rank: Rank, key: u32| u64::from(key) << 32 | u64::from(rank.number());
         let mut members = Vec::new();
@@ -718,8 +718,8 @@ pub fn join<S: Store>(
 ) -> std::result::Result<(), S::Error> {
     let mut left = bands;
     while !left.is_empty() {
-        let mut buckets: Vec<Buckets> = Vec::new();
-        let members = |buckets: &[Buckets]| buckets.iter().map(|of| of.members.len()).sum::<usize>();
+        let mut buckets: Vec<BandBuckets> = Vec::new();
+        let members = |buckets: &[BandBuckets]| buckets.iter().map(|of| of.members.len()).sum::<usize>();
         // Each load costs about as much as a pass over all sketches, so it is for as many bands as have room.
         while buckets.len() < left.len()
             && (buckets.is_empty() || members(&buckets) < store.members_at_once())
@@ -727,14 +727,14 @@ pub fn join<S: Store>(
             let next = &left[buckets.len()..];
             let next = &next[..store.bands_at_once().clamp(1, next.len())];
             let more: std::result::Result<Vec<_>, _> =
-                next.par_iter().map(|&band| Buckets::of(store, band, round)).collect();
+                next.par_iter().map(|&band| BandBuckets::of(store, band, round)).collect();
             buckets.extend(more?);
         }
         let some;
         (some, left) = left.split_at(buckets.len());
         let lists: Vec<Vec<&[u64]>> = buckets.iter().map(|buckets| buckets.iter().collect()).collect();
         let mut ranks = Bits::new(store.documents() as u64);
-        lists.iter().for_each(|list| Buckets::add_to(list, &mut ranks));
+        lists.iter().for_each(|list| BandBuckets::add_to(list, &mut ranks));
         if ranks.count() <= store.room() as u64 {
             let loaded = store.load(&ranks)?;
             drop(ranks);
@@ -769,7 +769,7 @@ fn sorted(mut edges: Vec<Edge>) -> Vec<Edge> {
 }
 
 /// The edges of buckets whose sketches are loaded.
-fn of_buckets<S: Sketches>(
+fn of_buckets<S: SketchSource>(
     rule: &Rule,
     (band, round): (usize, &Round<'_>),
     buckets: &[&[u64]],
@@ -818,7 +818,7 @@ fn in_parts<S: Store>(
         if number > 0 {
             let (some, rest) = buckets.split_at(number);
             let mut ranks = Bits::new(store.documents() as u64);
-            Buckets::add_to(some, &mut ranks);
+            BandBuckets::add_to(some, &mut ranks);
             add(of_buckets(rule, (band, round), some, &store.load(&ranks)?));
             buckets = rest;
             continue;
@@ -1064,7 +1064,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Documents as sets of numbers, with a band hash of the least number under several hashes.
-    struct Sets {
+    struct HashedSets {
         sets: Vec<Vec<u64>>,
         keys: Vec<Vec<u32>>,
         bits: Vec<[u64; 1]>,
@@ -1072,9 +1072,9 @@ mod tests {
         at_once: usize,
     }
 
-    struct Shown<'a>(&'a [u64], u32);
+    struct ShownSet<'a>(&'a [u64], u32);
 
-    impl Page for Shown<'_> {
+    impl Page for ShownSet<'_> {
         fn digest(&self) -> u128 {
             u128::from(self.1)
         }
@@ -1097,7 +1097,7 @@ mod tests {
 
     const THRESHOLD: f64 = 0.6;
 
-    impl Sets {
+    impl HashedSets {
         fn new(sets: Vec<Vec<u64>>, bands: usize, rows: u64) -> Self {
             let least =
                 |set: &[u64], hash: u64| set.iter().map(|&n| fmix64(n ^ fmix64(hash))).min().unwrap_or(0);
@@ -1157,10 +1157,10 @@ mod tests {
         })
     }
 
-    impl Sketches for Sets {
-        type Shown<'s> = Shown<'s>;
-        fn page(&self, rank: Rank) -> Shown<'_> {
-            Shown(&self.sets[rank.index()], rank.number())
+    impl SketchSource for HashedSets {
+        type Shown<'s> = ShownSet<'s>;
+        fn page(&self, rank: Rank) -> ShownSet<'_> {
+            ShownSet(&self.sets[rank.index()], rank.number())
         }
         fn two(&self, rank: Rank) -> Two<'_> {
             let at = rank.index();
@@ -1169,20 +1169,20 @@ mod tests {
     }
 
     /// Refuses to show what was not asked for.
-    struct Part<'a>(&'a Sets, Bits);
+    struct SomeSets<'a>(&'a HashedSets, Bits);
 
-    impl Part<'_> {
+    impl SomeSets<'_> {
         fn check(&self, rank: Rank) {
             assert!(self.1.get(u64::from(rank.number())), "{rank} is not loaded");
         }
     }
 
-    impl Sketches for Part<'_> {
+    impl SketchSource for SomeSets<'_> {
         type Shown<'s>
-            = Shown<'s>
+            = ShownSet<'s>
         where
             Self: 's;
-        fn page(&self, rank: Rank) -> Shown<'_> {
+        fn page(&self, rank: Rank) -> ShownSet<'_> {
             self.check(rank);
             self.0.page(rank)
         }
@@ -1192,9 +1192,9 @@ mod tests {
         }
     }
 
-    impl Store for Sets {
+    impl Store for HashedSets {
         type Error = Error;
-        type Loaded<'s> = Part<'s>;
+        type Loaded<'s> = SomeSets<'s>;
         fn documents(&self) -> usize {
             self.sets.len()
         }
@@ -1205,9 +1205,9 @@ mod tests {
             (0..).zip(&self.keys).for_each(|(rank, keys)| each(Rank::new(rank), keys[band]));
             Ok(())
         }
-        fn load(&self, ranks: &Bits) -> Result<Part<'_>> {
+        fn load(&self, ranks: &Bits) -> Result<SomeSets<'_>> {
             assert!(ranks.count() <= (self.room.max(1 << 10) as u64).saturating_add(2 * MOST_LEADERS as u64));
-            Ok(Part(self, ranks.clone()))
+            Ok(SomeSets(self, ranks.clone()))
         }
         fn room(&self) -> usize {
             self.room
@@ -1240,7 +1240,7 @@ mod tests {
     }
 
     /// Checks what must hold of any assignment, and that nothing is left to be removed.
-    fn check(sets: &Sets, assignments: &Assignments, reference: usize) {
+    fn check(sets: &HashedSets, assignments: &Assignments, reference: usize) {
         let n = sets.sets.len();
         for at in 0..n {
             let (rank, leader) = (Rank::at(at), assignments.leader(Rank::at(at)));
@@ -1269,7 +1269,7 @@ mod tests {
         fn what_is_removed_is_near_a_kept_document_and_nothing_is_left(
             seed: u64, n in 0usize..60, bands in 1usize..6, reference in 0usize..20,
         ) {
-            let sets = Sets::new(families(seed, n), bands, 2);
+            let sets = HashedSets::new(families(seed, n), bands, 2);
             let reference = reference.min(n);
             let (_, joined) = sets.join(Linkage::Star, false, reference as u32);
             check(&sets, &joined.assignments, reference);
@@ -1280,7 +1280,7 @@ mod tests {
 
         #[test]
         fn all_pairs_are_listed_and_change_nothing_else(seed: u64, n in 0usize..60, bands in 1usize..6) {
-            let sets = Sets::new(families(seed, n), bands, 2);
+            let sets = HashedSets::new(families(seed, n), bands, 2);
             let (edges, joined) = sets.join(Linkage::Star, true, 0);
             let (_, without) = sets.join(Linkage::Star, false, 0);
             prop_assert_eq!(&joined.assignments.leader, &without.assignments.leader);
@@ -1293,7 +1293,7 @@ mod tests {
 
         #[test]
         fn connected_clusters_hang_together_by_edges(seed: u64, n in 0usize..60, reference in 0usize..9) {
-            let sets = Sets::new(families(seed, n), 3, 2);
+            let sets = HashedSets::new(families(seed, n), 3, 2);
             let reference = reference.min(n) as u32;
             let (edges, joined) = sets.join(Linkage::Connected, false, reference);
             let mut partition: Partition<Rank> = Partition::singletons(n);
@@ -1321,7 +1321,7 @@ mod tests {
     #[test]
     fn of_a_template_few_documents_more_are_kept_than_by_the_definition() {
         for (seed, own) in [(1, 9), (2, 10), (3, 11)] {
-            let sets = Sets::new(template(seed, 1_500, 40, own), 12, 3);
+            let sets = HashedSets::new(template(seed, 1_500, 40, own), 12, 3);
             let (_, joined) = sets.join(Linkage::Star, false, 0);
             check_removed(&sets, &joined.assignments);
             let greedy = sets.greedy(0).iter().filter(|&&kept| kept).count();
@@ -1330,7 +1330,7 @@ mod tests {
         }
     }
 
-    fn check_removed(sets: &Sets, assignments: &Assignments) {
+    fn check_removed(sets: &HashedSets, assignments: &Assignments) {
         for at in (0..sets.sets.len()).filter(|&at| !assignments.is_kept(Rank::at(at))) {
             let leader = assignments.leader(Rank::at(at));
             assert!(assignments.is_kept(leader) && sets.is_candidate(at, leader.index()));
@@ -1340,13 +1340,13 @@ mod tests {
     #[test]
     fn parts_and_bands_at_once_change_nothing() {
         // One bucket of all, with more leaders than the bound, and others.
-        let mut sets = Sets::new(families(7, 5_000), 4, 2);
+        let mut sets = HashedSets::new(families(7, 5_000), 4, 2);
         sets.keys.iter_mut().for_each(|keys| keys[1] = 9);
         let (edges, whole) = sets.join(Linkage::Star, false, 30);
         check_removed(&sets, &whole.assignments);
         for (room, at_once) in [(usize::MAX, 1), (1_200, 4), (64, 2), (9_000, 1)] {
-            let parts = Sets { room, at_once, ..Sets::new(sets.sets.clone(), 4, 2) };
-            let parts = Sets { keys: sets.keys.clone(), ..parts };
+            let parts = HashedSets { room, at_once, ..HashedSets::new(sets.sets.clone(), 4, 2) };
+            let parts = HashedSets { keys: sets.keys.clone(), ..parts };
             let (same, joined) = parts.join(Linkage::Star, false, 30);
             assert!(
                 same == edges && joined.assignments.leader == whole.assignments.leader,

@@ -13,7 +13,7 @@ use crate::clusters::Partition;
 use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::id::{Id, Slot};
-use crate::plan::{self, Kind, Model, Task};
+use crate::plan::{self, IndexKind, Model, Task};
 use crate::search::dial::Dial;
 use crate::search::linear::Linear;
 use crate::search::{HammingIndex, Hit, Mode, Probing, Query, Scratch};
@@ -171,7 +171,7 @@ pub(crate) fn exact(hashes: &[u64], radius: u32) -> Result<Box<dyn HammingIndex>
     }
     let task = Task::new(hashes.len().max(1) as u64, radius, 1.0);
     Ok(match plan::choose(&task, &Model::built_in(radius, 0))? {
-        Some(choice) if choice.kind == Kind::Dial => Box::new(Dial::new(hashes, choice.params(radius))?),
+        Some(choice) if choice.kind == IndexKind::Dial => Box::new(Dial::new(hashes, choice.params(radius))?),
         _ => Box::new(Linear::new(hashes, radius)?),
     })
 }

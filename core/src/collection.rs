@@ -55,7 +55,7 @@ pub struct Collection {
     /// 0 is the one that grows.
     origins: Vec<Origin>,
     growing: Growing,
-    parts: Vec<Part>,
+    parts: Vec<KeptPart>,
 }
 
 #[derive(Clone, Copy)]
@@ -67,11 +67,11 @@ struct Origin {
 /// The part that documents are added to.
 enum Growing {
     Features { counter: Box<Counter>, lists: TermLists },
-    Sketches { sketcher: Box<Sketcher>, kept: Part },
+    Sketches { sketcher: Box<Sketcher>, kept: KeptPart },
 }
 
 /// The kept parts of some documents.
-enum Part {
+enum KeptPart {
     Features { terms: Terms, lists: TermLists },
     SimHashes(Vec<Hashed>),
     Signatures(Signatures),
@@ -207,12 +207,12 @@ impl Collection {
                     if feature_hashes { sketcher.with_feature_hashes() } else { sketcher }
                 }),
                 kept: match sketches {
-                    Sketches::SimHash { .. } => Part::SimHashes(Vec::new()),
+                    Sketches::SimHash { .. } => KeptPart::SimHashes(Vec::new()),
                     Sketches::MinHash { permutations, .. } => {
-                        Part::Signatures(Signatures::new(permutations)?)
+                        KeptPart::Signatures(Signatures::new(permutations)?)
                     }
                     Sketches::Both { bits, banding } | Sketches::OneBit { bits, banding } => {
-                        Part::Both(TwoSketchesList::new(bits, banding.bands, feature_hashes))
+                        KeptPart::Both(TwoSketchesList::new(bits, banding.bands, feature_hashes))
                     }
                 },
             },
@@ -267,7 +267,7 @@ impl Collection {
             Growing::Features { .. } => {
                 "a text, as these settings look at features and not at sketches alone"
             }
-            Growing::Sketches { kept: Part::Both(TwoSketchesList { ends: Some(_), .. }), .. }
+            Growing::Sketches { kept: KeptPart::Both(TwoSketchesList { ends: Some(_), .. }), .. }
                 if !sketch.has_feature_hashes() =>
             {
                 "a sketch with a hash of each feature: containment counts them"
@@ -394,7 +394,7 @@ impl Collection {
             Growing::Sketches { .. } => None,
         };
         let others = (1..).zip(&self.parts).filter_map(|(number, part)| match part {
-            Part::Features { terms, .. } => Some((number, terms)),
+            KeptPart::Features { terms, .. } => Some((number, terms)),
             _ => None,
         });
         growing.into_iter().chain(others).collect()
@@ -407,7 +407,7 @@ impl Collection {
             (0, Growing::Features { counter, lists }) => (counter.vocabulary.features(), lists),
             (0, Growing::Sketches { .. }) => return None,
             _ => match &self.parts[part as usize - 1] {
-                Part::Features { terms, lists } => (&terms.features[..], lists),
+                KeptPart::Features { terms, lists } => (&terms.features[..], lists),
                 _ => return None,
             },
         };
@@ -416,7 +416,7 @@ impl Collection {
         Some(Counted { part: part as usize, features, terms, occurrences })
     }
 
-    fn kept(&self, document: Document) -> Option<(&Part, usize)> {
+    fn kept(&self, document: Document) -> Option<(&KeptPart, usize)> {
         let Origin { part, at } = self.origins[document.index()];
         let part = match (part, &self.growing) {
             (0, Growing::Sketches { kept, .. }) => kept,
@@ -429,7 +429,7 @@ impl Collection {
     /// A document's SimHash, if that is what was kept.
     pub fn hashed(&self, document: Document) -> Option<&Hashed> {
         match self.kept(document)? {
-            (Part::SimHashes(hashes), at) => Some(&hashes[at]),
+            (KeptPart::SimHashes(hashes), at) => Some(&hashes[at]),
             _ => None,
         }
     }
@@ -437,7 +437,7 @@ impl Collection {
     /// A document's MinHash signature, if that is what was kept.
     pub fn signature(&self, document: Document) -> Option<&[u32]> {
         match self.kept(document)? {
-            (Part::Signatures(signatures), at) => Some(signatures.get(at)),
+            (KeptPart::Signatures(signatures), at) => Some(signatures.get(at)),
             _ => None,
         }
     }
@@ -445,7 +445,7 @@ impl Collection {
     /// A document's two sketches, if that is what was kept.
     pub fn two(&self, document: Document) -> Option<Two<'_>> {
         match self.kept(document)? {
-            (Part::Both(list), at) => Some(list.get(at)),
+            (KeptPart::Both(list), at) => Some(list.get(at)),
             _ => None,
         }
     }
@@ -463,21 +463,21 @@ impl std::fmt::Debug for Collection {
 }
 
 impl Growing {
-    fn finish(self) -> Part {
+    fn finish(self) -> KeptPart {
         match self {
             Self::Features { counter, lists } => {
-                Part::Features { terms: counter.vocabulary.into_terms(), lists }
+                KeptPart::Features { terms: counter.vocabulary.into_terms(), lists }
             }
             Self::Sketches { kept, .. } => kept,
         }
     }
 
     /// Takes what has been kept so far, so that its look-up tables can go.
-    fn replace_by_nothing(&mut self) -> Part {
+    fn replace_by_nothing(&mut self) -> KeptPart {
         match self {
             Self::Features { counter, lists } => {
                 let vocabulary = std::mem::take(&mut counter.vocabulary);
-                Part::Features { terms: vocabulary.into_terms(), lists: std::mem::take(lists) }
+                KeptPart::Features { terms: vocabulary.into_terms(), lists: std::mem::take(lists) }
             }
             Self::Sketches { kept, .. } => {
                 let empty = kept.empty();
@@ -487,7 +487,7 @@ impl Growing {
     }
 }
 
-impl Part {
+impl KeptPart {
     fn len(&self) -> usize {
         match self {
             Self::Features { lists, .. } => lists.ends.len(),

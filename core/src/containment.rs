@@ -16,7 +16,7 @@
 use crate::bits::Bits;
 use crate::buckets::{Assignments, Edge, Statistics};
 use crate::id::{Id, Rank};
-use crate::lists::{Table, shared_of};
+use crate::lists::{HashTable, shared_of};
 use crate::recall_estimate::{RecallEstimate, Removed};
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
@@ -84,7 +84,7 @@ pub trait FeatureHashes: Sync {
 }
 
 /// A document and one that may contain it.
-type Pair = (Rank, Rank);
+type RankPair = (Rank, Rank);
 
 /// Documents that are left, with the number of features of each; 0 for all others.
 struct Left<'a, S> {
@@ -118,7 +118,7 @@ impl<'a, S: FeatureLists> Left<'a, S> {
     }
 
     /// The candidates of some documents, which ascend.
-    fn candidates(&self, queries: &[Rank]) -> Result<Vec<Pair>, S::Error> {
+    fn candidates(&self, queries: &[Rank]) -> Result<Vec<RankPair>, S::Error> {
         let mut own: Vec<(u32, u32)> = Vec::with_capacity(queries.len() * KEYS);
         self.store.each_list(&mut |batch| {
             for &(rank, list) in batch {
@@ -127,7 +127,7 @@ impl<'a, S: FeatureLists> Left<'a, S> {
                 }
             }
         })?;
-        let table = Table::new(own);
+        let table = HashTable::new(own);
         // A key is known by the place of its first entry.
         let having: Vec<AtomicU32> = (0..table.len()).map(|_| AtomicU32::new(0)).collect();
         let mut postings: Vec<u64> = Vec::new();
@@ -205,7 +205,7 @@ impl<'a, S: FeatureLists> Left<'a, S> {
     /// Counts: the edge of each pair of which the second document contains the first, whose sizes `size` tells.
     fn count(
         &self,
-        pairs: &[Pair],
+        pairs: &[RankPair],
         size: &(dyn Fn(Rank) -> usize + Sync),
     ) -> Result<Vec<Option<Edge>>, S::Error> {
         let (mut edges, mut from) = (Vec::with_capacity(pairs.len()), 0);
@@ -221,7 +221,7 @@ impl<'a, S: FeatureLists> Left<'a, S> {
                 to += 1;
             }
             let lists = self.store.lists(&ranks)?;
-            let edge = |&(document, leader): &Pair| {
+            let edge = |&(document, leader): &RankPair| {
                 let (own, others) = (lists.list(document), lists.list(leader));
                 let shared = shared_of(own, others, self.needed(own.len()).max(1))?;
                 let similarity = (shared as f64 / own.len().min(others.len()).max(1) as f64) as f32;
@@ -249,7 +249,7 @@ pub fn remove<S: FeatureLists>(
     let is_query = |rank: &Rank| left.is_left(*rank) && !assignments.is_reference(*rank);
     let queries: Vec<Rank> = Rank::all(store.ranks()).filter(is_query).collect();
     let (mut edges, mut statistics) = (Vec::new(), Statistics::default());
-    let mut count = |pairs: &[Pair], size: &(dyn Fn(Rank) -> usize + Sync)| {
+    let mut count = |pairs: &[RankPair], size: &(dyn Fn(Rank) -> usize + Sync)| {
         let counted = left.count(pairs, size)?;
         statistics.compared += counted.len() as u64;
         statistics.refused += counted.iter().filter(|edge| edge.is_none()).count() as u64;
@@ -270,7 +270,7 @@ pub fn remove<S: FeatureLists>(
         }
     }
     let of = |rank: Rank| represented.get(&rank).map_or(&[][..], Vec::as_slice);
-    let pairs: Vec<Pair> = edges
+    let pairs: Vec<RankPair> = edges
         .iter()
         .flat_map(|edge| of(edge.document).iter().map(|&document| (document, edge.leader)))
         .collect();
@@ -280,7 +280,7 @@ pub fn remove<S: FeatureLists>(
         size => size,
     };
     let counted = count(&pairs, &size)?;
-    let contained: HashMap<Pair, Edge> =
+    let contained: HashMap<RankPair, Edge> =
         counted.into_iter().flatten().map(|edge| ((edge.document, edge.leader), edge)).collect();
     // The best leader first.
     edges.sort_unstable_by(|a, b| {
@@ -357,7 +357,7 @@ pub fn estimate<S: FeatureLists>(
     for (at, (own, _)) in (0..).zip(rare) {
         entries.extend(own.into_iter().map(|hash| (hash as u32, at)));
     }
-    let table = Table::new(entries);
+    let table = HashTable::new(entries);
     let missed: Vec<AtomicBool> = drawn.iter().map(|_| AtomicBool::new(false)).collect();
     store.each_list(&mut |batch| {
         let none = || (vec![0u32; drawn.len()], Vec::new());

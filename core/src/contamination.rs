@@ -14,7 +14,7 @@
 
 use crate::error::{Error, Result};
 use crate::hash::FeatureHash;
-use crate::lists::{Table, feature_hash};
+use crate::lists::{HashTable, feature_hash};
 use crate::text::{Extraction, FeatureExtractor, FeatureKind, MAX_SHINGLE, Tokenizer};
 use hashbrown::HashMap;
 use rayon::prelude::*;
@@ -124,7 +124,7 @@ fn is_in_order(item: &[u32], document: &[u32], places: &Range<u32>) -> bool {
 pub struct Items {
     rules: Rules,
     /// The n-grams that are looked for, by their numbers.
-    table: Table,
+    table: HashTable,
     /// The number of documents that have each, at the place of its first entry in the table.
     documents: Vec<AtomicU32>,
     /// The item of each n-gram.
@@ -179,7 +179,7 @@ impl Items {
             }
             starts.push(item.len() as u32);
         }
-        let table = Table::new(entries);
+        let table = HashTable::new(entries);
         let mut place = vec![0; item.len()];
         for (first, ngrams) in table.runs() {
             ngrams.for_each(|ngram| place[ngram as usize] = first as u32);
@@ -234,7 +234,7 @@ impl Items {
 
     /// The share of an item that a document has, once so many documents have been read: of the n-grams that few of
     /// them have, unless the item has hardly any. None if that is too little.
-    pub fn share(&self, found: &Found, documents: u64) -> Option<f64> {
+    pub fn share(&self, found: &FoundPassage, documents: u64) -> Option<f64> {
         let most = 100 + documents / 1_000;
         let is_rare = |ngram: &u32| {
             let place = self.place[*ngram as usize] as usize;
@@ -252,7 +252,7 @@ impl Items {
 
 /// An item that may be in a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundPassage {
     /// Which item.
     pub item: u32,
     /// The words of the document in which it is, counted from 0.
@@ -299,7 +299,7 @@ impl<'a> Finder<'a> {
 
     /// The items that may be in a document, ascending, each where most of it is. [`Items::share`] decides, once all
     /// documents have been read; this counts the document for it.
-    pub fn find(&mut self, text: &str) -> Vec<Found> {
+    pub fn find(&mut self, text: &str) -> Vec<FoundPassage> {
         let Self { items, extractor, hits, places, of_items, .. } = self;
         hits.clear();
         self.words.clear();
@@ -337,7 +337,7 @@ impl<'a> Finder<'a> {
     }
 
     /// The window that has most of an item.
-    fn of_item(&mut self, hits: &[(u32, u32, u32)], text: &str) -> Option<Found> {
+    fn of_item(&mut self, hits: &[(u32, u32, u32)], text: &str) -> Option<FoundPassage> {
         let (items, counts) = (self.items, &mut self.counts);
         let (item, ngrams) = (hits[0].0, items.ngrams(hits[0].0));
         let (width, words) = (items.rules.ngram as u32, items.words[item as usize]);
@@ -381,7 +381,7 @@ impl<'a> Finder<'a> {
         ngrams.sort_unstable();
         ngrams.dedup();
         let bytes = self.bytes(text, &words);
-        Some(Found { item, words, bytes, ngrams, in_order })
+        Some(FoundPassage { item, words, bytes, ngrams, in_order })
     }
 
     /// True if an item is short, and nearly all of its words are in order about these words of the document.
@@ -427,8 +427,8 @@ mod tests {
 
     fn found(items: &Items, texts: &[String]) -> Vec<Vec<(u32, f64, Range<usize>)>> {
         let mut finder = Finder::new(items);
-        let all: Vec<Vec<Found>> = texts.iter().map(|text| finder.find(text)).collect();
-        let share = |found: Found| {
+        let all: Vec<Vec<FoundPassage>> = texts.iter().map(|text| finder.find(text)).collect();
+        let share = |found: FoundPassage| {
             items.share(&found, texts.len() as u64).map(|share| (found.item, share, found.bytes))
         };
         all.into_iter().map(|found| found.into_iter().filter_map(share).collect()).collect()

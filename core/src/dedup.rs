@@ -11,12 +11,12 @@ use crate::generator::{self, Generated};
 pub use crate::generator::{Crowds, MeasuredRecall, Ran, Scores, Searched};
 use crate::groups::{Better, GroupPair, Groups};
 #[doc(inline)]
-pub use crate::groups::{Kind, Pair};
+pub use crate::groups::{Pair, PairKind};
 use crate::id::{Cluster, Document, Group, Id, Lists, Rank, Text};
 use crate::progress::run;
 #[doc(inline)]
 pub use crate::progress::{Progress, Step};
-use crate::recall_estimate::{self, Known, Shown};
+use crate::recall_estimate::{self, Known, SampledText};
 #[doc(inline)]
 pub use crate::recall_estimate::{Estimated, Lower, RecallEstimate, Removed};
 use crate::search::bphs::BlockKeys;
@@ -643,8 +643,8 @@ impl<'a> Prepared<'a> {
             }
             // There are no bits to compare a sample by.
             settings.sketches.keyed()?;
-            let rank = |shown: &Shown<'_>| store.ranks[shown.rank.index()];
-            let is_missed = |drawn: &Shown<'_>, other: &Shown<'_>| {
+            let rank = |shown: &SampledText<'_>| store.ranks[shown.rank.index()];
+            let is_missed = |drawn: &SampledText<'_>, other: &SampledText<'_>| {
                 let (document, kept) = (rank(drawn), rank(other));
                 kept < document && assignments.is_kept(document) && assignments.is_kept(kept)
             };
@@ -903,13 +903,13 @@ impl Store for InMemory<'_> {
     }
 }
 
-impl buckets::Sketches for &InMemory<'_> {
+impl buckets::SketchSource for &InMemory<'_> {
     type Shown<'p>
-        = verification::Shown<'p>
+        = verification::ComparedText<'p>
     where
         Self: 'p;
 
-    fn page(&self, rank: Rank) -> verification::Shown<'_> {
+    fn page(&self, rank: Rank) -> verification::ComparedText<'_> {
         self.evidence.page(self.order[rank.index()])
     }
 
@@ -1309,7 +1309,7 @@ mod tests {
                     let is_known = |at: usize| at < m || old.contains(&new[at - m]);
                     let is_listed = |pair: &Pair| {
                         let are_known = pair.documents().into_iter().all(|it| is_known(it.index()));
-                        settings.generator != Generator::Keys || pair.kind == Kind::Exact || !are_known
+                        settings.generator != Generator::Keys || pair.kind == PairKind::Exact || !are_known
                     };
                     let of_new = plain.pairs.iter().filter(|pair| pair.b.index() >= m);
                     let of_new = of_new.filter(|pair| is_listed(pair)).count();
@@ -1605,7 +1605,7 @@ mod tests {
             let listed = unbounded.pairs.len() as u64;
             let looked_at = unbounded.searched.cost.verified;
             assert_eq!(of(listed.max(looked_at)).as_ref(), Ok(&unbounded), "{settings:?}");
-            let near = unbounded.pairs.iter().filter(|pair| pair.kind == Kind::Near).count() as u64;
+            let near = unbounded.pairs.iter().filter(|pair| pair.kind == PairKind::Near).count() as u64;
             assert!(near > 0, "{settings:?}");
             let ended = of(0).unwrap_err();
             assert!(matches!(ended, Error::TooManyPairs { pairs: 1.., most: 0 }), "{settings:?}: {ended}");
@@ -1652,16 +1652,16 @@ mod tests {
             pair.sort();
             pair
         };
-        outcome.pairs.iter().filter(|pair| pair.kind == Kind::Near).map(of).collect()
+        outcome.pairs.iter().filter(|pair| pair.kind == PairKind::Near).map(of).collect()
     }
 
-    struct Naive {
+    struct NaiveDocument {
         digest: u128,
         hashed: Hashed,
         features: Vec<u64>,
     }
 
-    impl Page for &Naive {
+    impl Page for &NaiveDocument {
         fn digest(&self) -> u128 {
             self.digest
         }
@@ -1671,7 +1671,7 @@ mod tests {
         fn signature(&self) -> Option<&[u32]> {
             None
         }
-        fn bits(&self) -> Option<crate::resemblance::Bits<'_>> {
+        fn bits(&self) -> Option<crate::resemblance::SetBits<'_>> {
             None
         }
         fn size(&self) -> u32 {
@@ -1699,14 +1699,14 @@ mod tests {
             };
             let outcome = run_on(&settings, &texts);
             let mut sketcher = Sketcher::new(&settings, None).unwrap();
-            let pages: Vec<Naive> = texts
+            let pages: Vec<NaiveDocument> = texts
                 .iter()
                 .map(|text| {
                     let sketch = sketcher.sketch(text);
                     let SketchValue::SimHash(hashed) = sketch.value else { unreachable!("SimHash was asked for") };
                     let counts = FeatureExtractor::new(settings.extraction()).counts(text);
                     let features = counts.into_iter().map(|(feature, _)| feature).collect();
-                    Naive { digest: sketch.facts.digest, hashed, features }
+                    NaiveDocument { digest: sketch.facts.digest, hashed, features }
                 })
                 .collect();
             let mut expected = BTreeSet::new();
@@ -1944,7 +1944,7 @@ mod tests {
             let mut got: Vec<_> = outcome
                 .pairs
                 .iter()
-                .filter(|pair| pair.kind == Kind::Near)
+                .filter(|pair| pair.kind == PairKind::Near)
                 .map(|pair| (pair.a.index(), pair.b.index(), pair.distance, pair.similarity))
                 .filter(|&(a, b, ..)| is_first(a) && is_first(b))
                 .collect();
@@ -1983,7 +1983,7 @@ mod tests {
         assert_eq!(outcome.documents_with_few_features, 5);
         assert_eq!(outcome.pairs.len(), 1);
         assert_eq!(outcome.pairs[0].documents(), [Document(1), Document(2)]);
-        assert_eq!(outcome.pairs[0].kind, Kind::Exact);
+        assert_eq!(outcome.pairs[0].kind, PairKind::Exact);
         assert_eq!(outcome.kept().collect::<Vec<_>>(), [0, 1, 3, 4].map(Document));
     }
 }

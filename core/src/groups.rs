@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 /// The kind of a pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum PairKind {
     /// Their texts are the same, byte for byte.
     Exact,
     /// Their texts differ.
@@ -35,7 +35,7 @@ pub struct Pair {
     /// estimate it; 1 for equal texts.
     pub similarity: f32,
     /// The kind.
-    pub kind: Kind,
+    pub kind: PairKind,
 }
 
 /// Two groups that are near.
@@ -151,12 +151,18 @@ impl<'a> Groups<'a> {
                 if !copies {
                     copy_leader = member;
                 }
-                pairs.push(pair_of(centre, member, 0, 1.0, if copies { Kind::Exact } else { Kind::Near }));
+                pairs.push(pair_of(
+                    centre,
+                    member,
+                    0,
+                    1.0,
+                    if copies { PairKind::Exact } else { PairKind::Near },
+                ));
             }
         }
         for pair in joined {
             let (a, b) = (self.leader(pair.a), self.leader(pair.b));
-            pairs.push(pair_of(a, b, pair.distance, pair.similarity, Kind::Near));
+            pairs.push(pair_of(a, b, pair.distance, pair.similarity, PairKind::Near));
         }
         pairs.retain(|pair| !self.are_old(pair.a, pair.b));
         pairs.par_sort_unstable_by_key(|pair| (pair.a, pair.b));
@@ -196,7 +202,8 @@ impl<'a> Groups<'a> {
                     if self.are_old(a, b) {
                         continue;
                     }
-                    let kind = if self.digest(a) == self.digest(b) { Kind::Exact } else { Kind::Near };
+                    let kind =
+                        if self.digest(a) == self.digest(b) { PairKind::Exact } else { PairKind::Near };
                     pairs.push(pair_of(a, b, 0, 1.0, kind));
                 }
             }
@@ -204,7 +211,7 @@ impl<'a> Groups<'a> {
         for pair in joined {
             for &a in self.documents(pair.a) {
                 for &b in self.documents(pair.b).iter().filter(|&&b| !self.are_old(a, b)) {
-                    pairs.push(pair_of(a, b, pair.distance, pair.similarity, Kind::Near));
+                    pairs.push(pair_of(a, b, pair.distance, pair.similarity, PairKind::Near));
                 }
             }
         }
@@ -266,7 +273,7 @@ impl<'a> Groups<'a> {
     }
 }
 
-fn pair_of(a: Document, b: Document, distance: u32, similarity: f32, kind: Kind) -> Pair {
+fn pair_of(a: Document, b: Document, distance: u32, similarity: f32, kind: PairKind) -> Pair {
     Pair { a: a.min(b), b: a.max(b), distance, similarity, kind }
 }
 
@@ -342,12 +349,12 @@ mod tests {
                 prop_assert!(pairs.iter().all(|p| p.a < p.b));
                 prop_assert!(pairs.is_sorted_by(|p, q| (p.a, p.b) < (q.a, q.b)));
                 let same = |p: &Pair| texts[p.a.index()] == texts[p.b.index()];
-                prop_assert!(pairs.iter().all(|p| p.distance == 2 || (p.kind == Kind::Exact) == same(p)));
+                prop_assert!(pairs.iter().all(|p| p.distance == 2 || (p.kind == PairKind::Exact) == same(p)));
             }
             prop_assert!(star.iter().all(|p| all.contains(p)));
             prop_assert_eq!(connect(n, &star).clusters(), connect(n, &all).clusters());
             let different: Vec<Pair> = groups.text_pairs(&joined).unwrap();
-            prop_assert!(different.iter().all(|p| all.contains(p) && p.kind == Kind::Near));
+            prop_assert!(different.iter().all(|p| all.contains(p) && p.kind == PairKind::Near));
         }
     }
 

@@ -39,7 +39,7 @@ use crate::calibrate::{Calibration, SampleParams, calibrate};
 use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::id::{Document, Id, Slot};
-use crate::resemblance::Bits;
+use crate::resemblance::SetBits;
 use crate::search::bucket_table::BucketTable;
 use crate::search::dial::DialParams;
 use crate::search::keyed::Keyed;
@@ -99,7 +99,7 @@ struct ByHashes {
     recall: Recall,
     online: Online,
     /// The documents of each slot; none where all are removed.
-    documents: Groups,
+    documents: SlotDocuments,
     /// By document; nothing where neither verification nor the probes look at weights.
     hashed: Vec<Option<Hashed>>,
     /// Slots without a document.
@@ -111,7 +111,7 @@ struct ByHashes {
 
 /// The documents of each slot. Most slots have one, which stands here itself; several are a list elsewhere.
 #[derive(Clone, Debug, Default)]
-struct Groups {
+struct SlotDocuments {
     /// A document, a list's place with [`LIST`], or [`NOBODY`].
     entries: Vec<u32>,
     lists: Vec<Vec<u32>>,
@@ -123,7 +123,7 @@ const LIST: u32 = 1 << 31;
 /// The entry of a slot without a document.
 const NOBODY: u32 = u32::MAX;
 
-impl Groups {
+impl SlotDocuments {
     /// Number of slots.
     fn len(&self) -> usize {
         self.entries.len()
@@ -791,7 +791,7 @@ impl ByHashes {
             distance,
             recall,
             online,
-            documents: Groups::default(),
+            documents: SlotDocuments::default(),
             hashed: Vec::new(),
             empty: 0,
             measured: None,
@@ -949,9 +949,9 @@ impl Page for Asked<'_> {
         None
     }
 
-    fn bits(&self) -> Option<Bits<'_>> {
+    fn bits(&self) -> Option<SetBits<'_>> {
         match self.value {
-            SketchValue::Both(two) => Some(Bits::by_size(&two.bits, self.facts.features)),
+            SketchValue::Both(two) => Some(SetBits::by_size(&two.bits, self.facts.features)),
             _ => None,
         }
     }
@@ -984,8 +984,8 @@ impl Page for Stored<'_> {
         None
     }
 
-    fn bits(&self) -> Option<Bits<'_>> {
-        Some(Bits::by_size(self.bits?, self.features))
+    fn bits(&self) -> Option<SetBits<'_>> {
+        Some(SetBits::by_size(self.bits?, self.features))
     }
 
     fn size(&self) -> u32 {

@@ -82,7 +82,7 @@ pub(crate) fn shared_of(own: &[u32], mut others: &[u32], least: usize) -> Option
 }
 
 /// The documents that have some hashes, for looking up many others, most of which none has.
-pub(crate) struct Table {
+pub(crate) struct HashTable {
     /// For each hash, mixed, and each document that has it: both, ascending.
     entries: Vec<(u32, u32)>,
     /// Where the entries begin whose hash has these first bits.
@@ -94,7 +94,7 @@ pub(crate) struct Table {
     filter_shift: u32,
 }
 
-impl Table {
+impl HashTable {
     /// Of hashes, each with a document.
     pub fn new(mut entries: Vec<(u32, u32)>) -> Self {
         let number = entries.len().max(64).next_power_of_two().min(1 << 27);
@@ -213,7 +213,7 @@ mod tests {
 
         #[test]
         fn a_table_knows_the_documents_of_each_hash(entries in prop::collection::vec((0u32..300, 0u32..9), 0..200)) {
-            let table = Table::new(entries.clone());
+            let table = HashTable::new(entries.clone());
             for hash in 0..300 {
                 let naive: BTreeSet<u32> = entries.iter().filter(|&&(of, _)| of == hash).map(|&(_, document)| document).collect();
                 prop_assert!(table.documents(table.places(hash)).eq(naive));

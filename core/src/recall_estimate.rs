@@ -10,7 +10,7 @@
 use crate::collection::Two;
 use crate::hash::fmix64;
 use crate::id::{Id, Rank, Text};
-use crate::resemblance::{self, Bits, Sieve};
+use crate::resemblance::{self, SetBits, Sieve};
 use crate::settings::Verification;
 use crate::verification::{Evidence, TextPair};
 use hashbrown::HashMap;
@@ -140,19 +140,19 @@ const ENOUGH: u64 = 1 << 16;
 
 /// A text as the sample compares it.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown<'a> {
+pub struct SampledText<'a> {
     /// Its number.
     pub rank: Rank,
     /// The bits for verification.
-    pub bits: Bits<'a>,
+    pub bits: SetBits<'a>,
     /// Its band hashes.
     pub keys: &'a [u32],
 }
 
-impl<'a> Shown<'a> {
+impl<'a> SampledText<'a> {
     /// A text with these sketches and so many features.
     pub fn new(rank: Rank, two: Two<'a>, features: u32) -> Self {
-        Self { rank, bits: Bits::by_size(two.bits, features), keys: two.keys }
+        Self { rank, bits: SetBits::by_size(two.bits, features), keys: two.keys }
     }
 }
 
@@ -218,7 +218,7 @@ fn probability(errors: f64) -> f64 {
 }
 
 /// Decides a pair of a drawn text and another.
-pub type Decide<'a> = &'a (dyn Fn(&Shown<'_>, &Shown<'_>) -> bool + Sync);
+pub type Decide<'a> = &'a (dyn Fn(&SampledText<'_>, &SampledText<'_>) -> bool + Sync);
 
 /// The rules by which drawn texts are compared.
 #[derive(Clone, Copy)]
@@ -234,8 +234,8 @@ pub struct Comparison<'a> {
 }
 
 /// Texts that were drawn, in the order in which they are compared.
-pub struct Sample<'a> {
-    drawn: Vec<Shown<'a>>,
+pub struct TextSample<'a> {
+    drawn: Vec<SampledText<'a>>,
     /// The place of each by its number.
     places: HashMap<Rank, usize>,
     counts: Vec<Count>,
@@ -244,9 +244,9 @@ pub struct Sample<'a> {
     doubt: f32,
 }
 
-impl<'a> Sample<'a> {
+impl<'a> TextSample<'a> {
     /// A sample of these texts, none of which is compared yet. Pairs are looked at down to `doubt` below the threshold.
-    pub fn new(drawn: Vec<Shown<'a>>, doubt: f32) -> Self {
+    pub fn new(drawn: Vec<SampledText<'a>>, doubt: f32) -> Self {
         let places = drawn.iter().map(|shown| shown.rank).zip(0..).collect();
         Self { drawn, places, counts: Vec::new(), twice: Count::default(), doubt }
     }
@@ -267,7 +267,7 @@ impl<'a> Sample<'a> {
     pub fn compare(
         &self,
         places: Range<usize>,
-        others: &mut [Shown<'_>],
+        others: &mut [SampledText<'_>],
         by: Comparison<'_>,
     ) -> (Vec<Count>, Count) {
         others.sort_unstable_by_key(|other| (other.bits.size, other.rank));
@@ -429,13 +429,14 @@ pub(crate) fn estimate(
         Verification::Estimate(_) | Verification::Jaccard(_) => verification.measure()?,
         _ => return None,
     };
-    let text = |shown: &Shown<'_>| Text(shown.rank.0);
+    let text = |shown: &SampledText<'_>| Text(shown.rank.0);
     let shown = |text: Text| {
-        Some(Shown { rank: Rank(text.0), bits: evidence.bits(text)?, keys: evidence.two(text)?.keys })
+        Some(SampledText { rank: Rank(text.0), bits: evidence.bits(text)?, keys: evidence.two(text)?.keys })
     };
-    let mut all: Vec<Shown<'_>> = evidence.texts.sketched.iter().filter_map(|&text| shown(text)).collect();
+    let mut all: Vec<SampledText<'_>> =
+        evidence.texts.sketched.iter().filter_map(|&text| shown(text)).collect();
     let words = all.first()?.bits.words.len();
-    let is_reference = |shown: &&Shown<'_>| {
+    let is_reference = |shown: &&SampledText<'_>| {
         evidence.texts.copies(text(shown)).last().is_some_and(|copy| copy.index() >= known.first_reference)
     };
     let bytes = evidence.texts.sketched.iter().map(|&text| evidence.facts(text).text_bytes).sum();
@@ -447,8 +448,8 @@ pub(crate) fn estimate(
     if drawn.is_empty() {
         return None;
     }
-    let drawn: Vec<Shown<'_>> = drawn.into_iter().filter_map(|rank| shown(Text(rank.0))).collect();
-    let is_near = |a: &Shown<'_>, b: &Shown<'_>| {
+    let drawn: Vec<SampledText<'_>> = drawn.into_iter().filter_map(|rank| shown(Text(rank.0))).collect();
+    let is_near = |a: &SampledText<'_>, b: &SampledText<'_>| {
         evidence.anchor(measure, text(a)).with(&evidence.page(text(b))) >= threshold
     };
     let by = Comparison {
@@ -457,7 +458,7 @@ pub(crate) fn estimate(
         is_found: known.is_found,
         is_missed: known.is_missed,
     };
-    let mut sample = Sample::new(drawn, doubt(threshold, words));
+    let mut sample = TextSample::new(drawn, doubt(threshold, words));
     while let Some(places) = sample.next() {
         let counted = sample.compare(places, &mut all, by);
         sample.add(counted);
@@ -472,14 +473,14 @@ pub fn doubt(threshold: f32, words: usize) -> f32 {
 }
 
 /// Looks a pair up among near pairs that a run found.
-pub(crate) fn is_among(found: &[TextPair]) -> impl Fn(&Shown<'_>, &Shown<'_>) -> bool + Sync {
+pub(crate) fn is_among(found: &[TextPair]) -> impl Fn(&SampledText<'_>, &SampledText<'_>) -> bool + Sync {
     let mut found: Vec<(u32, u32)> = found.iter().map(|pair| (pair.a.0, pair.b.0)).collect();
     found.sort_unstable();
     move |a, b| found.binary_search(&(a.rank.0.min(b.rank.0), a.rank.0.max(b.rank.0))).is_ok()
 }
 
 /// True if two texts share a band hash.
-pub fn share_a_key(a: &Shown<'_>, b: &Shown<'_>) -> bool {
+pub fn share_a_key(a: &SampledText<'_>, b: &SampledText<'_>) -> bool {
     a.keys.iter().zip(b.keys).any(|(a, b)| a == b)
 }
 

@@ -28,7 +28,7 @@ pub(crate) const MOST_WORDS: usize = MOST_PERMUTATIONS / WORD;
 
 /// The bits of a set, and how many elements it has.
 #[derive(Clone, Copy, Debug)]
-pub struct Bits<'a> {
+pub struct SetBits<'a> {
     /// The bits, 64 to a word.
     pub words: &'a [u64],
     /// Number of elements.
@@ -65,7 +65,7 @@ impl Form {
     }
 }
 
-impl<'a> Bits<'a> {
+impl<'a> SetBits<'a> {
     /// These bits of a set of so many elements, [by its size](Forms::BySize).
     pub fn by_size(words: &'a [u64], size: u32) -> Self {
         Self { words, size, forms: Forms::BySize }
@@ -218,7 +218,7 @@ impl BitSketcher {
 
 /// The Jaccard coefficient of two sets as their bits estimate it, no more than their sizes allow; 0 for sets one of
 /// which is thrice as large as the other, if their bits have nothing in common.
-pub fn estimate(a: Bits<'_>, b: Bits<'_>) -> f32 {
+pub fn estimate(a: SetBits<'_>, b: SetBits<'_>) -> f32 {
     let words = a.words.len();
     if words == 0 || words != b.words.len() {
         return 0.0;
@@ -227,7 +227,7 @@ pub fn estimate(a: Bits<'_>, b: Bits<'_>) -> f32 {
     let first = || level.differing(&a.words[..half], &b.words[..half]);
     let second = || level.differing(&a.words[half..], &b.words[half..]);
     let minima = || one_bit::estimate_of(second(), words - half);
-    let with_few = |few: &Bits<'_>, other: &Bits<'_>| {
+    let with_few = |few: &SetBits<'_>, other: &SetBits<'_>| {
         of_odd(&[level.differing(&few.odd(), &other.words[..half])], half, sizes)
     };
     let estimate = match (a.form(), b.form()) {
@@ -253,7 +253,7 @@ fn is_ruled_out(threshold: f32, sizes: [u32; 2]) -> bool {
 
 /// Sets ascending by size, whose first words lie together: of many sets those that are near another are found fast.
 pub(crate) struct Sieve<'a> {
-    sets: Vec<Bits<'a>>,
+    sets: Vec<SetBits<'a>>,
     /// Of each half the first words.
     heads: [Vec<Head>; 2],
     /// Sets whose bits are of one form, one run behind the other.
@@ -265,12 +265,12 @@ impl<'a> Sieve<'a> {
     pub const BLOCK: usize = 1024;
 
     /// These sets, ascending by size, with bits of one length.
-    pub fn new(sets: Vec<Bits<'a>>) -> Self {
+    pub fn new(sets: Vec<SetBits<'a>>) -> Self {
         debug_assert!(sets.is_sorted_by_key(|set| set.size));
-        let (first, second) = sets.iter().map(Bits::heads).unzip();
+        let (first, second) = sets.iter().map(SetBits::heads).unzip();
         let mut runs: Vec<(Form, Range<usize>)> = Vec::new();
         // A few elements are compared as what they would be if they were more.
-        let form = |set: &Bits<'_>| if set.form() == Form::Few { Form::Twice } else { set.form() };
+        let form = |set: &SetBits<'_>| if set.form() == Form::Few { Form::Twice } else { set.form() };
         for run in sets.chunk_by(|a, b| form(a) == form(b)) {
             let start = runs.last().map_or(0, |(_, before)| before.end);
             runs.push((form(&run[0]), start..start + run.len()));
@@ -279,9 +279,9 @@ impl<'a> Sieve<'a> {
     }
 
     /// The places of the sets whose estimate with another set is at least `threshold`. `found` is for use again.
-    pub fn near(&self, set: Bits<'_>, threshold: f32, found: &mut Vec<u32>) {
+    pub fn near(&self, set: SetBits<'_>, threshold: f32, found: &mut Vec<u32>) {
         found.clear();
-        let sizes = |of: &Bits<'_>| [set.size, of.size];
+        let sizes = |of: &SetBits<'_>| [set.size, of.size];
         let from = self.sets.partition_point(|of| of.size < set.size && is_ruled_out(threshold, sizes(of)));
         let to = from
             + self.sets[from..]
@@ -390,7 +390,7 @@ pub fn standard_error_between(similarity: f64, bits: usize) -> f64 {
 }
 
 /// The standard error of [`estimate`] for these sets, if they had this Jaccard coefficient.
-pub(crate) fn error(a: Bits<'_>, b: Bits<'_>, similarity: f64) -> f64 {
+pub(crate) fn error(a: SetBits<'_>, b: SetBits<'_>, similarity: f64) -> f64 {
     let (words, sum) = (a.words.len(), f64::from(a.size) + f64::from(b.size));
     let (odd, minima) = (
         || odd_variance(similarity, words / 2, sum),
@@ -566,8 +566,8 @@ mod tests {
     fn estimated(sketcher: &mut BitSketcher, [a, b]: &[Vec<u64>; 2]) -> f32 {
         let [x, y] = [a, b].map(|set| sketcher.sketch(set));
         estimate(
-            Bits { words: &x, size: a.len() as u32, forms: sketcher.forms },
-            Bits { words: &y, size: b.len() as u32, forms: sketcher.forms },
+            SetBits { words: &x, size: a.len() as u32, forms: sketcher.forms },
+            SetBits { words: &y, size: b.len() as u32, forms: sketcher.forms },
         )
     }
 
@@ -666,13 +666,13 @@ mod tests {
 
     #[test]
     fn nothing_and_the_same() {
-        let none = Bits::by_size(&[], 3);
+        let none = SetBits::by_size(&[], 3);
         assert_eq!(estimate(none, none), 0.0);
-        let empty = Bits::by_size(&[0, 0], 0);
+        let empty = SetBits::by_size(&[0, 0], 0);
         assert_eq!(estimate(empty, empty), 1.0);
-        let full = Bits::by_size(&[u64::MAX, 0], 60);
-        assert!(estimate(full, Bits::by_size(&[0, u64::MAX], 60)) < 0.1);
-        let large = Bits::by_size(&[0, 0], 1_000);
+        let full = SetBits::by_size(&[u64::MAX, 0], 60);
+        assert!(estimate(full, SetBits::by_size(&[0, u64::MAX], 60)) < 0.1);
+        let large = SetBits::by_size(&[0, 0], 1_000);
         assert_eq!(estimate(empty, large), 0.0);
     }
 
@@ -700,8 +700,8 @@ mod tests {
                 }
             }
             made.sort();
-            let sets: Vec<Bits<'_>> =
-                made.iter().map(|(size, words)| Bits { words, size: *size, forms: sketcher.forms }).collect();
+            let sets: Vec<SetBits<'_>> =
+                made.iter().map(|(size, words)| SetBits { words, size: *size, forms: sketcher.forms }).collect();
             let sieve = Sieve::new(sets.clone());
             let mut found = vec![9];
             for &set in &sets {
@@ -730,7 +730,7 @@ mod tests {
                 prop_assert_eq!(&half[words / 2..], &minima[words / 2..]);
             }
             let [x, y] = [&a, &b].map(|set| sketcher.sketch(set));
-            let (x, y) = (Bits { words: &x, size: a.len() as u32, forms: sketcher.forms }, Bits { words: &y, size: b.len() as u32, forms: sketcher.forms });
+            let (x, y) = (SetBits { words: &x, size: a.len() as u32, forms: sketcher.forms }, SetBits { words: &y, size: b.len() as u32, forms: sketcher.forms });
             let there = estimate(x, y);
             prop_assert_eq!(there.to_bits(), estimate(y, x).to_bits());
             prop_assert_eq!(estimate(x, x), 1.0);

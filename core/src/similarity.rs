@@ -6,7 +6,7 @@
 
 use crate::lists;
 use crate::minhash;
-use crate::resemblance::{self, Bits};
+use crate::resemblance::{self, SetBits};
 use crate::settings::Measure;
 use crate::sketch::Hashed;
 use hashbrown::HashMap;
@@ -23,7 +23,7 @@ pub trait Page {
     fn signature(&self) -> Option<&[u32]>;
 
     /// The bits for verification ([`resemblance`]); none as for [`signature`](Self::signature).
-    fn bits(&self) -> Option<Bits<'_>>;
+    fn bits(&self) -> Option<SetBits<'_>>;
 
     /// Number of distinct features.
     fn size(&self) -> u32;
@@ -165,7 +165,7 @@ mod tests {
             Some(&self.signature)
         }
 
-        fn bits(&self) -> Option<Bits<'_>> {
+        fn bits(&self) -> Option<SetBits<'_>> {
             None
         }
 

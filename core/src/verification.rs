@@ -7,7 +7,7 @@
 use crate::collection::{Collection, Texts, Two};
 use crate::error::{Error, Result};
 use crate::id::{Document, Id, Lists, Slot, Text};
-use crate::resemblance::Bits;
+use crate::resemblance::SetBits;
 use crate::search::selfjoin::SlotPair;
 use crate::settings::{Forms, Measure, Verification};
 use crate::similarity::{Anchor, Page};
@@ -73,9 +73,9 @@ impl<'a> Evidence<'a> {
     }
 
     /// The bits of a text that tell how alike it is to another.
-    pub(crate) fn bits(&self, text: Text) -> Option<Bits<'a>> {
+    pub(crate) fn bits(&self, text: Text) -> Option<SetBits<'a>> {
         let words = self.two(text)?.bits;
-        Some(Bits { words, size: self.facts(text).features, forms: self.forms })
+        Some(SetBits { words, size: self.facts(text).features, forms: self.forms })
     }
 
     /// The Hamming distance of the hashes of two texts with both sketches, which stand together for other
@@ -91,12 +91,12 @@ impl<'a> Evidence<'a> {
     }
 
     /// A text, as a measure sees it.
-    pub(crate) fn page(&self, text: Text) -> Shown<'_> {
-        Shown { evidence: self, text, document: self.texts.first(text) }
+    pub(crate) fn page(&self, text: Text) -> ComparedText<'_> {
+        ComparedText { evidence: self, text, document: self.texts.first(text) }
     }
 
     /// A text ready to be compared with many.
-    pub(crate) fn anchor(&self, measure: Measure, text: Text) -> Anchor<Shown<'_>> {
+    pub(crate) fn anchor(&self, measure: Measure, text: Text) -> Anchor<ComparedText<'_>> {
         Anchor::new(measure, self.page(text))
     }
 }
@@ -121,13 +121,13 @@ pub(crate) fn idf_by_part(
 
 /// A text, as a measure sees it.
 #[derive(Clone, Copy)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct ComparedText<'a> {
     evidence: &'a Evidence<'a>,
     text: Text,
     document: Document,
 }
 
-impl Page for Shown<'_> {
+impl Page for ComparedText<'_> {
     fn digest(&self) -> u128 {
         self.evidence.collection.facts(self.document).digest
     }
@@ -140,7 +140,7 @@ impl Page for Shown<'_> {
         self.evidence.collection.signature(self.document)
     }
 
-    fn bits(&self) -> Option<Bits<'_>> {
+    fn bits(&self) -> Option<SetBits<'_>> {
         self.evidence.bits(self.text)
     }
 

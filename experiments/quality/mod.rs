@@ -32,7 +32,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// What is measured.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Config {
+struct QualityConfig {
     features: Vec<FeatureKind>,
     weightings: Vec<Weighting>,
     /// Bits within which SimHashes are near.
@@ -88,7 +88,7 @@ struct Shown {
 }
 
 fn run(options: &Options) -> Result<()> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: QualityConfig = config::read(options, EXPERIMENT.name)?;
     for path in options.corpora() {
         let corpus = Corpus::load(&path, FeatureKind::Shingles(5))?;
         let set = Set::open(&path, options, &config, &corpus)?;
@@ -183,7 +183,7 @@ fn row(table: &mut Table, set: &Set, tool: &str, setting: &Setting, score: &Scor
 mod tests {
     use super::*;
     use clap::Parser;
-    use simflip::evaluate::found::{Found, Records};
+    use simflip::evaluate::found::{Found, RecordNames};
     use simflip::hash::FeatureHash;
     use simflip::pipeline::{Job, Silent, dedup};
     use simflip::settings::{Generator, Settings, Verification};
@@ -193,7 +193,7 @@ mod tests {
     fn a_row_is_what_the_tool_finds() {
         let path = crate::root().join("data/debian-faq.warc.wet.gz");
         let options = Options::parse_from(["experiments", "quality"]);
-        let config: Config = config::read(&options, EXPERIMENT.name).unwrap();
+        let config: QualityConfig = config::read(&options, EXPERIMENT.name).unwrap();
         let reference = Corpus::load(&path, FeatureKind::Shingles(5)).unwrap();
         let set = Set::open(&path, &options, &config, &reference).unwrap();
         assert!(set.true_pairs() > 20 && set.kind == "lexical");
@@ -235,7 +235,7 @@ mod tests {
             .unwrap();
             let inputs = simflip::corpus::discover(std::slice::from_ref(&path), &Default::default()).unwrap();
             let (names, _) = simflip::evaluate::corpus::record_names(&inputs, &Default::default()).unwrap();
-            let found = Found::read(&out, &Records::new(&names).unwrap()).unwrap();
+            let found = Found::read(&out, &RecordNames::new(&names).unwrap()).unwrap();
             let tool = set.score_pairs(found.pairs.unwrap().iter().map(|pair| (pair.a.0, pair.b.0))).unwrap();
             let (_, swept) = rows
                 .iter()
@@ -267,7 +267,7 @@ mod tests {
             .collect();
         let path = file("pages.jsonl", &texts.join("\n"));
         let options = Options::parse_from(["experiments", "quality"]);
-        let config: Config = config::read(&options, EXPERIMENT.name).unwrap();
+        let config: QualityConfig = config::read(&options, EXPERIMENT.name).unwrap();
         let corpus = Corpus::load(&path, FeatureKind::Shingles(5)).unwrap();
         let set = Set::open(&path, &options, &config, &corpus).unwrap();
         file("pages.one.csv", "a,b\n0,1\n2,3\n");

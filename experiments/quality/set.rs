@@ -1,6 +1,6 @@
 //! A corpus with what is right about it, and the score of a result.
 
-use super::Config;
+use super::QualityConfig;
 use crate::Options;
 use crate::corpus::Corpus;
 use crate::results::{Row, read};
@@ -8,11 +8,11 @@ use crate::truth::similar_pairs;
 use anyhow::{Context, Result, bail, ensure};
 use simflip::corpus::{ReadOptions, discover};
 use simflip::evaluate::corpus::record_names;
-use simflip::evaluate::found::{Found, FoundPair, Records};
+use simflip::evaluate::found::{Found, FoundPair, RecordNames};
 use simflip::evaluate::interval::Bootstrap;
 use simflip::evaluate::partition::Partition;
 use simflip::evaluate::truth::{
-    Judged, Rule, Scope, Truth, TruthCounts, TruthFile, TruthParams, Verdict as Judgement,
+    Judged, PairLabel as Judgement, Rule, Scope, Truth, TruthCounts, TruthFile, TruthParams,
 };
 use simflip::evaluate::{Evaluation, evaluate};
 use simflip::hash::{fmix64, text_digest};
@@ -79,7 +79,7 @@ pub struct Score {
 
 impl Set {
     /// The truth of a corpus that was loaded with shingles of five words.
-    pub fn open(path: &Path, options: &Options, config: &Config, corpus: &Corpus) -> Result<Self> {
+    pub fn open(path: &Path, options: &Options, config: &QualityConfig, corpus: &Corpus) -> Result<Self> {
         let inputs = discover(&[PathBuf::from(path)], &Default::default())?;
         let (names, _) = record_names(&inputs, &ReadOptions::default())?;
         ensure!(
@@ -89,7 +89,7 @@ impl Set {
             names.len(),
             corpus.documents()
         );
-        let records = Records::new(&names)?;
+        let records = RecordNames::new(&names)?;
         let given = options.truths.iter().find_map(|truth| truth.strip_prefix(&format!("{}=", corpus.name)));
         let mut frame = None;
         let truth = match given {

@@ -1,6 +1,6 @@
 //! The figure, the table and the verdicts, from rows alone.
 
-use super::{Config, EXPERIMENT, Shown};
+use super::{EXPERIMENT, QualityConfig, Shown};
 use crate::check::Verdict;
 use crate::figure::{self, Axis, Look, Panel, Series};
 use crate::progress::say;
@@ -124,7 +124,7 @@ fn short(value: Option<f64>) -> String {
 }
 
 pub fn draw(options: &Options, rows: &[Row]) -> Result<()> {
-    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let config: QualityConfig = config::read(options, EXPERIMENT.name)?;
     let rows_by = Rows::new(rows);
     let curve = |set: &str, name: &str, look: Look, fields: &[(&str, &str)]| {
         let of = |row: &&Row| {
@@ -185,7 +185,7 @@ pub fn draw(options: &Options, rows: &[Row]) -> Result<()> {
 
 /// F1 of the settings shown, of rivals, and of what would be chosen without looking; then precision and
 /// recall.
-fn table(config: &Config, rows: &Rows<'_>) -> Result<String> {
+fn table(config: &QualityConfig, rows: &Rows<'_>) -> Result<String> {
     let mut page = String::from(
         "# F1 on pairs\n\nMade from the rows in this folder by `experiments -- draw quality`.\n\n",
     );
@@ -252,7 +252,7 @@ fn table(config: &Config, rows: &Rows<'_>) -> Result<String> {
 }
 
 /// F1 by sort of pair, where a set has pairs of several sorts.
-fn sorts(page: &mut String, config: &Config, rows: &Rows<'_>) -> Result<()> {
+fn sorts(page: &mut String, config: &QualityConfig, rows: &Rows<'_>) -> Result<()> {
     let mut columns: Vec<(&str, &str)> = Vec::new();
     for row in rows.all.iter().filter(|row| row.text("pairs") != "all") {
         let column = (row.text("corpus"), row.text("pairs"));
@@ -277,7 +277,7 @@ fn sorts(page: &mut String, config: &Config, rows: &Rows<'_>) -> Result<()> {
 
 /// Our aims, held against rivals: they are no published figures.
 pub fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> {
-    let aim = config::read::<Config>(options, EXPERIMENT.name)?.aim;
+    let aim = config::read::<QualityConfig>(options, EXPERIMENT.name)?.aim;
     let rows = Rows::new(rows);
     let mut all = Vec::new();
     for (set, kind) in &rows.sets {

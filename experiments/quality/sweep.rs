@@ -1,6 +1,6 @@
 //! The settings, and the candidates that they are scored over.
 
-use super::Config;
+use super::QualityConfig;
 use super::set::{Score, Set, across};
 use crate::corpus::Corpus;
 use crate::results::Clock;
@@ -77,7 +77,7 @@ fn listed<'a>(
 }
 
 /// True if a setting is in the table of the summary.
-fn is_shown(config: &Config, setting: &Setting) -> bool {
+fn is_shown(config: &QualityConfig, setting: &Setting) -> bool {
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     let fields = [
         setting.method.to_owned(),
@@ -94,13 +94,13 @@ fn is_shown(config: &Config, setting: &Setting) -> bool {
 }
 
 /// Pairs by sort are scored for the settings in the table alone.
-fn score(config: &Config, set: &Set, setting: &Setting, pairs: &[(u32, u32)]) -> Result<Score> {
+fn score(config: &QualityConfig, set: &Set, setting: &Setting, pairs: &[(u32, u32)]) -> Result<Score> {
     if is_shown(config, setting) { set.score_sorts(pairs) } else { set.score_pairs(pairs.iter().copied()) }
 }
 
 /// Scores SimHash: all weightings, by psm and by exact search.
 pub fn simhash(
-    config: &Config,
+    config: &QualityConfig,
     corpus: &Corpus,
     set: &Set,
     features: FeatureKind,
@@ -234,7 +234,7 @@ struct Banded {
 
 /// Scores MinHash: estimated, counted, and checked by containment.
 pub fn minhash(
-    config: &Config,
+    config: &QualityConfig,
     corpus: &Corpus,
     set: &Set,
     features: FeatureKind,

@@ -11,7 +11,7 @@ use simflip::corpus::{
     Damage, DiscoverOptions, Format, JsonlFields, Place, ReadOptions, discover, fetch, read, write_kept,
 };
 use simflip::document::DocId;
-use simflip::evaluate::found::Records;
+use simflip::evaluate::found::RecordNames;
 use simflip::evaluate::judged::read_judgements;
 use simflip::evaluate::truth::{TruthFile, TruthParams};
 use simflip::format::{KINDS, Kind};
@@ -276,7 +276,7 @@ fn log_of_an_index(folder: &std::path::Path, bytes: &[u8]) {
 pub fn tables(bytes: &[u8]) {
     let dir = tempfile::tempdir().expect("a folder");
     let ids: Vec<String> = ["a", "b", "=c", "0", "1"].map(str::to_owned).to_vec();
-    let records = Records::new(&ids).expect("different ids");
+    let records = RecordNames::new(&ids).expect("different ids");
     for name in ["truth.csv", "pairs.csv", "clusters.csv"] {
         let path = dir.path().join(name);
         std::fs::write(&path, bytes).expect("a file");

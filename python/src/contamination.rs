@@ -8,7 +8,7 @@ use crate::texts::Texts;
 use arrow_array::{ArrayRef, Float32Array, UInt32Array, UInt64Array};
 use pyo3::prelude::*;
 use rayon::prelude::*;
-use simflip::core::contamination::{Finder, Found, Items, Rules};
+use simflip::core::contamination::{Finder, FoundPassage, Items, Rules};
 use simflip::pipeline::Progress;
 use std::sync::Arc;
 
@@ -50,16 +50,16 @@ pub fn decontaminate<'py>(
                 let text = text.unwrap_or_default();
                 // Python counts characters.
                 let characters = |bytes: usize| text[..bytes].chars().count() as u64;
-                let of = |found: Found| {
+                let of = |found: FoundPassage| {
                     let span = [found.bytes.start, found.bytes.end].map(characters);
                     (number as u32, found, span)
                 };
                 finder.find(text).into_iter().map(of).collect::<Vec<_>>()
             };
-            let found: Vec<(u32, Found, [u64; 2])> =
+            let found: Vec<(u32, FoundPassage, [u64; 2])> =
                 texts.par_iter().enumerate().map_init(|| Finder::new(&items), find).flatten_iter().collect();
             let documents = texts.len() as u64;
-            let share = |(text, found, span): (u32, Found, [u64; 2])| {
+            let share = |(text, found, span): (u32, FoundPassage, [u64; 2])| {
                 let share = items.share(&found, documents)?;
                 Some(Match { text, item: found.item, share, span })
             };

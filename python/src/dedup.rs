@@ -13,10 +13,10 @@ use pyo3::types::PyString;
 use serde_json::json;
 use simflip::cli::options::{OfTexts, Refused, as_keywords, now, of_files, of_rethreshold, of_texts};
 use simflip::clusters::{Keep, Source};
-use simflip::core::dedup::{Kind, Outcome, Pair};
+use simflip::core::dedup::{Outcome, Pair, PairKind};
 use simflip::core::id::{Cluster, Document, Id};
 use simflip::pipeline::{
-    Assigned, Assignment, Assignments, Member, MemberPair, Progress, TextCollector, TextJob, raised,
+    Assigned, Assignments, DocumentAssignment, Member, MemberPair, Progress, TextCollector, TextJob, raised,
 };
 use simflip::report::{Report, html, tell};
 use simflip::settings::Settings;
@@ -90,10 +90,10 @@ pub fn pairs_table(pairs: &[Pair], settings: &Settings, rows: &Rows) -> PyResult
 }
 
 /// The word for a kind of pair.
-pub fn kind(kind: Kind) -> &'static str {
+pub fn kind(kind: PairKind) -> &'static str {
     match kind {
-        Kind::Exact => "exact",
-        Kind::Near => "near",
+        PairKind::Exact => "exact",
+        PairKind::Near => "near",
     }
 }
 
@@ -120,18 +120,18 @@ type Tables = (Table, Table, Table);
 /// The table of pages says what became of each row of the input; old pages have none.
 fn pages_table(outcome: &Outcome, rows: &Rows, new: u32) -> PyResult<Table> {
     let assignments = Assignments::new(outcome);
-    let mut of_row: Vec<Option<Assignment>> = vec![None; new as usize];
+    let mut of_row: Vec<Option<DocumentAssignment>> = vec![None; new as usize];
     for document in Document::all(outcome.new) {
         let assignment = assignments.of(document);
         of_row[rows.row(document) as usize] =
-            Some(Assignment { stays: Document(rows.row(assignment.stays)), ..assignment });
+            Some(DocumentAssignment { stays: Document(rows.row(assignment.stays)), ..assignment });
     }
     fates_table(&of_row)
 }
 
 /// The same table of what became of each row, with rows in place of documents.
-fn fates_table(of_row: &[Option<Assignment>]) -> PyResult<Table> {
-    let each = |of: fn(&Assignment) -> Option<u32>| -> UInt32Array {
+fn fates_table(of_row: &[Option<DocumentAssignment>]) -> PyResult<Table> {
+    let each = |of: fn(&DocumentAssignment) -> Option<u32>| -> UInt32Array {
         of_row.iter().map(|assignment| assignment.as_ref().and_then(of)).collect()
     };
     let stays = each(|assignment| Some(assignment.stays.0));
@@ -194,7 +194,7 @@ pub fn rethreshold(pages: &Table, pairs: &Table, clusters: &Table, similarity: f
     let alike = alike.as_primitive::<Float32Type>();
     let pair = |row: usize| {
         let members = [*place.get(&a.value(row))?, *place.get(&b.value(row))?];
-        let kind = if kinds.value(row) == "exact" { Kind::Exact } else { Kind::Near };
+        let kind = if kinds.value(row) == "exact" { PairKind::Exact } else { PairKind::Near };
         Some(MemberPair { members, similarity: alike.value(row), kind })
     };
     let listed: Vec<MemberPair> = (0..pairs.rows()).filter_map(pair).collect();
@@ -207,14 +207,14 @@ pub fn rethreshold(pages: &Table, pairs: &Table, clusters: &Table, similarity: f
         .collect();
     of_clusters.sort_by_key(|&(_, number, ..)| number);
     let stays = numbers(pages, "stays")?;
-    let of_row: Vec<Option<Assignment>> = (0..pages.rows() as u32)
+    let of_row: Vec<Option<DocumentAssignment>> = (0..pages.rows() as u32)
         .map(|row| {
-            let alone = Assignment { cluster: None, size: 1, stays: Document(row), similarity: None };
+            let alone = DocumentAssignment { cluster: None, size: 1, stays: Document(row), similarity: None };
             let of_member = |&at: &usize| {
                 let Assigned { cluster, stays, similarity } = assigned[at];
                 let (cluster, size) =
                     cluster.map_or((None, 1), |(number, size)| (Some(Cluster(number)), size));
-                Assignment { cluster, size, stays: Document(page.value(stays)), similarity }
+                DocumentAssignment { cluster, size, stays: Document(page.value(stays)), similarity }
             };
             stays.is_valid(row as usize).then(|| place.get(&row).map_or(alone, of_member))
         })

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use serde_json::json;
 use simflip::cli::options::{OfTexts, of_texts};
 use simflip::clusters::Linkage;
-use simflip::core::dedup::{Context, Deduper, Kind};
+use simflip::core::dedup::{Context, Deduper, PairKind};
 use simflip::core::id::{Document, Id};
 use simflip::pipeline::Progress;
 use simflip::settings::{Measure, Settings, Sketches};
@@ -442,9 +442,9 @@ impl Edges {
                     return Err(PyValueError::new_err(format!("pair {a}, {b}: expected two of {n} pages")));
                 }
                 let edge = (Document(a.min(b)), Document(a.max(b)), similarity);
-                match kinds.map_or(kind(Kind::Near), |kinds| kinds.value(row)) {
-                    exact if exact == kind(Kind::Exact) => edges.exact.push(edge),
-                    near if near == kind(Kind::Near) => edges.near.push(edge),
+                match kinds.map_or(kind(PairKind::Near), |kinds| kinds.value(row)) {
+                    exact if exact == kind(PairKind::Exact) => edges.exact.push(edge),
+                    near if near == kind(PairKind::Near) => edges.near.push(edge),
                     other => {
                         let expected = "expected exact or near";
                         return Err(PyValueError::new_err(format!(

@@ -114,9 +114,9 @@ impl Table {
         Ok(Bound::new(py, Column { array, field })?.into_any())
     }
 
-    fn __iter__(slf: Bound<'_, Self>) -> PyResult<Rows> {
+    fn __iter__(slf: Bound<'_, Self>) -> PyResult<TableRows> {
         let row_type = slf.get().row_type(slf.py())?.unbind();
-        Ok(Rows { table: slf.unbind(), row_type, next: 0 })
+        Ok(TableRows { table: slf.unbind(), row_type, next: 0 })
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -167,14 +167,14 @@ impl Table {
 
 /// The rows of a table, one after the other.
 #[pyclass(module = "simflip")]
-struct Rows {
+struct TableRows {
     table: Py<Table>,
     row_type: Py<PyAny>,
     next: usize,
 }
 
 #[pymethods]
-impl Rows {
+impl TableRows {
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
         slf
     }

@@ -20,7 +20,7 @@ use std::fmt::Write;
   simflip calibrate crawl --method psm --features words --weighting tf-idf   # flips against recall, as in the paper
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
-pub(crate) struct Args {
+pub(crate) struct CalibrateArgs {
     #[command(flatten)]
     input: InputArgs,
 
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-impl Args {
+impl CalibrateArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let given = Given {
             search: &self.search,

@@ -23,7 +23,7 @@ use simflip::wording::printable_path;
   simflip compare crawl --out comparison --methods bphs,minhash --features shingles:5 --weighting binary --similarity 0.7
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
-pub(crate) struct Args {
+pub(crate) struct CompareArgs {
     #[command(flatten)]
     input: InputArgs,
 
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     features: FeatureArgs,
 }
 
-impl Args {
+impl CompareArgs {
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
         let names: Vec<&str> = self.methods.iter().map(|method| method.name()).collect();
         let given = Given {

@@ -24,7 +24,7 @@ that many items or many documents have do not count: they are instructions and s
 documents.
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
-pub(crate) struct Args {
+pub(crate) struct DecontaminateArgs {
     #[command(flatten)]
     input: InputArgs,
 
@@ -81,7 +81,7 @@ enum RemoveName {
     Nothing,
 }
 
-impl Args {
+impl DecontaminateArgs {
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
         let job = DecontaminateJob {
             inputs: expand_patterns(&self.input.inputs)?,

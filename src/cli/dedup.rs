@@ -38,7 +38,7 @@ All options: simflip dedup --help. Exit code: 0 done; 1 done, but corrupt input 
 
 Exit code: 0 done; 1 done, but corrupt input was skipped; 2 failed."
 )]
-pub(crate) struct Args {
+pub(crate) struct DedupArgs {
     #[command(flatten)]
     input: InputArgs,
 
@@ -144,7 +144,7 @@ fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "expected a share from 0 to 1, such as 0.1".to_owned())
 }
 
-impl Args {
+impl DedupArgs {
     /// The reading of documents.
     pub(super) fn names(self) -> FieldArgs {
         self.input.names
@@ -184,7 +184,7 @@ impl Args {
                 ignored: self.boilerplate.ignored(),
             },
         };
-        if let Some(Reading { names, text_field }) = reading {
+        if let Some(EarlierReading { names, text_field }) = reading {
             input.names = match names {
                 Some(names) => input.names.or(names),
                 None => input.names,
@@ -236,11 +236,11 @@ struct Repeated {
     settings: Settings,
     frequencies: Option<PathBuf>,
     ignored: Ignored,
-    reading: Option<Reading>,
+    reading: Option<EarlierReading>,
 }
 
 /// The reading options of an earlier run.
-struct Reading {
+struct EarlierReading {
     /// As its command said; none where it was no command.
     names: Option<FieldArgs>,
     text_field: Option<String>,
@@ -274,8 +274,8 @@ fn repeated(report: &Path) -> anyhow::Result<Repeated> {
                 Some(BoilerplateReport { from: Some(path), .. }) => Ignored::OfFile(path),
                 Some(BoilerplateReport { by, .. }) => Ignored::Counted(by),
             },
-            reading: Some(Reading {
-                names: super::dedup_of(&command_line).map(Args::names),
+            reading: Some(EarlierReading {
+                names: super::dedup_of(&command_line).map(DedupArgs::names),
                 text_field: corpus.text_field,
             }),
         }),

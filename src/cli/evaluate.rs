@@ -5,7 +5,7 @@ use super::{Done, tell, tell_json};
 use anyhow::Context;
 use simflip::corpus::{DiscoverOptions, ReadOptions, discover};
 use simflip::evaluate::corpus::record_names;
-use simflip::evaluate::found::{Found, ListedPairs, Records};
+use simflip::evaluate::found::{Found, ListedPairs, RecordNames};
 use simflip::evaluate::interval::Bootstrap;
 use simflip::evaluate::judged::{PrecisionEstimate, estimate_precision, read_judgements};
 use simflip::evaluate::truth::{Rule, Scope, TruthFile, TruthParams};
@@ -25,7 +25,7 @@ use std::path::PathBuf;
   simflip evaluate result --truth truth.csv
   simflip evaluate result --truth scores.csv.gz --min-score 0.8 --json
   simflip review result && simflip evaluate result --judged judged.csv")]
-pub(crate) struct Args {
+pub(crate) struct EvaluateArgs {
     /// Folder that `simflip dedup` wrote; run it with --all-pairs to score its list of pairs, too
     #[arg(required_unless_present = "judged")]
     result: Option<PathBuf>,
@@ -76,19 +76,19 @@ fn finite(text: &str) -> Result<f64, String> {
     }
 }
 
-impl Args {
+impl EvaluateArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let json = self.json;
         match self.scores()? {
-            Scores::Judged(estimate) if json => tell_json(&estimate),
-            Scores::Judged(estimate) => tell(&estimate.to_string()),
-            Scores::Held(evaluation) if json => tell_json(&evaluation),
-            Scores::Held(evaluation) => tell(&evaluation.to_string()),
+            ResultScores::Judged(estimate) if json => tell_json(&estimate),
+            ResultScores::Judged(estimate) => tell(&estimate.to_string()),
+            ResultScores::Held(evaluation) if json => tell_json(&evaluation),
+            ResultScores::Held(evaluation) => tell(&evaluation.to_string()),
         }
     }
 
     /// The scores that are asked for.
-    pub(super) fn scores(self) -> anyhow::Result<Scores> {
+    pub(super) fn scores(self) -> anyhow::Result<ResultScores> {
         let usual = TruthParams::default();
         let min_label = self.min_label.unwrap_or(usual.min_label);
         if let Some(judged) = &self.judged {
@@ -103,7 +103,7 @@ impl Args {
             refuse(&self.names.given(), "with --judged", why)?;
             let listed = self.result.as_deref().map(ListedPairs::read).transpose()?;
             let judgements = read_judgements(judged, min_label, listed.as_ref())?;
-            return Ok(Scores::Judged(estimate_precision(&judgements)));
+            return Ok(ResultScores::Judged(estimate_precision(&judgements)));
         }
         let (Some(result), Some(truth)) = (&self.result, &self.truth) else {
             anyhow::bail!("a result and --truth are needed, or --judged");
@@ -147,7 +147,7 @@ impl Args {
                 printable_path(result)
             );
         }
-        let records = Records::new(&names)?;
+        let records = RecordNames::new(&names)?;
         let params = TruthParams { min_score: self.min_score, min_label, scope: self.scope };
         let truth = TruthFile::read(truth, &records, &params)?;
         let labelled = matches!(truth.rule, Rule::Label(_));
@@ -174,14 +174,14 @@ impl Args {
                  little: run dedup with --all-pairs, or read the pairs within clusters"
             ));
         }
-        Ok(Scores::Held(Box::new(evaluation)))
+        Ok(ResultScores::Held(Box::new(evaluation)))
     }
 }
 
 /// Scores of a result.
 #[derive(serde::Serialize)]
 #[serde(untagged)]
-pub(super) enum Scores {
+pub(super) enum ResultScores {
     /// By judgements of some of its pairs.
     Judged(PrecisionEstimate),
     /// By a truth.

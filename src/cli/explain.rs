@@ -20,7 +20,7 @@ use std::path::PathBuf;
   simflip explain http://a.example/ http://b.example/ crawl/*.warc.wet.gz
   simflip explain 17 42 crawl/part.warc.wet.gz --distance 6 --json
   simflip explain one.txt two.txt --weighting tf-idf --frequencies frequencies.bin")]
-pub(crate) struct Args {
+pub(crate) struct ExplainArgs {
     /// First page: its id, its URL, or its number (counted from 0); without INPUT, a plain text file
     a: String,
 
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-impl Args {
+impl ExplainArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         if self.inputs.is_empty() {
             let why = "A and B are files of plain text then. Leave it out, or name the corpus that the pages are of";

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 Of folders, files called .txt, .text, .md, .markdown, .html, .htm or .xhtml are pages. A page's id is its path.
 
 Exit code: 0 done; 1 done, but files that could not be read were skipped; 2 failed.")]
-pub(crate) struct Args {
+pub(crate) struct GatherArgs {
     /// Folders and files
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-impl Args {
+impl GatherArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let job = GatherJob {
             inputs: expand_patterns(&self.inputs)?,

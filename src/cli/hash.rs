@@ -25,7 +25,7 @@ use std::sync::Arc;
 #[command(after_help = "Examples:
   simflip hash page.txt
   echo 'a rose is a rose' | simflip hash - --features shingles:2 --json")]
-pub(crate) struct Args {
+pub(crate) struct HashArgs {
     /// A text file, or - for standard input
     #[arg(default_value = "-")]
     file: PathBuf,
@@ -44,7 +44,7 @@ pub(crate) struct Args {
 
 /// The hashes of a text, for output.
 #[derive(Serialize)]
-struct Shown {
+struct ShownHashes {
     hash: String,
     features: usize,
     /// Bit number (0 is the least significant), its value and weight, weakest first.
@@ -67,7 +67,7 @@ struct Flip {
     hash: String,
 }
 
-impl Args {
+impl HashArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         self.features.check()?;
         let text = self.text()?;
@@ -103,7 +103,7 @@ impl Args {
     }
 }
 
-fn show(simhash: &SimHash, features: usize, flips: usize) -> Shown {
+fn show(simhash: &SimHash, features: usize, flips: usize) -> ShownHashes {
     let mut order = Volatility::default();
     order.rank(&simhash.weights, u64::MAX, FlipCost::Abs, BITS);
     let bit = |&bit: &u8| Bit {
@@ -118,7 +118,7 @@ fn show(simhash: &SimHash, features: usize, flips: usize) -> Shown {
         cost: (0..BITS).filter(|&j| flip.mask >> j & 1 == 1).map(|j| simhash.weights[j].abs()).sum(),
         hash: format!("{:016x}", simhash.hash ^ flip.mask),
     });
-    Shown {
+    ShownHashes {
         hash: format!("{:016x}", simhash.hash),
         features,
         flips: flips.collect(),
@@ -126,7 +126,7 @@ fn show(simhash: &SimHash, features: usize, flips: usize) -> Shown {
     }
 }
 
-fn table(simhash: &SimHash, shown: &Shown) -> anyhow::Result<String> {
+fn table(simhash: &SimHash, shown: &ShownHashes) -> anyhow::Result<String> {
     let mut text = String::new();
     writeln!(text, "simhash   {}", shown.hash)?;
     writeln!(text, "bits      {:064b}  (63 … 0)", simhash.hash)?;

@@ -286,7 +286,7 @@ pub(crate) fn written(millis: u64) -> String {
 
 /// A line of answers.
 #[derive(Serialize)]
-pub(crate) struct Row<'a> {
+pub(crate) struct AnswerRow<'a> {
     pub page: Cow<'a, str>,
     pub answer: &'static str,
     pub distance: Option<u32>,
@@ -365,7 +365,7 @@ impl Form {
         let found = reply.verdict != Verdict::New;
         self.row(
             lines,
-            Row {
+            AnswerRow {
                 page: page.into(),
                 answer: reply.verdict.name(),
                 distance: found.then_some(reply.distance),
@@ -385,7 +385,7 @@ impl Form {
             lines.push(b'\n');
             return Ok(());
         }
-        let row = Row {
+        let row = AnswerRow {
             page: page.into(),
             answer: "error",
             distance: None,
@@ -397,7 +397,7 @@ impl Form {
         self.row(lines, row)
     }
 
-    fn row(self, lines: &mut Vec<u8>, mut row: Row<'_>) -> anyhow::Result<()> {
+    fn row(self, lines: &mut Vec<u8>, mut row: AnswerRow<'_>) -> anyhow::Result<()> {
         let safe = |cell: &str| match self.terminal {
             true => guarded(&printable(cell)).into_owned(),
             false => guarded(cell).into_owned(),

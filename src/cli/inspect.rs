@@ -18,7 +18,7 @@ use std::path::PathBuf;
   simflip inspect result
   simflip inspect judged.csv
   simflip inspect result/kept.warc.wet.gz")]
-pub(crate) struct Args {
+pub(crate) struct InspectArgs {
     /// The file or folder
     file: PathBuf,
 
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-impl Args {
+impl InspectArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let inspection = simflip::inspect::inspect(&self.file)?;
         if self.json {

@@ -16,7 +16,7 @@ use std::path::PathBuf;
   simflip mark result --for numpy --out stays        # then numpy.load(\"stays/000000.npy\")
 
 The files that the result was made of are read once more, and must be where they were, as they were.")]
-pub(crate) struct Args {
+pub(crate) struct MarkArgs {
     /// Folder that simflip dedup wrote
     result: PathBuf,
 
@@ -51,7 +51,7 @@ enum FilterName {
     Numpy,
 }
 
-impl Args {
+impl MarkArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let job = MarkJob {
             result: self.result,

@@ -48,23 +48,23 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Dedup(dedup::Args),
-    Decontaminate(decontaminate::Args),
-    Gather(gather::Args),
+    Dedup(dedup::DedupArgs),
+    Decontaminate(decontaminate::DecontaminateArgs),
+    Gather(gather::GatherArgs),
     Sketch(staged::SketchArgs),
     Join(staged::JoinArgs),
     Cluster(staged::ClusterArgs),
     Apply(staged::ApplyArgs),
-    Compare(compare::Args),
-    Calibrate(calibrate::Args),
-    Evaluate(evaluate::Args),
-    Explain(explain::Args),
-    Review(review::Args),
-    Rethreshold(rethreshold::Args),
-    Hash(hash::Args),
-    Seen(seen::Args),
+    Compare(compare::CompareArgs),
+    Calibrate(calibrate::CalibrateArgs),
+    Evaluate(evaluate::EvaluateArgs),
+    Explain(explain::ExplainArgs),
+    Review(review::ReviewArgs),
+    Rethreshold(rethreshold::RethresholdArgs),
+    Hash(hash::HashArgs),
+    Seen(seen::SeenArgs),
     #[cfg(feature = "serve")]
-    Serve(serve::Args),
+    Serve(serve::ServeArgs),
     /// Answer over HTTP whether documents were seen before (with the feature serve)
     #[cfg(not(feature = "serve"))]
     Serve(AbsentArgs),
@@ -73,10 +73,10 @@ enum Command {
     /// Answer agents over the Model Context Protocol (with the feature serve)
     #[cfg(not(feature = "serve"))]
     Mcp(AbsentArgs),
-    Mark(mark::Args),
-    Inspect(inspect::Args),
-    Upload(upload::Args),
-    Plan(plan::Args),
+    Mark(mark::MarkArgs),
+    Inspect(inspect::InspectArgs),
+    Upload(upload::UploadArgs),
+    Plan(plan::PlanArgs),
     /// Print a shell's completion script.
     #[command(after_help = "Example: simflip completions bash > /etc/bash_completion.d/simflip")]
     Completions {
@@ -123,7 +123,7 @@ impl Command {
 }
 
 /// The arguments of `simflip dedup` in a command line, if it is one of this program.
-fn dedup_of(command_line: &[String]) -> Option<dedup::Args> {
+fn dedup_of(command_line: &[String]) -> Option<dedup::DedupArgs> {
     match Cli::try_parse_from(command_line).ok()?.command {
         Command::Dedup(args) => Some(args),
         _ => None,

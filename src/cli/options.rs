@@ -98,7 +98,7 @@ struct TextArgs {
 
 #[derive(Debug, Parser)]
 #[command(name = "simflip", no_binary_name = true, disable_help_flag = true)]
-struct ExplainArgs {
+struct ExplainSettings {
     #[command(flatten)]
     search: SearchArgs,
 
@@ -138,9 +138,9 @@ pub fn of_texts(options: &[OsString]) -> Result<OfTexts, Refused> {
 /// # Errors
 /// As [`of_texts`].
 pub fn of_explanation(options: &[OsString]) -> Result<(Methods, Option<PathBuf>), Refused> {
-    let args: ExplainArgs = parsed(options)?;
+    let args: ExplainSettings = parsed(options)?;
     let methods = explain::methods(&args.search, &args.check, &args.features)
-        .map_err(|error| Refused::new(&error, &options_of::<ExplainArgs>(None)))?;
+        .map_err(|error| Refused::new(&error, &options_of::<ExplainSettings>(None)))?;
     Ok((methods, args.features.frequencies))
 }
 
@@ -153,7 +153,7 @@ pub fn of_files(arguments: &[OsString]) -> Result<Job, Refused> {
     #[command(name = "simflip", no_binary_name = true, disable_help_flag = true)]
     struct Dedup {
         #[command(flatten)]
-        dedup: dedup::Args,
+        dedup: dedup::DedupArgs,
     }
     let args: Dedup = parsed(arguments)?;
     args.dedup.job(Vec::new()).map_err(|error| Refused::new(&error, &options_of::<Dedup>(None)))
@@ -168,7 +168,7 @@ pub fn of_rethreshold(arguments: &[OsString]) -> Result<RethresholdJob, Refused>
     #[command(name = "simflip", no_binary_name = true, disable_help_flag = true)]
     struct Rethreshold {
         #[command(flatten)]
-        rethreshold: rethreshold::Args,
+        rethreshold: rethreshold::RethresholdArgs,
     }
     Ok(parsed::<Rethreshold>(arguments)?.rethreshold.job(Vec::new()))
 }
@@ -182,7 +182,7 @@ pub fn evaluation(arguments: &[OsString]) -> Result<serde_json::Value, Refused> 
     #[command(name = "simflip", no_binary_name = true, disable_help_flag = true)]
     struct Evaluate {
         #[command(flatten)]
-        evaluate: evaluate::Args,
+        evaluate: evaluate::EvaluateArgs,
     }
     let args: Evaluate = parsed(arguments)?;
     let scores = args.evaluate.scores().and_then(|scores| Ok(serde_json::to_value(&scores)?));
@@ -209,14 +209,14 @@ pub struct OfSeen {
 pub fn of_seen(options: &[OsString], ask_only: bool) -> Result<OfSeen, Refused> {
     #[derive(Debug, Parser)]
     #[command(name = "simflip", no_binary_name = true, disable_help_flag = true)]
-    struct Seen {
+    struct SeenOptions {
         #[command(flatten)]
         index: IndexArgs,
     }
-    let Seen { index } = parsed(options)?;
+    let SeenOptions { index } = parsed(options)?;
     let opened = index.open_silently(ask_only);
     let Opened { seen, frequencies } =
-        opened.map_err(|error| Refused::new(&error, &options_of::<Seen>(None)))?;
+        opened.map_err(|error| Refused::new(&error, &options_of::<SeenOptions>(None)))?;
     Ok(OfSeen { seen, frequencies, fresh: index.fresh })
 }
 

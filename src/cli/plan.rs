@@ -5,7 +5,7 @@ use super::progress::Bars;
 use super::{Done, print};
 use simflip::corpus::expand_patterns;
 use simflip::pipeline::{self, Job, Plan, PlanRow, Purpose};
-use simflip::plan::{Choice, Kind};
+use simflip::plan::{Choice, IndexKind};
 use simflip::settings::{Generator, Settings, Sketches, USUAL_DISTANCE, USUAL_RECALL};
 use simflip::staged::{self, JobPlan, PlanJob};
 use simflip::wording::counted;
@@ -30,7 +30,7 @@ use std::path::PathBuf;
   simflip plan --method simhash --documents 1e9 --queries 1e6 --json
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
-pub(crate) struct Args {
+pub(crate) struct PlanArgs {
     /// Sample pages, like those to come: WET, JSONL, CSV, Parquet and Arrow files, or folders of them
     #[arg(value_name = "INPUT")]
     inputs: Vec<PathBuf>,
@@ -116,7 +116,7 @@ enum PlanSearch {
 /// Numbers of pages that are planned for besides.
 const SIZES: [u64; 5] = [1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000];
 
-impl Args {
+impl PlanArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         match self.method {
             PlanMethod::Both => self.job(),
@@ -372,8 +372,8 @@ fn way_out(row: &PlanRow) -> String {
 
 fn describe(choice: &Choice) -> String {
     match choice.kind {
-        Kind::Linear => choice.kind.name().to_owned(),
-        Kind::Dial => {
+        IndexKind::Linear => choice.kind.name().to_owned(),
+        IndexKind::Dial => {
             format!("{} of {}", choice.kind.name(), counted(u64::from(choice.tables), "table", "tables"))
         }
     }
@@ -382,7 +382,7 @@ fn describe(choice: &Choice) -> String {
 fn line(row: &PlanRow, choice: &Choice) -> String {
     let (mut index, [mut key_bits, mut flips]) =
         (choice.kind.name().to_owned(), [choice.key_bits, choice.flips].map(|n| n.to_string()));
-    if choice.kind == Kind::Linear {
+    if choice.kind == IndexKind::Linear {
         (key_bits, flips) = ("-".into(), "-".into());
     }
     if choice.parts > 1 {

@@ -17,14 +17,14 @@ const INTERVAL: Duration = Duration::from_secs(60);
 pub(crate) struct Bars {
     visible: bool,
     current: Mutex<Option<ProgressBar>>,
-    lines: Option<Lines>,
+    lines: Option<ProgressLines>,
 }
 
 impl Bars {
     /// Bars if standard error is a terminal, lines if it is none, and neither if somebody asked for quiet.
     pub(crate) fn new(quiet: bool) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
-        let lines = (!quiet && !is_terminal).then(|| Lines::new(INTERVAL, super::note));
+        let lines = (!quiet && !is_terminal).then(|| ProgressLines::new(INTERVAL, super::note));
         Self { visible: !quiet && is_terminal, current: Mutex::new(None), lines }
     }
 
@@ -91,16 +91,20 @@ impl Progress for Bars {
 }
 
 /// Says now and then how far a run is, for a log. Nothing of a run that is shorter than that.
-struct Lines {
-    told: Arc<Told>,
+struct ProgressLines {
+    told: Arc<ProgressState>,
     /// Dropped, it ends the thread that says the lines.
     _running: Sender<()>,
 }
 
-impl Lines {
+impl ProgressLines {
     fn new(interval: Duration, say: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        let told =
-            Arc::new(Told { interval, say: Box::new(say), done: AtomicU64::new(0), at: Mutex::default() });
+        let told = Arc::new(ProgressState {
+            interval,
+            say: Box::new(say),
+            done: AtomicU64::new(0),
+            at: Mutex::default(),
+        });
         let (running, ended) = channel();
         let by_thread = Arc::clone(&told);
         // By a thread of its own: a stage may work for long without a word. Without one, less is told.
@@ -115,36 +119,37 @@ impl Lines {
 }
 
 /// The state of the progress line.
-struct Told {
+struct ProgressState {
     interval: Duration,
     say: Box<dyn Fn(&str) + Send + Sync>,
     /// The amount of the stage that is done.
     done: AtomicU64,
-    at: Mutex<At>,
+    at: Mutex<CurrentStage>,
 }
 
 #[derive(Default)]
-struct At {
+struct CurrentStage {
     part: Option<(u32, u32)>,
-    stage: Option<Stage>,
+    stage: Option<ShownStage>,
 }
 
-struct Stage {
+struct ShownStage {
     name: String,
     total: u64,
     unit: String,
     begun: Instant,
 }
 
-impl Told {
-    fn at(&self) -> MutexGuard<'_, At> {
+impl ProgressState {
+    fn at(&self) -> MutexGuard<'_, CurrentStage> {
         self.at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn begin(&self, name: &str, total: u64, unit: &str) {
         let mut at = self.at();
         self.done.store(0, Ordering::Relaxed);
-        at.stage = Some(Stage { name: name.to_owned(), total, unit: unit.to_owned(), begun: Instant::now() });
+        at.stage =
+            Some(ShownStage { name: name.to_owned(), total, unit: unit.to_owned(), begun: Instant::now() });
     }
 
     fn tell(&self) {
@@ -166,9 +171,9 @@ impl Told {
     }
 }
 
-impl At {
+impl CurrentStage {
     /// Which stage it is, before what is told of it.
-    fn which(&self, stage: &Stage) -> String {
+    fn which(&self, stage: &ShownStage) -> String {
         match self.part {
             Some((number, of)) => format!("stage {number} of {of}, {}: ", stage.name),
             None => format!("{}: ", stage.name),
@@ -176,7 +181,7 @@ impl At {
     }
 }
 
-impl Stage {
+impl ShownStage {
     fn amount(&self, n: u64) -> String {
         match &*self.unit {
             "bytes" => HumanBytes(n).to_string(),
@@ -205,20 +210,21 @@ mod tests {
     fn lines(interval: Duration) -> (Bars, Arc<Mutex<Vec<String>>>) {
         let said = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&said);
-        let lines = Lines::new(interval, move |line: &str| heard.lock().unwrap().push(line.to_owned()));
+        let lines =
+            ProgressLines::new(interval, move |line: &str| heard.lock().unwrap().push(line.to_owned()));
         (Bars { visible: false, current: Mutex::new(None), lines: Some(lines) }, said)
     }
 
     #[test]
     fn a_line_tells_the_stage_what_is_done_and_the_time_left() {
-        let stage = |name: &str, total, unit: &str| Stage {
+        let stage = |name: &str, total, unit: &str| ShownStage {
             name: name.to_owned(),
             total,
             unit: unit.to_owned(),
             begun: Instant::now(),
         };
-        let told = |part, stage: &Stage, done, seconds| {
-            let at = At { part, stage: None };
+        let told = |part, stage: &ShownStage, done, seconds| {
+            let at = CurrentStage { part, stage: None };
             at.which(stage) + &stage.so_far(done, Duration::from_secs(seconds))
         };
         let join = stage("join", 12_345, "pages");

@@ -18,7 +18,7 @@ use std::path::PathBuf;
   simflip rethreshold result --least-similar 20                   # look at the borderline first
   simflip rethreshold result --similarity 0.9 --out stricter      # pairs, clusters, removed documents, report
   simflip rethreshold result --similarity 0.9 --out stricter --write kept")]
-pub(crate) struct Args {
+pub(crate) struct RethresholdArgs {
     /// Folder that `simflip dedup` wrote
     result: PathBuf,
 
@@ -36,7 +36,7 @@ pub(crate) struct Args {
 
     /// kept: also copy the kept documents from the input, which is read once for that and must be where it was
     #[arg(long, value_enum, value_name = "WHAT")]
-    write: Option<WriteName>,
+    write: Option<KeptOutput>,
 
     /// Replace an earlier result in DIR
     #[arg(long)]
@@ -56,12 +56,12 @@ pub(crate) struct Args {
 
 /// An output besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum WriteName {
+enum KeptOutput {
     /// The kept documents, in the format of the input
     Kept,
 }
 
-impl Args {
+impl RethresholdArgs {
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
         if let Some(number) = self.least_similar {
             let least = least_similar(&self.result, number)?;
@@ -89,7 +89,7 @@ impl Args {
             similarity: self.similarity.unwrap_or_default(),
             out: self.out.unwrap_or_default(),
             force: self.force,
-            kept: self.write == Some(WriteName::Kept),
+            kept: self.write == Some(KeptOutput::Kept),
             options: ReadOptions::new(names.fields(), names.longest_page(), names.rules()),
             threads: self.threads,
             command_line,

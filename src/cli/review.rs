@@ -19,7 +19,7 @@ use std::time::SystemTime;
   simflip review result                  # then open result/review.html
   simflip review result --sample 200 --seed 7 --page second.html
   simflip evaluate result --judged judged.csv")]
-pub(crate) struct Args {
+pub(crate) struct ReviewArgs {
     /// Folder that `simflip dedup` wrote
     result: PathBuf,
 
@@ -58,7 +58,7 @@ enum By {
     Similarity,
 }
 
-impl Args {
+impl ReviewArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let job = ReviewJob {
             page: self.page.unwrap_or_else(|| self.result.join("review.html")),

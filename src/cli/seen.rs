@@ -48,7 +48,7 @@ use std::time::{Duration, SystemTime};
   simflip seen --index crawl.seen --export pages.seen
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
-pub(crate) struct Args {
+pub(crate) struct SeenArgs {
     /// WET, JSONL, CSV, Parquet and Arrow files, folders of them, or - for standard input: JSON lines are answered
     /// as they come, anything else is copied to the folder for temporary files first (TMPDIR, or /tmp) and answered at
     /// its end
@@ -112,22 +112,22 @@ pub(super) fn time_of(text: &str) -> Result<SystemTime, humantime::TimestampErro
 const BATCH: usize = 1024;
 
 /// A page that is asked about.
-struct Page {
+struct AskedPage {
     name: String,
     request: Option<String>,
     sketch: Sketch,
 }
 
 /// A line, and what it comes to.
-enum Asked {
-    Page(Page),
+enum AskedLine {
+    Page(AskedPage),
     /// A line that is no page: its name, and the reason.
     Error(String, String),
 }
 
-impl Asked {
+impl AskedLine {
     /// A page, unless its names are too long to be kept.
-    fn of(page: Page) -> Self {
+    fn of(page: AskedPage) -> Self {
         let about = Request { name: &page.name, id: page.request.as_deref(), ..Request::default() };
         match about.check() {
             Ok(()) => Self::Page(page),
@@ -147,7 +147,7 @@ impl Asked {
 /// Characters of a name that is too long that an error shows.
 const SHOWN: usize = 60;
 
-impl Args {
+impl SeenArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         self.index.check()?;
         let piped = self.inputs == [Path::new("-")] && begins_with_json()?;
@@ -179,7 +179,7 @@ impl Args {
         let mut opened = self.index.open(self.ask_only || exports_alone)?;
         self.remove_some(&mut opened)?;
         self.import_some(&mut opened)?;
-        let mut out = Output::new(self.json)?;
+        let mut out = AnswerOutput::new(self.json)?;
         let mut damaged = 0;
         if !self.json && (piped || found.is_some()) {
             out.header()?;
@@ -263,25 +263,25 @@ impl Args {
     }
 
     /// Answers the pages of a file, and gives how many of its records were damaged.
-    fn file(&self, input: &Input, opened: &mut Opened, out: &mut Output) -> anyhow::Result<u64> {
+    fn file(&self, input: &Input, opened: &mut Opened, out: &mut AnswerOutput) -> anyhow::Result<u64> {
         let (pages, reading) = sketched(input, &self.read_options(), opened)?;
         for line in reading.damage_told() {
             note(&line);
         }
-        let mut pages = pages.into_iter().map(|(_, page)| Asked::of(page));
+        let mut pages = pages.into_iter().map(|(_, page)| AskedLine::of(page));
         let mut damaged = reading.damaged;
         loop {
-            let batch: Vec<Asked> = pages.by_ref().take(BATCH).collect();
+            let batch: Vec<AskedLine> = pages.by_ref().take(BATCH).collect();
             if batch.is_empty() {
                 return Ok(damaged);
             }
-            damaged += Asked::errors(&batch);
+            damaged += AskedLine::errors(&batch);
             self.answer(batch, opened, out)?;
         }
     }
 
     /// Answers lines as they come, and gives how many were no pages.
-    fn pipe(&self, opened: &mut Opened, out: &mut Output) -> anyhow::Result<u64> {
+    fn pipe(&self, opened: &mut Opened, out: &mut AnswerOutput) -> anyhow::Result<u64> {
         let lines = lines_of_input(self.names.longest_page().unwrap_or(ReadOptions::default().record_cap));
         let (fields, strict) = (self.names.fields(), self.names.rules().strict);
         let mut sketcher = opened.sketcher()?;
@@ -294,10 +294,10 @@ impl Args {
             {
                 batch.push(line?);
             }
-            let read = |sketcher: &mut Sketcher, (line, number): (&Line, u64)| {
+            let read = |sketcher: &mut Sketcher, (line, number): (&InputLine, u64)| {
                 self.asked(sketcher, line, number, &fields, strict)
             };
-            let asked: Vec<Option<Asked>> = match &batch[..] {
+            let asked: Vec<Option<AskedLine>> = match &batch[..] {
                 [line] => vec![read(&mut sketcher, (line, number))],
                 several => several
                     .par_iter()
@@ -306,14 +306,14 @@ impl Args {
                         || opened.sketcher(),
                         |sketcher, (at, line)| match sketcher {
                             Ok(sketcher) => read(sketcher, (line, number + at as u64)),
-                            Err(error) => Some(Asked::Error(String::new(), error.to_string())),
+                            Err(error) => Some(AskedLine::Error(String::new(), error.to_string())),
                         },
                     )
                     .collect(),
             };
             number += batch.len() as u64;
-            let asked: Vec<Asked> = asked.into_iter().flatten().collect();
-            damaged += Asked::errors(&asked);
+            let asked: Vec<AskedLine> = asked.into_iter().flatten().collect();
+            damaged += AskedLine::errors(&asked);
             self.answer(asked, opened, out)?;
         }
         Ok(damaged)
@@ -323,16 +323,16 @@ impl Args {
     fn asked(
         &self,
         sketcher: &mut Sketcher,
-        line: &Line,
+        line: &InputLine,
         number: u64,
         fields: &JsonlFields,
         strict: bool,
-    ) -> Option<Asked> {
+    ) -> Option<AskedLine> {
         let place = || format!("line {}", number + 1);
         let bytes = match line {
-            Line::Whole(bytes) => bytes,
-            Line::TooLong => {
-                return Some(Asked::Error(place(), "longer than --longest-page allows".to_owned()));
+            InputLine::Whole(bytes) => bytes,
+            InputLine::TooLong => {
+                return Some(AskedLine::Error(place(), "longer than --longest-page allows".to_owned()));
             }
         };
         match page_of_line(bytes, fields, strict) {
@@ -340,20 +340,25 @@ impl Args {
             Ok(Some(page)) => {
                 let name = page.url.or(page.id).unwrap_or_else(place);
                 let request = field_of(bytes, self.request_field.as_deref().unwrap_or("request"));
-                Some(Asked::of(Page { name, request, sketch: sketcher.sketch(&page.text) }))
+                Some(AskedLine::of(AskedPage { name, request, sketch: sketcher.sketch(&page.text) }))
             }
-            Err(error) => Some(Asked::Error(place(), error)),
+            Err(error) => Some(AskedLine::Error(place(), error)),
         }
     }
 
     /// Answers some pages, and remembers those whose answers went out.
-    fn answer(&self, batch: Vec<Asked>, opened: &mut Opened, out: &mut Output) -> anyhow::Result<()> {
+    fn answer(
+        &self,
+        batch: Vec<AskedLine>,
+        opened: &mut Opened,
+        out: &mut AnswerOutput,
+    ) -> anyhow::Result<()> {
         let (seen, now) = (&mut opened.seen, self.now());
         let (mut lines, mut ends) = (Vec::new(), Vec::new());
         for asked in batch {
             match asked {
-                Asked::Error(name, error) => out.form.error(&mut lines, &name, &error)?,
-                Asked::Page(Page { name, request, sketch }) => {
+                AskedLine::Error(name, error) => out.form.error(&mut lines, &name, &error)?,
+                AskedLine::Page(AskedPage { name, request, sketch }) => {
                     let about = self.index.request(&name, request.as_deref(), now);
                     let reply = match self.ask_only {
                         true => seen.ask(&about, &sketch)?,
@@ -388,7 +393,7 @@ impl Args {
 }
 
 /// Standard output, with an account of what went out.
-struct Output {
+struct AnswerOutput {
     form: Form,
     #[cfg(unix)]
     file: File,
@@ -396,7 +401,7 @@ struct Output {
     file: io::Stdout,
 }
 
-impl Output {
+impl AnswerOutput {
     fn new(json: bool) -> anyhow::Result<Self> {
         let form = Form { json, terminal: io::stdout().is_terminal() };
         #[cfg(unix)]
@@ -433,7 +438,7 @@ impl Output {
 }
 
 /// A line of standard input.
-enum Line {
+enum InputLine {
     Whole(Vec<u8>),
     TooLong,
 }
@@ -447,7 +452,7 @@ fn begins_with_json() -> anyhow::Result<bool> {
 }
 
 /// Reads the lines of standard input on a thread of its own, a few ahead.
-fn lines_of_input(longest: usize) -> Receiver<anyhow::Result<Line>> {
+fn lines_of_input(longest: usize) -> Receiver<anyhow::Result<InputLine>> {
     let (send, lines) = sync_channel(BATCH);
     std::thread::spawn(move || {
         let mut input = io::stdin().lock();
@@ -464,7 +469,7 @@ fn lines_of_input(longest: usize) -> Receiver<anyhow::Result<Line>> {
 }
 
 /// The next line without its end; none at the end of the input.
-fn next_line(input: &mut impl BufRead, longest: usize) -> io::Result<Option<Line>> {
+fn next_line(input: &mut impl BufRead, longest: usize) -> io::Result<Option<InputLine>> {
     let (mut line, mut too_long, mut any) = (Vec::new(), false, false);
     loop {
         let bytes = input.fill_buf()?;
@@ -486,7 +491,7 @@ fn next_line(input: &mut impl BufRead, longest: usize) -> io::Result<Option<Line
             break;
         }
     }
-    Ok(any.then_some(if too_long { Line::TooLong } else { Line::Whole(line) }))
+    Ok(any.then_some(if too_long { InputLine::TooLong } else { InputLine::Whole(line) }))
 }
 
 /// A field of a line, a string or a number.
@@ -514,7 +519,7 @@ fn sketched(
     input: &Input,
     options: &ReadOptions,
     opened: &Opened,
-) -> anyhow::Result<(Vec<(DocId, Page)>, FileReading)> {
+) -> anyhow::Result<(Vec<(DocId, AskedPage)>, FileReading)> {
     let name = |document: &Document<'_>| {
         let own = document.url.or(document.record_id);
         own.map_or_else(|| input.name_of(document.id.row), str::to_owned)
@@ -528,7 +533,7 @@ fn sketched(
         |(sketcher, pages), document| {
             if let Some(sketcher) = sketcher {
                 let sketch = sketcher.sketch(document.text);
-                pages.push((document.id, Page { name: name(&document), request: None, sketch }));
+                pages.push((document.id, AskedPage { name: name(&document), request: None, sketch }));
             }
         },
         &|_| (),

@@ -196,18 +196,18 @@ impl JoinArgs {
 
 /// The linkages that need not all pairs at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum LinkageName {
+enum StagedLinkage {
     /// Every page is near the one that stays
     Star,
     /// All pages linked by any chain of pairs
     Connected,
 }
 
-impl From<LinkageName> for Linkage {
-    fn from(name: LinkageName) -> Self {
+impl From<StagedLinkage> for Linkage {
+    fn from(name: StagedLinkage) -> Self {
         match name {
-            LinkageName::Star => Self::Star,
-            LinkageName::Connected => Self::Connected,
+            StagedLinkage::Star => Self::Star,
+            StagedLinkage::Connected => Self::Connected,
         }
     }
 }
@@ -216,8 +216,8 @@ impl From<LinkageName> for Linkage {
 #[derive(Debug, clap::Args)]
 struct OrderArgs {
     /// How pairs form clusters
-    #[arg(long, value_enum, default_value_t = LinkageName::Star)]
-    clusters: LinkageName,
+    #[arg(long, value_enum, default_value_t = StagedLinkage::Star)]
+    clusters: StagedLinkage,
 
     /// Rule for the document of a cluster that is kept: first (in the order of sorted files), fullest (most distinct
     /// features), longest, shortest-url, score:FIELD (the highest number in the field that simflip sketch --score has

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 It takes a build with the feature stores; docs/stores.md says where keys come from. report.json is put last: where it is,
 all else is.")]
-pub(crate) struct Args {
+pub(crate) struct UploadArgs {
     /// Folder that simflip dedup wrote
     result: PathBuf,
 
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-impl Args {
+impl UploadArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         upload(&self.result, &self.address, self.force, &Bars::new(self.quiet))?;
         tell(&format!("{}\n", printable_path(&self.address)))

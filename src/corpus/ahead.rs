@@ -81,7 +81,7 @@ pub(crate) struct Claim {
 
 /// A member that was inflated.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Member {
+pub(crate) struct InflatedMember {
     /// Where it begins and ends in the stored file.
     pub stored: (u64, u64),
     /// Decoded bytes.
@@ -90,15 +90,15 @@ pub(crate) struct Member {
 
 /// Members that follow on each other, and their bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Inflated {
-    pub members: VecDeque<Member>,
+pub(crate) struct InflatedMembers {
+    pub members: VecDeque<InflatedMember>,
     /// At first those of all members, one behind the other.
     pub bytes: Vec<u8>,
 }
 
 /// The buffers of a thread that inflates.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub(crate) struct InflateScratch {
     stored: Vec<u8>,
     inflater: Inflater,
 }
@@ -106,12 +106,12 @@ pub(crate) struct Scratch {
 impl Claim {
     /// Inflates the members of the stretch, into these bytes unless they are too many. What cannot be read, or is no
     /// whole member, ends it.
-    pub fn inflate(&self, scratch: &mut Scratch, mut bytes: Vec<u8>) -> Inflated {
+    pub fn inflate(&self, scratch: &mut InflateScratch, mut bytes: Vec<u8>) -> InflatedMembers {
         if bytes.len() > 2 * self.most {
             bytes = Vec::new();
         }
-        let mut inflated = Inflated { members: VecDeque::new(), bytes };
-        let mut stored = Stored { claim: self, bytes: &mut scratch.stored, read: 0 };
+        let mut inflated = InflatedMembers { members: VecDeque::new(), bytes };
+        let mut stored = StoredClaim { claim: self, bytes: &mut scratch.stored, read: 0 };
         let stretch = (self.to - self.from) as usize;
         // The last member begins in the stretch and ends behind it.
         if stored.read_to(stretch + BEHIND).is_err() {
@@ -132,9 +132,9 @@ impl Claim {
     fn members(
         &self,
         mut at: usize,
-        stored: &mut Stored<'_>,
+        stored: &mut StoredClaim<'_>,
         inflater: &mut Inflater,
-        Inflated { members, bytes }: &mut Inflated,
+        InflatedMembers { members, bytes }: &mut InflatedMembers,
     ) {
         let stretch = (self.to - self.from) as usize;
         let (mut filled, mut room) = (0, STEP);
@@ -147,7 +147,7 @@ impl Claim {
                 Ok(member) => {
                     let end = at + member.consumed;
                     let stored = (self.from + at as u64, self.from + end as u64);
-                    members.push_back(Member { stored, length: member.produced });
+                    members.push_back(InflatedMember { stored, length: member.produced });
                     filled += member.produced;
                     (at, room) = (end, STEP);
                 }
@@ -165,13 +165,13 @@ impl Claim {
 }
 
 /// Stored bytes of a claim, as far as they were read.
-struct Stored<'a> {
+struct StoredClaim<'a> {
     claim: &'a Claim,
     bytes: &'a mut Vec<u8>,
     read: usize,
 }
 
-impl Stored<'_> {
+impl StoredClaim<'_> {
     fn read(&self) -> &[u8] {
         &self.bytes[..self.read]
     }

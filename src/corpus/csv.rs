@@ -21,7 +21,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The first record of a file, which names the columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct CsvHeader {
     /// As it stands there, without the end of the line.
     pub bytes: Vec<u8>,
     /// The delimiter of values.
@@ -31,7 +31,7 @@ pub(crate) struct Header {
     names: Vec<String>,
 }
 
-impl Header {
+impl CsvHeader {
     /// Reads the header of a file; none where it does not end within a megabyte.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Header {
             Ends::WithBytes if is_all && !line.is_empty() => (line.len(), line.len()),
             _ => return None,
         };
-        let names = Row::of(&line[..end], delimiter, usize::MAX);
+        let names = CsvRow::of(&line[..end], delimiter, usize::MAX);
         let names = names.values().map(|name| String::from_utf8_lossy(name).trim().to_owned()).collect();
         Some(Self { bytes: line[..end].to_vec(), delimiter, length: (start + next) as u64, names })
     }
@@ -116,7 +116,7 @@ impl Header {
             let names = self.names.join(", ");
             (DamageKind::NoText, format!("no column {missing:?}; --text-field names another one of {names}"))
         })?;
-        let row = Row::of(record, self.delimiter, self.names.len());
+        let row = CsvRow::of(record, self.delimiter, self.names.len());
         if row.len() != self.names.len() {
             let (values, columns) = (
                 counted(row.len() as u64, "value", "values"),
@@ -199,7 +199,7 @@ fn record_end(bytes: &[u8], delimiter: u8, is_all: bool) -> Ends {
 }
 
 /// The values of a record, without what quotes them.
-struct Row {
+struct CsvRow {
     /// One after the other.
     bytes: Vec<u8>,
     ends: Vec<usize>,
@@ -207,7 +207,7 @@ struct Row {
     more: usize,
 }
 
-impl Row {
+impl CsvRow {
     /// Of a record that should have at most so many values.
     fn of(record: &[u8], delimiter: u8, most: usize) -> Self {
         let mut reader = ReaderBuilder::new().delimiter(delimiter).build();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     fn row(record: &[u8]) -> Vec<Vec<u8>> {
-        Row::of(record, b',', usize::MAX).values().map(<[u8]>::to_vec).collect()
+        CsvRow::of(record, b',', usize::MAX).values().map(<[u8]>::to_vec).collect()
     }
 
     proptest! {
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn headers_name_columns_and_their_delimiter() {
-        let of = |name: &str, bytes: &str| Header::of(Path::new(name), bytes.as_bytes(), true).unwrap();
+        let of = |name: &str, bytes: &str| CsvHeader::of(Path::new(name), bytes.as_bytes(), true).unwrap();
         let header = of("a.csv", "\u{feff}\r\nid, text ,\"url\"\r\n1,x,y\r\n");
         assert_eq!(
             (header.delimiter, &header.names[..]),
@@ -356,13 +356,13 @@ mod tests {
         assert_eq!(of("a.csv", "id;text;a,b").delimiter, b';');
         assert_eq!(of("a.TSV.gz", "id,text").delimiter, b'\t');
         assert_eq!(of("a.csv", "text").names, ["text"]);
-        assert_eq!(Header::of(Path::new("a.csv"), b"id,te", false), None, "it may go on");
-        assert_eq!(Header::of(Path::new("a.csv"), b"", true), None);
+        assert_eq!(CsvHeader::of(Path::new("a.csv"), b"id,te", false), None, "it may go on");
+        assert_eq!(CsvHeader::of(Path::new("a.csv"), b"", true), None);
     }
 
     #[test]
     fn values_are_taken_by_name() {
-        let header = Header::of(Path::new("a.csv"), b"url,text,id,score\n", true).unwrap();
+        let header = CsvHeader::of(Path::new("a.csv"), b"url,text,id,score\n", true).unwrap();
         let fields = JsonlFields { score: Some("score".to_owned()), ..JsonlFields::default() };
         let line = header.parse(b"u,\"a \"\"b\"\"\nc\",7,2.5", &fields, false).unwrap();
         assert_eq!(
@@ -379,7 +379,7 @@ mod tests {
         assert!(texts("score,titel").unwrap_err().1.contains("\"titel\""));
         let dated = header.parse(b"u,t,7,1970-01-02", &fields, false).unwrap();
         assert_eq!(dated.score, Some(86_400.0));
-        let doubled = Header::of(Path::new("a.csv"), b"id,text,x,x,id\n", true).unwrap();
+        let doubled = CsvHeader::of(Path::new("a.csv"), b"id,text,x,x,id\n", true).unwrap();
         let (kind, detail) = doubled.parse(b"1,t,,,2", &fields, false).unwrap_err();
         assert!(kind == DamageKind::NoText && detail.contains("\"id\""), "{detail}");
         for values in [5, 16, 17, 100, 1_000] {

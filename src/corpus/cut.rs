@@ -18,7 +18,7 @@ pub(crate) enum End {
 
 /// Where members or frames start, seen from the bytes at hand.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds<'a> {
+pub(crate) struct MemberStarts<'a> {
     starts: Option<&'a VecDeque<Start>>,
     /// Decoded offset of the first byte at hand.
     origin: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Bounds<'a> {
     pub line_start: bool,
 }
 
-impl<'a> Bounds<'a> {
+impl<'a> MemberStarts<'a> {
     pub fn new(starts: &'a VecDeque<Start>, origin: u64, line_start: bool) -> Self {
         Self { starts: Some(starts), origin, line_start }
     }

@@ -19,7 +19,7 @@ pub(crate) const INFO: &str = "dataset_info.json";
 pub(crate) const LONGEST: u64 = 16 << 20;
 
 #[derive(Debug, Deserialize)]
-struct Shard {
+struct DataSetShard {
     filename: String,
     #[serde(flatten)]
     others: BTreeMap<String, Value>,
@@ -29,10 +29,10 @@ struct Shard {
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct DataSet {
     #[serde(rename = "_data_files")]
-    shards: Option<Vec<Shard>>,
+    shards: Option<Vec<DataSetShard>>,
     /// Which of their rows are in the data set, and in which order, as versions before 2 wrote it.
     #[serde(default, rename = "_indices_data_files", alias = "_indices_files")]
-    indices: Option<Vec<Shard>>,
+    indices: Option<Vec<DataSetShard>>,
 }
 
 impl DataSet {
@@ -45,7 +45,7 @@ impl DataSet {
         let Some(Self { shards: Some(shards), indices }) = state else {
             return Ok(read(INFO).map(|_| Self::default()));
         };
-        let whole = |shards: &[Shard]| shards.iter().all(|shard| shard.others.is_empty());
+        let whole = |shards: &[DataSetShard]| shards.iter().all(|shard| shard.others.is_empty());
         let Some(chosen) = indices.iter().flatten().next() else {
             return match whole(&shards) {
                 true => Ok(Some(Self { shards: Some(shards), indices: None })),

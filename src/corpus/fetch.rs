@@ -34,14 +34,14 @@ pub(crate) fn each_record(
 }
 
 /// Decoded bytes from some place of a stored file on, decoded just as [`super::read`] does, damage and all.
-struct Stream {
+struct FetchStream {
     source: Source,
     feed: Feed,
     /// Stored offset of the place.
     offset: u64,
 }
 
-impl Stream {
+impl FetchStream {
     fn open(input: &Input, format: StreamFormat, rules: &ReadRules, offset: u64) -> std::io::Result<Self> {
         let mut file = input.open()?;
         file.seek(SeekFrom::Start(offset))?;
@@ -86,7 +86,7 @@ fn span(bytes: &[u8], format: StreamFormat, id: DocId, place: Place) -> Option<S
 /// # Errors
 /// If the file cannot be read, or there is no such record.
 pub(crate) fn header_at(input: &Input, options: &ReadOptions, place: Place) -> std::io::Result<Vec<u8>> {
-    let mut stream = Stream::open(input, StreamFormat::Wet, &options.rules, place.offset)?;
+    let mut stream = FetchStream::open(input, StreamFormat::Wet, &options.rules, place.offset)?;
     let record = stream.record(place).unwrap_or_default();
     let (end, _) = wet::content_of_document(record).ok_or(std::io::ErrorKind::UnexpectedEof)?;
     Ok(record[..end].to_vec())
@@ -106,7 +106,7 @@ pub fn fetch(
     wanted: &[(DocId, Place)],
     mut each: impl FnMut(Document<'_>),
 ) -> Result<()> {
-    let mut open: Option<(u32, Stream)> = None;
+    let mut open: Option<(u32, FetchStream)> = None;
     let mut rest = wanted;
     while let Some((&(id, place), behind)) = rest.split_first() {
         rest = behind;
@@ -143,7 +143,7 @@ pub fn fetch(
                 stream
             }
             _ => {
-                let stream = Stream::open(input, format, &options.rules, place.offset)
+                let stream = FetchStream::open(input, format, &options.rules, place.offset)
                     .map_err(|e| Error::io(&input.path, e))?;
                 &mut open.insert((id.shard, stream)).1
             }

@@ -60,7 +60,7 @@ pub(crate) fn holds_pages(passed_over: &PassedOver) -> bool {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct GatheredLine<'a> {
     id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<&'a str>,
@@ -68,7 +68,7 @@ struct Line<'a> {
 }
 
 /// A page that was read.
-struct Page {
+struct GatheredPage {
     line: Vec<u8>,
     mended: bool,
     extracted: bool,
@@ -146,7 +146,7 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
 }
 
 /// Reads a page and makes its line.
-fn read(job: &GatherJob, real: &Path, shown: &Path, cap: usize) -> Result<Page, DamageCause> {
+fn read(job: &GatherJob, real: &Path, shown: &Path, cap: usize) -> Result<GatheredPage, DamageCause> {
     let mut bytes = Vec::new();
     let read = File::open(real).and_then(|file| file.take(cap as u64 + 1).read_to_end(&mut bytes));
     read.map_err(|error| (DamageKind::Unreadable, error.to_string()))?;
@@ -165,10 +165,10 @@ fn read(job: &GatherJob, real: &Path, shown: &Path, cap: usize) -> Result<Page, 
         let parts: Vec<_> = below.iter().map(|part| encoded(&part.to_string_lossy())).collect();
         format!("{start}{slash}{}", parts.join("/").trim_start_matches('/'))
     });
-    let line = Line { id: &id, url: url.as_deref(), text: &text };
+    let line = GatheredLine { id: &id, url: url.as_deref(), text: &text };
     let mut line = serde_json::to_vec(&line).map_err(|error| (DamageKind::Unreadable, error.to_string()))?;
     line.push(b'\n');
-    Ok(Page { line, mended, extracted: is_html, text_bytes: text.len() as u64 })
+    Ok(GatheredPage { line, mended, extracted: is_html, text_bytes: text.len() as u64 })
 }
 
 /// A part of a path as one of a URL has it. What is encoded stays as it is, and so does a question mark: programs that

@@ -9,7 +9,7 @@
 use flate2::{Decompress, FlushDecompress, Status};
 use memchr::memmem;
 
-use super::ahead::Inflated;
+use super::ahead::InflatedMembers;
 use super::damage::DamageKind;
 use super::feed::{Feed, STEP};
 use super::filetype::{GZIP_MAGIC, StreamFormat};
@@ -39,7 +39,7 @@ const PROBED: usize = 64 << 10;
 
 /// A member being inflated as a stream.
 #[derive(Debug)]
-struct Stream {
+struct MemberStream {
     crc: crc32fast::Hasher,
     produced: u64,
     /// Stored offset of the member.
@@ -56,7 +56,7 @@ pub(crate) struct GzipSource {
     format: StreamFormat,
     inflater: Inflater,
     raw: Decompress,
-    stream: Option<Stream>,
+    stream: Option<MemberStream>,
     full_probes: u32,
     ahead: usize,
     ready: Option<Ready>,
@@ -65,7 +65,7 @@ pub(crate) struct GzipSource {
 /// Members that were inflated ahead, from the next one on.
 #[derive(Debug)]
 struct Ready {
-    inflated: Inflated,
+    inflated: InflatedMembers,
     /// Where the bytes of the next member stand: in `inflated`, or in the feed, if they were put there at once.
     at: usize,
     in_place: bool,
@@ -75,31 +75,31 @@ struct Ready {
 
 /// The length of a gzip header.
 #[derive(Debug, PartialEq, Eq)]
-enum Header {
+enum GzipHeader {
     Length(usize),
     Short,
     Bad,
 }
 
-fn header(bytes: &[u8]) -> Header {
+fn header(bytes: &[u8]) -> GzipHeader {
     if !bytes.starts_with(&GZIP_MAGIC[..bytes.len().min(3)]) {
-        return Header::Bad;
+        return GzipHeader::Bad;
     }
-    let Some(&flags) = bytes.get(3) else { return Header::Short };
+    let Some(&flags) = bytes.get(3) else { return GzipHeader::Short };
     if flags & 0xe0 != 0 {
-        return Header::Bad;
+        return GzipHeader::Bad;
     }
     let mut at = 10;
     if flags & 4 != 0 {
-        let Some(extra) = bytes.get(at..at + 2) else { return Header::Short };
+        let Some(extra) = bytes.get(at..at + 2) else { return GzipHeader::Short };
         at += 2 + usize::from(u16::from_le_bytes([extra[0], extra[1]]));
     }
     for flag in [8, 16] {
         if flags & flag != 0 {
-            let Some(rest) = bytes.get(at..) else { return Header::Short };
+            let Some(rest) = bytes.get(at..) else { return GzipHeader::Short };
             match memchr::memchr(0, rest) {
                 Some(n) => at += n + 1,
-                None => return if bytes.len() > HEADER_CAP { Header::Bad } else { Header::Short },
+                None => return if bytes.len() > HEADER_CAP { GzipHeader::Bad } else { GzipHeader::Short },
             }
         }
     }
@@ -107,17 +107,17 @@ fn header(bytes: &[u8]) -> Header {
         at += 2;
     }
     match bytes.len() {
-        _ if at > HEADER_CAP => Header::Bad,
-        n if n < at => Header::Short,
-        _ => Header::Length(at),
+        _ if at > HEADER_CAP => GzipHeader::Bad,
+        n if n < at => GzipHeader::Short,
+        _ => GzipHeader::Length(at),
     }
 }
 
 /// The bytes behind the header of a member; none without a whole header.
 pub(crate) fn behind_header(bytes: &[u8]) -> Option<&[u8]> {
     match header(bytes) {
-        Header::Length(n) => bytes.get(n..),
-        Header::Short | Header::Bad => None,
+        GzipHeader::Length(n) => bytes.get(n..),
+        GzipHeader::Short | GzipHeader::Bad => None,
     }
 }
 
@@ -137,7 +137,7 @@ impl GzipSource {
 
     /// Takes over what was inflated ahead, for a block that begins with `carry`, and gives room for the block. If the
     /// first member is the next one, its bytes and those of the others stand in their place already.
-    pub fn take_over(&mut self, mut inflated: Inflated, carry: usize) -> Vec<u8> {
+    pub fn take_over(&mut self, mut inflated: InflatedMembers, carry: usize) -> Vec<u8> {
         let offset = self.window.offset();
         let in_place =
             self.stream.is_none() && inflated.members.front().is_some_and(|member| member.stored.0 == offset);
@@ -175,7 +175,8 @@ impl GzipSource {
     /// The next member, if it was inflated ahead.
     fn fill_ready(&mut self, feed: &mut Feed) -> bool {
         let offset = self.window.offset();
-        let Some(Ready { inflated: Inflated { members, bytes }, at, in_place, used }) = &mut self.ready
+        let Some(Ready { inflated: InflatedMembers { members, bytes }, at, in_place, used }) =
+            &mut self.ready
         else {
             return false;
         };
@@ -247,12 +248,12 @@ impl GzipSource {
         let start = self.window.offset();
         // Headers are read by one rule, ours: of the two decoders below each takes some that the other refuses.
         let length = match self.header() {
-            Header::Length(n) => n,
-            Header::Short => {
+            GzipHeader::Length(n) => n,
+            GzipHeader::Short => {
                 let detail = "the file ends inside a gzip header".into();
                 return self.lose(feed, start, DamageKind::Truncated, true, detail);
             }
-            Header::Bad => {
+            GzipHeader::Bad => {
                 return self.lose(feed, start, DamageKind::Corrupt, true, "no gzip header".into());
             }
         };
@@ -296,15 +297,15 @@ impl GzipSource {
         feed.start(start, None);
         self.raw.reset(false);
         self.window.consume(length);
-        self.stream = Some(Stream { crc: crc32fast::Hasher::new(), produced: 0, start, suspect });
+        self.stream = Some(MemberStream { crc: crc32fast::Hasher::new(), produced: 0, start, suspect });
         self.inflate_stream(feed);
     }
 
     /// The header at hand, with as many bytes read ahead as it needs.
-    fn header(&mut self) -> Header {
+    fn header(&mut self) -> GzipHeader {
         loop {
             match header(self.window.bytes()) {
-                Header::Short if !self.window.complete() => {
+                GzipHeader::Short if !self.window.complete() => {
                     let more = (self.window.bytes().len() * 2).clamp(64, HEADER_CAP + 1);
                     if self.window.ensure(more) > HEADER_CAP {
                         return header(self.window.bytes());
@@ -366,7 +367,7 @@ impl GzipSource {
     }
 
     /// Compares the trailer of a member with what was decoded.
-    fn end_member(&mut self, feed: &mut Feed, stream: Stream) {
+    fn end_member(&mut self, feed: &mut Feed, stream: MemberStream) {
         let found = stream.crc.finalize();
         let Some((crc, length)) = self.trailer() else {
             // The deflate stream is whole, and nothing speaks against it: no record is lost.
@@ -431,7 +432,7 @@ impl GzipSource {
 
     /// True if the bytes at hand look like a member of this file.
     fn plausible(&mut self) -> bool {
-        let Header::Length(n) = self.header() else { return false };
+        let GzipHeader::Length(n) = self.header() else { return false };
         self.window.ensure(n + AHEAD);
         let mut prefix = [0; 64];
         self.raw.reset(false);
@@ -485,25 +486,25 @@ mod tests {
     #[test]
     fn headers() {
         let plain = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
-        assert_eq!(header(&plain), Header::Length(10));
+        assert_eq!(header(&plain), GzipHeader::Length(10));
         for n in 0..10 {
-            assert_eq!(header(&plain[..n]), Header::Short, "{n}");
+            assert_eq!(header(&plain[..n]), GzipHeader::Short, "{n}");
         }
         // Extra field of 3 bytes, a name, a comment, the header's own checksum.
         let mut full = plain.to_vec();
         full[3] = 4 | 8 | 16 | 2;
         full.extend(b"\x03\0abcname\0comment\0xy");
-        assert_eq!(header(&full), Header::Length(full.len()));
+        assert_eq!(header(&full), GzipHeader::Length(full.len()));
         for n in 0..full.len() {
-            assert_eq!(header(&full[..n]), Header::Short, "{n}");
+            assert_eq!(header(&full[..n]), GzipHeader::Short, "{n}");
         }
         let mut reserved = plain;
         reserved[3] = 0x20;
-        assert_eq!(header(&reserved), Header::Bad);
-        assert_eq!(header(b"\x1f\x8b\x07"), Header::Bad);
+        assert_eq!(header(&reserved), GzipHeader::Bad);
+        assert_eq!(header(b"\x1f\x8b\x07"), GzipHeader::Bad);
         let mut endless = plain.to_vec();
         endless[3] = 8;
         endless.resize(HEADER_CAP + 1, b'x');
-        assert_eq!(header(&endless), Header::Bad);
+        assert_eq!(header(&endless), GzipHeader::Bad);
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::csv::Header;
+use super::csv::CsvHeader;
 use super::data_set::{self, DataSet};
 use super::feed::Feed;
 use super::filetype::{
@@ -52,7 +52,7 @@ pub struct Input {
     /// The file when it was found.
     found: Option<Stamp>,
     /// The columns (CSV).
-    pub(crate) header: Option<Arc<Header>>,
+    pub(crate) header: Option<Arc<CsvHeader>>,
     /// Bytes that decompressing it holds.
     decoding: u64,
     /// It is of short gzip members, as far as its head tells.
@@ -391,7 +391,8 @@ impl Input {
             Ok(head) => {
                 let (mut told, is_read) = FileType::by_content(path, &head, options.format);
                 // Standard input has no name that says so: it is CSV if its first line names a column of texts.
-                let table = |told: &FileType| Header::read(path, &storage, told.compression).ok().flatten();
+                let table =
+                    |told: &FileType| CsvHeader::read(path, &storage, told.compression).ok().flatten();
                 if told.unknown && table(&told).is_some_and(|header| header.has_text(&options.fields)) {
                     (told.format, told.unknown) = (Format::Csv, false);
                 }
@@ -413,7 +414,7 @@ impl Input {
                     input.decoding += 2 * input.dictionary.len() as u64;
                 }
                 if input.format == Format::Csv {
-                    match Header::read(path, &input.storage, input.compression) {
+                    match CsvHeader::read(path, &input.storage, input.compression) {
                         Ok(header) => input.header = header.map(Arc::new),
                         Err(error) => input.problem = Some(Problem::CannotOpen(error.to_string())),
                     }
@@ -536,7 +537,7 @@ fn is_json_lines(storage: &Storage, fields: &JsonlFields) -> io::Result<bool> {
 
 /// True if a file that is called `.csv` has a column of texts.
 fn has_texts(storage: &Storage, fields: &JsonlFields) -> io::Result<bool> {
-    let header = Header::read(storage.path(), storage, Compression::by_magic(&head(storage)?))?;
+    let header = CsvHeader::read(storage.path(), storage, Compression::by_magic(&head(storage)?))?;
     Ok(header.is_some_and(|header| header.has_text(fields)))
 }
 
@@ -547,7 +548,7 @@ pub(crate) fn is_other_table(path: &Path) -> bool {
 }
 
 /// Everything that was found, by its real path, so that a file named twice is read once.
-struct Found<'a> {
+struct FoundFiles<'a> {
     options: &'a DiscoverOptions,
     /// Which files of folders are wanted by their names, where it is not those of pages.
     wanted: Option<fn(&Path) -> bool>,
@@ -561,7 +562,7 @@ struct Found<'a> {
     passed_over: PassedOver,
 }
 
-impl<'a> Found<'a> {
+impl<'a> FoundFiles<'a> {
     /// Whatever these paths name, in any order.
     fn of(
         paths: &[PathBuf],
@@ -914,7 +915,7 @@ pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Vec<Inpu
 pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Discovered> {
     /// Objects that are looked at together.
     const QUESTIONS: usize = 32;
-    let found = Found::of(paths, options, None)?;
+    let found = FoundFiles::of(paths, options, None)?;
     let look = |(real, shown): (&PathBuf, &PathBuf)| {
         let object = found.objects.get(real).cloned();
         Input::look(shown, object.map_or_else(|| Storage::File(real.clone()), Storage::Object), options)
@@ -1001,7 +1002,7 @@ pub(crate) fn find_files(paths: &[PathBuf], is_wanted: fn(&Path) -> bool) -> Res
     if let Some(stream) = paths.iter().find(|path| is_stream(path)) {
         return Err(Error::parameter("inputs", stream.display(), "files and folders; this is a stream"));
     }
-    let found = Found::of(paths, &options, Some(is_wanted))?;
+    let found = FoundFiles::of(paths, &options, Some(is_wanted))?;
     let mut files: Vec<(PathBuf, PathBuf)> = found.files.into_iter().collect();
     files.sort_by(|a, b| a.1.cmp(&b.1));
     Ok(Files { files, broken: found.broken, passed_over: found.passed_over })

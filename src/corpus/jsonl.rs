@@ -196,7 +196,7 @@ const NULL: &str = "null";
 
 /// A JSON value, as much of it as matters of a text.
 #[derive(Clone, Debug)]
-enum Value<'a> {
+enum TextOrOther<'a> {
     Text(Cow<'a, str>),
     Other(&'static str),
 }
@@ -204,56 +204,56 @@ enum Value<'a> {
 struct ValueSeed;
 
 impl<'de> DeserializeSeed<'de> for ValueSeed {
-    type Value = Value<'de>;
+    type Value = TextOrOther<'de>;
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for ValueSeed {
-    type Value = Value<'de>;
+    type Value = TextOrOther<'de>;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("any value")
     }
-    fn visit_borrowed_str<E>(self, v: &'de str) -> Result<Value<'de>, E> {
-        Ok(Value::Text(Cow::Borrowed(v)))
+    fn visit_borrowed_str<E>(self, v: &'de str) -> Result<TextOrOther<'de>, E> {
+        Ok(TextOrOther::Text(Cow::Borrowed(v)))
     }
-    fn visit_str<E>(self, v: &str) -> Result<Value<'de>, E> {
-        Ok(Value::Text(Cow::Owned(v.to_owned())))
+    fn visit_str<E>(self, v: &str) -> Result<TextOrOther<'de>, E> {
+        Ok(TextOrOther::Text(Cow::Owned(v.to_owned())))
     }
-    fn visit_string<E>(self, v: String) -> Result<Value<'de>, E> {
-        Ok(Value::Text(Cow::Owned(v)))
+    fn visit_string<E>(self, v: String) -> Result<TextOrOther<'de>, E> {
+        Ok(TextOrOther::Text(Cow::Owned(v)))
     }
-    fn visit_i64<E>(self, _: i64) -> Result<Value<'de>, E> {
-        Ok(Value::Other("a number"))
+    fn visit_i64<E>(self, _: i64) -> Result<TextOrOther<'de>, E> {
+        Ok(TextOrOther::Other("a number"))
     }
-    fn visit_u64<E>(self, _: u64) -> Result<Value<'de>, E> {
-        Ok(Value::Other("a number"))
+    fn visit_u64<E>(self, _: u64) -> Result<TextOrOther<'de>, E> {
+        Ok(TextOrOther::Other("a number"))
     }
-    fn visit_f64<E>(self, _: f64) -> Result<Value<'de>, E> {
-        Ok(Value::Other("a number"))
+    fn visit_f64<E>(self, _: f64) -> Result<TextOrOther<'de>, E> {
+        Ok(TextOrOther::Other("a number"))
     }
-    fn visit_bool<E>(self, _: bool) -> Result<Value<'de>, E> {
-        Ok(Value::Other("true or false"))
+    fn visit_bool<E>(self, _: bool) -> Result<TextOrOther<'de>, E> {
+        Ok(TextOrOther::Other("true or false"))
     }
-    fn visit_unit<E>(self) -> Result<Value<'de>, E> {
-        Ok(Value::Other(NULL))
+    fn visit_unit<E>(self) -> Result<TextOrOther<'de>, E> {
+        Ok(TextOrOther::Other(NULL))
     }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value<'de>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<TextOrOther<'de>, A::Error> {
         let mut elements = Vec::new();
         while let Some(element) = seq.next_element::<serde_json::Value>()? {
             elements.push(element);
         }
         Ok(match joined(&elements) {
-            Ok(Some(text)) => Value::Text(text.into()),
-            Ok(None) => Value::Other(NULL),
-            Err(NoText) => Value::Other("an array of other things than strings and messages"),
+            Ok(Some(text)) => TextOrOther::Text(text.into()),
+            Ok(None) => TextOrOther::Other(NULL),
+            Err(NoText) => TextOrOther::Other("an array of other things than strings and messages"),
         })
     }
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TextOrOther<'de>, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Value::Other("an object"))
+        Ok(TextOrOther::Other("an object"))
     }
 }
 
@@ -289,8 +289,8 @@ impl<'de> DeserializeSeed<'de> for KeySeed {
     type Value = Cow<'de, str>;
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         match ValueSeed.deserialize(deserializer)? {
-            Value::Text(text) => Ok(text),
-            Value::Other(_) => Err(serde::de::Error::custom("a key that is no string")),
+            TextOrOther::Text(text) => Ok(text),
+            TextOrOther::Other(_) => Err(serde::de::Error::custom("a key that is no string")),
         }
     }
 }
@@ -349,17 +349,17 @@ impl<'de: 'a, 'a> Deserialize<'de> for Keys<'a> {
 }
 
 /// A value as a text; none where it is a number beyond all that there are.
-fn value_of(value: &RawValue) -> Option<Value<'_>> {
+fn value_of(value: &RawValue) -> Option<TextOrOther<'_>> {
     ValueSeed.deserialize(&mut serde_json::Deserializer::from_str(value.get())).ok()
 }
 
 /// The wanted values of a line. A text is read where it stands, and other values as they are written: a number in an ID
 /// is a name.
 #[derive(Default)]
-struct Object<'a> {
-    text: Option<Value<'a>>,
+struct LineObject<'a> {
+    text: Option<TextOrOther<'a>>,
     /// The values that are joined to the text, in the order in which they are named.
-    joined: Vec<Option<Value<'a>>>,
+    joined: Vec<Option<TextOrOther<'a>>>,
     id: Option<&'a RawValue>,
     url: Option<&'a RawValue>,
     language: Option<&'a RawValue>,
@@ -371,22 +371,23 @@ struct Object<'a> {
 struct ObjectSeed<'f>(&'f JsonlFields);
 
 impl<'de> DeserializeSeed<'de> for ObjectSeed<'_> {
-    type Value = Object<'de>;
+    type Value = LineObject<'de>;
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
 impl<'de> Visitor<'de> for ObjectSeed<'_> {
-    type Value = Object<'de>;
+    type Value = LineObject<'de>;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<LineObject<'de>, A::Error> {
         let JsonlFields { text, id, url, language, score } = self.0;
-        let mut object = Object { joined: self.0.joined().map(|_| None).collect(), ..Object::default() };
+        let mut object =
+            LineObject { joined: self.0.joined().map(|_| None).collect(), ..LineObject::default() };
         // Of a key that comes twice the last value counts, as everywhere in JSON.
         while let Some(key) = map.next_key_seed(KeySeed)? {
             let joined = self.0.joined().position(|name| name == key);
@@ -421,7 +422,7 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
     }
 }
 
-impl<'a> Object<'a> {
+impl<'a> LineObject<'a> {
     /// Looks for what is wanted and has no key of its own.
     fn look_within(&mut self, fields: &JsonlFields) {
         let Self { text, joined, id, url, language, score, holders } = self;
@@ -469,7 +470,7 @@ pub(crate) fn parse<'a>(
     }
 }
 
-fn object_of<'a>(line: &'a str, fields: &JsonlFields) -> serde_json::Result<Object<'a>> {
+fn object_of<'a>(line: &'a str, fields: &JsonlFields) -> serde_json::Result<LineObject<'a>> {
     let mut json = serde_json::Deserializer::from_str(line);
     let mut object = ObjectSeed(fields).deserialize(&mut json)?;
     json.end()?;
@@ -602,25 +603,25 @@ fn name(value: &RawValue) -> Option<Cow<'_, str>> {
 
 /// Takes the wanted values of an object.
 fn pick<'a>(
-    object: Object<'a>,
+    object: LineObject<'a>,
     line: &str,
     fields: &JsonlFields,
     strict: bool,
 ) -> Result<Option<Line<'a>>, DamageCause> {
-    let Object { text, joined, id, url, language, score, .. } = object;
-    let is_null = |value: &Value<'_>| matches!(value, Value::Other(what) if *what == NULL);
+    let LineObject { text, joined, id, url, language, score, .. } = object;
+    let is_null = |value: &TextOrOther<'_>| matches!(value, TextOrOther::Other(what) if *what == NULL);
     let no_string = |field: &str, what: &str| Err((DamageKind::NoText, format!("field {field:?} is {what}")));
     let text = match text {
-        Some(Value::Text(text)) => text,
+        Some(TextOrOther::Text(text)) => text,
         Some(value) if is_null(&value) && !strict => return Ok(None),
-        Some(Value::Other(what)) => return no_string(&fields.text, what),
+        Some(TextOrOther::Other(what)) => return no_string(&fields.text, what),
         None if joined.iter().any(Option::is_some) => {
             let mut texts = Vec::with_capacity(joined.len());
             for (value, field) in joined.into_iter().zip(fields.joined()) {
                 match value {
-                    Some(Value::Text(text)) => texts.push(text),
+                    Some(TextOrOther::Text(text)) => texts.push(text),
                     Some(value) if is_null(&value) => {}
-                    Some(Value::Other(what)) => return no_string(field, what),
+                    Some(TextOrOther::Other(what)) => return no_string(field, what),
                     None => {}
                 }
             }

@@ -34,12 +34,12 @@ const STEP: u64 = 8 << 20;
 
 /// A request under way, on threads of its own. Dropped, it is given up, as its set of tasks is.
 #[derive(Debug)]
-struct Request<T> {
+struct RangeRequest<T> {
     answer: mpsc::Receiver<io::Result<T>>,
     _task: JoinSet<()>,
 }
 
-impl<T: Send + 'static> Request<T> {
+impl<T: Send + 'static> RangeRequest<T> {
     fn begin(work: impl Future<Output = io::Result<T>> + Send + 'static) -> io::Result<Self> {
         static RUNTIME: LazyLock<io::Result<Runtime>> = LazyLock::new(|| {
             let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -114,12 +114,12 @@ impl Address {
 
 /// A bucket, a container or a web server.
 #[derive(Clone)]
-struct Place {
+struct StorePlace {
     root: String,
     store: Arc<dyn ObjectStore>,
 }
 
-impl Place {
+impl StorePlace {
     /// One for each root, whose connections are used again.
     fn of(root: &str) -> io::Result<Self> {
         static STORES: LazyLock<Mutex<HashMap<String, Arc<dyn ObjectStore>>>> = LazyLock::new(Mutex::default);
@@ -153,7 +153,7 @@ impl Place {
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> io::Result<T> {
         let root = self.root.clone();
-        Request::begin(async move { work.await.map_err(|error| told(&root, &error)) })?.wait()
+        RangeRequest::begin(async move { work.await.map_err(|error| told(&root, &error)) })?.wait()
     }
 
     /// The metadata of this key.
@@ -232,7 +232,7 @@ fn tag(found: &ObjectMeta) -> Option<String> {
 /// An object, as it was found.
 pub(crate) struct Object {
     address: PathBuf,
-    place: Place,
+    place: StorePlace,
     found: ObjectMeta,
     failure: OnceLock<String>,
 }
@@ -245,7 +245,7 @@ impl std::fmt::Debug for Object {
 }
 
 impl Object {
-    fn new(address: PathBuf, place: Place, found: ObjectMeta) -> Self {
+    fn new(address: PathBuf, place: StorePlace, found: ObjectMeta) -> Self {
         Self { address, place, found, failure: OnceLock::new() }
     }
 
@@ -255,7 +255,7 @@ impl Object {
         if address.is_folder {
             return Err(refuse("a folder on a web server, whose files cannot be listed; name them"));
         }
-        let place = Place::of(&address.root)?;
+        let place = StorePlace::of(&address.root)?;
         let found = place.head(&address.key)?;
         Ok(Self::new(address.name, place, found))
     }
@@ -314,7 +314,7 @@ impl Object {
     }
 
     async fn bytes(&self, range: Range<u64>) -> io::Result<Bytes> {
-        let Place { root, store } = &self.place;
+        let StorePlace { root, store } = &self.place;
         let options = GetOptions { range: Some(range.clone().into()), ..GetOptions::default() };
         let got = async {
             let got = store.get_opts(&self.found.location, options).await?;
@@ -345,7 +345,7 @@ pub(crate) fn is_folder(path: &Path) -> bool {
 /// All objects below an address; none is an error.
 pub(crate) fn list(path: &Path) -> io::Result<Vec<Object>> {
     let Address { root, key, .. } = Address::of(path)?;
-    let place = Place::of(&root)?;
+    let place = StorePlace::of(&root)?;
     let found = place.below(&key)?;
     if found.is_empty() {
         return Err(io::Error::new(ErrorKind::NotFound, "there is no object below this address"));
@@ -367,7 +367,7 @@ pub(crate) struct ObjectReader {
     step: u64,
     /// The piece that is read, with where it starts.
     here: (u64, Bytes),
-    coming: Option<(Range<u64>, Request<Bytes>)>,
+    coming: Option<(Range<u64>, RangeRequest<Bytes>)>,
 }
 
 impl ObjectReader {
@@ -387,7 +387,7 @@ impl ObjectReader {
             if start < self.end { (self.end, self.step) } else { (self.object.length(), FIRST) };
         let (object, range) = (self.object.clone(), start..end.min(start + most));
         let asked = range.clone();
-        self.coming = Some((range, Request::begin(async move { object.bytes(asked).await })?));
+        self.coming = Some((range, RangeRequest::begin(async move { object.bytes(asked).await })?));
         self.step = (4 * self.step).min(STEP);
         Ok(())
     }
@@ -454,7 +454,7 @@ mod tests {
     use object_store::memory::InMemory;
     use proptest::prelude::*;
 
-    fn put(place: &Place, bytes: Vec<u8>) -> Arc<Object> {
+    fn put(place: &StorePlace, bytes: Vec<u8>) -> Arc<Object> {
         let (store, key) = (place.store.clone(), Key::from("key"));
         place.wait(async move { store.put(&key, bytes.into()).await }).expect("memory");
         let found = place.head(&Key::from("key")).expect("an object");
@@ -470,7 +470,7 @@ mod tests {
         ) {
             let byte = |at: u64| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
             let all: Vec<u8> = (0..2 * STEP - 7).map(byte).collect();
-            let place = Place { root: "s3://bucket".into(), store: Arc::new(InMemory::new()) };
+            let place = StorePlace { root: "s3://bucket".into(), store: Arc::new(InMemory::new()) };
             let object = put(&place, all.clone());
             let (mut reader, mut slice) = (object.open().within(from, end), io::Cursor::new(&all));
             slice.set_position(from);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
-use super::ahead::Scratch;
+use super::ahead::InflateScratch;
 use super::damage::{FileReading, TextSum, TooLong};
 use super::document::Document;
 use super::inputs::Input;
@@ -153,8 +153,11 @@ pub(crate) fn read_while<W: Send>(
         progress,
     };
     let work = || {
-        let mut thread =
-            ReadingThread { worker: make_worker(), block: Block::default(), scratch: Scratch::default() };
+        let mut thread = ReadingThread {
+            worker: make_worker(),
+            block: Block::default(),
+            scratch: InflateScratch::default(),
+        };
         run.read_own(&mut thread);
         run.help(&mut thread);
         thread.worker
@@ -189,7 +192,7 @@ pub(crate) fn read_while<W: Send>(
 struct ReadingThread<W> {
     worker: W,
     block: Block,
-    scratch: Scratch,
+    scratch: InflateScratch,
 }
 
 /// The files of a run, as its threads share them.

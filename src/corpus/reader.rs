@@ -1,6 +1,6 @@
 //! A file of any format being read, block by block, by whoever holds it.
 
-use super::ahead::{Claim, Inflated};
+use super::ahead::{Claim, InflatedMembers};
 use super::damage::{Damage, DamageKind, FileReading, Tally, TooLong};
 use super::document::Document;
 use super::filetype::StreamFormat;
@@ -102,7 +102,7 @@ impl Reader {
 
     /// Reads the next block of inflated bytes, with the block's own bytes as buffer. A record of more than `most` bytes
     /// ends the reading.
-    pub fn next_block_of(&mut self, ahead: Option<Inflated>, most: u64, block: &mut Block) -> bool {
+    pub fn next_block_of(&mut self, ahead: Option<InflatedMembers>, most: u64, block: &mut Block) -> bool {
         block.tally = Tally::default();
         match self {
             Self::Stream(stream) => stream.next_block(&mut block.records, &mut block.tally, ahead, most),

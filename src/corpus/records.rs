@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::cut::{Bounds, End, Step};
+use super::cut::{End, MemberStarts, Step};
 use super::damage::{DamageCause, DamageKind, FileReading, PageRoom, TooLong};
 use super::document::Document;
 use super::filetype::StreamFormat;
@@ -72,7 +72,7 @@ impl StreamFormat {
 
     /// Looks for the next record: how many bytes lie before it, or, if none is there yet,
     /// how many can be dropped.
-    pub fn seek(self, bytes: &[u8], end: End, bounds: &Bounds<'_>) -> Result<usize, usize> {
+    pub fn seek(self, bytes: &[u8], end: End, bounds: &MemberStarts<'_>) -> Result<usize, usize> {
         match self {
             Self::Wet => wet::seek(bytes, end, bounds),
             Self::Jsonl | Self::Csv => jsonl::seek(bytes),
@@ -85,7 +85,7 @@ impl StreamFormat {
         self,
         bytes: &[u8],
         end: End,
-        bounds: &Bounds<'_>,
+        bounds: &MemberStarts<'_>,
         (scanned, delimiter): (&mut usize, u8),
         cap: usize,
     ) -> Step {

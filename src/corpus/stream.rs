@@ -5,8 +5,8 @@
 
 use std::path::PathBuf;
 
-use super::ahead::{Claim, Claims, Inflated};
-use super::cut::{Bounds, End, Step};
+use super::ahead::{Claim, Claims, InflatedMembers};
+use super::cut::{End, MemberStarts, Step};
 use super::damage::{Damage, DamageKind, Tally, TooLong};
 use super::feed::{Feed, Flaw, STEP};
 use super::filetype::{Compression, StreamFormat, promises_compression};
@@ -128,7 +128,7 @@ impl StreamReader {
         &mut self,
         records: &mut Records,
         tally: &mut Tally,
-        ahead: Option<Inflated>,
+        ahead: Option<InflatedMembers>,
         most: u64,
     ) -> bool {
         records.spans.clear();
@@ -274,7 +274,7 @@ impl StreamReader {
                 }
                 continue;
             }
-            let bounds = Bounds::new(&self.feed.starts, origin, before == b'\n' || origin == 3);
+            let bounds = MemberStarts::new(&self.feed.starts, origin, before == b'\n' || origin == 3);
             if let Some(search) = &mut self.search {
                 let found = self.format.seek(bytes, end, &bounds);
                 let n = match found {

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use memchr::{memchr, memmem};
 
-use super::cut::{Bounds, End, Step};
+use super::cut::{End, MemberStarts, Step};
 use super::damage::DamageKind;
 use super::filetype::{GZIP_MAGIC, ZSTD_MAGIC};
 use crate::wording::counted;
@@ -60,7 +60,7 @@ fn version(bytes: &[u8]) -> Version {
 /// Finds the first version line at the start of a line or of a member, at or after `from`.
 ///
 /// Without one, returns how far was searched: nothing before that place can be part of one.
-fn find_record(bytes: &[u8], from: usize, end: End, bounds: &Bounds<'_>) -> Result<usize, usize> {
+fn find_record(bytes: &[u8], from: usize, end: End, bounds: &MemberStarts<'_>) -> Result<usize, usize> {
     let finder = memmem::Finder::new(b"WARC/");
     let mut at = from;
     while let Some(i) = finder.find(&bytes[at.min(bytes.len())..]) {
@@ -81,7 +81,7 @@ fn find_record(bytes: &[u8], from: usize, end: End, bounds: &Bounds<'_>) -> Resu
 
 /// True if there is a version line behind the first one.
 pub(crate) fn holds_several(bytes: &[u8]) -> bool {
-    find_record(bytes, 1, End::File, &Bounds::none()).is_ok()
+    find_record(bytes, 1, End::File, &MemberStarts::none()).is_ok()
 }
 
 /// The next line and where the one after it starts, without its line end; `None` if it has no end yet.
@@ -154,7 +154,7 @@ enum Last {
     Other,
 }
 
-enum Block<'a> {
+enum HeaderBlock<'a> {
     Head(Head<'a>),
     /// No blank line yet.
     Open,
@@ -163,22 +163,22 @@ enum Block<'a> {
     TooLong,
 }
 
-fn head(bytes: &[u8], first_line: usize) -> Block<'_> {
+fn head(bytes: &[u8], first_line: usize) -> HeaderBlock<'_> {
     let mut head = Head { end: 0, crlf: false, length: None, kind: None };
     // What the next line may go on from: one that counts.
     let mut last = Last::Other;
     let mut at = first_line;
     while at <= HEADER_CAP {
         let Some((text, next)) = line(bytes, at) else {
-            return if bytes.len() > HEADER_CAP { Block::TooLong } else { Block::Open };
+            return if bytes.len() > HEADER_CAP { HeaderBlock::TooLong } else { HeaderBlock::Open };
         };
         if text.is_empty() {
             head.end = next;
             head.crlf = next - at == 2;
-            return Block::Head(head);
+            return HeaderBlock::Head(head);
         }
         if matches!(version(&bytes[at..]), Version::Line(_)) {
-            return Block::Cut;
+            return HeaderBlock::Cut;
         }
         if let Some(more) = continuation(text) {
             match (last, &mut head.length, &mut head.kind) {
@@ -198,11 +198,11 @@ fn head(bytes: &[u8], first_line: usize) -> Block<'_> {
         }
         at = next;
     }
-    Block::TooLong
+    HeaderBlock::TooLong
 }
 
 /// Cuts the next record off the start of `bytes`.
-pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> Step {
+pub(crate) fn step(bytes: &[u8], end: End, bounds: &MemberStarts<'_>, cap: usize) -> Step {
     // Line ends between records, and padding.
     let blank = bytes.iter().take_while(|b| is_blank(**b)).count();
     if blank > 0 {
@@ -225,16 +225,16 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
         }
     };
     let head = match head(bytes, first_line) {
-        Block::Head(head) => head,
-        Block::Open if end == End::Unknown => return Step::Need(bytes.len() + 1),
-        Block::Open => {
+        HeaderBlock::Head(head) => head,
+        HeaderBlock::Open if end == End::Unknown => return Step::Need(bytes.len() + 1),
+        HeaderBlock::Open => {
             return flaw(DamageKind::Truncated, first_line, "the header block has no end".into());
         }
-        Block::Cut => {
+        HeaderBlock::Cut => {
             let detail = "a record starts inside the header block".into();
             return flaw(DamageKind::Malformed, first_line, detail);
         }
-        Block::TooLong => {
+        HeaderBlock::TooLong => {
             let detail = format!("a header block above {HEADER_CAP} bytes");
             return flaw(DamageKind::Malformed, first_line, detail);
         }
@@ -339,7 +339,7 @@ enum Ending {
     Missing,
 }
 
-fn ending(bytes: &[u8], content: Range<usize>, crlf: bool, end: End, bounds: &Bounds<'_>) -> Ending {
+fn ending(bytes: &[u8], content: Range<usize>, crlf: bool, end: End, bounds: &MemberStarts<'_>) -> Ending {
     let content_end = content.end;
     let after = &bytes[content_end..];
     let separator: &[u8] = if crlf { b"\r\n\r\n" } else { b"\n\n" };
@@ -422,14 +422,14 @@ pub(crate) fn is_canonical(header: &[u8], content_bytes: usize, behind: &[u8]) -
 pub(crate) fn content_of_document(bytes: &[u8]) -> Option<(usize, bool)> {
     let Version::Line(first_line) = version(bytes) else { return None };
     match head(bytes, first_line) {
-        Block::Head(head) if head.is_document() => Some((head.end, head.is_raw())),
+        HeaderBlock::Head(head) if head.is_document() => Some((head.end, head.is_raw())),
         _ => None,
     }
 }
 
 /// Looks for the next record: how many bytes lie before it, or, if none is there yet, how many can be
 /// dropped.
-pub(crate) fn seek(bytes: &[u8], end: End, bounds: &Bounds<'_>) -> Result<usize, usize> {
+pub(crate) fn seek(bytes: &[u8], end: End, bounds: &MemberStarts<'_>) -> Result<usize, usize> {
     find_record(bytes, 0, end, bounds)
 }
 
@@ -526,7 +526,7 @@ mod tests {
     const CAP: usize = 1 << 20;
 
     fn whole(bytes: &[u8]) -> Step {
-        step(bytes, End::File, &Bounds::none(), CAP)
+        step(bytes, End::File, &MemberStarts::none(), CAP)
     }
 
     fn record(length: &str, text: &str, line_end: &str) -> Vec<u8> {
@@ -658,9 +658,9 @@ mod tests {
     #[test]
     fn finds_the_next_record_only_at_line_starts() {
         let bytes = b"xWARC/1.0\r\n WARC/1.0\r\nWARC/1.0 \r\nWARC/1.0\r\n";
-        assert_eq!(seek(bytes, End::File, &Bounds::none()), Ok(bytes.len() - 10));
+        assert_eq!(seek(bytes, End::File, &MemberStarts::none()), Ok(bytes.len() - 10));
         let none = &bytes[..bytes.len() - 10];
-        assert!(seek(none, End::File, &Bounds::none()).is_err_and(|n| n <= none.len()));
+        assert!(seek(none, End::File, &MemberStarts::none()).is_err_and(|n| n <= none.len()));
     }
 
     /// Members that start at these places.
@@ -670,7 +670,7 @@ mod tests {
 
     /// The step for bytes with a hundred others in front of them, in members that start at these places.
     fn in_members(bytes: &[u8], places: &[usize], end: End) -> Step {
-        step(bytes, end, &Bounds::new(&members(places), 100, true), CAP)
+        step(bytes, end, &MemberStarts::new(&members(places), 100, true), CAP)
     }
 
     /// The flaw that a step found.
@@ -750,7 +750,7 @@ mod tests {
 
     #[test]
     fn where_bytes_are_missing_nothing_is_certain() {
-        let none = Bounds::none();
+        let none = MemberStarts::none();
         for behind in ["", "\r\n"] {
             let bytes = record("3", &format!("abc{behind}"), "\r\n");
             assert_eq!(flaw(step(&bytes, End::Gap, &none, CAP)), DamageKind::Truncated, "{behind:?}");
@@ -770,7 +770,7 @@ mod tests {
 
     #[test]
     fn no_more_is_asked_for_than_can_tell() {
-        let unknown = |bytes: &[u8]| step(bytes, End::Unknown, &Bounds::none(), CAP);
+        let unknown = |bytes: &[u8]| step(bytes, End::Unknown, &MemberStarts::none(), CAP);
         let need = |bytes: &[u8], n| assert!(matches!(unknown(bytes), Step::Need(need) if need == n), "{n}");
         need(b"WARC/1", VERSION_CAP);
         assert_eq!(flaw(whole(b"WARC/1")), DamageKind::Truncated);
@@ -795,7 +795,7 @@ mod tests {
         }
         assert_eq!(text(&record("99999999999999999999", "abc", "\r\n")), Err(DamageKind::TooLarge));
         assert_eq!(text(b"WARC/1.0\nWARC-Type: conversion\n\nabc"), Err(DamageKind::Malformed));
-        let limited = |cap| step(&record("3", "abc", "\r\n"), End::File, &Bounds::none(), cap);
+        let limited = |cap| step(&record("3", "abc", "\r\n"), End::File, &MemberStarts::none(), cap);
         assert!(matches!(limited(3), Step::Record { .. }));
         assert_eq!(flaw(limited(2)), DamageKind::TooLarge);
     }
@@ -874,17 +874,17 @@ mod tests {
     #[test]
     fn records_are_looked_for_at_the_start_of_lines_and_members() {
         let bytes = b"WARC/1.0\r\nX: y";
-        assert_eq!(seek(bytes, End::File, &Bounds::none()), Ok(0));
+        assert_eq!(seek(bytes, End::File, &MemberStarts::none()), Ok(0));
         let (none, two) = (VecDeque::new(), members(&[0, 4]));
-        assert_eq!(seek(bytes, End::File, &Bounds::new(&none, 100, false)), Err(8));
-        assert_eq!(seek(bytes, End::File, &Bounds::new(&two, 100, false)), Ok(0));
-        assert_eq!(seek(b"textWARC/1.0\r\n", End::File, &Bounds::new(&two, 100, false)), Ok(4));
-        assert_eq!(seek(b"textWARC/1.0\r\n", End::File, &Bounds::none()), Err(8));
+        assert_eq!(seek(bytes, End::File, &MemberStarts::new(&none, 100, false)), Err(8));
+        assert_eq!(seek(bytes, End::File, &MemberStarts::new(&two, 100, false)), Ok(0));
+        assert_eq!(seek(b"textWARC/1.0\r\n", End::File, &MemberStarts::new(&two, 100, false)), Ok(4));
+        assert_eq!(seek(b"textWARC/1.0\r\n", End::File, &MemberStarts::none()), Err(8));
         // What could be the start of one stays, with the line end before it.
-        assert_eq!(seek(b"0123456789", End::Unknown, &Bounds::none()), Err(4));
-        assert_eq!(seek(b"012345678\nWARC/1.", End::Unknown, &Bounds::none()), Err(9));
-        assert_eq!(seek(b"012345678\nWARC/1.", End::File, &Bounds::none()), Err(11));
-        assert_eq!(seek(b"WARC/1.0", End::Unknown, &Bounds::none()), Err(0));
+        assert_eq!(seek(b"0123456789", End::Unknown, &MemberStarts::none()), Err(4));
+        assert_eq!(seek(b"012345678\nWARC/1.", End::Unknown, &MemberStarts::none()), Err(9));
+        assert_eq!(seek(b"012345678\nWARC/1.", End::File, &MemberStarts::none()), Err(11));
+        assert_eq!(seek(b"WARC/1.0", End::Unknown, &MemberStarts::none()), Err(0));
         let one = record("3", "abc\r\n\r\n", "\r\n");
         assert!(!holds_several(&one) && holds_several(&[&one[..], &one[..]].concat()));
         assert!(!holds_several(&record("12", "a WARC/1.0\r\n\r\n\r\n", "\r\n")));
@@ -924,7 +924,7 @@ mod tests {
             let bytes = pieces.concat().into_bytes();
             let whole = format!("{:?}", whole(&bytes));
             for n in 0..bytes.len() {
-                let part = step(&bytes[..n], End::Unknown, &Bounds::none(), CAP);
+                let part = step(&bytes[..n], End::Unknown, &MemberStarts::none(), CAP);
                 match part {
                     Step::Need(need) => prop_assert!(need > n),
                     // How much of a run of blanks is skipped at once does not matter.
@@ -938,7 +938,7 @@ mod tests {
         fn any_bytes_give_an_answer(bytes: Vec<u8>, from in 0..3usize) {
             for end in [End::Unknown, End::File, End::Gap] {
                 let bytes = [[&b""[..], b"WARC/1.0\n", b"WARC/1.0\nWARC-Type: x\nContent-Length: 5\n\n"][from], &bytes].concat();
-                match step(&bytes, end, &Bounds::none(), CAP) {
+                match step(&bytes, end, &MemberStarts::none(), CAP) {
                     Step::Need(n) => prop_assert!(end == End::Unknown && n > bytes.len()),
                     Step::Skip(n) => prop_assert!((1..=bytes.len()).contains(&n)),
                     Step::Record { content_start, content_end, end, .. } => {

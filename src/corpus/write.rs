@@ -13,7 +13,7 @@ use std::thread;
 use libdeflater::{CompressionLvl, Compressor};
 use rayon::prelude::*;
 
-use super::csv::Header;
+use super::csv::CsvHeader;
 use super::damage::{Damage, DamageKind};
 use super::fetch::{fetch, header_at};
 use super::filetype::{Compression, Format, StreamFormat, is_called_tsv, stem};
@@ -38,7 +38,7 @@ struct Target {
     compression: Compression,
     shards: Vec<u32>,
     /// The columns (CSV).
-    header: Option<Arc<Header>>,
+    header: Option<Arc<CsvHeader>>,
 }
 
 impl Target {
@@ -89,7 +89,7 @@ struct Output<'a> {
 
 /// Where an output stood.
 #[derive(Clone, Copy)]
-struct Mark {
+struct OutputMark {
     full: usize,
     documents: u64,
     stored_bytes: u64,
@@ -275,8 +275,8 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    fn mark(&self) -> Mark {
-        Mark {
+    fn mark(&self) -> OutputMark {
+        OutputMark {
             full: self.full.len(),
             documents: self.documents,
             stored_bytes: self.stored_bytes,
@@ -286,7 +286,7 @@ impl<'a> Output<'a> {
     }
 
     /// Takes back what was written since.
-    fn back_to(&mut self, mark: Mark) -> Result<()> {
+    fn back_to(&mut self, mark: OutputMark) -> Result<()> {
         let mut later = self.full.split_off(mark.full).into_iter();
         if let Some(began) = later.next() {
             let partial = unnamed(&began.path);
@@ -304,7 +304,7 @@ impl<'a> Output<'a> {
             writer.seek(SeekFrom::Start(mark.stored_bytes)).map(drop)
         };
         back(&mut self.writer).map_err(|e| Error::io(&self.partial, e))?;
-        let Mark { documents, stored_bytes, shards, pieces, full } = mark;
+        let OutputMark { documents, stored_bytes, shards, pieces, full } = mark;
         self.shards.truncate(shards);
         self.pieces.truncate(pieces);
         (self.documents, self.stored_bytes) = (documents, stored_bytes);
@@ -502,7 +502,7 @@ pub fn write_kept_as(
         match files {
             KeptFiles::One | KeptFiles::OfSize(_) => {
                 // Tables with other columns go to files of their own; an empty one has none at all.
-                let mut headers: Vec<Option<&Arc<Header>>> = Vec::new();
+                let mut headers: Vec<Option<&Arc<CsvHeader>>> = Vec::new();
                 for header in inputs.iter().filter(of_format).map(|input| input.header.as_ref()) {
                     if !headers.contains(&header) && (header.is_some() || headers.is_empty()) {
                         headers.retain(Option::is_some);
@@ -837,8 +837,8 @@ fn write_anew(
         let compression = output.target.compression;
         for part in pool.install(|| records(bytes, &chosen, compression)) {
             match part? {
-                Part::New(bytes) => output.put(&bytes, 1)?,
-                Part::Stored(bounds) => {
+                OutputPart::New(bytes) => output.put(&bytes, 1)?,
+                OutputPart::Stored(bounds) => {
                     let file = match &mut stored {
                         Some(file) => file,
                         None => stored.insert(input.open().map_err(io)?),
@@ -929,31 +929,33 @@ fn names(inputs: &[Input]) -> Vec<String> {
 }
 
 /// A piece of the output.
-enum Part {
+enum OutputPart {
     New(Vec<u8>),
     /// To be copied from the stored file: documents from each of these offsets to the next.
     Stored(Vec<u64>),
 }
 
 /// One gzip member or frame per record; neighbours that are copied are one piece.
-fn records(bytes: &[u8], chosen: &[&Span], compression: Compression) -> Vec<Result<Part>> {
-    let parts: Vec<Result<Part>> = chosen
+fn records(bytes: &[u8], chosen: &[&Span], compression: Compression) -> Vec<Result<OutputPart>> {
+    let parts: Vec<Result<OutputPart>> = chosen
         .par_iter()
         .map(|span| {
             let (header, content) = (span.start..span.content_start, span.content_start..span.content_end);
             match span.member {
-                Some((from, to)) if copyable(span, bytes) > 0 => Ok(Part::Stored(vec![from, to])),
+                Some((from, to)) if copyable(span, bytes) > 0 => Ok(OutputPart::Stored(vec![from, to])),
                 _ => {
                     let record = canonical(&bytes[header], &bytes[content]);
-                    pack(&record, compression).map(|packed| Part::New(packed.into_owned()))
+                    pack(&record, compression).map(|packed| OutputPart::New(packed.into_owned()))
                 }
             }
         })
         .collect();
-    let mut joined: Vec<Result<Part>> = Vec::new();
+    let mut joined: Vec<Result<OutputPart>> = Vec::new();
     for part in parts {
         match (joined.last_mut(), part) {
-            (Some(Ok(Part::Stored(bounds))), Ok(Part::Stored(next))) if bounds.last() == next.first() => {
+            (Some(Ok(OutputPart::Stored(bounds))), Ok(OutputPart::Stored(next)))
+                if bounds.last() == next.first() =>
+            {
                 bounds.extend(&next[1..]);
             }
             (_, part) => joined.push(part),

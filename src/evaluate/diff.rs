@@ -101,7 +101,7 @@ impl Alignment {
 
 /// A run of words of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Run {
+pub struct WordRun {
     /// Where the words are.
     pub change: Change,
     /// The words as they stand in the text; those in both texts as in the first.
@@ -125,7 +125,7 @@ pub struct WordDiff {
     /// True if a text was cut to [`DiffParams::max_words`]; the figures are then those of the beginnings.
     pub cut: bool,
     /// The changes, in the order of the texts.
-    pub runs: Vec<Run>,
+    pub runs: Vec<WordRun>,
 }
 
 impl WordDiff {
@@ -135,7 +135,7 @@ impl WordDiff {
         let mut runs = Vec::new();
         let mut push = |change: Change, text: &str| {
             if !text.is_empty() {
-                runs.push(Run { change, text: text.to_string() });
+                runs.push(WordRun { change, text: text.to_string() });
             }
         };
         for stretch in stretches {
@@ -152,9 +152,9 @@ impl WordDiff {
 
     /// Leaves `context` words of every long run that is in both texts, at each end that borders on a
     /// change, and "…" between.
-    pub fn shortened(&self, context: usize) -> Vec<Run> {
+    pub fn shortened(&self, context: usize) -> Vec<WordRun> {
         let last = self.runs.len().saturating_sub(1);
-        let shorten = |(i, run): (usize, &Run)| {
+        let shorten = |(i, run): (usize, &WordRun)| {
             let (words, _) = words(&run.text, usize::MAX);
             let (head, tail) = (if i == 0 { 0 } else { context }, if i == last { 0 } else { context });
             if run.change != Change::Same || words.len() <= head + tail {
@@ -163,7 +163,7 @@ impl WordDiff {
             let first = if head == 0 { "" } else { &run.text[..words[head - 1].end] };
             let end = if tail == 0 { "" } else { &run.text[words[words.len() - tail].start..] };
             let parts: Vec<&str> = [first, "…", end].into_iter().filter(|part| !part.is_empty()).collect();
-            Run { change: run.change, text: parts.join(" ") }
+            WordRun { change: run.change, text: parts.join(" ") }
         };
         self.runs.iter().enumerate().map(shorten).collect()
     }
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn context_is_shortened() {
-        let text = |runs: &[Run]| runs.iter().map(|r| &*r.text).collect::<Vec<_>>().join("|");
+        let text = |runs: &[WordRun]| runs.iter().map(|r| &*r.text).collect::<Vec<_>>().join("|");
         let got = diff("a b c d x e f g h i y j k l", "a b c d e f g h i j k l");
         assert_eq!(text(&got.shortened(2)), "… c d|x|e f … h i|y|j k …");
         assert_eq!(text(&got.shortened(0)), "…|x|…|y|…");

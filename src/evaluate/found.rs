@@ -6,7 +6,7 @@ use crate::id::{Document, Id};
 use crate::tables::{ClustersReader, PairLine, PairsReader};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
-use simflip_core::dedup::Kind as PairKind;
+use simflip_core::dedup::PairKind;
 use std::path::{Path, PathBuf};
 
 /// A pair that a run found.
@@ -32,13 +32,13 @@ pub struct Found {
 }
 
 /// The records of a corpus by name.
-pub struct Records<'a> {
+pub struct RecordNames<'a> {
     count: u32,
     /// `None`: more than one record has this id.
     by_id: HashMap<&'a str, Option<Document>>,
 }
 
-impl<'a> Records<'a> {
+impl<'a> RecordNames<'a> {
     /// `ids[i]` is the id of record i, counted from 0 over the documents of the corpus.
     ///
     /// # Errors
@@ -126,7 +126,7 @@ impl Found {
     /// # Errors
     /// If neither is there, if a row is broken, or if an id is not one record's of the corpus: then the
     /// result is of another corpus.
-    pub fn read(folder: &Path, records: &Records<'_>) -> Result<Self> {
+    pub fn read(folder: &Path, records: &RecordNames<'_>) -> Result<Self> {
         let (pairs, clusters) = (part(folder, "pairs.csv"), part(folder, "clusters.csv"));
         if pairs.is_none() && clusters.is_none() {
             return Err(Error::parameter(
@@ -155,7 +155,7 @@ pub(super) fn in_order(mut pairs: Vec<FoundPair>) -> Vec<FoundPair> {
 }
 
 /// The record of this id, or what is wrong with the id and what would be right.
-fn record(id: &str, records: &Records<'_>) -> Result<Document, (String, &'static str)> {
+fn record(id: &str, records: &RecordNames<'_>) -> Result<Document, (String, &'static str)> {
     match records.get(id) {
         Some(Some(record)) => Ok(record),
         Some(None) => Err((format!("the id {id:?}"), "an id that only one record of the corpus has")),
@@ -174,7 +174,7 @@ fn found_pair(row: PairLine<'_>, mut number: impl FnMut(&str) -> Result<Document
     Ok(FoundPair { a: number(row.a_id())?, b: number(row.b_id())?, distance, similarity })
 }
 
-fn read_pairs(path: &Path, records: &Records<'_>) -> Result<Vec<FoundPair>> {
+fn read_pairs(path: &Path, records: &RecordNames<'_>) -> Result<Vec<FoundPair>> {
     let mut reader = PairsReader::open(path)?;
     let mut pairs = Vec::new();
     while let Some(row) = reader.next_row()? {
@@ -185,7 +185,7 @@ fn read_pairs(path: &Path, records: &Records<'_>) -> Result<Vec<FoundPair>> {
     Ok(in_order(pairs))
 }
 
-fn read_clusters(path: &Path, records: &Records<'_>) -> Result<Partition> {
+fn read_clusters(path: &Path, records: &RecordNames<'_>) -> Result<Partition> {
     let mut reader = ClustersReader::open(path)?;
     let mut first: HashMap<String, Document> = HashMap::new();
     let mut named = vec![false; records.count() as usize];
@@ -216,7 +216,7 @@ mod tests {
                 fs::write(folder.path().join(name), text).unwrap();
             }
         }
-        Found::read(folder.path(), &Records::new(&ids())?)
+        Found::read(folder.path(), &RecordNames::new(&ids())?)
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use super::found::{FoundPair, ListedPairs};
 use super::interval::{Interval, Z95, wilson};
-use super::truth::{LABELS, Verdict};
+use super::truth::{LABELS, PairLabel};
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::id::{Document, Id};
@@ -241,7 +241,7 @@ pub struct StratumJudgements {
 }
 
 /// Reads a sample with labels filled in: columns `stratum`, `stratum_pairs`, `label` (see
-/// [`Verdict::of_label`]). With `listed`, it must be a sample of these pairs, named by `a_id` and `b_id`.
+/// [`PairLabel::of_label`]). With `listed`, it must be a sample of these pairs, named by `a_id` and `b_id`.
 ///
 /// # Errors
 /// If a row is broken, a band has two sizes, or more rows than pairs; if it is no sample of `listed`.
@@ -281,10 +281,10 @@ pub fn read_judgements(
             let expected = format!("{}, as in the rows above,", entry.pairs);
             return Err(table.error(line, format!("stratum_pairs {pairs}"), expected));
         }
-        match Verdict::of_label(&row[label], min_label) {
-            Some(Verdict::Duplicate) => entry.right += 1,
-            Some(Verdict::Distinct) => entry.wrong += 1,
-            Some(Verdict::Unknown) => entry.unknown += 1,
+        match PairLabel::of_label(&row[label], min_label) {
+            Some(PairLabel::Duplicate) => entry.right += 1,
+            Some(PairLabel::Distinct) => entry.wrong += 1,
+            Some(PairLabel::Unknown) => entry.unknown += 1,
             None => return Err(table.error(line, format!("the label {:?}", &row[label]), LABELS)),
         }
         if entry.right + entry.wrong + entry.unknown > pairs {

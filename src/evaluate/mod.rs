@@ -25,7 +25,7 @@ use partition::{Contingency, Partition};
 use rand_index::RandIndex;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use truth::{Scope, Truth, TruthCounts, TruthFile, Verdict};
+use truth::{PairLabel, Scope, Truth, TruthCounts, TruthFile};
 
 /// The sets over which a comparison was made: every figure is relative to these.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,14 +104,14 @@ pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Boots
     let mut notes = Vec::new();
     let universe = Universe::new(truth, records);
 
-    let listed = |verdict: Verdict| match &truth.truth {
+    let listed = |verdict: PairLabel| match &truth.truth {
         Truth::Pairs(pairs) => {
             universe.pairs(pairs.iter().filter(|p| p.verdict == verdict).map(|p| (p.a, p.b)))
         }
         Truth::Clusters { .. } => Vec::new(),
     };
     let (duplicates, distinct, unknown) =
-        (listed(Verdict::Duplicate), listed(Verdict::Distinct), listed(Verdict::Unknown));
+        (listed(PairLabel::Duplicate), listed(PairLabel::Distinct), listed(PairLabel::Unknown));
     let truth_clusters = match &truth.truth {
         Truth::Pairs(_) => Partition::from_pairs(universe.documents, duplicates.iter().copied()),
         Truth::Clusters { clusters, .. } => universe.partition(clusters),
@@ -413,7 +413,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn truth(scope: Scope, pairs: &[(u32, u32, Verdict)]) -> TruthFile {
+    fn truth(scope: Scope, pairs: &[(u32, u32, PairLabel)]) -> TruthFile {
         let mut judged: Vec<Judged> =
             pairs.iter().map(|&(a, b, verdict)| Judged { a: Document(a), b: Document(b), verdict }).collect();
         judged.sort_unstable();
@@ -435,7 +435,7 @@ mod tests {
         (score.true_positives, score.false_positives, score.false_negatives)
     }
 
-    use Verdict::{Distinct, Duplicate, Unknown};
+    use PairLabel::{Distinct, Duplicate, Unknown};
 
     #[test]
     fn scopes_decide_what_is_wrong() {

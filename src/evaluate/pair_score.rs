@@ -45,7 +45,7 @@ pub fn groups(documents: u32, truth: &Relation<'_>, found: &Relation<'_>) -> Par
 
 /// The pairs of one group, or of all: those in both relations, in the result, in the truth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
+struct RelationCounts {
     both: u64,
     found: u64,
     truth: u64,
@@ -58,8 +58,8 @@ fn count(
     truth: &Relation<'_>,
     found: &Relation<'_>,
     ignored: &[(Document, Document)],
-) -> Vec<Counts> {
-    let mut by_group: HashMap<u32, Counts> = HashMap::new();
+) -> Vec<RelationCounts> {
+    let mut by_group: HashMap<u32, RelationCounts> = HashMap::new();
     truth.count(groups, |group, n| by_group.entry(group).or_default().truth += n);
     found.count(groups, |group, n| by_group.entry(group).or_default().found += n);
     let of_pair = |pair: &(Document, Document)| groups.labels()[pair.0.index()];
@@ -84,7 +84,7 @@ fn count(
     for pair in ignored.iter().filter(|pair| has(found, pair)) {
         by_group.entry(of_pair(pair)).or_default().found -= 1;
     }
-    let mut counts: Vec<(u32, Counts)> = by_group.into_iter().collect();
+    let mut counts: Vec<(u32, RelationCounts)> = by_group.into_iter().collect();
     counts.sort_unstable_by_key(|c| c.0);
     counts.into_iter().map(|c| c.1).collect()
 }
@@ -149,12 +149,12 @@ impl PairScore {
         bootstrap: &Bootstrap,
     ) -> Self {
         let counts = count(&groups(documents, truth, found), truth, found, ignored);
-        let total = counts.iter().fold(Counts::default(), |sum, c| Counts {
+        let total = counts.iter().fold(RelationCounts::default(), |sum, c| RelationCounts {
             both: sum.both + c.both,
             found: sum.found + c.found,
             truth: sum.truth + c.truth,
         });
-        let share = |whole: fn(&Counts) -> u64| Share {
+        let share = |whole: fn(&RelationCounts) -> u64| Share {
             value: (whole(&total) > 0).then(|| total.both as f64 / whole(&total) as f64),
             numerator: total.both,
             denominator: whole(&total),

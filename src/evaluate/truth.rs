@@ -1,6 +1,6 @@
 //! The truth: judged pairs or clusters, read from CSV.
 
-use super::found::Records;
+use super::found::RecordNames;
 use super::partition::Partition;
 use crate::error::{Error, Result};
 use crate::id::Document;
@@ -14,7 +14,7 @@ use std::{fmt, str::FromStr};
 /// The verdict on a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum PairLabel {
     /// Near-duplicates.
     Duplicate,
     /// No near-duplicates.
@@ -23,7 +23,7 @@ pub enum Verdict {
     Unknown,
 }
 
-impl Verdict {
+impl PairLabel {
     /// The verdict of a label: `duplicate`, `distinct`, `unknown` or nothing (unknown), or a number, which
     /// means duplicate from `min_label` on. `None` for anything else.
     pub fn of_label(label: &str, min_label: f64) -> Option<Self> {
@@ -92,7 +92,7 @@ pub struct Judged {
     /// The higher record number.
     pub b: Document,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: PairLabel,
 }
 
 /// The truth.
@@ -203,7 +203,7 @@ impl Naming {
         table: &Table,
         line: u64,
         name: &str,
-        records: &Records<'_>,
+        records: &RecordNames<'_>,
     ) -> Result<Option<Document>> {
         match self {
             Self::Number => match name.parse::<u64>() {
@@ -233,7 +233,7 @@ impl TruthFile {
     ///
     /// # Errors
     /// If the header is another, a row is broken, or no row names records of the corpus.
-    pub fn read(path: &Path, records: &Records<'_>, params: &TruthParams) -> Result<Self> {
+    pub fn read(path: &Path, records: &RecordNames<'_>, params: &TruthParams) -> Result<Self> {
         if let Some(least) = params.min_score.filter(|least| !least.is_finite()) {
             return Err(Error::parameter("min-score", least, "a number"));
         }
@@ -273,7 +273,7 @@ fn read_pairs(
     table: &mut Table,
     naming: Naming,
     (a, b): (usize, usize),
-    records: &Records<'_>,
+    records: &RecordNames<'_>,
     params: &TruthParams,
 ) -> Result<TruthFile> {
     let label = table.column(&["label"]);
@@ -283,7 +283,7 @@ fn read_pairs(
     while let Some(line) = table.next(&mut row)? {
         counts.rows += 1;
         let verdict = if let Some(label) = label {
-            Verdict::of_label(&row[label], params.min_label)
+            PairLabel::of_label(&row[label], params.min_label)
                 .ok_or_else(|| table.error(line, format!("the label {:?}", &row[label]), LABELS))?
         } else if let Some(score) = score {
             let value = match row[score].parse::<f64>() {
@@ -292,12 +292,12 @@ fn read_pairs(
             };
             counts.lowest_score = Some(counts.lowest_score.map_or(value, |lowest: f64| lowest.min(value)));
             if params.min_score.is_none_or(|least| value >= least) {
-                Verdict::Duplicate
+                PairLabel::Duplicate
             } else {
-                Verdict::Distinct
+                PairLabel::Distinct
             }
         } else {
-            Verdict::Duplicate
+            PairLabel::Duplicate
         };
         let (a, b) =
             (naming.resolve(table, line, &row[a], records)?, naming.resolve(table, line, &row[b], records)?);
@@ -312,11 +312,11 @@ fn read_pairs(
     let rows = pairs.len();
     pairs.dedup_by(|next, first| {
         let same = (next.a, next.b) == (first.a, first.b);
-        if same && next.verdict != first.verdict && first.verdict != Verdict::Unknown {
+        if same && next.verdict != first.verdict && first.verdict != PairLabel::Unknown {
             // One judge who knows outweighs one who does not; two who know and disagree settle nothing.
-            if next.verdict != Verdict::Unknown {
+            if next.verdict != PairLabel::Unknown {
                 counts.conflicts += 1;
-                first.verdict = Verdict::Unknown;
+                first.verdict = PairLabel::Unknown;
             }
         }
         same
@@ -336,7 +336,7 @@ fn read_clusters(
     naming: Naming,
     member: usize,
     cluster: usize,
-    records: &Records<'_>,
+    records: &RecordNames<'_>,
     params: &TruthParams,
 ) -> Result<TruthFile> {
     let scope = params.scope.unwrap_or(Scope::LabelledDocuments);
@@ -391,17 +391,17 @@ mod tests {
         let ids: Vec<String> = ["w", "x", "y", "z", "2", "twin", "twin"].map(str::to_owned).to_vec();
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        TruthFile::read(file.path(), &Records::new(&ids)?, params)
+        TruthFile::read(file.path(), &RecordNames::new(&ids)?, params)
     }
 
-    fn verdicts(file: &TruthFile) -> Vec<(u32, u32, Verdict)> {
+    fn verdicts(file: &TruthFile) -> Vec<(u32, u32, PairLabel)> {
         match &file.truth {
             Truth::Pairs(pairs) => pairs.iter().map(|p| (p.a.0, p.b.0, p.verdict)).collect(),
             Truth::Clusters { .. } => panic!("clusters"),
         }
     }
 
-    use Verdict::{Distinct, Duplicate, Unknown};
+    use PairLabel::{Distinct, Duplicate, Unknown};
 
     #[test]
     fn scores() {

@@ -65,7 +65,7 @@ pub fn compare(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> 
 }
 
 /// A method's result, and the pairs of texts that it found.
-struct Run {
+struct MethodRun {
     result: MethodResult,
     pairs: Vec<Pair>,
 }
@@ -128,7 +128,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
     // Who saves frequencies is the first group that has them anyway.
     let saves = groups.iter().position(|group| group.settings.needs_frequencies()).unwrap_or(0);
     let mut warnings = Vec::new();
-    let mut runs: Vec<Option<Run>> = contenders.iter().map(|_| None).collect();
+    let mut runs: Vec<Option<MethodRun>> = contenders.iter().map(|_| None).collect();
     let (mut first, mut shared, mut few) = (None::<Pages>, Vec::new(), 0);
     for (at, group) in groups.iter().enumerate() {
         let save_frequencies = job.save_frequencies.clone().filter(|_| at == saves);
@@ -149,7 +149,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
         }
         super::save_frequencies(&job, &pages, prepared.frequencies(), &own)?;
         shared.extend(own.done());
-        let mut methods = Methods { job: &job, pages: &pages, prepared, exact: Vec::new(), progress };
+        let mut methods = GroupMethods { job: &job, pages: &pages, prepared, exact: Vec::new(), progress };
         for &member in &group.members {
             let (run, outcome) = methods.run(&contenders[member])?;
             few = outcome.documents_with_few_features;
@@ -160,7 +160,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
         first.get_or_insert(pages);
     }
     let Some(pages) = first else { return Err(Error::parameter("methods", "none", "two or more")) };
-    let runs: Vec<Run> = runs.into_iter().flatten().collect();
+    let runs: Vec<MethodRun> = runs.into_iter().flatten().collect();
     let mut of_input: Vec<String> = tell::odd_input_warnings(&pages.files);
     of_input.extend(pages.not_read.told());
     of_input.extend(tell::languages_warning(&pages.languages));
@@ -181,7 +181,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
 }
 
 /// Documents and sketches that the methods of a group run on.
-struct Methods<'a> {
+struct GroupMethods<'a> {
     job: &'a Job,
     pages: &'a Pages,
     prepared: Prepared<'a>,
@@ -190,8 +190,8 @@ struct Methods<'a> {
     progress: &'a dyn Progress,
 }
 
-impl Methods<'_> {
-    fn run(&mut self, Contender { label, settings }: &Contender) -> Result<(Run, Outcome)> {
+impl GroupMethods<'_> {
+    fn run(&mut self, Contender { label, settings }: &Contender) -> Result<(MethodRun, Outcome)> {
         let (job, pages) = (self.job, self.pages);
         let own = Stages::new(self.progress);
         if settings.sketches.keyed().is_some() {
@@ -226,7 +226,7 @@ impl Methods<'_> {
         };
         result.exact = self.recall(settings, &outcome)?;
         let pairs = std::mem::take(&mut outcome.pairs);
-        Ok((Run { result, pairs }, outcome))
+        Ok((MethodRun { result, pairs }, outcome))
     }
 
     fn outcome(&self, settings: &Settings, progress: &Stages<'_>) -> Result<Outcome> {
@@ -322,7 +322,12 @@ fn different(texts: &Texts, pairs: &[Pair]) -> Vec<[Document; 2]> {
 }
 
 /// For each set of methods, the pairs that those found and no other, with examples.
-fn agreement(job: &Job, pages: &Pages, contenders: &[Contender], runs: &[Run]) -> Result<Vec<Agreement>> {
+fn agreement(
+    job: &Job,
+    pages: &Pages,
+    contenders: &[Contender],
+    runs: &[MethodRun],
+) -> Result<Vec<Agreement>> {
     // Bit m stands for method m; a pair shows the numbers of the first method that found it and knows a
     // distance, and those of others where they differ.
     let has_distance = |method: usize| contenders[method].settings.generator.distance().is_some();

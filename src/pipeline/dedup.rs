@@ -2,7 +2,7 @@
 
 use super::listing::Assignments;
 use super::output::{self, OutputFolder};
-use super::pages::{Pages, Room, Seen};
+use super::pages::{PageSums, Pages, Room};
 use super::samples::{Catalogue, Shown, sample_pairs};
 use super::sources::{Scores, SourceNumbers, lost_by_source};
 use super::stages::{Progress, Stages};
@@ -23,7 +23,9 @@ use crate::wording::{counted, printable};
 use hashbrown::HashSet;
 use rayon::prelude::*;
 use simflip_core::collection::Collection;
-use simflip_core::dedup::{Cohesion, Context, Kind, Outcome, PAIR_BYTES, Pair, Prepared, Searched, Verified};
+use simflip_core::dedup::{
+    Cohesion, Context, Outcome, PAIR_BYTES, Pair, PairKind, Prepared, Searched, Verified,
+};
 use simflip_core::id::{Cluster, Document, Id};
 use simflip_core::recall_estimate::RecallEstimate;
 use simflip_core::settings::Settings;
@@ -53,9 +55,9 @@ pub(crate) struct Bounds<'a> {
     /// The folder of its results, if it is begun.
     pub folder: Option<OutputFolder>,
     /// The number of bytes that a record may have beside so many pages; 0 if they are too many.
-    pub longest: &'a (dyn Fn(Seen) -> u64 + Sync),
+    pub longest: &'a (dyn Fn(PageSums) -> u64 + Sync),
     /// The number of near pairs that it may look at beside these pages.
-    pub most_pairs: &'a (dyn Fn(Seen) -> u64 + Sync),
+    pub most_pairs: &'a (dyn Fn(PageSums) -> u64 + Sync),
 }
 
 /// Runs [`dedup`] on files that were found before, within bounds.
@@ -280,7 +282,7 @@ impl Findings {
             shown,
             cohesion: outcome.cohesion.get(cluster.index()).copied(),
         };
-        let near = outcome.pairs.iter().filter(|pair| pair.kind == Kind::Near).count() as u64;
+        let near = outcome.pairs.iter().filter(|pair| pair.kind == PairKind::Near).count() as u64;
         Ok(Self {
             files: pages.files.clone(),
             new_files: pages.new_files,

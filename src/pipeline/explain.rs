@@ -15,7 +15,7 @@ use crate::features;
 use crate::frequencies;
 use crate::minhash::MinHasher;
 use crate::report::explanation::{
-    Banded, Both, DifferingBit, Explanation, Methods, Page, PsmTrace, index_of_two, index_over,
+    Banded, Both, DifferingBit, ExplainedPage, Explanation, Methods, PsmTrace, index_of_two, index_over,
     opinion_of_text, opinions, weighed_by, weights_from,
 };
 use crate::search::psm::{Psm, PsmParams, Reading};
@@ -31,7 +31,7 @@ use simflip_core::collection::Keeping;
 use simflip_core::dedup::Prepared;
 use simflip_core::id::{Document, Id};
 use simflip_core::internal::{Hashes, Probed};
-use simflip_core::resemblance::Bits;
+use simflip_core::resemblance::SetBits;
 use simflip_core::settings::{Generator, Measure, Recall, Settings};
 use simflip_core::similarity::{Anchor, Page as Shows};
 use simflip_core::sketch::{Facts, Hashed, TwoSketcher};
@@ -89,7 +89,7 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
         let mut counts: Vec<(u64, u32)> =
             pages.collection.counted(document).iter().flat_map(|counted| counted.counts()).collect();
         counts.sort_unstable();
-        Side {
+        ComparedPage {
             id: pages.id_of(document).into_owned(),
             url: pages.url(document).unwrap_or_default().to_owned(),
             text: &own_text.own,
@@ -170,7 +170,7 @@ pub fn explain_texts(
     let mut extractor = FeatureExtractor::new(settings.extraction());
     let sides = [0, 1].map(|side| {
         let counts = extractor.counts(texts[side]);
-        Side {
+        ComparedPage {
             id: names[side].to_owned(),
             url: String::new(),
             text: texts[side],
@@ -197,7 +197,7 @@ pub fn explain_texts(
 const MOST_PROBES: u32 = 1 << 18;
 
 /// A page as it is compared.
-struct Side<'a> {
+struct ComparedPage<'a> {
     id: String,
     url: String,
     /// The text without its boilerplate, or the beginning of it.
@@ -234,8 +234,8 @@ impl Shows for &Weighed<'_> {
         None
     }
 
-    fn bits(&self) -> Option<Bits<'_>> {
-        Some(Bits::by_size(self.bits, self.size()))
+    fn bits(&self) -> Option<SetBits<'_>> {
+        Some(SetBits::by_size(self.bits, self.size()))
     }
 
     fn size(&self) -> u32 {
@@ -250,7 +250,7 @@ impl Shows for &Weighed<'_> {
 /// Everything but the search.
 fn explanation(
     methods: &Methods,
-    sides: [Side<'_>; 2],
+    sides: [ComparedPage<'_>; 2],
     frequencies: &Frequencies,
     weights_from: String,
     trace: impl FnOnce(&[SimHash; 2]) -> Result<PsmTrace>,
@@ -269,7 +269,7 @@ fn explanation(
     let mut both = TwoSketcher::new(&methods.both)?;
     // MinHash may know features by another hash than SimHash.
     let features = |side: usize, method: &Settings| -> Vec<u64> {
-        let Side { counts, text, .. } = &sides[side];
+        let ComparedPage { counts, text, .. } = &sides[side];
         let distinct = |counts: &[(u64, u32)]| counts.iter().map(|&(feature, _)| feature).collect();
         match method.extraction() {
             extraction if extraction == methods.probing.extraction() => distinct(counts),
@@ -328,7 +328,7 @@ fn explanation(
         opinions.push(by_text("every other method", settings));
     }
     Ok(Explanation {
-        pages: [0, 1].map(|side: usize| Page {
+        pages: [0, 1].map(|side: usize| ExplainedPage {
             id: sides[side].id.clone(),
             url: sides[side].url.clone(),
             text_bytes: sides[side].facts.text_bytes,

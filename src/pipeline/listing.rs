@@ -4,7 +4,7 @@ use super::pages::Pages;
 use crate::tables::{At, PageRow};
 use hashbrown::HashMap;
 use simflip_core::clusters::Partition;
-use simflip_core::dedup::{Kind, Outcome};
+use simflip_core::dedup::{Outcome, PairKind};
 use simflip_core::id::{Cluster, Document, Id};
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ pub struct Assignments<'a> {
 
 /// The assignment of a document.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Assignment {
+pub struct DocumentAssignment {
     /// Its cluster; none where nothing is near it.
     pub cluster: Option<Cluster>,
     /// Documents in that cluster, itself included.
@@ -42,14 +42,14 @@ impl<'a> Assignments<'a> {
         }
         // Each copy is paired with the one that leads, and with others too if all pairs are listed.
         let mut copies = Partition::singletons(outcome.documents);
-        for pair in outcome.pairs.iter().filter(|pair| pair.kind == Kind::Exact) {
+        for pair in outcome.pairs.iter().filter(|pair| pair.kind == PairKind::Exact) {
             copies.join(pair.a, pair.b);
         }
         let first: Vec<Document> = Document::all(outcome.documents).map(|page| copies.find(page)).collect();
         let mut stays = vec![false; outcome.documents];
         outcome.representatives.iter().for_each(|kept| stays[first[kept.index()].index()] = true);
         let mut near = HashMap::new();
-        for pair in outcome.pairs.iter().filter(|pair| pair.kind != Kind::Exact) {
+        for pair in outcome.pairs.iter().filter(|pair| pair.kind != PairKind::Exact) {
             let [a, b] = pair.documents().map(|document| first[document.index()]);
             if stays[a.index()] || stays[b.index()] {
                 near.insert((a.min(b), a.max(b)), pair.similarity);
@@ -59,13 +59,13 @@ impl<'a> Assignments<'a> {
     }
 
     /// The assignment of a document.
-    pub fn of(&self, document: Document) -> Assignment {
+    pub fn of(&self, document: Document) -> DocumentAssignment {
         let outcome = self.outcome;
         let cluster = self.cluster[document.index()];
         let stays = cluster.map_or(document, |cluster| outcome.stays_for(cluster, document));
         let similarity = (stays != document).then(|| self.similarity(document, stays)).flatten();
         let size = cluster.map_or(1, |cluster| outcome.clusters.get(cluster).len()) as u32;
-        Assignment { cluster, size, stays, similarity }
+        DocumentAssignment { cluster, size, stays, similarity }
     }
 
     /// The similarity of two documents, where they were compared.
@@ -77,7 +77,7 @@ impl<'a> Assignments<'a> {
     /// The row of a page in a table.
     pub(super) fn row<'p>(&self, pages: &'p Pages, page: Document) -> PageRow<'p> {
         let At { file, row, .. } = pages.standing(page);
-        let Assignment { cluster, size, stays, similarity } = self.of(page);
+        let DocumentAssignment { cluster, size, stays, similarity } = self.of(page);
         PageRow {
             file,
             row,

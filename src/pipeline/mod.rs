@@ -27,7 +27,7 @@ pub use dedup::dedup;
 #[doc(hidden)]
 pub use explain::{explain, explain_texts};
 #[doc(hidden)]
-pub use listing::{Assignment, Assignments};
+pub use listing::{Assignments, DocumentAssignment};
 #[doc(hidden)]
 pub use plan::{Plan, PlanRow, Purpose, plan};
 #[doc(hidden)]

@@ -2,7 +2,7 @@
 //! read once, and what a run needs of it kept.
 
 use super::stages::Stages;
-use crate::boilerplate::{Boilerplate, Counting, GroupBy, Lines, Share};
+use crate::boilerplate::{Boilerplate, BoilerplateShare, Counting, GroupBy, Lines};
 use crate::corpus::{
     self, Document as Record, FileReading, Input, Languages, PassedOver, ReadOptions, TextSum, TooLong,
 };
@@ -48,7 +48,7 @@ pub struct Pages {
 
 /// The sums over pages that were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct PageSums {
     /// Pages.
     pub pages: u64,
     /// Bytes of their ids and URLs.
@@ -61,7 +61,7 @@ pub struct Seen {
     pub longest: u64,
 }
 
-impl Seen {
+impl PageSums {
     fn add(&mut self, page: &Record<'_>, features: u64) {
         self.pages += 1;
         self.features += features;
@@ -74,8 +74,8 @@ impl Seen {
 /// The room for pages, and the sums over those that were read.
 pub struct Room<'a> {
     /// Where there are so many, how many bytes a record may have, or 0.
-    longest: &'a (dyn Fn(Seen) -> u64 + Sync),
-    seen: Mutex<Seen>,
+    longest: &'a (dyn Fn(PageSums) -> u64 + Sync),
+    seen: Mutex<PageSums>,
     /// The number of bytes that a record may have by now.
     most: AtomicU64,
 }
@@ -83,16 +83,16 @@ pub struct Room<'a> {
 impl<'a> Room<'a> {
     /// For as many as there may be records of any length: `longest` says how many bytes one may have where there are so
     /// many pages, or 0 if they are too many.
-    pub fn new(longest: &'a (dyn Fn(Seen) -> u64 + Sync)) -> Self {
-        Self { longest, seen: Mutex::default(), most: longest(Seen::default()).into() }
+    pub fn new(longest: &'a (dyn Fn(PageSums) -> u64 + Sync)) -> Self {
+        Self { longest, seen: Mutex::default(), most: longest(PageSums::default()).into() }
     }
 
     /// The sums over the pages that were read.
-    pub fn seen(&self) -> Seen {
+    pub fn seen(&self) -> PageSums {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, more: Seen) {
+    fn add(&self, more: PageSums) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.pages += more.pages;
         seen.name_bytes += more.name_bytes;
@@ -103,7 +103,7 @@ impl<'a> Room<'a> {
     }
 
     /// Hears of these, which there is no room for: from now on it is full.
-    fn refuse(&self, more: Seen) {
+    fn refuse(&self, more: PageSums) {
         self.add(more);
         self.most.store(0, Ordering::Relaxed);
     }
@@ -124,7 +124,7 @@ pub struct LeftOut {
     /// The kind of groups.
     pub by: GroupBy,
     /// The share of boilerplate in each group with three contents or more.
-    pub groups: HashMap<String, Share>,
+    pub groups: HashMap<String, BoilerplateShare>,
     /// [`Boilerplate::mistaken`] of the boilerplate.
     pub mistaken: f64,
 }
@@ -148,11 +148,11 @@ pub fn count_boilerplate(
 }
 
 /// The state of a thread.
-struct Worker<'a> {
+struct PageWorker<'a> {
     inputs: &'a [Input],
     boilerplate: Option<&'a Boilerplate>,
     lines: Lines,
-    shares: HashMap<String, Share>,
+    shares: HashMap<String, BoilerplateShare>,
     collection: Collection,
     documents: DocumentTable,
     languages: Languages,
@@ -160,10 +160,10 @@ struct Worker<'a> {
     /// Of each document, if they are asked for.
     scores: Option<Vec<f64>>,
     /// Pages that the room has not heard of.
-    seen: Seen,
+    seen: PageSums,
 }
 
-impl Worker<'_> {
+impl PageWorker<'_> {
     fn add(&mut self, record: &Record<'_>) {
         if let Some(scores) = &mut self.scores {
             scores.push(record.score.unwrap_or(f64::NEG_INFINITY));
@@ -232,7 +232,7 @@ impl Pages {
         // What cannot be kept is told before anything is read.
         collection()?;
         let worker = || {
-            Ok(Worker {
+            Ok(PageWorker {
                 inputs: &inputs,
                 boilerplate,
                 lines: Lines::default(),
@@ -242,10 +242,10 @@ impl Pages {
                 languages: Languages::default(),
                 new_files,
                 scores: options.fields.score.as_ref().map(|_| Vec::new()),
-                seen: Seen::default(),
+                seen: PageSums::default(),
             })
         };
-        let add = |worker: &mut Result<Worker<'_>>, record: Record<'_>| {
+        let add = |worker: &mut Result<PageWorker<'_>>, record: Record<'_>| {
             let (Ok(worker), false) = (worker, room.is_some_and(Room::is_full)) else { return };
             if let Some(room) = room.filter(|room| record.bytes() > room.most()) {
                 worker.seen.add(&record, 0);
@@ -255,7 +255,7 @@ impl Pages {
             if let Some(room) = room {
                 let features = worker.collection.all_facts().last().map_or(0, |facts| facts.features);
                 worker.seen.add(&record, features.into());
-                let Seen { pages, name_bytes, text_bytes, .. } = worker.seen;
+                let PageSums { pages, name_bytes, text_bytes, .. } = worker.seen;
                 if pages >= AT_ONCE.0 || text_bytes + name_bytes >= AT_ONCE.1 {
                     room.add(std::mem::take(&mut worker.seen));
                 }
@@ -272,7 +272,7 @@ impl Pages {
         }
         let mut languages = Languages::default();
         let (mut tables, mut collections, mut scores) = (Vec::new(), Vec::new(), Vec::new());
-        let mut shares: HashMap<String, Share> = HashMap::new();
+        let mut shares: HashMap<String, BoilerplateShare> = HashMap::new();
         for worker in reading.workers {
             let worker = worker?;
             if let Some(room) = room {
@@ -287,7 +287,7 @@ impl Pages {
             scores.extend(worker.scores);
         }
         if let (Some(room), Some((_, TooLong { bytes, .. }))) = (room, reading.too_long) {
-            room.refuse(Seen { longest: bytes, ..Seen::default() });
+            room.refuse(PageSums { longest: bytes, ..PageSums::default() });
         }
         if let Some(room) = room.filter(|room| room.is_full()) {
             let (pages, read_bytes) = (room.seen().pages, read.into_inner());

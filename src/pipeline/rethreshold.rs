@@ -12,7 +12,7 @@ use crate::hash::feature;
 use crate::report::model::{ClusterSizes, Derived, FileRow, Outcome, PairKind, Report, Tool};
 use crate::report::{html, tell};
 use crate::tables::table::Table;
-use crate::tables::{self, ClusterRow, PageRow, PairRow, REMOVED, Row};
+use crate::tables::{self, ClusterRow, PageRow, PairRow, REMOVED, TableRow};
 use crate::wording::counted;
 use csv::StringRecord;
 use hashbrown::{HashMap, HashSet};
@@ -157,7 +157,7 @@ pub fn rethreshold(job: &RethresholdJob, progress: &dyn Progress) -> Result<Repo
     let mut report = settled(&before, job)?;
     let folder = OutputFolder::begin(&job.out, job.force)?;
     output::spare(&job.out, [&*job.result])?;
-    let tables = Tables::read(&job.result, &before.all_files())?;
+    let tables = ResultTables::read(&job.result, &before.all_files())?;
     let assigned = raised(&tables.members, &tables.pairs, job.similarity as f32)?;
     let pairs_written = tables.write(&job.result, &assigned, job.similarity, folder.path())?;
     tables.count(&assigned, &mut report);
@@ -264,7 +264,7 @@ fn settled(before: &Report, job: &RethresholdJob) -> Result<Report> {
 }
 
 /// The tables of a result as far as they are needed.
-struct Tables {
+struct ResultTables {
     header: StringRecord,
     /// The rows of clusters.csv.
     rows: Vec<StringRecord>,
@@ -280,7 +280,7 @@ struct Tables {
 /// Where a row of clusters.csv has its file; the columns are [`ClusterRow::COLUMNS`].
 const FILE: usize = 5;
 
-impl Tables {
+impl ResultTables {
     fn read(result: &Path, files: &[FileRow]) -> Result<Self> {
         let path = result.join("clusters.csv");
         let mut table = Table::open_ours(&path)?;

@@ -13,7 +13,7 @@ use crate::making::check_file;
 use crate::report::facts::RunFacts;
 use crate::report::html::title_of;
 use crate::report::model::{BoilerplateReport, FileRow, Report, Tool};
-use crate::report::review::{ReviewHead, Side, TITLE, write};
+use crate::report::review::{ReviewHead, ReviewPage, TITLE, write};
 use crate::wording::counted;
 use hashbrown::HashMap;
 use simflip_core::id::{Document, Id};
@@ -132,7 +132,7 @@ fn usual_bands(report: &Report, pairs: &[FoundPair]) -> Bands {
 struct FoundPage {
     /// A page's own id goes before the name of its place, and the first page that has it before others.
     rank: (bool, DocId),
-    side: Side,
+    side: ReviewPage,
 }
 
 /// The two pages of every sampled pair.
@@ -142,7 +142,7 @@ fn texts(
     ids: &[String],
     sample: &ReviewSample,
     stages: &mut Stages<'_>,
-) -> Result<Vec<[Side; 2]>> {
+) -> Result<Vec<[ReviewPage; 2]>> {
     let files = report.all_files();
     let (inputs, called) = inputs(job, &files)?;
     let mut wanted: HashMap<&str, Document> = HashMap::new();
@@ -179,7 +179,7 @@ fn texts(
                     let rank = (by_place, document.id);
                     if pages.get(&number).is_none_or(|page| rank < page.rank) {
                         let end = document.text.floor_char_boundary(LONGEST);
-                        let side = Side {
+                        let side = ReviewPage {
                             id: ids[number.index()].clone(),
                             url: document.url.unwrap_or_default().to_owned(),
                             text: OwnText::new(

@@ -5,7 +5,7 @@ use crate::corpus::{self, Input, ReadOptions};
 use crate::document::{DocId, Place};
 use crate::hash::fmix64;
 use crate::report::model::{PageSample, PairSample};
-use simflip_core::dedup::{Kind, Pair};
+use simflip_core::dedup::{Pair, PairKind};
 use simflip_core::id::Document;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -133,7 +133,7 @@ pub fn sample_pairs(pairs: &[Pair], most: usize, seed: u64) -> Vec<Pair> {
 pub struct Sampler {
     most: usize,
     seed: u64,
-    strata: BTreeMap<(Kind, u32), Vec<(u64, Pair)>>,
+    strata: BTreeMap<(PairKind, u32), Vec<(u64, Pair)>>,
 }
 
 impl Sampler {
@@ -162,7 +162,7 @@ impl Sampler {
         }
         // Two copies of the same text tell a person as much as twenty.
         for (&(kind, _), stratum) in strata.iter_mut() {
-            if kind == Kind::Exact {
+            if kind == PairKind::Exact {
                 stratum.drain(..stratum.len().saturating_sub(2));
             }
         }
@@ -197,7 +197,7 @@ mod tests {
                 b: Document(i + 1),
                 distance: if i < 3 { 7 } else { i % 3 },
                 similarity: 1.0,
-                kind: if i % 3 == 0 && i >= 3 { Kind::Exact } else { Kind::Near },
+                kind: if i % 3 == 0 && i >= 3 { PairKind::Exact } else { PairKind::Near },
             })
             .collect();
         let sample = sample_pairs(&pairs, 20, 1);

@@ -44,13 +44,13 @@ pub(super) struct Bar {
 
 /// The role of a part of a [`split`] bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum BarPart {
     First,
     Second,
     Rest,
 }
 
-impl Part {
+impl BarPart {
     fn colour(self) -> RGBColor {
         match self {
             Self::First => BLUE,
@@ -260,7 +260,7 @@ fn score_bars(histogram: &Histogram) -> Vec<Bar> {
 }
 
 /// One bar cut into its parts, without words; the page writes them beside it.
-pub(super) fn split(description: &str, parts: &[(Part, u64)]) -> Result<String> {
+pub(super) fn split(description: &str, parts: &[(BarPart, u64)]) -> Result<String> {
     const WIDTH: i32 = 1_000;
     const GAP: f64 = 1.5;
     let total: f64 = parts.iter().map(|&(_, n)| n as f64).sum();
@@ -443,7 +443,7 @@ mod tests {
         for numbers in [&[][..], &[0], &[1], &[0, 0], &[u64::MAX], &[u64::MAX, u64::MAX, 1], &[9, 10, 11]] {
             let list: Vec<Bar> = numbers.iter().map(|&n| bar("x", n)).collect();
             text_of(&bars("t", "l", "n", &list).expect("draws"));
-            let parts: Vec<_> = numbers.iter().map(|&n| (Part::First, n)).collect();
+            let parts: Vec<_> = numbers.iter().map(|&n| (BarPart::First, n)).collect();
             text_of(&split("d", &parts).expect("draws"));
         }
         for (low, high) in [(0.0, 0.0), (0.0, 1.0), (1.0, 1.0)] {
@@ -461,7 +461,7 @@ mod tests {
         let svg = bars(evil, evil, evil, &[bar(evil, 3)]).expect("draws");
         assert!(!svg.contains("<script") && svg.matches("</svg>").count() == 1);
         text_of(&svg);
-        text_of(&split(evil, &[(Part::Rest, 3)]).expect("draws"));
+        text_of(&split(evil, &[(BarPart::Rest, 3)]).expect("draws"));
     }
 
     #[test]

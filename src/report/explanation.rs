@@ -1,7 +1,7 @@
 //! Why two pages are near-duplicates or not: the figures behind it, and the words.
 
 use super::tell::meaning;
-use crate::evaluate::diff::{Change, Run};
+use crate::evaluate::diff::{Change, WordRun};
 use crate::search::psm::Reading;
 use crate::text::{Difference, FeatureKind};
 use crate::weight::Weighting;
@@ -35,7 +35,7 @@ impl Methods {
 
 /// A page.
 #[derive(Clone, Debug, Serialize)]
-pub struct Page {
+pub struct ExplainedPage {
     /// Its id in results.
     pub id: String,
     /// Its URL, or an empty string.
@@ -95,7 +95,7 @@ pub struct PsmTrace {
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
     /// The two pages.
-    pub pages: [Page; 2],
+    pub pages: [ExplainedPage; 2],
     /// True if the texts are the same, byte for byte.
     pub same_text: bool,
     /// The one thing that the texts differ in, if that is something that readers overlook.
@@ -123,7 +123,7 @@ pub struct Explanation {
     /// True if only the beginnings were compared.
     pub cut: bool,
     /// The way, long common runs shortened.
-    pub diff: Vec<Run>,
+    pub diff: Vec<WordRun>,
     /// The lines of either page that are boilerplate: the figures above and the way leave them out.
     pub boilerplate: [Vec<String>; 2],
 }

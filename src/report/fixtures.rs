@@ -1,7 +1,7 @@
 //! Reports to test with and to look at: a plausible one of each kind, and the worst ones.
 
 use super::model::*;
-use crate::boilerplate::{GroupBy, Share};
+use crate::boilerplate::{BoilerplateShare, GroupBy};
 use crate::corpus::{NotRead, Reason, TextSum};
 use simflip_core::recall_estimate::Estimated;
 
@@ -152,7 +152,7 @@ fn damage() -> DamageReport {
 }
 
 fn boilerplate() -> BoilerplateReport {
-    let share = |pages, lines, boilerplate_lines| Share {
+    let share = |pages, lines, boilerplate_lines| BoilerplateShare {
         pages,
         whole_pages: 1,
         lines,

@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::facts::RunFacts;
 use super::snippet::{differences, opening};
 use super::tell;
-use crate::boilerplate::{GroupBy, Share};
+use crate::boilerplate::{BoilerplateShare, GroupBy};
 use crate::corpus::{self, FileReading, JsonlFields, NotRead, TextSum};
 use crate::search::bands::Banding;
 use crate::{Error, Result};
-pub use simflip_core::dedup::Kind as PairKind;
+pub use simflip_core::dedup::PairKind;
 use simflip_core::dedup::{Searched, Verified};
 use simflip_core::recall_estimate::{Estimated, RecallEstimate};
 use simflip_core::settings::{Generator, Settings};
@@ -144,7 +144,7 @@ pub struct BoilerplateReport {
     /// The file of boilerplate that was given; none if it was counted in the corpus.
     pub from: Option<PathBuf>,
     /// The share of boilerplate in all pages of groups with three different contents or more; others have none.
-    pub all: Share,
+    pub all: BoilerplateShare,
     /// Number of these groups.
     pub groups: u64,
     /// Groups with the most bytes of boilerplate, most first.
@@ -162,7 +162,7 @@ pub struct GroupBoilerplate {
     pub group: String,
     /// The share in its pages.
     #[serde(flatten)]
-    pub share: Share,
+    pub share: BoilerplateShare,
 }
 
 /// The old pages that new ones were held against. They are counted nowhere else but among pairs and in clusters.

@@ -65,7 +65,7 @@ pub struct ReviewHead {
 
 /// A page of a pair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Side {
+pub struct ReviewPage {
     /// Its id in results.
     pub id: String,
     /// Its URL, or an empty string.
@@ -81,18 +81,18 @@ pub struct Side {
 struct Data<'a> {
     header: String,
     strata: &'a [Stratum],
-    pairs: Vec<PairView>,
+    pairs: Vec<ReviewPairView>,
 }
 
 #[derive(Serialize)]
-struct PairView {
+struct ReviewPairView {
     stratum: usize,
     distance: Option<u32>,
     similarity: Option<f64>,
     /// Its row of the CSV, all but the label, which is the last.
     csv: String,
     sides: [SideView; 2],
-    parts: Vec<Part>,
+    parts: Vec<TextPart>,
     notes: Vec<String>,
 }
 
@@ -107,7 +107,7 @@ struct SideView {
 /// A part of two texts side by side.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Part {
+enum TextPart {
     /// In both texts.
     Same(String),
     /// Words of the one in place of words of the other.
@@ -129,7 +129,7 @@ pub fn render(
     head: &ReviewHead,
     sample: &ReviewSample,
     ids: &[String],
-    sides: &[[Side; 2]],
+    sides: &[[ReviewPage; 2]],
 ) -> Result<String> {
     if sides.len() != sample.pairs.len() {
         return Err(Error::parameter(
@@ -145,13 +145,13 @@ pub fn render(
     let (header, mut rows) = records(&csv).split_first().map_or_else(Default::default, |(header, rows)| {
         ((*header).to_owned(), rows.iter().map(|&row| row.to_owned()).collect::<Vec<_>>().into_iter())
     });
-    let aligned: Vec<(Vec<Part>, Vec<String>)> = sides.par_iter().map(|[a, b]| parts(a, b)).collect();
+    let aligned: Vec<(Vec<TextPart>, Vec<String>)> = sides.par_iter().map(|[a, b]| parts(a, b)).collect();
     let pairs = sample
         .pairs
         .iter()
         .zip(sides)
         .zip(aligned)
-        .map(|((sampled, [a, b]), (parts, notes))| PairView {
+        .map(|((sampled, [a, b]), (parts, notes))| ReviewPairView {
             stratum: sampled.stratum,
             distance: sampled.pair.distance,
             similarity: sampled.pair.similarity,
@@ -206,7 +206,7 @@ pub fn write(
     head: &ReviewHead,
     sample: &ReviewSample,
     ids: &[String],
-    sides: &[[Side; 2]],
+    sides: &[[ReviewPage; 2]],
     path: &Path,
 ) -> Result<()> {
     making::write(path, render(head, sample, ids, sides)?.as_bytes())
@@ -236,7 +236,7 @@ fn records(csv: &str) -> Vec<&str> {
 }
 
 /// The two texts side by side, and what a reader must know of them.
-fn parts(a: &Side, b: &Side) -> (Vec<Part>, Vec<String>) {
+fn parts(a: &ReviewPage, b: &ReviewPage) -> (Vec<TextPart>, Vec<String>) {
     let (own_a, own_b) = (&a.text.own, &b.text.own);
     let alignment = Alignment::new(own_a, own_b, DiffParams { max_words: WORDS });
     let mut notes = Vec::new();
@@ -262,14 +262,14 @@ fn parts(a: &Side, b: &Side) -> (Vec<Part>, Vec<String>) {
         });
     }
     let boilerplate = [a, b].map(|side| side.text.boilerplate.as_slice());
-    let layout = Layout { parts: Vec::new(), shown: SHOWN_CHARS, folded: FOLDED_CHARS, boilerplate };
+    let layout = PartLayout { parts: Vec::new(), shown: SHOWN_CHARS, folded: FOLDED_CHARS, boilerplate };
     let unread = [a, b].map(|side| side.text_bytes.saturating_sub(side.text.len() as u64));
     (layout.lay_out(&alignment.stretches, own_a, own_b, unread), notes)
 }
 
 /// Parts as they are laid out, within bounds.
-struct Layout<'a> {
-    parts: Vec<Part>,
+struct PartLayout<'a> {
+    parts: Vec<TextPart>,
     /// Characters that may still be shown, and folded.
     shown: usize,
     folded: usize,
@@ -277,8 +277,8 @@ struct Layout<'a> {
     boilerplate: [&'a [(usize, String)]; 2],
 }
 
-impl Layout<'_> {
-    fn lay_out(mut self, stretches: &[Stretch], a: &str, b: &str, unread: [u64; 2]) -> Vec<Part> {
+impl PartLayout<'_> {
+    fn lay_out(mut self, stretches: &[Stretch], a: &str, b: &str, unread: [u64; 2]) -> Vec<TextPart> {
         // White space before a stretch belongs to it.
         let (mut from_a, mut from_b) = (0, 0);
         for (at, stretch) in stretches.iter().enumerate() {
@@ -299,7 +299,7 @@ impl Layout<'_> {
         }
         let left = [a[from_a..].trim(), b[from_b..].trim()].map(|rest| rest.chars().count());
         if left != [0, 0] || unread != [0, 0] {
-            self.parts.push(Part::Rest(left, unread));
+            self.parts.push(TextPart::Rest(left, unread));
         }
         self.parts
     }
@@ -315,11 +315,11 @@ impl Layout<'_> {
         });
         if !left.is_empty() || !right.is_empty() {
             let chars = left.chars().count() + right.chars().count();
-            self.show(Part::Boilerplate(left, right), chars);
+            self.show(TextPart::Boilerplate(left, right), chars);
         }
     }
 
-    fn show(&mut self, part: Part, chars: usize) {
+    fn show(&mut self, part: TextPart, chars: usize) {
         self.shown = self.shown.saturating_sub(chars.max(1));
         self.parts.push(part);
     }
@@ -329,23 +329,23 @@ impl Layout<'_> {
         let (middle, tail) = rest.split_at(if last { rest.len() } else { tail_of(rest) });
         let hidden = middle.trim().chars().count();
         if hidden < LEAST_FOLD {
-            return self.show(Part::Same(text.to_owned()), text.chars().count());
+            return self.show(TextPart::Same(text.to_owned()), text.chars().count());
         }
         let (kept, _) = split_at_char(middle.trim(), hidden.min(self.folded));
         let missing = hidden.saturating_sub(self.folded);
         self.folded = self.folded.saturating_sub(hidden);
-        self.show(Part::Same(head.trim_end().to_owned()), head.chars().count());
-        self.parts.push(Part::Folded(hidden, missing, kept.to_owned()));
+        self.show(TextPart::Same(head.trim_end().to_owned()), head.chars().count());
+        self.parts.push(TextPart::Folded(hidden, missing, kept.to_owned()));
         let tail = tail.trim_start();
         if !tail.is_empty() {
-            self.show(Part::Same(tail.to_owned()), tail.chars().count());
+            self.show(TextPart::Same(tail.to_owned()), tail.chars().count());
         }
     }
 
     fn differs(&mut self, a: &str, b: &str) {
         let (a, b) = (shorten(a), shorten(b));
         let chars = a.chars().count() + b.chars().count();
-        self.show(Part::Differs(a, b), chars);
+        self.show(TextPart::Differs(a, b), chars);
     }
 }
 
@@ -438,9 +438,9 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value as Json;
 
-    fn side(id: &str, text: &str) -> Side {
+    fn side(id: &str, text: &str) -> ReviewPage {
         let text = OwnText { own: text.into(), boilerplate: Vec::new() };
-        Side { id: id.into(), url: id.into(), text_bytes: text.len() as u64, text }
+        ReviewPage { id: id.into(), url: id.into(), text_bytes: text.len() as u64, text }
     }
 
     fn page_of(ids: [&str; 2], texts: [&str; 2]) -> String {
@@ -463,7 +463,7 @@ mod tests {
         serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
     }
 
-    fn laid_out(a: &str, b: &str) -> Vec<Part> {
+    fn laid_out(a: &str, b: &str) -> Vec<TextPart> {
         parts(&side("a", a), &side("b", b)).0
     }
 
@@ -510,19 +510,19 @@ mod tests {
     fn changes_are_marked_and_what_lies_far_away_is_folded() {
         assert_eq!(
             laid_out("the  price\n is 20", "the price is 25 euro"),
-            [Part::Same("the price\nis".into()), Part::Differs(" 20".into(), " 25 euro".into())]
+            [TextPart::Same("the price\nis".into()), TextPart::Differs(" 20".into(), " 25 euro".into())]
         );
         let filler = "lorem ipsum dolor sit amet ".repeat(100);
         let got = laid_out(&format!("{filler}one {filler}"), &format!("{filler}two {filler}"));
         let kinds: Vec<&str> = got
             .iter()
             .map(|part| match part {
-                Part::Same(text) => {
+                TextPart::Same(text) => {
                     assert!(text.chars().count() <= CONTEXT_CHARS + 40);
                     "same"
                 }
-                Part::Differs(..) => "differs",
-                Part::Folded(chars, 0, text) => {
+                TextPart::Differs(..) => "differs",
+                TextPart::Folded(chars, 0, text) => {
                     assert_eq!(*chars, text.chars().count());
                     "folded"
                 }
@@ -532,10 +532,10 @@ mod tests {
         assert_eq!(kinds, ["same", "folded", "same", "differs", "same", "folded"]);
         let lines = laid_out(&format!("{} x", "a\n".repeat(500)), &format!("{} y", "a\n".repeat(500)));
         assert!(
-            matches!(&lines[0], Part::Same(text) if text.lines().count() <= CONTEXT_LINES + 1),
+            matches!(&lines[0], TextPart::Same(text) if text.lines().count() <= CONTEXT_LINES + 1),
             "{lines:?}"
         );
-        assert!(matches!(lines[1], Part::Folded(..)));
+        assert!(matches!(lines[1], TextPart::Folded(..)));
     }
 
     #[test]
@@ -544,12 +544,12 @@ mod tests {
         assert!(notes("x y", "x y").contains("byte for byte"));
         assert!(notes("x y", "x  y").contains("white space"));
         assert_eq!(notes("x y", "x z"), "");
-        let cut = Side { text_bytes: 1_000, ..side("a", "x") };
+        let cut = ReviewPage { text_bytes: 1_000, ..side("a", "x") };
         let notes = parts(&cut, &cut).1.concat();
         assert!(notes.contains("1 word of the left") && notes.contains("comes later"), "{notes}");
         // Where the text ends, the page says how much was never read.
         let (shown, _) = parts(&cut, &side("b", "x y"));
-        assert_eq!(shown.last(), Some(&Part::Rest([0, 0], [999, 0])), "{shown:?}");
+        assert_eq!(shown.last(), Some(&TextPart::Rest([0, 0], [999, 0])), "{shown:?}");
         assert!(parts(&side("a", ""), &side("b", "")).0.is_empty());
     }
 
@@ -559,7 +559,7 @@ mod tests {
             |pieces: &[(usize, &str)]| pieces.iter().map(|&(at, text)| (at, text.to_owned())).collect();
         let own_text = |own: &str, pieces: &[(usize, &str)]| {
             let text = OwnText { own: own.to_owned(), boilerplate: boilerplate(pieces) };
-            Side { text_bytes: text.len() as u64, text, ..side("p", "") }
+            ReviewPage { text_bytes: text.len() as u64, text, ..side("p", "") }
         };
         let left = own_text("one two\n", &[(0, "Home\nShop\n"), (8, "Imprint\n")]);
         let right = own_text("one three\n", &[(0, "Start\n"), (10, "Imprint\n")]);
@@ -571,10 +571,10 @@ mod tests {
         assert_eq!(
             shown,
             [
-                Part::Boilerplate(home, start),
-                Part::Same("one".to_owned()),
-                Part::Differs(two, three),
-                Part::Boilerplate(imprint, same)
+                TextPart::Boilerplate(home, start),
+                TextPart::Same("one".to_owned()),
+                TextPart::Differs(two, three),
+                TextPart::Boilerplate(imprint, same)
             ]
         );
     }
@@ -594,9 +594,11 @@ mod tests {
             let chars: usize = parts
                 .iter()
                 .map(|part| match part {
-                    Part::Same(text) | Part::Folded(_, _, text) => text.chars().count(),
-                    Part::Differs(a, b) | Part::Boilerplate(a, b) => a.chars().count() + b.chars().count(),
-                    Part::Rest(..) => 0,
+                    TextPart::Same(text) | TextPart::Folded(_, _, text) => text.chars().count(),
+                    TextPart::Differs(a, b) | TextPart::Boilerplate(a, b) => {
+                        a.chars().count() + b.chars().count()
+                    }
+                    TextPart::Rest(..) => 0,
                 })
                 .sum();
             assert!(chars <= SHOWN_CHARS + FOLDED_CHARS + 3 * (CHANGE_HEAD + CHANGE_TAIL), "{chars}");
@@ -611,8 +613,8 @@ mod tests {
             let (mut left, mut right) = (String::new(), String::new());
             for part in laid_out(&a, &b) {
                 let (a, b) = match part {
-                    Part::Same(text) | Part::Folded(_, 0, text) => (text.clone(), text),
-                    Part::Differs(a, b) => (a, b),
+                    TextPart::Same(text) | TextPart::Folded(_, 0, text) => (text.clone(), text),
+                    TextPart::Differs(a, b) => (a, b),
                     other => panic!("{other:?}"),
                 };
                 left += &a;

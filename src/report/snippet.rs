@@ -145,7 +145,7 @@ fn window(text: &str, from: usize, common_end: usize, bytes: usize) -> &str {
 
 /// Some words of one text that stand against some words of the other.
 #[derive(Debug)]
-struct Stretch {
+struct WordStretch {
     a: Range<usize>,
     b: Range<usize>,
     differs: bool,
@@ -153,30 +153,30 @@ struct Stretch {
 
 /// The texts as an alternation of common and different stretches. Only words are compared; a blank between a common
 /// word and one that differs is common.
-fn stretches<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<Stretch> {
+fn stretches<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<WordStretch> {
     let mut numbers = Numbers::default();
-    let (mut side_a, mut side_b) = (Side::new(a, &mut numbers), Side::new(b, &mut numbers));
+    let (mut side_a, mut side_b) = (SnippetSide::new(a, &mut numbers), SnippetSide::new(b, &mut numbers));
     let ops = changes(&side_a.words, &side_b.words);
-    let mut out: Vec<Stretch> = Vec::new();
+    let mut out: Vec<WordStretch> = Vec::new();
     for op in ops {
         let (tag, in_a, in_b) = op.as_tag_tuple();
         let differs = tag != DiffTag::Equal || {
             // A comma between two differences does not part them.
             let is_last = in_a.end == side_a.words.len() || in_b.end == side_b.words.len();
-            let joins = |o: &Stretch| o.differs && !is_last && !side_a.has_letters(in_a.clone());
+            let joins = |o: &WordStretch| o.differs && !is_last && !side_a.has_letters(in_a.clone());
             out.last().is_some_and(joins)
         };
         let (a, b) = (side_a.take(in_a, differs), side_b.take(in_b, differs));
         match out.last_mut() {
             Some(last) if last.differs == differs => (last.a.end, last.b.end) = (a.end, b.end),
-            _ => out.push(Stretch { a, b, differs }),
+            _ => out.push(WordStretch { a, b, differs }),
         }
     }
     out
 }
 
 /// A text whose words are parted into stretches.
-struct Side<'p, 't> {
+struct SnippetSide<'p, 't> {
     pieces: &'p [&'t str],
     /// Where the words are among the pieces; the others are blanks.
     places: Vec<usize>,
@@ -186,7 +186,7 @@ struct Side<'p, 't> {
     taken: usize,
 }
 
-impl<'p, 't> Side<'p, 't> {
+impl<'p, 't> SnippetSide<'p, 't> {
     fn new(pieces: &'p [&'t str], numbers: &mut Numbers<'t>) -> Self {
         let is_word = |&at: &usize| !pieces[at].trim().is_empty();
         let places: Vec<usize> = (0..pieces.len()).filter(is_word).collect();
@@ -214,7 +214,7 @@ impl<'p, 't> Side<'p, 't> {
 
 /// The stretches up to the last difference that is shown, and the common one after it;
 /// none if nothing differs.
-fn shown(stretches: &[Stretch]) -> &[Stretch] {
+fn shown(stretches: &[WordStretch]) -> &[WordStretch] {
     let differing = stretches.iter().enumerate().filter(|(_, stretch)| stretch.differs);
     let end = differing.take(CHANGES).last().map_or(0, |(at, _)| (at + 2).min(stretches.len()));
     &stretches[..end]
@@ -224,9 +224,9 @@ fn shown(stretches: &[Stretch]) -> &[Stretch] {
 /// text does before and after.
 fn excerpt(
     words: &[&str],
-    stretches: &[Stretch],
+    stretches: &[WordStretch],
     goes_on: (bool, bool),
-    side: fn(&Stretch) -> Range<usize>,
+    side: fn(&WordStretch) -> Range<usize>,
 ) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for (at, stretch) in stretches.iter().enumerate() {

@@ -7,12 +7,14 @@ use super::model::{
     ExactRecall, GroupBoilerplate, Histogram, LanguageCount, MemoryReport, Method, Outcome as Counts,
     Parameter, Recall, Report, SCurve, SearchCost, Sources,
 };
-use crate::boilerplate::{GroupBy, Share};
+use crate::boilerplate::{BoilerplateShare, GroupBy};
 use crate::corpus::{Damage, EXTRACTOR, FileReading, Languages};
 use crate::text::TOKENIZER;
 use crate::wording::{counted, plural, printable, printable_path};
 use simflip_core::clusters::Linkage;
-use simflip_core::dedup::{Cohesion, Crowds, Kind, MeasuredRecall, Outcome, Ran, Scores, Searched, Verified};
+use simflip_core::dedup::{
+    Cohesion, Crowds, MeasuredRecall, Outcome, PairKind, Ran, Scores, Searched, Verified,
+};
 use simflip_core::id::{Cluster, Document, Id};
 use simflip_core::minhash::one_bit;
 use simflip_core::recall_estimate::{Estimated, Lower, RecallEstimate};
@@ -40,12 +42,12 @@ pub fn meaning(measure: Measure) -> &'static str {
 }
 
 /// The name, in `pairs.csv`, of the similarity that a pair has.
-pub fn measure_name(settings: &Settings, kind: Kind) -> &'static str {
+pub fn measure_name(settings: &Settings, kind: PairKind) -> &'static str {
     match (kind, settings.verification.measure(), settings.sketches) {
-        (Kind::Exact, ..) => "text",
-        (Kind::Near, Some(measure), _) => measure.name(),
-        (Kind::Near, None, Sketches::MinHash { .. }) => "signature-jaccard",
-        (Kind::Near, None, _) => "hash-cosine",
+        (PairKind::Exact, ..) => "text",
+        (PairKind::Near, Some(measure), _) => measure.name(),
+        (PairKind::Near, None, Sketches::MinHash { .. }) => "signature-jaccard",
+        (PairKind::Near, None, _) => "hash-cosine",
     }
 }
 
@@ -310,7 +312,7 @@ pub fn counts(outcome: &Outcome, removed_text_bytes: u64) -> Counts {
 /// The boilerplate that was left out, by group; `from` is the file of boilerplate that was given.
 pub fn boilerplate(
     by: GroupBy,
-    groups: impl IntoIterator<Item = (String, Share)>,
+    groups: impl IntoIterator<Item = (String, BoilerplateShare)>,
     mistaken: f64,
     from: Option<&PathBuf>,
 ) -> BoilerplateReport {
@@ -318,7 +320,7 @@ pub fn boilerplate(
     const LISTED: usize = 50;
     let mut most: Vec<GroupBoilerplate> =
         groups.into_iter().map(|(group, share)| GroupBoilerplate { group, share }).collect();
-    let (mut all, groups) = (Share::default(), most.len() as u64);
+    let (mut all, groups) = (BoilerplateShare::default(), most.len() as u64);
     most.iter().for_each(|GroupBoilerplate { share, .. }| all.add(share));
     most.retain(|group| group.share.boilerplate_lines > 0);
     most.sort_by(|a, b| {

@@ -86,7 +86,7 @@ pub(crate) fn check(path: &Path) -> Result<Inspection> {
 /// If the file cannot be read.
 pub(crate) fn check_lines(path: &Path) -> Result<Inspection> {
     #[derive(Deserialize)]
-    struct Line {
+    struct AnswerLine {
         page: String,
         answer: String,
         distance: Option<u32>,
@@ -97,8 +97,8 @@ pub(crate) fn check_lines(path: &Path) -> Result<Inspection> {
     let mut answers = Answers::default();
     for (line, number) in BufReader::new(file).lines().zip(1..) {
         let line = line.map_err(|e| Error::io(path, e))?;
-        let wrong = match serde_json::from_str::<Line>(&line) {
-            Ok(Line { page, answer, distance, earlier }) => answers
+        let wrong = match serde_json::from_str::<AnswerLine>(&line) {
+            Ok(AnswerLine { page, answer, distance, earlier }) => answers
                 .add(&page, &answer, distance, earlier.as_deref().unwrap_or_default())
                 .map(str::to_owned),
             Err(error) => Some(error.to_string()),

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// The header in front of the records.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Header {
+pub(super) struct LogHeader {
     hash: String,
     tokenizer: String,
     /// `snapshot` or `log`.
@@ -69,7 +69,7 @@ impl Part {
 
     /// The bytes of such a file before its records.
     pub(super) fn head(self, params: &SeenParams) -> Vec<u8> {
-        let header = Header {
+        let header = LogHeader {
             hash: params.settings.feature_hash.name().to_owned(),
             tokenizer: TOKENIZER.to_owned(),
             holds: self.kind().to_owned(),
@@ -161,13 +161,13 @@ pub(super) fn params_of(path: &Path) -> Result<SeenParams> {
     header(path, &mut file).map(|(header, _)| params(header))
 }
 
-pub(super) fn params(header: Header) -> SeenParams {
+pub(super) fn params(header: LogHeader) -> SeenParams {
     SeenParams { settings: header.settings, frequencies: header.frequencies }
 }
 
 /// The header, and its length in bytes.
-pub(super) fn header(path: &Path, file: &mut impl Read) -> Result<(Header, u64)> {
-    let (header, length): (Header, u64) = format::read_open_head(path, SEEN_LOG, file)?;
+pub(super) fn header(path: &Path, file: &mut impl Read) -> Result<(LogHeader, u64)> {
+    let (header, length): (LogHeader, u64) = format::read_open_head(path, SEEN_LOG, file)?;
     let fits = |field, expected: &str, got: &str| match expected == got {
         true => Ok(()),
         false => Err(format::wrong(path, field, expected, got, "make the index again with this simflip")),

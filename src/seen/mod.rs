@@ -51,9 +51,9 @@ use crate::making::{folder_of, is_unfinished, sweep};
 use crate::settings::{Settings, Sketches};
 use crate::sketch::{Facts, Sketch, SketchValue};
 use log::{Log, Part, Passed};
-use places::{Files, Place};
+use places::{LogPlace, OpenFiles};
 use record::{NewPage, Record};
-use remembered::{Answer, Asked, Remembered, Standing, key_of_page};
+use remembered::{Answer, Remembered, RememberedAnswer, Standing, key_of_page};
 use serde::{Deserialize, Serialize};
 use simflip_core::id::{Document, Id};
 use simflip_core::index::{Index, StoredTables};
@@ -271,10 +271,10 @@ pub struct Seen {
     params: SeenParams,
     index: Index,
     /// By document: where its record stands, which has its name; 32 bits of a hash of that; when it was last seen.
-    places: Vec<Place>,
+    places: Vec<LogPlace>,
     names: Vec<u32>,
     seen: Vec<u64>,
-    files: Files,
+    files: OpenFiles,
     requests: Remembered,
     /// The parts of a writer.
     writer: Option<Writer>,
@@ -373,7 +373,11 @@ impl Seen {
 
     /// Reads the files of an index. Gives what is known of the last one besides, and the answers of which nobody
     /// knows whether they arrived.
-    fn load(folder: &Path, new: Option<&SeenParams>, writes: bool) -> Result<(Self, Option<Last>, Replay)> {
+    fn load(
+        folder: &Path,
+        new: Option<&SeenParams>,
+        writes: bool,
+    ) -> Result<(Self, Option<LastFile>, Replay)> {
         let parts = parts_of(folder)?;
         let snapshot = parts.iter().rev().copied().find(|part| matches!(part, Part::Snapshot(_)));
         let from = snapshot.map_or(0, Part::number);
@@ -391,7 +395,7 @@ impl Seen {
             places: Vec::new(),
             names: Vec::new(),
             seen: Vec::new(),
-            files: Files::default(),
+            files: OpenFiles::default(),
             requests: Remembered::default(),
             writer: None,
             notes: Vec::new(),
@@ -407,11 +411,11 @@ impl Seen {
             {
                 seen.requests.are_written();
                 seen.tell(&path, part, &passed, writes);
-                last = Some(Last { part, passed });
+                last = Some(LastFile { part, passed });
                 continue;
             }
             let (params, mut passed) = log::read(&path, |record, offset| {
-                seen.take(record, Place::new(part, offset), &mut replay)?;
+                seen.take(record, LogPlace::new(part, offset), &mut replay)?;
                 if let Part::Snapshot(_) = part {
                     replay.undelivered.clear();
                     seen.requests.are_written();
@@ -433,7 +437,7 @@ impl Seen {
                 });
             }
             seen.tell(&path, part, &passed, writes);
-            last = Some(Last { part, passed });
+            last = Some(LastFile { part, passed });
         }
         replay.doubts = seen.requests.doubt_given();
         if replay.doubts > 0 && writes {
@@ -496,7 +500,7 @@ impl Seen {
                 (self.places, self.names, self.seen) = (places, names, seen);
                 for record in others {
                     // None of them is a page.
-                    self.take(record, Place::default(), &mut Replay::default())?;
+                    self.take(record, LogPlace::default(), &mut Replay::default())?;
                 }
                 return Ok(Some(passed));
             }
@@ -508,7 +512,7 @@ impl Seen {
     }
 
     /// Takes over a record of a file.
-    fn take(&mut self, record: Record, place: Place, replay: &mut Replay) -> Result<()> {
+    fn take(&mut self, record: Record, place: LogPlace, replay: &mut Replay) -> Result<()> {
         if let Record::Removed { digest } = record {
             replay.removals += 1;
             replay.removed.extend(self.index.find(digest));
@@ -557,7 +561,7 @@ impl Seen {
                 undo.extend(asked.map(|asked| self.remember(asked)));
                 undelivered.push(undo);
             }
-            Record::Request(Asked { key, answer }) => {
+            Record::Request(RememberedAnswer { key, answer }) => {
                 self.requests.insert(key, answer);
             }
         }
@@ -580,13 +584,13 @@ impl Seen {
     }
 
     /// Gets ready to write, with the lock.
-    fn write_to(&mut self, lock: Lock, last: Option<Last>, replay: Replay, fsync: bool) -> Result<()> {
+    fn write_to(&mut self, lock: Lock, last: Option<LastFile>, replay: Replay, fsync: bool) -> Result<()> {
         // What a process that ended while it wrote a snapshot has left, with names that may be removed by now.
         sweep(&self.folder);
         let Replay { removals, doubts, .. } = replay;
         let damaged = last.as_ref().is_some_and(|last| !last.passed.damaged.is_empty());
         let (number, length) = match last {
-            Some(Last { part: Part::Log(number), passed }) => (number, passed.whole),
+            Some(LastFile { part: Part::Log(number), passed }) => (number, passed.whole),
             other => {
                 // A new index, or one whose last process ended between a snapshot and its log.
                 let number = other.map_or(1, |last| last.part.number());
@@ -665,7 +669,8 @@ impl Seen {
     #[doc(hidden)]
     pub fn bytes(&self) -> (usize, usize, usize) {
         let (index, sketches) = self.index.bytes();
-        let places = self.places.capacity() * size_of::<Place>() + self.names.capacity() * size_of::<u32>();
+        let places =
+            self.places.capacity() * size_of::<LogPlace>() + self.names.capacity() * size_of::<u32>();
         (index, sketches, places + self.seen.capacity() * size_of::<u64>())
     }
 
@@ -702,7 +707,7 @@ impl Seen {
     }
 
     /// Where the record of a stored page stands, and the digest of its text.
-    fn place(&self, document: Document) -> Result<(Place, u128)> {
+    fn place(&self, document: Document) -> Result<(LogPlace, u128)> {
         match (self.places.get(document.index()), self.index.digest(document)) {
             (Some(&place), Some(digest)) => Ok((place, digest)),
             _ => Err(Error::parameter("document", document.number(), "one that is stored")),
@@ -710,7 +715,7 @@ impl Seen {
     }
 
     /// The bytes from a place on that are not in the log yet.
-    fn waiting(&self, place: Place) -> Option<&[u8]> {
+    fn waiting(&self, place: LogPlace) -> Option<&[u8]> {
         let writer = self.writer.as_ref().filter(|writer| place.is_in(Part::Log(writer.number)))?;
         let waits = place.offset().checked_sub(writer.log.length())?;
         writer.waiting.get(usize::try_from(waits).ok()?..)
@@ -781,8 +786,10 @@ impl Seen {
             return Ok(reply);
         }
         let reply = self.ask(request, sketch)?;
-        let asked =
-            Some(Asked { key: key.into(), answer: Answer { digest, reply: reply.clone(), standing } });
+        let asked = Some(RememberedAnswer {
+            key: key.into(),
+            answer: Answer { digest, reply: reply.clone(), standing },
+        });
         self.store(request, sketch.facts, Some(&sketch.value), asked)?;
         Ok(reply)
     }
@@ -800,7 +807,7 @@ impl Seen {
         request: &Request<'_>,
         facts: Facts,
         value: Option<&SketchValue>,
-        asked: Option<Asked>,
+        asked: Option<RememberedAnswer>,
     ) -> Result<()> {
         request.check()?;
         self.writer()?;
@@ -814,7 +821,7 @@ impl Seen {
             None => {
                 let writer = self.writer()?;
                 let at = writer.log.length() + writer.waiting.len() as u64;
-                let place = Place::new(Part::Log(writer.number), at);
+                let place = LogPlace::new(Part::Log(writer.number), at);
                 let (document, name) = (self.index.restore(&facts, value)?, request.name);
                 self.know(document, place, name, seen);
                 undo.push(Undo::Page(document));
@@ -936,7 +943,7 @@ impl Seen {
         for key in keys {
             self.requests.stand(&key, Standing::InDoubt);
             if let Some(answer) = self.requests.get(&key).cloned() {
-                Record::Request(Asked { key, answer }).frame(frames);
+                Record::Request(RememberedAnswer { key, answer }).frame(frames);
             }
         }
     }
@@ -1142,7 +1149,8 @@ impl Seen {
                     Record::Request(asked) => Some(asked),
                     _ => None,
                 };
-                let told = asked.map(|Asked { key, answer }| answer.names(key)).unwrap_or_default();
+                let told =
+                    asked.map(|RememberedAnswer { key, answer }| answer.names(key)).unwrap_or_default();
                 found |= told.into_iter().flatten().any(|name| names.contains(name));
                 Ok(())
             })?;
@@ -1397,10 +1405,10 @@ impl Seen {
         Ok(())
     }
 
-    fn know(&mut self, document: Document, place: Place, name: &str, seen: u64) {
+    fn know(&mut self, document: Document, place: LogPlace, name: &str, seen: u64) {
         let at = document.index();
         if self.names.len() <= at {
-            self.places.resize(at + 1, Place::default());
+            self.places.resize(at + 1, LogPlace::default());
             self.names.resize(at + 1, 0);
             self.seen.resize(at + 1, 0);
         }
@@ -1423,7 +1431,7 @@ impl Seen {
         self.index.remove_known(&pages);
         for document in documents {
             let at = document.index();
-            (self.places[at], self.names[at], self.seen[at]) = (Place::default(), 0, 0);
+            (self.places[at], self.names[at], self.seen[at]) = (LogPlace::default(), 0, 0);
         }
     }
 
@@ -1435,7 +1443,7 @@ impl Seen {
     }
 
     /// Remembers an answer; gives what takes it back.
-    fn remember(&mut self, Asked { key, answer }: Asked) -> Undo {
+    fn remember(&mut self, RememberedAnswer { key, answer }: RememberedAnswer) -> Undo {
         let was = self.requests.insert(Arc::clone(&key), answer);
         Undo::Request(key, was)
     }
@@ -1474,7 +1482,7 @@ fn hash_of(name: &str) -> u32 {
 }
 
 /// The last file that was read.
-struct Last {
+struct LastFile {
     part: Part,
     passed: Passed,
 }

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 /// Where a record begins: its file in 16 bits, the byte in 48.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place(u64);
+pub(super) struct LogPlace(u64);
 
 /// Bits of a byte's number.
 const OFFSET_BITS: u32 = 48;
 
-impl Place {
+impl LogPlace {
     pub(super) fn new(part: Part, offset: u64) -> Self {
         Self(u64::from(key(part)) << OFFSET_BITS | offset & ((1 << OFFSET_BITS) - 1))
     }
@@ -44,16 +44,16 @@ fn key(part: Part) -> u16 {
 /// The files of an index that names are read from. They are open: a name can be read from one that has been taken
 /// away as well.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Files(Vec<Open>);
+pub(super) struct OpenFiles(Vec<OpenFile>);
 
 #[derive(Clone, Debug)]
-struct Open {
+struct OpenFile {
     part: Part,
     path: PathBuf,
     file: Arc<File>,
 }
 
-impl Files {
+impl OpenFiles {
     /// Takes a file to those that are read.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Files {
     pub(super) fn open(&mut self, part: Part, path: &Path) -> Result<()> {
         let file = File::open(path).map_err(|error| Error::io(path, error))?;
         self.0.retain(|open| open.part != part);
-        self.0.push(Open { part, path: path.to_path_buf(), file: Arc::new(file) });
+        self.0.push(OpenFile { part, path: path.to_path_buf(), file: Arc::new(file) });
         Ok(())
     }
 
@@ -74,7 +74,7 @@ impl Files {
     ///
     /// # Errors
     /// If it cannot be read, or another record stands there.
-    pub(super) fn name(&self, place: Place, digest: u128) -> Result<Arc<str>> {
+    pub(super) fn name(&self, place: LogPlace, digest: u128) -> Result<Arc<str>> {
         self.find(place, &mut [0; 320], |bytes| Some(record::name_in(bytes, digest)?.map(Arc::from)))
     }
 
@@ -84,7 +84,7 @@ impl Files {
     /// If it cannot be read, or another record stands there or a damaged one.
     pub(super) fn page<T>(
         &self,
-        place: Place,
+        place: LogPlace,
         digest: u128,
         take: impl FnOnce(&[u8]) -> Option<T>,
     ) -> Result<T> {
@@ -98,7 +98,7 @@ impl Files {
     /// Finds something in the bytes from a place on: in as many as usual records have, or in as many as it takes.
     fn find<T>(
         &self,
-        place: Place,
+        place: LogPlace,
         short: &mut [u8],
         mut find: impl FnMut(&[u8]) -> Option<Result<T, usize>>,
     ) -> Result<T> {
@@ -113,7 +113,7 @@ impl Files {
     }
 }
 
-impl Open {
+impl OpenFile {
     /// Reads as many bytes as there are.
     fn read<'a>(&self, buffer: &'a mut [u8], offset: u64) -> Result<&'a [u8]> {
         let mut filled = 0;
@@ -130,24 +130,24 @@ impl Open {
 }
 
 #[cfg(unix)]
-fn read_at(open: &Open, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+fn read_at(open: &OpenFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     std::os::unix::fs::FileExt::read_at(&*open.file, buffer, offset)
 }
 
 #[cfg(windows)]
-fn read_at(open: &Open, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+fn read_at(open: &OpenFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(&*open.file, buffer, offset)
 }
 
 #[cfg(not(any(unix, windows)))]
-fn read_at(open: &Open, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+fn read_at(open: &OpenFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     use std::io::{Read, Seek, SeekFrom};
     let mut file = File::open(&open.path)?;
     file.seek(SeekFrom::Start(offset))?;
     file.read(buffer)
 }
 
-fn not_there(path: &Path, place: Place) -> Error {
+fn not_there(path: &Path, place: LogPlace) -> Error {
     Error::Format {
         path: path.to_path_buf(),
         field: "the record of a page",
@@ -170,13 +170,13 @@ mod tests {
         let path = top.path().join("log");
         let (mut bytes, mut places) = (vec![7; 13], Vec::new());
         for (digest, length) in [(1, 0), (2, 5), (3, 280), (4, 281), (5, 70_000), (6, 1)] {
-            places.push((digest, "é".repeat(length), Place::new(Part::Log(65_537), bytes.len() as u64)));
+            places.push((digest, "é".repeat(length), LogPlace::new(Part::Log(65_537), bytes.len() as u64)));
             let name = places.last().unwrap().1.as_str().into();
             let facts = Facts { digest, ..Facts::default() };
             Record::Page { facts, value: None, name, seen: 4, asked: None }.frame(&mut bytes);
         }
         std::fs::write(&path, &bytes).unwrap();
-        let mut files = Files::default();
+        let mut files = OpenFiles::default();
         assert!(files.name(places[0].2, 1).is_err(), "not open");
         files.open(Part::Log(65_537), &path).unwrap();
         for (digest, name, place) in &places {
@@ -189,7 +189,7 @@ mod tests {
             );
             assert!(files.page(*place, 9, |_| Some(())).is_err());
             assert!(files.page(*place, *digest, |_| None::<()>).is_err());
-            let beside = Place::new(Part::Log(65_537), place.offset() + 1);
+            let beside = LogPlace::new(Part::Log(65_537), place.offset() + 1);
             assert!(files.name(beside, *digest).is_err());
         }
         // A byte of the last record is another one: its name is still there, the record is not whole.

@@ -7,7 +7,7 @@
 //! record    kind in a byte, then its fields
 //! ```
 
-use super::remembered::{Answer, Asked, Standing};
+use super::remembered::{Answer, RememberedAnswer, Standing};
 use super::{Reply, Verdict};
 use crate::settings::Sketches;
 use crate::simhash::quantised::QuantisedWeights;
@@ -28,13 +28,19 @@ pub(super) const LONGEST: usize = 1 << 24;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Record {
     /// A page is stored, seen at a time.
-    Page { facts: Facts, value: Option<SketchValue>, name: Arc<str>, seen: u64, asked: Option<Asked> },
+    Page {
+        facts: Facts,
+        value: Option<SketchValue>,
+        name: Arc<str>,
+        seen: u64,
+        asked: Option<RememberedAnswer>,
+    },
     /// A stored page was seen again.
-    Again { digest: u128, seen: u64, asked: Option<Asked> },
+    Again { digest: u128, seen: u64, asked: Option<RememberedAnswer> },
     /// A page goes.
     Removed { digest: u128 },
     /// An answer is remembered under the name of its request.
-    Request(Asked),
+    Request(RememberedAnswer),
     /// An answer that was in doubt has been given again.
     Settled { key: Arc<str> },
     /// The answers to all pages before have arrived.
@@ -67,8 +73,8 @@ impl Out<'_> {
         self.bytes(text.as_bytes());
     }
 
-    fn asked(&mut self, asked: Option<&Asked>) {
-        let Some(Asked { key, answer: Answer { digest, reply, standing } }) = asked else {
+    fn asked(&mut self, asked: Option<&RememberedAnswer>) {
+        let Some(RememberedAnswer { key, answer: Answer { digest, reply, standing } }) = asked else {
             return self.bytes(&[0]);
         };
         self.bytes(&[match standing {
@@ -112,9 +118,9 @@ impl Out<'_> {
 }
 
 /// Reads fields; none where there are too few bytes, or they mean nothing.
-struct Fields<'a>(&'a [u8]);
+struct FieldReader<'a>(&'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> FieldReader<'a> {
     fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(n)?;
         self.0 = rest;
@@ -149,7 +155,7 @@ impl<'a> Fields<'a> {
     }
 
     /// None where the bytes mean nothing; else what there is, which may be nothing.
-    fn asked(&mut self) -> Option<Option<Asked>> {
+    fn asked(&mut self) -> Option<Option<RememberedAnswer>> {
         let standing = match self.byte()? {
             0 => return Some(None),
             1 => Standing::Given(0),
@@ -167,7 +173,7 @@ impl<'a> Fields<'a> {
             _ => Some(self.text()?),
         };
         let reply = Reply { verdict, earlier, seen, distance, similarity, near, more, again: false };
-        Some(Some(Asked { key, answer: Answer { digest, reply, standing } }))
+        Some(Some(RememberedAnswer { key, answer: Answer { digest, reply, standing } }))
     }
 
     /// A part of a table, and of which.
@@ -176,13 +182,13 @@ impl<'a> Fields<'a> {
         Some((table, self.take(length as usize)?))
     }
 
-    fn page(&mut self, sketches: Sketches) -> Option<Page<'a>> {
+    fn page(&mut self, sketches: Sketches) -> Option<RecordedPage<'a>> {
         let (digest, features, seen) = (self.u128()?, self.u32()?, self.u64()?);
         let length = self.u32()? as usize;
         let name = std::str::from_utf8(self.take(length)?).ok()?;
         let value = match (self.byte()?, sketches) {
-            (0, _) => Value::None,
-            (1, Sketches::Both { bits, banding }) => Value::Both {
+            (0, _) => RecordedSketch::None,
+            (1, Sketches::Both { bits, banding }) => RecordedSketch::Both {
                 hash: self.u64()?,
                 bits: self.take(bits / 8)?.as_chunks().0,
                 keys: self.take(banding.bands.checked_mul(4)?)?.as_chunks().0,
@@ -190,29 +196,29 @@ impl<'a> Fields<'a> {
             (2, Sketches::SimHash { .. }) => {
                 let hash = self.u64()?;
                 let weights = self.array::<64>()?.map(u8::cast_signed);
-                Value::SimHash(Hashed { hash, weights: QuantisedWeights::from_bytes(weights) })
+                RecordedSketch::SimHash(Hashed { hash, weights: QuantisedWeights::from_bytes(weights) })
             }
             _ => return None,
         };
-        Some(Page { facts: Facts { digest, features, text_bytes: 0 }, seen, name, value })
+        Some(RecordedPage { facts: Facts { digest, features, text_bytes: 0 }, seen, name, value })
     }
 }
 
 /// A page as it stands in its record, with the bytes of that.
-struct Page<'a> {
+struct RecordedPage<'a> {
     facts: Facts,
     seen: u64,
     name: &'a str,
-    value: Value<'a>,
+    value: RecordedSketch<'a>,
 }
 
-enum Value<'a> {
+enum RecordedSketch<'a> {
     None,
     Both { hash: u64, bits: &'a [[u8; 8]], keys: &'a [[u8; 4]] },
     SimHash(Hashed),
 }
 
-impl Value<'_> {
+impl RecordedSketch<'_> {
     fn owned(&self) -> Option<SketchValue> {
         match *self {
             Self::None => None,
@@ -235,29 +241,29 @@ pub(super) fn put_page(
     rows: &mut Rows<'_>,
     row: usize,
 ) -> Option<(u32, u64)> {
-    let mut fields = Fields(bytes);
+    let mut fields = FieldReader(bytes);
     if fields.byte()? != 1 {
         return None;
     }
-    let Page { facts, seen, name, value } = fields.page(sketches)?;
+    let RecordedPage { facts, seen, name, value } = fields.page(sketches)?;
     if fields.0 != [0] {
         return None;
     }
     match value {
-        Value::None => rows.put_bare(row, &facts)?,
-        Value::Both { hash, bits, keys } => {
+        RecordedSketch::None => rows.put_bare(row, &facts)?,
+        RecordedSketch::Both { hash, bits, keys } => {
             let bits = bits.iter().map(|&word| u64::from_le_bytes(word));
             let keys = keys.iter().map(|&key| u32::from_le_bytes(key));
             rows.put_both(row, &facts, hash, bits, keys)?;
         }
-        Value::SimHash(hashed) => rows.put_hashed(row, &facts, hashed)?,
+        RecordedSketch::SimHash(hashed) => rows.put_hashed(row, &facts, hashed)?,
     }
     Some((super::hash_of(name), seen))
 }
 
 /// Which table a record is a part of, and the part; none if it is another record.
 pub(super) fn part_in(bytes: &[u8]) -> Option<(u32, &[u8])> {
-    let mut fields = Fields(bytes);
+    let mut fields = FieldReader(bytes);
     let part = (fields.byte()? == 9).then(|| fields.part())?;
     part.filter(|_| fields.0.is_empty())
 }
@@ -268,7 +274,7 @@ pub(super) struct NewPage<'a> {
     pub(super) value: Option<&'a SketchValue>,
     pub(super) name: &'a str,
     pub(super) seen: u64,
-    pub(super) asked: Option<&'a Asked>,
+    pub(super) asked: Option<&'a RememberedAnswer>,
 }
 
 impl NewPage<'_> {
@@ -344,10 +350,10 @@ impl Record {
 
     /// Reads a record of an index with such sketches; none if the bytes are not one, and nothing else.
     pub(super) fn read(bytes: &[u8], sketches: Sketches) -> Option<Self> {
-        let mut fields = Fields(bytes);
+        let mut fields = FieldReader(bytes);
         let record = match fields.byte()? {
             1 => {
-                let Page { facts, seen, name, value } = fields.page(sketches)?;
+                let RecordedPage { facts, seen, name, value } = fields.page(sketches)?;
                 let (name, value) = (Arc::from(name), value.owned());
                 Self::Page { facts, value, name, seen, asked: fields.asked()? }
             }
@@ -393,7 +399,7 @@ fn framed(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
 /// Appends the frame of a page that has one already, by the bytes of its record: last seen at another time, and without
 /// the answer. None if they are no page's.
 pub(super) fn frame_again(bytes: &[u8], seen: u64, sketches: Sketches, out: &mut Vec<u8>) -> Option<()> {
-    let mut fields = Fields(bytes);
+    let mut fields = FieldReader(bytes);
     if fields.byte()? != 1 {
         return None;
     }
@@ -417,7 +423,7 @@ const SEEN_AT: usize = 1 + size_of::<u128>() + size_of::<u32>();
 pub(super) fn page_in(bytes: &[u8], digest: u128) -> Option<Result<&[u8], usize>> {
     let (length, sum) = frame_of(bytes.get(..HEAD)?)?;
     let Some(record) = bytes.get(HEAD..HEAD + length) else { return Some(Err(HEAD + length)) };
-    let mut fields = Fields(record);
+    let mut fields = FieldReader(record);
     let is_it = fields.byte()? == 1 && fields.u128()? == digest;
     (is_it && checksum((length as u32).to_le_bytes(), record) == sum).then_some(Ok(record))
 }
@@ -437,7 +443,7 @@ pub(super) fn name_in(bytes: &[u8], digest: u128) -> Option<Result<&str, usize>>
     if head[..2] != MARK {
         return None;
     }
-    let mut fields = Fields(rest);
+    let mut fields = FieldReader(rest);
     if fields.byte()? != 1 || fields.u128()? != digest {
         return None;
     }
@@ -482,7 +488,7 @@ mod tests {
         for settings in [Settings::default(), Settings::simhash()] {
             let sketch = Sketcher::new(&settings, None).unwrap().sketch("a page of some words or other");
             let facts = Facts { text_bytes: 0, ..sketch.facts };
-            let of = |standing, reply: &Reply| Asked {
+            let of = |standing, reply: &Reply| RememberedAnswer {
                 key: "request\n7".into(),
                 answer: Answer { digest: 9, reply: reply.clone(), standing },
             };

@@ -25,7 +25,7 @@ pub(super) enum Standing {
 
 /// An answer under the name of its request.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Asked {
+pub(super) struct RememberedAnswer {
     pub(super) key: Arc<str>,
     pub(super) answer: Answer,
 }
@@ -175,10 +175,11 @@ impl Remembered {
     }
 
     /// Takes out all answers that were given.
-    pub(super) fn take_given(&mut self) -> Vec<Asked> {
+    pub(super) fn take_given(&mut self) -> Vec<RememberedAnswer> {
         let queue = std::mem::take(&mut self.queues[queue_of(Standing::Given(0))]);
-        let mut take =
-            |(number, key): (u64, Arc<str>)| self.take(number, &key).map(|answer| Asked { key, answer });
+        let mut take = |(number, key): (u64, Arc<str>)| {
+            self.take(number, &key).map(|answer| RememberedAnswer { key, answer })
+        };
         queue.into_iter().filter_map(&mut take).collect()
     }
 
@@ -186,17 +187,17 @@ impl Remembered {
     pub(super) fn doubt_given(&mut self) -> usize {
         let given = self.take_given();
         let doubts = given.len();
-        for Asked { key, answer } in given {
+        for RememberedAnswer { key, answer } in given {
             self.insert(key, Answer { standing: Standing::InDoubt, ..answer });
         }
         doubts
     }
 
     /// All answers, those of each standing in their order.
-    pub(super) fn in_order(&self) -> Vec<Asked> {
+    pub(super) fn in_order(&self) -> Vec<RememberedAnswer> {
         let all = self.queues.iter().flatten().filter_map(|(number, key)| {
             let (own, answer) = self.by_key.get(key)?;
-            (own == number).then(|| Asked { key: Arc::clone(key), answer: answer.clone() })
+            (own == number).then(|| RememberedAnswer { key: Arc::clone(key), answer: answer.clone() })
         });
         all.collect()
     }
@@ -267,7 +268,7 @@ mod tests {
                     }
                 }
                 let of = |at: usize| naive.0.iter().filter(move |(_, answer)| queue_of(answer.standing) == at);
-                let expected = (0..3).flat_map(of).map(|(key, answer)| Asked { key: Arc::clone(key), answer: answer.clone() });
+                let expected = (0..3).flat_map(of).map(|(key, answer)| RememberedAnswer { key: Arc::clone(key), answer: answer.clone() });
                 prop_assert_eq!(ours.in_order(), expected.collect::<Vec<_>>());
                 prop_assert_eq!(ours.len(), naive.0.len());
             }

@@ -11,9 +11,9 @@
 
 use super::Seen;
 use super::log::Part;
-use super::places::{Files, Place};
+use super::places::{LogPlace, OpenFiles};
 use super::record::{self, Record};
-use super::remembered::Asked;
+use super::remembered::RememberedAnswer;
 use crate::error::{Error, Result};
 use crate::making::NewFile;
 use crate::settings::Sketches;
@@ -49,18 +49,18 @@ pub struct Snapshot {
     /// Pages that have been copied and are not written yet; none in place of those that are gone.
     copied: Vec<Option<Copied>>,
     sketches: Sketches,
-    requests: Vec<Asked>,
-    files: Files,
+    requests: Vec<RememberedAnswer>,
+    files: OpenFiles,
     /// Removals before it was begun, and answers that were left behind by then.
     removals: u64,
     left_behind: u64,
     pages: u64,
-    tables: Tables,
+    tables: TableCopies,
 }
 
 /// The tables of a snapshot, which are copied when all pages are written.
 #[derive(Debug, Default)]
-struct Tables {
+struct TableCopies {
     /// The number of pages to write.
     wanted: usize,
     /// Where those begin that are written, and the one that is being written.
@@ -80,7 +80,7 @@ const NOBODY: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 struct Copied {
     digest: u128,
-    place: Place,
+    place: LogPlace,
     seen: u64,
 }
 
@@ -122,7 +122,7 @@ impl Snapshot {
             removals: 0,
             left_behind: 0,
             pages: 0,
-            tables: Tables::default(),
+            tables: TableCopies::default(),
         };
         snapshot.put(&part.head(&seen.params))?;
         Ok(snapshot)
@@ -159,7 +159,7 @@ impl Snapshot {
     /// Forgets answers that tell of pages which were removed meanwhile. A page that was removed before it was copied is
     /// not in the file, so whoever reads the removal in the log finds no page whose name answers may have.
     fn forget_answers(&mut self, seen: &Seen) {
-        self.requests.retain_mut(|Asked { key, answer }| {
+        self.requests.retain_mut(|RememberedAnswer { key, answer }| {
             let Some(now) = seen.requests.get(key).filter(|now| now.digest == answer.digest) else {
                 return false;
             };
@@ -236,7 +236,7 @@ impl Snapshot {
     }
 }
 
-impl Tables {
+impl TableCopies {
     /// The number of written ones.
     fn whole(&self) -> usize {
         self.offsets.len() - usize::from(self.from.is_some())
@@ -298,13 +298,13 @@ pub struct Finished {
 
 impl Finished {
     /// The next documents whose names are to be read from it, with the places of their records.
-    pub(super) fn next(&mut self, most: usize) -> impl Iterator<Item = (Document, Place)> + '_ {
+    pub(super) fn next(&mut self, most: usize) -> impl Iterator<Item = (Document, LogPlace)> + '_ {
         let from = self.moved;
         self.moved = self.documents.len().min(from.saturating_add(most));
         let part = Part::Snapshot(self.number);
         let both = self.documents[from..self.moved].iter().zip(&self.offsets[from..self.moved]);
         both.filter(|(_, offset)| **offset != NOWHERE)
-            .map(move |(&document, &offset)| (document, Place::new(part, offset)))
+            .map(move |(&document, &offset)| (document, LogPlace::new(part, offset)))
     }
 
     /// True if there are no more.

@@ -3,7 +3,7 @@
 
 use super::SeenParams;
 use super::log::{self, Part, Passed, read_full, whole_at};
-use super::places::Place;
+use super::places::LogPlace;
 use super::record::{HEAD, Record, frame_of, part_in, put_page};
 use crate::error::{Error, Result};
 use crate::settings::Sketches;
@@ -25,9 +25,9 @@ pub(super) struct Whole {
     pub(super) columns: Columns,
     pub(super) names: Vec<u32>,
     pub(super) seen: Vec<u64>,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<LogPlace>,
     /// The tables, if pages are without keys.
-    pub(super) tables: Option<Tables>,
+    pub(super) tables: Option<SnapshotTables>,
     /// The other records.
     pub(super) others: Vec<Record>,
     pub(super) passed: Passed,
@@ -35,13 +35,13 @@ pub(super) struct Whole {
 
 /// The tables of a snapshot.
 #[derive(Debug)]
-pub(super) struct Tables {
+pub(super) struct SnapshotTables {
     path: PathBuf,
     /// Where the parts of each begin, and where those of the last end.
     offsets: Vec<u64>,
 }
 
-impl StoredTables for Tables {
+impl StoredTables for SnapshotTables {
     fn read(&self, table: usize, take: &mut dyn FnMut(&[u8]) -> Option<()>) -> Option<()> {
         let (&start, &end) = (self.offsets.get(table)?, self.offsets.get(table + 1)?);
         let mut file = File::open(&self.path).ok()?;
@@ -62,14 +62,14 @@ impl StoredTables for Tables {
 }
 
 /// Where some pages go.
-struct Pages<'p> {
+struct PageSlices<'p> {
     rows: Rows<'p>,
     names: &'p mut [u32],
     seen: &'p mut [u64],
-    places: &'p mut [Place],
+    places: &'p mut [LogPlace],
 }
 
-impl Pages<'_> {
+impl PageSlices<'_> {
     /// Takes off the first so many; none if there are fewer.
     fn split(&mut self, pages: usize) -> Option<Self> {
         Some(Self {
@@ -82,11 +82,11 @@ impl Pages<'_> {
 }
 
 /// Whole frames in the order in which they stand in the file, the pages among them first.
-struct Block<'p> {
+struct FrameBlock<'p> {
     number: usize,
     offset: u64,
     bytes: Vec<u8>,
-    pages: Pages<'p>,
+    pages: PageSlices<'p>,
 }
 
 /// The rest of a block.
@@ -149,8 +149,10 @@ pub(super) fn read(path: &Path, part: Part, tables: usize, wanted: bool) -> Resu
     };
     let keyed = !wanted || offsets.len() != tables + 1;
     let mut columns = Columns::new(&header.settings, pages, keyed);
-    let (mut names, mut seen, mut places) = (vec![0; pages], vec![0; pages], vec![Place::default(); pages]);
-    let mut left = Pages { rows: columns.rows(), names: &mut names, seen: &mut seen, places: &mut places };
+    let (mut names, mut seen, mut places) =
+        (vec![0; pages], vec![0; pages], vec![LogPlace::default(); pages]);
+    let mut left =
+        PageSlices { rows: columns.rows(), names: &mut names, seen: &mut seen, places: &mut places };
     let mut others = File::open(path).map_err(io)?;
     file.seek(SeekFrom::Start(start)).and_then(|_| others.seek(SeekFrom::Start(others_start))).map_err(io)?;
     let mut file = file.take(pages_end - start).chain(others);
@@ -172,7 +174,7 @@ pub(super) fn read(path: &Path, part: Part, tables: usize, wanted: bool) -> Resu
         };
         let (offset, this) = (at, number);
         (number, at) = (number + 1, at + bytes.len() as u64);
-        Some(Ok(cut.map(|pages| Block { number: this, offset, bytes, pages })))
+        Some(Ok(cut.map(|pages| FrameBlock { number: this, offset, bytes, pages })))
     });
     let decoded = blocks.par_bridge().map(|block| {
         let Some(mut block) = block? else { return Ok(None) };
@@ -198,7 +200,7 @@ pub(super) fn read(path: &Path, part: Part, tables: usize, wanted: bool) -> Resu
     }
     let ended = matches!(others.last(), Some(Record::End { .. }));
     let whole = ended && read == promised && whole == end;
-    let tables = (!keyed).then(|| Tables { path: path.to_path_buf(), offsets });
+    let tables = (!keyed).then(|| SnapshotTables { path: path.to_path_buf(), offsets });
     let params = log::params(header);
     Ok(whole.then_some(Whole { params, columns, names, seen, places, tables, others, passed }))
 }
@@ -226,8 +228,8 @@ fn cut(file: &mut impl Read, rest: &mut Vec<u8>, bytes: &mut Vec<u8>) -> io::Res
 }
 
 /// Puts the pages of a block where they go; none if something is wrong with a record, or pages come behind others.
-fn decoded(block: &mut Block<'_>, part: Part, sketches: Sketches) -> Option<Rest> {
-    let Block { number, offset, bytes, pages } = block;
+fn decoded(block: &mut FrameBlock<'_>, part: Part, sketches: Sketches) -> Option<Rest> {
+    let FrameBlock { number, offset, bytes, pages } = block;
     let mut rest =
         Rest { number: *number, bytes: bytes.len() as u64, pages: pages.places.len(), ..Rest::default() };
     let mut at = 0;
@@ -237,7 +239,7 @@ fn decoded(block: &mut Block<'_>, part: Part, sketches: Sketches) -> Option<Rest
         let row = rest.records as usize;
         if row < rest.pages {
             (pages.names[row], pages.seen[row]) = put_page(body, sketches, &mut pages.rows, row)?;
-            pages.places[row] = Place::new(part, *offset + at as u64);
+            pages.places[row] = LogPlace::new(part, *offset + at as u64);
         } else {
             match Record::read(body, sketches)? {
                 other @ (Record::Request(_) | Record::End { .. }) => rest.others.push(other),

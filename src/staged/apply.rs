@@ -2,10 +2,10 @@
 
 use super::cluster::{self, Grouping, goes_of};
 use super::estimate::{copied_by_thread, writers};
-use super::kept::Kept;
+use super::kept::StagedKept;
 use super::record::Assignment;
 use super::sketch::{Shard, tell_broken};
-use super::sketches::{Folder, InputMark, Rows, SketchFile};
+use super::sketches::{Folder, InputMark, PageRows, SketchFile};
 use super::{names, odd_length, told_bytes, workplace};
 use crate::corpus::{self, Damage, DiscoverOptions, Input, KeptFiles, ReadOptions, discover_all};
 use crate::document::DocId;
@@ -160,7 +160,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     progress.begin("apply", part.iter().map(|(_, unit)| stored(unit)).sum::<u64>().max(1), "bytes");
     let files = part.iter().map(|(_, unit)| unit.len() as u64).sum();
     let sum = Mutex::new(Applied { files, ..Applied::default() });
-    let rows: Vec<OnceLock<Rows>> = folder.files.iter().map(|_| OnceLock::new()).collect();
+    let rows: Vec<OnceLock<PageRows>> = folder.files.iter().map(|_| OnceLock::new()).collect();
     let done = with_threads(threads, || {
         let threads = (rayon::current_num_threads() / part.len().max(1)).max(1);
         let options = ReadOptions { threads, ..options };
@@ -313,7 +313,7 @@ struct Unit<'a> {
     inputs: &'a [(&'a Input, usize)],
     assignments: &'a Body,
     /// The rows of each file of sketches, as far as they were asked for.
-    rows: &'a [OnceLock<Rows>],
+    rows: &'a [OnceLock<PageRows>],
     options: &'a ReadOptions,
     note: &'a Note,
     progress: &'a dyn Progress,
@@ -385,7 +385,7 @@ impl Unit<'_> {
     fn write_kept(&self, numbers: &[u64], to: &Path) -> Result<Vec<Damage>> {
         let places = self.inputs.iter().map(|&(_, place)| place);
         places.clone().try_for_each(|place| self.folder.files[place].check())?;
-        let kept = Kept::new(self.folder, places.map(Some).collect(), self.assignments, numbers);
+        let kept = StagedKept::new(self.folder, places.map(Some).collect(), self.assignments, numbers);
         let is_same = |id: DocId, text: &str| kept.is_same(id, text);
         let inputs: Vec<Input> = self.inputs.iter().map(|(input, _)| (*input).clone()).collect();
         // One input has one file, whatever it is stored as.

@@ -169,7 +169,7 @@ pub struct Clustered {
 
 /// The header of a file of clusters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Header {
+pub struct ClusterHeader {
     /// The sketches.
     pub sketches: String,
     settings: Settings,
@@ -292,16 +292,16 @@ fn clustered(folder: &Folder, grouping: &Grouping, progress: &dyn Progress) -> R
 ///
 /// # Errors
 /// If there are none yet, or they are damaged or of other sketches.
-pub fn open(folder: &Folder, grouping: &Grouping) -> Result<(Header, Body)> {
+pub fn open(folder: &Folder, grouping: &Grouping) -> Result<(ClusterHeader, Body)> {
     let path = place(folder, grouping);
-    let (header, body): (Header, Body) = format::open(&path, ASSIGNMENTS)?;
+    let (header, body): (ClusterHeader, Body) = format::open(&path, ASSIGNMENTS)?;
     belongs_to(&path, header.sketches == folder.id && header.grouping == *grouping)?;
     check_length(&header, &body)?;
     body.check()?;
     Ok((header, body))
 }
 
-fn check_length(header: &Header, body: &Body) -> Result<()> {
+fn check_length(header: &ClusterHeader, body: &Body) -> Result<()> {
     match header.counts.in_clusters.checked_mul(Assignment::WIDTH as u64) == Some(body.len()) {
         true => Ok(()),
         false => Err(odd_length(body.path(), ASSIGNMENTS, body.len())),
@@ -314,7 +314,7 @@ fn check_length(header: &Header, body: &Body) -> Result<()> {
 /// If there are none yet, or they are damaged or of other sketches.
 pub fn pairs(folder: &Folder, grouping: &Grouping) -> Result<Body> {
     let path = pairs_place(folder, grouping);
-    let (header, body): (Header, Body) = format::open(&path, PAIRS)?;
+    let (header, body): (ClusterHeader, Body) = format::open(&path, PAIRS)?;
     belongs_to(&path, header.sketches == folder.id && header.grouping == *grouping)?;
     body.check()?;
     Ok(body)
@@ -324,7 +324,7 @@ pub fn pairs(folder: &Folder, grouping: &Grouping) -> Result<Body> {
 pub(super) const ESTIMATE_STEP: &str = "recall estimate";
 
 /// The assignment of each document, by its rank.
-struct Assigned {
+struct AssignedRanks {
     /// The document that is kept for it.
     kept: Vec<Rank>,
     /// Documents of each cluster, by that document.
@@ -366,7 +366,7 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
             has_new.set(u64::from(kept.number()));
         }
     }
-    let mut assigned = Assigned { kept, sizes, has_new, also: Bits::new(folder.pages()) };
+    let mut assigned = AssignedRanks { kept, sizes, has_new, also: Bits::new(folder.pages()) };
     if !grouping.quota.is_one() {
         assigned.keep_more(joining, grouping.quota, files)?;
     }
@@ -429,7 +429,7 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
         counts.copies += exact;
         counts.copies_of_old += if best.number() < reference { exact } else { 0 };
     }
-    let header = Header {
+    let header = ClusterHeader {
         sketches: folder.id.clone(),
         settings: folder.settings.clone(),
         grouping: grouping.clone(),
@@ -469,7 +469,7 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
     Ok(counts)
 }
 
-impl Assigned {
+impl AssignedRanks {
     /// Keeps more documents of clusters, as a quota has it.
     fn keep_more(&mut self, joining: &Joining<'_>, quota: Quota, files: &OfFiles) -> Result<()> {
         let (order, reference) = (&joining.order, joining.reference());
@@ -527,13 +527,13 @@ impl List {
 }
 
 /// A list on disk while it is read from its beginning.
-pub(super) struct Records {
+pub(super) struct RecordReader {
     path: PathBuf,
     file: BufReader<File>,
     record: Vec<u8>,
 }
 
-impl Records {
+impl RecordReader {
     /// Of so many bytes each.
     pub fn open(path: &Path, width: usize) -> Result<Self> {
         let file = File::open(path).map_err(|error| Error::io(path, error))?;
@@ -552,13 +552,13 @@ impl Records {
 }
 
 /// The assignments of all pages that are in clusters, in order.
-pub struct Assignments {
+pub struct AssignmentReader {
     reader: BufReader<BodyReader>,
     path: PathBuf,
     left: u64,
 }
 
-impl Assignments {
+impl AssignmentReader {
     /// Opens the assignments of a file.
     ///
     /// # Errors
@@ -629,7 +629,7 @@ pub fn goes_of(
 
 /// Checks a file of pairs for [`inspect`](crate::inspect).
 pub fn check_pairs(path: &Path) -> Result<Inspection> {
-    let (header, body): (Header, Body) = format::open(path, PAIRS)?;
+    let (header, body): (ClusterHeader, Body) = format::open(path, PAIRS)?;
     body.check()?;
     if !body.len().is_multiple_of(Edge::WIDTH as u64) {
         return Err(odd_length(path, PAIRS, body.len()));
@@ -654,7 +654,7 @@ pub fn check_pairs(path: &Path) -> Result<Inspection> {
 
 /// Checks a file of clusters for [`inspect`](crate::inspect).
 pub fn check(path: &Path) -> Result<Inspection> {
-    let (header, body): (Header, Body) = format::open(path, ASSIGNMENTS)?;
+    let (header, body): (ClusterHeader, Body) = format::open(path, ASSIGNMENTS)?;
     body.check()?;
     check_length(&header, &body)?;
     let counts = header.counts;

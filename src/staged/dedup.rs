@@ -5,10 +5,10 @@ use super::cluster::{self, Grouping};
 use super::estimate::{Estimate, Rooms, read_ahead};
 use super::join::Joining;
 use super::keep_order::{OfFiles, unscored};
-use super::kept::Kept;
+use super::kept::StagedKept;
 use super::lookup::{Called, Lookup};
 use super::record::Edge;
-use super::renumber::{self, Order};
+use super::renumber::{self, ResultOrder};
 use super::sketch::{Read, Shard, SketchJob, sketch_files};
 use super::sketches::{Column, Folder};
 use super::store::can_be_joined;
@@ -401,14 +401,14 @@ fn in_stages(
         Watching { inner: progress, work, most: AtomicU64::new(0), last: Mutex::new(Instant::now()) };
     let scratch = workplace(&work.join("tables"))?;
     let scratch = scratch.path();
-    let run = Run { job, files, limit: told.limit_bytes, rooms, work, scratch, watching: &watching };
+    let run = StagedRun { job, files, limit: told.limit_bytes, rooms, work, scratch, watching: &watching };
     job.with_threads(|| {
         let stages = Stages::new(&watching);
         run.run(folder, expected, told, &stages)
     })?
 }
 
-struct Run<'a> {
+struct StagedRun<'a> {
     job: &'a Job,
     files: Against,
     limit: u64,
@@ -421,7 +421,7 @@ struct Run<'a> {
     watching: &'a Watching<'a>,
 }
 
-impl Run<'_> {
+impl StagedRun<'_> {
     fn run(
         &self,
         out: &OutputFolder,
@@ -453,7 +453,7 @@ impl Run<'_> {
             .timed("clusters", pages, "pages", || cluster::cluster_joined(&joining, &grouping, &of_files))?;
         drop(joining);
         part(4);
-        let (order, folder) = (Order::of(&opened), opened.new_first());
+        let (order, folder) = (ResultOrder::of(&opened), opened.new_first());
         let called = self.called(&folder)?;
         let budget = Budget::beside(self.limit, held_of(pages, opened.files.len()))?;
         let assignments = renumber::assignments(&opened, &grouping, self.scratch, &budget)?;
@@ -510,7 +510,7 @@ impl Run<'_> {
                 *file = Some(at);
             }
         }
-        let all = Kept::new(&folder, files, &assignments, &kept);
+        let all = StagedKept::new(&folder, files, &assignments, &kept);
         let corpus::Kept { lost, files } = match job.writes.kept {
             true => stages.run("write kept pages", kept.iter().sum(), "pages", 0, |_| {
                 tables.lookup.borrow_mut().release();
@@ -703,12 +703,12 @@ impl Run<'_> {
 /// Some pages, with all that a report shows of them.
 struct Few<'a> {
     inputs: &'a [Input],
-    order: Order,
-    pages: BTreeMap<Document, One>,
+    order: ResultOrder,
+    pages: BTreeMap<Document, OneDocument>,
     digests: BTreeMap<DocId, [u8; 16]>,
 }
 
-struct One {
+struct OneDocument {
     at: DocId,
     place: Place,
     id: String,
@@ -734,7 +734,7 @@ impl<'a> Few<'a> {
             few.digests.insert(found.at, bytes);
             let place = found.named.place;
             let [id, url] = [found.id, found.url].map(reported);
-            few.pages.insert(wanted, One { at: found.at, place, id, url, shown_name });
+            few.pages.insert(wanted, OneDocument { at: found.at, place, id, url, shown_name });
         }
         Ok(few)
     }

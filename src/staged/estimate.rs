@@ -1,7 +1,7 @@
 //! An estimate of what a run takes, before it begins: from the sizes of its files and their first pages.
 
 use crate::corpus::{self, IN_MEMORY, Input, Peeked, ReadOptions, peek};
-use crate::pipeline::pages::Seen;
+use crate::pipeline::pages::PageSums;
 use simflip_core::collection::Keeping;
 use simflip_core::settings::{Settings, Sketches};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,7 +97,7 @@ impl Estimate {
     }
 
     /// The estimate once so many pages were seen.
-    pub fn of_seen(&self, seen: Seen) -> Self {
+    pub fn of_seen(&self, seen: PageSums) -> Self {
         let each = |bytes: u64| bytes as f64 / seen.pages.max(1) as f64;
         let [names, text, features] = [seen.name_bytes, seen.text_bytes, seen.features].map(each);
         Self { pages: seen.pages, names, text, features, longest: seen.longest, ..*self }

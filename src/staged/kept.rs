@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
 /// The pages that stay, file by file.
-pub struct Kept<'a> {
+pub struct StagedKept<'a> {
     folder: &'a Folder,
     /// The file of sketches of each input, if it has one.
     files: Vec<Option<usize>>,
@@ -31,7 +31,7 @@ struct Digests {
     digests: Vec<u8>,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> StagedKept<'a> {
     /// Of inputs that have these files of sketches, if they have one, and so many pages that stay.
     pub fn new(
         folder: &'a Folder,
@@ -63,7 +63,7 @@ impl<'a> Kept<'a> {
     }
 }
 
-impl KeptPages for Kept<'_> {
+impl KeptPages for StagedKept<'_> {
     fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>> {
         self.each_of(shard)?.collect::<Result<_>>().map(Cow::Owned)
     }

@@ -3,7 +3,7 @@
 use super::cluster::{self, ClusterJob, Clustered, check_keep, cluster_folder};
 use super::keep_order::{OfFiles, unscored};
 use super::lookup::{Called, Lookup};
-use super::renumber::{self, Order};
+use super::renumber::{self, ResultOrder};
 use super::sketches::Folder;
 use super::tables::{Tables, check_number, held_of};
 use super::{Budget, workplace};
@@ -61,7 +61,7 @@ fn write(
 ) -> Result<Listed> {
     let work = workplace(&folder.joined(&job.grouping).join("tables"))?;
     let work = work.path();
-    let (order, new_first) = (Order::of(folder), folder.new_first());
+    let (order, new_first) = (ResultOrder::of(folder), folder.new_first());
     let assignments = renumber::assignments(folder, &job.grouping, work, &budget)?;
     let pairs = cluster::pairs(folder, &job.grouping)?;
     let name = |file: &super::sketches::SketchFile| PathBuf::from(&file.header.input.path);

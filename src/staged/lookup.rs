@@ -34,14 +34,14 @@ pub struct Lookup<'a> {
     /// The first old page.
     first_old: u64,
     /// Where each page's names begin, 8 bytes a page and 8 more.
-    starts: Blocks,
-    names: Blocks,
+    starts: BlockCache,
+    names: BlockCache,
     bytes: Vec<u8>,
 }
 
 /// A page as results call it.
 #[derive(Clone, Debug)]
-pub struct Page {
+pub struct NamedPage {
     /// Its id: the record's own, or its file and its place there.
     pub id: String,
     /// Its address; empty where it has none.
@@ -102,7 +102,7 @@ impl<'a> Lookup<'a> {
             }
         }
         let room = memory / 4;
-        let (starts, names) = (Blocks::open(starts, room)?, Blocks::open(names, room)?);
+        let (starts, names) = (BlockCache::open(starts, room)?, BlockCache::open(names, room)?);
         Ok(Self { folder, called, repeated, first_old, starts, names, bytes: Vec::new() })
     }
 
@@ -121,7 +121,7 @@ impl<'a> Lookup<'a> {
     ///
     /// # Errors
     /// If they cannot be read.
-    pub fn page(&mut self, page: u64) -> Result<Page> {
+    pub fn page(&mut self, page: u64) -> Result<NamedPage> {
         let mut range = [0; 16];
         self.starts.read(page * 8, &mut range)?;
         let [from, to] = [0, 8].map(|at| {
@@ -139,11 +139,11 @@ impl<'a> Lookup<'a> {
             _ => format!("{}:{}", name.display(), named.row),
         };
         let url = named.url.clone().unwrap_or_default();
-        Ok(Page { id, url, at: DocId::new(*shard, named.row), named })
+        Ok(NamedPage { id, url, at: DocId::new(*shard, named.row), named })
     }
 
     /// Where a page stands, for tables.
-    pub fn standing(&self, page: u64, found: &Page) -> At<'a> {
+    pub fn standing(&self, page: u64, found: &NamedPage) -> At<'a> {
         let called: &'a [Called] = self.called;
         let file = called[self.folder.place(page).0].name.to_string_lossy();
         let side = if page < self.first_old { Side::New } else { Side::Old };
@@ -151,14 +151,14 @@ impl<'a> Lookup<'a> {
     }
 
     /// The name of a page in warnings.
-    pub fn shown_name(&self, page: u64, found: &Page) -> String {
+    pub fn shown_name(&self, page: u64, found: &NamedPage) -> String {
         let name = &self.called[self.folder.place(page).0].name;
         let place = || format!("{}:{}", name.display(), found.at.row);
         shortened(found.named.url.clone().unwrap_or_else(place))
     }
 }
 
-impl Page {
+impl NamedPage {
     /// Its id, for a row.
     pub fn id(&self) -> Cow<'static, str> {
         Cow::Owned(self.id.clone())
@@ -171,7 +171,7 @@ impl Page {
 }
 
 /// A file of which some blocks are in memory, each in the only place where it may be.
-struct Blocks {
+struct BlockCache {
     path: PathBuf,
     file: File,
     /// Which block is in which place.
@@ -180,7 +180,7 @@ struct Blocks {
 
 const BLOCK: u64 = 1 << 14;
 
-impl Blocks {
+impl BlockCache {
     fn open(path: PathBuf, memory: u64) -> Result<Self> {
         let file = File::open(&path).map_err(|error| Error::io(&path, error))?;
         let places = (memory / BLOCK).clamp(16, 1 << 20) as usize;

@@ -21,7 +21,7 @@ const HELD: usize = 1 << 20;
 
 /// The header of a file of names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Header {
+pub struct NamesHeader {
     /// The input file.
     pub input: String,
     /// Its pages.
@@ -190,7 +190,7 @@ impl<'a> Names<'a> {
         if !self.block.is_empty() {
             self.end_block()?;
         }
-        let header = Header { input: input.to_owned(), pages: self.pages, ends: self.ends };
+        let header = NamesHeader { input: input.to_owned(), pages: self.pages, ends: self.ends };
         let mut file = NewBinary::begin(path, NAMES, &header)?;
         let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(|error| Error::io(path, error));
         if let Some(mut on_disk) = self.on_disk {
@@ -228,8 +228,8 @@ pub fn each(path: &Path, input: &str, pages: u64) -> Result<Blocks> {
 ///
 /// # Errors
 /// As [`read`].
-pub fn open(path: &Path, input: &str, pages: u64) -> Result<(Header, Body)> {
-    let (header, body): (Header, Body) = format::open(path, NAMES)?;
+pub fn open(path: &Path, input: &str, pages: u64) -> Result<(NamesHeader, Body)> {
+    let (header, body): (NamesHeader, Body) = format::open(path, NAMES)?;
     let advice = "it does not belong to the sketches beside it; sketch the file again";
     if header.input != input {
         return Err(wrong(path, "the input file", input.to_owned(), header.input, advice));
@@ -240,13 +240,13 @@ pub fn open(path: &Path, input: &str, pages: u64) -> Result<(Header, Body)> {
     Ok((header, body))
 }
 
-fn all(header: Header, body: &Body) -> Result<Vec<Named>> {
+fn all(header: NamesHeader, body: &Body) -> Result<Vec<Named>> {
     Blocks::open(header, body)?.collect()
 }
 
 /// The names of the pages of a file, in order, of which a block is in memory at a time. They have no rows yet.
 pub struct Blocks {
-    header: Header,
+    header: NamesHeader,
     path: PathBuf,
     reader: BodyReader,
     /// Bytes of the body.
@@ -264,7 +264,7 @@ impl Blocks {
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub fn open(header: Header, body: &Body) -> Result<Self> {
+    pub fn open(header: NamesHeader, body: &Body) -> Result<Self> {
         let (path, length, block) = (body.path().to_path_buf(), body.len(), Vec::new().into_iter());
         Ok(Self {
             header,
@@ -342,7 +342,7 @@ fn read_block(mut block: &[u8], names: &mut Vec<Named>) -> Option<()> {
 
 /// Checks a file of names for [`inspect`](crate::inspect).
 pub fn check(path: &Path) -> Result<Inspection> {
-    let (header, body): (Header, Body) = format::open(path, NAMES)?;
+    let (header, body): (NamesHeader, Body) = format::open(path, NAMES)?;
     body.check()?;
     let mut inspection = Inspection::of(NAMES.name);
     inspection.fact("input", &header.input);

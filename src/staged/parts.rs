@@ -4,7 +4,7 @@
 
 use super::estimate::Rooms;
 use super::names::{NamedIn, Names};
-use super::sketches::{Column, Layout};
+use super::sketches::{BodyLayout, Column};
 use super::told_bytes;
 use crate::corpus::{
     self, Document, FileReading, Format, IN_MEMORY, Input, Languages, ReadOptions, TextSum, TooLong,
@@ -102,7 +102,7 @@ struct Shape {
 const ROW: usize = 4;
 
 impl Shape {
-    fn of(layout: &Layout) -> Self {
+    fn of(layout: &BodyLayout) -> Self {
         let columns: Vec<Column> = layout.columns().collect();
         let widths = [ROW].into_iter().chain(columns.iter().map(|&column| layout.width_of(column))).collect();
         Self { columns, widths }
@@ -116,7 +116,7 @@ impl Shape {
 
 /// Pages that were put on disk together: columns, then names, then hashes of features.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct SpilledPart {
     start: u64,
     pages: u64,
     /// Bytes of names, and of hashes.
@@ -125,8 +125,8 @@ struct Part {
 
 /// The pages that a thread has read, in order of the file.
 #[derive(Default)]
-struct Stream {
-    parts: Vec<Part>,
+struct ThreadPages {
+    parts: Vec<SpilledPart>,
     file: Option<ScratchFile>,
     /// Pages in memory, behind those of all parts.
     held: u64,
@@ -141,12 +141,12 @@ const HASHES: usize = 1;
 
 /// Where a page stands in a stream: a part, and a place in it.
 #[derive(Clone, Copy, Debug, Default)]
-struct At {
+struct StreamPlace {
     part: usize,
     page: u64,
 }
 
-impl Stream {
+impl ThreadPages {
     fn bytes(&self) -> usize {
         self.columns.iter().chain(&self.rest).map(Vec::len).sum()
     }
@@ -162,7 +162,7 @@ impl Stream {
             none => none.insert(scratch.file()?),
         };
         let rest = self.rest.each_ref().map(|bytes| bytes.len() as u64);
-        self.parts.push(Part { start: file.len(), pages: self.held, rest });
+        self.parts.push(SpilledPart { start: file.len(), pages: self.held, rest });
         for bytes in self.columns.iter_mut().chain(&mut self.rest) {
             file.append(bytes)?;
             bytes.clear();
@@ -189,13 +189,13 @@ impl Stream {
         &mut self,
         shape: &Shape,
         column: usize,
-        at: &mut At,
+        at: &mut StreamPlace,
         count: u64,
         bytes: &mut Vec<u8>,
     ) -> Result<u64> {
         let width = shape.widths[column] as u64;
         while self.parts.get(at.part).is_some_and(|part| part.pages == at.page) {
-            *at = At { part: at.part + 1, page: 0 };
+            *at = StreamPlace { part: at.part + 1, page: 0 };
         }
         let (part, from) = (self.parts.get(at.part), at.page * width);
         let pages = part.map_or(self.held, |part| part.pages);
@@ -229,9 +229,9 @@ impl Stream {
 }
 
 /// The state of a thread.
-struct Worker {
+struct SketchWorker {
     sketcher: Sketcher,
-    stream: Stream,
+    stream: ThreadPages,
     sum: TextSum,
     text_bytes: u64,
     longest: u64,
@@ -266,16 +266,16 @@ impl Sketching<'_> {
     ) -> Result<Parts> {
         let Self { settings, scored, rooms, scratch } = *self;
         let others = || Error::parameter("sketches", "others", "both, or simhash");
-        let layout = Layout::new(settings, 0, scored).ok_or_else(others)?;
+        let layout = BodyLayout::new(settings, 0, scored).ok_or_else(others)?;
         let shape = Shape::of(&layout);
         let sketcher = || Sketcher::new(settings, None);
         // What cannot be made is told before anything is read.
         sketcher()?;
-        let worker = || -> Result<Worker> {
+        let worker = || -> Result<SketchWorker> {
             let columns = vec![Vec::new(); shape.widths.len()];
-            Ok(Worker {
+            Ok(SketchWorker {
                 sketcher: sketcher()?,
-                stream: Stream { columns, ..Stream::default() },
+                stream: ThreadPages { columns, ..ThreadPages::default() },
                 sum: TextSum::default(),
                 text_bytes: 0,
                 longest: 0,
@@ -302,7 +302,7 @@ impl Sketching<'_> {
             Error::parameter("memory", told_bytes(rooms.memory()), expected)
         };
         let has_failed = AtomicBool::new(false);
-        let each = |worker: &mut Result<Worker>, page: Document<'_>| {
+        let each = |worker: &mut Result<SketchWorker>, page: Document<'_>| {
             let Ok(working) = worker else { return };
             let heard = rooms.hear(page.bytes()).map_err(|needed| {
                 let takes = told_bytes(page.bytes() * IN_MEMORY);
@@ -346,12 +346,12 @@ impl Sketching<'_> {
         }
         let mut files = reading.files;
         let file = FileReading { texts: Some(sum), ..files.swap_remove(0) };
-        let pages = streams.iter().map(Stream::pages).sum();
+        let pages = streams.iter().map(ThreadPages::pages).sum();
         Ok(Parts { shape, streams, pages, text_bytes, longest, hashes, file, languages })
     }
 }
 
-impl Worker {
+impl SketchWorker {
     fn add(&mut self, shape: &Shape, page: &Document<'_>) {
         let Sketch { facts, value } = self.sketcher.sketch_part(page.text, page.text);
         let two = match value {
@@ -364,7 +364,7 @@ impl Worker {
             // The settings are of neither.
             _ => return,
         };
-        let Stream { columns, rest: [names, hashes], held, .. } = &mut self.stream;
+        let ThreadPages { columns, rest: [names, hashes], held, .. } = &mut self.stream;
         *held += 1;
         let (rows, columns) = columns.split_at_mut(1);
         rows[0].extend_from_slice(&page.id.row.to_le_bytes());
@@ -400,7 +400,7 @@ impl Worker {
 /// The pages of an input file, as threads have read them.
 pub struct Parts {
     shape: Shape,
-    streams: Vec<Stream>,
+    streams: Vec<ThreadPages>,
     /// The number of pages.
     pub pages: u64,
     /// Bytes of their texts.
@@ -417,24 +417,24 @@ pub struct Parts {
 
 /// Pages that stand together in the file and in a stream.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
+struct PageStretch {
     stream: u32,
     pages: u32,
 }
 
 /// The rows of a stream, some at a time.
 #[derive(Default)]
-struct Rows {
-    at: At,
+struct StreamRows {
+    at: StreamPlace,
     bytes: Vec<u8>,
     taken: usize,
 }
 
-impl Rows {
+impl StreamRows {
     const AT_ONCE: u64 = 1 << 12;
 
     /// The next row, which stays the next one.
-    fn peek(&mut self, shape: &Shape, stream: &mut Stream) -> Result<Option<u32>> {
+    fn peek(&mut self, shape: &Shape, stream: &mut ThreadPages) -> Result<Option<u32>> {
         if self.taken == self.bytes.len() {
             self.bytes.clear();
             self.taken = 0;
@@ -451,7 +451,7 @@ impl Parts {
     /// If what is on disk cannot be read.
     pub fn in_order(mut self, input: &Path) -> Result<InOrder> {
         let Self { shape, streams, .. } = &mut self;
-        let mut rows: Vec<Rows> = streams.iter().map(|_| Rows::default()).collect();
+        let mut rows: Vec<StreamRows> = streams.iter().map(|_| StreamRows::default()).collect();
         let mut heads = Vec::with_capacity(streams.len());
         for (rows, stream) in rows.iter_mut().zip(&mut *streams) {
             heads.push(rows.peek(shape, stream)?);
@@ -482,7 +482,7 @@ impl Parts {
             if pages == 0 {
                 return Err(Error::io(input, io::ErrorKind::InvalidData.into()));
             }
-            order.push(Stretch { stream: at as u32, pages });
+            order.push(PageStretch { stream: at as u32, pages });
         }
         Ok(InOrder { parts: self, order, gaps })
     }
@@ -492,7 +492,7 @@ impl Parts {
 pub struct InOrder {
     /// The pages.
     pub parts: Parts,
-    order: Vec<Stretch>,
+    order: Vec<PageStretch>,
     /// Places in the file where records that are no pages come before one that is.
     pub gaps: u64,
 }
@@ -501,9 +501,9 @@ impl InOrder {
     /// Hands over a column in pieces.
     fn column(&mut self, column: usize, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let Parts { shape, streams, .. } = &mut self.parts;
-        let mut at = vec![At::default(); streams.len()];
+        let mut at = vec![StreamPlace::default(); streams.len()];
         let mut bytes = Vec::new();
-        for &Stretch { stream, pages } in &self.order {
+        for &PageStretch { stream, pages } in &self.order {
             let (stream, at) = (&mut streams[stream as usize], &mut at[stream as usize]);
             let mut left = u64::from(pages);
             while left > 0 {
@@ -579,7 +579,7 @@ impl InOrder {
         let Parts { shape, streams, .. } = &mut self.parts;
         // Of each stream, the part that is read next, what the one before has, and where its next page begins.
         let mut reading: Vec<(usize, Vec<u8>, usize)> = streams.iter().map(|_| Default::default()).collect();
-        for &Stretch { stream, pages } in &self.order {
+        for &PageStretch { stream, pages } in &self.order {
             let (at, stream) = (stream as usize, &mut streams[stream as usize]);
             let (part, bytes, from) = &mut reading[at];
             for _ in 0..pages {

@@ -1,7 +1,7 @@
 //! From the order of stages, which have old pages first, to that of results, which have new ones first.
 
 use super::Budget;
-use super::cluster::{self, Assignments, Grouping};
+use super::cluster::{self, AssignmentReader, Grouping};
 use super::record::{Assignment, PAGE, page_bytes, page_of};
 use super::sketches::Folder;
 use super::sorter::{Sorted, Sorter};
@@ -12,12 +12,12 @@ use std::path::Path;
 
 /// The order of the pages of stages in results.
 #[derive(Clone, Copy, Debug)]
-pub struct Order {
+pub struct ResultOrder {
     old: u64,
     new: u64,
 }
 
-impl Order {
+impl ResultOrder {
     /// Of a folder as stages have it.
     pub fn of(folder: &Folder) -> Self {
         let old = folder.first_new();
@@ -60,7 +60,7 @@ pub fn assignments(folder: &Folder, grouping: &Grouping, work: &Path, budget: &B
     if folder.old_files == 0 {
         return Ok(body);
     }
-    let (order, mut assignments) = (Order::of(folder), Assignments::open(&body)?);
+    let (order, mut assignments) = (ResultOrder::of(folder), AssignmentReader::open(&body)?);
     let renumbered = |assignment: Assignment| {
         let [page, stays] = [assignment.page, assignment.stays].map(|page| order.in_results(page));
         Assignment { page, stays, ..assignment }
@@ -72,7 +72,7 @@ pub fn assignments(folder: &Folder, grouping: &Grouping, work: &Path, budget: &B
         file.write_all(assignment).map_err(|error| Error::io(&path, error))?;
     }
     file.finish()?;
-    let (_, body): (cluster::Header, Body) = format::open(&path, ASSIGNMENTS)?;
+    let (_, body): (cluster::ClusterHeader, Body) = format::open(&path, ASSIGNMENTS)?;
     Ok(body)
 }
 
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn numbers_go_there_and_back() {
-        let order = Order { old: 3, new: 4 };
+        let order = ResultOrder { old: 3, new: 4 };
         let there: Vec<u64> = (0..7).map(|page| order.in_results(page)).collect();
         assert_eq!(there, [4, 5, 6, 0, 1, 2, 3]);
         assert!((0..7).all(|page| order.in_stages(order.in_results(page)) == page));

@@ -155,8 +155,15 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
         let options = ReadOptions { threads: threads_of_file(inputs.len()), ..reading };
         inputs.par_iter().try_for_each(|input| {
             let keeps_reading = false;
-            let one =
-                One { job, input, rules: &rules, options: &options, rooms: &rooms, keeps_reading, progress };
+            let one = OneFile {
+                job,
+                input,
+                rules: &rules,
+                options: &options,
+                rooms: &rooms,
+                keeps_reading,
+                progress,
+            };
             let Made { there, pages, damaged, .. } = one.sketch()?;
             for (sum, n) in sums.iter().zip([u64::from(there), pages, damaged]) {
                 sum.fetch_add(n, Ordering::Relaxed);
@@ -225,7 +232,8 @@ pub(super) fn sketch_files(
         ReadingRules { fields: job.fields.clone(), longest_page: reading.record_cap, rules: job.rules };
     let options = ReadOptions { threads: threads_of_file(inputs.len()), ..reading };
     let one = |input: &Input| -> Result<Read> {
-        let one = One { job, input, rules: &rules, options: &options, rooms, keeps_reading: true, progress };
+        let one =
+            OneFile { job, input, rules: &rules, options: &options, rooms, keeps_reading: true, progress };
         if input.problem.is_some() {
             return Ok(Read::of(&one.read(&Scratch::beside(&job.out))?));
         }
@@ -249,7 +257,7 @@ impl Read {
 }
 
 /// One input file.
-struct One<'a> {
+struct OneFile<'a> {
     job: &'a SketchJob,
     input: &'a Input,
     rules: &'a ReadingRules,
@@ -260,7 +268,7 @@ struct One<'a> {
     progress: &'a dyn Progress,
 }
 
-impl One<'_> {
+impl OneFile<'_> {
     /// Reads it, and keeps what its sketches take.
     fn read(&self, scratch: &Scratch) -> Result<Parts> {
         let Self { job, input, options, rooms, progress, .. } = *self;

@@ -29,7 +29,7 @@ const DIGEST: &str = "murmur3_x64_128";
 
 /// The header of a file of sketches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Header {
+pub struct SketchHeader {
     /// The hash of texts.
     digest: String,
     /// The hash of features.
@@ -134,7 +134,7 @@ pub fn stem_of(input: &Input) -> String {
 
 /// Where what is in a body, of so many pages.
 #[derive(Clone, Copy, Debug)]
-pub struct Layout {
+pub struct BodyLayout {
     /// Pages of the file.
     pub pages: u64,
     /// Words of a page's bits; of a SimHash, of the weights behind it.
@@ -164,7 +164,7 @@ pub enum Column {
     Scores,
 }
 
-impl Layout {
+impl BodyLayout {
     /// The layout of so many pages, if files of sketches can have those of these settings.
     pub fn new(settings: &Settings, pages: u64, scored: bool) -> Option<Self> {
         let (words, bands) = match settings.sketches {
@@ -228,7 +228,7 @@ pub fn write(
     input: InputMark,
     pages: &mut InOrder,
 ) -> Result<()> {
-    let header = Header {
+    let header = SketchHeader {
         digest: DIGEST.to_owned(),
         feature_hash: settings.feature_hash.name().to_owned(),
         tokenizer: TOKENIZER.to_owned(),
@@ -257,9 +257,9 @@ pub fn write(
 #[derive(Clone, Debug)]
 pub struct SketchFile {
     /// The header.
-    pub header: Header,
+    pub header: SketchHeader,
     /// Its columns.
-    pub layout: Layout,
+    pub layout: BodyLayout,
     body: Body,
 }
 
@@ -269,7 +269,7 @@ impl SketchFile {
     /// # Errors
     /// If it cannot be read, is cut, or was made with hashes that this program does not have.
     pub fn open(path: &Path) -> Result<Self> {
-        let (header, body): (Header, Body) = format::open(path, SKETCHES)?;
+        let (header, body): (SketchHeader, Body) = format::open(path, SKETCHES)?;
         let must = |field, expected: &str, got: &str| match expected == got {
             true => Ok(()),
             false => {
@@ -282,8 +282,8 @@ impl SketchFile {
         must("the tokenizer", TOKENIZER, &header.tokenizer)?;
         header.settings.check()?;
         let scored = header.reading.fields.score.is_some();
-        let layout = Layout::new(&header.settings, header.pages, scored);
-        let fits = |layout: &Layout| {
+        let layout = BodyLayout::new(&header.settings, header.pages, scored);
+        let fits = |layout: &BodyLayout| {
             let columns = layout.pages.checked_mul(layout.width());
             let gaps = columns.and_then(|columns| columns.checked_add(header.gaps.checked_mul(GAP)?));
             gaps.and_then(|gaps| gaps.checked_add(header.hashes.checked_mul(4)?)) == Some(body.len())
@@ -342,14 +342,14 @@ impl SketchFile {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn rows(&self) -> Result<Rows> {
+    pub fn rows(&self) -> Result<PageRows> {
         let mut before = 0;
         let sum = |gap: Result<(u64, u32)>| {
             let (page, records) = gap?;
             before += u64::from(records);
             Ok((page, before))
         };
-        Ok(Rows { gaps: self.each_gap()?.map(sum).collect::<Result<_>>()? })
+        Ok(PageRows { gaps: self.each_gap()?.map(sum).collect::<Result<_>>()? })
     }
 
     /// The name of its other files, without an ending.
@@ -377,12 +377,12 @@ impl SketchFile {
 
 /// The places of the pages of a file among the records of its input that may be pages.
 #[derive(Clone, Debug)]
-pub struct Rows {
+pub struct PageRows {
     /// Of each gap, the page behind it, and how many records are no pages up to there.
     gaps: Vec<(u64, u64)>,
 }
 
-impl Rows {
+impl PageRows {
     /// The place of a page.
     pub fn of(&self, page: u64) -> u64 {
         let gaps = self.gaps.partition_point(|&(at, _)| at <= page);
@@ -392,7 +392,7 @@ impl Rows {
 
 /// Reads columns of a file of sketches.
 pub struct Columns {
-    layout: Layout,
+    layout: BodyLayout,
     /// Where hashes of features begin.
     hashes: u64,
     reader: BodyReader,

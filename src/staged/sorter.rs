@@ -22,21 +22,21 @@ pub const LEAST_MEMORY: u64 = 1 << 20;
 pub const MERGE_MEMORY: u64 = (MOST_RUNS * RUN_BUFFER) as u64;
 
 /// Where a record stands, behind its first bytes, which mostly decide.
-pub type Place = (u64, u32, u32);
+pub type RecordPlace = (u64, u32, u32);
 
-/// The first bytes of a record as its [`Place`] has them; zeros for one that has not as many.
+/// The first bytes of a record as its [`RecordPlace`] has them; zeros for one that has not as many.
 pub fn begins(record: &[u8]) -> (u64, u32) {
     let [a, b, c, d, e, f, g, h, i, j, k, l] = *record.first_chunk().unwrap_or(&[0; 12]);
     (u64::from_be_bytes([a, b, c, d, e, f, g, h]), u32::from_be_bytes([i, j, k, l]))
 }
 
 /// Sorts places by what [`begins`] says of the records, and by `compare` where that is the same.
-pub fn put_in_order(places: &mut [Place], compare: impl Fn(u32, u32) -> Ordering + Sync) {
+pub fn put_in_order(places: &mut [RecordPlace], compare: impl Fn(u32, u32) -> Ordering + Sync) {
     places.par_sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| compare(a.2, b.2)));
 }
 
 /// Records that wait to be sorted.
-enum Records {
+enum WaitingRecords {
     /// Of at most [`NARROW`] bytes: numbers, the first byte highest.
     Narrow(Vec<u128>),
     /// One behind the other.
@@ -51,7 +51,7 @@ pub struct Sorter {
     width: usize,
     /// Records that are sorted in memory at once.
     room: usize,
-    records: Records,
+    records: WaitingRecords,
     runs: Runs,
 }
 
@@ -60,12 +60,16 @@ impl Sorter {
     /// `name`. Records that are equal in all bytes come out once.
     pub fn new(width: usize, memory: u64, folder: &Path, name: &'static str) -> Self {
         let is_narrow = width <= NARROW;
-        let each = if is_narrow { NARROW } else { width + size_of::<Place>() };
+        let each = if is_narrow { NARROW } else { width + size_of::<RecordPlace>() };
         let room = (memory.max(LEAST_MEMORY) as usize / each).min(u32::MAX as usize);
         Self {
             width,
             room,
-            records: if is_narrow { Records::Narrow(Vec::new()) } else { Records::Wide(Vec::new()) },
+            records: if is_narrow {
+                WaitingRecords::Narrow(Vec::new())
+            } else {
+                WaitingRecords::Wide(Vec::new())
+            },
             runs: Runs::new(Width::Of(width), folder, name),
         }
     }
@@ -84,7 +88,7 @@ impl Sorter {
         // Doubling would take twice the memory just before it is full.
         let more = (self.room - held.min(self.room)).min(held.max(1024));
         match &mut self.records {
-            Records::Narrow(numbers) => {
+            WaitingRecords::Narrow(numbers) => {
                 if numbers.len() == numbers.capacity() {
                     numbers.reserve_exact(more);
                 }
@@ -92,7 +96,7 @@ impl Sorter {
                 number[..record.len()].copy_from_slice(record);
                 numbers.push(u128::from_be_bytes(number));
             }
-            Records::Wide(bytes) => {
+            WaitingRecords::Wide(bytes) => {
                 if bytes.len() == bytes.capacity() {
                     bytes.reserve_exact(more * self.width);
                 }
@@ -105,8 +109,8 @@ impl Sorter {
     /// Records that wait.
     fn held(&self) -> usize {
         match &self.records {
-            Records::Narrow(numbers) => numbers.len(),
-            Records::Wide(bytes) => bytes.len() / self.width,
+            WaitingRecords::Narrow(numbers) => numbers.len(),
+            WaitingRecords::Wide(bytes) => bytes.len() / self.width,
         }
     }
 
@@ -114,15 +118,15 @@ impl Sorter {
     fn ordered(&mut self) -> Ordered {
         let (width, records) = (self.width, &mut self.records);
         let ordered = match records {
-            Records::Narrow(numbers) => {
+            WaitingRecords::Narrow(numbers) => {
                 let mut numbers = std::mem::take(numbers);
                 numbers.par_sort_unstable();
                 numbers.dedup();
-                Held::Narrow(numbers)
+                HeldRecords::Narrow(numbers)
             }
-            Records::Wide(bytes) => {
+            WaitingRecords::Wide(bytes) => {
                 let bytes = std::mem::take(bytes);
-                Held::Wide(order_of(&bytes, width), bytes)
+                HeldRecords::Wide(order_of(&bytes, width), bytes)
             }
         };
         Ordered { width, held: ordered, next: 0, last: [0; NARROW] }
@@ -268,14 +272,14 @@ fn order_of(bytes: &[u8], width: usize) -> Vec<u32> {
         let (first, second) = begins(record(at as u32));
         (first, second, at as u32)
     };
-    let mut places: Vec<Place> = with_room(bytes.len() / width);
+    let mut places: Vec<RecordPlace> = with_room(bytes.len() / width);
     places.par_extend((0..bytes.len() / width).into_par_iter().map(place));
     put_in_order(&mut places, |a, b| record(a).cmp(record(b)));
     places.dedup_by(|a, b| (a.0, a.1) == (b.0, b.1) && record(a.2) == record(b.2));
     places.into_iter().map(|place| place.2).collect()
 }
 
-enum Held {
+enum HeldRecords {
     Narrow(Vec<u128>),
     /// The places of the records, and these.
     Wide(Vec<u32>, Vec<u8>),
@@ -284,7 +288,7 @@ enum Held {
 /// Records that are held, in order.
 pub struct Ordered {
     width: usize,
-    held: Held,
+    held: HeldRecords,
     /// The place of the next one in the order.
     next: usize,
     /// The last one, if it is narrow.
@@ -300,11 +304,11 @@ impl Ordered {
         let at = self.next;
         self.next += 1;
         match &self.held {
-            Held::Narrow(numbers) => {
+            HeldRecords::Narrow(numbers) => {
                 self.last = numbers.get(at)?.to_be_bytes();
                 Some(&self.last[..self.width])
             }
-            Held::Wide(order, bytes) => {
+            HeldRecords::Wide(order, bytes) => {
                 if let Some(&ahead) = order.get(at + AHEAD) {
                     let start = ahead as usize * self.width;
                     prefetch(bytes, start);
@@ -316,15 +320,15 @@ impl Ordered {
     }
 
     /// The memory that held them.
-    fn emptied(self) -> Records {
+    fn emptied(self) -> WaitingRecords {
         match self.held {
-            Held::Narrow(mut numbers) => {
+            HeldRecords::Narrow(mut numbers) => {
                 numbers.clear();
-                Records::Narrow(numbers)
+                WaitingRecords::Narrow(numbers)
             }
-            Held::Wide(_, mut bytes) => {
+            HeldRecords::Wide(_, mut bytes) => {
                 bytes.clear();
-                Records::Wide(bytes)
+                WaitingRecords::Wide(bytes)
             }
         }
     }
@@ -371,14 +375,14 @@ impl Width {
 }
 
 /// A list of records that is read from its beginning.
-struct Run {
+struct SortedRun {
     width: Width,
     record: Vec<u8>,
     source: Box<dyn Read + Send>,
     path: PathBuf,
 }
 
-impl Run {
+impl SortedRun {
     /// Reads the next record; false at the end.
     fn advance(&mut self) -> Result<bool> {
         if matches!(self.width, Width::Told) {
@@ -407,33 +411,33 @@ fn fill(bytes: &mut [u8], source: &mut dyn Read, path: &Path) -> Result<bool> {
     Ok(true)
 }
 
-impl Ord for Run {
+impl Ord for SortedRun {
     fn cmp(&self, other: &Self) -> Ordering {
         // The heap gives its greatest.
         other.record.cmp(&self.record)
     }
 }
 
-impl PartialOrd for Run {
+impl PartialOrd for SortedRun {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Run {
+impl PartialEq for SortedRun {
     fn eq(&self, other: &Self) -> bool {
         self.record == other.record
     }
 }
 
-impl Eq for Run {}
+impl Eq for SortedRun {}
 
 /// A run to merge, and its path for messages.
-pub type Source = (PathBuf, Box<dyn Read + Send>);
+pub type MergeSource = (PathBuf, Box<dyn Read + Send>);
 
 /// Merges lists of records that ascend.
 pub struct Merge {
-    heap: BinaryHeap<Run>,
+    heap: BinaryHeap<SortedRun>,
     last: Vec<u8>,
     begun: bool,
 }
@@ -451,15 +455,15 @@ impl Merge {
     ///
     /// # Errors
     /// If a source cannot be read.
-    pub fn of(width: usize, sources: Vec<Source>) -> Result<Self> {
+    pub fn of(width: usize, sources: Vec<MergeSource>) -> Result<Self> {
         Self::of_runs(Width::Of(width), sources)
     }
 
-    fn of_runs(width: Width, sources: Vec<Source>) -> Result<Self> {
+    fn of_runs(width: Width, sources: Vec<MergeSource>) -> Result<Self> {
         let mut heap = BinaryHeap::with_capacity(sources.len());
         for (path, source) in sources {
             let record = vec![0; if let Width::Of(width) = width { width } else { 0 }];
-            let mut run = Run { width, record, source, path };
+            let mut run = SortedRun { width, record, source, path };
             if run.advance()? {
                 heap.push(run);
             }

@@ -7,12 +7,12 @@ use super::keep_order::Order;
 use super::sketches::{Column, Columns, Folder, weights_of};
 use crate::error::{Error, Result};
 use simflip_core::bits::{Bits, Subset};
-use simflip_core::buckets::{Assignments, Repeats, Rule, Sketched, Sketches, Store};
+use simflip_core::buckets::{Assignments, Repeats, Rule, SketchSource, Sketched, Store};
 use simflip_core::collection::Two;
 use simflip_core::containment::{self, FeatureHashes, FeatureLists, Listed};
 use simflip_core::id::{Id, Rank};
 use simflip_core::recall_estimate::{
-    Comparison, Drawing, RecallEstimate, Sample, Shown, doubt, most_drawn, share_a_key,
+    Comparison, Drawing, RecallEstimate, SampledText, TextSample, doubt, most_drawn, share_a_key,
 };
 use simflip_core::search::bphs::BlockKeys;
 use simflip_core::settings::{Settings, Sketches as Kind, Verification};
@@ -207,8 +207,8 @@ impl<'a> SketchStore<'a> {
         let loaded = self.load(&ranks)?;
         let threshold = threshold as f32;
         let doubt = doubt(threshold, self.folder.files[0].layout.words);
-        let mut sample = Sample::new(drawn.iter().map(|&rank| loaded.shown(rank)).collect(), doubt);
-        let is_missed = |drawn: &Shown<'_>, other: &Shown<'_>| {
+        let mut sample = TextSample::new(drawn.iter().map(|&rank| loaded.shown(rank)).collect(), doubt);
+        let is_missed = |drawn: &SampledText<'_>, other: &SampledText<'_>| {
             other.rank < drawn.rank && assignments.is_kept(drawn.rank) && assignments.is_kept(other.rank)
         };
         let by = Comparison { threshold, is_near: None, is_found: &share_a_key, is_missed: &is_missed };
@@ -222,7 +222,7 @@ impl<'a> SketchStore<'a> {
                 let all = (from..end).map(|page| u64::from(self.order.rank(page).number()));
                 all.filter(|&rank| self.compared.get(rank)).for_each(|rank| ranks.set(rank));
                 let loaded = self.load_of(&ranks, from..end)?;
-                let mut others: Vec<Shown<'_>> =
+                let mut others: Vec<SampledText<'_>> =
                     ranks.iter().map(|rank| loaded.shown(Rank::new(rank as u32))).collect();
                 let counted = sample.compare(places.clone(), &mut others, by);
                 sum = Some(match sum {
@@ -322,12 +322,12 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    fn shown(&self, rank: Rank) -> Shown<'_> {
-        Shown::new(rank, self.two(rank), self.features[self.subset.place(u64::from(rank.number()))])
+    fn shown(&self, rank: Rank) -> SampledText<'_> {
+        SampledText::new(rank, self.two(rank), self.features[self.subset.place(u64::from(rank.number()))])
     }
 }
 
-impl Sketches for Loaded {
+impl SketchSource for Loaded {
     type Shown<'s> = Sketched<'s>;
 
     fn page(&self, rank: Rank) -> Sketched<'_> {

@@ -2,12 +2,12 @@
 //! those of a run in memory, and with a bounded part in memory.
 
 use super::Budget;
-use super::cluster::{Assignments, List, Records};
+use super::cluster::{AssignmentReader, List, RecordReader};
 use super::estimate::SKETCHED_FILE;
 use super::join::bits_bytes;
 use super::lookup::Lookup;
 use super::record::{Assignment, Edge, PAGE, page_bytes, page_of};
-use super::renumber::Order;
+use super::renumber::ResultOrder;
 use super::sketches::{Column, Folder, weights_of};
 use super::sorter::Sorter;
 use crate::boilerplate::host_of;
@@ -17,9 +17,9 @@ use crate::pipeline::dedup::{Large, SHOWN_CLUSTERS, SHOWN_MEMBERS};
 use crate::report::model::{ClusterSizes, SourceRow, Sources};
 use crate::report::tell;
 use crate::tables::{self, ClusterRow, PageRow, PairRow};
-use simflip_core::dedup::{Cohesion, Kind, Pair};
+use simflip_core::dedup::{Cohesion, Pair, PairKind};
 use simflip_core::id::{Cluster, Document, Id};
-use simflip_core::resemblance::Bits;
+use simflip_core::resemblance::SetBits;
 use simflip_core::settings::{Settings, Sketches};
 use simflip_core::similarity::{Anchor, Page};
 use simflip_core::sketch::Hashed;
@@ -33,7 +33,7 @@ use std::path::Path;
 pub struct Tables<'a> {
     /// With the files of new pages first.
     pub folder: &'a Folder,
-    pub order: Order,
+    pub order: ResultOrder,
     pub settings: &'a Settings,
     /// All pairs that are listed, as stages number pages.
     pub pairs: &'a Body,
@@ -114,7 +114,7 @@ impl Tables<'_> {
             let Some(record) = listed.next()? else { return Ok(None) };
             let Edge { later: a, earlier: b, distance, similarity } = Edge::of(record);
             counts.written += 1;
-            let kind = if distance.is_some() { Kind::Near } else { Kind::Exact };
+            let kind = if distance.is_some() { PairKind::Near } else { PairKind::Exact };
             let (a, b, distance) = (document(a), document(b), distance.unwrap_or(0));
             let pair = Pair { a, b, distance, similarity, kind };
             each(&pair);
@@ -157,7 +157,7 @@ impl Tables<'_> {
     pub fn clusters(&self, path: Option<&Path>) -> Result<ClusterCounts> {
         const WIDTH: usize = 4 * PAGE + 1;
         let mut by_cluster = self.sorter(WIDTH, "clusters");
-        let mut assignments = Assignments::open(self.assignments)?;
+        let mut assignments = AssignmentReader::open(self.assignments)?;
         while let Some(Assignment { page, stays, cluster, size, beside, .. }) = assignments.take()? {
             by_cluster.push(
                 &[&[cluster, page, stays, size].map(page_bytes).concat()[..], &[u8::from(beside)]].concat(),
@@ -245,7 +245,7 @@ impl Tables<'_> {
         };
         if self.settings.keeps_feature_hashes() {
             // Where containment decides, what pages are removed for was measured.
-            let mut assignments = Assignments::open(self.assignments)?;
+            let mut assignments = AssignmentReader::open(self.assignments)?;
             while let Some(assignment) = assignments.take()? {
                 if assignment.stays != assignment.page {
                     let [page, stays] =
@@ -256,7 +256,7 @@ impl Tables<'_> {
             return self.tell_cohesion(by_similarity, floor as f32, each);
         }
         let mut by_cluster = self.sorter(width, "cohesion");
-        let mut assignments = Assignments::open(self.assignments)?;
+        let mut assignments = AssignmentReader::open(self.assignments)?;
         let mut next = assignments.take()?;
         let (mut digests, mut features, mut bits, mut record) = (vec![], vec![], vec![], vec![]);
         self.folder.scan(&|_| (), |columns, start, from, count| {
@@ -333,7 +333,7 @@ impl Tables<'_> {
 
     /// Every new page with what becomes of it, in order.
     fn rows(&self) -> Result<impl Iterator<Item = Result<PageRow<'_>>>> {
-        let (mut assignments, pages) = (Assignments::open(self.assignments)?, self.order.new_pages());
+        let (mut assignments, pages) = (AssignmentReader::open(self.assignments)?, self.order.new_pages());
         let mut next = assignments.take()?;
         let row = move |page: u64| {
             let assignment = next.filter(|assignment| assignment.page == page);
@@ -401,7 +401,7 @@ impl Tables<'_> {
         let mut counts = PageCounts { kept: vec![0; files.len()], ..PageCounts::default() };
         let least = self.settings.min_features.max(1);
         let mut hosts = self.sorter(16 + PAGE + 1, "hosts");
-        let mut assignments = Assignments::open(self.assignments)?;
+        let mut assignments = AssignmentReader::open(self.assignments)?;
         let mut next = assignments.take()?;
         let (mut lengths, mut features) = (Vec::new(), Vec::new());
         let words = super::join::words;
@@ -463,13 +463,13 @@ fn ordered(similarity: f32) -> [u8; 4] {
 
 /// Reads such similarities.
 struct Similar {
-    list: Records,
+    list: RecordReader,
     next: Option<(u64, f32, u64, u64)>,
 }
 
 impl Similar {
     fn open(path: &Path) -> Result<Self> {
-        let mut similar = Self { list: Records::open(path, 3 * PAGE + 4)?, next: None };
+        let mut similar = Self { list: RecordReader::open(path, 3 * PAGE + 4)?, next: None };
         similar.take()?;
         Ok(similar)
     }
@@ -525,8 +525,8 @@ impl Page for &Owned {
         None
     }
 
-    fn bits(&self) -> Option<Bits<'_>> {
-        self.hashed.is_none().then(|| Bits::by_size(&self.bits, self.features))
+    fn bits(&self) -> Option<SetBits<'_>> {
+        self.hashed.is_none().then(|| SetBits::by_size(&self.bits, self.features))
     }
 
     fn size(&self) -> u32 {

@@ -257,7 +257,7 @@ impl Level {
 }
 
 /// Something in a folder.
-struct Found {
+struct FoundEntry {
     path: PathBuf,
     /// The kind, if it is one of our folders.
     below: Option<Level>,
@@ -265,7 +265,7 @@ struct Found {
 }
 
 /// Whatever is in a folder.
-fn all_in(folder: &Path, level: Level) -> Result<Vec<Found>> {
+fn all_in(folder: &Path, level: Level) -> Result<Vec<FoundEntry>> {
     let io = |error| Error::io(folder, error);
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -277,7 +277,7 @@ fn all_in(folder: &Path, level: Level) -> Result<Vec<Found>> {
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let below = name.to_str().and_then(|name| level.below(name)).filter(|_| is_folder);
         let is_file = !is_folder && name.to_str().is_some_and(|name| level.has(name));
-        Found { path, below, is_ours: is_file || below.is_some() || is_unfinished(&name) }
+        FoundEntry { path, below, is_ours: is_file || below.is_some() || is_unfinished(&name) }
     };
     entries.map(|entry| entry.map(found).map_err(io)).collect()
 }
@@ -288,7 +288,7 @@ fn foreign(folder: &Path) -> Result<Option<PathBuf>> {
 }
 
 fn foreign_in(folder: &Path, level: Level) -> Result<Option<PathBuf>> {
-    for Found { path, below, is_ours } in all_in(folder, level)? {
+    for FoundEntry { path, below, is_ours } in all_in(folder, level)? {
         if !is_ours {
             return Ok(Some(path));
         }
@@ -304,7 +304,7 @@ fn foreign_in(folder: &Path, level: Level) -> Result<Option<PathBuf>> {
 /// Removes what stages have made in a working folder, and nothing else.
 fn clear(folder: &Path) -> Result<()> {
     let stages = all_in(folder, Level::Top)?.into_iter().filter(|found| found.is_ours && found.path.is_dir());
-    for Found { path, below, .. } in stages {
+    for FoundEntry { path, below, .. } in stages {
         match below {
             Some(below) => clear_in(&path, below)?,
             None => fs::remove_dir_all(&path).map_err(|error| Error::io(&path, error))?,
@@ -314,7 +314,7 @@ fn clear(folder: &Path) -> Result<()> {
 }
 
 fn clear_in(folder: &Path, level: Level) -> Result<()> {
-    for Found { path, below, is_ours } in all_in(folder, level)? {
+    for FoundEntry { path, below, is_ours } in all_in(folder, level)? {
         match below {
             Some(below) => clear_in(&path, below)?,
             None if !is_ours => {}

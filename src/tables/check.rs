@@ -1,7 +1,7 @@
 //! Are the tables in order, by themselves and beside one another?
 
 use super::read::{ClustersReader, PairsReader};
-use super::{ClusterRow, PageRow, PairRow, Row};
+use super::{ClusterRow, PageRow, PairRow, TableRow};
 use crate::Result;
 use crate::hash::feature;
 use crate::inspection::{Inspection, OF_TABLES};
@@ -11,7 +11,7 @@ use crate::tables::table::Table;
 use csv::StringRecord;
 use hashbrown::HashMap;
 use simflip_core::clusters::Quota;
-use simflip_core::dedup::Kind as PairKind;
+use simflip_core::dedup::PairKind;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -108,7 +108,7 @@ pub(crate) fn pairs(path: &Path, together: Option<&Together>) -> Result<(Inspect
 }
 
 /// The counts of a `clusters.csv`.
-pub(crate) struct ClusterCounts {
+pub(crate) struct CheckedClusters {
     /// Its rows: documents that are in a cluster.
     pub(crate) documents: u64,
     /// Its clusters.
@@ -122,9 +122,9 @@ pub(crate) struct ClusterCounts {
 ///
 /// # Errors
 /// If the file cannot be read, or has not the header of such a table.
-pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection, ClusterCounts)> {
+pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection, CheckedClusters)> {
     /// A cluster as its rows tell it.
-    struct Told {
+    struct ClusterRows {
         number: u32,
         /// The size that its first row says.
         size: Option<u64>,
@@ -136,12 +136,12 @@ pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection,
     let mut inspection = Inspection::of("table of clusters");
     Table::open_ours(path)?.begins_with(&ClusterRow::COLUMNS[..5])?;
     let mut reader = ClustersReader::open(path)?;
-    let mut told: BTreeMap<String, Told> = BTreeMap::new();
+    let mut told: BTreeMap<String, ClusterRows> = BTreeMap::new();
     let mut cluster_of = HashMap::new();
     let mut documents = 0;
     while let Some(row) = inspection.row(reader.next_row()) {
         let number = told.len() as u32;
-        let entry = told.entry(row.cluster().to_owned()).or_insert_with(|| Told {
+        let entry = told.entry(row.cluster().to_owned()).or_insert_with(|| ClusterRows {
             number,
             size: row.size(),
             members: 0,
@@ -165,7 +165,7 @@ pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection,
             wrong("a document that is there already");
         }
     }
-    for (cluster, Told { size, members, kept, old, .. }) in &told {
+    for (cluster, ClusterRows { size, members, kept, old, .. }) in &told {
         let least = (*old).max(1);
         let stay = match quota {
             Some(Quota { count, each: None }) => {
@@ -187,7 +187,7 @@ pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection,
     inspection.fact("clusters", clusters);
     inspection.fact("documents", documents);
     inspection.fact(OF_TABLES.0, OF_TABLES.1);
-    Ok((inspection, ClusterCounts { documents, clusters, cluster_of }))
+    Ok((inspection, CheckedClusters { documents, clusters, cluster_of }))
 }
 
 /// Checks a table of pages; counts its rows, and the pages among them that stay.

@@ -5,7 +5,7 @@
 //! given; the caller gives them sorted by document id. Similarities have four decimals. What a spreadsheet would
 //! take for a formula is guarded ([`cell`]).
 //!
-//! [`write()`] writes them, each by its [`Row`], [`PairsReader`] and [`ClustersReader`] read. Readers
+//! [`write()`] writes them, each by its [`TableRow`], [`PairsReader`] and [`ClustersReader`] read. Readers
 //! find columns by name, so that they take those that a person has cut to a few
 //! columns; plain or gzip'd.
 
@@ -20,12 +20,12 @@ mod write;
 #[cfg(feature = "parquet")]
 pub use parquet::write_pages_parquet;
 pub use read::{ClusterLine, ClustersReader, PairLine, PairsReader};
-pub use write::{Row, write, write_pages_jsonl};
+pub use write::{TableRow, write, write_pages_jsonl};
 pub(crate) use write::{guard, write_cells};
 
 use crate::Result;
 use serde::{Serialize, Serializer};
-use simflip_core::dedup::Kind as PairKind;
+use simflip_core::dedup::PairKind;
 use std::borrow::Cow;
 
 /// The table of all pages.

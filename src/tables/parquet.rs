@@ -73,7 +73,7 @@ fn write<'a>(
         .with_schema_root("pages".to_owned());
     let file = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut writer = ArrowWriter::try_new_with_options(file, schema.clone(), options)?;
-    let (mut columns, mut waiting, mut written) = (Columns::default(), 0, 0);
+    let (mut columns, mut waiting, mut written) = (WaitingRows::default(), 0, 0);
     for row in rows {
         columns.push(&row);
         waiting += 1;
@@ -90,7 +90,7 @@ fn write<'a>(
 
 /// Rows that wait to be written.
 #[derive(Default)]
-struct Columns {
+struct WaitingRows {
     file: StringBuilder,
     row: UInt32Builder,
     id: StringBuilder,
@@ -102,7 +102,7 @@ struct Columns {
     similarity: Float64Builder,
 }
 
-impl Columns {
+impl WaitingRows {
     fn push(&mut self, row: &PageRow<'_>) {
         self.file.append_value(&row.file);
         self.row.append_value(row.row);

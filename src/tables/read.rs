@@ -3,7 +3,7 @@
 use crate::tables::table::Table;
 use crate::{Error, Result};
 use csv::StringRecord;
-use simflip_core::dedup::Kind as PairKind;
+use simflip_core::dedup::PairKind;
 use std::path::Path;
 use std::str::FromStr;
 

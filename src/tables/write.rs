@@ -10,7 +10,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 /// A row of a table of ours.
-pub trait Row: Serialize {
+pub trait TableRow: Serialize {
     /// The columns; more may follow in later versions.
     const COLUMNS: &'static [&'static str];
 
@@ -18,7 +18,7 @@ pub trait Row: Serialize {
     fn guard(&mut self);
 }
 
-impl Row for PairRow<'_> {
+impl TableRow for PairRow<'_> {
     // The first six are fixed.
     const COLUMNS: &'static [&'static str] = &[
         "a_id",
@@ -43,7 +43,7 @@ impl Row for PairRow<'_> {
     }
 }
 
-impl Row for ClusterRow<'_> {
+impl TableRow for ClusterRow<'_> {
     // The first five are fixed.
     const COLUMNS: &'static [&'static str] = &["id", "url", "cluster", "size", "kept", "file", "row", "side"];
 
@@ -52,7 +52,7 @@ impl Row for ClusterRow<'_> {
     }
 }
 
-impl Row for PageRow<'_> {
+impl TableRow for PageRow<'_> {
     const COLUMNS: &'static [&'static str] =
         &["file", "row", "id", "url", "cluster", "size", "kept", "stays", "similarity"];
 
@@ -75,7 +75,7 @@ pub(crate) fn guard(cell: &mut Cow<'_, str>) {
 /// If the file cannot be written.
 pub fn write_pages_jsonl<'a>(path: &Path, rows: impl IntoIterator<Item = PageRow<'a>>) -> Result<u64> {
     #[derive(Serialize)]
-    struct Line<'a> {
+    struct WrittenLine<'a> {
         file: &'a str,
         row: u32,
         id: &'a str,
@@ -90,7 +90,7 @@ pub fn write_pages_jsonl<'a>(path: &Path, rows: impl IntoIterator<Item = PageRow
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path).map_err(io)?);
     let mut written = 0;
     for row in rows {
-        let line = Line {
+        let line = WrittenLine {
             file: &row.file,
             row: row.row,
             id: &row.id,
@@ -113,7 +113,7 @@ pub fn write_pages_jsonl<'a>(path: &Path, rows: impl IntoIterator<Item = PageRow
 ///
 /// # Errors
 /// If the file cannot be written, and the first error among the rows.
-pub fn write<R: Row>(path: &Path, rows: impl IntoIterator<Item = Result<R>>) -> Result<u64> {
+pub fn write<R: TableRow>(path: &Path, rows: impl IntoIterator<Item = Result<R>>) -> Result<u64> {
     let io = |error: csv::Error| Error::io(path, error.into());
     let file = File::create(path).map_err(|e| Error::io(path, e))?;
     let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(BufWriter::new(file));
@@ -156,7 +156,7 @@ mod tests {
     use crate::tables::cell::plain;
     use crate::tables::{At, Side};
     use proptest::prelude::*;
-    use simflip_core::dedup::Kind as PairKind;
+    use simflip_core::dedup::PairKind;
 
     fn pair<'a>(a: &'a str, b: &'a str, distance: Option<u32>, similarity: f64) -> PairRow<'a> {
         PairRow {

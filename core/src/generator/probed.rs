@@ -5,7 +5,7 @@ use crate::calibrate::{Sample, SampleParams, exact, near_pairs, trace};
 use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::id::{Slot, Text};
-use crate::plan::{self, Kind, Model, NearPair, Task};
+use crate::plan::{self, IndexKind, Model, PairMargins, Task};
 use crate::progress::{Progress, Step, run};
 use crate::search::dial::{Dial, DialParams};
 use crate::search::distinct::DistinctHashes;
@@ -112,7 +112,7 @@ const MODEL_PAIRS: usize = 400;
 /// # Errors
 /// For a distance or a key that no dial can have.
 fn dial_params(hashes: usize, distance: u32, recall: f64, key_bits: Option<u32>) -> Result<DialParams> {
-    let kind = Some(Kind::Dial);
+    let kind = Some(IndexKind::Dial);
     let task = Task { kind, key_bits, join: true, ..Task::new(hashes.max(1) as u64, distance, recall) };
     let choice = plan::choose(&task, &Model::built_in(distance, MODEL_PAIRS))?;
     let none = || Error::parameter("distance", distance, "a distance that the dial index reaches");
@@ -136,7 +136,7 @@ pub fn model(hashes: &Hashes<'_>, distance: u32, seed: u64) -> Result<Model> {
     });
     let of = |(a, b): (Slot, Slot)| {
         let weights = [hashes.weights(a), hashes.weights(b)];
-        NearPair::new(hashes.distinct.hash(a) ^ hashes.distinct.hash(b), weights.each_ref())
+        PairMargins::new(hashes.distinct.hash(a) ^ hashes.distinct.hash(b), weights.each_ref())
     };
     let mut sample = all.to_vec();
     sample.par_sort_unstable_by_key(|&hash| fmix64(hash ^ seed));

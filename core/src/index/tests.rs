@@ -1,5 +1,5 @@
 use super::*;
-use crate::dedup::{Deduper, Kind};
+use crate::dedup::{Deduper, PairKind};
 use crate::hash::SplitMix64;
 use crate::simhash::quantised::QuantisedWeights;
 use crate::sketch::Sketcher;
@@ -56,7 +56,7 @@ fn run(settings: &Settings, texts: &[String]) -> BTreeSet<(u32, u32)> {
     deduper.extend(texts);
     let pairs = deduper.run().unwrap().pairs;
     let is_first = |at: u32| !texts[..at as usize].contains(&texts[at as usize]);
-    let near = pairs.iter().filter(|pair| pair.kind == Kind::Near).map(|pair| (pair.a.0, pair.b.0));
+    let near = pairs.iter().filter(|pair| pair.kind == PairKind::Near).map(|pair| (pair.a.0, pair.b.0));
     near.filter(|&(a, b)| is_first(a) && is_first(b)).collect()
 }
 

@@ -92,12 +92,12 @@ impl Distinct {
 }
 
 /// A number below that of the hashes a table takes.
-trait Entry: Copy + Default {
+trait EntryIndex: Copy + Default {
     fn new(index: usize) -> Self;
     fn index(self) -> usize;
 }
 
-impl Entry for u16 {
+impl EntryIndex for u16 {
     #[inline(always)]
     fn new(index: usize) -> Self {
         index as Self
@@ -109,7 +109,7 @@ impl Entry for u16 {
     }
 }
 
-impl Entry for u32 {
+impl EntryIndex for u32 {
     #[inline(always)]
     fn new(index: usize) -> Self {
         index as Self
@@ -123,14 +123,14 @@ impl Entry for u32 {
 
 /// Frees so many places. What is there and what is new alike are written to now: memory that is read first, and then
 /// written to, is given out twice, and the second time all threads wait.
-fn clear<E: Entry>(table: &mut Vec<E>, places: usize) {
+fn clear<E: EntryIndex>(table: &mut Vec<E>, places: usize) {
     let old = table.len().min(places);
     table[..old].fill(E::default());
     table.resize(table.len().max(places), E::default());
 }
 
 /// Adds hashes to the `count` that are known in a table that has room for them; says how many are known then.
-fn add_all<E: Entry>(
+fn add_all<E: EntryIndex>(
     table: &mut [E],
     (known, waiting): (&mut Vec<u64>, &mut Vec<u64>),
     mut count: usize,

@@ -12,9 +12,9 @@ use crate::hash::BITS;
 /// A flip of one or two bits of one key, with its place in the order of all flips: a cheaper one is less, of
 /// equally cheap ones the one with the lower first, then second, bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Flip(u32);
+pub struct KeyFlip(u32);
 
-impl Flip {
+impl KeyFlip {
     /// The flip of a set of one or two bits, which must not be empty.
     #[inline]
     pub fn new(margins: &Margins, set: u64) -> Self {
@@ -77,7 +77,7 @@ impl Level {
     /// Puts the `count` least of the flips of one or two bits of one of the `keys`, which are disjoint masks,
     /// into `flips`, in no particular order; or all of them, if there are no more.
     #[inline]
-    pub(crate) fn least_flips(self, margins: &Margins, keys: &[u64], count: usize, flips: &mut Vec<Flip>) {
+    pub(crate) fn least_flips(self, margins: &Margins, keys: &[u64], count: usize, flips: &mut Vec<KeyFlip>) {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
@@ -96,7 +96,7 @@ impl Level {
     }
 
     /// The number of flips of one or two bits of one of the `keys` that are less than `flip`.
-    pub(crate) fn lesser_flips(self, margins: &Margins, keys: &[u64], flip: Flip) -> u32 {
+    pub(crate) fn lesser_flips(self, margins: &Margins, keys: &[u64], flip: KeyFlip) -> u32 {
         let costs = Costs::new(margins);
         let mut lesser = 0;
         each(&|bound| below_portable(&costs, bound), &costs, keys, flip.cost() + 1, |other| {
@@ -112,7 +112,7 @@ fn below_portable(costs: &Costs, bound: u16) -> u64 {
 
 /// `below(b)` are the bits that cost less than b.
 #[inline(always)]
-fn least(below: impl Fn(u16) -> u64, costs: &Costs, keys: &[u64], count: usize, flips: &mut Vec<Flip>) {
+fn least(below: impl Fn(u16) -> u64, costs: &Costs, keys: &[u64], count: usize, flips: &mut Vec<KeyFlip>) {
     flips.clear();
     // The greatest bound below which there are fewer than wanted: what the last one wanted costs.
     let mut bound = 0;
@@ -155,14 +155,20 @@ fn number(below: &impl Fn(u16) -> u64, costs: &Costs, keys: &[u64], bound: u16, 
 
 /// Visits the flips that cost less than the bound, at most [`DEAREST`].
 #[inline(always)]
-fn each(below: &impl Fn(u16) -> u64, costs: &Costs, keys: &[u64], bound: u16, mut visit: impl FnMut(Flip)) {
+fn each(
+    below: &impl Fn(u16) -> u64,
+    costs: &Costs,
+    keys: &[u64],
+    bound: u16,
+    mut visit: impl FnMut(KeyFlip),
+) {
     let (single, half) = (below(bound), below(bound.div_ceil(2)));
     let cost_of = |bit: u32| costs.0[bit as usize % BITS];
     for &key in keys {
         let mut rest = single & key;
         while rest != 0 {
             let bit = rest.trailing_zeros();
-            visit(Flip::of(cost_of(bit), bit, bit));
+            visit(KeyFlip::of(cost_of(bit), bit, bit));
             rest &= rest - 1;
         }
         let (mut first, mut left) = (half & key, key);
@@ -172,7 +178,7 @@ fn each(below: &impl Fn(u16) -> u64, costs: &Costs, keys: &[u64], bound: u16, mu
             let mut partners = below(bound - cost_of(bit)) & left;
             while partners != 0 {
                 let other = partners.trailing_zeros();
-                visit(Flip::of(cost_of(bit) + cost_of(other), bit.min(other), bit.max(other)));
+                visit(KeyFlip::of(cost_of(bit) + cost_of(other), bit.min(other), bit.max(other)));
                 partners &= partners - 1;
             }
             first &= first - 1;
@@ -184,10 +190,10 @@ fn each(below: &impl Fn(u16) -> u64, costs: &Costs, keys: &[u64], bound: u16, mu
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{Costs, Flip, Margins};
+    use super::{Costs, KeyFlip, Margins};
 
     #[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2,popcnt")]
-    pub fn least_avx512(margins: &Margins, keys: &[u64], count: usize, flips: &mut Vec<Flip>) {
+    pub fn least_avx512(margins: &Margins, keys: &[u64], count: usize, flips: &mut Vec<KeyFlip>) {
         let costs = Costs::new(margins);
         let at = costs.0.as_ptr();
         // SAFETY: twice 32 of the 64 numbers, aligned to 64 bytes.
@@ -201,7 +207,7 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    pub fn least_avx2(margins: &Margins, keys: &[u64], count: usize, flips: &mut Vec<Flip>) {
+    pub fn least_avx2(margins: &Margins, keys: &[u64], count: usize, flips: &mut Vec<KeyFlip>) {
         let costs = Costs::new(margins);
         let at = costs.0.as_ptr();
         // SAFETY: four times 16 of the 64 numbers, aligned to 64 bytes.
@@ -227,11 +233,11 @@ mod x86 {
 mod aarch64 {
     use std::arch::aarch64::*;
 
-    use super::{Costs, Flip, Margins};
+    use super::{Costs, KeyFlip, Margins};
     use crate::kernel::neon;
 
     #[target_feature(enable = "neon")]
-    pub fn least_neon(margins: &Margins, keys: &[u64], count: usize, flips: &mut Vec<Flip>) {
+    pub fn least_neon(margins: &Margins, keys: &[u64], count: usize, flips: &mut Vec<KeyFlip>) {
         let costs = Costs::new(margins);
         let at = costs.0.as_ptr();
         let parts: [uint16x8_t; 8] = std::array::from_fn(|i| {
@@ -285,7 +291,7 @@ mod tests {
                 prop_assert_eq!(&sets, &expected, "{:?}", kernel);
             }
             for (number, &(.., set)) in (0..).zip(&all).step_by(7) {
-                let flip = Flip::new(&margins, set);
+                let flip = KeyFlip::new(&margins, set);
                 prop_assert_eq!((flip.set(), Level::in_use().lesser_flips(&margins, &keys, flip)), (set, number));
             }
         }

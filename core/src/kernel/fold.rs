@@ -49,7 +49,7 @@ pub fn interact(first: u32, second: u32) -> bool {
 
 /// The classes of a block's bytes; bit `i` is for byte `i`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bytes {
+pub struct ByteClasses {
     /// ASCII letters and digits.
     pub alphanumeric: u64,
     /// Bytes that are not ASCII.
@@ -78,7 +78,7 @@ pub struct Characters {
 impl Level {
     /// Copies 64 bytes to `folded`, where ASCII capital letters become small ones, and says what they are.
     #[inline]
-    pub(crate) fn fold_ascii(self, bytes: &[u8; BLOCK], folded: &mut [u8; BLOCK]) -> Bytes {
+    pub(crate) fn fold_ascii(self, bytes: &[u8; BLOCK], folded: &mut [u8; BLOCK]) -> ByteClasses {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
@@ -103,7 +103,7 @@ impl Level {
         self,
         table: &[u32; TABLE],
         text: &[u8; WINDOW],
-        bytes: Bytes,
+        bytes: ByteClasses,
         before: u32,
         folded: &mut [u8; BLOCK],
     ) -> Option<Characters> {
@@ -117,7 +117,7 @@ impl Level {
 }
 
 /// Eight bytes at a time in a general register.
-fn portable(bytes: &[u8; 64], folded: &mut [u8; 64]) -> Bytes {
+fn portable(bytes: &[u8; 64], folded: &mut [u8; 64]) -> ByteClasses {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * ONES;
     // A byte b < 0x80 plus (0x80 − low) has its high bit set iff b ≥ low, and does not reach the next byte.
@@ -125,7 +125,7 @@ fn portable(bytes: &[u8; 64], folded: &mut [u8; 64]) -> Bytes {
     let between = |bytes: u64, low: u8, high: u8| at_least(bytes, low) & !at_least(bytes, high + 1) & HIGH;
     // Gathers the high bits of eight bytes in one byte, the first byte's lowest.
     let gather = |high: u64| (high >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-    let mut what = Bytes { alphanumeric: 0, other: 0 };
+    let mut what = ByteClasses { alphanumeric: 0, other: 0 };
     for (at, (from, to)) in bytes.as_chunks::<8>().0.iter().zip(folded.as_chunks_mut::<8>().0).enumerate() {
         let word = u64::from_le_bytes(*from);
         let (other, low) = (word & HIGH, word & !HIGH);
@@ -140,14 +140,14 @@ fn portable(bytes: &[u8; 64], folded: &mut [u8; 64]) -> Bytes {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{BLOCK, Bytes, Characters, TABLE, WINDOW, entry};
+    use super::{BLOCK, ByteClasses, Characters, TABLE, WINDOW, entry};
     use std::arch::x86_64::*;
 
     /// Two registers of 32 bytes. Bytes are compared as signed numbers: those beyond ASCII are negative, and
     /// so in no range.
     #[target_feature(enable = "avx2")]
-    pub(super) fn avx2(bytes: &[u8; 64], folded: &mut [u8; 64]) -> Bytes {
-        let mut what = Bytes { alphanumeric: 0, other: 0 };
+    pub(super) fn avx2(bytes: &[u8; 64], folded: &mut [u8; 64]) -> ByteClasses {
+        let mut what = ByteClasses { alphanumeric: 0, other: 0 };
         for (at, (from, to)) in
             bytes.as_chunks::<32>().0.iter().zip(folded.as_chunks_mut::<32>().0).enumerate()
         {
@@ -170,7 +170,7 @@ mod x86 {
 
     /// One register.
     #[target_feature(enable = "avx512f,avx512bw")]
-    pub(super) fn avx512(bytes: &[u8; BLOCK], folded: &mut [u8; BLOCK]) -> Bytes {
+    pub(super) fn avx512(bytes: &[u8; BLOCK], folded: &mut [u8; BLOCK]) -> ByteClasses {
         let each = |byte: u8| _mm512_set1_epi8(byte as i8);
         // SAFETY: there are 64 bytes, and the load may be unaligned.
         let bytes = unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) };
@@ -182,7 +182,7 @@ mod x86 {
         let small = _mm512_mask_blend_epi8(letters, bytes, _mm512_or_si512(bytes, space));
         // SAFETY: as above, for the store.
         unsafe { _mm512_storeu_si512(folded.as_mut_ptr().cast(), small) };
-        Bytes { alphanumeric: letters | between(bytes, b'0', b'9'), other: _mm512_movepi8_mask(bytes) }
+        ByteClasses { alphanumeric: letters | between(bytes, b'0', b'9'), other: _mm512_movepi8_mask(bytes) }
     }
 
     /// The place before each; before the first is the last.
@@ -202,7 +202,7 @@ mod x86 {
     pub(super) fn others(
         table: &[u32; TABLE],
         text: &[u8; WINDOW],
-        ascii: Bytes,
+        ascii: ByteClasses,
         before: u32,
         folded: &mut [u8; BLOCK],
     ) -> Option<Characters> {
@@ -314,13 +314,13 @@ mod x86 {
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64 {
-    use super::Bytes;
+    use super::ByteClasses;
     use crate::kernel::neon;
     use std::arch::aarch64::*;
 
     /// Four registers of 16 bytes.
     #[target_feature(enable = "neon")]
-    pub(super) fn neon(bytes: &[u8; 64], folded: &mut [u8; 64]) -> Bytes {
+    pub(super) fn neon(bytes: &[u8; 64], folded: &mut [u8; 64]) -> ByteClasses {
         let (mut alphanumeric, mut other) = ([vdupq_n_u8(0); 4], [vdupq_n_u8(0); 4]);
         let chunks = bytes.as_chunks::<16>().0.iter().zip(folded.as_chunks_mut::<16>().0);
         for (at, (from, to)) in chunks.enumerate() {
@@ -337,7 +337,7 @@ mod aarch64 {
             alphanumeric[at] = vorrq_u8(letters, between(word, b'0', b'9'));
             other[at] = vcltzq_s8(vreinterpretq_s8_u8(word));
         }
-        Bytes { alphanumeric: neon::mask(alphanumeric), other: neon::mask(other) }
+        ByteClasses { alphanumeric: neon::mask(alphanumeric), other: neon::mask(other) }
     }
 }
 
@@ -414,8 +414,10 @@ mod tests {
         let mask = |is: fn(&u8) -> bool| {
             (0..).zip(&window[..BLOCK]).map(|(at, byte)| u64::from(is(byte)) << at).sum()
         };
-        let bytes =
-            Bytes { alphanumeric: mask(u8::is_ascii_alphanumeric), other: mask(|byte| !byte.is_ascii()) };
+        let bytes = ByteClasses {
+            alphanumeric: mask(u8::is_ascii_alphanumeric),
+            other: mask(|byte| !byte.is_ascii()),
+        };
         let padded = format!("{text}{}", " ".repeat(BLOCK));
         for level in Level::available() {
             for before in [0, entry::FIRST, 1 << entry::ORDER] {

@@ -57,7 +57,7 @@ impl<T: Copy + Default> Kept<T> {
 
 /// Neighbours in a run, some of which are near.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Near {
+pub struct NearMask {
     /// The position that bit 0 stands for. It may lie before the run, and then wraps around.
     at: u32,
     tag: u32,
@@ -65,7 +65,7 @@ pub struct Near {
 }
 
 /// Positions of what a scan found near, in order, each with the tag of its run.
-pub type NearList = Kept<Near>;
+pub type NearList = Kept<NearMask>;
 
 impl NearList {
     /// Positions and tags.
@@ -90,6 +90,6 @@ impl NearList {
     /// Adds the positions `at` + i for the bits i of `near`, if there are any.
     #[inline(always)]
     pub(super) fn add(&mut self, at: u32, tag: u32, near: u32) {
-        self.write(Near { at, tag, near }, near != 0);
+        self.write(NearMask { at, tag, near }, near != 0);
     }
 }

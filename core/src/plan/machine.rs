@@ -4,7 +4,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 
-use super::{Choice, Kind};
+use super::{Choice, IndexKind};
 use crate::kernel::{huge_pages::HugeList, prefetch};
 use crate::search::dial::{Dial, DialParams};
 use crate::search::linear::Linear;
@@ -45,7 +45,7 @@ impl Machine {
 
     /// Nanoseconds of a query that finds nothing; matches come on top.
     pub fn nanoseconds(&self, choice: &Choice) -> f64 {
-        if choice.kind == Kind::Linear {
+        if choice.kind == IndexKind::Linear {
             return self.query + choice.candidates * self.scanned;
         }
         let (parts, probes) = (choice.parts as f64, f64::from(choice.probes));
@@ -126,7 +126,7 @@ impl Machine {
         hashes.sort_unstable();
         hashes.dedup();
         let shape = Choice {
-            kind: Kind::Dial,
+            kind: IndexKind::Dial,
             parts: 1,
             tables: 2,
             flips: 1,

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 pub use machine::Machine;
-pub use model::{Model, NearPair};
+pub use model::{Model, PairMargins};
 
 use crate::error::{Error, Result};
 use crate::search::dial::{self, Dial, DialParams, MOST_FLIPS, MOST_TABLES, Probes};
@@ -36,7 +36,7 @@ pub struct Task {
     /// Most bytes for the index.
     pub memory: Option<u64>,
     /// The only kind of index that is wanted.
-    pub kind: Option<Kind>,
+    pub kind: Option<IndexKind>,
     /// p: bits of each key, if they are not to be chosen.
     pub key_bits: Option<u32>,
     /// True if all hashes are searched for, so that either side of a pair may find it.
@@ -61,14 +61,14 @@ impl Task {
 /// An index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum IndexKind {
     /// Every hash is compared; exact.
     Linear,
     /// [`Dial`].
     Dial,
 }
 
-impl Kind {
+impl IndexKind {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
     /// The index.
-    pub kind: Kind,
+    pub kind: IndexKind,
     /// Indexes that the hashes are divided among, because one holds fewer than 2³².
     pub parts: u64,
     /// t: tables of each.
@@ -201,7 +201,7 @@ fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
         };
         let group = n as f64 / (1u64 << key_bits) as f64 * crowding;
         Some(Choice {
-            kind: Kind::Dial,
+            kind: IndexKind::Dial,
             parts,
             tables,
             flips,
@@ -215,7 +215,7 @@ fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
     };
     let mut choices: Vec<Choice> = shapes.par_iter().filter_map(of_shape).collect();
     let linear = Choice {
-        kind: Kind::Linear,
+        kind: IndexKind::Linear,
         parts: divided(1).0,
         tables: 1,
         flips: 0,
@@ -261,7 +261,7 @@ mod tests {
                 for n in [1, 2, 1_000, 1_000_000, 1 << 31, 10_000_000_000] {
                     let choice = choose(&task(n, distance, recall), &model).unwrap().unwrap();
                     assert!(choice.recall >= recall && choice.probes <= choice.all_probes, "{choice:?}");
-                    if choice.kind == Kind::Dial {
+                    if choice.kind == IndexKind::Dial {
                         let index =
                             Dial::new(&[1, 2], DialParams { key_bits: None, ..choice.params(distance) });
                         assert!(index.unwrap().with_budget(None).is_exact());
@@ -289,15 +289,15 @@ mod tests {
     #[test]
     fn few_hashes_are_scanned_and_many_are_not() {
         let model = Model::built_in(3, 100);
-        assert_eq!(choose(&task(20, 3, 0.95), &model).unwrap().unwrap().kind, Kind::Linear);
-        assert_eq!(choose(&task(1 << 20, 3, 0.95), &model).unwrap().unwrap().kind, Kind::Dial);
+        assert_eq!(choose(&task(20, 3, 0.95), &model).unwrap().unwrap().kind, IndexKind::Linear);
+        assert_eq!(choose(&task(1 << 20, 3, 0.95), &model).unwrap().unwrap().kind, IndexKind::Dial);
     }
 
     #[test]
     fn a_kind_and_a_width_that_are_asked_for_are_given() {
         let model = Model::built_in(3, 100);
-        let ask = Task { kind: Some(Kind::Dial), ..task(20, 3, 0.95) };
-        assert_eq!(choose(&ask, &model).unwrap().unwrap().kind, Kind::Dial);
+        let ask = Task { kind: Some(IndexKind::Dial), ..task(20, 3, 0.95) };
+        assert_eq!(choose(&ask, &model).unwrap().unwrap().kind, IndexKind::Dial);
         let ask = Task { key_bits: Some(13), ..ask };
         assert_eq!(choose(&ask, &model).unwrap().unwrap().key_bits, 13);
     }

@@ -9,13 +9,13 @@ use crate::simhash::BITS;
 
 /// Two hashes that are near, and how strong the bits of each are.
 #[derive(Clone, Debug)]
-pub struct NearPair {
+pub struct PairMargins {
     differing: u64,
     /// Of the bits of either side.
     margins: [Margins; 2],
 }
 
-impl NearPair {
+impl PairMargins {
     /// The pair of two hashes that differ in these bits, with the weights behind each. A search from one side, as a
     /// [`Task`](super::Task) has that is no join, reads the first weights alone.
     pub fn new(differing: u64, weights: [&[f32; BITS]; 2]) -> Self {
@@ -26,7 +26,7 @@ impl NearPair {
 /// Near pairs to count on, and how hashes crowd.
 #[derive(Clone, Debug)]
 pub struct Model {
-    pairs: Vec<NearPair>,
+    pairs: Vec<PairMargins>,
     /// A sample of the stored hashes; empty for hashes that are spread evenly.
     hashes: Vec<u64>,
     measured: bool,
@@ -40,7 +40,7 @@ const SEED: u64 = 0x706c_616e;
 impl Model {
     /// The model of a sample: near pairs at the distances that are searched for, and stored hashes, distinct
     /// and drawn at random, of which 65,536 are used.
-    pub fn of_sample(pairs: Vec<NearPair>, mut hashes: Vec<u64>) -> Self {
+    pub fn of_sample(pairs: Vec<PairMargins>, mut hashes: Vec<u64>) -> Self {
         hashes.truncate(MOST_SAMPLED);
         Self { pairs, hashes, measured: true }
     }
@@ -50,7 +50,7 @@ impl Model {
     pub fn built_in(distance_at_most: u32, pairs: usize) -> Self {
         let made = NearPairs::new(distance_at_most, SEED)
             .take(pairs)
-            .map(|[one, other]| NearPair::new(one.hash ^ other.hash, [&one.weights, &other.weights]));
+            .map(|[one, other]| PairMargins::new(one.hash ^ other.hash, [&one.weights, &other.weights]));
         Self { pairs: made.collect(), hashes: Vec::new(), measured: false }
     }
 
@@ -67,7 +67,7 @@ impl Model {
     /// The fewest probes that find the wanted share of the pairs, and the share that they find; all probes
     /// and 1 if there are no pairs. `join` says whether a pair may be found from either side.
     pub(super) fn budget(&self, order: &Probes, recall: f64, join: bool) -> (u32, f64) {
-        let probe_of = |pair: &NearPair| {
+        let probe_of = |pair: &PairMargins| {
             let [one, other] = [0, 1].map(|side| order.first(pair.differing, &pair.margins[side]));
             match (one, other) {
                 (Some(one), Some(other)) if join => one.min(other),
@@ -139,7 +139,7 @@ mod tests {
         // Queries whose partners are stored: the share that the budget finds is what the model says.
         let (mut pairs, mut queries, mut partners) = (Vec::new(), Vec::new(), Vec::new());
         for [one, other] in NearPairs::new(5, 3).take(400) {
-            pairs.push(NearPair::new(one.hash ^ other.hash, [&one.weights, &other.weights]));
+            pairs.push(PairMargins::new(one.hash ^ other.hash, [&one.weights, &other.weights]));
             queries.push(one);
             partners.push(other.hash);
         }

@@ -36,13 +36,13 @@ pub(crate) struct BucketTable {
     /// Bits of a drawer's place.
     depth: u32,
     /// By the first bits of their keys: one of lesser depth stands at the first place of those that it covers.
-    bucket_table: Vec<Bucket>,
+    bucket_table: Vec<TableBucket>,
     /// By key, those with more than [`FEW`] slots.
     crowds: HashMap<u32, Vec<u32>>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Bucket {
+struct TableBucket {
     /// Entries, each the rest of a key and its slot; room for some more, and [`SPARE`].
     bytes: Box<[u8]>,
     len: u32,
@@ -50,13 +50,13 @@ struct Bucket {
 }
 
 /// The slots of a key.
-pub(crate) enum Found<'a> {
+pub(crate) enum KeySlots<'a> {
     /// None to [`FEW`].
     Few([u32; FEW], usize),
     Crowd(&'a [u32]),
 }
 
-impl Found<'_> {
+impl KeySlots<'_> {
     /// The slots, in the order in which they came.
     #[inline]
     pub(crate) fn slots(&self) -> &[u32] {
@@ -74,11 +74,11 @@ fn room(len: usize) -> usize {
 
 impl Default for BucketTable {
     fn default() -> Self {
-        Self { depth: 0, bucket_table: vec![Bucket::default()], crowds: HashMap::new() }
+        Self { depth: 0, bucket_table: vec![TableBucket::default()], crowds: HashMap::new() }
     }
 }
 
-impl Bucket {
+impl TableBucket {
     /// Bits of a slot.
     #[inline]
     fn slot_bits(&self) -> u32 {
@@ -286,19 +286,19 @@ impl BucketTable {
     }
 
     /// The slots of a key.
-    pub(crate) fn get(&self, key: u32) -> Found<'_> {
+    pub(crate) fn get(&self, key: u32) -> KeySlots<'_> {
         let mixed = mix(key);
         let drawer = &self.bucket_table[self.place(mixed)];
         let (mut slots, mut len) = ([0; FEW], 0);
         for place in drawer.places(mixed) {
             let slot = drawer.slot(place);
             if slot == drawer.crowd() {
-                return Found::Crowd(self.crowds.get(&key).map_or(&[], Vec::as_slice));
+                return KeySlots::Crowd(self.crowds.get(&key).map_or(&[], Vec::as_slice));
             }
             slots[len] = slot as u32;
             len += 1;
         }
-        Found::Few(slots, len)
+        KeySlots::Few(slots, len)
     }
 
     /// Puts a slot behind the others of its key.
@@ -330,7 +330,7 @@ impl BucketTable {
         if self.bucket_table[place].depth == self.depth {
             let bucket_table = Vec::with_capacity(2 * self.bucket_table.len());
             for drawer in std::mem::replace(&mut self.bucket_table, bucket_table) {
-                let covered = Bucket { depth: drawer.depth, ..Bucket::default() };
+                let covered = TableBucket { depth: drawer.depth, ..TableBucket::default() };
                 self.bucket_table.extend([drawer, covered]);
             }
             self.depth += 1;
@@ -455,7 +455,7 @@ impl BucketTable {
         let bucket_table: usize = self.bucket_table.iter().map(|drawer| drawer.bytes.len()).sum();
         let crowds: usize = self.crowds.values().map(|slots| slots.capacity() * size_of::<u32>()).sum();
         bucket_table
-            + self.bucket_table.capacity() * size_of::<Bucket>()
+            + self.bucket_table.capacity() * size_of::<TableBucket>()
             + crowds
             + self.crowds.allocation_size()
     }
@@ -466,7 +466,7 @@ impl BucketTable {
 pub(crate) struct Filling {
     table: BucketTable,
     /// The drawer behind those that are made, with room for entries that may come.
-    next: Bucket,
+    next: TableBucket,
     /// The key of the last entry, mixed, and how many of its entries stand at the end of that drawer; none of a crowd.
     key: u32,
     same: usize,
@@ -485,7 +485,7 @@ impl Filling {
             depth += 1;
         }
         let bucket_table = Vec::with_capacity(1 << depth);
-        let mut next = Bucket { depth, ..Bucket::default() };
+        let mut next = TableBucket { depth, ..TableBucket::default() };
         next.lay_out(1 << SLOT_BITS);
         Self {
             table: BucketTable { depth, bucket_table, crowds: HashMap::new() },
@@ -550,7 +550,7 @@ impl Filling {
             drop(std::hint::black_box(Vec::<u8>::with_capacity(AT_ONCE)));
             self.made = 0;
         }
-        self.table.bucket_table.push(Bucket { bytes, ..*next });
+        self.table.bucket_table.push(TableBucket { bytes, ..*next });
         next.len = 0;
     }
 }

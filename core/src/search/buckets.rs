@@ -115,7 +115,7 @@ impl Unplaced {
 }
 
 /// The answers of an index to queries. Matches in the first table go to `found`, the others to `unplaced`.
-pub(super) struct Run<'a, B> {
+pub(super) struct ProbeRun<'a, B> {
     pub index: &'a B,
     pub queries: &'a [Query<'a>],
     pub mode: Mode,
@@ -125,7 +125,7 @@ pub(super) struct Run<'a, B> {
     pub found: &'a mut dyn FnMut(Match),
 }
 
-impl<B: Buckets> Job for Run<'_, B> {
+impl<B: Buckets> Job for ProbeRun<'_, B> {
     type Output = Cost;
 
     /// Each turn serves two lanes of a ring: one whose groups have been on their way for half a round, and one whose

@@ -93,7 +93,7 @@ impl<T: Copy + Ord> Draw<T> {
     }
 
     /// The sample.
-    pub fn finish(mut self) -> Sample<T> {
+    pub fn finish(mut self) -> CrowdSample<T> {
         let size = (self.hashes / ONE_OF).clamp(LEAST, MOST).min(self.hashes);
         if size < self.drawn.len() {
             self.drawn.select_nth_unstable(size);
@@ -101,20 +101,20 @@ impl<T: Copy + Ord> Draw<T> {
         }
         self.drawn.sort_unstable_by_key(|&(_, hash, _)| hash);
         let (hashes, known) = self.drawn.into_iter().map(|(_, hash, known)| (hash, known)).unzip();
-        Sample { hashes, known }
+        CrowdSample { hashes, known }
     }
 }
 
 /// Some hashes of a list, ascending.
 #[derive(Clone, Debug)]
-pub struct Sample<T> {
+pub struct CrowdSample<T> {
     hashes: Vec<u64>,
     known: Vec<T>,
 }
 
 /// The facts that a sample shows of a hash.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shown<T> {
+pub struct SampledHash<T> {
     /// The number of near hashes in the sample, at most [`SEEN`]; never the hash itself.
     pub neighbours: u32,
     /// The nearest, of equals the least: their distance, and what is known of each; at most [`SHOWN`].
@@ -123,7 +123,7 @@ pub struct Shown<T> {
     pub compared: u64,
 }
 
-impl<T: Copy> Sample<T> {
+impl<T: Copy> CrowdSample<T> {
     /// The hashes, ascending.
     pub fn hashes(&self) -> &[u64] {
         &self.hashes
@@ -135,7 +135,7 @@ impl<T: Copy> Sample<T> {
     }
 
     /// The near hashes of a hash within so many bits.
-    pub fn of(&self, hash: u64, radius: u32) -> Shown<T> {
+    pub fn of(&self, hash: u64, radius: u32) -> SampledHash<T> {
         let mut near: Vec<(u32, usize)> = Vec::new();
         let compared = Level::in_use().scan(&self.hashes, hash, radius, |at, distance| {
             if distance > 0 {
@@ -152,7 +152,7 @@ impl<T: Copy> Sample<T> {
         // Of its own length, for very many may be held.
         let mut nearest = Vec::with_capacity(near.len());
         nearest.extend(near.iter().map(|&(distance, at)| (distance, self.known[at])));
-        Shown { neighbours, nearest, compared: compared as u64 }
+        SampledHash { neighbours, nearest, compared: compared as u64 }
     }
 }
 

@@ -221,7 +221,7 @@ pub struct Parted {
 impl Parted {
     /// For about so many distinct hashes that differ in bits of `varying` alone, and pairs within `radius` bits.
     pub fn new(hashes: u64, varying: u64, radius: u32) -> Self {
-        let parts = Task::random(hashes, varying.count_ones(), radius).dealt().cheapest().1;
+        let parts = JoinTask::random(hashes, varying.count_ones(), radius).dealt().cheapest().1;
         Self::in_parts(varying, parts.unwrap_or(0), radius)
     }
 
@@ -523,7 +523,8 @@ fn choose(hashes: &[u64], free: u64, radius: u32, deeper: u32) -> Option<Vec<u64
     let (first, others) = hashes.split_first()?;
     let varying = others.iter().fold(0, |all, hash| all | (hash ^ first)) & free;
     let (near, bits) = (near_share(hashes, radius), varying.count_ones());
-    let parts = Task { hashes: hashes.len() as f64, near, bits, radius, deeper, bring: 0.0 }.cheapest().1?;
+    let parts =
+        JoinTask { hashes: hashes.len() as f64, near, bits, radius, deeper, bring: 0.0 }.cheapest().1?;
     Some(cover(varying, parts, radius))
 }
 
@@ -608,7 +609,7 @@ const MOST_DIMENSIONS: u32 = 8;
 
 /// The question to the model of costs.
 #[derive(Clone, Copy)]
-struct Task {
+struct JoinTask {
     hashes: f64,
     /// The share of near pairs among all.
     near: f64,
@@ -621,7 +622,7 @@ struct Task {
     bring: f64,
 }
 
-impl Task {
+impl JoinTask {
     /// Hashes drawn at random.
     fn random(hashes: u64, bits: u32, radius: u32) -> Self {
         Self { hashes: hashes as f64, near: 0.0, bits, radius, deeper: MOST_REVISIONS, bring: 0.0 }
@@ -803,7 +804,7 @@ impl Pieces {
     }
 
     /// Puts a part together.
-    fn gather(&self, part: usize, into: &mut Level) {
+    fn gather(&self, part: usize, into: &mut PartedList) {
         into.hashes.clear();
         into.slots.clear();
         for (piece, starts) in self.starts.iter().enumerate() {
@@ -816,7 +817,7 @@ impl Pieces {
 
 /// A list that has been parted.
 #[derive(Default)]
-struct Level {
+struct PartedList {
     hashes: Vec<u64>,
     slots: Vec<u32>,
     starts: Vec<u32>,
@@ -835,7 +836,7 @@ struct Path {
 struct Worker {
     radius: u32,
     kernel: kernel::Level,
-    levels: Vec<Level>,
+    levels: Vec<PartedList>,
     /// Masks in each of which a pair must differ, because it is reported elsewhere if it does not.
     differ: Vec<u64>,
     keys: Vec<u16>,
@@ -852,7 +853,7 @@ impl Worker {
             watch,
             radius,
             kernel: kernel::Level::in_use(),
-            levels: std::iter::repeat_with(Level::default).take(MOST_LEVELS).collect(),
+            levels: std::iter::repeat_with(PartedList::default).take(MOST_LEVELS).collect(),
             differ: Vec::new(),
             keys: Vec::new(),
             groups: Vec::new(),
@@ -865,7 +866,7 @@ impl Worker {
     /// Goes on with a group that has been parted by all bits of its last mask but `rest`.
     fn enter(
         &mut self,
-        levels: &mut [Level],
+        levels: &mut [PartedList],
         hashes: &[u64],
         slots: &[u32],
         path: Path,
@@ -886,7 +887,7 @@ impl Worker {
     /// Parts a group by bits of `rest`, which are of the mask that was taken last.
     fn part(
         &mut self,
-        levels: &mut [Level],
+        levels: &mut [PartedList],
         hashes: &[u64],
         slots: &[u32],
         path: Path,
@@ -914,7 +915,14 @@ impl Worker {
     }
 
     /// Goes on with a group whose hashes agree in all bits of its masks: by other masks, if it is large.
-    fn join_anew(&mut self, levels: &mut [Level], hashes: &[u64], slots: &[u32], path: Path, out: Out<'_>) {
+    fn join_anew(
+        &mut self,
+        levels: &mut [PartedList],
+        hashes: &[u64],
+        slots: &[u32],
+        path: Path,
+        out: Out<'_>,
+    ) {
         let deeper = MOST_REVISIONS - path.revisions;
         let masks = (deeper > 0).then(|| choose(hashes, !path.chosen, self.radius, deeper - 1)).flatten();
         let Some(masks) = masks else {

@@ -9,7 +9,7 @@
 //! and the latest that have it are, [`MOST`] together. A question so looks at no more than that for each of
 //! its keys, whatever has been stored, and says how many it passed over.
 
-use super::bucket_table::{BucketTable, Found};
+use super::bucket_table::{BucketTable, KeySlots};
 use super::marks::Marks;
 use crate::error::{Error, Result};
 use hashbrown::HashSet;
@@ -190,7 +190,7 @@ impl Keyed {
         let mut passed_over = 0;
         for (table, &key) in self.tables.iter().zip(keys) {
             match table.get(key) {
-                Found::Crowd(slots) if slots.len() > MOST => {
+                KeySlots::Crowd(slots) if slots.len() > MOST => {
                     found.extend_from_slice(&slots[..MOST / 2]);
                     found.extend_from_slice(&slots[slots.len() - MOST / 2..]);
                     passed_over += (slots.len() - MOST) as u64;

@@ -27,7 +27,7 @@ pub(crate) mod table;
 
 use std::ops::ControlFlow;
 
-use buckets::{Buckets, Course, Lane, Run, Unplaced};
+use buckets::{Buckets, Course, Lane, ProbeRun, Unplaced};
 
 use crate::id::Slot;
 use crate::kernel::kept::NearList;
@@ -290,7 +290,7 @@ impl Scratch {
         found: &mut dyn FnMut(Match),
     ) -> Cost {
         let Self { lanes, unplaced, near, .. } = self;
-        index.kernel().compiled_for(Run { index, queries, mode, lanes, unplaced, near, found })
+        index.kernel().compiled_for(ProbeRun { index, queries, mode, lanes, unplaced, near, found })
     }
 }
 

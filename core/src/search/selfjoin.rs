@@ -1,7 +1,7 @@
 //! The near pairs of a whole list of distinct hashes: by a query for each hash, or by one exact join, with
 //! the crowds of templates kept in bounds.
 
-use super::crowds::{self, Beside, CROWDED, Draw, Order, SHOWN, Sample, Shown};
+use super::crowds::{self, Beside, CROWDED, CrowdSample, Draw, Order, SHOWN, SampledHash};
 use super::distinct::DistinctHashes;
 use super::join::{self, Limits};
 use super::{Cost, HammingIndex, Hit, Mode, NearPair, Query, Scratch};
@@ -157,13 +157,13 @@ fn join_within(
     if let Some(join) = whole(hashes, progress)? {
         return Ok(join.into());
     }
-    let crowds = Crowds::find(hashes, radius);
+    let crowds = SampledCrowds::find(hashes, radius);
     for least in CROWDED {
         let is_crowded = |slot: Slot| crowds.neighbours[slot.index()] >= least;
         let others: Vec<Slot> = Slot::all(hashes.len()).filter(|&slot| !is_crowded(slot)).collect();
         let rest: Vec<u64> = others.iter().map(|&slot| hashes[slot.index()]).collect();
         // Denser than any crowd should be, nothing is left: what the sample shows is what is joined.
-        let join = if rest.is_empty() { Some(Joined::default()) } else { whole(&rest, &|_| ())? };
+        let join = if rest.is_empty() { Some(SelfJoined::default()) } else { whole(&rest, &|_| ())? };
         if let Some(mut join) = join {
             for pair in &mut join.pairs {
                 (pair.a, pair.b) = (others[pair.a.index()], others[pair.b.index()]);
@@ -180,15 +180,15 @@ fn join_within(
 
 /// The pairs of a join of hashes that was not given up.
 #[derive(Default)]
-struct Joined {
+struct SelfJoined {
     pairs: Vec<NearPair>,
     cost: Cost,
     crowded: u64,
     passed_over: u64,
 }
 
-impl From<Joined> for SlotJoin {
-    fn from(Joined { pairs, cost, crowded, passed_over }: Joined) -> Self {
+impl From<SelfJoined> for SlotJoin {
+    fn from(SelfJoined { pairs, cost, crowded, passed_over }: SelfJoined) -> Self {
         Self { pairs: as_slot_pairs(pairs), cost, crowded, passed_over, sampled: 0 }
     }
 }
@@ -199,13 +199,13 @@ fn join_nearest(
     radius: u32,
     limits: Limits,
     progress: &(dyn Fn(u64) + Sync),
-) -> Result<Option<Joined>> {
+) -> Result<Option<SelfJoined>> {
     let mut nearest = Nearest::new(hashes.len(), MOST_LISTED);
     let Some(cost) = join::join_unless(hashes, radius, limits, progress, |pairs| nearest.add(pairs))? else {
         return Ok(None);
     };
     let (pairs, crowded, passed_over) = nearest.finish();
-    Ok(Some(Joined { pairs, cost, crowded, passed_over }))
+    Ok(Some(SelfJoined { pairs, cost, crowded, passed_over }))
 }
 
 /// A join of all pairs; none if it is given up.
@@ -218,7 +218,7 @@ fn join_whole(
     limits: Limits,
     most_pairs: u64,
     progress: &(dyn Fn(u64) + Sync),
-) -> Result<Option<Joined>> {
+) -> Result<Option<SelfJoined>> {
     let mut pairs = Vec::new();
     let mut all = 0;
     let cost = join::join_unless(hashes, radius, limits, progress, |found| {
@@ -234,7 +234,7 @@ fn join_whole(
     Error::unless_at_most(all, most_pairs)?;
     let Some(cost) = cost else { return Ok(None) };
     pairs.par_sort_unstable();
-    Ok(Some(Joined { pairs, cost, crowded: 0, passed_over: 0 }))
+    Ok(Some(SelfJoined { pairs, cost, crowded: 0, passed_over: 0 }))
 }
 
 fn as_slot_pairs(pairs: Vec<NearPair>) -> Vec<SlotPair> {
@@ -244,8 +244,8 @@ fn as_slot_pairs(pairs: Vec<NearPair>) -> Vec<SlotPair> {
 }
 
 /// The facts that a sample of the hashes shows of all.
-struct Crowds {
-    sample: Sample<Slot>,
+struct SampledCrowds {
+    sample: CrowdSample<Slot>,
     /// For each slot, its neighbours in the sample.
     neighbours: Vec<u32>,
     /// For each slot its nearest neighbours in the sample; a pair may be here twice.
@@ -253,7 +253,7 @@ struct Crowds {
     cost: Cost,
 }
 
-impl Crowds {
+impl SampledCrowds {
     fn find(hashes: &[u64], radius: u32) -> Self {
         let mut draw = Draw::new();
         hashes.iter().zip(Slot::all(hashes.len())).for_each(|(&hash, slot)| draw.add(hash, slot));
@@ -262,7 +262,7 @@ impl Crowds {
             .into_par_iter()
             .map(|at| {
                 let own = Slot(at as u32);
-                let Shown { neighbours, nearest, compared } = sample.of(hashes[at], radius);
+                let SampledHash { neighbours, nearest, compared } = sample.of(hashes[at], radius);
                 let pair =
                     |(distance, slot): (u32, Slot)| NearPair { a: own.min(slot), b: own.max(slot), distance };
                 (neighbours, nearest.into_iter().map(pair).collect(), compared)
@@ -284,9 +284,9 @@ impl Crowds {
         hashes: &[u64],
         radius: u32,
         is_crowded: impl Fn(Slot) -> bool + Sync,
-        rest: Joined,
+        rest: SelfJoined,
     ) -> SlotJoin {
-        let Joined { mut pairs, mut cost, mut passed_over, .. } = rest;
+        let SelfJoined { mut pairs, mut cost, mut passed_over, .. } = rest;
         cost += self.cost;
         pairs.extend(self.shown.iter().filter(|pair| is_crowded(pair.a) || is_crowded(pair.b)));
         let of_crowds: Vec<Slot> = Slot::all(hashes.len()).filter(|&slot| is_crowded(slot)).collect();

@@ -120,17 +120,17 @@ const ACCENTS: u8 = 200;
 
 /// The rules for all characters.
 #[derive(Debug)]
-struct Rules {
+struct FoldRules {
     /// The entry of each code point of the first two planes.
     table: Box<[u32; TABLE]>,
     unicode: Unicode,
 }
 
-static RULES: LazyLock<Rules> = LazyLock::new(Rules::new);
+static RULES: LazyLock<FoldRules> = LazyLock::new(FoldRules::new);
 
 /// A handle to the rules, which finds them once.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Classes(&'static Rules);
+pub(super) struct Classes(&'static FoldRules);
 
 impl Default for Classes {
     fn default() -> Self {
@@ -192,7 +192,7 @@ impl Class {
     }
 }
 
-impl Rules {
+impl FoldRules {
     fn new() -> Self {
         let all = |ranges: &'static [Range], to| {
             let codes = ranges.iter().flat_map(|&(low, high)| low..=high);

@@ -183,7 +183,7 @@ impl FeatureExtractor {
         let Self { extraction: Extraction { kind, hash }, tokenizer, words, features } = self;
         words.clear();
         features.clear();
-        let lists = Lists { tokenizer, words, features, text, each };
+        let lists = FeatureLister { tokenizer, words, features, text, each };
         match (*kind, hash) {
             (FeatureKind::Words, FeatureHash::Murmur3) => lists.of_words::<Murmur3>(),
             (FeatureKind::Words, FeatureHash::Product) => lists.of_words::<Product>(),
@@ -211,7 +211,7 @@ impl FeatureExtractor {
 }
 
 /// The maker of a text's lists of features.
-struct Lists<'a, E> {
+struct FeatureLister<'a, E> {
     tokenizer: &'a mut Tokenizer,
     /// Hashes of words.
     words: &'a mut Vec<u64>,
@@ -220,7 +220,7 @@ struct Lists<'a, E> {
     each: E,
 }
 
-impl<E: FnMut(&[u64])> Lists<'_, E> {
+impl<E: FnMut(&[u64])> FeatureLister<'_, E> {
     /// Words, and pairs of units.
     fn of_words<H: WordHash>(self) {
         let Self { tokenizer, words, features, text, mut each } = self;

@@ -6,7 +6,7 @@
 use super::fold::{Class, Classes};
 use crate::hash::{ShortKey, WordHash};
 use crate::kernel::Level;
-use crate::kernel::fold::{BLOCK, Bytes as Block, Characters, WINDOW, entry, interact};
+use crate::kernel::fold::{BLOCK, ByteClasses as Block, Characters, WINDOW, entry, interact};
 
 /// A piece of folded text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +64,8 @@ pub struct Tokenizer {
     before: Class,
     /// True if the text has had a character of three bytes or more, as units are.
     wide: bool,
-    inside: Bits,
-    begins: Bits,
+    inside: ByteBits,
+    begins: ByteBits,
     starts: Vec<u32>,
     ends: Vec<u32>,
     /// The normal form of a few characters, with combining classes.
@@ -74,14 +74,14 @@ pub struct Tokenizer {
 
 /// A bit for each folded byte since the stretch began.
 #[derive(Clone, Debug, Default)]
-struct Bits {
+struct ByteBits {
     words: Vec<u64>,
     last: u64,
     /// Bits of `last`, fewer than 64.
     filled: u32,
 }
 
-impl Bits {
+impl ByteBits {
     fn clear(&mut self) {
         self.words.clear();
         (self.last, self.filled) = (0, 0);
@@ -335,10 +335,10 @@ impl Tokenizer {
                 _ => 0,
             };
             let found = match kernel.fold_others(classes.table(), window, bytes, neighbour, target) {
-                Some(characters) => Found::of(characters, length, self.before),
+                Some(characters) => BlockScan::of(characters, length, self.before),
                 None => others(classes, window, target, length, bytes, neighbour, self.before),
             };
-            let Found { length, letters, units, unit_starts, before, wide, is_special } = found;
+            let BlockScan { length, letters, units, unit_starts, before, wide, is_special } = found;
             self.wide |= wide;
             self.inside.push(letters | units, length as u32);
             self.begins.push(letters & !(letters << 1 | carry) | unit_starts, length as u32);
@@ -433,7 +433,7 @@ fn decoded(&[a, b, c, d]: &[u8; 4]) -> (u32, usize) {
 }
 
 /// The outcome of a block.
-struct Found {
+struct BlockScan {
     /// Bytes of it that were looked at: up to a character that the block cuts, or one that is special.
     length: usize,
     letters: u64,
@@ -447,7 +447,7 @@ struct Found {
     is_special: bool,
 }
 
-impl Found {
+impl BlockScan {
     /// The characters of a block of which so many bytes are text, behind a character of this class.
     #[inline(always)]
     fn of(characters: Characters, text: usize, before: Class) -> Self {
@@ -481,9 +481,16 @@ fn others(
     Block { alphanumeric: ascii, mut other }: Block,
     mut neighbour: u32,
     before: Class,
-) -> Found {
-    let mut found =
-        Found { length, letters: ascii, units: 0, unit_starts: 0, before, wide: false, is_special: false };
+) -> BlockScan {
+    let mut found = BlockScan {
+        length,
+        letters: ascii,
+        units: 0,
+        unit_starts: 0,
+        before,
+        wide: false,
+        is_special: false,
+    };
     // Where the last character that is not ASCII ended.
     let mut seen = 0;
     while other != 0 {

@@ -1,7 +1,7 @@
 //! Open connections: how many there may be, what their requests may hold in memory, and which answers their clients may
 //! not have heard.
 
-use super::service::{Collection, Refused};
+use super::service::{Collection, NoAnswer};
 use simflip::seen::{Given, LATEST};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,7 +22,7 @@ const STALL: Duration = Duration::from_secs(5);
 pub(super) struct Connections {
     /// The bound on open connections.
     most: usize,
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
     /// Notified when a connection has ended, and when one can be cut off.
     room: Notify,
     /// The shared budget of bodies, in [`UNIT`]s.
@@ -31,7 +31,7 @@ pub(super) struct Connections {
 }
 
 #[derive(Default)]
-struct Open {
+struct OpenConnections {
     number: u64,
     turns: u64,
     connections: usize,
@@ -93,7 +93,7 @@ impl Connections {
         }
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenConnections> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -138,14 +138,14 @@ impl Connections {
     }
 
     /// Takes from the budget for a body of so many bytes, of which `held` is held already, and waits for so long.
-    pub(super) async fn hold(&self, held: &mut Held, bytes: usize, wait: Duration) -> Result<(), Refused> {
+    pub(super) async fn hold(&self, held: &mut Held, bytes: usize, wait: Duration) -> Result<(), NoAnswer> {
         let units = u32::try_from(bytes.saturating_sub(OWN).div_ceil(UNIT)).unwrap_or(u32::MAX);
         let more = units.saturating_sub(held.units);
         if more == 0 {
             return Ok(());
         }
         let taken = tokio::time::timeout(wait, Arc::clone(&self.bodies).acquire_many_owned(more)).await;
-        let Ok(Ok(permit)) = taken else { return Err(Refused::Busy) };
+        let Ok(Ok(permit)) = taken else { return Err(NoAnswer::Busy) };
         held.units = units;
         match &mut held.permit {
             Some(all) => all.merge(permit),

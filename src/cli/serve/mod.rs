@@ -44,7 +44,7 @@ use tokio::task::JoinSet;
   curl -sN -H 'content-type: application/x-ndjson' localhost:7878/v1/check-and-add --data-binary @pages.jsonl
 
 TLS: let a proxy such as nginx or Caddy end it, and keep the service on the loopback interface.")]
-pub(crate) struct Args {
+pub(crate) struct ServeArgs {
     #[command(flatten)]
     index: IndexArgs,
 
@@ -115,7 +115,7 @@ const MINUTE: u64 = 120;
 /// Looks until what has expired is removed: an hour.
 const HOUR: u64 = 60 * MINUTE;
 
-impl Args {
+impl ServeArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let token = match &self.token_file {
             None => None,

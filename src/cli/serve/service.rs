@@ -3,7 +3,7 @@
 use super::super::index::{IndexArgs, JsonAnswer, Opened, millis};
 use super::connections::{Connection, Connections, Held};
 use super::event;
-use super::wire::{Page, WireSketch};
+use super::wire::{WirePage, WireSketch};
 use anyhow::Context as _;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody as _};
@@ -381,7 +381,7 @@ impl Collection {
         let out = &mut answered.lines;
         match sketcher {
             Ok(mut sketcher) => {
-                let asked: Vec<Result<Asked<'_>, String>> =
+                let asked: Vec<Result<SketchedRequest<'_>, String>> =
                     lines.iter().map(|line| self.read(action, &mut sketcher, line)).collect();
                 self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).push(sketcher);
                 match self.work_on(limits, action, &asked, to, out) {
@@ -408,8 +408,14 @@ impl Collection {
     }
 
     /// Reads an object, and makes the sketch of its page where one is wanted.
-    fn read<'a>(&self, action: Action, sketcher: &mut Sketcher, line: &'a [u8]) -> Result<Asked<'a>, String> {
-        let page: Page<'a> = serde_json::from_slice(line).map_err(|error| format!("not a page: {error}"))?;
+    fn read<'a>(
+        &self,
+        action: Action,
+        sketcher: &mut Sketcher,
+        line: &'a [u8],
+    ) -> Result<SketchedRequest<'a>, String> {
+        let page: WirePage<'a> =
+            serde_json::from_slice(line).map_err(|error| format!("not a page: {error}"))?;
         match page.name() {
             None if action != Action::Sketch => return Err("a page without url or id".to_owned()),
             Some(name) if matches!(action, Action::Check | Action::Add | Action::CheckAndAdd) => {
@@ -427,14 +433,14 @@ impl Collection {
             }
             _ => return Err("a page has either a text or a sketch".to_owned()),
         };
-        Ok(Asked { page, sketch })
+        Ok(SketchedRequest { page, sketch })
     }
 
     fn work_on(
         self: &Arc<Self>,
         limits: &Limits,
         action: Action,
-        asked: &[Result<Asked<'_>, String>],
+        asked: &[Result<SketchedRequest<'_>, String>],
         to: &Connection,
         out: &mut Vec<u8>,
     ) -> simflip::Result<(Option<Unsynced>, usize)> {
@@ -512,15 +518,15 @@ impl Collection {
                     self.counts.errors.fetch_add(1, Relaxed);
                     failure(out, None, error);
                 }
-                (Ok(Asked { page, .. }), Some(reply)) => {
+                (Ok(SketchedRequest { page, .. }), Some(reply)) => {
                     self.counts.replied(&reply);
                     let name = page.name().unwrap_or_default();
                     put(out, &JsonAnswer::new(name, page.request.as_deref(), &reply));
                 }
-                (Ok(Asked { page, sketch: Some(sketch) }), None) if action == Action::Sketch => {
+                (Ok(SketchedRequest { page, sketch: Some(sketch) }), None) if action == Action::Sketch => {
                     put(out, &json!({ "page": page.name(), "sketch": WireSketch::of(sketch) }));
                 }
-                (Ok(Asked { page, .. }), None) => {
+                (Ok(SketchedRequest { page, .. }), None) => {
                     let answer = if action == Action::Add { "added" } else { "removed" };
                     put(out, &json!({ "page": page.name(), "answer": answer, "request": page.request }));
                 }
@@ -538,17 +544,17 @@ impl Service {
         action: Action,
         lines: Vec<Bytes>,
         to: &Arc<Connection>,
-    ) -> Result<Answered, Refused> {
+    ) -> Result<Answered, NoAnswer> {
         if self.waiting.fetch_add(1, Relaxed) >= MOST_WAITING {
             self.waiting.fetch_sub(1, Relaxed);
             self.refused.fetch_add(1, Relaxed);
-            return Err(Refused::Busy);
+            return Err(NoAnswer::Busy);
         }
         let permit = tokio::time::timeout(self.limits.deadline, self.work.acquire()).await;
         self.waiting.fetch_sub(1, Relaxed);
         let Ok(Ok(permit)) = permit else {
             self.refused.fetch_add(1, Relaxed);
-            return Err(Refused::Late);
+            return Err(NoAnswer::Late);
         };
         let is_short = action != Action::Remove && lines.iter().map(Bytes::len).sum::<usize>() <= SHORT;
         let worked = if is_short {
@@ -559,11 +565,11 @@ impl Service {
             tokio::task::spawn_blocking(move || on.answer(&limits, action, &lines, &to)).await
         };
         drop(permit);
-        let mut answered = worked.map_err(|_| Refused::Failed)?;
+        let mut answered = worked.map_err(|_| NoAnswer::Failed)?;
         let Some(unsynced) = answered.unsynced.take() else { return Ok(answered) };
         // Others work meanwhile, and one wait for the disk does for all of them.
         let (told, wait) = oneshot::channel();
-        self.syncing.send(Waits { unsynced, told }).map_err(|_| Refused::Failed)?;
+        self.syncing.send(Waits { unsynced, told }).map_err(|_| NoAnswer::Failed)?;
         match wait.await {
             Ok(Ok(())) => Ok(answered),
             Ok(Err(error)) => {
@@ -574,23 +580,23 @@ impl Service {
                 answers.for_each(|_| failure(&mut lines, None, &error));
                 Ok(Answered { lines, failed: true, ..Answered::default() })
             }
-            Err(_) => Err(Refused::Failed),
+            Err(_) => Err(NoAnswer::Failed),
         }
     }
 }
 
 /// The question to the index for a page with a sketch.
 fn question<'a>(
-    asked: &'a Result<Asked<'_>, String>,
+    asked: &'a Result<SketchedRequest<'_>, String>,
     about: Request<'a>,
 ) -> Option<(Request<'a>, &'a Sketch)> {
-    let Ok(Asked { page, sketch: Some(sketch) }) = asked else { return None };
+    let Ok(SketchedRequest { page, sketch: Some(sketch) }) = asked else { return None };
     let name = page.name().unwrap_or_default();
     Some((Request { name, id: page.request.as_deref(), ..about }, sketch))
 }
 
 /// Why there is no answer.
-pub(super) enum Refused {
+pub(super) enum NoAnswer {
     Busy,
     Late,
     Failed,
@@ -598,7 +604,7 @@ pub(super) enum Refused {
     Cut,
 }
 
-impl Refused {
+impl NoAnswer {
     fn told(&self) -> (StatusCode, &'static str) {
         match self {
             Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "too many requests wait; send it again later"),
@@ -612,7 +618,7 @@ impl Refused {
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for NoAnswer {
     fn into_response(self) -> Response {
         let (status, error) = self.told();
         let mut response = refusal(status, error);
@@ -634,8 +640,8 @@ fn told(status: StatusCode, body: &serde_json::Value) -> Response {
 }
 
 /// A page that is asked about, with its sketch.
-struct Asked<'a> {
-    page: Page<'a>,
+struct SketchedRequest<'a> {
+    page: WirePage<'a>,
     sketch: Option<Sketch>,
 }
 
@@ -709,7 +715,7 @@ async fn collections(State(service): State<Arc<Service>>) -> Response {
     });
     match named.await {
         Ok(named) => told(StatusCode::OK, &json!({ "collections": named })),
-        Err(_) => Refused::Failed.into_response(),
+        Err(_) => NoAnswer::Failed.into_response(),
     }
 }
 
@@ -725,7 +731,7 @@ async fn made(State(service): State<Arc<Service>>, UrlPath(name): UrlPath<String
         Ok(Ok(true)) => told(StatusCode::CREATED, &json!({ "collection": name, "answer": "made" })),
         Ok(Ok(false)) => told(StatusCode::OK, &json!({ "collection": name, "answer": "there" })),
         Ok(Err(error)) => refusal(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error:#}")),
-        Err(_) => Refused::Failed.into_response(),
+        Err(_) => NoAnswer::Failed.into_response(),
     }
 }
 
@@ -785,7 +791,7 @@ async fn one(
     collection: Arc<Collection>,
     to: Arc<Connection>,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, NoAnswer> {
     let Limits { longest_page: longest, deadline, .. } = service.limits;
     let mut held = Held::default();
     let read = async {
@@ -797,13 +803,13 @@ async fn one(
         let (mut body, mut whole, mut read) = (body.into_data_stream(), Vec::new(), 0);
         loop {
             let part = tokio::time::timeout(held.patience(deadline), body.next()).await;
-            let Some(part) = part.map_err(|_| Refused::Late)? else { break };
-            let part = part.map_err(|_| Refused::Cut)?;
+            let Some(part) = part.map_err(|_| NoAnswer::Late)? else { break };
+            let part = part.map_err(|_| NoAnswer::Cut)?;
             read += part.len();
             if said.max(read) > longest {
                 // Who writes all of it before reading the answer would not hear of it if the rest were not read.
                 if read > 4 * longest {
-                    return Err(Refused::TooLong);
+                    return Err(NoAnswer::TooLong);
                 }
                 (whole, held) = (Vec::new(), Held::default());
                 continue;
@@ -814,9 +820,9 @@ async fn one(
             service.connections.hold(&mut held, whole.len() + part.len(), Duration::ZERO).await?;
             whole.extend_from_slice(&part);
         }
-        if said.max(read) > longest { Err(Refused::TooLong) } else { Ok(Bytes::from(whole)) }
+        if said.max(read) > longest { Err(NoAnswer::TooLong) } else { Ok(Bytes::from(whole)) }
     };
-    let line = tokio::time::timeout(deadline, read).await.map_err(|_| Refused::Late)??;
+    let line = tokio::time::timeout(deadline, read).await.map_err(|_| NoAnswer::Late)??;
     to.works();
     let Answered { mut lines, removed, failed, .. } =
         service.on_a_thread(&collection, action, vec![line], &to).await?;
@@ -847,8 +853,8 @@ fn many(
         let end = loop {
             let patience = held.patience(service.limits.deadline);
             let part = match tokio::time::timeout(patience, body.next()).await {
-                Err(_) => break Err(Refused::Late),
-                Ok(Some(Err(_))) => break Err(Refused::Cut),
+                Err(_) => break Err(NoAnswer::Late),
+                Ok(Some(Err(_))) => break Err(NoAnswer::Cut),
                 Ok(Some(Ok(part))) => Some(part),
                 Ok(None) => None,
             };
@@ -862,7 +868,7 @@ fn many(
             let longest = service.limits.longest_page;
             let too_long = rest.len() > longest || lines.iter().any(|line| line.len() > longest);
             if bytes > service.limits.longest_request || too_long {
-                break Err(Refused::TooLong);
+                break Err(NoAnswer::TooLong);
             }
             if rest.is_empty() {
                 held = Held::default();
@@ -906,7 +912,7 @@ fn many(
                 None => {}
             }
         };
-        let (mut last, is_too_long) = (Vec::new(), matches!(end, Err(Refused::TooLong)));
+        let (mut last, is_too_long) = (Vec::new(), matches!(end, Err(NoAnswer::TooLong)));
         if let Err(refused) = end {
             failure(&mut last, None, refused.told().1);
         }

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 /// A page, or its name where that is enough.
 #[derive(Debug, Deserialize)]
-pub(super) struct Page<'a> {
+pub(super) struct WirePage<'a> {
     #[serde(borrow)]
     pub(super) url: Option<Cow<'a, str>>,
     /// A string or a number.
@@ -35,7 +35,7 @@ fn id<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<Cow<'a, str>>
     }
 }
 
-impl Page<'_> {
+impl WirePage<'_> {
     pub(super) fn name(&self) -> Option<&str> {
         self.url.as_deref().or(self.id.as_deref())
     }

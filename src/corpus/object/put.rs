@@ -11,7 +11,7 @@ use object_store::buffered::BufWriter;
 use object_store::path::Path as Key;
 use tokio::io::AsyncWriteExt;
 
-use super::{Address, Object, Place, Request, refuse, told};
+use super::{Address, Object, RangeRequest, StorePlace, refuse, told};
 
 /// Bytes of a part of a large object; a smaller object goes in one request.
 const PART: u64 = 8 << 20;
@@ -22,7 +22,7 @@ const UNDER_WAY: u64 = 32 << 20;
 
 /// An address below which files are put.
 pub(crate) struct Prefix {
-    place: Place,
+    place: StorePlace,
     above: Key,
 }
 
@@ -34,7 +34,7 @@ impl Prefix {
             let what = "an address on a web server, where nothing is put; s3, gs and az have stores";
             return Err(refuse(what));
         }
-        Ok(Self { place: Place::of(&address.root)?, above: address.key })
+        Ok(Self { place: StorePlace::of(&address.root)?, above: address.key })
     }
 
     fn key(&self, name: &str) -> io::Result<Key> {
@@ -83,7 +83,7 @@ impl Prefix {
         let (tell, advanced) = mpsc::channel();
         let writer = BufWriter::with_capacity(place.store.clone(), key.clone(), part as usize);
         let mut writer = writer.with_max_concurrency((UNDER_WAY / part).max(1) as usize);
-        let request = Request::begin(async move {
+        let request = RangeRequest::begin(async move {
             let mut left = length;
             while left > 0 {
                 let sent = match piece(&mut file, part.min(left)) {

@@ -17,17 +17,17 @@ use arrow_ipc::{
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet::errors::ParquetError;
 
-use super::columns::Kind;
+use super::columns::ValueKind;
 use super::footer::FOOTER_CAP;
 use super::guard::guarded;
-use super::layout::Column;
+use super::layout::ValueColumn;
 use super::stored::Stored;
 use crate::corpus::damage::{DamageCause, DamageKind};
 use crate::corpus::filetype::ARROW_MAGIC;
 
 /// Where a message is, and how many bytes its head and its body have.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct MessagePlace {
     offset: u64,
     head: u64,
     body: u64,
@@ -35,8 +35,8 @@ struct Place {
 
 /// A record batch.
 #[derive(Clone, Copy, Debug)]
-struct Batch {
-    place: Place,
+struct ArrowBatch {
+    place: MessagePlace,
     rows: u64,
     /// Dictionaries that come before it.
     dictionaries: usize,
@@ -47,8 +47,8 @@ struct Batch {
 pub(super) struct Messages {
     pub schema: SchemaRef,
     version: MetadataVersion,
-    batches: Vec<Batch>,
-    dictionaries: Vec<Place>,
+    batches: Vec<ArrowBatch>,
+    dictionaries: Vec<MessagePlace>,
     /// The compression of bodies.
     pub compression: Option<CompressionType>,
     /// Why nothing is read from an offset on, and the rows that are lost, if that is known.
@@ -56,7 +56,7 @@ pub(super) struct Messages {
 }
 
 /// The content of a message's head.
-enum Told {
+enum MessageHead {
     Schema(Schema, MetadataVersion),
     Dictionary,
     Batch(u64, Option<CompressionType>),
@@ -109,18 +109,18 @@ fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<Schema, ParquetError> {
 }
 
 /// The content of a head, and the number of bytes of its body.
-fn told(head: &[u8]) -> Result<(Told, u64), DamageCause> {
+fn told(head: &[u8]) -> Result<(MessageHead, u64), DamageCause> {
     guarded(DamageKind::Corrupt, || {
         let message = message(head)?;
         let told = if let Some(schema) = message.header_as_schema() {
-            Told::Schema(schema_of(schema)?, message.version())
+            MessageHead::Schema(schema_of(schema)?, message.version())
         } else if let Some(batch) = message.header_as_record_batch() {
             let rows = u64::try_from(batch.length()).map_err(|_| corrupt("a batch of less than no rows"))?;
-            Told::Batch(rows, batch.compression().map(|how| how.codec()))
+            MessageHead::Batch(rows, batch.compression().map(|how| how.codec()))
         } else if message.header_as_dictionary_batch().is_some() {
-            Told::Dictionary
+            MessageHead::Dictionary
         } else {
-            Told::Other
+            MessageHead::Other
         };
         let body =
             u64::try_from(message.bodyLength()).map_err(|_| corrupt("a body of less than no bytes"))?;
@@ -205,7 +205,7 @@ impl Messages {
         let first = if at < end { head_at(stored, at, end)? } else { None };
         let first =
             first.ok_or_else(|| (DamageKind::Truncated, "the file ends before its schema".to_owned()))?;
-        let (Told::Schema(schema, version), body) = told(&first)? else {
+        let (MessageHead::Schema(schema, version), body) = told(&first)? else {
             return Err((DamageKind::Corrupt, "the first message is not a schema".to_owned()));
         };
         at = at.saturating_add(first.len() as u64).saturating_add(body);
@@ -242,23 +242,23 @@ impl Messages {
     fn next(&mut self, stored: &Stored, at: &mut u64, end: u64) -> Result<bool, DamageCause> {
         let Some(head) = head_at(stored, *at, end)? else { return Ok(false) };
         let (told, body) = told(&head)?;
-        let place = Place { offset: *at, head: head.len() as u64, body };
+        let place = MessagePlace { offset: *at, head: head.len() as u64, body };
         if body > end - *at - place.head {
             return Err((DamageKind::Truncated, "the file ends inside a record batch".to_owned()));
         }
         match told {
-            Told::Batch(rows, compression) => {
+            MessageHead::Batch(rows, compression) => {
                 self.compression = self.compression.or(compression);
-                self.batches.push(Batch { place, rows, dictionaries: self.dictionaries.len() });
+                self.batches.push(ArrowBatch { place, rows, dictionaries: self.dictionaries.len() });
             }
-            Told::Dictionary => self.dictionaries.push(place),
-            Told::Schema(..) => {
+            MessageHead::Dictionary => self.dictionaries.push(place),
+            MessageHead::Schema(..) => {
                 return Err((
                     DamageKind::Malformed,
                     "a second schema; cut the file into its streams".to_owned(),
                 ));
             }
-            Told::Other => {}
+            MessageHead::Other => {}
         }
         *at += place.head + body;
         Ok(true)
@@ -286,7 +286,7 @@ impl Messages {
     }
 
     /// The columns of values.
-    pub fn columns(&self) -> Vec<Column> {
+    pub fn columns(&self) -> Vec<ValueColumn> {
         let mut columns = Vec::new();
         for (root, field) in self.schema.fields().iter().enumerate() {
             let first = columns.len();
@@ -314,7 +314,7 @@ impl Messages {
 
 /// Adds the columns of values that a field has.
 fn push_columns(
-    columns: &mut Vec<Column>,
+    columns: &mut Vec<ValueColumn>,
     (root, first): (usize, usize),
     path: String,
     field: &Field,
@@ -334,12 +334,12 @@ fn push_columns(
             let values = if let DataType::Dictionary(_, values) = data_type { values } else { data_type };
             let is_text = matches!(values, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView);
             let is_uuid = field.extension_type_name() == Some("arrow.uuid");
-            columns.push(Column {
+            columns.push(ValueColumn {
                 index: columns.len(),
                 root,
                 leaf: columns.len() - first,
                 path,
-                kind: if is_uuid { Kind::Uuid } else { Kind::Plain },
+                kind: if is_uuid { ValueKind::Uuid } else { ValueKind::Plain },
                 is_list,
                 other: (!is_text).then(|| data_type.to_string()),
             });
@@ -362,7 +362,7 @@ impl Decoder<'_> {
     /// # Errors
     /// If it does not decode.
     pub fn batch(&mut self, stored: &Stored, batch: usize) -> Result<RecordBatch, ParquetError> {
-        let Batch { place, dictionaries, .. } = self.messages.batches[batch];
+        let ArrowBatch { place, dictionaries, .. } = self.messages.batches[batch];
         while self.read < dictionaries {
             let place = self.messages.dictionaries[self.read];
             self.decoder.read_dictionary(&place.block()?, &place.read(stored)?)?;
@@ -373,7 +373,7 @@ impl Decoder<'_> {
     }
 }
 
-impl Place {
+impl MessagePlace {
     fn block(&self) -> Result<Block, ParquetError> {
         let (Ok(offset), Ok(head), Ok(body)) =
             (self.offset.try_into(), self.head.try_into(), self.body.try_into())

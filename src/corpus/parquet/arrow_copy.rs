@@ -42,15 +42,15 @@ impl<W: Write> Write for Counted<W> {
     }
 }
 
-type FileWriter = StreamWriter<Counted<BufWriter<File>>>;
+type ArrowFileWriter = StreamWriter<Counted<BufWriter<File>>>;
 
 /// A file in the making, or, where a size is set, the last of several.
-struct Output<'a> {
+struct ArrowOutput<'a> {
     path: &'a Path,
     size: Option<u64>,
     schema: SchemaRef,
     options: IpcWriteOptions,
-    writer: FileWriter,
+    writer: ArrowFileWriter,
     documents: u64,
     /// The inputs of which rows are in the file.
     shards: Vec<u32>,
@@ -58,7 +58,7 @@ struct Output<'a> {
     whole: Vec<KeptFile>,
 }
 
-impl<'a> Output<'a> {
+impl<'a> ArrowOutput<'a> {
     fn create(path: &'a Path, size: Option<u64>, first: &Messages) -> Result<Self, ParquetError> {
         let (schema, options) = (first.schema.clone(), IpcWriteOptions::default());
         let options = options.try_with_compression(first.compression)?;
@@ -118,7 +118,7 @@ impl<'a> Output<'a> {
 
 /// A file that is whole and has not its name yet.
 fn ended(
-    writer: FileWriter,
+    writer: ArrowFileWriter,
     path: PathBuf,
     documents: u64,
     shards: Vec<u32>,
@@ -128,7 +128,7 @@ fn ended(
     Ok(KeptFile { path, format: Format::Arrow, documents, stored_bytes, shards })
 }
 
-fn file(path: &Path, schema: &SchemaRef, options: &IpcWriteOptions) -> Result<FileWriter, ParquetError> {
+fn file(path: &Path, schema: &SchemaRef, options: &IpcWriteOptions) -> Result<ArrowFileWriter, ParquetError> {
     let file = BufWriter::with_capacity(1 << 20, File::create(unnamed(path))?);
     Ok(StreamWriter::try_new_with_options(Counted(file, 0), schema, options.clone())?)
 }
@@ -145,7 +145,7 @@ pub(super) fn write_family(
     size: Option<u64>,
 ) -> crate::Result<(Vec<KeptFile>, Vec<Damage>)> {
     let failed = |error: ParquetError| Error::io(path, io::Error::other(error));
-    let (mut output, mut lost): (Option<Output<'_>>, Vec<Damage>) = (None, Vec::new());
+    let (mut output, mut lost): (Option<ArrowOutput<'_>>, Vec<Damage>) = (None, Vec::new());
     for &(shard, input) in &family.inputs {
         let of_file = kept.of_file(shard)?;
         let mut rest = &of_file[..];
@@ -157,7 +157,7 @@ pub(super) fn write_family(
         let Contents::Arrow(messages) = &layout.contents else { continue };
         let output = match &mut output {
             Some(output) => output,
-            None => output.insert(Output::create(path, size, messages).map_err(failed)?),
+            None => output.insert(ArrowOutput::create(path, size, messages).map_err(failed)?),
         };
         let stored = input.open().and_then(Stored::new).map_err(|error| Error::io(&input.path, error))?;
         let mut decoder = messages.decoder(None).map_err(failed)?;

@@ -178,7 +178,7 @@ impl Values {
     }
 
     /// The one value of a row as a name.
-    pub fn name(&self, row: usize, kind: Kind) -> Name<'_> {
+    pub fn name(&self, row: usize, kind: ValueKind) -> Name<'_> {
         let array = &self.array;
         let Some(row) = self.place(row) else { return Name::Absent };
         fn written(value: impl ToString) -> Name<'static> {
@@ -198,25 +198,25 @@ impl Values {
         let moment = |n, a_second| or_unfit(time(n, a_second), "is no time");
         match array.data_type() {
             DataType::Binary => match (kind, array.as_binary::<i32>().value(row)) {
-                (Kind::Decimal { scale }, value) => number(value, scale),
+                (ValueKind::Decimal { scale }, value) => number(value, scale),
                 (_, value) => text(value),
             },
             DataType::FixedSizeBinary(_) => match (kind, array.as_fixed_size_binary().value(row)) {
-                (Kind::Decimal { scale }, value) => number(value, scale),
-                (Kind::Uuid, value) => or_unfit(uuid(value), "is no UUID"),
+                (ValueKind::Decimal { scale }, value) => number(value, scale),
+                (ValueKind::Uuid, value) => or_unfit(uuid(value), "is no UUID"),
                 (_, value) if value.iter().all(u8::is_ascii_graphic) => text(value),
                 (_, value) => written(hex(value)),
             },
             DataType::Int32 => match (kind, array.as_primitive::<Int32Type>().value(row)) {
-                (Kind::Unsigned, n) => written(n as u32),
-                (Kind::Date, n) => or_unfit(date(n), "is no date"),
-                (Kind::Decimal { scale }, n) => number(&n.to_be_bytes(), scale),
+                (ValueKind::Unsigned, n) => written(n as u32),
+                (ValueKind::Date, n) => or_unfit(date(n), "is no date"),
+                (ValueKind::Decimal { scale }, n) => number(&n.to_be_bytes(), scale),
                 (_, n) => written(n),
             },
             DataType::Int64 => match (kind, array.as_primitive::<Int64Type>().value(row)) {
-                (Kind::Unsigned, n) => written(n as u64),
-                (Kind::Time { a_second }, n) => moment(n, a_second),
-                (Kind::Decimal { scale }, n) => number(&n.to_be_bytes(), scale),
+                (ValueKind::Unsigned, n) => written(n as u64),
+                (ValueKind::Time { a_second }, n) => moment(n, a_second),
+                (ValueKind::Decimal { scale }, n) => number(&n.to_be_bytes(), scale),
                 (_, n) => written(n),
             },
             DataType::Timestamp(unit, _) => {
@@ -300,7 +300,7 @@ pub(super) fn joined<'a>(mut texts: impl Iterator<Item = &'a [u8]>) -> Option<Co
 
 /// The type of the values in a column of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     /// As they are stored.
     Plain,
     Unsigned,
@@ -316,7 +316,7 @@ pub(super) enum Kind {
     Uuid,
 }
 
-impl Kind {
+impl ValueKind {
     pub fn of(descriptor: &ColumnDescriptor) -> Self {
         let time = |unit: TimeUnit| match unit {
             TimeUnit::MILLIS => 1_000,

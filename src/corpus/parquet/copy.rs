@@ -45,14 +45,14 @@ pub(crate) const GROUP_BYTES: u64 = 16 << 20;
 
 /// The columns of a file.
 #[derive(PartialEq)]
-enum Columns {
+enum FileColumns {
     Parquet(TypePtr),
     Arrow(Fields),
 }
 
 /// Inputs with the same columns, whose rows go to one file.
 pub(super) struct Family<'a> {
-    columns: Columns,
+    columns: FileColumns,
     pub inputs: Vec<(u32, &'a Input)>,
     /// Rows of the largest row group.
     largest: u64,
@@ -74,7 +74,7 @@ impl Family<'_> {
 
 /// Kept rows of a row group of Parquet, as ranges of its rows.
 #[derive(Clone)]
-struct Source<'a> {
+struct CopySource<'a> {
     shard: u32,
     input: &'a Input,
     layout: Arc<Layout>,
@@ -102,13 +102,13 @@ pub(super) fn changed(input: &Input, (_, detail): DamageCause) -> Error {
 }
 
 /// The kept rows without those of files that are gone or have changed and do not read as before.
-struct Still<'a> {
+struct StillKept<'a> {
     kept: &'a dyn KeptPages,
     /// The kept documents that are still there in files that have changed.
     changed: HashMap<u32, Vec<(DocId, Place)>>,
 }
 
-impl KeptPages for Still<'_> {
+impl KeptPages for StillKept<'_> {
     fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>> {
         match self.changed.get(&shard) {
             Some(there) => Ok(Cow::Borrowed(there)),
@@ -138,7 +138,7 @@ fn still_kept<'a>(
     options: &ReadOptions,
     kept: &'a dyn KeptPages,
     is_same: IsSame<'_>,
-) -> Result<(Still<'a>, Vec<Damage>)> {
+) -> Result<(StillKept<'a>, Vec<Damage>)> {
     let (mut changed, mut gone) = (HashMap::new(), Vec::new());
     for (shard, input) in (0..).zip(inputs).filter(|(_, input)| input.format == format) {
         if input.is_as_found() {
@@ -150,7 +150,7 @@ fn still_kept<'a>(
         gone.extend(lost(input, &of_file, &still.there, why));
         changed.insert(shard, still.there);
     }
-    Ok((Still { kept, changed }, gone))
+    Ok((StillKept { kept, changed }, gone))
 }
 
 /// Writes the kept rows of all inputs of a format into the folder, one file for all with the same columns:
@@ -186,8 +186,8 @@ pub(crate) fn write_kept(
             }
         };
         let columns = match &layout.contents {
-            Contents::Parquet(footer) => Columns::Parquet(footer.schema.root_schema_ptr()),
-            Contents::Arrow(messages) => Columns::Arrow(messages.schema.fields().clone()),
+            Contents::Parquet(footer) => FileColumns::Parquet(footer.schema.root_schema_ptr()),
+            Contents::Arrow(messages) => FileColumns::Arrow(messages.schema.fields().clone()),
         };
         let at = families.iter().position(|family| names.is_none() && family.columns == columns);
         let at = at.unwrap_or_else(|| {
@@ -219,8 +219,10 @@ pub(crate) fn write_kept(
         };
         let path = dir.join(name);
         match &family.columns {
-            Columns::Parquet(schema) => write_family((family, schema), options, &kept, (&path, size), pool),
-            Columns::Arrow(_) => arrow_copy::write_family(family, options, &kept, &path, size),
+            FileColumns::Parquet(schema) => {
+                write_family((family, schema), options, &kept, (&path, size), pool)
+            }
+            FileColumns::Arrow(_) => arrow_copy::write_family(family, options, &kept, &path, size),
         }
     };
     let all: Vec<_> = match names {
@@ -334,7 +336,7 @@ impl Encoded {
 type Settled = (Option<Encoded>, Vec<(usize, DamageCause)>);
 
 /// The schema and the options by which the rows of a family are written.
-struct Form {
+struct RowForm {
     schema: TypePtr,
     properties: Arc<WriterProperties>,
     columns: ArrowRowGroupWriterFactory,
@@ -352,8 +354,8 @@ fn file(
     SerializedFileWriter::new(file, schema.clone(), properties.clone())
 }
 
-impl Form {
-    fn encode(&self, sources: &[&Source<'_>]) -> Result<Encoded, ParquetError> {
+impl RowForm {
+    fn encode(&self, sources: &[&CopySource<'_>]) -> Result<Encoded, ParquetError> {
         let mut writers = self.columns.create_column_writers(0)?.into_iter();
         let mut columns = Vec::new();
         // One after the other, so that of one only there are values in memory.
@@ -374,8 +376,8 @@ impl Form {
     }
 
     /// Encodes the sources of a row group, without those that turn out to be damaged.
-    fn settle(&self, sources: &[Source<'_>]) -> Result<Settled, DamageCause> {
-        let encode = |sources: &[&Source<'_>]| guarded(DamageKind::Corrupt, || self.encode(sources));
+    fn settle(&self, sources: &[CopySource<'_>]) -> Result<Settled, DamageCause> {
+        let encode = |sources: &[&CopySource<'_>]| guarded(DamageKind::Corrupt, || self.encode(sources));
         let flaw = match encode(&sources.iter().collect::<Vec<_>>()) {
             Ok(encoded) => return Ok((Some(encoded), Vec::new())),
             Err(flaw) => flaw,
@@ -396,12 +398,12 @@ impl Form {
 }
 
 /// A file in the making, or, where a size is set, the last of several, and the row groups for it.
-struct Output<'a> {
+struct ParquetOutput<'a> {
     path: &'a Path,
     size: Option<u64>,
     writer: FileWriter,
-    form: Form,
-    ready: Vec<Vec<Source<'a>>>,
+    form: RowForm,
+    ready: Vec<Vec<CopySource<'a>>>,
     documents: u64,
     /// The inputs of which rows are in the file.
     shards: Vec<u32>,
@@ -410,7 +412,7 @@ struct Output<'a> {
     lost: Vec<Damage>,
 }
 
-impl<'a> Output<'a> {
+impl<'a> ParquetOutput<'a> {
     fn create(
         path: &'a Path,
         size: Option<u64>,
@@ -420,14 +422,14 @@ impl<'a> Output<'a> {
     ) -> Result<Self, ParquetError> {
         let (schema, properties) = (writable(schema)?, Arc::new(properties(first)));
         let writer = file(&unnamed(&path_of(path, size, 1)), &schema, &properties)?;
-        let form = Form { schema, properties, columns: ArrowRowGroupWriterFactory::new(&writer, arrays) };
+        let form = RowForm { schema, properties, columns: ArrowRowGroupWriterFactory::new(&writer, arrays) };
         let (ready, shards, whole, lost) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Ok(Self { path, size, writer, form, ready, documents: 0, shards, whole, lost })
     }
 
     /// Writes the row groups that are ready, encoding them side by side.
     fn write(&mut self, pool: &rayon::ThreadPool) -> Result<(), ParquetError> {
-        let ready: Vec<Vec<Source<'a>>> = std::mem::take(&mut self.ready);
+        let ready: Vec<Vec<CopySource<'a>>> = std::mem::take(&mut self.ready);
         let settled: Vec<_> =
             pool.install(|| ready.par_iter().map(|sources| self.form.settle(sources)).collect());
         for (sources, settled) in ready.into_iter().zip(settled) {
@@ -439,7 +441,7 @@ impl<'a> Output<'a> {
     /// Adds a row group, or its halves, if it is larger than a file may be.
     fn add(
         &mut self,
-        mut sources: Vec<Source<'a>>,
+        mut sources: Vec<CopySource<'a>>,
         settled: Result<Settled, DamageCause>,
     ) -> Result<(), ParquetError> {
         let (encoded, bad) = settled.map_err(|(_, detail)| ParquetError::General(detail))?;
@@ -511,8 +513,9 @@ pub(super) fn synced(mut file: BufWriter<File>) -> io::Result<u64> {
 }
 
 /// The rows of sources, as two of half as many.
-fn halves<'a>(sources: &[Source<'a>]) -> [Vec<Source<'a>>; 2] {
-    let mut left = usize::try_from(sources.iter().map(Source::kept).sum::<u64>() / 2).unwrap_or(usize::MAX);
+fn halves<'a>(sources: &[CopySource<'a>]) -> [Vec<CopySource<'a>>; 2] {
+    let mut left =
+        usize::try_from(sources.iter().map(CopySource::kept).sum::<u64>() / 2).unwrap_or(usize::MAX);
     let mut halves = [Vec::new(), Vec::new()];
     for source in sources {
         let mut parts = [Vec::new(), Vec::new()];
@@ -526,14 +529,14 @@ fn halves<'a>(sources: &[Source<'a>]) -> [Vec<Source<'a>>; 2] {
         for (half, mut rows) in halves.iter_mut().zip(parts) {
             rows.retain(|range| !range.is_empty());
             if !rows.is_empty() {
-                half.push(Source { rows, ..source.clone() });
+                half.push(CopySource { rows, ..source.clone() });
             }
         }
     }
     halves
 }
 
-impl Source<'_> {
+impl CopySource<'_> {
     fn kept(&self) -> u64 {
         self.rows.iter().map(|range| range.len() as u64).sum()
     }
@@ -602,8 +605,8 @@ fn write_family(
     pool: &rayon::ThreadPool,
 ) -> Result<(Vec<KeptFile>, Vec<Damage>)> {
     let failed = |error: ParquetError| Error::io(path, io::Error::other(error));
-    let mut output: Option<Output<'_>> = None;
-    let mut sources: Vec<Source<'_>> = Vec::new();
+    let mut output: Option<ParquetOutput<'_>> = None;
+    let mut sources: Vec<CopySource<'_>> = Vec::new();
     let (mut waiting, enough) = (0, family.rows_of_group(size));
     for &(shard, input) in &family.inputs {
         let of_file = kept.of_file(shard)?;
@@ -618,7 +621,7 @@ fn write_family(
         let output = match &mut output {
             Some(output) => output,
             None => {
-                let created = Output::create(path, size, schema, footer, metadata.schema().clone());
+                let created = ParquetOutput::create(path, size, schema, footer, metadata.schema().clone());
                 output.insert(created.map_err(failed)?)
             }
         };
@@ -630,7 +633,7 @@ fn write_family(
             here = here.min(usize::try_from(enough - waiting).unwrap_or(usize::MAX));
             let (here, behind) = rest.split_at(here);
             rest = behind;
-            sources.push(Source {
+            sources.push(CopySource {
                 shard,
                 input,
                 layout: layout.clone(),

@@ -8,10 +8,10 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaDataOptions, ParquetMetaDataReader, RowGroupMetaData};
 use parquet::schema::types::{ColumnDescPtr, SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
 
-use super::columns::Kind;
+use super::columns::ValueKind;
 use super::depth::check_schema;
 use super::guard::guarded;
-use super::layout::Column;
+use super::layout::ValueColumn;
 use super::stored::Stored;
 use crate::corpus::damage::{DamageCause, DamageKind};
 use crate::corpus::filetype::PARQUET_MAGIC;
@@ -76,13 +76,13 @@ pub(super) fn read_schema(stored: &Stored) -> Result<(Vec<u8>, SchemaDescPtr), D
 }
 
 /// The columns of a schema.
-pub(super) fn columns(schema: &SchemaDescriptor) -> Vec<Column> {
-    let column = |(index, descriptor): (usize, &ColumnDescPtr)| Column {
+pub(super) fn columns(schema: &SchemaDescriptor) -> Vec<ValueColumn> {
+    let column = |(index, descriptor): (usize, &ColumnDescPtr)| ValueColumn {
         index,
         root: index,
         leaf: 0,
         path: descriptor.path().string(),
-        kind: Kind::of(descriptor),
+        kind: ValueKind::of(descriptor),
         is_list: descriptor.max_rep_level() > 0,
         other: match descriptor.physical_type() {
             Physical::BYTE_ARRAY => None,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::arrow::Messages;
-use super::columns::Kind;
+use super::columns::ValueKind;
 use super::footer::{self, Footer};
 use super::stored::Stored;
 use crate::corpus::damage::{Damage, DamageCause, DamageKind};
@@ -14,7 +14,7 @@ use crate::corpus::options::ReadOptions;
 
 /// A column of values.
 #[derive(Clone, Debug)]
-pub(super) struct Column {
+pub(super) struct ValueColumn {
     /// Its place among the columns of values.
     pub index: usize,
     /// The column of the table that it is in, and its place among the values there (Arrow).
@@ -22,14 +22,14 @@ pub(super) struct Column {
     pub leaf: usize,
     /// The names of the groups that it is in, and its own, as the format has them.
     pub path: String,
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// A row may have any number of its values.
     pub is_list: bool,
     /// The type of its values, if they are no strings.
     pub other: Option<String>,
 }
 
-impl Column {
+impl ValueColumn {
     /// Its name: its path without the names that Parquet gives lists and their elements.
     fn called(&self) -> String {
         let mut name = self.path.clone();
@@ -55,9 +55,9 @@ pub(super) enum Contents {
 pub(super) struct Layout {
     pub contents: Contents,
     /// Of the text, or of the texts that are joined.
-    pub texts: Vec<Column>,
+    pub texts: Vec<ValueColumn>,
     /// Id, URL, language and score.
-    pub names: [Option<Column>; NAMES],
+    pub names: [Option<ValueColumn>; NAMES],
     /// The row at which each row group begins, and the row behind the last.
     pub starts: Vec<u64>,
 }
@@ -69,7 +69,7 @@ pub(crate) fn column_names(input: &Input) -> Vec<String> {
         Format::Arrow => Messages::of(&stored).ok().map(|messages| messages.columns()),
         _ => footer::read_schema(&stored).ok().map(|(_, schema)| footer::columns(&schema)),
     });
-    columns.unwrap_or_default().iter().map(Column::called).collect()
+    columns.unwrap_or_default().iter().map(ValueColumn::called).collect()
 }
 
 /// Bytes that a reader of a file holds besides what is read of its columns.
@@ -83,17 +83,17 @@ pub(crate) fn held(input: &Input) -> u64 {
 }
 
 /// The first names of columns, for a person.
-fn listed(columns: &[Column]) -> String {
+fn listed(columns: &[ValueColumn]) -> String {
     const LISTED: usize = 40;
-    let mut names: Vec<String> = columns.iter().take(LISTED).map(Column::called).collect();
+    let mut names: Vec<String> = columns.iter().take(LISTED).map(ValueColumn::called).collect();
     if columns.len() > LISTED {
         names.push(format!("and {} more", columns.len() - LISTED));
     }
     names.join(", ")
 }
 
-/// The column of a name: as the format has it, or as [`Column::called`]; `/a/b` is `a.b`.
-fn find_column(columns: &[Column], name: &str) -> Option<Column> {
+/// The column of a name: as the format has it, or as [`ValueColumn::called`]; `/a/b` is `a.b`.
+fn find_column(columns: &[ValueColumn], name: &str) -> Option<ValueColumn> {
     let dotted = name.strip_prefix('/').map(|pointer| pointer.replace('/', "."));
     let name = dotted.as_deref().unwrap_or(name);
     let literal = columns.iter().find(|column| column.path == name);
@@ -101,13 +101,13 @@ fn find_column(columns: &[Column], name: &str) -> Option<Column> {
 }
 
 /// A name that is wanted and that two columns have.
-fn find_twice<'f>(columns: &[Column], fields: &'f JsonlFields) -> Option<&'f str> {
+fn find_twice<'f>(columns: &[ValueColumn], fields: &'f JsonlFields) -> Option<&'f str> {
     let is_twice = |name: &&str| columns.iter().filter(|column| column.path == **name).count() > 1;
     fields.wanted().find(is_twice)
 }
 
 /// The columns of the text.
-fn text_columns(columns: &[Column], fields: &JsonlFields) -> Result<Vec<Column>, DamageCause> {
+fn text_columns(columns: &[ValueColumn], fields: &JsonlFields) -> Result<Vec<ValueColumn>, DamageCause> {
     let advice = || format!("--text-field names another one of {}", listed(columns));
     let text_column = |name: &str| {
         // Of a conversation, what its messages say.
@@ -173,10 +173,11 @@ impl Layout {
     }
 
     /// Decoded bytes of columns of a row group, as the file says; of Arrow those of all columns, as they are stored.
-    fn decoded_bytes<'a>(&self, group: usize, columns: impl Iterator<Item = &'a Column>) -> u64 {
+    fn decoded_bytes<'a>(&self, group: usize, columns: impl Iterator<Item = &'a ValueColumn>) -> u64 {
         match &self.contents {
             Contents::Parquet(footer) => {
-                let size = |column: &Column| footer.group(group).column(column.index).uncompressed_size();
+                let size =
+                    |column: &ValueColumn| footer.group(group).column(column.index).uncompressed_size();
                 columns.map(|column| u64::try_from(size(column)).unwrap_or(0)).fold(0, u64::saturating_add)
             }
             Contents::Arrow(messages) => messages.bytes(group),

@@ -33,12 +33,12 @@ use super::records::readable;
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
 use arrow::Messages;
-use columns::{BATCH_ROWS, Kind, Name, Values, joined, reader};
+use columns::{BATCH_ROWS, Name, ValueKind, Values, joined, reader};
 pub(crate) use copy::{GROUP_BYTES, write_kept};
 use footer::Footer;
 use guard::guarded;
 pub(crate) use guard::panic_is_damage;
-use layout::{Column, Contents, Layout, NAMES};
+use layout::{Contents, Layout, NAMES, ValueColumn};
 pub(crate) use layout::{column_names, held};
 use stored::Stored;
 
@@ -48,13 +48,13 @@ const OWN_GROUP: u64 = 64 << 20;
 
 /// The values of a column of names.
 #[derive(Debug)]
-enum Names {
+enum NameValues {
     Absent,
-    Read(Values, Kind),
+    Read(Values, ValueKind),
     Unfit(&'static str),
 }
 
-impl Names {
+impl NameValues {
     /// Bytes of memory that the values take.
     fn bytes(&self) -> u64 {
         match self {
@@ -74,7 +74,7 @@ impl Names {
 
 /// Rows that were read at once.
 #[derive(Debug)]
-struct Piece {
+struct ReadRows {
     /// The first of them, in the file and in its row group.
     first: u64,
     within: u64,
@@ -83,12 +83,12 @@ struct Piece {
     rows: usize,
     /// Of each column that the texts are joined of.
     texts: Vec<Values>,
-    names: [Names; NAMES],
+    names: [NameValues; NAMES],
     /// Bytes of memory that they take.
     bytes: u64,
 }
 
-impl Piece {
+impl ReadRows {
     /// Makes the document `id` of a row, or damage.
     fn document<T>(
         &self,
@@ -147,8 +147,8 @@ impl Piece {
 /// Rows as they were read, or a row group that whoever works on them is to read first, bit by bit.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    piece: Option<Piece>,
-    group: Option<Group>,
+    piece: Option<ReadRows>,
+    group: Option<RowGroup>,
 }
 
 impl Batch {
@@ -197,7 +197,7 @@ impl Batch {
 }
 
 /// The source of a row group's rows.
-enum Open {
+enum OpenGroup {
     /// Readers of texts and of names.
     Parquet(Vec<ParquetRecordBatchReader>, Box<[Option<ParquetRecordBatchReader>; NAMES]>),
     /// The columns of texts and of names, decoded.
@@ -205,7 +205,7 @@ enum Open {
 }
 
 /// Rows of a row group, in order: all of them, or some.
-struct Group {
+struct RowGroup {
     input: Input,
     layout: Arc<Layout>,
     index: usize,
@@ -216,16 +216,16 @@ struct Group {
     /// Rows that are asked for at once.
     batch: usize,
     /// Opened with the first batch, by the thread that reads it.
-    open: Option<Open>,
+    open: Option<OpenGroup>,
 }
 
-impl std::fmt::Debug for Group {
+impl std::fmt::Debug for RowGroup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Group").field("index", &self.index).field("done", &self.done).finish_non_exhaustive()
     }
 }
 
-impl Group {
+impl RowGroup {
     fn new(input: &Input, layout: &Arc<Layout>, index: usize, block_bytes: usize) -> Self {
         let rows = usize::try_from(layout.rows(index)).unwrap_or(0);
         let bytes = usize::try_from(layout.wanted_bytes(index)).unwrap_or(usize::MAX);
@@ -241,7 +241,7 @@ impl Group {
 
     /// Reads on. Before damage rows come one by one, from the first one on, so that what is read does not depend on
     /// how many were asked for.
-    fn read(&mut self) -> Result<Piece, DamageCause> {
+    fn read(&mut self) -> Result<ReadRows, DamageCause> {
         let layout = self.layout.clone();
         let footer = match &layout.contents {
             Contents::Arrow(messages) => return self.read_slice(messages),
@@ -261,13 +261,13 @@ impl Group {
         }
     }
 
-    fn open_parquet(&self, footer: &Footer) -> Result<Open, ParquetError> {
+    fn open_parquet(&self, footer: &Footer) -> Result<OpenGroup, ParquetError> {
         let stored = Stored::new(self.input.open()?)?;
         let all = usize::try_from(self.layout.rows(self.index)).unwrap_or(0);
         let selection = self.selection.as_ref();
         let selection =
             selection.map(|rows| RowSelection::from_consecutive_ranges(rows.iter().cloned(), all));
-        let open = |column: &Column| {
+        let open = |column: &ValueColumn| {
             let place = (self.index, column.index..column.index + 1);
             reader(&stored, &footer.metadata, place, self.batch, selection.clone())
         };
@@ -275,29 +275,29 @@ impl Group {
         // A name that cannot be read shows when it is asked for.
         let names =
             self.layout.names.each_ref().map(|name| name.as_ref().and_then(|column| open(column).ok()));
-        Ok(Open::Parquet(texts, Box::new(names)))
+        Ok(OpenGroup::Parquet(texts, Box::new(names)))
     }
 
-    fn read_batch(&mut self, footer: &Footer) -> Result<Piece, DamageCause> {
+    fn read_batch(&mut self, footer: &Footer) -> Result<ReadRows, DamageCause> {
         let rows = self.batch.min(self.rows - self.done);
         let texts = guarded(DamageKind::Corrupt, || {
             if self.open.is_none() {
                 self.open = Some(self.open_parquet(footer)?);
             }
-            let Some(Open::Parquet(texts, _)) = &mut self.open else { return Ok(Vec::new()) };
+            let Some(OpenGroup::Parquet(texts, _)) = &mut self.open else { return Ok(Vec::new()) };
             texts.iter_mut().map(|text| Values::next_of(text, rows)).collect::<Result<Vec<_>, _>>()
         })?;
-        let mut names = [const { Names::Absent }; NAMES];
+        let mut names = [const { NameValues::Absent }; NAMES];
         for (at, found) in names.iter_mut().enumerate() {
             let Some(column) = &self.layout.names[at] else { continue };
-            let Some(Open::Parquet(_, readers)) = &mut self.open else { continue };
+            let Some(OpenGroup::Parquet(_, readers)) = &mut self.open else { continue };
             let slot = &mut readers[at];
             let Some(name) = slot else { continue };
             match guarded(DamageKind::Corrupt, || Values::next_of(name, rows)) {
-                Ok(values) => *found = Names::Read(values, column.kind),
+                Ok(values) => *found = NameValues::Read(values, column.kind),
                 Err(flaw) if self.batch > 1 => return Err(flaw),
                 Err(_) => {
-                    *found = Names::Unfit("does not decode from here to the end of its row group");
+                    *found = NameValues::Unfit("does not decode from here to the end of its row group");
                     *slot = None;
                 }
             }
@@ -306,7 +306,7 @@ impl Group {
     }
 
     /// Decodes the wanted columns of a record batch; without names, if these keep it from being decoded.
-    fn open_arrow(&self, messages: &Messages) -> Result<Open, DamageCause> {
+    fn open_arrow(&self, messages: &Messages) -> Result<OpenGroup, DamageCause> {
         let Layout { texts, names, .. } = &*self.layout;
         let decode = |columns: &mut Vec<usize>| -> Result<RecordBatch, DamageCause> {
             columns.sort_unstable();
@@ -323,29 +323,31 @@ impl Group {
                 decode(&mut columns)?
             }
         };
-        let array = |column: &Column| Some(decoded.column(columns.binary_search(&column.root).ok()?).clone());
+        let array =
+            |column: &ValueColumn| Some(decoded.column(columns.binary_search(&column.root).ok()?).clone());
         let names = names.each_ref().map(|name| name.as_ref().and_then(array));
-        Ok(Open::Arrow(texts.iter().filter_map(array).collect(), names))
+        Ok(OpenGroup::Arrow(texts.iter().filter_map(array).collect(), names))
     }
 
     /// Reads on in a record batch, which is decoded as a whole.
-    fn read_slice(&mut self, messages: &Messages) -> Result<Piece, DamageCause> {
+    fn read_slice(&mut self, messages: &Messages) -> Result<ReadRows, DamageCause> {
         if self.open.is_none() {
             self.open = Some(self.open_arrow(messages)?);
         }
         let next = self.next_range();
-        let values =
-            |array: &ArrayRef, column: &Column| Values::of(array.slice(next.start, next.len()), column.leaf);
+        let values = |array: &ArrayRef, column: &ValueColumn| {
+            Values::of(array.slice(next.start, next.len()), column.leaf)
+        };
         let (texts, names) = guarded(DamageKind::Corrupt, || {
-            let mut found = [const { Names::Absent }; NAMES];
-            let Some(Open::Arrow(texts, names)) = &self.open else { return Ok((Vec::new(), found)) };
+            let mut found = [const { NameValues::Absent }; NAMES];
+            let Some(OpenGroup::Arrow(texts, names)) = &self.open else { return Ok((Vec::new(), found)) };
             let texts = texts.iter().zip(&self.layout.texts).map(|(array, text)| values(array, text));
             let texts: Vec<Values> = texts.collect();
             for ((found, array), column) in found.iter_mut().zip(names).zip(&self.layout.names) {
                 *found = match (array, column) {
-                    (Some(array), Some(column)) => Names::Read(values(array, column), column.kind),
-                    (None, Some(_)) => Names::Unfit("does not decode in its record batch"),
-                    (_, None) => Names::Absent,
+                    (Some(array), Some(column)) => NameValues::Read(values(array, column), column.kind),
+                    (None, Some(_)) => NameValues::Unfit("does not decode in its record batch"),
+                    (_, None) => NameValues::Absent,
                 };
             }
             Ok((texts, found))
@@ -368,16 +370,22 @@ impl Group {
     }
 
     /// The values of so many rows, with the place of the first in the row group.
-    fn piece(&mut self, rows: usize, within: usize, texts: Vec<Values>, names: [Names; NAMES]) -> Piece {
+    fn piece(
+        &mut self,
+        rows: usize,
+        within: usize,
+        texts: Vec<Values>,
+        names: [NameValues; NAMES],
+    ) -> ReadRows {
         let (first, within) = (self.layout.starts[self.index] + self.done as u64, within as u64);
         let offset = self.layout.offset(self.index);
         self.done += rows;
-        let bytes = texts.iter().map(Values::bytes).chain(names.iter().map(Names::bytes)).sum();
-        Piece { first, within, offset, rows, texts, names, bytes }
+        let bytes = texts.iter().map(Values::bytes).chain(names.iter().map(NameValues::bytes)).sum();
+        ReadRows { first, within, offset, rows, texts, names, bytes }
     }
 
     /// The next rows; none behind the last one or behind damage, which is told.
-    fn next(&mut self, tally: &mut Tally) -> Option<Piece> {
+    fn next(&mut self, tally: &mut Tally) -> Option<ReadRows> {
         if self.done >= self.rows {
             return None;
         }
@@ -413,7 +421,7 @@ pub(crate) struct Rows {
     layout: Arc<Layout>,
     block_bytes: usize,
     next: usize,
-    group: Option<Group>,
+    group: Option<RowGroup>,
     /// Stored bytes not yet accounted for.
     stored: u64,
     finished: bool,
@@ -440,9 +448,9 @@ impl Rows {
             (&self.layout.contents, starts.last().filter(|&&rows| rows > 0))
         {
             let middle = starts.partition_point(|&start| start <= rows / 2) - 1;
-            let piece = Group::new(&self.input, &self.layout, middle, self.block_bytes).read();
+            let piece = RowGroup::new(&self.input, &self.layout, middle, self.block_bytes).read();
             let bytes =
-                |piece: Piece| (piece.texts.iter().map(Values::bytes).sum::<u64>(), piece.rows as u64);
+                |piece: ReadRows| (piece.texts.iter().map(Values::bytes).sum::<u64>(), piece.rows as u64);
             let (bytes, of) = piece.map_or((0, 1), bytes);
             return (rows, bytes.saturating_mul(rows) / of.max(1));
         }
@@ -476,7 +484,7 @@ impl Rows {
                 self.next += 1;
                 self.stored -= size;
                 tally.stored = size;
-                let mut group = Group::new(&self.input, &self.layout, index, self.block_bytes);
+                let mut group = RowGroup::new(&self.input, &self.layout, index, self.block_bytes);
                 if self.layout.text_bytes(index) <= OWN_GROUP {
                     batch.group = Some(group);
                 } else {
@@ -512,7 +520,7 @@ pub(crate) fn fetch(
     for of_group in wanted.chunk_by(is_of_one_group) {
         let (id, place) = of_group[0];
         let index = rows.layout.group_of(id.row).ok_or_else(|| wrong(place, "fewer rows".to_owned()))?;
-        let group = Group::new(input, &rows.layout, index, options.block_bytes);
+        let group = RowGroup::new(input, &rows.layout, index, options.block_bytes);
         let mut group = group.only(ranges(of_group, starts[index]));
         let mut left = of_group.iter();
         while let Some(&(_, place)) = left.as_slice().first() {

@@ -1,6 +1,6 @@
 //! The page of a comparison.
 
-use super::super::charts::{self, Part};
+use super::super::charts::{self, BarPart};
 use super::super::figures;
 use super::super::model::{
     Agreement, CompareReport, ExactRecall, LanguageCount, MethodResult, Parameter, Recall, SearchCost,
@@ -166,7 +166,7 @@ fn agreement_split(report: &CompareReport) -> Result<Option<SplitView>> {
     }
     let bar = charts::split(
         &format!("Pairs found by {a} only, by both, by {b} only"),
-        &[(Part::First, only_a), (Part::Rest, both), (Part::Second, only_b)],
+        &[(BarPart::First, only_a), (BarPart::Rest, both), (BarPart::Second, only_b)],
     )?;
     Ok(Some(SplitView {
         bar: Value::from_safe_string(bar),

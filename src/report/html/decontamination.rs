@@ -21,7 +21,7 @@ const BENCHMARKS: usize = 100;
 pub fn render_decontamination(report: &DecontaminationReport) -> Result<String> {
     let sum = |of: fn(&Benchmark) -> u64| report.benchmarks.iter().map(of).fold(0, u64::saturating_add);
     let view = DecontaminationView {
-        report: Head { tool: &report.tool, created: &report.created },
+        report: PageHead { tool: &report.tool, created: &report.created },
         command: command(&report.command_line),
         documents: report.documents,
         with_items: report.with_items,
@@ -45,7 +45,7 @@ pub fn render_decontamination(report: &DecontaminationReport) -> Result<String> 
 /// The view for the template.
 #[derive(Serialize)]
 struct DecontaminationView<'a> {
-    report: Head<'a>,
+    report: PageHead<'a>,
     command: String,
     documents: u64,
     with_items: u64,
@@ -63,7 +63,7 @@ struct DecontaminationView<'a> {
 
 /// The head of a page on a report.
 #[derive(Serialize)]
-struct Head<'a> {
+struct PageHead<'a> {
     tool: &'a Tool,
     created: &'a str,
 }

@@ -1,6 +1,6 @@
 //! The page of one run.
 
-use super::super::charts::{self, Bar, Part};
+use super::super::charts::{self, Bar, BarPart};
 use super::super::figures;
 use super::super::model::{
     ClusterSample, ClusterSizes, FileRow, GroupBoilerplate, Histogram, LanguageCount, Parameter, Report,
@@ -41,9 +41,9 @@ pub fn render(report: &Report) -> Result<String> {
     let split = charts::split(
         "Documents, by what became of them",
         &[
-            (Part::Second, outcome.exact_duplicates),
-            (Part::First, outcome.near_duplicates),
-            (Part::Rest, outcome.kept),
+            (BarPart::Second, outcome.exact_duplicates),
+            (BarPart::First, outcome.near_duplicates),
+            (BarPart::Rest, outcome.kept),
         ],
     )?;
     let charted: Vec<&Histogram> =
@@ -150,7 +150,7 @@ struct ReportView<'a> {
     open_pairs: usize,
     open_clusters: usize,
     /// The counts of the run, each derived from those before.
-    steps: Vec<Step>,
+    steps: Vec<CountStep>,
     clusters: Cut<ClusterView>,
     sizes: Option<[Value; 2]>,
     histograms: Vec<(String, Value)>,
@@ -184,17 +184,17 @@ struct EstimatedRecall {
 
 /// A count of the run, and what it is of.
 #[derive(Serialize)]
-struct Step {
+struct CountStep {
     sign: &'static str,
     number: u64,
     what: &'static str,
 }
 
 /// The counts from the documents that were read to those that are kept, and the work in between.
-fn steps(report: &Report) -> Vec<Step> {
+fn steps(report: &Report) -> Vec<CountStep> {
     let outcome = &report.outcome;
     let documents = report.corpus.documents;
-    let step = |sign, number, what| Step { sign, number, what };
+    let step = |sign, number, what| CountStep { sign, number, what };
     let mut steps = vec![
         step("", documents, "documents were read"),
         step("−", outcome.exact_duplicates, "have the text of another one: exact duplicates, removed"),

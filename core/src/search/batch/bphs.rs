@@ -20,7 +20,7 @@ pub(super) struct Tables {
 
 /// Buffers of a block's look-ups.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scratch {
+pub(super) struct BlockScratch {
     search: search::Scratch,
     /// Place of the stored hash in its block, and what it found among the queries.
     found: Vec<(u32, Hit)>,
@@ -44,7 +44,7 @@ impl Tables {
         first: u32,
         mode: Mode,
         answered: &mut [bool],
-        scratch: &mut Scratch,
+        scratch: &mut BlockScratch,
         hits: &mut Vec<(u32, Hit)>,
     ) -> Cost {
         let mut cost = Cost::default();

@@ -46,7 +46,7 @@ pub struct Batch {
 
 #[derive(Clone, Debug)]
 enum Method {
-    Psm(psm::Probes),
+    Psm(psm::BatchProbes),
     Bphs(bphs::Tables),
 }
 
@@ -57,7 +57,7 @@ impl Batch {
     /// [`Error::Parameter`] for parameters without meaning, and for 2³² queries or more.
     pub fn psm(queries: &[Query<'_>], params: PsmBatchParams) -> Result<Self> {
         check_number(queries)?;
-        Ok(Self { method: Method::Psm(psm::Probes::new(queries, params)?), queries: queries.len() })
+        Ok(Self { method: Method::Psm(psm::BatchProbes::new(queries, params)?), queries: queries.len() })
     }
 
     /// BPHS: builds the tables over the distinct hashes of the queries, on all threads of the current pool. Weights
@@ -97,7 +97,7 @@ impl Batch {
             next: 0,
             answered,
             cost: Cost::default(),
-            scratch: bphs::Scratch::default(),
+            scratch: bphs::BlockScratch::default(),
         }
     }
 }
@@ -119,7 +119,7 @@ pub struct Pass<'b> {
     /// With [`Mode::First`] the queries that have an answer; otherwise empty.
     answered: Vec<bool>,
     cost: Cost,
-    scratch: bphs::Scratch,
+    scratch: bphs::BlockScratch,
 }
 
 impl Pass<'_> {

@@ -44,7 +44,7 @@ impl PsmBatchParams {
 
 /// The probes of many queries.
 #[derive(Clone, Debug)]
-pub(super) struct Probes {
+pub(super) struct BatchProbes {
     params: PsmBatchParams,
     /// The queries' hashes.
     hashes: Vec<u64>,
@@ -52,7 +52,7 @@ pub(super) struct Probes {
     probes: Vec<u64>,
 }
 
-impl Probes {
+impl BatchProbes {
     pub fn new(queries: &[Query<'_>], params: PsmBatchParams) -> Result<Self> {
         let PsmBatchParams { radius, key_bits, cost, budget } = params;
         cost.check()?;

@@ -3,7 +3,7 @@
 use super::super::{Cost, Hit, Mode, Query};
 use super::{Dial, MOST_TABLES};
 use crate::id::Slot;
-use crate::kernel::flips::Flip;
+use crate::kernel::flips::KeyFlip;
 use crate::kernel::kept::{Kept, NearList};
 use crate::kernel::lowest_margin::{Job, Margins};
 use crate::kernel::packed;
@@ -14,7 +14,7 @@ impl Dial {
     /// First stage: chooses probes `from..to` of a query, which takes a place in the ring, and asks
     /// for their directory lines.
     #[inline(always)]
-    fn choose(&self, query: &Query<'_>, (from, to): (u32, u32), place: usize, lane: &mut Lane) {
+    fn choose(&self, query: &Query<'_>, (from, to): (u32, u32), place: usize, lane: &mut DialLane) {
         let masks = self.masks();
         // Probes of the keys as they are come before all flips.
         let tables = masks.len() as u32;
@@ -81,7 +81,7 @@ impl Dial {
 
     /// The likeliest flips of one or two bits, from number `from` on to `to`.
     #[inline(always)]
-    fn flips_up_to_two(&self, margins: &Margins, (from, to): (u32, u32), flips: &mut Vec<Flip>) {
+    fn flips_up_to_two(&self, margins: &Margins, (from, to): (u32, u32), flips: &mut Vec<KeyFlip>) {
         self.kernel.least_flips(margins, self.masks(), to as usize, flips);
         if from > 0 {
             flips.sort_unstable();
@@ -91,7 +91,7 @@ impl Dial {
 
     /// Second stage: reads the directory and asks for the hashes.
     #[inline(always)]
-    fn locate(&self, lane: &mut Lane) {
+    fn locate(&self, lane: &mut DialLane) {
         for (run, &cell) in lane.runs.iter_mut().zip(&lane.cells) {
             self.rests.locate(run, self.directory.range(cell));
         }
@@ -99,7 +99,7 @@ impl Dial {
 
     /// Third stage: compares. What may match goes to the list.
     #[inline(always)]
-    fn compare(&self, lane: &Lane, cost: &mut Cost, list: &mut NearList) {
+    fn compare(&self, lane: &DialLane, cost: &mut Cost, list: &mut NearList) {
         cost.probes += lane.runs.len() as u64;
         cost.candidates += self.rests.shortlist(&lane.runs, list) as u64;
     }
@@ -110,7 +110,7 @@ impl Dial {
     fn settle(
         &self,
         mode: Mode,
-        ring: &mut [Lane],
+        ring: &mut [DialLane],
         work: &mut Settling,
         cost: &mut Cost,
         found: &mut FoundIn<'_>,
@@ -138,7 +138,7 @@ impl Dial {
             lane.matched |= near;
             let number = lane.number;
             placed.write(Placed { number, slot: position, differing }, counts & (t == 0));
-            new.write(Unplaced { number, run: (0, 0), stored, differing }, counts & (t > 0));
+            new.write(UnplacedMatch { number, run: (0, 0), stored, differing }, counts & (t > 0));
         }
         for found in new.rows_mut() {
             found.run.0 = self.kernel.extract(found.stored, self.masks()[0]) as u32;
@@ -147,7 +147,7 @@ impl Dial {
         list.clear();
         // The directory was asked for one round ago, the first table's hashes a round later.
         placed.make_room(last.rows().len());
-        for &Unplaced { number, run, stored, differing } in last.rows() {
+        for &UnplacedMatch { number, run, stored, differing } in last.rows() {
             let slot = self.slot(stored, run).expect("every table holds the same hashes");
             placed.write(Placed { number, slot, differing }, true);
         }
@@ -164,7 +164,7 @@ impl Dial {
 
     /// True if a table before `t` finds a hash with these differing bits: as its key is, or by a flip.
     #[inline(always)]
-    fn found_before(&self, t: usize, lane: &Lane, differing: u64) -> bool {
+    fn found_before(&self, t: usize, lane: &DialLane, differing: u64) -> bool {
         self.masks().iter().enumerate().fold(false, |before, (u, mask)| {
             let flipped = differing & mask;
             before | (u < t) & (flipped & (flipped.wrapping_sub(1) | !lane.single) == 0)
@@ -173,7 +173,7 @@ impl Dial {
 
     /// True if of all probes that find a hash with these differing bits, the one of table `t` is the first.
     #[inline(always)]
-    fn belongs(&self, t: usize, lane: &Lane, differing: u64) -> bool {
+    fn belongs(&self, t: usize, lane: &DialLane, differing: u64) -> bool {
         let turn = |table| self.probes.turn(table, differing, &lane.margins);
         let mine = turn(t);
         (0..self.masks().len())
@@ -192,7 +192,7 @@ impl Dial {
     ) -> Cost {
         let budget = self.budget();
         let mut run = |of: Option<&[u32]>, probes, found: &mut FoundIn<'_>| {
-            self.kernel.compiled_for(Run { dial: self, queries, of, probes, mode, scratch, found })
+            self.kernel.compiled_for(DialRun { dial: self, queries, of, probes, mode, scratch, found })
         };
         let mut found = |matches: &[Placed]| {
             for &Placed { number, slot, differing } in matches {
@@ -254,7 +254,7 @@ impl Tag {
 }
 
 /// One run over queries: probes `probes.0..probes.1` of each, every match to `found`.
-struct Run<'a> {
+struct DialRun<'a> {
     dial: &'a Dial,
     queries: &'a [Query<'a>],
     /// Of which only these; of all of them if it does not say.
@@ -268,7 +268,7 @@ struct Run<'a> {
 /// The receiver of matches, some at a time, with their slots.
 type FoundIn<'a> = dyn FnMut(&[Placed]) + 'a;
 
-impl Job for Run<'_> {
+impl Job for DialRun<'_> {
     type Output = Cost;
 
     #[inline(always)]
@@ -280,7 +280,7 @@ impl Job for Run<'_> {
         let DialScratch { ring, settling } = scratch;
         let mut cost = Cost::default();
         let Pace { gap, lanes, most_unsettled } = Pace::of(probes, count);
-        ring.resize_with(LANES, Lane::default);
+        ring.resize_with(LANES, DialLane::default);
         let mut unsettled = 0;
         for turn in 0..count + 2 * gap {
             if let Some(now) = asked(turn) {
@@ -375,7 +375,7 @@ struct Placed {
 
 /// A match of which the slot is not known yet.
 #[derive(Clone, Copy, Debug, Default)]
-struct Unplaced {
+struct UnplacedMatch {
     /// Position of the query.
     number: u32,
     /// Where the first table's hashes with its key begin, and how many they are; before that
@@ -392,7 +392,7 @@ struct Settling {
     /// Matches with their slots.
     placed: Kept<Placed>,
     /// Matches in other tables than the first, by the stage of placing that they are in.
-    unplaced: [Kept<Unplaced>; 3],
+    unplaced: [Kept<UnplacedMatch>; 3],
 }
 
 impl Settling {
@@ -403,7 +403,7 @@ impl Settling {
 
 /// The state of one query in the stages.
 #[derive(Clone, Debug)]
-struct Lane {
+struct DialLane {
     /// Position of the query.
     number: u32,
     /// True if it has a match.
@@ -418,10 +418,10 @@ struct Lane {
     /// The run that each probe compares.
     runs: Vec<packed::Run>,
     /// For keys with two flips, those chosen.
-    flips: Vec<Flip>,
+    flips: Vec<KeyFlip>,
 }
 
-impl Default for Lane {
+impl Default for DialLane {
     fn default() -> Self {
         Self {
             number: 0,
@@ -439,6 +439,6 @@ impl Default for Lane {
 /// The buffers of a search of the dial index.
 #[derive(Clone, Debug, Default)]
 pub(in crate::search) struct DialScratch {
-    ring: Vec<Lane>,
+    ring: Vec<DialLane>,
     settling: Settling,
 }

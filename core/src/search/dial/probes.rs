@@ -2,7 +2,7 @@
 //! flips, the lowest-margin bits first.
 
 use super::MOST_FLIPS;
-use crate::kernel::flips::Flip;
+use crate::kernel::flips::KeyFlip;
 use crate::kernel::{Level, lowest_margin::Margins};
 
 /// Which probes there are, and in which order a query takes them; needs no index.
@@ -70,7 +70,7 @@ impl Probes {
         if flipped == 0 {
             return Some(Turn::AsItIs(t));
         }
-        (flipped.count_ones() <= self.flips).then(|| Turn::Flipped(Flip::new(margins, flipped)))
+        (flipped.count_ones() <= self.flips).then(|| Turn::Flipped(KeyFlip::new(margins, flipped)))
     }
 
     /// The number of a probe in the order of probes, from 1.
@@ -92,7 +92,7 @@ pub(super) enum Turn {
     /// Of the key of a table as it is.
     AsItIs(usize),
     /// Of a key with bits flipped.
-    Flipped(Flip),
+    Flipped(KeyFlip),
 }
 
 #[cfg(test)]
@@ -111,7 +111,7 @@ mod tests {
                 flips.extend(pairs.filter(|_| probes.flips() > 1));
             }
         }
-        flips.sort_by_key(|&(_, set)| Flip::new(margins, set));
+        flips.sort_by_key(|&(_, set)| KeyFlip::new(margins, set));
         (0..probes.masks().len()).map(|table| (table, 0)).chain(flips).collect()
     }
 
