@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 /// Texts that are kept alive.
 #[derive(Default)]
-pub struct Texts<'py>(Vec<Column<'py>>);
+pub struct Texts<'py>(Vec<TextColumn<'py>>);
 
-enum Column<'py> {
+enum TextColumn<'py> {
     /// Strings of the interpreter; `None` for no text.
     Strings(Vec<Option<Bound<'py, PyString>>>),
     /// A chunk of an Arrow column of strings.
@@ -193,8 +193,8 @@ impl<'py> Data<'py> {
     /// As [`Texts::new`].
     pub fn repaired_texts(&self, value: &str, column: &str, repaired: &mut Repaired) -> PyResult<Texts<'py>> {
         let of = |part: &Part<'py>| match part {
-            Part::Chunk((chunk, field)) => of_chunk(chunk, field, column, repaired).map(Column::Chunk),
-            Part::Values(values) => of_values(values, value, repaired).map(Column::Strings),
+            Part::Chunk((chunk, field)) => of_chunk(chunk, field, column, repaired).map(TextColumn::Chunk),
+            Part::Values(values) => of_values(values, value, repaired).map(TextColumn::Strings),
         };
         Ok(Texts(self.0.iter().map(of).collect::<PyResult<_>>()?))
     }
@@ -288,12 +288,12 @@ impl<'py> Texts<'py> {
         let mut rows = Vec::new();
         for column in &self.0 {
             match column {
-                Column::Strings(strings) => {
+                TextColumn::Strings(strings) => {
                     for text in strings {
                         rows.push(text.as_ref().map(|text| text.to_str()).transpose()?);
                     }
                 }
-                Column::Chunk(chunk) => match chunk.data_type() {
+                TextColumn::Chunk(chunk) => match chunk.data_type() {
                     DataType::Utf8 => rows.extend(chunk.as_string::<i32>().iter()),
                     DataType::LargeUtf8 => rows.extend(chunk.as_string::<i64>().iter()),
                     _ => rows.extend(chunk.as_string_view().iter()),

@@ -65,7 +65,7 @@ struct Find {
 
 /// The answer of `find_duplicates`.
 #[derive(Serialize, schemars::JsonSchema)]
-struct Found {
+struct FoundDuplicates {
     /// Documents that were compared.
     documents: u64,
     /// Documents that are duplicates of another one.
@@ -119,7 +119,10 @@ impl Tools {
                        them duplicates. Nothing is changed.",
         annotations(read_only_hint = true, open_world_hint = false)
     )]
-    async fn find_duplicates(&self, Parameters(asked): Parameters<Find>) -> Result<Json<Found>, String> {
+    async fn find_duplicates(
+        &self,
+        Parameters(asked): Parameters<Find>,
+    ) -> Result<Json<FoundDuplicates>, String> {
         answered(move || find(&asked)).await
     }
 
@@ -145,7 +148,7 @@ async fn answered<T: Send + 'static>(
     done.map(Json).map_err(|error| super::told(&error, &[]))
 }
 
-fn find(asked: &Find) -> anyhow::Result<Found> {
+fn find(asked: &Find) -> anyhow::Result<FoundDuplicates> {
     anyhow::ensure!(
         asked.paths.is_empty() != asked.texts.is_empty(),
         "expected paths or texts, and not both: {{\"paths\": [\"notes\"]}}"
@@ -157,7 +160,12 @@ fn find(asked: &Find) -> anyhow::Result<Found> {
     }
     let (summary, mut listed) = duplicates(&inputs, &[], asked.similarity, folder.path())?;
     listed.truncate(asked.limit.unwrap_or(100));
-    Ok(Found { documents: summary.documents, duplicates: summary.removed, listed, damaged: summary.damaged })
+    Ok(FoundDuplicates {
+        documents: summary.documents,
+        duplicates: summary.removed,
+        listed,
+        damaged: summary.damaged,
+    })
 }
 
 fn check(asked: &Check, index: Option<&Path>) -> anyhow::Result<Checked> {

@@ -191,9 +191,9 @@ impl Request<'_> {
 /// Answers that went out together, for whoever hears what became of them.
 #[doc(hidden)]
 #[derive(Debug, Default)]
-pub struct Given(Vec<Arc<str>>);
+pub struct GivenAnswers(Vec<Arc<str>>);
 
-impl Given {
+impl GivenAnswers {
     /// Number of answers.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -896,14 +896,15 @@ impl Seen {
         self.forget_undelivered(&record).map(drop)
     }
 
-    fn forget_undelivered(&mut self, record: &Record) -> Result<Given> {
+    fn forget_undelivered(&mut self, record: &Record) -> Result<GivenAnswers> {
         let undelivered = std::mem::take(&mut self.writer()?.undelivered);
-        let given = Given(undelivered.into_iter().flat_map(|page| page.undo).filter_map(Undo::key).collect());
+        let given =
+            GivenAnswers(undelivered.into_iter().flat_map(|page| page.undo).filter_map(Undo::key).collect());
         if *record != Record::Delivered {
             return Ok(given);
         }
         self.requests_heard(given.0);
-        Ok(Given::default())
+        Ok(GivenAnswers::default())
     }
 
     /// Forgets answers that have arrived.
@@ -918,7 +919,7 @@ impl Seen {
     /// Says that a reader has heard some answers: it asked something else, or went in good order. They are not given
     /// again.
     #[doc(hidden)]
-    pub fn heard(&mut self, reader: u64, answers: Given) {
+    pub fn heard(&mut self, reader: u64, answers: GivenAnswers) {
         let is_its = |answer: &Answer| answer.standing == Standing::Given(reader);
         answers.0.iter().for_each(|key| drop(self.requests.remove_if(key, is_its)));
         drop(answers);
@@ -930,7 +931,7 @@ impl Seen {
     /// # Errors
     /// If it cannot be noted.
     #[doc(hidden)]
-    pub fn unheard(&mut self, reader: u64, Given(mut keys): Given) -> Result<()> {
+    pub fn unheard(&mut self, reader: u64, GivenAnswers(mut keys): GivenAnswers) -> Result<()> {
         let is_its = |known: &Answer| known.standing == Standing::Given(reader);
         keys.retain(|key| self.requests.get(key).is_some_and(is_its));
         let mut frames = std::mem::take(&mut self.writer()?.waiting);
@@ -964,7 +965,7 @@ impl Seen {
     /// # Errors
     /// As [`commit`](Self::commit).
     #[doc(hidden)]
-    pub fn commit_and_send(&mut self) -> Result<(Option<Unsynced>, Given)> {
+    pub fn commit_and_send(&mut self) -> Result<(Option<Unsynced>, GivenAnswers)> {
         let (unsynced, given) = self.commit_with(&Record::Sent, Log::append_unsynced)?;
         Ok((unsynced.flatten(), given))
     }
@@ -974,7 +975,7 @@ impl Seen {
         &mut self,
         record: &Record,
         append: impl FnOnce(&mut Log, &[u8]) -> Result<R>,
-    ) -> Result<(Option<R>, Given)> {
+    ) -> Result<(Option<R>, GivenAnswers)> {
         let waiting = &mut self.writer()?.waiting;
         let mut committed = None;
         if !waiting.is_empty() {

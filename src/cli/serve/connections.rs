@@ -2,7 +2,7 @@
 //! not have heard.
 
 use super::service::{Collection, NoAnswer};
-use simflip::seen::{Given, LATEST};
+use simflip::seen::{GivenAnswers, LATEST};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,7 +54,7 @@ pub(super) struct Connection {
 #[derive(Default)]
 struct Unheard {
     /// The answers of a request or of a part of one, with the index.
-    answers: VecDeque<(Arc<Collection>, Given)>,
+    answers: VecDeque<(Arc<Collection>, GivenAnswers)>,
     /// The first so many of these the client has heard.
     heard: usize,
     /// True if the connection has ended.
@@ -198,7 +198,7 @@ impl Connection {
     }
 
     /// Notes answers that its client has not heard yet.
-    pub(super) fn answered(&self, collection: &Arc<Collection>, answers: Given) {
+    pub(super) fn answered(&self, collection: &Arc<Collection>, answers: GivenAnswers) {
         if answers.is_empty() {
             return;
         }
@@ -236,7 +236,7 @@ impl Connection {
     }
 
     /// Takes the answers of an index that its client has heard, for one who tells the index, and tells the others.
-    pub(super) fn take_heard(&self, collection: Option<&Collection>) -> Vec<Given> {
+    pub(super) fn take_heard(&self, collection: Option<&Collection>) -> Vec<GivenAnswers> {
         let mut unheard = self.unheard();
         let heard = std::mem::take(&mut unheard.heard);
         let answers: Vec<_> = unheard.answers.drain(..heard).collect();

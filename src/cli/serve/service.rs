@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put as put_route};
 use serde_json::json;
 use simflip::hash::text_digest;
-use simflip::seen::{Given, NewLog, Reply, Request, Seen, Unsynced, Verdict, may_be_index};
+use simflip::seen::{GivenAnswers, NewLog, Reply, Request, Seen, Unsynced, Verdict, may_be_index};
 use simflip::settings::Settings;
 use simflip::sketch::{Sketch, Sketcher};
 use simflip::weight::frequencies::Frequencies;
@@ -319,7 +319,7 @@ impl Collection {
     }
 
     /// Notes what became of some answers: their reader has heard them, or may not have.
-    pub(super) fn became_of(&self, reader: u64, heard: bool, answers: Given) {
+    pub(super) fn became_of(&self, reader: u64, heard: bool, answers: GivenAnswers) {
         if heard {
             self.writing().heard(reader, answers);
         } else if let Err(error) = self.writing().unheard(reader, answers) {
@@ -445,7 +445,7 @@ impl Collection {
         out: &mut Vec<u8>,
     ) -> simflip::Result<(Option<Unsynced>, usize)> {
         let now = millis(SystemTime::now());
-        let (mut unsynced, mut given) = (None, Given::default());
+        let (mut unsynced, mut given) = (None, GivenAnswers::default());
         if self.failed.load(Relaxed) && !matches!(action, Action::Check | Action::Sketch) {
             return Err(simflip::Error::parameter(
                 "index",
