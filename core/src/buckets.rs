@@ -1,5 +1,5 @@
-//! Leaders first: near-duplicates among the documents that share a band hash, and what each of them is removed for. Keys
-//! of block-permuted tables ([`BlockKeys`](crate::search::bphs::BlockKeys)) are band hashes, too.
+//! Leaders first: near-duplicates among the documents that share a band hash, and what each of them is removed for.
+//! Keys of block-permuted tables ([`BlockKeys`](crate::search::bphs::BlockKeys)) are band hashes, too.
 //!
 //! The definition is a greedy pass over all candidate pairs in keep order: a document is removed if a kept document
 //! before it shares a band hash with it and passes verification. Comparing all members of a bucket takes time with the

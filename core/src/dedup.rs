@@ -260,7 +260,7 @@ impl Deduper {
 /// The outcome in numbers.
 ///
 /// ```
-/// use simflip_core::dedup::{Cohesion, Kind, Outcome, Pair, Ran, Searched, Verified};
+/// use simflip_core::dedup::{Cohesion, PairKind, Outcome, Pair, Ran, Searched, Verified};
 /// use simflip_core::{Deduper, Settings};
 ///
 /// let story: Vec<String> = (0..80).map(|word| format!("word{}", word * word)).collect();
@@ -268,7 +268,7 @@ impl Deduper {
 /// deduper.extend(&[story.join(" "), story.join(" ") + " today", story[40..].join(" ")]);
 /// let outcome: Outcome = deduper.run()?;
 /// let Pair { a, b, similarity, kind, .. } = outcome.pairs[0];
-/// assert_eq!((a.0, b.0, kind), (0, 1, Kind::Near));
+/// assert_eq!((a.0, b.0, kind), (0, 1, PairKind::Near));
 /// // The similarity of a cluster's documents with the one that is kept.
 /// let Cohesion { lowest, farthest, .. } = outcome.cohesion[0];
 /// assert_eq!((lowest, farthest), (similarity, b));
@@ -1726,8 +1726,8 @@ mod tests {
             prop_assert_eq!(text_pairs(&outcome, &texts), expected);
         }
 
-        /// Leaders first by the keys of block-permuted tables: whoever is removed is near a kept document before it, and
-        /// no kept document is.
+        /// Leaders first by the keys of block-permuted tables: whoever is removed is near a kept document before it,
+        /// and no kept document is.
         #[test]
         fn keys_of_block_permuted_tables_miss_nothing(
             seed: u64, n in 2usize..60, old in 0usize..20, h in 0u32..=FARTHEST_KEYED, tables in 0usize..3, verified: bool,

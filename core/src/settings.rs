@@ -451,8 +451,8 @@ impl Settings {
         weightings.into_iter().flatten().any(Weighting::needs_frequencies)
     }
 
-    /// The block-permuted tables whose keys bring documents together, where hashes within a few bits are near. Where all
-    /// pairs are to be listed an index finds them instead.
+    /// The block-permuted tables whose keys bring documents together, where hashes within a few bits are near. Where
+    /// all pairs are to be listed an index finds them instead.
     #[doc(hidden)]
     pub fn block_tables(&self) -> Option<BphsParams> {
         match (self.sketches, self.generator) {
