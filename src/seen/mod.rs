@@ -921,7 +921,9 @@ impl Seen {
     #[doc(hidden)]
     pub fn heard(&mut self, reader: u64, answers: GivenAnswers) {
         let is_its = |answer: &Answer| answer.standing == Standing::Given(reader);
-        answers.0.iter().for_each(|key| drop(self.requests.remove_if(key, is_its)));
+        for key in &answers.0 {
+            self.requests.heard |= self.requests.remove_if(key, is_its).is_some();
+        }
         drop(answers);
         self.requests.forget_removed(Standing::Given(reader));
     }
@@ -1365,7 +1367,8 @@ impl Seen {
         unheard.sort_unstable();
         let mut frames = Vec::new();
         self.doubt(unheard, &mut frames);
-        if !self.requests.take_given().is_empty() || !frames.is_empty() {
+        let (given, heard) = (self.requests.take_given(), std::mem::take(&mut self.requests.heard));
+        if heard || !given.is_empty() || !frames.is_empty() {
             Record::Closed.frame(&mut frames);
             self.writer()?.log.append(&frames)?;
         }

@@ -76,6 +76,8 @@ pub(super) struct Remembered {
     written: u64,
     /// The number of answers there that are not remembered any more, though the file has the names of their pages.
     left_behind: u64,
+    /// True if some were heard and forgotten: the log knows of them until it says that the index was closed.
+    pub(super) heard: bool,
 }
 
 /// Where answers of a standing are queued.
