@@ -163,6 +163,7 @@ def test_keywords_of_other_tools_are_answered_with_ours(capsys):
     with pytest.raises(TypeError, match="'max_removed'; options of files need out="):
         simflip.dedup(TEXTS, max_removed=0.5)
     assert simflip.dedup(TEXTS, progress=True).kept.tolist() == KEPT
+    assert capsys.readouterr().err.startswith("\rread: ")
     tell = progress_of(True)
     tell("read", 500, 1000, "pages")
     tell("read", 1000, 1000, "pages")
