@@ -431,11 +431,6 @@ impl Rule {
         })
     }
 
-    /// Where keys are those of SimHashes: the most bits that these may differ in.
-    pub fn distance(&self) -> Option<u32> {
-        self.distance
-    }
-
     /// Where containment decides, the least share of the removed document that the kept one has.
     pub fn contained(&self) -> Option<f32> {
         self.contained
@@ -532,9 +527,6 @@ impl Rule {
             for &leader in &members[..at] {
                 let other = sketches.page(leader);
                 let distance = (own.hash ^ sketches.two(leader).hash).count_ones();
-                if self.distance.is_some_and(|most| distance > most) {
-                    continue;
-                }
                 let similarity = similarity(anchor.as_ref(), &other, distance);
                 if let Some(similarity) = self.near(similarity, [other.size(), size]) {
                     let distance = distance as u8;

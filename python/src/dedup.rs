@@ -293,9 +293,6 @@ impl<'py> Reading<'py> {
             }
             let collector = &mut self.collector;
             run_part(py, ticker, progress, |ticker| collector.extend(&texts, ticker))?.map_err(of_library)?;
-            // A part may be done before it is time to tell.
-            py.check_signals()?;
-            ticker.tell(progress)?;
             if self.shown_documents == before && (is_first || !items.is_stream()) {
                 self.shown_documents = self.rows.documents();
                 self.shown.push(held);

@@ -151,5 +151,7 @@ pub fn run_part<R: Send>(
             logger.call_method1("warning", ("%s", note))?;
         }
     }
+    // A part may be done before it is time to tell.
+    py.check_signals().and_then(|()| ticker.tell(progress))?;
     Ok(done)
 }

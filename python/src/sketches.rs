@@ -102,10 +102,6 @@ pub fn sketch<'py>(
         })?
         .map_err(of_core)?;
         tables.push(table_of(&sketches, &settings).map_err(of_arrow)?);
-        if items.is_stream() {
-            py.check_signals()?;
-            ticker.tell(progress)?;
-        }
     }
     repaired.warn(py)?;
     match tables.len() {

@@ -101,7 +101,6 @@ impl BphsParams {
 #[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct BlockKeys {
-    radius: u32,
     /// The bits of each table's key.
     masks: Vec<u64>,
 }
@@ -112,12 +111,7 @@ impl BlockKeys {
     /// # Errors
     /// [`Error::Parameter`] if there is no such number of tables for this radius.
     pub fn new(params: BphsParams) -> Result<Self> {
-        Ok(Self { radius: params.radius, masks: params.keys()? })
-    }
-
-    /// h.
-    pub fn radius(&self) -> u32 {
-        self.radius
+        Ok(Self { masks: params.keys()? })
     }
 
     /// Number of tables.
