@@ -252,7 +252,7 @@ def noisy():
         return f"""{one["found"]} of {one["copies"]}""", short(int(one["right"]) / int(one["listed"]))
 
     body = [[name, kind, *(cell for setting in settings for cell in cells(of[kind, name, setting]))] for kind, name in sets]
-    heads = ["the default", *(setting.replace("noisy, 0", "noisy, ") for setting in settings[1:])]
+    heads = ["the default", *(setting.removeprefix("noisy, ").replace("0.", ".") for setting in settings[1:])]
     return table(("set", "", *(cell for head in heads for cell in (f"{head}: copies", "precision"))), body)
 
 

@@ -143,6 +143,10 @@ impl Page for Sketched<'_> {
     }
 
     fn features(&self, _: impl FnMut(u64, i64)) {}
+
+    fn extra(&self) -> Option<&[u32]> {
+        Some(self.two.extra).filter(|extra| !extra.is_empty())
+    }
 }
 
 /// Documents with their sketches, in memory or on disk.
@@ -438,7 +442,7 @@ impl Rule {
 
     /// A document ready to be compared with many, if a measure decides.
     fn anchor<P: Page>(&self, page: P) -> Option<Anchor<P>> {
-        self.measure.map(|measure| Anchor::new(measure, page))
+        self.measure.map(|measure| Anchor::new(measure, page).at_least(f64::from(self.threshold)))
     }
 
     /// The similarity of two documents, if they are near.
@@ -1156,7 +1160,7 @@ mod tests {
         }
         fn two(&self, rank: Rank) -> Two<'_> {
             let at = rank.index();
-            Two { hash: self.bits[at][0], bits: &self.bits[at], keys: &self.keys[at], features: &[] }
+            Two { hash: self.bits[at][0], bits: &self.bits[at], keys: &self.keys[at], extra: &[] }
         }
     }
 

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::id::{Document, Id, Lists, Text};
 use crate::minhash::Signatures;
 use crate::settings::{Settings, Sketches};
-use crate::sketch::{Counter, Facts, Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
+use crate::sketch::{Extra, Counter, Facts, Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
 use crate::text::Extraction;
 use crate::weight::frequencies::Frequencies;
 use crate::weight::vocabulary::{Term, Terms};
@@ -24,8 +24,8 @@ pub enum Keeping {
         sketches: Sketches,
         /// Seed of MinHash's functions.
         seed: u64,
-        /// True if a hash of each feature is kept with them, in four bytes.
-        feature_hashes: bool,
+        /// What is kept with them: a hash of each feature, in four bytes, or the words of the text.
+        extra: Extra,
     },
 }
 
@@ -36,8 +36,16 @@ impl Keeping {
         if settings.needs_features() {
             Self::Features
         } else {
-            let feature_hashes = settings.keeps_feature_hashes();
-            Self::Sketches { sketches: settings.sketches, seed: settings.seed, feature_hashes }
+            let extra = Extra::of(settings);
+            Self::Sketches { sketches: settings.sketches, seed: settings.seed, extra }
+        }
+    }
+
+    /// What is kept with sketches.
+    fn extra(self) -> Extra {
+        match self {
+            Self::Features => Extra::Nothing,
+            Self::Sketches { extra, .. } => extra,
         }
     }
 }
@@ -88,39 +96,39 @@ struct TwoSketchesList {
     /// So many keys for each document.
     bands: usize,
     keys: Vec<u32>,
-    /// Hashes of the features of one document after the other, and where each ends; neither where none are kept.
-    features: Vec<u32>,
+    /// What is kept besides, of one document after the other, and where each ends; neither where nothing is.
+    extra: Vec<u32>,
     ends: Option<Vec<usize>>,
 }
 
 impl TwoSketchesList {
-    fn new(bits: usize, bands: usize, feature_hashes: bool) -> Self {
-        let ends = feature_hashes.then(Vec::new);
+    fn new(bits: usize, bands: usize, extra: Extra) -> Self {
+        let ends = (extra != Extra::Nothing).then(Vec::new);
         Self { words: bits / u64::BITS as usize, bands, ends, ..Self::default() }
     }
 
-    fn push(&mut self, TwoSketches { hash, bits, keys, features }: &TwoSketches) -> bool {
+    fn push(&mut self, TwoSketches { hash, bits, keys, extra }: &TwoSketches) -> bool {
         let fits = bits.len() == self.words && keys.len() == self.bands;
         if fits {
             self.hashes.push(*hash);
             self.bits.extend_from_slice(bits);
             self.keys.extend_from_slice(keys);
             if let Some(ends) = &mut self.ends {
-                self.features.extend_from_slice(features);
-                ends.push(self.features.len());
+                self.extra.extend_from_slice(extra);
+                ends.push(self.extra.len());
             }
         }
         fits
     }
 
     fn get(&self, at: usize) -> Two<'_> {
-        let Self { hashes, words, bits, bands, keys, features, ends } = self;
+        let Self { hashes, words, bits, bands, keys, extra, ends } = self;
         Two {
             hash: hashes[at],
             bits: &bits[at * words..(at + 1) * words],
             keys: &keys[at * bands..(at + 1) * bands],
-            features: match ends {
-                Some(ends) => &features[at.checked_sub(1).map_or(0, |before| ends[before])..ends[at]],
+            extra: match ends {
+                Some(ends) => &extra[at.checked_sub(1).map_or(0, |before| ends[before])..ends[at]],
                 None => &[],
             },
         }
@@ -136,13 +144,13 @@ pub struct Two<'a> {
     pub bits: &'a [u64],
     /// A key for each band of other positions.
     pub keys: &'a [u32],
-    /// A hash of each feature, ascending, where they are kept.
-    pub features: &'a [u32],
+    /// What is kept [besides](TwoSketches::extra).
+    pub extra: &'a [u32],
 }
 
 impl<'a> From<&'a TwoSketches> for Two<'a> {
-    fn from(TwoSketches { hash, bits, keys, features }: &'a TwoSketches) -> Self {
-        Self { hash: *hash, bits, keys, features }
+    fn from(TwoSketches { hash, bits, keys, extra }: &'a TwoSketches) -> Self {
+        Self { hash: *hash, bits, keys, extra }
     }
 }
 
@@ -201,18 +209,15 @@ impl Collection {
             Keeping::Features => {
                 Growing::Features { counter: Box::new(Counter::new(extraction)), lists: TermLists::default() }
             }
-            Keeping::Sketches { sketches, seed, feature_hashes } => Growing::Sketches {
-                sketcher: Box::new({
-                    let sketcher = Sketcher::of(extraction, sketches, seed, frequencies)?;
-                    if feature_hashes { sketcher.with_feature_hashes() } else { sketcher }
-                }),
+            Keeping::Sketches { sketches, seed, extra } => Growing::Sketches {
+                sketcher: Box::new(Sketcher::of(extraction, sketches, seed, frequencies)?.with(extra)),
                 kept: match sketches {
                     Sketches::SimHash { .. } => KeptPart::SimHashes(Vec::new()),
                     Sketches::MinHash { permutations, .. } => {
                         KeptPart::Signatures(Signatures::new(permutations)?)
                     }
                     Sketches::Both { bits, banding } | Sketches::OneBit { bits, banding } => {
-                        KeptPart::Both(TwoSketchesList::new(bits, banding.bands, feature_hashes))
+                        KeptPart::Both(TwoSketchesList::new(bits, banding.bands, extra))
                     }
                 },
             },
@@ -267,10 +272,8 @@ impl Collection {
             Growing::Features { .. } => {
                 "a text, as these settings look at features and not at sketches alone"
             }
-            Growing::Sketches { kept: KeptPart::Both(TwoSketchesList { ends: Some(_), .. }), .. }
-                if !sketch.has_feature_hashes() =>
-            {
-                "a sketch with a hash of each feature: containment counts them"
+            Growing::Sketches { .. } if !sketch.has(self.keeping.extra()) => {
+                "a sketch with what verification looks at besides: hashes of features, or words"
             }
             Growing::Sketches { kept, .. } => {
                 if kept.push(&sketch.value) {

@@ -811,12 +811,12 @@ impl<'a> InMemory<'a> {
         }
         let hash = &self.evidence.hashed(text)?.hash;
         let keys = &self.keys[rank.index() * self.tables..][..self.tables];
-        Some(Two { hash: *hash, bits: std::slice::from_ref(hash), keys, features: &[] })
+        Some(Two { hash: *hash, bits: std::slice::from_ref(hash), keys, extra: &[] })
     }
 
     /// The feature hashes of a document.
     fn features(&self, rank: Rank) -> &[u32] {
-        self.sketches(rank).map_or(&[], |two| two.features)
+        self.sketches(rank).map_or(&[], |two| two.extra)
     }
 
     fn facts(&self, rank: Rank) -> &'a Facts {
@@ -914,7 +914,7 @@ impl buckets::SketchSource for &InMemory<'_> {
     }
 
     fn two(&self, rank: Rank) -> Two<'_> {
-        self.sketches(rank).unwrap_or(Two { hash: 0, bits: &[], keys: &[], features: &[] })
+        self.sketches(rank).unwrap_or(Two { hash: 0, bits: &[], keys: &[], extra: &[] })
     }
 }
 

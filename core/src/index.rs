@@ -347,7 +347,7 @@ impl Index {
         let value = match &self.generator {
             Grown::Keys(by_keys) => by_keys.keyed.keys(document.number()).map(|keys| {
                 let bits = by_keys.bits(at).to_vec();
-                SketchValue::Both(TwoSketches { hash: by_keys.hashes[at], bits, keys, features: Vec::new() })
+                SketchValue::Both(TwoSketches { hash: by_keys.hashes[at], bits, keys, extra: Vec::new() })
             }),
             Grown::Hashes(by_hashes) => by_hashes.hashed[at].map(SketchValue::SimHash),
         };

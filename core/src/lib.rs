@@ -82,6 +82,8 @@ pub mod containment;
 pub mod contamination;
 pub mod dedup;
 #[doc(hidden)]
+pub mod edits;
+#[doc(hidden)]
 pub mod error;
 #[doc(hidden)]
 pub mod features;

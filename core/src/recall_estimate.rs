@@ -8,10 +8,11 @@
 //! The interval of documents holds what that changes, besides the error of the sample.
 
 use crate::collection::Two;
+use crate::edits;
 use crate::hash::fmix64;
 use crate::id::{Id, Rank, Text};
 use crate::resemblance::{self, SetBits, Sieve};
-use crate::settings::Verification;
+use crate::settings::{Measure, Verification};
 use crate::verification::{Evidence, TextPair};
 use hashbrown::HashMap;
 use rayon::prelude::*;
@@ -424,11 +425,14 @@ pub(crate) fn estimate(
     evidence: &Evidence<'_>,
     known: &Known<'_>,
 ) -> Option<RecallEstimate> {
-    let threshold = verification.threshold()? as f32;
-    let measure = match verification {
-        Verification::Estimate(_) | Verification::Jaccard(_) => verification.measure()?,
+    let least = verification.threshold()?;
+    // The Jaccard coefficient of near texts.
+    let threshold = match verification {
+        Verification::Estimate(_) | Verification::Jaccard(_) => least,
+        Verification::Edits(_) => edits::coefficient(least),
         _ => return None,
-    };
+    } as f32;
+    let measure = verification.measure()?;
     let text = |shown: &SampledText<'_>| Text(shown.rank.0);
     let shown = |text: Text| {
         Some(SampledText { rank: Rank(text.0), bits: evidence.bits(text)?, keys: evidence.two(text)?.keys })
@@ -450,11 +454,12 @@ pub(crate) fn estimate(
     }
     let drawn: Vec<SampledText<'_>> = drawn.into_iter().filter_map(|rank| shown(Text(rank.0))).collect();
     let is_near = |a: &SampledText<'_>, b: &SampledText<'_>| {
-        evidence.anchor(measure, text(a)).with(&evidence.page(text(b))) >= threshold
+        let anchor = evidence.anchor(measure, text(a)).at_least(least);
+        anchor.with(&evidence.page(text(b))) >= least as f32
     };
     let by = Comparison {
         threshold,
-        is_near: measure.needs_features().then_some(&is_near),
+        is_near: (measure != Measure::Estimate).then_some(&is_near),
         is_found: known.is_found,
         is_missed: known.is_missed,
     };

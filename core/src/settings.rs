@@ -231,6 +231,9 @@ pub enum Verification {
     /// [keys](Generator::Keys), documents of any sizes are [found](crate::containment), not only those that share a
     /// key.
     Containment(f64),
+    /// The share of characters or words that stay when a text is edited to be the other is at least this, 0.8 or more:
+    /// for copies that were damaged. With both sketches and [keys](Generator::Keys).
+    Edits(f64),
     /// The cosine of the features' weights is at least this.
     Cosine {
         /// The least cosine.
@@ -258,6 +261,8 @@ pub enum Measure {
     Containment,
     /// Cosine of the features' weights, counted.
     Cosine,
+    /// Share of characters that stay when one text is edited to be the other, or of words, wherever they stand.
+    Edits,
 }
 
 /// Where clusters of a result that no verification has checked are looked at: a cosine of weight
@@ -295,6 +300,13 @@ const REMOVABLE: f64 = 0.82;
 
 /// The usual similarity of [`Settings::noisy`].
 pub const NOISY: f64 = 0.5;
+
+/// The share of characters or words from which on a text is a damaged copy of another. Chosen on texts with 5 % of damage
+/// (docs/quality.md).
+const DAMAGED: f64 = 0.94;
+
+/// The least such share that can be asked for: runs of characters hardly bring together texts that are less alike.
+const LEAST_EDITS: f64 = 0.8;
 
 /// The usual recall of a search that does not find all.
 #[doc(hidden)]
@@ -354,10 +366,16 @@ impl Settings {
         }
     }
 
-    /// Settings for copies that were damaged by recognition of characters, by typing, or by lost spaces: runs of five
-    /// characters, near from a Jaccard coefficient of `similarity` on, usually [`NOISY`].
+    /// Settings for copies that were damaged by recognition of characters, by typing, or by lost spaces or words. Runs
+    /// of five characters bring texts together from a Jaccard coefficient of `similarity` on, usually [`NOISY`]. The
+    /// texts are then compared themselves, of which up to 32 KiB of words are held: .94 of the characters stay if one is
+    /// edited to be the other, or .88 of what both have is in words of both.
     pub fn noisy(similarity: f64) -> Self {
-        Self { features: FeatureKind::Characters(5), ..Self::both(similarity) }
+        Self {
+            features: FeatureKind::Characters(5),
+            verification: Verification::Edits(DAMAGED),
+            ..Self::both(similarity)
+        }
     }
 
     /// The bands of the keys of [`both`](Self::both) for a similarity and a share of the pairs there.
@@ -472,6 +490,12 @@ impl Settings {
         self.needs_frequencies() || counts && !self.keeps_feature_hashes()
     }
 
+    /// True if sketches come with the words of the text, in which edits are counted.
+    #[doc(hidden)]
+    pub fn keeps_words(&self) -> bool {
+        matches!(self.verification, Verification::Edits(_))
+    }
+
     /// True if sketches come with a hash of each feature, by which containment is counted.
     #[doc(hidden)]
     pub fn keeps_feature_hashes(&self) -> bool {
@@ -554,6 +578,16 @@ impl Settings {
         };
         if let Some(expected) = expected {
             return Err(Error::parameter("verify", self.verification.name(), expected));
+        }
+        if self.keeps_words() && (self.sketches.keyed().is_none() || self.generator != Generator::Keys) {
+            let expected = "another check: edits are counted where keys of both sketches bring texts together";
+            return Err(Error::parameter("verify", self.verification.name(), expected));
+        }
+        if let Verification::Edits(share) = self.verification
+            && !(LEAST_EDITS..=1.0).contains(&share)
+        {
+            let expected = format!("a share of {LEAST_EDITS} to 1 with --verify edits");
+            return Err(Error::parameter("verify-threshold", share, expected));
         }
         if let Some(threshold) = self.verification.threshold().filter(|share| !is_share(*share)) {
             return Err(Error::parameter("verify-threshold", threshold, "a share above 0 and at most 1"));
@@ -833,6 +867,7 @@ impl Verification {
             Self::Jaccard(_) => Some(Measure::Jaccard),
             Self::Containment(_) => Some(Measure::Containment),
             Self::Cosine { .. } => Some(Measure::Cosine),
+            Self::Edits(_) => Some(Measure::Edits),
         }
     }
 
@@ -872,6 +907,7 @@ impl Verification {
             | Self::Estimate(threshold)
             | Self::Jaccard(threshold)
             | Self::Containment(threshold)
+            | Self::Edits(threshold)
             | Self::Cosine { at_least: threshold, .. } => Some(threshold),
         }
     }
@@ -887,6 +923,7 @@ impl Verification {
             | Self::Estimate(threshold)
             | Self::Jaccard(threshold)
             | Self::Containment(threshold)
+            | Self::Edits(threshold)
             | Self::Cosine { at_least: threshold, .. } => *threshold = to,
         }
         self
@@ -902,8 +939,15 @@ impl Verification {
 impl Measure {
     /// The measures that a [`Verification`] can go by.
     #[doc(hidden)]
-    pub const JUDGED: [Self; 6] =
-        [Self::Weights, Self::Mismatch, Self::Estimate, Self::Jaccard, Self::Containment, Self::Cosine];
+    pub const JUDGED: [Self; 7] = [
+        Self::Weights,
+        Self::Mismatch,
+        Self::Estimate,
+        Self::Jaccard,
+        Self::Containment,
+        Self::Cosine,
+        Self::Edits,
+    ];
 
     /// The command line's spelling.
     #[doc(hidden)]
@@ -915,6 +959,7 @@ impl Measure {
             Self::Jaccard => "jaccard",
             Self::Containment => "containment",
             Self::Cosine => "cosine",
+            Self::Edits => "edits",
         }
     }
 
@@ -938,6 +983,7 @@ impl Measure {
             Self::Estimate | Self::Jaccard => 0.8,
             Self::Containment => REMOVABLE,
             Self::Cosine => 0.9,
+            Self::Edits => DAMAGED,
         }
     }
 
@@ -950,6 +996,7 @@ impl Measure {
             Self::Jaccard => Verification::Jaccard(threshold),
             Self::Containment => Verification::Containment(threshold),
             Self::Cosine => Verification::Cosine { at_least: threshold, weighting },
+            Self::Edits => Verification::Edits(threshold),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! MinHash signature. Every measure is symmetric to the last bit, so that it depends on the two pages and on
 //! nothing else; it is 1 for equal texts and for no others above 1.
 
+use crate::edits::{self, Pattern};
 use crate::lists;
 use crate::minhash;
 use crate::resemblance::{self, SetBits};
@@ -32,8 +33,8 @@ pub trait Page {
     /// [`Measure::Cosine`] alone.
     fn features(&self, each: impl FnMut(u64, i64));
 
-    /// A hash of each feature, ascending, where these are kept in place of features.
-    fn feature_hashes(&self) -> Option<&[u32]> {
+    /// What is kept [besides](crate::sketch::TwoSketches::extra) two sketches, if anything is.
+    fn extra(&self) -> Option<&[u32]> {
         None
     }
 }
@@ -46,13 +47,21 @@ pub struct Anchor<P> {
     features: HashMap<u64, i64>,
     /// The sum of the squares of the weights.
     square: i128,
+    /// The page's words, where edits are counted.
+    pattern: Pattern,
+    /// Similarities below it may be told as 0.
+    least: f64,
 }
 
 impl<P: Page> Anchor<P> {
     /// Makes a page ready to be compared with many.
     pub fn new(measure: Measure, page: P) -> Self {
-        let mut anchor = Self { measure, page, features: HashMap::new(), square: 0 };
-        if measure.needs_features() && anchor.page.feature_hashes().is_none() {
+        let pattern = match measure {
+            Measure::Edits => Pattern::new(page.extra().map_or(&[], edits::unpacked)),
+            _ => Pattern::default(),
+        };
+        let mut anchor = Self { measure, page, features: HashMap::new(), square: 0, pattern, least: 0.0 };
+        if measure.needs_features() && anchor.page.extra().is_none() {
             let Self { page, features, square, .. } = &mut anchor;
             page.features(|feature, weight| {
                 *square += i128::from(weight) * i128::from(weight);
@@ -60,6 +69,12 @@ impl<P: Page> Anchor<P> {
             });
         }
         anchor
+    }
+
+    /// An anchor that may tell similarities below `least` as 0, which takes less work where edits are counted.
+    #[must_use]
+    pub fn at_least(self, least: f64) -> Self {
+        Self { least, ..self }
     }
 
     /// The similarity with another page, at most 1. 0 for different texts where a page has no sketch to
@@ -75,7 +90,18 @@ impl<P: Page> Anchor<P> {
             Measure::Jaccard => self.of_sets(other, |a, b, shared| a + b - shared),
             Measure::Containment => self.of_sets(other, |a, b, _| a.min(b)),
             Measure::Cosine => self.of_weights(other),
+            Measure::Edits => self.of_edits(other),
         }
+    }
+
+    /// The similarity by edits, unless runs of characters are so different that it cannot be enough.
+    fn of_edits(&self, other: &impl Page) -> f32 {
+        /// Three standard errors of the usual sketch.
+        const DOUBT: f64 = 0.1;
+        if f64::from(self.estimate(other)) < edits::coefficient(self.least) - DOUBT {
+            return 0.0;
+        }
+        other.extra().map_or(0.0, |words| self.pattern.similarity(edits::unpacked(words), self.least))
     }
 
     /// The Jaccard coefficient that signatures or bits tell.
@@ -94,7 +120,7 @@ impl<P: Page> Anchor<P> {
     /// The share of the features of both pages in a whole, told from the sizes of both
     /// sets and of what they share.
     fn of_sets(&self, other: &impl Page, whole: impl FnOnce(usize, usize, usize) -> usize) -> f32 {
-        let [own, others, shared] = match (self.page.feature_hashes(), other.feature_hashes()) {
+        let [own, others, shared] = match (self.page.extra(), other.extra()) {
             (Some(own), Some(others)) => {
                 [own.len(), others.len(), lists::shared_of(own, others, 0).unwrap_or(0)]
             }

@@ -21,6 +21,7 @@
 //! # Ok::<(), simflip_core::Error>(())
 //! ```
 
+use crate::edits;
 use crate::error::{Error, Result};
 use crate::hash::{fmix64, text_digest};
 use crate::lists::sorted_hashes;
@@ -50,9 +51,14 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    /// True if it has a hash of each feature.
-    pub(crate) fn has_feature_hashes(&self) -> bool {
-        matches!(&self.value, SketchValue::Both(two) if two.features.len() == self.facts.features as usize)
+    /// True if it has what verification looks at besides.
+    pub(crate) fn has(&self, extra: Extra) -> bool {
+        match (extra, &self.value) {
+            (Extra::Nothing, _) => true,
+            (Extra::FeatureHashes, SketchValue::Both(two)) => two.extra.len() == self.facts.features as usize,
+            (Extra::Words, SketchValue::Both(two)) => two.extra.is_empty() == (self.facts.features == 0),
+            _ => false,
+        }
     }
 }
 
@@ -102,9 +108,35 @@ pub struct TwoSketches {
     pub bits: Vec<u64>,
     /// A key for each band.
     pub keys: Vec<u32>,
-    /// [32 bits of the hash of each feature](crate::lists::feature_hash), ascending, where containment decides;
-    /// otherwise none.
-    pub features: Vec<u32>,
+    /// Where containment decides, [32 bits of the hash of each feature](crate::lists::feature_hash), ascending; where
+    /// edits do, the words of the text in UTF-8, four bytes to an item; otherwise none.
+    pub extra: Vec<u32>,
+}
+
+/// What verification looks at besides two sketches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[doc(hidden)]
+pub enum Extra {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A hash of each feature.
+    FeatureHashes,
+    /// The words of the text.
+    Words,
+}
+
+impl Extra {
+    /// As verification wants it.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        if settings.keeps_feature_hashes() {
+            Self::FeatureHashes
+        } else if settings.keeps_words() {
+            Self::Words
+        } else {
+            Self::Nothing
+        }
+    }
 }
 
 /// A SimHash as it is kept.
@@ -189,14 +221,14 @@ impl Sketcher {
     /// For sketches that have no meaning.
     pub fn new(settings: &Settings, frequencies: Option<Arc<Frequencies>>) -> Result<Self> {
         let sketcher = Self::of(settings.extraction(), settings.sketches, settings.seed, frequencies)?;
-        Ok(if settings.keeps_feature_hashes() { sketcher.with_feature_hashes() } else { sketcher })
+        Ok(sketcher.with(Extra::of(settings)))
     }
 
-    /// A sketcher with [`TwoSketches::features`].
+    /// A sketcher with [`TwoSketches::extra`].
     #[must_use]
-    pub(crate) fn with_feature_hashes(mut self) -> Self {
+    pub(crate) fn with(mut self, extra: Extra) -> Self {
         if let Maker::Both(maker) = &mut self.maker {
-            maker.lists_features = true;
+            maker.extra = extra;
         }
         self
     }
@@ -253,7 +285,7 @@ impl Sketcher {
     #[doc(hidden)]
     pub fn sketch_part(&mut self, text: &str, part: &str) -> Sketch {
         let Self { counts, maker, frequencies } = self;
-        let (features, value) = counts.take(part, |features, occurrences| {
+        let (features, mut value) = counts.take(part, |features, occurrences| {
             let value = match maker {
                 Maker::SimHash { weigher, hasher } => {
                     let simhash =
@@ -269,6 +301,12 @@ impl Sketcher {
             };
             (features.len(), value)
         });
+        if let (Maker::Both(maker), SketchValue::Both(two), Counts::Set { extractor, .. }) =
+            (&*maker, &mut value, counts)
+            && maker.extra == Extra::Words
+        {
+            two.extra = edits::packed(&mut extractor.tokenizer, part);
+        }
         Sketch { facts: Facts::new(text, features), value }
     }
 
@@ -295,7 +333,7 @@ pub struct TwoSketcher {
     banding: Banding,
     signature: Vec<u32>,
     bits: BitSketcher,
-    lists_features: bool,
+    extra: Extra,
 }
 
 impl TwoSketcher {
@@ -323,21 +361,24 @@ impl TwoSketcher {
             banding,
             signature: vec![0; params.permutations],
             bits: BitSketcher::new(forms, MinHasher::new(judging)?, fmix64(seed)),
-            lists_features: false,
+            extra: Extra::Nothing,
         })
     }
 
     /// The sketches of a set of features.
     pub fn sketch(&mut self, features: &[u64]) -> TwoSketches {
-        let Self { forms, minima, banding, signature, bits, lists_features } = self;
+        let Self { forms, minima, banding, signature, bits, extra } = self;
         let bits = bits.sketch(features);
         let hash = match forms {
             Forms::BySize => SimHasher::hash_of_set(features),
             Forms::Minima => bits[0],
         };
         minima.sign(features, signature);
-        let features = if *lists_features { sorted_hashes(features) } else { Vec::new() };
-        TwoSketches { hash, bits, keys: banding.keys(signature).collect(), features }
+        let extra = match extra {
+            Extra::FeatureHashes => sorted_hashes(features),
+            _ => Vec::new(),
+        };
+        TwoSketches { hash, bits, keys: banding.keys(signature).collect(), extra }
     }
 }
 

@@ -148,8 +148,8 @@ impl Page for ComparedText<'_> {
         self.evidence.collection.facts(self.document).features
     }
 
-    fn feature_hashes(&self) -> Option<&[u32]> {
-        self.evidence.two(self.text).map(|two| two.features).filter(|hashes| !hashes.is_empty())
+    fn extra(&self) -> Option<&[u32]> {
+        self.evidence.two(self.text).map(|two| two.extra).filter(|extra| !extra.is_empty())
     }
 
     fn features(&self, mut each: impl FnMut(u64, i64)) {

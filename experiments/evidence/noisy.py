@@ -2,7 +2,7 @@
 
 usage: noisy.py SIMFLIP ROWS.csv CRATES POSTS NEWS
 
-Six sets, three to choose a threshold on and three to judge it on. *code*: sources of the crates in CRATES (~/.cargo/registry/src/*),
+Six sets, three to choose the check and its threshold on and three to judge them on. *code*: sources of the crates in CRATES (~/.cargo/registry/src/*),
 with all versions that are there. *tables*: pages of 40 rows of tables, each under the head of its table: to choose, plays of a game, and our own rows of
 3,504 settings on several sets; to judge, a timetable and places with their coordinates.
 *instructions*: one of eight instructions and a passage of a text of POSTS or NEWS. Besides each fourth document there is a copy of it,
@@ -25,8 +25,12 @@ import tempfile
 import corpus
 import damage
 
-THRESHOLDS = ("0.5", "0.55", "0.6", "0.65")
-SETTINGS = {"default": [], **{f"noisy, {of}": ["--preset", "noisy", "--similarity", of] for of in THRESHOLDS}}
+THRESHOLDS = ("0.92", "0.93", "0.94", "0.95", "0.96")
+SETTINGS = {
+    "default": [],
+    "noisy, estimate 0.5": ["--preset", "noisy", "--verify", "estimate"],
+    **{f"noisy, {of}": ["--preset", "noisy", "--verify-threshold", of] for of in THRESHOLDS},
+}
 DAMAGE = [change for kind, of in damage.KINDS.items() if kind != "cut" for rate, change in of if rate == 0.05]
 MOST = 1500
 ROWS = 40

@@ -26,7 +26,7 @@ _Progress: TypeAlias = Callable[[str, int, int, str], object]
 _Method: TypeAlias = Literal["both", "simhash", "minhash", "psm", "dial", "bphs"]
 _Search: TypeAlias = Literal["auto", "keys", "join", "dial", "psm", "bphs", "bands"]
 _Verify: TypeAlias = Literal[
-    "none", "weights", "mismatch", "estimate", "jaccard", "containment", "cosine"
+    "none", "weights", "mismatch", "estimate", "jaccard", "containment", "cosine", "edits"
 ]
 _Weighting: TypeAlias = Literal["tf-idf", "tf", "binary"]
 _Linkage: TypeAlias = Literal["star", "connected"]

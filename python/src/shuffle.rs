@@ -218,7 +218,7 @@ pub fn join_bucket(
         let members: Vec<Member<'_>> = (0..)
             .zip(read.iter().zip(&flags))
             .map(|(at, (Record { keys, bits, hash, features }, &[represents, is_open]))| {
-                let two = Two { hash: *hash, bits, keys, features: &[] };
+                let two = Two { hash: *hash, bits, keys, extra: &[] };
                 let sketched = Sketched { rank: Rank::new(at), features: *features, two, hashed: None };
                 Member { sketched, represents, is_open }
             })

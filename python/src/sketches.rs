@@ -309,7 +309,7 @@ fn read(
                     hash: hashes.value(row),
                     bits: words.collect(),
                     keys: list(&keys.value(row)),
-                    features: Vec::new(),
+                    extra: Vec::new(),
                 };
                 (!hashes.is_null(row)).then_some(SketchValue::Both(two))
             })

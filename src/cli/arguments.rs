@@ -371,12 +371,13 @@ impl SearchArgs {
 /// The check that a candidate pair must pass.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
-    /// How candidate pairs are verified [default: estimate; weights for simhash, none for minhash]
+    /// How candidate pairs are verified [default: estimate; edits with --preset noisy, weights for simhash, none for
+    /// minhash]
     #[arg(long, value_enum, help_heading = "Method", hide_short_help = true)]
     verify: Option<VerifyName>,
 
     /// Least similarity that --verify confirms, 0 to 1 [default: estimate and jaccard --similarity, weights 0.889,
-    /// mismatch 0.97, containment 0.82, cosine 0.9]
+    /// mismatch 0.97, containment 0.82, cosine 0.9, edits 0.94]
     #[arg(long, value_name = "SHARE", help_heading = "Method", hide_short_help = true)]
     verify_threshold: Option<f64>,
 }
@@ -964,6 +965,8 @@ enum VerifyName {
     Containment,
     /// Cosine of the two pages' feature weights
     Cosine,
+    /// Share of the characters that stay if one text is edited to be the other, or of the words, wherever they stand
+    Edits,
 }
 
 impl VerifyName {
@@ -976,6 +979,7 @@ impl VerifyName {
             Self::Jaccard => Some(Measure::Jaccard),
             Self::Containment => Some(Measure::Containment),
             Self::Cosine => Some(Measure::Cosine),
+            Self::Edits => Some(Measure::Edits),
         }
     }
 }
@@ -1030,7 +1034,7 @@ impl From<SourceName> for Source {
 enum PresetName {
     /// Documents of which a fuller one contains nearly all (3-word shingles, containment 0.82)
     Removable,
-    /// Copies damaged by OCR, typing errors or lost spaces (character 5-grams, similarity 0.5)
+    /// Copies damaged by OCR, typing errors, lost spaces or words (character 5-grams, edits 0.94)
     Noisy,
 }
 

@@ -29,6 +29,7 @@ use crate::weight::frequencies::Frequencies;
 use hashbrown::HashMap;
 use simflip_core::collection::Keeping;
 use simflip_core::dedup::Prepared;
+use simflip_core::edits;
 use simflip_core::id::{Document, Id};
 use simflip_core::internal::{Hashes, Probed};
 use simflip_core::resemblance::SetBits;
@@ -298,7 +299,10 @@ fn explanation(
         })
     });
     let measure = |[a, b]: &[Weighed<'_>; 2], measure| f64::from(Anchor::new(measure, a).with(&b));
-    let measured = |by: Measure| measure(if by.is_estimated() { &of_both } else { &weighed }, by);
+    let measured = |by: Measure| match by {
+        Measure::Edits => f64::from(edits::similarity(sides[0].text, sides[1].text)),
+        _ => measure(if by.is_estimated() { &of_both } else { &weighed }, by),
+    };
     let keys = sketches[0].keys.iter().zip(&sketches[1].keys);
     let both = Both {
         features: own_counts.is_some().then_some(methods.both.features),

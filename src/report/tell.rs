@@ -37,6 +37,9 @@ pub fn meaning(measure: Measure) -> &'static str {
             "share of the smaller page's set of features that the larger one has, counted"
         }
         Measure::Cosine => "cosine of the pages' feature weights, counted",
+        Measure::Edits => {
+            "share of the characters that stay if one text is edited to be the other, or of the words, wherever they stand"
+        }
         _ => "a similarity of this version's own",
     }
 }

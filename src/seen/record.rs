@@ -226,7 +226,7 @@ impl RecordedSketch<'_> {
                 hash,
                 bits: bits.iter().map(|&word| u64::from_le_bytes(word)).collect(),
                 keys: keys.iter().map(|&key| u32::from_le_bytes(key)).collect(),
-                features: Vec::new(),
+                extra: Vec::new(),
             })),
             Self::SimHash(hashed) => Some(SketchValue::SimHash(hashed)),
         }

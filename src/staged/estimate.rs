@@ -3,6 +3,7 @@
 use crate::corpus::{self, IN_MEMORY, Input, Peeked, ReadOptions, peek};
 use crate::pipeline::pages::PageSums;
 use simflip_core::collection::Keeping;
+use simflip_core::edits;
 use simflip_core::settings::{Settings, Sketches};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -172,7 +173,10 @@ impl Estimate {
         let kept = match (keeping, settings.sketches) {
             (Keeping::Features, _) => FEATURE * self.features,
             (_, Sketches::MinHash { permutations, .. }) => 4.0 * permutations as f64,
-            (_, Sketches::Both { .. }) => sketch_bytes(settings) as f64 + self.hash_bytes(settings),
+            (_, Sketches::Both { .. }) => {
+                let words = if settings.keeps_words() { self.text.min(edits::COMPARED as f64) } else { 0.0 };
+                sketch_bytes(settings) as f64 + self.hash_bytes(settings) + words
+            }
             _ => 80.0,
         };
         // Later, what is joined: order, buckets and edges; of others hashes, or signatures.

@@ -68,7 +68,7 @@ pub fn pages_of(path: &Path, mut each: impl FnMut(SketchedPage) -> Result<()>) -
                         hash,
                         bits: words(bits),
                         keys: keys.iter().map(|keys| number(keys, at)).collect(),
-                        features: Vec::new(),
+                        extra: Vec::new(),
                     }),
                 };
                 each(SketchedPage { name, facts, value })?;

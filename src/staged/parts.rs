@@ -386,9 +386,9 @@ impl SketchWorker {
         }
         NamedIn { row: page.id.row, place: page.place, id: page.record_id, url: page.url }.put(names);
         if self.keeps_hashes {
-            hashes.extend_from_slice(&(two.features.len() as u32).to_le_bytes());
-            two.features.iter().for_each(|hash| hashes.extend_from_slice(&hash.to_le_bytes()));
-            self.hashes += two.features.len() as u64;
+            hashes.extend_from_slice(&(two.extra.len() as u32).to_le_bytes());
+            two.extra.iter().for_each(|hash| hashes.extend_from_slice(&hash.to_le_bytes()));
+            self.hashes += two.extra.len() as u64;
         }
         self.sum.add(page.id.row, facts.digest);
         self.text_bytes += facts.text_bytes;

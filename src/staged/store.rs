@@ -341,7 +341,7 @@ impl SketchSource for Loaded {
             hash: self.hashes[at],
             bits: &self.bits[at * self.words..][..self.words],
             keys: &self.keys[at * self.bands..][..self.bands],
-            features: &[],
+            extra: &[],
         }
     }
 }

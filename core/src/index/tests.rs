@@ -265,7 +265,7 @@ fn chance_is_what_it_is_for_random_sketches() {
             hash: rng.next_u64(),
             bits: (0..bits / 64).map(|_| rng.next_u64()).collect(),
             keys: (0..banding.bands).map(|_| rng.next_u64() as u32).collect(),
-            features: Vec::new(),
+            extra: Vec::new(),
         });
         index.add(&Sketch { facts: Facts { digest: page, text_bytes: 9, features: 9 }, value }).unwrap();
     }
@@ -291,7 +291,7 @@ fn a_template_of_many_pages_bounds_every_question() {
         let facts = Facts { digest: u128::from(n), text_bytes: 9, features: 100 };
         Sketch {
             facts,
-            value: SketchValue::Both(TwoSketches { hash: n, bits: words, keys, features: Vec::new() }),
+            value: SketchValue::Both(TwoSketches { hash: n, bits: words, keys, extra: Vec::new() }),
         }
     };
     for n in 0..100_000 {

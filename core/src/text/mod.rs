@@ -23,7 +23,7 @@ mod unicode;
 
 pub use difference::Difference;
 pub use tokens::Tokenizer;
-use tokens::{Bytes, TokenKind};
+pub(crate) use tokens::{Bytes, TokenKind};
 
 use crate::error::{Error, Result};
 use crate::hash::{FeatureHash, Murmur3, Product, WordHash};
@@ -153,7 +153,7 @@ impl From<FeatureKind> for Extraction {
 #[derive(Clone, Debug, Default)]
 pub struct FeatureExtractor {
     extraction: Extraction,
-    tokenizer: Tokenizer,
+    pub(crate) tokenizer: Tokenizer,
     words: Vec<u64>,
     features: Vec<u64>,
 }

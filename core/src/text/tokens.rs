@@ -27,6 +27,14 @@ pub(crate) enum Bytes<'a> {
 }
 
 impl Bytes<'_> {
+    /// Adds them to others.
+    pub fn add_to(self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::Short(word) => bytes.extend_from_slice(&word.to_vec()),
+            Self::Long(word) => bytes.extend_from_slice(word),
+        }
+    }
+
     /// Their hash.
     #[inline(always)]
     pub fn hash<H: WordHash>(self) -> u64 {
@@ -259,10 +267,8 @@ impl Tokenizer {
     pub fn words(&mut self, text: &str) -> Vec<String> {
         let mut words = Vec::new();
         self.tokens(text, |token| {
-            let bytes = match token.bytes {
-                Bytes::Short(key) => key.to_vec(),
-                Bytes::Long(bytes) => bytes.to_vec(),
-            };
+            let mut bytes = Vec::new();
+            token.bytes.add_to(&mut bytes);
             words.push(String::from_utf8_lossy(&bytes).into_owned());
         });
         words

@@ -134,7 +134,7 @@ impl WireSketch<'_> {
                     hash,
                     bits: numbers(bits, n / 64)?.into_iter().map(u64::from_be_bytes).collect(),
                     keys: numbers(keys, bands)?.into_iter().map(u32::from_be_bytes).collect(),
-                    features: Vec::new(),
+                    extra: Vec::new(),
                 })
             }
             (Sketches::SimHash { .. }, None, None, Some(weights)) => {
