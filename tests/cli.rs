@@ -459,6 +459,47 @@ fn the_fuller_document_is_kept_where_containment_decides() {
 }
 
 #[test]
+fn damaged_copies_go_and_other_pages_of_a_table_stay() {
+    let place = Place::new();
+    let table = |seed: usize| -> String {
+        let row = |row: usize| {
+            let number = (seed * 7919 + row * 104_729) % 99_991;
+            format!("delivery {number:05} to the northern depot, received in good order, {} crates; ", number % 97)
+        };
+        (0..40).map(row).collect()
+    };
+    // Each 30th letter is another.
+    let damaged = |text: String| -> String {
+        let wrong = |(at, letter): (usize, char)| match letter.is_alphabetic() && at % 30 == 0 {
+            true => 'x',
+            false => letter,
+        };
+        text.chars().enumerate().map(wrong).collect()
+    };
+    let moved = |text: String| -> String {
+        let (first, second) = text.split_at(text.len() / 2);
+        format!("{second} {first}")
+    };
+    let texts = [table(1), table(2), damaged(table(1)), moved(table(2))];
+    let lines = texts.iter().map(|text| format!("{{\"text\": \"{text}\"}}\n"));
+    place.put("pages.jsonl", lines.collect::<String>());
+    let kept = |options: &str| {
+        place.told(&format!("dedup pages.jsonl --out result --force {options}"), 0);
+        let kept = fs::read_to_string(place.at("result/kept.jsonl")).unwrap();
+        let of = |line: &str| serde_json::from_str::<Value>(line).unwrap()["text"].clone();
+        let number = |text: Value| texts.iter().position(|other| *other == text).unwrap();
+        kept.lines().map(|line| number(of(line))).collect::<Vec<_>>()
+    };
+    assert_eq!(kept("--preset noisy"), [0, 1]);
+    assert_eq!(kept("--preset noisy --verify-threshold 1"), [0, 1, 2]);
+    assert_eq!(kept("--preset noisy --verify estimate"), [0]);
+    let told = place.told("sketch pages.jsonl --out none --preset noisy", 2);
+    assert!(told.contains("--verify edits: expected estimate or containment"), "{told}");
+    let told = place.told("dedup pages.jsonl --out none --preset noisy --verify-threshold 0.7", 2);
+    assert!(told.contains("--verify-threshold 0.7: expected a share of 0.8 to 1"), "{told}");
+}
+
+#[test]
 fn closed_output_changes_neither_the_result_nor_the_exit_code() {
     // A pipe whose reader has gone.
     let closed = || std::io::pipe().unwrap().1;

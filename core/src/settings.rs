@@ -303,7 +303,7 @@ pub const NOISY: f64 = 0.5;
 
 /// The share of characters or words from which on a text is a damaged copy of another. Chosen on texts with 5 % of damage
 /// (docs/quality.md).
-const DAMAGED: f64 = 0.94;
+const DAMAGED: f64 = 0.95;
 
 /// The least such share that can be asked for: runs of characters hardly bring together texts that are less alike.
 const LEAST_EDITS: f64 = 0.8;
@@ -368,8 +368,8 @@ impl Settings {
 
     /// Settings for copies that were damaged by recognition of characters, by typing, or by lost spaces or words. Runs
     /// of five characters bring texts together from a Jaccard coefficient of `similarity` on, usually [`NOISY`]. The
-    /// texts are then compared themselves, of which up to 32 KiB of words are held: .94 of the characters stay if one is
-    /// edited to be the other, or .88 of what both have is in words of both.
+    /// texts are then compared themselves, of which up to 32 KiB of words are held: .95 of the characters stay if one is
+    /// edited to be the other, or .95 of the words are in both, wherever they stand.
     pub fn noisy(similarity: f64) -> Self {
         Self {
             features: FeatureKind::Characters(5),

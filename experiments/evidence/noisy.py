@@ -25,7 +25,7 @@ import tempfile
 import corpus
 import damage
 
-THRESHOLDS = ("0.92", "0.93", "0.94", "0.95", "0.96")
+THRESHOLDS = ("0.93", "0.94", "0.95", "0.96")
 SETTINGS = {
     "default": [],
     "noisy, estimate 0.5": ["--preset", "noisy", "--verify", "estimate"],

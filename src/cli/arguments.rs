@@ -377,7 +377,7 @@ pub(crate) struct CheckArgs {
     verify: Option<VerifyName>,
 
     /// Least similarity that --verify confirms, 0 to 1 [default: estimate and jaccard --similarity, weights 0.889,
-    /// mismatch 0.97, containment 0.82, cosine 0.9, edits 0.94]
+    /// mismatch 0.97, containment 0.82, cosine 0.9, edits 0.95]
     #[arg(long, value_name = "SHARE", help_heading = "Method", hide_short_help = true)]
     verify_threshold: Option<f64>,
 }
@@ -1034,7 +1034,7 @@ impl From<SourceName> for Source {
 enum PresetName {
     /// Documents of which a fuller one contains nearly all (3-word shingles, containment 0.82)
     Removable,
-    /// Copies damaged by OCR, typing errors, lost spaces or words (character 5-grams, edits 0.94)
+    /// Copies damaged by OCR, typing errors, lost spaces or words (character 5-grams, edits 0.95)
     Noisy,
 }
 
