@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::id::{Document, Id, Lists, Text};
 use crate::minhash::Signatures;
 use crate::settings::{Settings, Sketches};
-use crate::sketch::{Extra, Counter, Facts, Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
+use crate::sketch::{Counter, Extra, Facts, Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
 use crate::text::Extraction;
 use crate::weight::frequencies::Frequencies;
 use crate::weight::vocabulary::{Term, Terms};

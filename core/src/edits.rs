@@ -16,31 +16,10 @@
 use crate::hash::{Product, WordHash};
 use crate::text::{TokenKind, Tokenizer};
 use std::cmp::Ordering;
+use std::sync::OnceLock;
 
 /// Bytes of a text that are compared.
 pub const COMPARED: usize = 1 << 15;
-
-/// The words of a text, four bytes to an item: a blank between, and zeros behind, which no word has.
-pub(crate) fn packed(tokenizer: &mut Tokenizer, text: &str) -> Vec<u32> {
-    let mut bytes = Vec::new();
-    tokenizer.tokens(text, |token| {
-        if bytes.len() < COMPARED {
-            if !bytes.is_empty() && token.kind != (TokenKind::Unit { joined: true }) {
-                bytes.push(b' ');
-            }
-            token.bytes.add_to(&mut bytes);
-        }
-    });
-    bytes.truncate(COMPARED);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    bytes.as_chunks().0.iter().map(|&four| u32::from_ne_bytes(four)).collect()
-}
-
-/// The words that were packed.
-pub(crate) fn unpacked(packed: &[u32]) -> &[u8] {
-    let bytes: &[u8] = bytemuck::cast_slice(packed);
-    &bytes[..bytes.len() - bytes.iter().rev().take_while(|&&byte| byte == 0).count()]
-}
 
 /// The Jaccard coefficient of runs of five characters where so many characters stay, and wrong ones stand apart.
 pub(crate) fn coefficient(similarity: f64) -> f64 {
@@ -52,53 +31,83 @@ pub(crate) fn coefficient(similarity: f64) -> f64 {
 pub fn similarity(a: &str, b: &str) -> f32 {
     let mut tokenizer = Tokenizer::default();
     let [a, b] = [a, b].map(|text| packed(&mut tokenizer, text));
-    Pattern::new(unpacked(&a)).similarity(unpacked(&b), 0.0)
+    Pattern::new(Words::of(&a)).similarity(Words::of(&b), 0.0)
+}
+
+/// The words of a text, as they are kept with its sketch: their number, a hash of each, ascending, and the words
+/// themselves in UTF-8, four bytes to an item, with a blank between and zeros behind, which no word has.
+pub(crate) fn packed(tokenizer: &mut Tokenizer, text: &str) -> Vec<u32> {
+    let mut bytes = Vec::new();
+    tokenizer.tokens(text, |token| {
+        if bytes.len() < COMPARED {
+            if !bytes.is_empty() && token.kind != (TokenKind::Unit { joined: true }) {
+                bytes.push(b' ');
+            }
+            token.bytes.add_to(&mut bytes);
+        }
+    });
+    bytes.truncate(COMPARED);
+    let words = bytes.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+    let mut packed: Vec<u32> = words.map(|word| Product::word(word) as u32).collect();
+    packed.sort_unstable();
+    packed.insert(0, packed.len() as u32);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    packed.extend(bytes.as_chunks().0.iter().map(|&four| u32::from_ne_bytes(four)));
+    packed
+}
+
+/// The words of a text.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Words<'a> {
+    /// The hash of each, ascending.
+    hashes: &'a [u32],
+    /// The words with blanks between.
+    text: &'a [u8],
+}
+
+impl<'a> Words<'a> {
+    /// The words that were packed.
+    pub fn of(packed: &'a [u32]) -> Self {
+        let Some((&number, rest)) = packed.split_first() else { return Self::default() };
+        let (hashes, text) = rest.split_at(number as usize);
+        let text: &[u8] = bytemuck::cast_slice(text);
+        let zeros = text.iter().rev().take_while(|&&byte| byte == 0).count();
+        Self { hashes, text: &text[..text.len() - zeros] }
+    }
 }
 
 /// A text that others are compared with.
 #[derive(Default)]
 pub(crate) struct Pattern {
-    bytes: usize,
+    hashes: Vec<u32>,
+    text: Vec<u8>,
     /// For each 64 bytes and each value of a byte, where it stands among them.
-    places: Vec<[u64; 256]>,
-    words: Vec<u64>,
-}
-
-/// The hashes of a text's words, ascending.
-fn words(text: &[u8]) -> Vec<u64> {
-    let words = text.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
-    let mut words: Vec<u64> = words.map(Product::word).collect();
-    words.sort_unstable();
-    words
+    places: OnceLock<Vec<[u64; 256]>>,
 }
 
 impl Pattern {
-    pub fn new(text: &[u8]) -> Self {
-        let mut places = vec![[0; 256]; text.len().div_ceil(64)];
-        for (at, &byte) in text.iter().enumerate() {
-            places[at / 64][usize::from(byte)] |= 1 << (at % 64);
-        }
-        Self { bytes: text.len(), places, words: words(text) }
+    pub fn new(Words { hashes, text }: Words<'_>) -> Self {
+        Self { hashes: hashes.to_vec(), text: text.to_vec(), places: OnceLock::new() }
     }
 
     /// The similarity with another text, 0 to 1; 0 if it is below `least`.
-    pub fn similarity(&self, other: &[u8], least: f64) -> f32 {
-        let longer = self.bytes.max(other.len());
+    pub fn similarity(&self, other: Words<'_>, least: f64) -> f32 {
+        let longer = self.text.len().max(other.text.len());
         if longer == 0 {
             return 1.0;
         }
-        let by_words = self.by_words(&words(other));
+        let by_words = self.by_words(other.hashes);
         let least = least.max(by_words);
         let most = ((1.0 - least) * longer as f64).ceil() as usize;
-        let by_edits = self.edits(other, most).map_or(0.0, |edits| 1.0 - edits as f64 / longer as f64);
+        let by_edits = self.edits(other.text, most).map_or(0.0, |edits| 1.0 - edits as f64 / longer as f64);
         match by_edits.max(by_words) {
             similarity if similarity >= least => similarity as f32,
             _ => 0.0,
         }
     }
 
-    fn by_words(&self, others: &[u64]) -> f64 {
-        let (mut own, mut other, mut shared) = (self.words.iter(), others.iter(), 0);
+    fn by_words(&self, others: &[u32]) -> f64 {
+        let (mut own, mut other, mut shared) = (self.hashes.iter(), others.iter(), 0);
         let (mut a, mut b) = (own.next(), other.next());
         while let (Some(x), Some(y)) = (a, b) {
             match x.cmp(y) {
@@ -110,39 +119,55 @@ impl Pattern {
                 }
             }
         }
-        f64::from(shared) / (self.words.len() + others.len()).max(1) as f64
+        f64::from(shared) / (self.hashes.len() + others.len()).max(1) as f64
+    }
+
+    fn places(&self) -> &[[u64; 256]] {
+        self.places.get_or_init(|| {
+            let mut places = vec![[0; 256]; self.text.len().div_ceil(64)];
+            for (at, &byte) in self.text.iter().enumerate() {
+                places[at / 64][usize::from(byte)] |= 1 << (at % 64);
+            }
+            places
+        })
     }
 
     /// The number of edits that make one text of the other, if they are at most so many.
     ///
-    /// The bit-parallel algorithm of Myers (1999) in blocks of 64 rows, as Hyyrö (2003) has it, of which only those that
-    /// few enough edits can reach are computed (Ukkonen 1985).
+    /// The bit-parallel algorithm of Myers (1999) in blocks of 64 rows, as Hyyrö (2003) has it, of which only those are
+    /// computed that so few edits can reach and leave again (Ukkonen 1985).
     fn edits(&self, other: &[u8], most: usize) -> Option<usize> {
-        let rows = self.bytes;
-        if rows.abs_diff(other.len()) > most {
+        /// Columns between two looks at whether it is too much already.
+        const LOOK: usize = 64;
+        let (rows, columns) = (self.text.len(), other.len());
+        if rows.abs_diff(columns) > most {
             return None;
         }
-        let last = self.places.len();
+        if rows == 0 {
+            return Some(columns);
+        }
+        // Rows beyond the column's number that are computed, and rows before it. Whoever strays farther from the diagonal
+        // does not come back to the last row in time.
+        let beyond = (most + rows - columns) / 2;
+        let before = (most + columns - rows) / 2;
+        let places = self.places();
         // The last row of a block, counted from 1.
         let end = |block: usize| rows.min((block + 1) * 64);
         // Of each block the rows that are one more than the row above, and those that are one less.
-        let mut rises = vec![(u64::MAX, 0u64); last];
-        let mut reached = end(most / 64).div_ceil(64).min(last);
-        let mut edits = reached.checked_sub(1).map_or(0, end);
-        if last == 0 {
-            return Some(other.len());
-        }
+        let mut rises = vec![(u64::MAX, 0u64); places.len()];
+        let mut reached = (beyond / 64 + 1).min(places.len());
+        let mut edits = end(reached - 1);
         for (column, &byte) in other.iter().enumerate() {
-            if reached < last && (column + 1 + most) / 64 >= reached {
+            if reached < places.len() && (column + 1 + beyond) / 64 >= reached {
                 edits += end(reached) - end(reached - 1);
                 reached += 1;
             }
-            let first = ((column + 1).saturating_sub(most + 1) / 64).min(reached - 1);
+            let first = (column.saturating_sub(before) / 64).min(reached - 1);
             // The row above the first is one more than in the column before; of those that are left out that is the most.
             let (mut more, mut less) = (1, 0);
-            for block in first..reached {
-                let (up, down) = rises[block];
-                let found = self.places[block][usize::from(byte)];
+            let blocks = rises.iter_mut().zip(places).enumerate();
+            for (block, (rises, places)) in blocks.take(reached).skip(first) {
+                let ((up, down), found) = (*rises, places[usize::from(byte)]);
                 let vertical = found | down;
                 let found = found | less;
                 let horizontal = (((found & up).wrapping_add(up)) ^ up) | found;
@@ -150,10 +175,22 @@ impl Pattern {
                 let bottom = 1 << ((end(block) - 1) % 64);
                 let (below, under) = (u64::from(plus & bottom != 0), u64::from(minus & bottom != 0));
                 let (plus, minus) = (plus << 1 | more, minus << 1 | less);
-                rises[block] = (minus | !(vertical | plus), plus & vertical);
+                *rises = (minus | !(vertical | plus), plus & vertical);
                 (more, less) = (below, under);
             }
             edits = edits + more as usize - less as usize;
+            if column % LOOK == LOOK - 1 {
+                // No row of a block is less than its last one by more than the block rises.
+                let (mut last, mut least) = (edits as i64, i64::MAX);
+                for &(up, down) in rises[first..reached].iter().rev() {
+                    let (up, down) = (i64::from(up.count_ones()), i64::from(down.count_ones()));
+                    least = least.min(last - up);
+                    last += down - up;
+                }
+                if least > most as i64 {
+                    return None;
+                }
+            }
         }
         Some(edits).filter(|&edits| edits <= most)
     }
@@ -163,6 +200,11 @@ impl Pattern {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// A text that is no words.
+    fn plain(text: &[u8]) -> Pattern {
+        Pattern::new(Words { hashes: &[], text })
+    }
 
     /// The definition.
     fn naive(a: &[u8], b: &[u8]) -> usize {
@@ -202,18 +244,21 @@ mod tests {
         #[test]
         fn edits_are_those_of_the_definition((a, b) in damaged(), most in 0usize..450) {
             let expected = naive(&a, &b);
-            let found = Pattern::new(&a).edits(&b, most);
+            let found = plain(&a).edits(&b, most);
             prop_assert_eq!(found, Some(expected).filter(|&edits| edits <= most));
         }
 
         #[test]
         fn any_two_texts_are_as_near_as_the_definition_says(a in "[ab ]{0,200}", b in "[ab ]{0,200}") {
-            let (a, b) = (a.as_bytes(), b.as_bytes());
+            prop_assert_eq!(plain(a.as_bytes()).edits(b.as_bytes(), 200), Some(naive(a.as_bytes(), b.as_bytes())));
+            let [a, b] = [a, b].map(|text| packed(&mut Tokenizer::default(), &text));
+            let (a, b) = (Words::of(&a), Words::of(&b));
             let pattern = Pattern::new(a);
-            prop_assert_eq!(pattern.edits(b, 200), Some(naive(a, b)));
+            let edits = 1.0 - naive(a.text, b.text) as f64 / a.text.len().max(b.text.len()).max(1) as f64;
             let similarity = pattern.similarity(b, 0.0);
+            prop_assert!(f64::from(similarity) + 1e-6 >= edits);
             prop_assert_eq!(similarity, Pattern::new(b).similarity(a, 0.0));
-            prop_assert_eq!(Pattern::new(a).similarity(a, 0.0), 1.0);
+            prop_assert_eq!(pattern.similarity(a, 0.0), 1.0);
             for least in [0.5, 0.9, 0.95] {
                 let cut = pattern.similarity(b, least);
                 prop_assert_eq!(cut, if f64::from(similarity) >= least { similarity } else { 0.0 });
@@ -223,10 +268,12 @@ mod tests {
 
     #[test]
     fn words_may_move_and_letters_may_be_wrong() {
-        let of = |a: &str, b: &str| Pattern::new(a.as_bytes()).similarity(b.as_bytes(), 0.0);
-        assert_eq!(of("ships carry grain and wine", "and wine ships carry grain"), 1.0);
-        assert_eq!(of("ships carry grain and wine", "sh1ps carry graln and wine"), (1.0 - 2.0 / 26.0_f64) as f32);
-        assert_eq!(of("", ""), 1.0);
-        assert!(of("ships carry grain", "clocks tell the time") < 0.6);
+        assert_eq!(similarity("ships carry grain and wine", "and wine ships carry grain"), 1.0);
+        assert_eq!(
+            similarity("ships carry grain and wine", "sh1ps carry graln and wine"),
+            (1.0 - 2.0 / 26.0_f64) as f32
+        );
+        assert_eq!(similarity("", ""), 1.0);
+        assert!(similarity("ships carry grain", "clocks tell the time") < 0.6);
     }
 }

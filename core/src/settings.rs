@@ -580,7 +580,8 @@ impl Settings {
             return Err(Error::parameter("verify", self.verification.name(), expected));
         }
         if self.keeps_words() && (self.sketches.keyed().is_none() || self.generator != Generator::Keys) {
-            let expected = "another check: edits are counted where keys of both sketches bring texts together";
+            let expected =
+                "another check: edits are counted where keys of both sketches bring texts together";
             return Err(Error::parameter("verify", self.verification.name(), expected));
         }
         if let Verification::Edits(share) = self.verification

@@ -4,7 +4,7 @@
 //! MinHash signature. Every measure is symmetric to the last bit, so that it depends on the two pages and on
 //! nothing else; it is 1 for equal texts and for no others above 1.
 
-use crate::edits::{self, Pattern};
+use crate::edits::{self, Pattern, Words};
 use crate::lists;
 use crate::minhash;
 use crate::resemblance::{self, SetBits};
@@ -57,7 +57,7 @@ impl<P: Page> Anchor<P> {
     /// Makes a page ready to be compared with many.
     pub fn new(measure: Measure, page: P) -> Self {
         let pattern = match measure {
-            Measure::Edits => Pattern::new(page.extra().map_or(&[], edits::unpacked)),
+            Measure::Edits => Pattern::new(Words::of(page.extra().unwrap_or_default())),
             _ => Pattern::default(),
         };
         let mut anchor = Self { measure, page, features: HashMap::new(), square: 0, pattern, least: 0.0 };
@@ -101,7 +101,7 @@ impl<P: Page> Anchor<P> {
         if f64::from(self.estimate(other)) < edits::coefficient(self.least) - DOUBT {
             return 0.0;
         }
-        other.extra().map_or(0.0, |words| self.pattern.similarity(edits::unpacked(words), self.least))
+        other.extra().map_or(0.0, |words| self.pattern.similarity(Words::of(words), self.least))
     }
 
     /// The Jaccard coefficient that signatures or bits tell.

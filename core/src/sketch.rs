@@ -109,7 +109,7 @@ pub struct TwoSketches {
     /// A key for each band.
     pub keys: Vec<u32>,
     /// Where containment decides, [32 bits of the hash of each feature](crate::lists::feature_hash), ascending; where
-    /// edits do, the words of the text in UTF-8, four bytes to an item; otherwise none.
+    /// edits do, the words of the text (`edits::packed`); otherwise none.
     pub extra: Vec<u32>,
 }
 

@@ -174,7 +174,9 @@ impl Estimate {
             (Keeping::Features, _) => FEATURE * self.features,
             (_, Sketches::MinHash { permutations, .. }) => 4.0 * permutations as f64,
             (_, Sketches::Both { .. }) => {
-                let words = if settings.keeps_words() { self.text.min(edits::COMPARED as f64) } else { 0.0 };
+                // The words, and a hash of each.
+                let words =
+                    if settings.keeps_words() { 1.7 * self.text.min(edits::COMPARED as f64) } else { 0.0 };
                 sketch_bytes(settings) as f64 + self.hash_bytes(settings) + words
             }
             _ => 80.0,
