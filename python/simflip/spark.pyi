@@ -32,7 +32,7 @@ def dedup(
     sketch_bytes: int | None = None,
     bands: str | tuple[int, int] | None = None,
     seed: int | None = None,
-    verify: Literal["estimate", "estimated-containment"] | None = None,
+    verify: Literal["estimate"] | None = None,
     verify_threshold: float | None = None,
 ) -> DataFrameResult: ...
 def dedup_files(

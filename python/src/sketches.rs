@@ -71,8 +71,8 @@ pub fn sketch<'py>(
         }
         (None, _) => None,
     };
-    if settings.keeps_feature_hashes() {
-        let expected = "estimate: containment counts features, which a table of sketches does not hold; simflip.dedup takes texts";
+    if settings.keeps_feature_hashes() || settings.keeps_words() {
+        let expected = "estimate: the check looks at features or words, which a table of sketches does not hold; simflip.dedup takes texts";
         return Err(of_library(simflip::Error::parameter("verify", settings.verification.name(), expected)));
     }
     let (pool, ticker) = (pool(threads)?, Ticker::new());

@@ -69,7 +69,7 @@ def keys_of(texts):
         (1, "connected", {}),
         (2, "star", {}),
         (8, "connected", {"similarity": 0.6}),
-        (8, "star", {"preset": "noisy"}),
+        (8, "star", {"preset": "noisy", "verify": "estimate"}),
     ],
 )
 def test_a_data_frame_comes_to_what_dedup_makes_of_its_texts(spark, crowd, partitions, clusters, settings):
