@@ -1,7 +1,9 @@
 //! Nothing of a user's is lost: what is written over, what is left behind, what is passed over, and what of a
 //! run survives when its input does not.
 
-use super::place::{Place, ends_by, gz, unpacked, words};
+#[cfg(unix)]
+use super::place::ends_by;
+use super::place::{Place, gz, unpacked, words};
 use serde_json::Value;
 use std::fs;
 use std::io::Write;

@@ -1,5 +1,8 @@
 //! The integration tests, linked once.
 
+// Some tests are of what Unix has alone.
+#![cfg_attr(not(unix), allow(dead_code, unused_imports))]
+
 mod against;
 mod arrow;
 mod boilerplate;

@@ -1,5 +1,8 @@
 //! `simflip serve`: the service over real sockets.
 
+// Some tests are of what Unix has alone.
+#![cfg_attr(not(unix), allow(dead_code, unused_imports))]
+
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

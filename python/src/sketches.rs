@@ -72,8 +72,11 @@ pub fn sketch<'py>(
         (None, _) => None,
     };
     if settings.keeps_feature_hashes() || settings.keeps_words() {
-        let expected = "estimate: the check looks at features or words, which a table of sketches does not hold; simflip.dedup takes texts";
-        return Err(of_library(simflip::Error::parameter("verify", settings.verification.name(), expected)));
+        let check = settings.verification.name();
+        let expected = format!(
+            "estimate: {check} looks at more of a text than a table of sketches holds; simflip.dedup takes texts"
+        );
+        return Err(of_library(simflip::Error::parameter("verify", check, expected)));
     }
     let (pool, ticker) = (pool(threads)?, Ticker::new());
     let (mut items, mut repaired, mut tables) = (Items::new(data)?, Repaired::default(), Vec::new());

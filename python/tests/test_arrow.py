@@ -137,8 +137,10 @@ def test_the_fullest_page_stays_where_containment_decides():
                 assert kept == expected
         with pytest.raises(ValueError, match='clusters="connected": expected star'):
             simflip.dedup(given, preset="removable", clusters="connected")
-    with pytest.raises(ValueError, match="containment counts features"):
+    with pytest.raises(ValueError, match="containment looks at more of a text"):
         simflip.sketch(texts, preset="removable")
+    with pytest.raises(ValueError, match="edits looks at more of a text"):
+        simflip.sketch(texts, preset="noisy")
     parts = [text for row, text in enumerate(texts) if row not in wholes]
     whole_texts = [texts[row] for row in sorted(wholes)]
     assert len(simflip.dedup(parts, against=whole_texts, preset="removable").kept) == 0

@@ -16,6 +16,7 @@ use simflip::seen::{COLUMNS, LONGEST_NAME, Request, SeenParams};
 use simflip::sketch::{Sketch, Sketcher};
 use simflip::staged;
 use std::collections::HashSet;
+#[cfg(unix)]
 use std::fs::File;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};

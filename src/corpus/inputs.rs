@@ -1023,6 +1023,7 @@ mod tests {
         encoder.finish().expect("memory")
     }
 
+    #[cfg(unix)]
     #[test]
     fn folders_give_known_names_sorted_and_once() {
         let dir = tempfile::tempdir().expect("temp dir");
@@ -1089,6 +1090,7 @@ mod tests {
         assert!(look("f.txt", b"").problem.is_none());
     }
 
+    #[cfg(unix)]
     #[test]
     fn named_files_must_exist_and_those_of_folders_need_not_open() {
         let dir = tempfile::tempdir().expect("temp dir");

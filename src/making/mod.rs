@@ -9,10 +9,12 @@
 
 mod unfinished;
 
-pub use unfinished::{Unfinished, kept, take_all_away};
+pub use unfinished::Unfinished;
 pub(crate) use unfinished::{
     is_being_made, is_unfinished, keep, kept_told, sweep, take_leftovers_away, with,
 };
+#[cfg(unix)]
+pub use unfinished::{kept, take_all_away};
 
 use crate::error::{Error, Result};
 use std::fs::{self, File, Metadata};

@@ -101,6 +101,7 @@ impl Unfinished {
     /// If it cannot be made.
     pub fn folder(place: &Path) -> io::Result<Self> {
         let make = |path: &Path| {
+            #[cfg_attr(not(unix), expect(unused_mut))]
             let mut builder = fs::DirBuilder::new();
             #[cfg(unix)]
             std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -192,6 +193,7 @@ pub(crate) fn keep(folder: Option<PathBuf>) {
 }
 
 /// The folder that stays if this process is ended, for the next to go on in.
+#[cfg(unix)]
 pub fn kept() -> Option<PathBuf> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
@@ -206,6 +208,7 @@ pub(crate) fn kept_told(folder: &Path) -> String {
 
 /// Takes away everything that this process has begun and not finished. Nothing can be begun, finished or
 /// given up after that: for a process that ends at once, as on a signal.
+#[cfg(unix)]
 pub fn take_all_away() {
     let all = making();
     for path in all.iter() {

@@ -148,6 +148,7 @@ fn rescued(making: Unfinished, place: &Path, expected: String) -> Error {
 
 /// Gives the folder the mode of the one that it replaces, or else that of the folder that it is in: what is
 /// made is its owner's alone until then.
+#[cfg_attr(not(unix), expect(unused_variables))]
 fn open_as_its_neighbours(folder: &Path, place: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {

@@ -1576,6 +1576,7 @@ fn lock(folder: &Path) -> Result<Lock> {
 }
 
 /// Sees to it that names of new files outlive a failure of power.
+#[cfg_attr(not(unix), expect(unused_variables))]
 fn sync_folder(folder: &Path) -> Result<()> {
     #[cfg(unix)]
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| Error::io(folder, e))?;
