@@ -24,7 +24,7 @@ pub enum Keeping {
         sketches: Sketches,
         /// Seed of MinHash's functions.
         seed: u64,
-        /// What is kept with them: a hash of each feature, in four bytes, or the words of the text.
+        /// The list that is kept with them.
         extra: Extra,
     },
 }
@@ -41,7 +41,7 @@ impl Keeping {
         }
     }
 
-    /// What is kept with sketches.
+    /// The list that is kept with sketches.
     fn extra(self) -> Extra {
         match self {
             Self::Features => Extra::Nothing,
@@ -96,7 +96,7 @@ struct TwoSketchesList {
     /// So many keys for each document.
     bands: usize,
     keys: Vec<u32>,
-    /// What is kept besides, of one document after the other, and where each ends; neither where nothing is.
+    /// The extra lists of the documents, one after the other, and where each ends; both empty where none is kept.
     extra: Vec<u32>,
     ends: Option<Vec<usize>>,
 }
@@ -144,7 +144,7 @@ pub struct Two<'a> {
     pub bits: &'a [u64],
     /// A key for each band of other positions.
     pub keys: &'a [u32],
-    /// What is kept [besides](TwoSketches::extra).
+    /// The [extra list](TwoSketches::extra).
     pub extra: &'a [u32],
 }
 
@@ -273,7 +273,7 @@ impl Collection {
                 "a text, as these settings look at features and not at sketches alone"
             }
             Growing::Sketches { .. } if !sketch.has(self.keeping.extra()) => {
-                "a sketch with what verification looks at besides: hashes of features, or words"
+                "a sketch with the list that verification looks at: hashes of features, or words"
             }
             Growing::Sketches { kept, .. } => {
                 if kept.push(&sketch.value) {

@@ -7,21 +7,21 @@
 //! - the share of words that both have, wherever these stand: 2c / (a + b), if c of a and b words are in both, each as
 //!   often as both have it (Dice 1945).
 //!
-//! A few wrong characters spoil many words, and a few words that moved take many edits; so either number alone refuses
-//! copies. Pages of one table or of one template differ in both: in other numbers and names, which are other words.
-//! That is where it is more than a Jaccard coefficient of short runs of characters, which knows the two apart badly.
+//! Either number alone refuses some copies: a few wrong characters spoil many words, and a few words that moved take
+//! many edits. Pages of one table differ by both numbers, because other numbers and names are other words. A Jaccard
+//! coefficient of short runs of characters does not tell such pages from damaged copies.
 //!
-//! Compared are the words as features have them, folded, with a blank between, and of long texts the first 32 KiB.
+//! The texts are the folded words of features, with a blank between. Long texts are compared by their first 32 KiB.
 
 use crate::hash::{Product, WordHash};
 use crate::text::{TokenKind, Tokenizer};
 use std::cmp::Ordering;
 use std::sync::OnceLock;
 
-/// Bytes of a text that are compared.
+/// The number of bytes of a text that are compared.
 pub const COMPARED: usize = 1 << 15;
 
-/// The Jaccard coefficient of runs of five characters where so many characters stay, and wrong ones stand apart.
+/// The Jaccard coefficient of runs of five characters of two texts with this similarity, if edits stand apart.
 pub(crate) fn coefficient(similarity: f64) -> f64 {
     let runs = similarity.powi(5);
     runs / (2.0 - runs)
@@ -66,7 +66,7 @@ pub(crate) struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// The words that were packed.
+    /// Reads words that were [`packed`].
     pub fn of(packed: &'a [u32]) -> Self {
         let Some((&number, rest)) = packed.split_first() else { return Self::default() };
         let (hashes, text) = rest.split_at(number as usize);
@@ -81,7 +81,7 @@ impl<'a> Words<'a> {
 pub(crate) struct Pattern {
     hashes: Vec<u32>,
     text: Vec<u8>,
-    /// For each 64 bytes and each value of a byte, where it stands among them.
+    /// A bit for each of 64 bytes, by the value of the byte: one table for each 64 bytes of the text.
     places: OnceLock<Vec<[u64; 256]>>,
 }
 
@@ -134,10 +134,10 @@ impl Pattern {
 
     /// The number of edits that make one text of the other, if they are at most so many.
     ///
-    /// The bit-parallel algorithm of Myers (1999) in blocks of 64 rows, as Hyyrö (2003) has it, of which only those are
-    /// computed that so few edits can reach and leave again (Ukkonen 1985).
+    /// This is the bit-parallel algorithm of Myers (1999) in blocks of 64 rows (Hyyrö 2003). It computes only the
+    /// blocks that a path of so few edits can reach (Ukkonen 1985).
     fn edits(&self, other: &[u8], most: usize) -> Option<usize> {
-        /// Columns between two looks at whether it is too much already.
+        /// The number of columns after which it looks if there are too many edits already.
         const LOOK: usize = 64;
         let (rows, columns) = (self.text.len(), other.len());
         if rows.abs_diff(columns) > most {
@@ -146,14 +146,14 @@ impl Pattern {
         if rows == 0 {
             return Some(columns);
         }
-        // Rows beyond the column's number that are computed, and rows before it. Whoever strays farther from the diagonal
-        // does not come back to the last row in time.
+        // A path goes so many rows beyond its column, and stays so many behind it. A path that strays farther needs too
+        // many edits to reach the last row.
         let beyond = (most + rows - columns) / 2;
         let before = (most + columns - rows) / 2;
         let places = self.places();
         // The last row of a block, counted from 1.
         let end = |block: usize| rows.min((block + 1) * 64);
-        // Of each block the rows that are one more than the row above, and those that are one less.
+        // Each block has a bit for each row that is one more than the row above, and one for each that is one less.
         let mut rises = vec![(u64::MAX, 0u64); places.len()];
         let mut reached = (beyond / 64 + 1).min(places.len());
         let mut edits = end(reached - 1);
@@ -163,7 +163,7 @@ impl Pattern {
                 reached += 1;
             }
             let first = (column.saturating_sub(before) / 64).min(reached - 1);
-            // The row above the first is one more than in the column before; of those that are left out that is the most.
+            // A row that is left out grows by one at most; it is taken to grow by one.
             let (mut more, mut less) = (1, 0);
             let blocks = rises.iter_mut().zip(places).enumerate();
             for (block, (rises, places)) in blocks.take(reached).skip(first) {
@@ -180,7 +180,7 @@ impl Pattern {
             }
             edits = edits + more as usize - less as usize;
             if column % LOOK == LOOK - 1 {
-                // No row of a block is less than its last one by more than the block rises.
+                // A row is less than the last row of its block by no more than the block rises.
                 let (mut last, mut least) = (edits as i64, i64::MAX);
                 for &(up, down) in rises[first..reached].iter().rev() {
                     let (up, down) = (i64::from(up.count_ones()), i64::from(down.count_ones()));
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A text that is no words.
+    /// A pattern of any bytes.
     fn plain(text: &[u8]) -> Pattern {
         Pattern::new(Words { hashes: &[], text })
     }

@@ -301,8 +301,8 @@ const REMOVABLE: f64 = 0.82;
 /// The usual similarity of [`Settings::noisy`].
 pub const NOISY: f64 = 0.5;
 
-/// The share of characters or words from which on a text is a damaged copy of another. Chosen on texts with 5 % of damage
-/// (docs/quality.md).
+/// The share of characters or words from which on a text is a damaged copy of another. It was chosen on texts with 5 %
+/// of damage (docs/quality.md).
 const DAMAGED: f64 = 0.95;
 
 /// The least such share that can be asked for: runs of characters hardly bring together texts that are less alike.
@@ -367,9 +367,9 @@ impl Settings {
     }
 
     /// Settings for copies that were damaged by recognition of characters, by typing, or by lost spaces or words. Runs
-    /// of five characters bring texts together from a Jaccard coefficient of `similarity` on, usually [`NOISY`]. The
-    /// texts are then compared themselves, of which up to 32 KiB of words are held: .95 of the characters stay if one is
-    /// edited to be the other, or .95 of the words are in both, wherever they stand.
+    /// of five characters bring texts together from a Jaccard coefficient of `similarity` on, usually [`NOISY`]. Then
+    /// the texts themselves are compared: 95 % of the characters stay if one is edited to be the other, or 95 % of the
+    /// words are in both, wherever they stand. Memory holds up to 32 KiB of the words of each text, and a hash of each.
     pub fn noisy(similarity: f64) -> Self {
         Self {
             features: FeatureKind::Characters(5),

@@ -33,7 +33,7 @@ pub trait Page {
     /// [`Measure::Cosine`] alone.
     fn features(&self, each: impl FnMut(u64, i64));
 
-    /// What is kept [besides](crate::sketch::TwoSketches::extra) two sketches, if anything is.
+    /// The [extra list](crate::sketch::TwoSketches::extra) beside two sketches, if one is kept.
     fn extra(&self) -> Option<&[u32]> {
         None
     }
@@ -49,7 +49,7 @@ pub struct Anchor<P> {
     square: i128,
     /// The page's words, where edits are counted.
     pattern: Pattern,
-    /// Similarities below it may be told as 0.
+    /// A similarity below it may be given as 0.
     least: f64,
 }
 
@@ -71,7 +71,7 @@ impl<P: Page> Anchor<P> {
         anchor
     }
 
-    /// An anchor that may tell similarities below `least` as 0, which takes less work where edits are counted.
+    /// An anchor that may give 0 for a similarity below `least`. Edits take less work then.
     #[must_use]
     pub fn at_least(self, least: f64) -> Self {
         Self { least, ..self }
@@ -94,7 +94,7 @@ impl<P: Page> Anchor<P> {
         }
     }
 
-    /// The similarity by edits, unless runs of characters are so different that it cannot be enough.
+    /// The similarity by edits; 0 if the estimated Jaccard coefficient shows that it is below the least.
     fn of_edits(&self, other: &impl Page) -> f32 {
         /// Three standard errors of the usual sketch.
         const DOUBT: f64 = 0.1;

@@ -51,7 +51,7 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    /// True if it has what verification looks at besides.
+    /// True if it has this extra list.
     pub(crate) fn has(&self, extra: Extra) -> bool {
         match (extra, &self.value) {
             (Extra::Nothing, _) => true,
@@ -113,7 +113,7 @@ pub struct TwoSketches {
     pub extra: Vec<u32>,
 }
 
-/// What verification looks at besides two sketches.
+/// The extra list beside two sketches, which verification looks at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(hidden)]
 pub enum Extra {
@@ -127,7 +127,7 @@ pub enum Extra {
 }
 
 impl Extra {
-    /// As verification wants it.
+    /// The list that verification by these settings looks at.
     pub(crate) fn of(settings: &Settings) -> Self {
         if settings.keeps_feature_hashes() {
             Self::FeatureHashes
