@@ -14,8 +14,8 @@
 //! The texts are the folded words of features, with a blank between. Long texts are compared by their first 32 KiB.
 
 use crate::hash::{Product, WordHash};
+use crate::lists::{shared_of, sorted_hashes};
 use crate::text::{TokenKind, Tokenizer};
-use std::cmp::Ordering;
 use std::sync::OnceLock;
 
 /// The number of bytes of a text that are compared.
@@ -48,8 +48,7 @@ pub(crate) fn packed(tokenizer: &mut Tokenizer, text: &str) -> Vec<u32> {
     });
     bytes.truncate(COMPARED);
     let words = bytes.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
-    let mut packed: Vec<u32> = words.map(|word| Product::word(word) as u32).collect();
-    packed.sort_unstable();
+    let mut packed = sorted_hashes(&words.map(Product::word).collect::<Vec<u64>>());
     packed.insert(0, packed.len() as u32);
     bytes.resize(bytes.len().next_multiple_of(4), 0);
     packed.extend(bytes.as_chunks().0.iter().map(|&four| u32::from_ne_bytes(four)));
@@ -69,7 +68,7 @@ impl<'a> Words<'a> {
     /// Reads words that were [`packed`].
     pub fn of(packed: &'a [u32]) -> Self {
         let Some((&number, rest)) = packed.split_first() else { return Self::default() };
-        let (hashes, text) = rest.split_at(number as usize);
+        let Some((hashes, text)) = rest.split_at_checked(number as usize) else { return Self::default() };
         let text: &[u8] = bytemuck::cast_slice(text);
         let zeros = text.iter().rev().take_while(|&&byte| byte == 0).count();
         Self { hashes, text: &text[..text.len() - zeros] }
@@ -107,19 +106,8 @@ impl Pattern {
     }
 
     fn by_words(&self, others: &[u32]) -> f64 {
-        let (mut own, mut other, mut shared) = (self.hashes.iter(), others.iter(), 0);
-        let (mut a, mut b) = (own.next(), other.next());
-        while let (Some(x), Some(y)) = (a, b) {
-            match x.cmp(y) {
-                Ordering::Less => a = own.next(),
-                Ordering::Greater => b = other.next(),
-                Ordering::Equal => {
-                    shared += 2;
-                    (a, b) = (own.next(), other.next());
-                }
-            }
-        }
-        f64::from(shared) / (self.hashes.len() + others.len()).max(1) as f64
+        let shared = shared_of(&self.hashes, others, 0).unwrap_or(0);
+        (2 * shared) as f64 / (self.hashes.len() + others.len()).max(1) as f64
     }
 
     fn places(&self) -> &[[u64; 256]] {
@@ -259,6 +247,10 @@ mod tests {
             prop_assert!(f64::from(similarity) + 1e-6 >= edits);
             prop_assert_eq!(similarity, Pattern::new(b).similarity(a, 0.0));
             prop_assert_eq!(pattern.similarity(a, 0.0), 1.0);
+            let mut left = b.hashes.to_vec();
+            let is_shared = |hash: &&u32| left.iter().position(|other| other == *hash).map(|at| left.swap_remove(at)).is_some();
+            let shared = 2 * a.hashes.iter().filter(is_shared).count();
+            prop_assert_eq!(pattern.by_words(b.hashes), shared as f64 / (a.hashes.len() + b.hashes.len()).max(1) as f64);
             for least in [0.5, 0.9, 0.95] {
                 let cut = pattern.similarity(b, least);
                 prop_assert_eq!(cut, if f64::from(similarity) >= least { similarity } else { 0.0 });

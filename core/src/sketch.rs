@@ -114,11 +114,10 @@ pub struct TwoSketches {
 }
 
 /// The extra list beside two sketches, which verification looks at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub enum Extra {
     /// Nothing.
-    #[default]
     Nothing,
     /// A hash of each feature.
     FeatureHashes,
