@@ -119,7 +119,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(10))]
     #[test]
     fn a_run_on_disk_writes_what_a_run_in_memory_writes(
-        pages in 1usize..200, files in 1usize..5, seed: u64, odd: bool, each: bool, connected: bool,
+        pages in 1usize..200, files in 1usize..40, seed: u64, odd: bool, each: bool, connected: bool,
         kind in 0u8..4, threads in 1usize..4,
     ) {
         let top = tempfile::tempdir().unwrap();
@@ -139,7 +139,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
     fn new_pages_against_old_ones_come_to_the_same(
-        pages in 2usize..250, old in 1usize..100, files in 1usize..4, old_files in 1usize..4, seed: u64, odd: bool,
+        pages in 2usize..250, old in 1usize..100, files in 1usize..40, old_files in 1usize..30, seed: u64, odd: bool,
         each: bool, connected: bool, kind in 0u8..4, threads in 1usize..4,
     ) {
         let top = tempfile::tempdir().unwrap();
@@ -309,7 +309,7 @@ fn results_of_earlier_runs_are_held_against_on_disk_as_in_memory() {
     let second = job(&folders[1..2], &at("second"), quick(0.6));
     pipeline::dedup(&second, &Silent).unwrap();
     // A file of the third month that is named as new and as old is old.
-    let both = folders[2].join("pages 0.jsonl");
+    let both = folders[2].join("pages 00.jsonl");
     let against = vec![at("first"), at("second"), both];
     let third = Job { against, ..job(&folders[2..], &at("third"), quick(0.6)) };
     assert_same(&third, 3);
@@ -981,7 +981,7 @@ fn killed_at_any_moment_the_same_command_goes_on() {
         }
         fs::remove_dir_all(&out).unwrap();
         // Of a run that was killed when all was in its place, the next one takes the rest away.
-        assert!(!command(&crawl.join("pages 0.jsonl")).stderr(Stdio::null()).status().unwrap().success());
+        assert!(!command(&crawl.join("pages 00.jsonl")).stderr(Stdio::null()).status().unwrap().success());
         let rest: Vec<_> = listed(&crawl).into_iter().filter(|name| !before.contains(name)).collect();
         assert!(rest.iter().all(|name| name.contains("unfinished")), "{rest:?}");
         // A run whose results are called otherwise would tell of it.
@@ -1282,11 +1282,12 @@ fn stages_write_kept_pages_in_as_many_files_as_one_says() {
         command.args(["apply", "-q"]).arg(&sketches).args(inputs).arg("--out").arg(at(out)).args(options);
         String::from_utf8(command.assert().code(2).get_output().stderr.clone()).unwrap()
     };
-    let told = refused(&[&crawl.join("pages 1.jsonl")], "sized", &["--kept-files", "20kB", "--shard", "2/2"]);
+    let told =
+        refused(&[&crawl.join("pages 01.jsonl")], "sized", &["--kept-files", "20kB", "--shard", "2/2"]);
     assert!(told.contains("name the same inputs, or another folder"), "{told}");
     assert!(contents(&at("sized")) == sized);
     fs::create_dir(at("moved")).unwrap();
-    fs::copy(crawl.join("pages 1.jsonl"), at("moved/pages 1.jsonl")).unwrap();
+    fs::copy(crawl.join("pages 01.jsonl"), at("moved/pages 01.jsonl")).unwrap();
     let told = refused(&[&crawl, &at("moved")], "twice", &[]);
     assert!(told.contains("one input of its pages") && !at("twice").exists(), "{told}");
     assert!(refused(&[&crawl], "twice", &["--keep", "input-order"]).contains("no order of inputs"));

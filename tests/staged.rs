@@ -12,7 +12,7 @@ use simflip::pipeline::Silent;
 use simflip::search::bands::Banding;
 use simflip::settings::{Settings, Sketches};
 use simflip::staged::{
-    self, ApplyJob, ClusterJob, Clustered, Grouping, JoinJob, Joined, Outputs, Shard, SketchJob,
+    self, ApplyJob, ClusterJob, Clustered, Grouping, JoinJob, Joined, Outputs, Shard, SketchJob, Sketched,
 };
 use simflip::{Document, Error, Id};
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ pub fn write_files(folder: &Path, texts: &[String], files: usize) -> Vec<PathBuf
             serde_json::json!({"id": id, "url": url, "text": text}).to_string() + "\n"
         };
         let lines: String = part.iter().enumerate().map(line).collect();
-        let path = folder.join(format!("pages {number}.jsonl"));
+        let path = folder.join(format!("pages {number:02}.jsonl"));
         fs::write(&path, lines).unwrap();
         paths.push(path);
     }
@@ -377,7 +377,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
     fn stages_make_what_memory_makes(
-        pages in 1usize..160, files in 1usize..6, seed: u64, similarity in prop::sample::select(vec![0.6, 0.8]),
+        pages in 1usize..160, files in 1usize..50, seed: u64, similarity in prop::sample::select(vec![0.6, 0.8]),
         removable: bool, shards in prop::sample::select(vec![1usize, 2, 7]), threads in 1usize..4,
     ) {
         let top = tempfile::tempdir().unwrap();
@@ -394,7 +394,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
     fn what_old_sketches_hold_goes_from_new_pages_as_in_memory(
-        pages in 2usize..200, old in 1usize..100, files in 1usize..4, old_files in 1usize..4, seed: u64,
+        pages in 2usize..200, old in 1usize..100, files in 1usize..50, old_files in 1usize..30, seed: u64,
         removable: bool, shards in prop::sample::select(vec![1usize, 3]), threads in 1usize..3,
     ) {
         let top = tempfile::tempdir().unwrap();
@@ -646,6 +646,37 @@ fn what_does_not_fit_is_named_and_stays() {
             simflip().arg("inspect").arg(folder.join(name)).assert().success();
         }
     }
+}
+
+#[test]
+fn small_files_are_sketched_together_and_anew_where_others_come_between() {
+    let top = tempfile::tempdir().unwrap();
+    let crawl = top.path().join("crawl");
+    let all = write_files(&crawl, &texts(300, 0, 5), 100);
+    // Neither pages nor records; and records that are no pages before and behind one.
+    fs::write(crawl.join("pages 03.jsonl"), "").unwrap();
+    fs::write(crawl.join("pages 04.jsonl"), "no page\n{\"text\": \"one page\"}\nno page\n").unwrap();
+    let [sketches, fresh] = ["sketches", "fresh"].map(|name| top.path().join(name));
+    let job = sketch_job(&all, &sketches, &quick(0.8), ONE);
+    let some: Vec<PathBuf> =
+        all.iter().enumerate().filter(|(at, _)| at % 3 > 0).map(|(_, path)| path.clone()).collect();
+    let of_some = staged::sketch(&SketchJob { inputs: some.clone(), ..job.clone() }, &Silent).unwrap();
+    let files = || contents(&sketches).len();
+    assert!(of_some.files == some.len() as u64 && files() < some.len(), "{of_some:?}, {} files", files());
+    let of_all = staged::sketch(&job, &Silent).unwrap();
+    assert!(of_all.files == 100 && of_all.pages > of_some.pages, "{of_all:?}");
+    assert_eq!(staged::sketch(&job, &Silent).unwrap(), Sketched { there: 100, ..of_all });
+    staged::sketch(&SketchJob { out: fresh.clone(), ..job.clone() }, &Silent).unwrap();
+    assert!(contents(&sketches) == contents(&fresh), "nothing of other bundles is left");
+    for name in contents(&sketches).keys() {
+        simflip().arg("inspect").arg(sketches.join(name)).assert().success();
+    }
+    // A file that has changed is told by its own name.
+    fs::write(crawl.join("pages 04.jsonl"), "{\"text\": \"another page\"}\n").unwrap();
+    let message = staged::sketch(&job, &Silent).unwrap_err().to_string();
+    assert!(message.contains("pages 04.jsonl as it is now"), "{message}");
+    let forced = staged::sketch(&SketchJob { force: true, ..job }, &Silent).unwrap();
+    assert!(forced.there > 0 && forced.there < 100, "{forced:?}");
 }
 
 #[test]

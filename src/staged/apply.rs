@@ -2,10 +2,10 @@
 
 use super::cluster::{self, Grouping, goes_of};
 use super::estimate::{copied_by_thread, writers};
-use super::kept::StagedKept;
+use super::kept::{InputNames, StagedKept};
 use super::record::Assignment;
 use super::sketch::{Shard, tell_broken};
-use super::sketches::{Folder, InputMark, PageRows, SketchFile};
+use super::sketches::{self, Folder, FolderInput, InputMark, PageRows};
 use super::{names, odd_length, told_bytes, workplace};
 use crate::corpus::{self, Damage, DiscoverOptions, Input, KeptFiles, ReadOptions, discover_all};
 use crate::document::DocId;
@@ -17,9 +17,12 @@ use crate::kernel::memory::give_back;
 use crate::making::{check_is_here, is_unfinished, sweep};
 use crate::pipeline::{Progress, with_threads};
 use crate::tables::{self, PageRow, REMOVED};
+use hashbrown::HashMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
@@ -164,26 +167,33 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     let done = with_threads(threads, || {
         let threads = (rayon::current_num_threads() / part.len().max(1)).max(1);
         let options = ReadOptions { threads, ..options };
-        part.par_iter().try_for_each(|&(number, inputs)| {
-            let unit = Unit {
-                job,
-                folder: &folder,
-                number,
-                inputs,
-                assignments: &assignments,
-                rows: &rows,
-                options: &options,
-                note: &note,
-                progress,
-            };
-            let (there, note) = unit.apply()?;
-            progress.advance(stored(inputs));
-            let mut sum = sum.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            sum.there += if there { inputs.len() as u64 } else { 0 };
-            sum.kept += note.kept;
-            sum.removed += note.removed;
-            sum.lost += note.lost;
-            Ok::<_, Error>(())
+        // Those of one file of sketches, whose names are read once.
+        let file_of = |&(_, unit): &(usize, &[(&Input, usize)])| folder.inputs[unit[0].1].file;
+        let groups: Vec<_> = part.chunk_by(|a, b| file_of(a) == file_of(b)).collect();
+        groups.par_iter().try_for_each(|units| {
+            let names = InputNames::new(&folder);
+            units.iter().try_for_each(|&(number, inputs)| {
+                let unit = Unit {
+                    job,
+                    folder: &folder,
+                    number,
+                    inputs,
+                    assignments: &assignments,
+                    names: &names,
+                    rows: &rows,
+                    options: &options,
+                    note: &note,
+                    progress,
+                };
+                let (there, note) = unit.apply()?;
+                progress.advance(stored(inputs));
+                let mut sum = sum.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                sum.there += if there { inputs.len() as u64 } else { 0 };
+                sum.kept += note.kept;
+                sum.removed += note.removed;
+                sum.lost += note.lost;
+                Ok::<_, Error>(())
+            })
         })
     });
     progress.end();
@@ -195,11 +205,12 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
 fn threads_within(job: &ApplyJob, folder: &Folder, (inputs, places): (&[&Input], &[usize])) -> Result<usize> {
     let Some(memory) = job.memory else { return Ok(job.threads) };
     give_back();
-    let headers = || places.iter().map(|&place| &folder.files[place].header);
+    let headers = || places.iter().map(|&place| &folder.files[folder.inputs[place].file].header);
     let longest = headers().filter_map(|header| header.longest).max().unwrap_or(0);
     let is_copied = |input: &Input| input.format.is_columnar() && job.writes.kept;
-    let parquet = || headers().zip(inputs).filter(|(_, input)| is_copied(input));
-    let rows = parquet().map(|(header, _)| header.pages).max().unwrap_or(0);
+    let parquet = || places.iter().zip(inputs).filter(|(_, input)| is_copied(input));
+    let pages = |place: &usize| folder.inputs[*place].pages.end - folder.inputs[*place].pages.start;
+    let rows = parquet().map(|(place, _)| pages(place)).max().unwrap_or(0);
     let copied = parquet().map(|(_, input)| copied_by_thread(input)).max().unwrap_or(0);
     let threads = with_threads(job.threads, rayon::current_num_threads)?;
     let gathered = (rows, copied, job.kept_files != KeptFiles::Each);
@@ -209,9 +220,9 @@ fn threads_within(job: &ApplyJob, folder: &Folder, (inputs, places): (&[&Input],
     })
 }
 
-/// A hash of the inputs that have these files of sketches, in order.
+/// A hash of the inputs in these places, in order.
 fn hash_of(folder: &Folder, places: &[usize]) -> String {
-    let marks = places.iter().map(|&place| &folder.files[place].header.input);
+    let marks = places.iter().map(|&place| &folder.inputs[place].mark);
     let named: String = marks.map(|mark| format!("{}\n{}\n", mark.path, mark.mark)).collect();
     format!("{:016x}", text_digest(&named) as u64)
 }
@@ -235,44 +246,41 @@ fn units<'a, 'i>(inputs: &'a [(&'i Input, usize)], kept_files: KeptFiles) -> Vec
     inputs.chunk_by(is_with_the_next).collect()
 }
 
-/// The file of sketches of each input: the one of its path, or, where files have moved, the only one of a file
-/// of its name and content.
+/// The place of each input in the folder: that of its path, or, where files have moved, the only one of a file of its
+/// name and content.
 fn match_inputs(folder: &Folder, inputs: &[&Input]) -> Result<Vec<usize>> {
-    let mut places = Vec::with_capacity(inputs.len());
+    let by_path: HashMap<&str, usize> =
+        folder.new_inputs().map(|(place, input)| (&*input.mark.path, place)).collect();
+    fn content(mark: &InputMark) -> (u64, &str, Option<&OsStr>) {
+        (mark.bytes, &mark.mark, Path::new(&mark.path).file_name())
+    }
+    let mut by_content: HashMap<_, Vec<usize>> = HashMap::new();
+    for (place, input) in folder.new_inputs() {
+        by_content.entry(content(&input.mark)).or_default().push(place);
+    }
+    let (mut places, mut taken) = (Vec::with_capacity(inputs.len()), HashMap::new());
     for input in inputs {
         let mark = InputMark::of(input)?;
-        let of = |file: &SketchFile| file.header.input.clone();
-        let by_path = folder.files[folder.old_files..]
-            .binary_search_by(|file| Path::new(&file.header.input.path).cmp(Path::new(&mark.path)));
-        let found = match by_path {
-            Ok(at) => Some(folder.old_files + at),
-            Err(_) => {
-                let name = |path: &str| Path::new(path).file_name().map(ToOwned::to_owned);
-                let is_it = |found: &InputMark| {
-                    (found.bytes, &found.mark, name(&found.path))
-                        == (mark.bytes, &mark.mark, name(&mark.path))
-                };
-                let mut moved =
-                    (folder.old_files..folder.files.len()).filter(|&at| is_it(&of(&folder.files[at])));
-                moved.next().filter(|_| moved.next().is_none())
-            }
+        let moved = || match by_content.get(&content(&mark)).map(Vec::as_slice) {
+            Some(&[place]) => Some(place),
+            _ => None,
         };
-        let Some(at) = found else {
+        let Some(place) = by_path.get(&*mark.path).copied().or_else(moved) else {
             let told = format!("{}: no sketches of it in {}", input.path.display(), folder.path.display());
             return Err(Error::Missing(told));
         };
-        let stored = of(&folder.files[at]);
+        let FolderInput { mark: stored, file, .. } = &folder.inputs[place];
         if (stored.bytes, &stored.mark) != (mark.bytes, &mark.mark) {
             let expected = format!("{} as it is now", input.path.display());
             let got = "the file before it was changed".to_owned();
             let advice = "put back the file, or sketch, join and cluster again";
-            return Err(wrong(folder.files[at].path(), "the input", expected, got, advice));
+            return Err(wrong(folder.files[*file].path(), "the input", expected, got, advice));
         }
-        if let Some(other) = places.iter().position(|&place| place == at) {
-            let expected = format!("one input of its pages; {} is the same", inputs[other].path.display());
+        if let Some(other) = taken.insert(place, input) {
+            let expected = format!("one input of its pages; {} is the same", other.path.display());
             return Err(Error::parameter("input", input.path.display(), expected));
         }
-        places.push(at);
+        places.push(place);
     }
     Ok(places)
 }
@@ -309,9 +317,10 @@ struct Unit<'a> {
     job: &'a ApplyJob,
     folder: &'a Folder,
     number: usize,
-    /// Each with its file of sketches.
+    /// Each with its place in the folder.
     inputs: &'a [(&'a Input, usize)],
     assignments: &'a Body,
+    names: &'a InputNames<'a>,
     /// The rows of each file of sketches, as far as they were asked for.
     rows: &'a [OnceLock<PageRows>],
     options: &'a ReadOptions,
@@ -324,16 +333,21 @@ impl Unit<'_> {
     fn stem(&self) -> String {
         match self.job.kept_files {
             // By the file that was sketched, wherever it is now.
-            KeptFiles::Each => self.folder.files[self.inputs[0].1].stem(),
+            KeptFiles::Each => self.stem_of(self.inputs[0].1),
             KeptFiles::One | KeptFiles::OfSize(_) => format!("part-{:05}", self.number + 1),
         }
+    }
+
+    /// The name of the files of the input in a place, without an ending.
+    fn stem_of(&self, place: usize) -> String {
+        sketches::stem_of(Path::new(&self.folder.inputs[place].mark.path))
     }
 
     fn apply(&self) -> Result<(bool, FileNote)> {
         let Self { job, folder, inputs, note, progress, .. } = *self;
         let stem = self.stem();
         let path = job.out.join(format!("{stem}.note"));
-        let mark = |&(_, place): &(&Input, usize)| folder.files[place].header.input.clone();
+        let mark = |&(_, place): &(&Input, usize)| folder.inputs[place].mark.clone();
         let (input, others): (_, Vec<_>) = (mark(&inputs[0]), inputs[1..].iter().map(mark).collect());
         if fs::symlink_metadata(&path).is_ok() {
             let (stored, _): (Note, Body) = format::open(&path, APPLIED)?;
@@ -348,8 +362,8 @@ impl Unit<'_> {
         let work = workplace(&path)?;
         let (mut pages, mut removed, mut kept) = (0, 0, Vec::with_capacity(inputs.len()));
         for &(_, place) in inputs {
-            let of_file = folder.files[place].header.pages;
-            let numbers = folder.starts[place]..folder.starts[place] + of_file;
+            let numbers = folder.inputs[place].pages.clone();
+            let of_file = numbers.end - numbers.start;
             let mut goes = 0;
             goes_of(self.assignments, numbers.clone())?
                 .try_for_each(|assignment| assignment.map(|_| goes += 1))?;
@@ -384,7 +398,8 @@ impl Unit<'_> {
     /// Writes the pages that stay, so many of each input, and tells of those that cannot be read any more.
     fn write_kept(&self, numbers: &[u64], to: &Path) -> Result<Vec<Damage>> {
         let places = self.inputs.iter().map(|&(_, place)| place);
-        places.clone().try_for_each(|place| self.folder.files[place].check())?;
+        let files: BTreeSet<usize> = places.clone().map(|place| self.folder.inputs[place].file).collect();
+        files.into_iter().try_for_each(|file| self.folder.files[file].check())?;
         let kept = StagedKept::new(self.folder, places.map(Some).collect(), self.assignments, numbers);
         let is_same = |id: DocId, text: &str| kept.is_same(id, text);
         let inputs: Vec<Input> = self.inputs.iter().map(|(input, _)| (*input).clone()).collect();
@@ -401,16 +416,17 @@ impl Unit<'_> {
         goes: impl Iterator<Item = Result<Assignment>>,
         to: &Path,
     ) -> Result<()> {
-        let mut names = (self.folder.starts[place]..).zip(self.folder.files[place].each_name()?);
+        let FolderInput { file, pages, .. } = &self.folder.inputs[place];
+        let mut names = pages.clone().zip(self.names.of(place)?);
         let rows = goes.map(|assignment| {
             let assignment = assignment?;
-            let short = || odd_length(&self.folder.files[place].names_path(), NAMES, 0);
+            let short = || odd_length(&self.folder.files[*file].names_path(), NAMES, 0);
             let (_, named) = names.find(|&(page, _)| page == assignment.page).ok_or_else(short)?;
             self.row(place, &assignment, named?)
         });
         let name = match self.job.kept_files {
             KeptFiles::Each => REMOVED.to_owned(),
-            KeptFiles::One | KeptFiles::OfSize(_) => format!("{}.{REMOVED}", self.folder.files[place].stem()),
+            KeptFiles::One | KeptFiles::OfSize(_) => format!("{}.{REMOVED}", self.stem_of(place)),
         };
         tables::write(&to.join(name), rows).map(drop)
     }
@@ -420,15 +436,16 @@ impl Unit<'_> {
     fn row(&self, place: usize, assignment: &Assignment, named: names::Named) -> Result<PageRow<'static>> {
         let row = named.row;
         let (file, kept_at) = self.folder.place(assignment.stays);
-        let (file, rows) = (&self.folder.files[file], &self.rows[file]);
+        let rows = &self.rows[file];
         let rows = match rows.get() {
             Some(rows) => rows,
             None => {
-                let read = file.rows()?;
+                let read = self.folder.files[file].rows()?;
                 rows.get_or_init(|| read)
             }
         };
-        let path = &self.folder.files[place].header.input.path;
+        let path = &self.folder.inputs[place].mark.path;
+        let of_kept = &self.folder.inputs[self.folder.input_of(assignment.stays)].mark.path;
         Ok(PageRow {
             file: Cow::Owned(path.clone()),
             row,
@@ -437,7 +454,7 @@ impl Unit<'_> {
             cluster: u32::try_from(assignment.cluster).ok(),
             size: assignment.size,
             kept: false,
-            stays: Cow::Owned(place_name(&file.header.input.path, rows.of(kept_at))),
+            stays: Cow::Owned(place_name(of_kept, rows.of(kept_at))),
             similarity: assignment.similarity.map(f64::from),
         })
     }

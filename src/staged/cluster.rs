@@ -230,7 +230,7 @@ pub(super) fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
         }
         Keep::InputOrder => {
             let is_of = |first: &String| {
-                folder.files.iter().any(|file| Path::new(&file.header.input.path).starts_with(first))
+                folder.inputs.iter().any(|input| Path::new(&input.mark.path).starts_with(first))
             };
             match grouping.priority.iter().find(|first| !is_of(first)) {
                 None => Ok(()),

@@ -15,7 +15,7 @@ use super::store::can_be_joined;
 use super::tables::{ClusterCounts, Tables, check_number, held_of};
 use super::working::{FOLDERS, Left, WorkingFolder, left_beside, sweep_beside};
 use super::{Budget, told_bytes, workplace};
-use crate::corpus::{self, Input, KeptFiles, Languages, Place};
+use crate::corpus::{self, FileReading, Input, KeptFiles, Place};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash::text_digest;
@@ -437,7 +437,7 @@ impl StagedRun<'_> {
             self.watching.part(number, PARTS);
         };
         part(1);
-        let (read, opened) = self.sketch(stages)?;
+        let (Read { files: files_read, languages }, opened) = self.sketch(stages)?;
         let pages = opened.pages();
         check_number(pages)?;
         let scores = unscored(&opened, &settings.keep)?;
@@ -455,7 +455,7 @@ impl StagedRun<'_> {
         part(4);
         let (order, folder) = (ResultOrder::of(&opened), opened.new_first());
         let called = self.called(&folder)?;
-        let budget = Budget::beside(self.limit, held_of(pages, opened.files.len()))?;
+        let budget = Budget::beside(self.limit, held_of(pages, opened.inputs.len()))?;
         let assignments = renumber::assignments(&opened, &grouping, self.scratch, &budget)?;
         let pairs = cluster::pairs(&opened, &grouping)?;
         let new = order.new_pages();
@@ -504,13 +504,13 @@ impl StagedRun<'_> {
                 *kept = stays;
             }
         }
-        let mut files = vec![None; new_files];
+        let mut places = vec![None; new_files];
         for (at, called) in called.iter().enumerate() {
-            if let Some(file) = files.get_mut(called.shard as usize) {
-                *file = Some(at);
+            if let Some(place) = places.get_mut(called.shard as usize) {
+                *place = Some(at);
             }
         }
-        let all = StagedKept::new(&folder, files, &assignments, &kept);
+        let all = StagedKept::new(&folder, places, &assignments, &kept);
         let corpus::Kept { lost, files } = match job.writes.kept {
             true => stages.run("write kept pages", kept.iter().sum(), "pages", 0, |_| {
                 tables.lookup.borrow_mut().release();
@@ -522,13 +522,6 @@ impl StagedRun<'_> {
         };
         told_first(&lost).for_each(|line| stages.progress().note(&line));
         let ClusterCounts { sizes, largest, clusters, pages: in_clusters, old } = clusters;
-        let (mut files_read, mut languages) = (Vec::with_capacity(read.len()), Languages::default());
-        for (at, Read { file, languages: of_file }) in read.into_iter().enumerate() {
-            files_read.push(file);
-            if at < new_files {
-                languages.merge(of_file);
-            }
-        }
         let of_file = |shard: usize| files_read[shard].documents;
         let paths = inputs[..new_files].iter().enumerate();
         let paths = paths.map(|(at, input)| (&*input.path, of_file(at), kept[at]));
@@ -589,8 +582,9 @@ impl StagedRun<'_> {
         report(job, &findings, &few, out, stages)
     }
 
-    /// Sketches new files and old ones, each into a folder, and tells what reading them came to, in their order.
-    fn sketch(&self, stages: &Stages<'_>) -> Result<(Vec<Read>, Folder)> {
+    /// Sketches new files and old ones, each into a folder, and tells what reading them came to, in their order; the
+    /// languages are those of new pages.
+    fn sketch(&self, stages: &Stages<'_>) -> Result<(Read, Folder)> {
         let Self { watching, files: Against { inputs, new_files, passed_over, .. }, .. } = self;
         let (new, old) = inputs.split_at(*new_files);
         let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
@@ -599,34 +593,34 @@ impl StagedRun<'_> {
         let read = stages.timed("sketch", 0, "pages", || {
             let mut read = self.sketch_into(&of_new, new)?;
             if !old.is_empty() {
-                read.extend(self.sketch_into(&of_old, old)?);
+                read.files.extend(self.sketch_into(&of_old, old)?.files);
             }
             Ok::<_, Error>(read)
         });
         watching.end();
         let read = read?;
-        let sum = |of: fn(&Read) -> u64| read.iter().map(of).sum();
-        stages.amend(sum(|read| read.file.documents), sum(|read| read.file.text_bytes));
+        let sum = |of: fn(&FileReading) -> u64| read.files.iter().map(of).sum();
+        stages.amend(sum(|file| file.documents), sum(|file| file.text_bytes));
         passed_over.told().iter().for_each(|told| stages.progress().note(told));
-        let odd = tell::odd_input_warnings(read.iter().map(|read| &read.file));
+        let odd = tell::odd_input_warnings(&read.files);
         odd.iter().for_each(|told| stages.progress().note(told));
-        let why_none = |read: &[Read]| {
-            let is_none = read.iter().all(|read| read.file.documents == 0);
-            is_none.then(|| tell::why_none(&read.iter().map(|read| read.file.clone()).collect::<Vec<_>>()))
+        let why_none = |files: &[FileReading]| {
+            files.iter().all(|file| file.documents == 0).then(|| tell::why_none(files))
         };
-        if let Some(why) = why_none(&read[..*new_files]) {
+        let (of_new_files, of_old_files) = read.files.split_at(*new_files);
+        if let Some(why) = why_none(of_new_files) {
             return Err(Error::NoDocuments(why));
         }
         if old.is_empty() {
             return Ok((read, Folder::open(&of_new)?));
         }
-        if let Some(why) = why_none(&read[*new_files..]) {
+        if let Some(why) = why_none(of_old_files) {
             return Err(Error::NoDocuments(format!("--against: {why}")));
         }
         Ok((read, Folder::open_against(&of_new, &[of_old])?))
     }
 
-    fn sketch_into(&self, folder: &Path, inputs: &[Input]) -> Result<Vec<Read>> {
+    fn sketch_into(&self, folder: &Path, inputs: &[Input]) -> Result<Read> {
         std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
         sweep(folder);
         let job = self.job;
@@ -646,16 +640,16 @@ impl StagedRun<'_> {
         sketch_files(&sketch, inputs, &self.rooms, self.watching)
     }
 
-    /// The inputs of the files of sketches, in the order of these, each with its number.
+    /// The inputs of a folder of sketches, in its order, each with its number.
     fn inputs_of(&self, folder: &Folder) -> Vec<(u32, &Input)> {
         let shards: BTreeMap<String, (u32, &Input)> = (0..)
             .zip(&self.files.inputs)
             .map(|(at, input)| (input.known_by().to_string_lossy().into_owned(), (at, input)))
             .collect();
-        folder.files.iter().filter_map(|file| shards.get(&file.header.input.path[..]).copied()).collect()
+        folder.inputs.iter().filter_map(|input| shards.get(&input.mark.path[..]).copied()).collect()
     }
 
-    /// The facts of inputs for the files of sketches, in their order.
+    /// The facts of the inputs of a folder of sketches, in their order.
     fn of_files(&self, folder: &Folder) -> OfFiles {
         let inputs: Vec<Input> = self.inputs_of(folder).into_iter().map(|(_, input)| input.clone()).collect();
         let scores = match self.job.settings.keep {
@@ -665,13 +659,13 @@ impl StagedRun<'_> {
         OfFiles::new(inputs.iter().map(|input| &*input.path), scores)
     }
 
-    /// The name of each file of sketches in results.
+    /// The name of each input in results.
     fn called(&self, folder: &Folder) -> Result<Vec<Called>> {
         let called = self.inputs_of(folder).into_iter();
         let called: Vec<Called> =
             called.map(|(shard, input)| Called { name: input.path.clone(), shard }).collect();
         // Names that are no UTF-8 may lose their order, and then pages would be numbered otherwise.
-        if called.len() < folder.files.len() || !called.is_sorted_by_key(|called| called.shard) {
+        if called.len() < folder.inputs.len() || !called.is_sorted_by_key(|called| called.shard) {
             let expected = "paths in UTF-8, where memory does not hold all pages";
             return Err(Error::parameter("input", self.job.inputs[0].display(), expected));
         }

@@ -14,12 +14,12 @@ use simflip_core::clusters::{Keep, Source as SourceKind};
 use simflip_core::id::{Id, Rank};
 use std::path::Path;
 
-/// The facts of inputs for files of sketches, in their order.
+/// The facts of the inputs of files of sketches, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct OfFiles {
     /// The number of the folder that each is in.
     folders: Vec<u64>,
-    /// The score of each file's pages, where the order in which inputs were named decides.
+    /// The score of each input's pages, where the order in which inputs were named decides.
     scores: Vec<f64>,
 }
 
@@ -36,7 +36,7 @@ impl OfFiles {
 
     /// By the paths that sketches tell.
     pub fn of(folder: &Folder, grouping: &Grouping) -> Self {
-        let paths = || folder.files.iter().map(|file| Path::new(&file.header.input.path));
+        let paths = || folder.inputs.iter().map(|input| Path::new(&input.mark.path));
         let place = |path: &Path| grouping.priority.iter().position(|first| path.starts_with(first));
         let scores = match grouping.priority.is_empty() {
             true => Vec::new(),
@@ -139,18 +139,20 @@ impl Order {
 /// If names cannot be read.
 pub fn sources(folder: &Folder, each: SourceKind, files: &OfFiles) -> Result<Vec<u64>> {
     let mut sources = Vec::with_capacity(folder.pages() as usize);
-    for (at, file) in folder.files.iter().enumerate() {
-        let of_file = match each {
-            SourceKind::File => at as u64,
-            SourceKind::Folder => files.folders.get(at).copied().unwrap_or_default(),
-            SourceKind::Host => {
-                for named in file.each_name()? {
-                    sources.push(number_of_host(named?.url.as_deref()));
-                }
-                continue;
+    if each == SourceKind::Host {
+        for file in &folder.files {
+            for named in file.each_name()? {
+                sources.push(number_of_host(named?.url.as_deref()));
             }
+        }
+        return Ok(sources);
+    }
+    for (at, input) in folder.inputs.iter().enumerate() {
+        let number = match each {
+            SourceKind::Folder => files.folders.get(at).copied().unwrap_or_default(),
+            _ => at as u64,
         };
-        sources.extend(std::iter::repeat_n(of_file, file.header.pages as usize));
+        sources.resize(input.pages.end as usize, number);
     }
     Ok(sources)
 }
@@ -196,7 +198,10 @@ impl Ranking<'_> {
                     record.push(u8::from(is_new));
                     match keep {
                         Keep::First => {}
-                        Keep::InputOrder => put_score(self.files.scores.get(at).copied(), &mut record),
+                        Keep::InputOrder => {
+                            let at = self.folder.input_of(page);
+                            put_score(self.files.scores.get(at).copied(), &mut record);
+                        }
                         Keep::Score(_) => put_score(score_at(&scores, place), &mut record),
                         Keep::Fullest => {
                             record.extend([features, length].map(|most| (!most).to_be_bytes()).concat());

@@ -3,28 +3,29 @@
 use super::cluster::goes_of;
 use super::names::Named;
 use super::record::Assignment;
-use super::sketches::{Column, Folder};
+use super::sketches::{Column, Folder, FolderInput};
 use crate::corpus::{EachKept, KeptPages, Place};
 use crate::document::DocId;
 use crate::error::Result;
 use crate::format::Body;
 use crate::hash::text_digest;
 use std::borrow::Cow;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The pages that stay, file by file.
 pub struct StagedKept<'a> {
     folder: &'a Folder,
-    /// The file of sketches of each input, if it has one.
-    files: Vec<Option<usize>>,
+    /// The place in the folder of each input, if it has sketches.
+    inputs: Vec<Option<usize>>,
     assignments: &'a Body,
     /// The number for each input.
     numbers: &'a [u64],
-    /// Rows and digests of the file that was asked for last.
+    names: InputNames<'a>,
+    /// Rows and digests of the input that was asked for last.
     last: Mutex<Option<Digests>>,
 }
 
-/// Rows of the pages of a file, and the digests of their texts, 16 bytes each.
+/// Rows of the pages of an input, and the digests of their texts, 16 bytes each.
 struct Digests {
     shard: u32,
     rows: Vec<u32>,
@@ -32,14 +33,14 @@ struct Digests {
 }
 
 impl<'a> StagedKept<'a> {
-    /// Of inputs that have these files of sketches, if they have one, and so many pages that stay.
+    /// Of inputs that have these places in a folder, if they have sketches, and so many pages that stay.
     pub fn new(
         folder: &'a Folder,
-        files: Vec<Option<usize>>,
+        inputs: Vec<Option<usize>>,
         assignments: &'a Body,
         numbers: &'a [u64],
     ) -> Self {
-        Self { folder, files, assignments, numbers, last: Mutex::default() }
+        Self { folder, inputs, assignments, numbers, names: InputNames::new(folder), last: Mutex::default() }
     }
 
     /// True if a text is the one that was read of a page.
@@ -54,12 +55,46 @@ impl<'a> StagedKept<'a> {
     }
 
     fn digests(&self, shard: u32) -> Result<Option<Digests>> {
-        let Some(at) = self.files[shard as usize] else { return Ok(None) };
-        let file = &self.folder.files[at];
-        let rows = file.each_name()?.map(|named| Ok(named?.row)).collect::<Result<Vec<u32>>>()?;
-        let mut digests = Vec::new();
-        file.reader()?.read(Column::Digests, 0, rows.len(), &mut digests)?;
+        let Some(at) = self.inputs[shard as usize] else { return Ok(None) };
+        let FolderInput { file, pages, .. } = &self.folder.inputs[at];
+        let rows = self.names.of(at)?.map(|named| Ok(named?.row)).collect::<Result<Vec<u32>>>()?;
+        let (mut digests, from) = (Vec::new(), pages.start - self.folder.starts[*file]);
+        self.folder.files[*file].reader()?.read(Column::Digests, from, rows.len(), &mut digests)?;
         Ok(Some(Digests { shard, rows, digests }))
+    }
+}
+
+/// The names of the pages of inputs, one input after the other.
+pub struct InputNames<'a> {
+    folder: &'a Folder,
+    /// The names of the small inputs that are in one file of sketches, which are read once.
+    bundle: Mutex<Option<(usize, Arc<Vec<Named>>)>>,
+}
+
+impl<'a> InputNames<'a> {
+    /// Of a folder's inputs.
+    pub fn new(folder: &'a Folder) -> Self {
+        Self { folder, bundle: Mutex::default() }
+    }
+
+    /// Those of an input.
+    ///
+    /// # Errors
+    /// If they cannot be read, or are damaged.
+    pub fn of(&self, input: usize) -> Result<Box<dyn Iterator<Item = Result<Named>> + '_>> {
+        let FolderInput { file: at, pages, .. } = &self.folder.inputs[input];
+        let file = &self.folder.files[*at];
+        if file.header.inputs.len() == 1 {
+            return Ok(Box::new(file.each_name()?));
+        }
+        let mut bundle = self.bundle.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = match &*bundle {
+            Some((of, names)) if of == at => Arc::clone(names),
+            _ => Arc::clone(&bundle.insert((*at, Arc::new(file.names()?))).1),
+        };
+        let start = self.folder.starts[*at];
+        let places = (pages.start - start) as usize..(pages.end - start) as usize;
+        Ok(Box::new(places.map(move |place| Ok(names[place].clone()))))
     }
 }
 
@@ -69,9 +104,9 @@ impl KeptPages for StagedKept<'_> {
     }
 
     fn each_of(&self, shard: u32) -> Result<EachKept<'_>> {
-        let Some(at) = self.files[shard as usize] else { return Ok(Box::new(std::iter::empty())) };
-        let (file, start) = (&self.folder.files[at], self.folder.starts[at]);
-        let mut goes = goes_of(self.assignments, start..start + file.header.pages)?.peekable();
+        let Some(at) = self.inputs[shard as usize] else { return Ok(Box::new(std::iter::empty())) };
+        let pages = self.folder.inputs[at].pages.clone();
+        let mut goes = goes_of(self.assignments, pages.clone())?.peekable();
         let stays = move |(page, named): (u64, Result<Named>)| {
             let is_next = |assignment: &Result<Assignment>| {
                 assignment.as_ref().map_or(true, |assignment| assignment.page == page)
@@ -82,7 +117,7 @@ impl KeptPages for StagedKept<'_> {
                 None => Some(named.map(|named| (DocId::new(shard, named.row), named.place))),
             }
         };
-        Ok(Box::new((start..).zip(file.each_name()?).filter_map(stays)))
+        Ok(Box::new(pages.zip(self.names.of(at)?).filter_map(stays)))
     }
 
     fn number(&self, shard: u32) -> Result<u64> {

@@ -42,7 +42,7 @@ pub fn cluster_with_tables(
     unscored(&folder, &job.grouping.keep)?.iter().for_each(|told| progress.note(told));
     let files = OfFiles::of(&folder, &job.grouping);
     let memory = job.memory.unwrap_or_else(memory_share);
-    let budget = Budget::beside(memory, held_of(folder.pages(), folder.files.len()))?;
+    let budget = Budget::beside(memory, held_of(folder.pages(), folder.inputs.len()))?;
     with_threads(job.threads, || {
         let clustered = cluster_folder(&folder, &job.grouping, &files, memory, progress)?;
         let making = OutputFolder::begin(out, false)?;
@@ -64,9 +64,9 @@ fn write(
     let (order, new_first) = (ResultOrder::of(folder), folder.new_first());
     let assignments = renumber::assignments(folder, &job.grouping, work, &budget)?;
     let pairs = cluster::pairs(folder, &job.grouping)?;
-    let name = |file: &super::sketches::SketchFile| PathBuf::from(&file.header.input.path);
-    let called: Vec<Called> =
-        (0..).zip(&new_first.files).map(|(shard, file)| Called { name: name(file), shard }).collect();
+    let called = (0..).zip(&new_first.inputs);
+    let called = called.map(|(shard, input)| Called { name: PathBuf::from(&input.mark.path), shard });
+    let called: Vec<Called> = called.collect();
     progress.begin("names", folder.pages(), "pages");
     let lookup = Lookup::new(&new_first, &called, order.new_pages(), work, budget.bytes / 2);
     progress.end();

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// A file of sketches, as results call it.
+/// An input of a folder of sketches, as results call it.
 #[derive(Clone, Debug)]
 pub struct Called {
     /// The input file.
@@ -27,7 +27,7 @@ pub struct Called {
 /// The names of all pages of a folder of sketches, in the order of its files.
 pub struct Lookup<'a> {
     folder: &'a Folder,
-    /// Of each file of sketches.
+    /// Of each input.
     called: &'a [Called],
     /// Pages whose record id an earlier page has.
     repeated: Bits,
@@ -133,7 +133,7 @@ impl<'a> Lookup<'a> {
         self.names.read(from, &mut self.bytes)?;
         let broken = || Error::io(&self.names.path, std::io::ErrorKind::InvalidData.into());
         let mut named = Named::take(&mut &self.bytes[..]).ok_or_else(broken)?;
-        let Called { name, shard } = &self.called[self.folder.place(page).0];
+        let Called { name, shard } = &self.called[self.folder.input_of(page)];
         let id = match named.id.take() {
             Some(id) if !self.repeated.get(page) => id,
             _ => format!("{}:{}", name.display(), named.row),
@@ -145,14 +145,14 @@ impl<'a> Lookup<'a> {
     /// Where a page stands, for tables.
     pub fn standing(&self, page: u64, found: &NamedPage) -> At<'a> {
         let called: &'a [Called] = self.called;
-        let file = called[self.folder.place(page).0].name.to_string_lossy();
+        let file = called[self.folder.input_of(page)].name.to_string_lossy();
         let side = if page < self.first_old { Side::New } else { Side::Old };
         At { file, row: found.at.row, side }
     }
 
     /// The name of a page in warnings.
     pub fn shown_name(&self, page: u64, found: &NamedPage) -> String {
-        let name = &self.called[self.folder.place(page).0].name;
+        let name = &self.called[self.folder.input_of(page)].name;
         let place = || format!("{}:{}", name.display(), found.at.row);
         shortened(found.named.url.clone().unwrap_or_else(place))
     }

@@ -22,9 +22,9 @@ const HELD: usize = 1 << 20;
 /// The header of a file of names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NamesHeader {
-    /// The input file.
-    pub input: String,
-    /// Its pages.
+    /// The input files.
+    pub inputs: Vec<String>,
+    /// Their pages.
     pub pages: u64,
     /// Where each block ends in the body.
     ends: Vec<u64>,
@@ -182,15 +182,15 @@ impl<'a> Names<'a> {
         Ok(())
     }
 
-    /// Writes them to a file, for an input file of this path.
+    /// Writes them to a file, for input files of these paths.
     ///
     /// # Errors
     /// If that cannot be done.
-    pub fn write(mut self, path: &Path, input: &str) -> Result<()> {
+    pub fn write(mut self, path: &Path, inputs: Vec<String>) -> Result<()> {
         if !self.block.is_empty() {
             self.end_block()?;
         }
-        let header = NamesHeader { input: input.to_owned(), pages: self.pages, ends: self.ends };
+        let header = NamesHeader { inputs, pages: self.pages, ends: self.ends };
         let mut file = NewBinary::begin(path, NAMES, &header)?;
         let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(|error| Error::io(path, error));
         if let Some(mut on_disk) = self.on_disk {
@@ -206,20 +206,13 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Reads the names of all pages of a file, checked.
-///
-/// # Errors
-/// If it cannot be read, is damaged, or is of another input file or number of pages.
-pub fn read(path: &Path, input: &str, pages: u64) -> Result<Vec<Named>> {
-    each(path, input, pages)?.collect()
-}
-
 /// The names one after the other, with a block in memory at a time.
 ///
 /// # Errors
-/// As [`read`]; of damage within a block when that is come to.
-pub fn each(path: &Path, input: &str, pages: u64) -> Result<Blocks> {
-    let (header, body) = open(path, input, pages)?;
+/// If it cannot be read, is damaged, or is of other input files or of another number of pages; of damage within a block
+/// when that is come to.
+pub fn each(path: &Path, inputs: &[String], pages: u64) -> Result<Blocks> {
+    let (header, body) = open(path, inputs, pages)?;
     body.check()?;
     Blocks::open(header, &body)
 }
@@ -227,12 +220,13 @@ pub fn each(path: &Path, input: &str, pages: u64) -> Result<Blocks> {
 /// Opens a file of names, without a look at its body.
 ///
 /// # Errors
-/// As [`read`].
-pub fn open(path: &Path, input: &str, pages: u64) -> Result<(NamesHeader, Body)> {
+/// As [`each`].
+pub fn open(path: &Path, inputs: &[String], pages: u64) -> Result<(NamesHeader, Body)> {
     let (header, body): (NamesHeader, Body) = format::open(path, NAMES)?;
     let advice = "it does not belong to the sketches beside it; sketch the file again";
-    if header.input != input {
-        return Err(wrong(path, "the input file", input.to_owned(), header.input, advice));
+    if header.inputs != inputs {
+        let [expected, got] = [inputs, &header.inputs].map(|paths| paths.join(", "));
+        return Err(wrong(path, "the input files", expected, got, advice));
     }
     if header.pages != pages {
         return Err(wrong(path, "the number of pages", pages.to_string(), header.pages.to_string(), advice));
@@ -340,12 +334,24 @@ fn read_block(mut block: &[u8], names: &mut Vec<Named>) -> Option<()> {
     Some(())
 }
 
+/// Shows the paths of inputs: one, or how many there are with the first and the last.
+pub fn show_inputs(inspection: &mut Inspection, paths: &[String]) {
+    match paths {
+        [path] => inspection.fact("input", path),
+        _ => {
+            inspection.fact("inputs", paths.len());
+            paths.first().iter().for_each(|path| inspection.fact("first input", path));
+            paths.last().iter().for_each(|path| inspection.fact("last input", path));
+        }
+    }
+}
+
 /// Checks a file of names for [`inspect`](crate::inspect).
 pub fn check(path: &Path) -> Result<Inspection> {
     let (header, body): (NamesHeader, Body) = format::open(path, NAMES)?;
     body.check()?;
     let mut inspection = Inspection::of(NAMES.name);
-    inspection.fact("input", &header.input);
+    show_inputs(&mut inspection, &header.inputs);
     inspection.fact("pages", header.pages);
     if let Err(error) = all(header, &body) {
         inspection.problem(error.to_string());
@@ -380,11 +386,12 @@ mod tests {
                 prop_assert_eq!(Named::take(&mut &bytes[..]), Some(one));
                 prop_assert_eq!(Named::take(&mut &bytes[..bytes.len() - 1]), None);
             }
-            names.write(&path, "input").unwrap();
+            let [input, other] = ["input", "other"].map(|name| vec![name.to_owned()]);
+            names.write(&path, input.clone()).unwrap();
             let n = expected.len() as u64;
-            prop_assert_eq!(read(&path, "input", n).unwrap(), expected);
+            prop_assert_eq!(each(&path, &input, n).unwrap().collect::<Result<Vec<_>>>().unwrap(), expected);
             prop_assert!(check(&path).unwrap().problems.is_empty());
-            prop_assert!(read(&path, "other", n).is_err() && read(&path, "input", n + 1).is_err());
+            prop_assert!(each(&path, &other, n).is_err() && each(&path, &input, n + 1).is_err());
         }
     }
 

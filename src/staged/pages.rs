@@ -1,7 +1,6 @@
 //! The pages of files of sketches, one by one, for those who keep them elsewhere.
 
-use super::names;
-use super::sketches::{CHUNK, Column, Folder, SketchFile, weights_of};
+use super::sketches::{CHUNK, Column, Folder, SketchFile, SketchedInput, weights_of};
 use crate::error::Result;
 use simflip_core::settings::{Settings, Sketches};
 use simflip_core::sketch::{Facts, Hashed, SketchValue, TwoSketches};
@@ -33,9 +32,15 @@ pub fn settings_of(path: &Path) -> Result<Settings> {
 pub fn pages_of(path: &Path, mut each: impl FnMut(SketchedPage) -> Result<()>) -> Result<()> {
     for file in files_of(path)?.0 {
         file.check()?;
-        let input = &file.header.input.path;
-        let names = names::read(&file.names_path(), input, file.layout.pages)?;
-        let short = Path::new(input).file_name().unwrap_or_default().to_string_lossy();
+        let names = file.names()?;
+        let short = |input: &SketchedInput| {
+            Path::new(&input.mark.path).file_name().unwrap_or_default().to_string_lossy().into_owned()
+        };
+        let places = file.header.inputs.iter().flat_map(|input| {
+            let short = short(input);
+            (0..input.pages).map(move |place| format!("{short}:{place}"))
+        });
+        let mut places = names.iter().zip(places);
         let (mut reader, bands) = (file.reader()?, file.layout.bands);
         let [mut digests, mut features, mut hashes, mut bits] = [const { Vec::new() }; 4];
         let mut keys = vec![Vec::new(); bands];
@@ -52,10 +57,8 @@ pub fn pages_of(path: &Path, mut each: impl FnMut(SketchedPage) -> Result<()>) -
                 |bytes: &[u8]| bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect();
             let number = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes.as_chunks().0[at]);
             for at in 0..count {
-                let place = from as usize + at;
-                let named = &names[place];
-                let name = named.url.as_ref().or(named.id.as_ref());
-                let name = name.cloned().unwrap_or_else(|| format!("{short}:{place}"));
+                let Some((named, place)) = places.next() else { break };
+                let name = named.url.clone().or_else(|| named.id.clone()).unwrap_or(place);
                 let digest = u128::from_le_bytes(digests.as_chunks().0[at]);
                 let facts = Facts { digest, features: number(&features, at), text_bytes: 0 };
                 let hash = u64::from_le_bytes(hashes.as_chunks().0[at]);

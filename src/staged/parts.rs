@@ -1,4 +1,4 @@
-//! The pages of an input file while they are sketched. Each thread holds those that it reads, column by column; where
+//! The pages of input files while they are sketched. Each thread holds those that it reads, column by column; where
 //! they outgrow its memory, it puts them on disk as a part. At last all parts are read in order of the file, a
 //! column at a time.
 
@@ -9,6 +9,7 @@ use super::told_bytes;
 use crate::corpus::{
     self, Document, FileReading, Format, IN_MEMORY, Input, Languages, ReadOptions, TextSum, TooLong,
 };
+use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::making::Unfinished;
 use crate::wording::printable_path;
@@ -92,14 +93,25 @@ impl ScratchFile {
     }
 }
 
-/// The columns of pages, and the bytes that a page has in each: first its row, then what a file of sketches has.
+/// The columns of pages, and the bytes that a page has in each: first its input and its row there, then what a file of
+/// sketches has.
 struct Shape {
     columns: Vec<Column>,
     widths: Vec<usize>,
 }
 
-/// Bytes of a row.
-const ROW: usize = 4;
+/// Bytes of the place of an input among those that are read together, and of a row there.
+const ROW: usize = 8;
+
+/// A row as a number that ascends through all inputs.
+fn row_of(DocId { shard, row }: DocId) -> u64 {
+    u64::from(shard) << 32 | u64::from(row)
+}
+
+/// The number of the first row of the input of such a number.
+fn first_row(row: u64) -> u64 {
+    row >> 32 << 32
+}
 
 impl Shape {
     fn of(layout: &BodyLayout) -> Self {
@@ -123,7 +135,7 @@ struct SpilledPart {
     rest: [u64; 2],
 }
 
-/// The pages that a thread has read, in order of the file.
+/// The pages that a thread has read, in order of the files.
 #[derive(Default)]
 struct ThreadPages {
     parts: Vec<SpilledPart>,
@@ -232,7 +244,8 @@ impl ThreadPages {
 struct SketchWorker {
     sketcher: Sketcher,
     stream: ThreadPages,
-    sum: TextSum,
+    /// Of each input.
+    sums: Vec<TextSum>,
     text_bytes: u64,
     longest: u64,
     keeps_hashes: bool,
@@ -240,8 +253,8 @@ struct SketchWorker {
     languages: Languages,
 }
 
-/// The rules by which an input file is sketched, and the memory for it.
-pub struct Sketching<'a> {
+/// The rules by which input files are sketched, and the memory for them.
+pub struct InputReading<'a> {
     /// The settings of the sketches.
     pub settings: &'a Settings,
     /// True if pages have scores.
@@ -252,15 +265,15 @@ pub struct Sketching<'a> {
     pub scratch: &'a Scratch,
 }
 
-impl Sketching<'_> {
-    /// Reads a file and makes the sketches of its pages. `progress` hears of stored bytes as they are read.
+impl InputReading<'_> {
+    /// Reads files and makes the sketches of their pages. `progress` hears of stored bytes as they are read.
     ///
     /// # Errors
     /// For settings whose sketches no file can have, if what does not fit in memory cannot be put on disk, or if a
     /// store has not given all bytes of an object.
     pub fn read(
         &self,
-        input: &Input,
+        inputs: &[Input],
         options: &ReadOptions,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Parts> {
@@ -276,7 +289,7 @@ impl Sketching<'_> {
             Ok(SketchWorker {
                 sketcher: sketcher()?,
                 stream: ThreadPages { columns, ..ThreadPages::default() },
-                sum: TextSum::default(),
+                sums: vec![TextSum::default(); inputs.len()],
                 text_bytes: 0,
                 longest: 0,
                 keeps_hashes: settings.keeps_feature_hashes(),
@@ -285,7 +298,7 @@ impl Sketching<'_> {
             })
         };
         // Of one that is not read to its end it is not known how much it takes.
-        let too_long = |record: u64, (least, takes): (String, String)| {
+        let too_long = |input: &Input, record: u64, (least, takes): (String, String)| {
             let shown = printable_path(&input.path);
             let expected = match input.format {
                 // A page is in memory whole, whatever is left out of it.
@@ -306,7 +319,8 @@ impl Sketching<'_> {
             let Ok(working) = worker else { return };
             let heard = rooms.hear(page.bytes()).map_err(|needed| {
                 let takes = told_bytes(page.bytes() * IN_MEMORY);
-                too_long(page.id.row.into(), (format!("at least {}", told_bytes(needed)), takes))
+                let input = &inputs[page.id.shard as usize];
+                too_long(input, page.id.row.into(), (format!("at least {}", told_bytes(needed)), takes))
             });
             let done = heard.and_then(|()| {
                 working.add(&shape, &page);
@@ -319,35 +333,35 @@ impl Sketching<'_> {
             }
         };
         let most = || if has_failed.load(Ordering::Relaxed) { 0 } else { rooms.most() };
-        let inputs = std::slice::from_ref(input);
         let reading = corpus::read_while(inputs, options, worker, each, &most, progress);
-        if let Some(failure) = input.failure() {
+        if let Some((input, failure)) = inputs.iter().find_map(|input| Some((input, input.failure()?))) {
             return Err(Error::io(&input.path, failure));
         }
         // What it has in all is not known yet.
-        if let Some((_, TooLong { record, bytes })) = reading.too_long {
+        if let Some((at, TooLong { record, bytes })) = reading.too_long {
             return Err(too_long(
+                &inputs[at],
                 record,
                 ("more".to_owned(), format!("more than {}", told_bytes(bytes * IN_MEMORY))),
             ));
         }
         let mut streams = Vec::new();
-        let (mut sum, mut text_bytes, mut longest, mut hashes, mut languages) =
-            (TextSum::default(), 0, 0, 0, Languages::default());
+        let mut sums = vec![TextSum::default(); inputs.len()];
+        let (mut text_bytes, mut longest, mut hashes, mut languages) = (0, 0, 0, Languages::default());
         for worker in reading.workers {
             let mut worker = worker?;
             worker.stream.end(scratch)?;
             streams.push(worker.stream);
-            sum.merge(worker.sum);
+            sums.iter_mut().zip(worker.sums).for_each(|(sum, part)| sum.merge(part));
             text_bytes += worker.text_bytes;
             longest = longest.max(worker.longest);
             hashes += worker.hashes;
             languages.merge(worker.languages);
         }
-        let mut files = reading.files;
-        let file = FileReading { texts: Some(sum), ..files.swap_remove(0) };
+        let files = reading.files.into_iter().zip(sums);
+        let files = files.map(|(file, sum)| FileReading { texts: Some(sum), ..file }).collect();
         let pages = streams.iter().map(ThreadPages::pages).sum();
-        Ok(Parts { shape, streams, pages, text_bytes, longest, hashes, file, languages })
+        Ok(Parts { shape, streams, pages, text_bytes, longest, hashes, files, languages })
     }
 }
 
@@ -367,7 +381,7 @@ impl SketchWorker {
         let ThreadPages { columns, rest: [names, hashes], held, .. } = &mut self.stream;
         *held += 1;
         let (rows, columns) = columns.split_at_mut(1);
-        rows[0].extend_from_slice(&page.id.row.to_le_bytes());
+        rows[0].extend_from_slice(&row_of(page.id).to_le_bytes());
         for (bytes, column) in columns.iter_mut().zip(&shape.columns) {
             match *column {
                 Column::Digests => bytes.extend_from_slice(&facts.digest.to_le_bytes()),
@@ -390,14 +404,14 @@ impl SketchWorker {
             two.extra.iter().for_each(|hash| hashes.extend_from_slice(&hash.to_le_bytes()));
             self.hashes += two.extra.len() as u64;
         }
-        self.sum.add(page.id.row, facts.digest);
+        self.sums[page.id.shard as usize].add(page.id.row, facts.digest);
         self.text_bytes += facts.text_bytes;
         self.longest = self.longest.max(page.bytes());
         self.languages.add(page.first_language(), 1);
     }
 }
 
-/// The pages of an input file, as threads have read them.
+/// The pages of input files, as threads have read them.
 pub struct Parts {
     shape: Shape,
     streams: Vec<ThreadPages>,
@@ -409,13 +423,13 @@ pub struct Parts {
     pub longest: u64,
     /// Hashes of their features, where these are kept.
     pub hashes: u64,
-    /// The outcome of reading the file.
-    pub file: FileReading,
+    /// The outcome of reading each file.
+    pub files: Vec<FileReading>,
     /// Pages by the first language that their record names.
     pub languages: Languages,
 }
 
-/// Pages that stand together in the file and in a stream.
+/// Pages that stand together in the files and in a stream.
 #[derive(Clone, Copy, Debug)]
 struct PageStretch {
     stream: u32,
@@ -434,29 +448,31 @@ impl StreamRows {
     const AT_ONCE: u64 = 1 << 12;
 
     /// The next row, which stays the next one.
-    fn peek(&mut self, shape: &Shape, stream: &mut ThreadPages) -> Result<Option<u32>> {
+    fn peek(&mut self, shape: &Shape, stream: &mut ThreadPages) -> Result<Option<u64>> {
         if self.taken == self.bytes.len() {
             self.bytes.clear();
             self.taken = 0;
             stream.read(shape, 0, &mut self.at, Self::AT_ONCE, &mut self.bytes)?;
         }
-        Ok(self.bytes.get(self.taken..).and_then(<[u8]>::first_chunk).map(|&row| u32::from_le_bytes(row)))
+        Ok(self.bytes.get(self.taken..).and_then(<[u8]>::first_chunk).map(|&row| u64::from_le_bytes(row)))
     }
 }
 
 impl Parts {
-    /// Finds in which order the streams have the pages of the file.
+    /// Finds in which order the streams have the pages of the files.
     ///
     /// # Errors
     /// If what is on disk cannot be read.
-    pub fn in_order(mut self, input: &Path) -> Result<InOrder> {
+    pub fn in_order(mut self, inputs: &[Input]) -> Result<InOrder> {
         let Self { shape, streams, .. } = &mut self;
+        let broken = || Error::io(&inputs[0].path, io::ErrorKind::InvalidData.into());
         let mut rows: Vec<StreamRows> = streams.iter().map(|_| StreamRows::default()).collect();
         let mut heads = Vec::with_capacity(streams.len());
         for (rows, stream) in rows.iter_mut().zip(&mut *streams) {
             heads.push(rows.peek(shape, stream)?);
         }
-        let (mut order, mut gaps, mut next) = (Vec::new(), 0, 0);
+        let (mut order, mut gaps, mut next) = (Vec::new(), 0, 0u64);
+        let mut of_inputs = vec![0; inputs.len()];
         loop {
             let least = |but: Option<usize>| {
                 let heads = heads.iter().enumerate().filter(|&(at, _)| Some(at) != but);
@@ -470,8 +486,10 @@ impl Parts {
                 && end.is_none_or(|end| row < end)
             {
                 if row < next {
-                    return Err(Error::io(input, io::ErrorKind::InvalidData.into()));
+                    return Err(broken());
                 }
+                *of_inputs.get_mut((row >> 32) as usize).ok_or_else(broken)? += 1;
+                next = next.max(first_row(row));
                 gaps += u64::from(row > next);
                 next = row.saturating_add(1);
                 pages += 1;
@@ -480,21 +498,23 @@ impl Parts {
             }
             // Two that have the same row would have none after the other.
             if pages == 0 {
-                return Err(Error::io(input, io::ErrorKind::InvalidData.into()));
+                return Err(broken());
             }
             order.push(PageStretch { stream: at as u32, pages });
         }
-        Ok(InOrder { parts: self, order, gaps })
+        Ok(InOrder { parts: self, order, gaps, of_inputs })
     }
 }
 
-/// The pages of an input file, in its order.
+/// The pages of input files, in their order.
 pub struct InOrder {
     /// The pages.
     pub parts: Parts,
     order: Vec<PageStretch>,
-    /// Places in the file where records that are no pages come before one that is.
+    /// Places in the files where records that are no pages come before one that is.
     pub gaps: u64,
+    /// The number of pages of each input.
+    pub of_inputs: Vec<u64>,
 }
 
 impl InOrder {
@@ -529,12 +549,13 @@ impl InOrder {
     /// # Errors
     /// If what is on disk cannot be read, or what is done with a gap fails.
     pub fn each_gap(&mut self, mut each: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
-        let (mut page, mut next) = (0, 0);
+        let (mut page, mut next) = (0, 0u64);
         self.column(0, |bytes| {
             let (rows, _) = bytes.as_chunks();
-            for row in rows.iter().map(|&row| u32::from_le_bytes(row)) {
+            for row in rows.iter().map(|&row| u64::from_le_bytes(row)) {
+                next = next.max(first_row(row));
                 if row > next {
-                    each(page, row - next)?;
+                    each(page, (row - next) as u32)?;
                 }
                 (page, next) = (page + 1, row.saturating_add(1));
             }
@@ -610,11 +631,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("pages");
         let scratch = Scratch::beside(&place);
-        let sketching = Sketching { settings, scored: true, rooms: &Rooms::of(room), scratch: &scratch };
-        let parts = sketching.read(input, options, &|_| ()).unwrap();
+        let sketching = InputReading { settings, scored: true, rooms: &Rooms::of(room), scratch: &scratch };
+        let inputs = std::slice::from_ref(input);
+        let parts = sketching.read(inputs, options, &|_| ()).unwrap();
         let known =
-            format!("{} {} {:?} {:?}", parts.pages, parts.text_bytes, parts.file.texts, parts.languages);
-        let mut pages = parts.in_order(&input.path).unwrap();
+            format!("{} {} {:?} {:?}", parts.pages, parts.text_bytes, parts.files[0].texts, parts.languages);
+        let mut pages = parts.in_order(inputs).unwrap();
         let [mut columns, mut gaps] = [Vec::new(), Vec::new()];
         pages
             .columns(|bytes| {
@@ -631,7 +653,7 @@ mod tests {
             })
             .unwrap();
         assert_eq!(number, pages.gaps);
-        pages.names(&scratch).unwrap().write(&place, "input").unwrap();
+        pages.names(&scratch).unwrap().write(&place, vec!["input".to_owned()]).unwrap();
         [columns, gaps, std::fs::read(&place).unwrap(), known.into_bytes()]
     }
 
@@ -667,7 +689,7 @@ mod tests {
             let (id, url) = (documents.record_id(page), documents.url(page));
             names.push(documents.row(page).place, id, url).unwrap();
         }
-        names.write(&place, "input").unwrap();
+        names.write(&place, vec!["input".to_owned()]).unwrap();
         let known = format!(
             "{} {} {:?} {:?}",
             pages.len(),
@@ -722,14 +744,17 @@ mod tests {
         let scratch = Scratch::beside(&folder.path().join("none/at all"));
         let settings = Settings::default();
         let sketching =
-            Sketching { settings: &settings, scored: false, rooms: &Rooms::of(1000), scratch: &scratch };
+            InputReading { settings: &settings, scored: false, rooms: &Rooms::of(1000), scratch: &scratch };
         for threads in [1, 3] {
             let options = ReadOptions { threads, block_bytes: 1000, ..ReadOptions::default() };
             let read = AtomicUsize::new(0);
             let progress = |bytes| {
                 read.fetch_add(bytes as usize, Ordering::Relaxed);
             };
-            assert!(matches!(sketching.read(&input, &options, &progress), Err(Error::Io { .. })));
+            assert!(matches!(
+                sketching.read(std::slice::from_ref(&input), &options, &progress),
+                Err(Error::Io { .. })
+            ));
             assert!(read.into_inner() < 1_000_000, "{threads} threads");
         }
     }

@@ -1,7 +1,7 @@
-//! The first stage: a file of sketches and one of names for each input file.
+//! The first stage: a file of sketches and one of names for each input file, or for several small ones together.
 
 use super::estimate::{Rooms, read_ahead};
-use super::parts::{Parts, Scratch, Sketching};
+use super::parts::{InputReading, Parts, Scratch};
 use super::sketches::{self, InputMark, ReadingRules, SketchFile};
 use super::{told_bytes, working};
 use crate::corpus::{
@@ -17,11 +17,11 @@ use crate::resources::memory_share;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use simflip_core::settings::Settings;
+use std::collections::HashSet;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The inputs to sketch, and the folder for the sketches.
 #[derive(Clone, Debug)]
@@ -101,7 +101,7 @@ pub struct Sketched {
     pub damaged: u64,
 }
 
-/// Sketches each input file into a file of its own; passes over what is there already.
+/// Sketches each input file into a file of its own, and small ones together into one; passes over what is there already.
 ///
 /// # Errors
 /// For settings that no later stage could work with; if an input is missing or cannot be opened; if a file of
@@ -132,47 +132,30 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     if let Err(error) = check_fields(&found.inputs, &reading, &[], score) {
         progress.note(&error.to_string());
     }
-    let inputs = (0..).zip(&found.inputs).filter(|&(at, _)| job.shard.has(at)).map(|(_, input)| input);
-    let (inputs, broken): (Vec<&Input>, Vec<&Input>) =
-        inputs.partition(|input| input.cannot_open().is_none());
+    let (inputs, broken): (Vec<Input>, Vec<Input>) =
+        found.inputs.into_iter().partition(|input| input.cannot_open().is_none());
+    let broken = (0..).zip(&broken).filter(|&(at, _)| job.shard.has(at));
+    let broken: Vec<&Input> = broken.map(|(_, input)| input).collect();
     tell_broken(&broken, progress);
     let is_new = fs::symlink_metadata(&job.out).is_err();
     fs::create_dir_all(&job.out).map_err(|error| Error::io(&job.out, error))?;
     sweep(&job.out);
-    let rules =
-        ReadingRules { fields: job.fields.clone(), longest_page: reading.record_cap, rules: job.rules };
-    let stored = |input: &Input| input.stored_bytes();
-    progress.begin("sketch", inputs.iter().map(|input| stored(input)).sum::<u64>().max(1), "bytes");
-    let sums: [AtomicU64; 3] = Default::default();
+    let all = bundles(&inputs);
+    take_regrouped_away(&job.out, &inputs, &all)?;
+    let part: Vec<&[Input]> =
+        (0..).zip(&all).filter(|&(at, _)| job.shard.has(at)).map(|(_, &bundle)| bundle).collect();
+    let of_part = || part.iter().copied().flatten();
+    let files = of_part().count() as u64;
+    progress.begin("sketch", of_part().map(Input::stored_bytes).sum::<u64>().max(1), "bytes");
     let done = with_threads(job.threads, || {
         let threads = rayon::current_num_threads();
-        let read_ahead = read_ahead(inputs.iter().copied(), threads);
+        let read_ahead = read_ahead(of_part().collect::<Vec<_>>().into_iter(), threads);
         let memory = job.memory.unwrap_or_else(memory_share);
         let rooms = Rooms::new(memory, threads, read_ahead, 0, job.memory.is_some()).map_err(|least| {
             let expected = format!("at least {} for so many threads", told_bytes(least));
             Error::parameter("memory", told_bytes(memory), expected)
         })?;
-        let options = ReadOptions { threads: threads_of_file(inputs.len()), ..reading };
-        inputs.par_iter().try_for_each(|input| {
-            let keeps_reading = false;
-            let one = OneFile {
-                job,
-                input,
-                rules: &rules,
-                options: &options,
-                rooms: &rooms,
-                keeps_reading,
-                progress,
-            };
-            let Made { there, pages, damaged, .. } = one.sketch()?;
-            for (sum, n) in sums.iter().zip([u64::from(there), pages, damaged]) {
-                sum.fetch_add(n, Ordering::Relaxed);
-            }
-            if there {
-                progress.advance(stored(input));
-            }
-            Ok::<_, Error>(())
-        })
+        Sketching::new(job, part.len(), &rooms, false, progress).sketch(&part)
     });
     progress.end();
     let done = done.and_then(|done| done);
@@ -180,10 +163,51 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
         // Unless something was finished.
         let _ = fs::remove_dir(&job.out);
     }
-    done?;
-    let [there, pages, damaged] = sums.map(AtomicU64::into_inner);
-    let damaged = damaged + broken.len() as u64;
-    Ok(Sketched { files: inputs.len() as u64, there, pages, damaged })
+    let mut sketched = Sketched { files, damaged: broken.len() as u64, ..Sketched::default() };
+    for Made { there, pages, damaged, .. } in done? {
+        sketched.there += there;
+        sketched.pages += pages;
+        sketched.damaged += damaged;
+    }
+    Ok(sketched)
+}
+
+/// Stored bytes of small inputs that are sketched together, at most.
+const BUNDLE: u64 = 8 << 20;
+
+/// The inputs whose sketches are in one file, each of which depends on all inputs: a large one, or small ones that stand
+/// side by side, of which a job has some sixteen bundles at least. So two files are written and synced for many.
+fn bundles(inputs: &[Input]) -> Vec<&[Input]> {
+    let all: u64 = inputs.iter().map(Input::stored_bytes).sum();
+    let (most, mut bytes) = (BUNDLE.min(all / 16), inputs.first().map_or(0, Input::stored_bytes));
+    let is_with_the_last = |_: &Input, next: &Input| {
+        bytes += next.stored_bytes();
+        let has_room = bytes <= most;
+        bytes = if has_room { bytes } else { next.stored_bytes() };
+        has_room
+    };
+    inputs.chunk_by(is_with_the_last).collect()
+}
+
+/// Where the sketches of some inputs go.
+fn path_of(out: &Path, bundle: &[Input]) -> PathBuf {
+    out.join(format!("{}.{}", sketches::stem_of(&bundle[0].known_by()), sketches::EXTENSION))
+}
+
+/// Takes away sketches of these inputs that were bundled in another way, as there were others then.
+fn take_regrouped_away(out: &Path, inputs: &[Input], bundles: &[&[Input]]) -> Result<()> {
+    let wanted: HashSet<PathBuf> = bundles.iter().map(|bundle| path_of(out, bundle)).collect();
+    let known: HashSet<String> =
+        inputs.iter().map(|input| input.known_by().to_string_lossy().into_owned()).collect();
+    for path in sketches::paths_in(out)?.into_iter().filter(|path| !wanted.contains(path)) {
+        let Ok(file) = SketchFile::open(&path) else { continue };
+        if file.header.paths().iter().all(|path| known.contains(path)) {
+            for path in [path.with_extension("names"), working::reading_of(&path), path] {
+                working::remove_file(&path)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Tells of files in folders that cannot be opened, and are left out.
@@ -194,30 +218,26 @@ pub(super) fn tell_broken(broken: &[&Input], progress: &dyn Progress) {
     }
 }
 
-/// The outcome for an input file.
+/// The outcome for the inputs of a file of sketches.
 struct Made {
-    there: bool,
+    /// Inputs whose sketches were there.
+    there: u64,
     pages: u64,
     damaged: u64,
-    /// The outcome of reading it, if it was read now, or that was kept.
+    /// The outcome of reading them, if they were read now, or that was kept.
     read: Option<Read>,
 }
 
-/// The outcome of reading an input file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The outcome of reading input files.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Read {
-    pub file: FileReading,
+    pub files: Vec<FileReading>,
     pub languages: Languages,
 }
 
-/// Threads that read each of so many files: where there are fewer files than threads, several read the same one.
-fn threads_of_file(files: usize) -> usize {
-    (rayon::current_num_threads() / files.max(1)).max(1)
-}
-
 /// Sketches these files, with so much memory for the pages of each thread, passing over what is there already, and
-/// tells what reading each of them came to, which is kept beside its sketches. One that cannot be opened is damage,
-/// and has no sketches.
+/// tells what reading them came to, in their order, which is kept beside their sketches. One that cannot be opened is
+/// damage, and has no sketches.
 ///
 /// # Errors
 /// As [`sketch`].
@@ -226,117 +246,154 @@ pub(super) fn sketch_files(
     inputs: &[Input],
     rooms: &Rooms,
     progress: &dyn Progress,
-) -> Result<Vec<Read>> {
-    let reading = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
-    let rules =
-        ReadingRules { fields: job.fields.clone(), longest_page: reading.record_cap, rules: job.rules };
-    let options = ReadOptions { threads: threads_of_file(inputs.len()), ..reading };
-    let one = |input: &Input| -> Result<Read> {
-        let one =
-            OneFile { job, input, rules: &rules, options: &options, rooms, keeps_reading: true, progress };
-        if input.problem.is_some() {
-            return Ok(Read::of(&one.read(&Scratch::beside(&job.out))?));
-        }
-        let Made { there, read, .. } = one.sketch()?;
-        let gone = || Error::io(&input.path, std::io::Error::other("it was sketched before"));
-        let mut read = read.ok_or_else(gone)?;
-        if there {
-            read.file.path.clone_from(&input.path);
-            read.file.damage_told().iter().for_each(|told| progress.note(told));
-            progress.advance(input.stored_bytes());
-        }
-        Ok(read)
+) -> Result<Read> {
+    let (whole, broken): (Vec<Input>, Vec<Input>) =
+        inputs.iter().cloned().partition(|input| input.problem.is_none());
+    let bundles = bundles(&whole);
+    take_regrouped_away(&job.out, &whole, &bundles)?;
+    let sketching = Sketching::new(job, bundles.len(), rooms, true, progress);
+    let broken = match broken.is_empty() {
+        true => Read::default(),
+        false => Read::of(&sketching.read(&broken, &Scratch::beside(&job.out))?),
     };
-    inputs.par_iter().map(one).collect()
+    let (mut read, mut of_whole, mut of_broken) = (Read::default(), Vec::new(), broken.files.into_iter());
+    for (bundle, made) in bundles.iter().zip(sketching.sketch(&bundles)?) {
+        let gone = || Error::io(&bundle[0].path, std::io::Error::other("it was sketched before"));
+        let mut of_bundle = made.read.ok_or_else(gone)?;
+        if made.there > 0 {
+            for (file, input) in of_bundle.files.iter_mut().zip(*bundle) {
+                file.path.clone_from(&input.path);
+                file.damage_told().iter().for_each(|told| progress.note(told));
+            }
+        }
+        of_whole.append(&mut of_bundle.files);
+        read.languages.merge(of_bundle.languages);
+    }
+    let mut of_whole = of_whole.into_iter();
+    let of = |input: &Input| if input.problem.is_none() { of_whole.next() } else { of_broken.next() };
+    read.files = inputs.iter().filter_map(of).collect();
+    Ok(read)
 }
 
 impl Read {
     fn of(parts: &Parts) -> Self {
-        Self { file: parts.file.clone(), languages: parts.languages.clone() }
+        Self { files: parts.files.clone(), languages: parts.languages.clone() }
     }
 }
 
-/// One input file.
-struct OneFile<'a> {
+/// Sketches files, each into one of its own, and small ones together.
+struct Sketching<'a> {
     job: &'a SketchJob,
-    input: &'a Input,
-    rules: &'a ReadingRules,
-    options: &'a ReadOptions,
+    rules: ReadingRules,
+    options: ReadOptions,
     rooms: &'a Rooms,
-    /// True if what reading it came to is kept beside its sketches.
+    /// True if what reading came to is kept beside sketches.
     keeps_reading: bool,
     progress: &'a dyn Progress,
 }
 
-impl OneFile<'_> {
-    /// Reads it, and keeps what its sketches take.
-    fn read(&self, scratch: &Scratch) -> Result<Parts> {
-        let Self { job, input, options, rooms, progress, .. } = *self;
+impl<'a> Sketching<'a> {
+    /// Of so many bundles: where they are fewer than threads, several read the same one.
+    fn new(
+        job: &'a SketchJob,
+        bundles: usize,
+        rooms: &'a Rooms,
+        keeps_reading: bool,
+        progress: &'a dyn Progress,
+    ) -> Self {
+        let options = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
+        let (fields, longest_page) = (job.fields.clone(), options.record_cap);
+        let threads = (rayon::current_num_threads() / bundles.max(1)).max(1);
+        let options = ReadOptions { threads, ..options };
+        let rules = ReadingRules { fields, longest_page, rules: job.rules };
+        Self { job, rules, options, rooms, keeps_reading, progress }
+    }
+
+    /// Sketches bundles, unless that was done.
+    fn sketch(&self, bundles: &[&[Input]]) -> Result<Vec<Made>> {
+        bundles.par_iter().map(|bundle| self.sketch_bundle(bundle)).collect()
+    }
+
+    /// Reads inputs, and keeps what their sketches take.
+    fn read(&self, inputs: &[Input], scratch: &Scratch) -> Result<Parts> {
+        let Self { job, options, rooms, progress, .. } = self;
         let scored = job.fields.score.is_some();
-        let sketching = Sketching { settings: &job.settings, scored, rooms, scratch };
-        let parts = sketching.read(input, options, &|bytes| progress.advance(bytes))?;
-        parts.file.damage_told().iter().for_each(|told| progress.note(told));
+        let reading = InputReading { settings: &job.settings, scored, rooms, scratch };
+        let parts = reading.read(inputs, options, &|bytes| progress.advance(bytes))?;
+        parts.files.iter().flat_map(FileReading::damage_told).for_each(|told| progress.note(&told));
         Ok(parts)
     }
 
-    /// Sketches it, unless that was done.
-    fn sketch(&self) -> Result<Made> {
-        let Self { job, input, rules, .. } = *self;
-        let path = job.out.join(format!("{}.{}", sketches::stem_of(input), sketches::EXTENSION));
-        let mark = InputMark::of(input)?;
+    fn sketch_bundle(&self, inputs: &[Input]) -> Result<Made> {
+        let Self { job, rules, .. } = self;
+        let path = path_of(&job.out, inputs);
+        let marks = inputs.iter().map(InputMark::of).collect::<Result<Vec<_>>>()?;
         if fs::symlink_metadata(&path).is_ok() {
             let kept = || self.keeps_reading.then(|| working::read_reading(&path)).transpose();
-            match self.fitting(&path, &mark).and_then(|file| Ok((file, kept()?))) {
-                Ok((file, read)) => {
+            match self.fitting(&path, &marks).and_then(|file| Ok((file, kept()?))) {
+                Ok((Some(file), read)) => {
                     let (pages, damaged) = (file.header.pages, file.header.damaged);
-                    return Ok(Made { there: true, pages, damaged, read });
+                    self.progress.advance(inputs.iter().map(Input::stored_bytes).sum());
+                    return Ok(Made { there: inputs.len() as u64, pages, damaged, read });
                 }
+                Ok((None, _)) => {}
                 Err(_) if (job.force || self.keeps_reading) && format::is_of_kind(&path, SKETCHES) => {}
                 Err(error) => return Err(error),
             }
         }
         let scratch = Scratch::beside(&path);
-        let parts = self.read(&scratch)?;
+        let parts = self.read(inputs, &scratch)?;
         let read = Read::of(&parts);
-        let (pages, damaged) = (parts.pages, read.file.damaged);
-        let mut parts = parts.in_order(&input.path)?;
+        let (pages, damaged) = (parts.pages, parts.files.iter().map(|file| file.damaged).sum());
+        let mut parts = parts.in_order(inputs)?;
         let names = parts.names(&scratch)?;
-        if InputMark::of(input)? != mark {
-            let error = std::io::Error::other("the file changed while it was read");
-            return Err(Error::io(&input.path, error));
+        for (input, mark) in inputs.iter().zip(&marks) {
+            if InputMark::of(input)? != *mark {
+                let error = std::io::Error::other("the file changed while it was read");
+                return Err(Error::io(&input.path, error));
+            }
         }
         // The sketches last: where there are any, all is there.
-        names.write(&path.with_extension("names"), &mark.path)?;
+        let paths = marks.iter().map(|mark| mark.path.clone()).collect();
+        names.write(&path.with_extension("names"), paths)?;
         if self.keeps_reading {
             working::write_reading(&path, &read)?;
         }
-        sketches::write(&path, &job.settings, rules.clone(), mark, &mut parts)?;
-        Ok(Made { there: false, pages, damaged, read: Some(read) })
+        sketches::write(&path, &job.settings, rules.clone(), marks, &mut parts)?;
+        Ok(Made { there: 0, pages, damaged, read: Some(read) })
     }
 
-    /// The file of sketches that is there, if it is what this run would make.
-    fn fitting(&self, path: &Path, mark: &InputMark) -> Result<SketchFile> {
+    /// The file of sketches that is there, if it is what this run would make; none if it is of other inputs beside
+    /// some of these, which were bundled in another way.
+    fn fitting(&self, path: &Path, marks: &[InputMark]) -> Result<Option<SketchFile>> {
         let file = SketchFile::open(path)?;
         let advice = "name another folder for sketches, or give --force to make these again";
         let header = &file.header;
-        if header.settings != self.job.settings || header.reading != *self.rules {
+        if header.settings != self.job.settings || header.reading != self.rules {
             let (expected, got) = ("that of this run".to_owned(), "another".to_owned());
             return Err(wrong(path, "a setting", expected, got, advice));
         }
-        if header.input != *mark {
-            let expected = format!("{} as it is now", self.input.path.display());
+        let of_path =
+            |path: &String| header.inputs.iter().map(|input| &input.mark).find(|mark| mark.path == *path);
+        if let Some(changed) =
+            marks.iter().find(|&mark| of_path(&mark.path).is_some_and(|found| found != mark))
+        {
+            let expected = format!("{} as it is now", changed.path);
             let got = "the file before it was changed".to_owned();
             let advice = "give --force to sketch it again, or put back the file";
             return Err(wrong(path, "the input", expected, got, advice));
+        }
+        if !header.inputs.iter().map(|input| &input.mark).eq(marks) {
+            return Ok(None);
         }
         if self.job.force || self.keeps_reading {
             // What is damaged is to be made again: all of it is read.
             file.check()?;
             file.each_name()?.try_for_each(|named| named.map(drop))?;
         } else {
-            super::names::open(&path.with_extension("names"), &mark.path, header.pages)?;
+            super::names::open(&path.with_extension("names"), &header.paths(), header.pages)?;
         }
-        Ok(file)
+        Ok(Some(file))
     }
 }
 

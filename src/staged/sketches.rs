@@ -13,6 +13,7 @@ use crate::hash::{murmur3_x64_128, text_digest};
 use crate::inspection::Inspection;
 use crate::making::is_unfinished;
 use crate::text::TOKENIZER;
+use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use simflip_core::settings::{Settings, Sketches};
 use simflip_core::simhash::quantised::QuantisedWeights;
@@ -39,9 +40,9 @@ pub struct SketchHeader {
     pub settings: Settings,
     /// The rules by which the file was read.
     pub reading: ReadingRules,
-    /// The file that was read.
-    pub input: InputMark,
-    /// Its pages.
+    /// The files that were read, in order: one, or small ones together.
+    pub inputs: Vec<SketchedInput>,
+    /// Their pages.
     pub pages: u64,
     /// Bytes of their texts.
     pub text_bytes: u64,
@@ -50,13 +51,25 @@ pub struct SketchHeader {
     pub longest: Option<u64>,
     /// Pieces of damage met.
     pub damaged: u64,
-    /// Places in the input where records come that turned out to be no pages. The last of the body has each of them:
+    /// Places in the inputs where records come that turned out to be no pages. The last of the body has each of them:
     /// the place of the page behind (8 bytes) and the number of records (4).
     gaps: u64,
     /// Hashes of features, 4 bytes each, at the end of the body: those of one page after the other, as many as it has
     /// features. None unless containment decides.
     #[serde(default, skip_serializing_if = "is_zero")]
     hashes: u64,
+}
+
+impl SketchHeader {
+    /// The paths of its inputs.
+    pub fn paths(&self) -> Vec<String> {
+        self.inputs.iter().map(|input| input.mark.path.clone()).collect()
+    }
+
+    /// The path of its first input, by which it stands in order among others.
+    fn first_path(&self) -> &Path {
+        Path::new(&self.inputs[0].mark.path)
+    }
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -75,6 +88,16 @@ pub struct ReadingRules {
     pub longest_page: usize,
     /// The rules for odd input.
     pub rules: ReadRules,
+}
+
+/// An input file in a file of sketches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SketchedInput {
+    /// The file.
+    #[serde(flatten)]
+    pub mark: InputMark,
+    /// Its pages.
+    pub pages: u64,
 }
 
 /// An input file, as far as it must stay the same.
@@ -121,9 +144,9 @@ impl InputMark {
     }
 }
 
-/// The name of the files of an input file, without an ending: its own name without its endings, and a hash of its path.
-pub fn stem_of(input: &Input) -> String {
-    let path = input.known_by();
+/// The name of the files of an input file, without an ending: its own name without its endings, and a hash of its real
+/// path.
+pub fn stem_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '_' };
     // File systems end at 255 bytes.
@@ -217,7 +240,7 @@ pub fn weights_of(bytes: &[u8]) -> QuantisedWeights {
     QuantisedWeights::from_bytes(weights)
 }
 
-/// Writes the sketches of a file's pages.
+/// Writes the sketches of the pages of some input files.
 ///
 /// # Errors
 /// If the file cannot be written, or what is on disk of the pages cannot be read.
@@ -225,20 +248,21 @@ pub fn write(
     path: &Path,
     settings: &Settings,
     reading: ReadingRules,
-    input: InputMark,
+    marks: Vec<InputMark>,
     pages: &mut InOrder,
 ) -> Result<()> {
+    let inputs = marks.into_iter().zip(&pages.of_inputs);
     let header = SketchHeader {
         digest: DIGEST.to_owned(),
         feature_hash: settings.feature_hash.name().to_owned(),
         tokenizer: TOKENIZER.to_owned(),
         settings: settings.clone(),
         reading,
-        input,
+        inputs: inputs.map(|(mark, &pages)| SketchedInput { mark, pages }).collect(),
         pages: pages.parts.pages,
         text_bytes: pages.parts.text_bytes,
         longest: Some(pages.parts.longest).filter(|&longest| is_long(longest)),
-        damaged: pages.parts.file.damaged,
+        damaged: pages.parts.files.iter().map(|file| file.damaged).sum(),
         gaps: pages.gaps,
         hashes: pages.parts.hashes,
     };
@@ -289,6 +313,17 @@ impl SketchFile {
             gaps.and_then(|gaps| gaps.checked_add(header.hashes.checked_mul(4)?)) == Some(body.len())
         };
         let layout = layout.filter(fits).ok_or_else(|| odd_length(path, SKETCHES, body.len()))?;
+        let sum = header.inputs.iter().try_fold(0, |sum: u64, input| sum.checked_add(input.pages));
+        if sum != Some(header.pages) || header.inputs.is_empty() {
+            let (expected, got) = (header.pages.to_string(), "others in its inputs".to_owned());
+            return Err(wrong(
+                path,
+                "the number of pages",
+                expected,
+                got,
+                "the file is damaged; make it again",
+            ));
+        }
         Ok(Self { header, layout, body })
     }
 
@@ -315,46 +350,53 @@ impl SketchFile {
     /// # Errors
     /// As [`names`](Self::names).
     pub fn each_name(&self) -> Result<impl Iterator<Item = Result<Named>>> {
-        let names = names::each(&self.names_path(), &self.header.input.path, self.header.pages)?;
-        let (mut before, mut gaps) = (0u32, self.each_gap()?.peekable());
+        let names = names::each(&self.names_path(), &self.header.paths(), self.header.pages)?;
+        let (mut run, mut runs) = (RowRun::default(), self.each_run()?.peekable());
         Ok((0u64..).zip(names).map(move |(page, named)| {
-            while let Some(gap) = gaps.next_if(|gap| gap.as_ref().map_or(true, |&(at, _)| at <= page)) {
-                before = before.saturating_add(gap?.1);
+            while let Some(next) = runs.next_if(|run| run.as_ref().map_or(true, |run| run.page <= page)) {
+                run = next?;
             }
-            named.map(|named| Named { row: (page as u32).saturating_add(before), ..named })
+            named.map(|named| Named { row: run.row_of(page) as u32, ..named })
         }))
     }
 
-    /// The gaps, one after the other.
-    fn each_gap(&self) -> Result<impl Iterator<Item = Result<(u64, u32)>>> {
+    /// The runs of pages whose rows follow one another: each begins with an input, or behind records that are no pages.
+    fn each_run(&self) -> Result<impl Iterator<Item = Result<RowRun>>> {
         let mut reader = self.body.reader()?;
         reader.seek(self.layout.pages * self.layout.width())?;
         let (path, mut reader) = (self.path().to_path_buf(), BufReader::with_capacity(1 << 14, reader));
-        Ok((0..self.header.gaps).map(move |_| {
+        let gaps = (0..self.header.gaps).map(move |_| {
             let mut gap = [0; GAP as usize];
             reader.read_exact(&mut gap).map_err(|error| Error::io(&path, error))?;
             let [a, b, c, d, e, f, g, h, records @ ..] = gap;
-            Ok((u64::from_le_bytes([a, b, c, d, e, f, g, h]), u32::from_le_bytes(records)))
+            Ok::<_, Error>((u64::from_le_bytes([a, b, c, d, e, f, g, h]), u32::from_le_bytes(records)))
+        });
+        let mut next = 0;
+        let starts = self.header.inputs.iter().map(|input| {
+            next += input.pages;
+            next - input.pages
+        });
+        let (mut starts, mut gaps) = (starts.collect::<Vec<_>>().into_iter().peekable(), gaps.peekable());
+        let mut run = RowRun::default();
+        Ok(std::iter::from_fn(move || {
+            let gap = gaps.peek().map(|gap| gap.as_ref().map_or(0, |&(page, _)| page));
+            if let Some(page) = starts.next_if(|&start| gap.is_none_or(|page| start <= page)) {
+                run = RowRun { page, row: 0 };
+                return Some(Ok(run));
+            }
+            Some(gaps.next()?.map(|(page, records)| {
+                run = RowRun { page, row: run.row_of(page).saturating_add(records.into()) };
+                run
+            }))
         }))
     }
 
-    /// The places of pages among the records of the input that may be pages.
+    /// The places of pages among the records of their inputs that may be pages.
     ///
     /// # Errors
     /// If the file cannot be read.
     pub fn rows(&self) -> Result<PageRows> {
-        let mut before = 0;
-        let sum = |gap: Result<(u64, u32)>| {
-            let (page, records) = gap?;
-            before += u64::from(records);
-            Ok((page, before))
-        };
-        Ok(PageRows { gaps: self.each_gap()?.map(sum).collect::<Result<_>>()? })
-    }
-
-    /// The name of its other files, without an ending.
-    pub fn stem(&self) -> String {
-        self.path().file_stem().unwrap_or_default().to_string_lossy().into_owned()
+        Ok(PageRows { runs: self.each_run()?.collect::<Result<_>>()? })
     }
 
     /// Compares its checksum.
@@ -375,18 +417,33 @@ impl SketchFile {
     }
 }
 
-/// The places of the pages of a file among the records of its input that may be pages.
+/// Pages whose rows follow one another.
+#[derive(Clone, Copy, Debug, Default)]
+struct RowRun {
+    /// The first page.
+    page: u64,
+    /// The row of it in its input.
+    row: u64,
+}
+
+impl RowRun {
+    /// The row of a page behind the first one.
+    fn row_of(self, page: u64) -> u64 {
+        self.row.saturating_add(page.saturating_sub(self.page))
+    }
+}
+
+/// The places of the pages of a file of sketches among the records of their inputs that may be pages.
 #[derive(Clone, Debug)]
 pub struct PageRows {
-    /// Of each gap, the page behind it, and how many records are no pages up to there.
-    gaps: Vec<(u64, u64)>,
+    runs: Vec<RowRun>,
 }
 
 impl PageRows {
     /// The place of a page.
     pub fn of(&self, page: u64) -> u64 {
-        let gaps = self.gaps.partition_point(|&(at, _)| at <= page);
-        page + gaps.checked_sub(1).map_or(0, |last| self.gaps[last].1)
+        let behind = self.runs.partition_point(|run| run.page <= page);
+        behind.checked_sub(1).map_or(page, |last| self.runs[last].row_of(page))
     }
 }
 
@@ -428,8 +485,8 @@ impl Columns {
 /// Pages of which columns are read at once.
 pub const CHUNK: u64 = 1 << 12;
 
-/// All files of sketches of a folder, in order of the paths of their inputs, behind those of old pages, if new ones
-/// are held against such; pages are numbered through them.
+/// All files of sketches of a folder, in order of the paths of their first inputs, behind those of old pages, if new
+/// ones are held against such; pages are numbered through them.
 #[derive(Debug)]
 pub struct Folder {
     /// The folder.
@@ -440,10 +497,38 @@ pub struct Folder {
     pub old_files: usize,
     /// The number of each file's first page, and the number of all pages.
     pub starts: Vec<u64>,
+    /// The inputs of all files, in order.
+    pub inputs: Vec<FolderInput>,
     /// The settings of all of them.
     pub settings: Settings,
     /// A name for what is in the files.
     pub id: String,
+}
+
+/// An input of a file of sketches in a [`Folder`].
+#[derive(Clone, Debug)]
+pub struct FolderInput {
+    /// The input file.
+    pub mark: InputMark,
+    /// The place of the file of sketches.
+    pub file: usize,
+    /// The numbers of its pages.
+    pub pages: Range<u64>,
+}
+
+/// The number of each file's first page and of all pages, and the inputs of all files.
+fn numbered(files: &[SketchFile]) -> (Vec<u64>, Vec<FolderInput>) {
+    let (mut starts, mut inputs, mut next) = (Vec::new(), Vec::new(), 0u64);
+    for (at, file) in files.iter().enumerate() {
+        starts.push(next);
+        for SketchedInput { mark, pages } in &file.header.inputs {
+            let end = next.saturating_add(*pages);
+            inputs.push(FolderInput { mark: mark.clone(), file: at, pages: next..end });
+            next = end;
+        }
+    }
+    starts.push(next);
+    (starts, inputs)
 }
 
 impl Folder {
@@ -470,7 +555,7 @@ impl Folder {
         }
         // As a run in memory sorts its files.
         let sort = |files: &mut [SketchFile]| {
-            files.sort_by(|a, b| Path::new(&a.header.input.path).cmp(Path::new(&b.header.input.path)));
+            files.sort_by(|a, b| a.header.first_path().cmp(b.header.first_path()));
         };
         sort(&mut files);
         let old_files = files.len();
@@ -478,7 +563,8 @@ impl Folder {
         sort(&mut files[old_files..]);
         let first = &files[old_files];
         let (settings, reading) = (first.header.settings.clone(), first.header.reading.clone());
-        let (mut starts, mut names) = (vec![0], String::new());
+        let (starts, inputs) = numbered(&files);
+        let mut names = String::new();
         for (at, file) in files.iter().enumerate() {
             let header = &file.header;
             if at == old_files && at > 0 {
@@ -491,41 +577,50 @@ impl Folder {
                 let advice = "sketch both with the same settings, or take one of them out of the folder";
                 return Err(wrong(file.path(), "the settings", expected, "others".to_owned(), advice));
             }
-            starts.push(starts[starts.len() - 1] + header.pages);
             let sum = format::checksum(file.path())?;
-            names.push_str(&format!("{}\n{sum}\n", header.input.path));
+            names.push_str(&format!("{}\n{sum}\n", header.paths().join("\n")));
         }
         if starts[files.len()] > MOST_PAGES {
             return Err(Error::parameter("pages", starts[files.len()], "at most 2^40 pages"));
         }
-        let (old, new) = files.split_at(old_files);
-        for pair in old.windows(2).chain(new.windows(2)) {
-            if pair[0].header.input.path == pair[1].header.input.path {
+        let id = format!("{:016x}", text_digest(&names) as u64);
+        let folder = Self { path: folder.to_path_buf(), files, old_files, starts, inputs, settings, id };
+        folder.check_inputs()?;
+        Ok(folder)
+    }
+
+    /// Checks that no input was sketched twice.
+    fn check_inputs(&self) -> Result<()> {
+        let mut known = HashMap::new();
+        for FolderInput { mark, file, .. } in &self.inputs {
+            let is_old = *file < self.old_files;
+            if let Some(other) = known.insert((is_old, &mark.path), *file) {
                 let expected = "sketches of another input".to_owned();
-                let got = format!("of {}, as {}", pair[1].header.input.path, pair[0].path().display());
-                return Err(wrong(pair[1].path(), "the input", expected, got, "take one of them away"));
+                let got = format!("of {}, as {}", mark.path, self.files[other].path().display());
+                return Err(wrong(
+                    self.files[*file].path(),
+                    "the input",
+                    expected,
+                    got,
+                    "take one of them away",
+                ));
             }
         }
-        let id = format!("{:016x}", text_digest(&names) as u64);
-        Ok(Self { path: folder.to_path_buf(), files, old_files, starts, settings, id })
+        Ok(())
     }
 
     /// The folder with the files of new pages first, as results number pages.
     pub fn new_first(&self) -> Self {
         let mut files = self.files.clone();
         files.rotate_left(self.old_files);
-        let mut starts = vec![0];
-        starts.extend(files.iter().scan(0, |end, file| {
-            *end += file.header.pages;
-            Some(*end)
-        }));
+        let (starts, inputs) = numbered(&files);
         let (path, settings, id) = (self.path.clone(), self.settings.clone(), self.id.clone());
-        Self { path, files, old_files: 0, starts, settings, id }
+        Self { path, files, old_files: 0, starts, inputs, settings, id }
     }
 
     /// Bytes of memory of what is known of its files.
     pub fn files_bytes(&self) -> u64 {
-        self.files.len() as u64 * SKETCHED_FILE
+        self.inputs.len() as u64 * SKETCHED_FILE
     }
 
     /// Number of all pages, old ones among them.
@@ -585,6 +680,16 @@ impl Folder {
         (file, page - self.starts[file])
     }
 
+    /// The place of the input that a page is of.
+    pub fn input_of(&self, page: u64) -> usize {
+        self.inputs.partition_point(|input| input.pages.start <= page) - 1
+    }
+
+    /// The inputs of new pages, each with its place.
+    pub fn new_inputs(&self) -> impl Iterator<Item = (usize, &FolderInput)> {
+        self.inputs.iter().enumerate().filter(|(_, input)| input.file >= self.old_files)
+    }
+
     /// Where what follows from joining these sketches so goes.
     pub fn joined(&self, grouping: &Grouping) -> PathBuf {
         self.path.join(format!("joined-{}", grouping.of_joined(&self.id)))
@@ -593,6 +698,19 @@ impl Folder {
 
 /// The files of sketches of a folder, of which there is at least one.
 fn files_of(folder: &Path) -> Result<Vec<SketchFile>> {
+    let paths = paths_in(folder)?;
+    if paths.is_empty() {
+        let told = format!("{}: no file of sketches; simflip sketch makes them", folder.display());
+        return Err(Error::Missing(told));
+    }
+    paths.iter().map(|path| SketchFile::open(path)).collect()
+}
+
+/// The paths of all files of sketches in a folder, ascending.
+///
+/// # Errors
+/// If the folder cannot be read.
+pub fn paths_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let io = |error| Error::io(folder, error);
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(io)? {
@@ -604,14 +722,10 @@ fn files_of(folder: &Path) -> Result<Vec<SketchFile>> {
         }
     }
     paths.sort();
-    if paths.is_empty() {
-        let told = format!("{}: no file of sketches; simflip sketch makes them", folder.display());
-        return Err(Error::Missing(told));
-    }
-    paths.iter().map(|path| SketchFile::open(path)).collect()
+    Ok(paths)
 }
 
-/// The files of sketches of a folder, in order of the paths of their inputs, each with its number of documents.
+/// The files of sketches of a folder, in order of the paths of their first inputs, each with its number of documents.
 ///
 /// # Errors
 /// If there are none, or if they are of different settings, or one cannot be read; then it is named.
@@ -626,8 +740,8 @@ pub fn check(path: &Path) -> Result<Inspection> {
     file.check()?;
     let header = &file.header;
     let mut inspection = Inspection::of(SKETCHES.name);
-    inspection.fact("input", &header.input.path);
-    inspection.fact("input bytes", header.input.bytes);
+    names::show_inputs(&mut inspection, &header.paths());
+    inspection.fact("input bytes", header.inputs.iter().map(|input| input.mark.bytes).sum::<u64>());
     inspection.fact("pages", header.pages);
     inspection.fact("text bytes", header.text_bytes);
     inspection.fact("damaged", header.damaged);

@@ -397,8 +397,9 @@ impl Tables<'_> {
     /// # Errors
     /// If what is there cannot be read.
     pub fn counts(&self) -> Result<PageCounts> {
-        let files = &self.folder.files;
-        let mut counts = PageCounts { kept: vec![0; files.len()], ..PageCounts::default() };
+        let inputs = &self.folder.inputs;
+        let mut counts = PageCounts { kept: vec![0; inputs.len()], ..PageCounts::default() };
+        let mut input = 0;
         let least = self.settings.min_features.max(1);
         let mut hosts = self.sorter(16 + PAGE + 1, "hosts");
         let mut assignments = AssignmentReader::open(self.assignments)?;
@@ -411,14 +412,16 @@ impl Tables<'_> {
             }
             columns.read(Column::Lengths, from, count, &mut lengths)?;
             columns.read(Column::Features, from, count, &mut features)?;
-            let file = self.folder.place(page).0;
             for (page, (length, features)) in (page..).zip(words(&lengths).zip(words(&features))) {
                 let assignment = next.filter(|assignment| assignment.page == page);
                 if assignment.is_some() {
                     next = assignments.take()?;
                 }
                 let stays = assignment.is_none_or(|assignment| assignment.stays == page);
-                counts.kept[file] += u64::from(stays);
+                while inputs[input].pages.end <= page {
+                    input += 1;
+                }
+                counts.kept[input] += u64::from(stays);
                 counts.few += u64::from((features as usize) < least);
                 if !stays {
                     counts.removed_text_bytes += u64::from(length);

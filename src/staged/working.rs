@@ -4,6 +4,7 @@
 //! and of which job; a lock keeps a second run out. What it holds of another job is taken away; whatever else is in it
 //! stays where it is.
 
+use super::names::show_inputs;
 use super::sketch::Read;
 use super::sketches::InputMark;
 use crate::error::{Error, Result};
@@ -327,19 +328,23 @@ fn clear_in(folder: &Path, level: Level) -> Result<()> {
     Ok(())
 }
 
-fn remove_file(path: &Path) -> Result<()> {
+/// Removes a file, if it is there.
+///
+/// # Errors
+/// If it cannot be removed.
+pub fn remove_file(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io(path, error)),
         _ => Ok(()),
     }
 }
 
-/// Where what reading an input came to is kept, by where its sketches are.
-fn reading_of(sketches: &Path) -> PathBuf {
+/// Where what reading inputs came to is kept, by where its sketches are.
+pub fn reading_of(sketches: &Path) -> PathBuf {
     sketches.with_extension("reading")
 }
 
-/// Keeps what reading an input file came to.
+/// Keeps what reading input files came to.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -349,7 +354,7 @@ pub fn write_reading(sketches: &Path, read: &Read) -> Result<()> {
     format::write(&path, READING, &(), &[&bytes])
 }
 
-/// The outcome of reading an input file.
+/// The outcome of reading input files.
 ///
 /// # Errors
 /// If it was not kept, or is damaged.
@@ -364,11 +369,12 @@ fn of_reading(path: &Path) -> Result<Read> {
 
 /// Checks the note of reading a file for [`inspect`](crate::inspect).
 pub fn check_reading(path: &Path) -> Result<Inspection> {
-    let Read { file, languages } = of_reading(path)?;
+    let Read { files, languages } = of_reading(path)?;
     let mut inspection = Inspection::of(READING.name);
-    inspection.fact("input", file.path.display());
-    inspection.fact("pages", file.documents);
-    inspection.fact("damaged", file.damaged);
+    let paths: Vec<String> = files.iter().map(|file| file.path.display().to_string()).collect();
+    show_inputs(&mut inspection, &paths);
+    inspection.fact("pages", files.iter().map(|file| file.documents).sum::<u64>());
+    inspection.fact("damaged", files.iter().map(|file| file.damaged).sum::<u64>());
     inspection.fact("languages", languages.each().count());
     Ok(inspection)
 }
