@@ -13,7 +13,7 @@ use simflip::hash::SplitMix64;
 use simflip::pipeline::{self, Job, Progress, Silent, Writes};
 use simflip::settings::{Generator, Settings, Verification};
 use simflip::staged;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
@@ -1222,9 +1222,9 @@ fn stages_write_kept_pages_in_as_many_files_as_one_says() {
         (contents(&at(name)), String::from_utf8(output.stdout).unwrap())
     };
     // The kept pages of some files as text, in the order of their names.
+    let text = |bytes: &Vec<u8>| String::from_utf8(bytes.clone()).unwrap();
     let pages = |files: &BTreeMap<String, Vec<u8>>, end: &str| -> Vec<String> {
         let files = files.iter().filter(|(name, _)| name.ends_with(end) && !name.contains("removed"));
-        let text = |bytes: &Vec<u8>| String::from_utf8(bytes.clone()).unwrap();
         files.flat_map(|(_, bytes)| text(bytes).lines().map(str::to_owned).collect::<Vec<_>>()).collect()
     };
     let held = Job {
@@ -1244,11 +1244,12 @@ fn stages_write_kept_pages_in_as_many_files_as_one_says() {
     let parts =
         |end: &str| sized.keys().filter(|name| name.starts_with("part-") && name.ends_with(end)).count();
     assert!(parts(".note") >= 3 && parts(".jsonl") > parts(".note"), "{:?}", sized.keys());
-    // Every list of pages that go is there, by the file that they are of.
-    let lists = |files: &BTreeMap<String, Vec<u8>>| -> Vec<Vec<u8>> {
+    // Every page that goes is listed, in one list for each unit.
+    let lists = |files: &BTreeMap<String, Vec<u8>>| -> BTreeSet<String> {
         let lists = files.iter().filter(|(name, _)| name.ends_with(".removed.csv"));
-        lists.map(|(_, bytes)| bytes.clone()).collect()
+        lists.flat_map(|(_, bytes)| text(bytes).lines().map(str::to_owned).collect::<Vec<_>>()).collect()
     };
+    assert_eq!(parts(".removed.csv"), parts(".note"));
     let (each, told_of_each) = apply("each", "");
     let counts = |told: &str| told.split(" Peak memory").next().unwrap_or_default().to_owned();
     assert!(lists(&sized) == lists(&each) && counts(&told) == counts(&told_of_each), "{told} {told_of_each}");

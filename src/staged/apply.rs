@@ -365,14 +365,13 @@ impl Unit<'_> {
             let numbers = folder.inputs[place].pages.clone();
             let of_file = numbers.end - numbers.start;
             let mut goes = 0;
-            goes_of(self.assignments, numbers.clone())?
-                .try_for_each(|assignment| assignment.map(|_| goes += 1))?;
+            goes_of(self.assignments, numbers)?.try_for_each(|assignment| assignment.map(|_| goes += 1))?;
             pages += of_file;
             removed += goes;
             kept.push(of_file - goes);
-            if job.writes.removed {
-                self.write_removed(place, goes_of(self.assignments, numbers)?, work.path())?;
-            }
+        }
+        if job.writes.removed {
+            self.write_removed(&work.path().join(REMOVED))?;
         }
         let lost = if job.writes.kept { self.write_kept(&kept, work.path())? } else { Vec::new() };
         if job.kept_files != KeptFiles::Each {
@@ -409,26 +408,28 @@ impl Unit<'_> {
         Ok(corpus::write_kept_as(files, &inputs, self.options, &kept, &is_same, to)?.lost)
     }
 
-    /// Writes the list of pages of an input that can go.
-    fn write_removed(
-        &self,
-        place: usize,
-        goes: impl Iterator<Item = Result<Assignment>>,
-        to: &Path,
-    ) -> Result<()> {
+    /// Writes the list of pages that can go.
+    fn write_removed(&self, path: &Path) -> Result<()> {
+        let of_input = |&(_, place): &(&Input, usize)| -> Box<dyn Iterator<Item = Result<PageRow<'static>>>> {
+            match self.removed_of(place) {
+                Ok(rows) => Box::new(rows),
+                Err(error) => Box::new(std::iter::once(Err(error))),
+            }
+        };
+        tables::write(path, self.inputs.iter().flat_map(of_input)).map(drop)
+    }
+
+    /// The rows of the pages of an input that can go.
+    fn removed_of(&self, place: usize) -> Result<impl Iterator<Item = Result<PageRow<'static>>>> {
         let FolderInput { file, pages, .. } = &self.folder.inputs[place];
         let mut names = pages.clone().zip(self.names.of(place)?);
-        let rows = goes.map(|assignment| {
+        let goes = goes_of(self.assignments, pages.clone())?;
+        Ok(goes.map(move |assignment| {
             let assignment = assignment?;
             let short = || odd_length(&self.folder.files[*file].names_path(), NAMES, 0);
             let (_, named) = names.find(|&(page, _)| page == assignment.page).ok_or_else(short)?;
             self.row(place, &assignment, named?)
-        });
-        let name = match self.job.kept_files {
-            KeptFiles::Each => REMOVED.to_owned(),
-            KeptFiles::One | KeptFiles::OfSize(_) => format!("{}.{REMOVED}", self.stem_of(place)),
-        };
-        tables::write(&to.join(name), rows).map(drop)
+        }))
     }
 
     /// A row of the list of pages that can go. The page that stays is told by its file and its place there,
@@ -486,9 +487,8 @@ fn moved(from: &Path, stem: &str) -> Result<Vec<(PathBuf, String)>> {
         let path = entry.map_err(|error| Error::io(from, error))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let to = match name.strip_prefix("kept") {
-            Some(end) if end.starts_with(['.', '-']) && !name.ends_with(REMOVED) => format!("{stem}{end}"),
+            Some(end) if end.starts_with(['.', '-']) => format!("{stem}{end}"),
             _ if name == REMOVED => format!("{stem}.{name}"),
-            // Of one of several inputs.
             _ => name,
         };
         moved.push((path, to));

@@ -2,7 +2,7 @@
 
 use super::estimate::{Rooms, read_ahead};
 use super::parts::{InputReading, Parts, Scratch};
-use super::sketches::{self, InputMark, ReadingRules, SketchFile};
+use super::sketches::{self, InputMark, ReadingRules, SketchFile, SketchedInput};
 use super::{told_bytes, working};
 use crate::corpus::{
     DiscoverOptions, FileReading, Input, JsonlFields, Languages, ReadOptions, ReadRules, check_fields,
@@ -17,7 +17,7 @@ use crate::resources::memory_share;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use simflip_core::settings::Settings;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -122,7 +122,8 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
             let expected = "a file: what a stream holds cannot be read again by a later stage";
             return Err(Error::parameter("input", input.path.display(), expected));
         }
-        if input.cannot_open().is_none() || job.inputs.contains(&input.path) {
+        // One that was named is to be there.
+        if input.cannot_open().is_some() && job.inputs.contains(&input.path) {
             input.open().map_err(|error| Error::io(&input.path, error))?;
         }
     }
@@ -373,18 +374,15 @@ impl<'a> Sketching<'a> {
             let (expected, got) = ("that of this run".to_owned(), "another".to_owned());
             return Err(wrong(path, "a setting", expected, got, advice));
         }
-        let of_path =
-            |path: &String| header.inputs.iter().map(|input| &input.mark).find(|mark| mark.path == *path);
-        if let Some(changed) =
-            marks.iter().find(|&mark| of_path(&mark.path).is_some_and(|found| found != mark))
-        {
+        if !header.inputs.iter().map(|input| &input.mark).eq(marks) {
+            let found: HashMap<&str, &InputMark> =
+                header.inputs.iter().map(|SketchedInput { mark, .. }| (&*mark.path, mark)).collect();
+            let has_changed = |mark: &&InputMark| found.get(&*mark.path).is_some_and(|found| found != mark);
+            let Some(changed) = marks.iter().find(has_changed) else { return Ok(None) };
             let expected = format!("{} as it is now", changed.path);
             let got = "the file before it was changed".to_owned();
             let advice = "give --force to sketch it again, or put back the file";
             return Err(wrong(path, "the input", expected, got, advice));
-        }
-        if !header.inputs.iter().map(|input| &input.mark).eq(marks) {
-            return Ok(None);
         }
         if self.job.force || self.keeps_reading {
             // What is damaged is to be made again: all of it is read.
