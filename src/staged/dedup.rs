@@ -2,14 +2,14 @@
 //! come to the folder of results that a run in memory makes.
 
 use super::cluster::{self, Grouping};
-use super::estimate::{Estimate, Rooms, read_ahead};
+use super::estimate::{Estimate, Rooms, read_ahead, sketched_bytes};
 use super::join::Joining;
 use super::keep_order::{OfFiles, unscored};
 use super::kept::StagedKept;
 use super::lookup::{Called, Lookup};
 use super::record::Edge;
 use super::renumber::{self, ResultOrder};
-use super::sketch::{Read, Shard, SketchJob, sketch_files};
+use super::sketch::{Read, Shard, SketchJob, bundles, sketch_files};
 use super::sketches::{Column, Folder};
 use super::store::can_be_joined;
 use super::tables::{ClusterCounts, Tables, check_number, held_of};
@@ -257,7 +257,7 @@ fn columnar(inputs: &[Input]) -> impl Iterator<Item = &Input> {
 
 /// Room of threads for pages while they are sketched, if the memory is enough for all stages.
 fn rooms(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result<Rooms, String> {
-    let held = held_of(expected.pages, inputs.len());
+    let held = held_of(expected.pages) + sketched_bytes(bundles(inputs).len(), inputs.len());
     Budget::beside(limit, held).map_err(|error| format!("it is not enough on disk either: {error}"))?;
     let rooms = expected.rooms(limit, job.memory.is_some()).map_err(|least| {
         let more = if expected.has_long_record() { " or more" } else { "" };
@@ -455,7 +455,7 @@ impl StagedRun<'_> {
         part(4);
         let (order, folder) = (ResultOrder::of(&opened), opened.new_first());
         let called = self.called(&folder)?;
-        let budget = Budget::beside(self.limit, held_of(pages, opened.inputs.len()))?;
+        let budget = Budget::beside(self.limit, held_of(pages) + opened.files_bytes())?;
         let assignments = renumber::assignments(&opened, &grouping, self.scratch, &budget)?;
         let pairs = cluster::pairs(&opened, &grouping)?;
         let new = order.new_pages();

@@ -40,8 +40,16 @@ const HELD_BY_THREAD: u64 = 4 << 20;
 const BUFFERS: u64 = 3 << 20;
 /// The memory of a file: its path, the outcome of reading it, and its row in the report.
 const FILE: u64 = 1 << 10;
-/// The same on disk, with its sketches: their header, and the outcome of the file.
-pub const SKETCHED_FILE: u64 = 3 << 10;
+/// The same on disk, with its mark.
+const SKETCHED_INPUT: u64 = 3 << 9;
+/// The memory of a file of sketches: its header and its columns.
+const SKETCHED_FILE: u64 = 2 << 10;
+
+/// The memory of so many files of sketches, of so many inputs.
+pub fn sketched_bytes(files: usize, inputs: usize) -> u64 {
+    files as u64 * SKETCHED_FILE + inputs as u64 * SKETCHED_INPUT
+}
+
 /// Bytes of a feature of a page that is kept: its number and count, and, as if no other page had it, its hash in what
 /// each thread has, in what is put together of these, and in the tables by which it is found.
 const FEATURE: f64 = 62.0;

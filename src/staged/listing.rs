@@ -42,7 +42,7 @@ pub fn cluster_with_tables(
     unscored(&folder, &job.grouping.keep)?.iter().for_each(|told| progress.note(told));
     let files = OfFiles::of(&folder, &job.grouping);
     let memory = job.memory.unwrap_or_else(memory_share);
-    let budget = Budget::beside(memory, held_of(folder.pages(), folder.inputs.len()))?;
+    let budget = Budget::beside(memory, held_of(folder.pages()) + folder.files_bytes())?;
     with_threads(job.threads, || {
         let clustered = cluster_folder(&folder, &job.grouping, &files, memory, progress)?;
         let making = OutputFolder::begin(out, false)?;

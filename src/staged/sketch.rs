@@ -178,7 +178,7 @@ const BUNDLE: u64 = 8 << 20;
 
 /// The inputs whose sketches are in one file, each of which depends on all inputs: a large one, or small ones that stand
 /// side by side, of which a job has some sixteen bundles at least. So two files are written and synced for many.
-fn bundles(inputs: &[Input]) -> Vec<&[Input]> {
+pub(super) fn bundles(inputs: &[Input]) -> Vec<&[Input]> {
     let all: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let (most, mut bytes) = (BUNDLE.min(all / 16), inputs.first().map_or(0, Input::stored_bytes));
     let is_with_the_last = |_: &Input, next: &Input| {

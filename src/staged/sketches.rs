@@ -1,7 +1,7 @@
 //! Files of sketches, and all those of a folder together.
 
 use super::cluster::Grouping;
-use super::estimate::{SKETCHED_FILE, is_long};
+use super::estimate::{is_long, sketched_bytes};
 use super::names::{self, Named};
 use super::odd_length;
 use super::parts::InOrder;
@@ -620,7 +620,7 @@ impl Folder {
 
     /// Bytes of memory of what is known of its files.
     pub fn files_bytes(&self) -> u64 {
-        self.inputs.len() as u64 * SKETCHED_FILE
+        sketched_bytes(self.files.len(), self.inputs.len())
     }
 
     /// Number of all pages, old ones among them.

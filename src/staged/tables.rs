@@ -3,7 +3,6 @@
 
 use super::Budget;
 use super::cluster::{AssignmentReader, List, RecordReader};
-use super::estimate::SKETCHED_FILE;
 use super::join::bits_bytes;
 use super::lookup::Lookup;
 use super::record::{Assignment, Edge, PAGE, page_bytes, page_of};
@@ -539,9 +538,9 @@ impl Page for &Owned {
     fn features(&self, _: impl FnMut(u64, i64)) {}
 }
 
-/// The memory that stages and tables take for so many pages in so many files.
-pub fn held_of(pages: u64, files: usize) -> u64 {
-    3 * bits_bytes(pages) + files as u64 * SKETCHED_FILE
+/// The memory that stages and tables take for so many pages, beside what is known of files.
+pub fn held_of(pages: u64) -> u64 {
+    3 * bits_bytes(pages)
 }
 
 /// An error where a run has more pages than results can number.
