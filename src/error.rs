@@ -74,18 +74,6 @@ pub enum Error {
         .0.iter().map(|path| printable_path(path)).collect::<Vec<_>>().join(", ")
     )]
     NoSuchInput(Vec<PathBuf>),
-    /// More pages than memory was set apart for.
-    #[error(
-        "more than {pages} pages, which {read_bytes} of {of_bytes} bytes of the input held, do not fit in memory"
-    )]
-    TooManyPages {
-        /// The number when that was seen.
-        pages: u64,
-        /// Stored bytes that had been read of the input.
-        read_bytes: u64,
-        /// The number of all.
-        of_bytes: u64,
-    },
     /// The output of an earlier stage is not there.
     #[error("{}", printable(.0))]
     Missing(String),

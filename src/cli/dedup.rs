@@ -50,9 +50,8 @@ pub(crate) struct DedupArgs {
     #[command(flatten)]
     run: RunArgs,
 
-    /// Memory limit, such as 4GiB. A larger corpus is processed on disk, in OUT.stages, with the same result; the
-    /// same command resumes an interrupted run [default: half of the memory of the machine or container, or what is
-    /// free]
+    /// Memory limit, such as 4GiB. The run is on disk, in OUT.stages, with the same result; the same command resumes
+    /// an interrupted run [default: in memory where a quarter of what is free is enough, else on disk]
     #[arg(long, value_name = "BYTES", value_parser = bytes, display_order = 11)]
     memory: Option<u64>,
 

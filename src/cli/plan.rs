@@ -232,9 +232,9 @@ fn show_job(plan: &JobPlan) -> String {
     let _ = match plan.on_disk {
         true => writeln!(
             text,
-            "In memory they would take {}, so the run goes in stages on disk; {} of memory are the least that does.\n",
-            bytes(plan.held_bytes),
-            bytes(plan.least_memory)
+            "The run goes in stages on disk; {} of memory are the least that does. In memory it would take {}.\n",
+            bytes(plan.least_memory),
+            bytes(plan.held_bytes)
         ),
         false => writeln!(text, "They are held in memory.\n"),
     };

@@ -136,7 +136,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
         // What is to be said of the input was said when it was first read.
         let own = Stages::new(if at == 0 { progress } else { &Silent });
         let (pages, frequencies, _) =
-            read_files(&job, &group.settings, Some(Keeping::Features), Some(files.clone()), None, &own)?;
+            read_files(&job, &group.settings, Some(Keeping::Features), Some(files.clone()), &own)?;
         if let Some(first) = &first
             && first.len() != pages.len()
         {

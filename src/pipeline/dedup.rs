@@ -2,7 +2,7 @@
 
 use super::listing::Assignments;
 use super::output::{self, OutputFolder};
-use super::pages::{PageSums, Pages, Room};
+use super::pages::Pages;
 use super::samples::{Catalogue, Shown, sample_pairs};
 use super::sources::{Scores, SourceNumbers, lost_by_source};
 use super::stages::{Progress, Stages};
@@ -45,49 +45,28 @@ pub(crate) const SHOWN_MEMBERS: usize = 4;
 /// If no document could be read, if a setting has no meaning, or if the results cannot be written;
 /// then there is no folder.
 pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
-    dedup_within(job, None, progress)
+    dedup_files(job, None, None, progress)
 }
 
-/// The bounds of a run in memory.
-pub(crate) struct Bounds<'a> {
-    /// Its files, new and old ones.
-    pub files: Against,
-    /// The folder of its results, if it is begun.
-    pub folder: Option<OutputFolder>,
-    /// The number of bytes that a record may have beside so many pages; 0 if they are too many.
-    pub longest: &'a (dyn Fn(PageSums) -> u64 + Sync),
-    /// The number of near pairs that it may look at beside these pages.
-    pub most_pairs: &'a (dyn Fn(PageSums) -> u64 + Sync),
-}
-
-/// Runs [`dedup`] on files that were found before, within bounds.
+/// Runs [`dedup`] on files that were found before, with the folder of its results, if it is begun.
 ///
 /// # Errors
-/// As [`dedup`]; and if there are more pages, or pairs, see [`Context::most_pairs`].
-pub(crate) fn dedup_within(
+/// As [`dedup`].
+pub(crate) fn dedup_files(
     job: &Job,
-    mut bounds: Option<Bounds<'_>>,
+    files: Option<Against>,
+    folder: Option<OutputFolder>,
     progress: &dyn Progress,
 ) -> Result<Summary> {
     if job.writes.pages_parquet && cfg!(not(feature = "parquet")) {
         let expected = "another table; this build of simflip has not the feature `parquet`";
         return Err(Error::parameter("write", "pages.parquet", expected));
     }
-    let folder = match bounds.as_mut().and_then(|bounds| bounds.folder.take()) {
-        Some(folder) => folder,
-        None => OutputFolder::begin(&job.out, job.force)?,
-    };
+    let folder = folder.map_or_else(|| OutputFolder::begin(&job.out, job.force), Ok)?;
     let upload = Upload::of(job)?;
     let summary = job.with_threads(|| {
         let stages = Stages::new(progress);
-        let (files, room, most_pairs) = match bounds {
-            Some(Bounds { files, longest, most_pairs, .. }) => {
-                (Some(files), Some(Room::new(longest)), Some(most_pairs))
-            }
-            None => (None, None, None),
-        };
-        let (pages, frequencies, _) = read_files(job, &job.settings, None, files, room.as_ref(), &stages)?;
-        let most_pairs = most_pairs.zip(room).map_or(u64::MAX, |(most, room)| most(room.seen()));
+        let (pages, frequencies, _) = read_files(job, &job.settings, None, files, &stages)?;
         let prepared = Prepared::new(&pages.collection, &job.settings, frequencies, &stages);
         save_frequencies(job, &pages, prepared.frequencies(), &stages)?;
         let url = |document| pages.url(document);
@@ -97,7 +76,6 @@ pub(crate) fn dedup_within(
         let source = |document| sources.of(document);
         let context =
             Context::new(&url, &stages).scored(&score).from_sources(&source).against(pages.new_pages());
-        let context = context.with_most_pairs(most_pairs);
         let outcome = prepared.find(&job.settings, &context)?.outcome()?;
         let written = write(job, &pages, &outcome, &folder, &stages)?;
         let findings = Findings::of(job, &pages, &outcome, written)?;

@@ -56,7 +56,7 @@ use crate::report::model::{MemoryReport, Report, WrittenFile};
 use crate::report::tell;
 use crate::seen;
 use crate::weight::frequencies::Frequencies;
-use pages::{Pages, Room, Wanted, count_boilerplate};
+use pages::{Pages, Wanted, count_boilerplate};
 use serde::{Deserialize, Serialize};
 use simflip_core::clusters::{Keep, Source};
 use simflip_core::collection::Keeping;
@@ -209,16 +209,15 @@ fn read(
     keeping: Option<Keeping>,
     stages: &Stages<'_>,
 ) -> Result<(Pages, Option<Arc<Frequencies>>, Option<Boilerplate>)> {
-    read_files(job, settings, keeping, None, None, stages)
+    read_files(job, settings, keeping, None, stages)
 }
 
-/// Reads files that were found before, as far as there is room for their pages.
+/// Reads files that were found before.
 fn read_files(
     job: &Job,
     settings: &Settings,
     keeping: Option<Keeping>,
     files: Option<Against>,
-    room: Option<&Room<'_>>,
     stages: &Stages<'_>,
 ) -> Result<(Pages, Option<Arc<Frequencies>>, Option<Boilerplate>)> {
     settings.check()?;
@@ -269,7 +268,7 @@ fn read_files(
     let mut pages = stages.run("read", 0, "pages", stored.max(1), |progress| {
         let (extraction, frequencies, boilerplate) =
             (settings.extraction(), loaded.clone(), boilerplate.as_ref());
-        let wanted = Wanted { extraction, keeping, frequencies, boilerplate, room };
+        let wanted = Wanted { extraction, keeping, frequencies, boilerplate };
         Pages::read((inputs, new_files), &options, &wanted, progress)
     })?;
     stages.amend(pages.len() as u64, pages.collection.text_bytes());

@@ -4,7 +4,7 @@
 use super::stages::Stages;
 use crate::boilerplate::{Boilerplate, BoilerplateShare, Counting, GroupBy, Lines};
 use crate::corpus::{
-    self, Document as Record, FileReading, Input, Languages, PassedOver, ReadOptions, TextSum, TooLong,
+    self, Document as Record, FileReading, Input, Languages, PassedOver, ReadOptions, TextSum,
 };
 use crate::document::{DocId, DocumentTable};
 use crate::error::{Error, Result};
@@ -17,8 +17,7 @@ use simflip_core::collection::{Collection, Keeping};
 use simflip_core::id::{Document, Id};
 use simflip_core::text::Extraction;
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The pages of a corpus without their texts: names and places, and what was kept of each.
 pub struct Pages {
@@ -44,78 +43,6 @@ pub struct Pages {
     pub not_read: PassedOver,
     /// The boilerplate that was left out, if some was.
     pub left_out: Option<LeftOut>,
-}
-
-/// The sums over pages that were read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PageSums {
-    /// Pages.
-    pub pages: u64,
-    /// Bytes of their ids and URLs.
-    pub name_bytes: u64,
-    /// Bytes of their texts.
-    pub text_bytes: u64,
-    /// Features of their texts, each counted once a page.
-    pub features: u64,
-    /// Bytes of the longest record.
-    pub longest: u64,
-}
-
-impl PageSums {
-    fn add(&mut self, page: &Record<'_>, features: u64) {
-        self.pages += 1;
-        self.features += features;
-        self.name_bytes += page.name_bytes();
-        self.text_bytes += page.text.len() as u64;
-        self.longest = self.longest.max(page.bytes());
-    }
-}
-
-/// The room for pages, and the sums over those that were read.
-pub struct Room<'a> {
-    /// Where there are so many, how many bytes a record may have, or 0.
-    longest: &'a (dyn Fn(PageSums) -> u64 + Sync),
-    seen: Mutex<PageSums>,
-    /// The number of bytes that a record may have by now.
-    most: AtomicU64,
-}
-
-impl<'a> Room<'a> {
-    /// For as many as there may be records of any length: `longest` says how many bytes one may have where there are so
-    /// many pages, or 0 if they are too many.
-    pub fn new(longest: &'a (dyn Fn(PageSums) -> u64 + Sync)) -> Self {
-        Self { longest, seen: Mutex::default(), most: longest(PageSums::default()).into() }
-    }
-
-    /// The sums over the pages that were read.
-    pub fn seen(&self) -> PageSums {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add(&self, more: PageSums) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.pages += more.pages;
-        seen.name_bytes += more.name_bytes;
-        seen.text_bytes += more.text_bytes;
-        seen.features += more.features;
-        seen.longest = seen.longest.max(more.longest);
-        self.most.fetch_min((self.longest)(*seen), Ordering::Relaxed);
-    }
-
-    /// Hears of these, which there is no room for: from now on it is full.
-    fn refuse(&self, more: PageSums) {
-        self.add(more);
-        self.most.store(0, Ordering::Relaxed);
-    }
-
-    /// Bytes that a record may have; 0 where there are too many pages.
-    fn most(&self) -> u64 {
-        self.most.load(Ordering::Relaxed)
-    }
-
-    fn is_full(&self) -> bool {
-        self.most() == 0
-    }
 }
 
 /// The boilerplate that was left out of pages.
@@ -159,8 +86,6 @@ struct PageWorker<'a> {
     new_files: usize,
     /// Of each document, if they are asked for.
     scores: Option<Vec<f64>>,
-    /// Pages that the room has not heard of.
-    seen: PageSums,
 }
 
 impl PageWorker<'_> {
@@ -201,33 +126,29 @@ pub struct Wanted<'a> {
     pub frequencies: Option<Arc<Frequencies>>,
     /// Lines that are left out.
     pub boilerplate: Option<&'a Boilerplate>,
-    /// The room for pages.
-    pub room: Option<&'a Room<'a>>,
 }
 
 impl Wanted<'_> {
-    /// All of all pages, whatever memory it takes.
+    /// All of all pages.
     pub fn new(extraction: impl Into<Extraction>, keeping: Keeping) -> Self {
-        Self { extraction: extraction.into(), keeping, frequencies: None, boilerplate: None, room: None }
+        Self { extraction: extraction.into(), keeping, frequencies: None, boilerplate: None }
     }
 }
 
 impl Pages {
     /// Reads all pages of the inputs, the first `new_files` of which are new, without boilerplate, if
-    /// some is named, as long as there is room. `progress` hears of stored bytes as they are read.
+    /// some is named. `progress` hears of stored bytes as they are read.
     ///
     /// # Errors
-    /// If sketches are to be kept that have no meaning; if a store has not given all bytes of an object, which
-    /// is no damage of the object; or if there are more pages than there is room for.
+    /// If sketches are to be kept that have no meaning; or if a store has not given all bytes of an object, which
+    /// is no damage of the object.
     pub fn read(
         (inputs, new_files): (Vec<Input>, usize),
         options: &ReadOptions,
         wanted: &Wanted<'_>,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Self> {
-        /// Pages, and bytes of texts and names, of which a thread tells at once.
-        const AT_ONCE: (u64, u64) = (256, 1 << 18);
-        let &Wanted { extraction, keeping, ref frequencies, boilerplate, room } = wanted;
+        let &Wanted { extraction, keeping, ref frequencies, boilerplate } = wanted;
         let collection = || Collection::new(extraction, keeping, frequencies.clone());
         // What cannot be kept is told before anything is read.
         collection()?;
@@ -242,31 +163,14 @@ impl Pages {
                 languages: Languages::default(),
                 new_files,
                 scores: options.fields.score.as_ref().map(|_| Vec::new()),
-                seen: PageSums::default(),
             })
         };
         let add = |worker: &mut Result<PageWorker<'_>>, record: Record<'_>| {
-            let (Ok(worker), false) = (worker, room.is_some_and(Room::is_full)) else { return };
-            if let Some(room) = room.filter(|room| record.bytes() > room.most()) {
-                worker.seen.add(&record, 0);
-                return room.refuse(std::mem::take(&mut worker.seen));
-            }
-            worker.add(&record);
-            if let Some(room) = room {
-                let features = worker.collection.all_facts().last().map_or(0, |facts| facts.features);
-                worker.seen.add(&record, features.into());
-                let PageSums { pages, name_bytes, text_bytes, .. } = worker.seen;
-                if pages >= AT_ONCE.0 || text_bytes + name_bytes >= AT_ONCE.1 {
-                    room.add(std::mem::take(&mut worker.seen));
-                }
+            if let Ok(worker) = worker {
+                worker.add(&record);
             }
         };
-        let (read, of_bytes) = (AtomicU64::new(0), inputs.iter().map(Input::stored_bytes).sum());
-        let most = || room.map_or(u64::MAX, Room::most);
-        let reading = corpus::read_while(&inputs, options, worker, add, &most, &|bytes| {
-            read.fetch_add(bytes, Ordering::Relaxed);
-            progress(bytes);
-        });
+        let reading = corpus::read(&inputs, options, worker, add, progress);
         if let Some((input, failure)) = inputs.iter().find_map(|input| Some((input, input.failure()?))) {
             return Err(Error::io(&input.path, failure));
         }
@@ -275,9 +179,6 @@ impl Pages {
         let mut shares: HashMap<String, BoilerplateShare> = HashMap::new();
         for worker in reading.workers {
             let worker = worker?;
-            if let Some(room) = room {
-                room.add(worker.seen);
-            }
             languages.merge(worker.languages);
             for (group, share) in worker.shares {
                 shares.entry(group).or_default().add(&share);
@@ -285,13 +186,6 @@ impl Pages {
             tables.push(worker.documents);
             collections.push(worker.collection);
             scores.extend(worker.scores);
-        }
-        if let (Some(room), Some((_, TooLong { bytes, .. }))) = (room, reading.too_long) {
-            room.refuse(PageSums { longest: bytes, ..PageSums::default() });
-        }
-        if let Some(room) = room.filter(|room| room.is_full()) {
-            let (pages, read_bytes) = (room.seen().pages, read.into_inner());
-            return Err(Error::TooManyPages { pages, read_bytes, of_bytes });
         }
         let (documents, order) = DocumentTable::merge(tables);
         let scores =

@@ -2,7 +2,7 @@
 //! come to the folder of results that a run in memory makes.
 
 use super::cluster::{self, Grouping};
-use super::estimate::{Estimate, Rooms, read_ahead, sketched_bytes};
+use super::estimate::{Estimate, Rooms, is_large, read_ahead, sketched_bytes};
 use super::join::Joining;
 use super::keep_order::{OfFiles, unscored};
 use super::kept::StagedKept;
@@ -22,7 +22,7 @@ use crate::hash::text_digest;
 use crate::kernel::memory::give_back;
 use crate::making::{keep, kept_told, place_of, sweep};
 use crate::pipeline::dedup::{
-    Bounds, Findings, SHOWN_PAIRS, dedup_within, report, rows_of_files, rows_of_old, told_first,
+    Findings, SHOWN_PAIRS, dedup_files, report, rows_of_files, rows_of_old, told_first,
 };
 use crate::pipeline::finished::finished;
 use crate::pipeline::output::{self, OutputFolder};
@@ -39,23 +39,23 @@ use crate::tables::{PAGES, PAGES_JSONL, REMOVED, write_pages_jsonl};
 use crate::tables::{PAGES_PARQUET, write_pages_parquet};
 use crate::wording::{counted, printable_path};
 use simflip_core::clusters::Keep;
-use simflip_core::dedup::{PAIR_BYTES, Verified};
+use simflip_core::dedup::Verified;
 use simflip_core::id::{Document, Id};
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Finds the near-duplicates of a corpus as [`pipeline::dedup`](crate::pipeline::dedup()) does, in memory where that
-/// is expected to hold them, and otherwise in stages on disk; what is written is the same, byte for byte, but for
-/// what the report says of time and memory.
+/// Finds the near-duplicates of a corpus as [`pipeline::dedup`](crate::pipeline::dedup()) does: in stages on disk where
+/// memory is named, and where the estimate says that much of it is needed, and otherwise in memory. What is written is
+/// the same, byte for byte, but for what the report says of time and memory.
 ///
-/// How much memory may be taken is [`Job::memory`]. Without it, what cannot go on disk goes in memory whatever it
-/// takes. On disk it works in a folder beside [`Job::out`], in which the same job goes on if it was ended, and which is
-/// gone once the results are there.
+/// [`Job::memory`] is kept to on disk alone, as the estimate rests on the first pages of the files. What cannot go on disk
+/// goes in memory if the estimate fits into the memory that was named. On disk it works in a folder beside [`Job::out`],
+/// in which the same job goes on if it was ended, and which is gone once the results are there.
 ///
 /// # Errors
 /// As [`pipeline::dedup`](crate::pipeline::dedup()); and before anything is read, if the memory that was named is
@@ -82,116 +82,45 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     // Where nothing can be written, that is to be known before a stream is copied.
     let has_stream = job.inputs.iter().chain(&job.against).any(|path| corpus::is_stream(path));
     let begun = has_stream.then(|| OutputFolder::begin(&job.out, job.force)).transpose()?;
-    let begun = Cell::new(begun);
     let (files, expected) = expected(job)?;
     let boilerplate = if matches!(job.ignored, Ignored::Counted(_)) { expected.boilerplate() } else { 0 };
     let held = expected.in_memory(&job.settings) + boilerplate;
-    let mut told = MemoryReport {
+    let told = MemoryReport {
         limit_bytes: limit,
         expected_pages: expected.pages,
         expected_bytes: held,
         ..MemoryReport::default()
     };
     let can = can_be_staged(job).and_then(|()| rooms(job, &files.inputs, &expected, limit));
-    // Nothing was promised, and there is no other way.
-    let is_bounded = can.is_ok() || job.memory.is_some();
-    // What pages had come to when they were too many.
-    let over = Mutex::new(None);
-    let in_memory = || {
-        let held = |seen| expected.of_seen(seen).in_memory(&job.settings) + boilerplate;
-        let longest = |seen| {
-            if !is_bounded {
-                return u64::MAX;
-            }
-            let longest =
-                expected.of_seen(seen).longest_in_memory(&job.settings, limit.saturating_sub(boilerplate));
-            if longest == 0 {
-                over.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(seen);
-            }
-            longest
-        };
-        let bounds = Bounds {
-            files: files.clone(),
-            folder: begun.take(),
-            longest: &longest,
-            // Pairs beyond a few have what the pages leave.
-            most_pairs: &|seen| match is_bounded {
-                true => seen.pages / 2 + limit.saturating_sub(held(seen)) / PAIR_BYTES,
-                false => u64::MAX,
-            },
-        };
-        dedup_within(&Job { expected: Some(told.clone()), ..job.clone() }, Some(bounds), progress)
-    };
     // What was begun on disk goes on there, however much memory is free now.
     let left = left_beside(&real, job, &files)?;
-    if held <= limit && !left.as_ref().is_some_and(|left| left.is_of_job) {
-        if let Some(Left { path, .. }) = left {
-            let shown = printable_path(&path);
-            progress.note(&format!(
-                "{shown} is of another run, which was interrupted. It stays unless this one needs the disk; delete it unless \
-                 that run is to resume"
-            ));
-        }
-        let mut expected = expected;
-        let too_much = match in_memory() {
-            Err(Error::Core(simflip_core::Error::TooManyPairs { pairs, .. })) => {
-                let needed = told_bytes(held + pairs * PAIR_BYTES);
-                let pairs = counted(pairs, "pair", "pairs");
-                format!("{pairs}, and perhaps more, take {needed}")
-            }
-            Err(Error::TooManyPages { pages, read_bytes, of_bytes }) => {
-                let before = expected.pages;
-                if let Some(seen) = *over.lock().unwrap_or_else(PoisonError::into_inner) {
-                    expected = expected.of_seen(seen);
-                }
-                // As many of the rest, at the least.
-                expected.pages = (pages as f64 * of_bytes as f64 / read_bytes.max(1) as f64) as u64;
-                told.expected_pages = expected.pages;
-                told.expected_bytes = expected.in_memory(&job.settings);
-                let longest = match expected.has_long_record() {
-                    true => {
-                        format!(
-                            ", the longest of which takes {} in a thread,",
-                            told_bytes(expected.longest_held())
-                        )
-                    }
-                    false => String::new(),
-                };
-                format!(
-                    "{}{longest} fill it after {} % of the input; the estimate was {before} in all",
-                    counted(pages, "document", "documents"),
-                    100 * read_bytes / of_bytes.max(1),
-                )
-            }
-            done => return done,
-        };
-        let limit_told = told_bytes(limit);
-        let can = can.and_then(|_| rooms(job, &files.inputs, &expected, limit));
-        let rooms =
-            can.map_err(|why| Error::parameter("memory", &limit_told, format!("more: {too_much}; {why}")))?;
-        progress.note(&format!(
-            "The memory of {limit_told} is not enough: {too_much}. The run starts again on disk"
-        ));
-        give_back();
-        return on_disk(job, files, &expected, told, rooms, progress);
-    }
-    match (can, job.memory) {
-        (Ok(rooms), _) => {
-            drop(begun.take());
-            if held > limit {
+    let is_small = job.memory.is_none() && !is_large(held, limit);
+    match can {
+        Ok(rooms) if !is_small || left.as_ref().is_some_and(|left| left.is_of_job) => {
+            drop(begun);
+            if job.memory.is_none() && !is_small {
                 progress.note(&format!(
-                    "The estimate is {} of memory and the limit {}, so the run is on disk",
+                    "The estimate is {} of memory, of {} that are free for it, so the run is on disk",
                     told_bytes(held),
                     told_bytes(limit)
                 ));
             }
             on_disk(job, files, &expected, told, rooms, progress)
         }
-        (Err(why), Some(memory)) if held > limit => {
+        Err(why) if job.memory.is_some_and(|memory| held > memory) => {
             let expected = format!("at least {}, the estimate for these documents; {why}", told_bytes(held));
-            Err(Error::parameter("memory", told_bytes(memory), expected))
+            Err(Error::parameter("memory", told_bytes(limit), expected))
         }
-        (Err(_), _) => in_memory(),
+        _ => {
+            if let Some(Left { path, .. }) = left {
+                let shown = printable_path(&path);
+                progress.note(&format!(
+                    "{shown} is of another run, which was interrupted. It stays unless this one needs the disk; delete it unless \
+                     that run is to resume"
+                ));
+            }
+            dedup_files(&Job { expected: Some(told), ..job.clone() }, Some(files), begun, progress)
+        }
     }
 }
 
@@ -260,13 +189,9 @@ fn rooms(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result
     let held = held_of(expected.pages) + sketched_bytes(bundles(inputs).len(), inputs.len());
     Budget::beside(limit, held).map_err(|error| format!("it is not enough on disk either: {error}"))?;
     let rooms = expected.rooms(limit, job.memory.is_some()).map_err(|least| {
-        let more = if expected.has_long_record() { " or more" } else { "" };
         let threads = if job.threads == 0 { rayon::current_num_threads() } else { job.threads };
         let threads = counted(threads as u64, "thread", "threads");
-        format!(
-            "on disk it takes {}{more} with {threads}; use that much, or fewer --threads",
-            told_bytes(least)
-        )
+        format!("on disk it takes {} with {threads}; use that much, or fewer --threads", told_bytes(least))
     })?;
     // Pages are copied one after the other, but the rows of a Parquet file are gathered before.
     let largest = columnar(inputs).max_by_key(|input| input.stored_bytes()).filter(|_| job.writes.kept);

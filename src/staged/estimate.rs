@@ -1,7 +1,6 @@
 //! An estimate of what a run takes, before it begins: from the sizes of its files and their first pages.
 
 use crate::corpus::{self, IN_MEMORY, Input, Peeked, ReadOptions, peek};
-use crate::pipeline::pages::PageSums;
 use simflip_core::collection::Keeping;
 use simflip_core::edits;
 use simflip_core::settings::{Settings, Sketches};
@@ -20,10 +19,6 @@ pub struct Estimate {
     pub packed_names: f64,
     /// Bytes of a page's text.
     pub text: f64,
-    /// Features of a page, each counted once.
-    features: f64,
-    /// Bytes of the longest record so far.
-    longest: u64,
     /// Threads that work on them.
     threads: usize,
     /// Bytes that are read ahead from stores.
@@ -71,16 +66,6 @@ pub const LEAST_ROOM: u64 = 1 << 20;
 const FACTS: f64 = 40.0;
 
 impl Estimate {
-    /// True if a record is so long that what threads hold depends on it.
-    pub fn has_long_record(&self) -> bool {
-        is_long(self.longest)
-    }
-
-    /// Bytes of memory that the longest record takes that has been seen.
-    pub fn longest_held(&self) -> u64 {
-        self.longest.saturating_mul(IN_MEMORY)
-    }
-
     /// The estimate for some files.
     pub fn of(inputs: &[Input], options: &ReadOptions) -> Self {
         let Peeked { pages, stored_bytes, name_bytes, packed_name_bytes, text_bytes } = peek(inputs, options);
@@ -99,36 +84,14 @@ impl Estimate {
     /// The estimate for so many pages, whose IDs and URLs have so many bytes, as they are and compressed, and whose
     /// texts, and for so many threads.
     pub fn new(pages: u64, [names, packed_names]: [f64; 2], text: f64, threads: usize) -> Self {
-        // A word has six bytes.
-        let features = text / 6.0;
-        let (density, longest, read_ahead, files) = (0.0, 0, 0, 0);
-        Self { pages, density, names, packed_names, text, features, longest, threads, read_ahead, files }
-    }
-
-    /// The estimate once so many pages were seen.
-    pub fn of_seen(&self, seen: PageSums) -> Self {
-        let each = |bytes: u64| bytes as f64 / seen.pages.max(1) as f64;
-        let [names, text, features] = [seen.name_bytes, seen.text_bytes, seen.features].map(each);
-        Self { pages: seen.pages, names, text, features, longest: seen.longest, ..*self }
+        let (density, read_ahead, files) = (0.0, 0, 0);
+        Self { pages, density, names, packed_names, text, threads, read_ahead, files }
     }
 
     /// Bytes of pages that each thread may hold when files are sketched in so much memory; if that is too little, what
     /// it takes.
     pub fn room(&self, memory: u64) -> Result<u64, u64> {
-        room(memory, self.threads, self.read_ahead, self.longest)
-    }
-
-    /// Bytes that a record may have, where pages have come to this, so that a run in memory takes no more than `limit`;
-    /// 0 if it takes more as it is.
-    pub fn longest_in_memory(&self, settings: &Settings, limit: u64) -> u64 {
-        match limit.checked_sub(self.in_memory(settings)) {
-            Some(left) => {
-                let held =
-                    held_by_thread((self.longest, IN_MEMORY)).saturating_add(left / self.threads as u64);
-                (held - BUFFERS) / IN_MEMORY
-            }
-            None => 0,
-        }
+        room(memory, self.threads, self.read_ahead, 0)
     }
 
     /// The rooms of threads while pages are read, whose records may be longer than those before. Unless the memory was
@@ -137,21 +100,21 @@ impl Estimate {
     /// # Errors
     /// What it takes, if that is more.
     pub fn rooms(&self, memory: u64, is_promised: bool) -> Result<Rooms, u64> {
-        Rooms::new(memory, self.threads, self.read_ahead, self.longest, is_promised)
+        Rooms::new(memory, self.threads, self.read_ahead, 0, is_promised)
     }
 
     /// Bytes that sketching these files in so much memory is expected to take.
     pub fn sketching(&self, settings: &Settings, memory: u64) -> u64 {
         let sketches = sketch_bytes(settings) as f64 + self.hash_bytes(settings);
         let pages = self.pages as f64 * (sketches + NAMED + self.names);
-        let held = beside_pages(self.threads, (self.longest, IN_MEMORY), self.read_ahead);
+        let held = beside_pages(self.threads, (0, IN_MEMORY), self.read_ahead);
         let room = self.room(memory).unwrap_or(LEAST_ROOM);
         held + (pages as u64).min(self.threads as u64 * room)
     }
 
     /// Bytes that writing kept pages takes, one after the other.
     pub fn writing(&self, held: u64) -> u64 {
-        beside_pages(self.threads, (self.longest, WHILE_COPIED), self.read_ahead) + held
+        beside_pages(self.threads, (0, WHILE_COPIED), self.read_ahead) + held
     }
 
     /// Bytes that writing the kept pages of a Parquet file is expected to take, which are gathered before; of so many
@@ -179,7 +142,7 @@ impl Estimate {
         let keeping = Keeping::of(settings);
         let tables = if keeping == Keeping::Features { FEATURE_TABLES } else { 0 };
         let kept = match (keeping, settings.sketches) {
-            (Keeping::Features, _) => FEATURE * self.features,
+            (Keeping::Features, _) => FEATURE * self.features(),
             (_, Sketches::MinHash { permutations, .. }) => 4.0 * permutations as f64,
             (_, Sketches::Both { .. }) => {
                 // The words, and a hash of each.
@@ -199,12 +162,17 @@ impl Estimate {
         let read = ROW + self.names + FACTS + kept;
         let pages = |each: f64| (self.pages as f64 * each) as u64;
         let most = (self.read_ahead + pages(read)).max(pages(self.merged(kept).max(read + joined)));
-        beside_pages(self.threads, (self.longest, IN_MEMORY), self.files * FILE) + tables + most
+        beside_pages(self.threads, (0, IN_MEMORY), self.files * FILE) + tables + most
+    }
+
+    /// Features of a page: a word has six bytes.
+    fn features(&self) -> f64 {
+        self.text / 6.0
     }
 
     /// Bytes of the hashes of a page's features, where they are kept.
     pub fn hash_bytes(&self, settings: &Settings) -> f64 {
-        if settings.keeps_feature_hashes() { 4.0 * self.features } else { 0.0 }
+        if settings.keeps_feature_hashes() { 4.0 * self.features() } else { 0.0 }
     }
 
     /// Bytes that counting lines for boilerplate is expected to take beside that.
@@ -224,6 +192,12 @@ pub fn read_ahead<'a>(inputs: impl ExactSizeIterator<Item = &'a Input>, threads:
 /// True if a record of so many bytes is so long that what threads hold depends on it.
 pub fn is_long(record: u64) -> bool {
     held_by_thread((record, IN_MEMORY)) > HELD_BY_THREAD
+}
+
+/// True if a run of so many bytes is on disk where nobody named the memory, of which there is so much: if it takes more
+/// than a quarter. The first pages of a file may say little of the rest, and a large run is as fast on disk.
+pub fn is_large(held: u64, memory: u64) -> bool {
+    held > memory / 4
 }
 
 /// Bytes that a thread holds while it copies rows of a Parquet file: a row group as it is written, and values as they

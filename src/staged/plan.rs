@@ -2,7 +2,7 @@
 
 use super::apply::{ApplyJob, Outputs, apply};
 use super::cluster::{ClusterJob, Grouping, cluster};
-use super::estimate::{Estimate, HELD_ANYWAY, sketch_bytes};
+use super::estimate::{Estimate, HELD_ANYWAY, is_large, sketch_bytes};
 use super::join::{JoinJob, join};
 use super::sketch::{Shard, SketchJob, sketch};
 use super::store::{can_be_joined, held as held_each};
@@ -105,7 +105,7 @@ pub struct JobPlan {
     pub threads: u64,
     /// Bytes that a run in memory takes.
     pub held_bytes: u64,
-    /// True if it goes on disk, for memory does not hold it.
+    /// True if it goes on disk: the memory was named, or is not much more than a run in memory takes.
     pub on_disk: bool,
     /// The least memory that will do on disk.
     pub least_memory: u64,
@@ -205,7 +205,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     let memory = job.memory.unwrap_or_else(memory_share);
     let expected = Estimate::new(documents, names, text, threads);
     let held_bytes = expected.in_memory(settings);
-    let on_disk = held_bytes > memory;
+    let on_disk = job.memory.is_some() || is_large(held_bytes, memory);
     let n = documents as f64;
     let disk_bytes = disk_bytes(n, names, expected.hash_bytes(settings), settings);
     let width = sketch_bytes(settings) as f64;
