@@ -69,6 +69,13 @@ impl<'py> Items<'py> {
                  one of files if out= names the folder of the result",
             ));
         }
+        // Its lines would be texts, whatever is in them.
+        if data.hasattr("readline")? {
+            return Err(PyTypeError::new_err(
+                "expected texts, not an open file: name its path and out=, and its documents are read; if each line is a \
+                 text, give list(file)",
+            ));
+        }
         Ok(Self { values: Some(data.try_iter()?), reader: None, held })
     }
 

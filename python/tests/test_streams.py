@@ -46,6 +46,14 @@ def test_a_generator_s_texts_are_not_held(call):
     assert Text.most * len(long_text(0)) < MOST_BYTES < total * len(long_text(0))
 
 
+def test_texts_are_searched_for_items_without_being_held():
+    Text.most, total = 0, 4000
+    item = " ".join(f"item{at}" for at in range(12))
+    found = simflip.decontaminate((Text(long_text(row) + (item if row == 3999 else "")) for row in range(total)), [item])
+    assert found["text"].tolist() == [3999] and found["share"].tolist() == [1.0]
+    assert Text.most * len(long_text(0)) < MOST_BYTES < total * len(long_text(0))
+
+
 @pytest.mark.parametrize("form", ["reader", "batches", "frames", "joined columns"])
 def test_batches_are_not_held(form):
     """Of 200 batches of a megabyte, all but those at hand have gone when the next one is made."""

@@ -153,6 +153,16 @@ def test_a_notebook_speaks_of_no_files_where_there_are_none():
     assert "0 files" not in page and "pairs.csv" not in page
 
 
+def test_lines_of_an_open_file_are_no_texts(tmp_path):
+    path = tmp_path / "pages.jsonl"
+    path.write_text('{"text": "a page"}\n{"text": "a page"}\n')
+    for call in (simflip.dedup, simflip.sketch, lambda file: simflip.decontaminate(file, ["an item"])):
+        with open(path) as file, pytest.raises(TypeError, match="not an open file"):
+            call(file)
+    with open(path) as file:
+        assert len(simflip.dedup(list(file))) == 2
+
+
 def test_everything_public_has_a_docstring():
     for name in simflip.__all__:
         thing = getattr(simflip, name)
