@@ -64,6 +64,9 @@ def stream_of(data, column, url):
     names = [column] if isinstance(column, str) else list(column)
     if hasattr(data, "__arrow_c_stream__") and len(names) == 1 and not _is_nested(data, names[0]):
         return data, url
+    if hasattr(data, "readline"):
+        # An open file, which the native part refuses.
+        return data, url
     is_name = isinstance(url, str)
     urls = [] if is_name else url
 

@@ -49,7 +49,7 @@ def test_a_generator_s_texts_are_not_held(call):
 def test_texts_are_searched_for_items_without_being_held():
     Text.most, total = 0, 4000
     item = " ".join(f"item{at}" for at in range(12))
-    found = simflip.decontaminate((Text(long_text(row) + (item if row == 3999 else "")) for row in range(total)), [item])
+    found = simflip.decontaminate((Text(long_text(row) + (f" {item}" if row == 3999 else "")) for row in range(total)), [item])
     assert found["text"].tolist() == [3999] and found["share"].tolist() == [1.0]
     assert Text.most * len(long_text(0)) < MOST_BYTES < total * len(long_text(0))
 
