@@ -10,6 +10,8 @@ mod cli;
 mod commands;
 mod comments;
 mod edges;
+#[cfg(target_os = "linux")]
+mod faults;
 mod floors;
 mod gather;
 #[cfg(feature = "html")]
