@@ -1,8 +1,8 @@
 //! Boilerplate: the lines that a group of documents puts into many of them, such as menus, notices and forms. Ours.
 //!
 //! A *line* is a run of text between line ends, by its folded words; a line without words is none. A *group* is what
-//! [`GroupBy`] says: the documents of a host, of an input file, of a folder, or all. A line is boilerplate where
-//! documents of three or more different contents of its group have it.
+//! [`GroupBy`] says: the documents of a host, of an input file, of a folder, with the same value in a field, or all. A
+//! line is boilerplate where documents of three or more different contents of its group have it.
 //!
 //! What is one content? Counting documents, or distinct texts, would call what five near-copies share boilerplate, as
 //! that is nearly all of their lines. So a document's content is stood for by one of its lines, drawn by hash, the
@@ -15,7 +15,8 @@
 //! that share both of their places add up. What is boilerplate depends on the documents of a group alone: not on their
 //! order, on threads, or, unless they make the group, on files.
 
-use crate::error::Result;
+use crate::corpus::Document;
+use crate::error::{Error, Result};
 use crate::format::{self, BOILERPLATE};
 use crate::hash::{MURMUR3, feature, fmix64};
 use crate::inspection::Inspection;
@@ -25,8 +26,10 @@ use crate::wording::counted;
 use hashbrown::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
 /// Name of the rules that say what is boilerplate, written into every file of boilerplate.
@@ -48,8 +51,8 @@ const MOST_LINES: usize = (1 << 22) / PARTS;
 const PLACES: usize = (1 << 25) / PARTS;
 
 /// Which documents are a group, whose lines are counted together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum GroupBy {
     /// The documents of a host; a document without a URL is in no group, and has no boilerplate.
     #[default]
@@ -60,38 +63,114 @@ pub enum GroupBy {
     Folder,
     /// All.
     All,
+    /// The documents that have the same value in this field of JSONL, or column; one without is in no group.
+    Field(String),
+}
+
+/// As an option has it.
+impl fmt::Display for GroupBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Host => "host",
+            Self::File => "file",
+            Self::Folder => "folder",
+            Self::All => "all",
+            Self::Field(name) => return write!(f, "field:{name}"),
+        })
+    }
+}
+
+impl FromStr for GroupBy {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Ok(match (text, text.strip_prefix("field:")) {
+            ("host", _) => Self::Host,
+            ("file", _) => Self::File,
+            ("folder", _) => Self::Folder,
+            ("all", _) => Self::All,
+            (_, Some(name)) if !name.is_empty() => Self::Field(name.to_owned()),
+            _ => {
+                return Err(Error::parameter(
+                    "boilerplate-by",
+                    text,
+                    "host, file, folder, all or field:NAME",
+                ));
+            }
+        })
+    }
+}
+
+impl From<GroupBy> for String {
+    fn from(by: GroupBy) -> Self {
+        by.to_string()
+    }
+}
+
+impl TryFrom<String> for GroupBy {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
 }
 
 impl GroupBy {
     /// So many groups, in words.
-    pub fn counted(self, groups: u64) -> String {
+    pub fn counted(&self, groups: u64) -> String {
         let [one, many] = match self {
             Self::Host => ["host", "hosts"],
             Self::File => ["file", "files"],
             Self::Folder => ["folder", "folders"],
             Self::All => ["input", "inputs"],
+            Self::Field(_) => ["value", "values"],
         };
         counted(groups, one, many)
     }
 
     /// One group, in words.
-    pub fn one(self) -> &'static str {
+    pub fn one(&self) -> &'static str {
         match self {
             Self::Host => "a host",
             Self::File => "a file",
             Self::Folder => "a folder",
             Self::All => "the input",
+            Self::Field(_) => "a value",
         }
     }
 
-    /// The group of a document with this URL in an input file of this name.
-    pub fn of<'a>(self, input: &'a Path, url: Option<&str>) -> Option<Cow<'a, str>> {
+    /// The field whose values group documents, if one does.
+    pub fn field(&self) -> Option<&str> {
         match self {
-            Self::Host => url.and_then(host_of).map(Cow::Owned),
+            Self::Field(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The group of a document in an input file of this name.
+    pub fn of<'a>(&self, input: &'a Path, document: Grouped<'a>) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Host => document.url.and_then(host_of).map(Cow::Owned),
+            Self::Field(_) => document.group.map(Cow::Borrowed),
             Self::File => Some(input.to_string_lossy()),
             Self::Folder => Some(Cow::Owned(folder_name(input))),
             Self::All => Some(Cow::Borrowed("")),
         }
+    }
+}
+
+/// What a document says of its group.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Grouped<'a> {
+    /// Its URL.
+    pub url: Option<&'a str>,
+    /// The value of the field of groups.
+    pub group: Option<&'a str>,
+}
+
+impl<'a> From<&Document<'a>> for Grouped<'a> {
+    fn from(document: &Document<'a>) -> Self {
+        Self { url: document.url, group: document.group }
     }
 }
 
@@ -323,8 +402,8 @@ impl Counting {
     }
 
     /// Counts a document of an input file; one of no group is not counted.
-    pub fn add(&self, lines: &mut Lines, input: &Path, url: Option<&str>, text: &str) {
-        let Some(group) = self.by.of(input, url) else { return };
+    pub fn add(&self, lines: &mut Lines, input: &Path, document: Grouped<'_>, text: &str) {
+        let Some(group) = self.by.of(input, document) else { return };
         lines.cut(&group, text);
         let drawn = lines.draw();
         // The group itself is counted like a line that all of its documents have: one of fewer contents has no
@@ -417,9 +496,10 @@ pub struct OwnText {
 }
 
 impl OwnText {
-    /// Parts a document, with this URL in an input file of this name, by the boilerplate of its group, if it has any.
-    pub fn new(boilerplate: Option<&Boilerplate>, input: &Path, url: Option<&str>, text: &str) -> Self {
-        let group = boilerplate.and_then(|boilerplate| Some((boilerplate, boilerplate.by.of(input, url)?)));
+    /// Parts a document in an input file of this name by the boilerplate of its group, if it has any.
+    pub fn new(boilerplate: Option<&Boilerplate>, input: &Path, document: Grouped<'_>, text: &str) -> Self {
+        let group =
+            boilerplate.and_then(|boilerplate| Some((boilerplate, boilerplate.by.of(input, document)?)));
         match group {
             Some((boilerplate, group)) => boilerplate.cut(&mut Lines::default(), &group, text),
             None => Self { own: text.to_owned(), boilerplate: Vec::new() },
@@ -541,7 +621,7 @@ pub fn save(boilerplate: &Boilerplate, path: &Path) -> Result<()> {
     };
     let body: Vec<u8> = boilerplate.parts.iter().flat_map(words).flat_map(u64::to_le_bytes).collect();
     let header = BoilerplateHeader {
-        by: boilerplate.by,
+        by: boilerplate.by.clone(),
         hash: MURMUR3.to_owned(),
         tokenizer: TOKENIZER.to_owned(),
         rules: BOILERPLATE_RULES.to_owned(),
@@ -640,7 +720,9 @@ mod tests {
     fn count(pages: &[Page], bounds: (usize, usize)) -> Boilerplate {
         let counting = Counting::within(GroupBy::Host, bounds.0, bounds.1);
         let mut lines = Lines::default();
-        pages.iter().for_each(|(url, text)| counting.add(&mut lines, Path::new(""), Some(url), text));
+        pages.iter().for_each(|(url, text)| {
+            counting.add(&mut lines, Path::new(""), Grouped { url: Some(url), group: None }, text)
+        });
         counting.finish()
     }
 

@@ -162,7 +162,7 @@ fn in_pool(
         let options = DiscoverOptions { fields: fields.clone(), ..DiscoverOptions::default() };
         let found = discover_all(paths, &options)?;
         found.passed_over.told().iter().for_each(|told| progress.note(told));
-        corpus::check_fields(&found.inputs, &read_options(fields), &[], None)?;
+        corpus::check_fields(&found.inputs, &read_options(fields), &[], &[])?;
         Ok::<_, Error>(found.inputs)
     };
     let item_text = job.item_field.clone().unwrap_or_else(|| job.fields.text.clone());

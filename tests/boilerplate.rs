@@ -120,7 +120,7 @@ fn boilerplate_neither_makes_nor_hides_near_duplicates() {
 }
 
 #[test]
-fn documents_without_urls_have_boilerplate_of_their_file_or_folder_or_of_all() {
+fn documents_without_urls_have_boilerplate_of_their_file_folder_or_field_or_of_all() {
     let place = Place::new();
     let rng = &mut SplitMix64::new(5);
     let shared = lines(rng, 30, 5);
@@ -128,7 +128,8 @@ fn documents_without_urls_have_boilerplate_of_their_file_or_folder_or_of_all() {
     let put = |file: &str, articles: &[Vec<String>]| {
         let page = |(n, article): (usize, &Vec<String>)| {
             let text = [&shared[..], article].concat().join("\n");
-            serde_json::json!({"id": format!("{file}-{n}"), "text": text}).to_string() + "\n"
+            let meta = serde_json::json!({"source": &file[..1]});
+            serde_json::json!({"id": format!("{file}-{n}"), "text": text, "meta": meta}).to_string() + "\n"
         };
         place.put(file, articles.iter().enumerate().map(page).collect::<String>());
     };
@@ -147,6 +148,21 @@ fn documents_without_urls_have_boilerplate_of_their_file_or_folder_or_of_all() {
     assert_eq!(ignored("file"), ("file".into(), 1, 3 * 30));
     assert_eq!(ignored("folder"), ("folder".into(), 2, 7 * 30));
     assert_eq!(ignored("all"), ("all".into(), 1, 7 * 30));
+    // Those of the first folder have one value, and those of the other another.
+    assert_eq!(ignored("field:meta.source"), ("field:meta.source".into(), 2, 7 * 30));
+    let told = place.told("dedup a b --out none --boilerplate-by field:meta.sauce", 2);
+    assert!(told.contains("values that group documents") && told.contains("meta.source"), "{told}");
+    let told = place.told("dedup a b --out none --boilerplate-by field:", 2);
+    assert!(told.contains("expected host, file, folder, all or field:NAME"), "{told}");
+    // A column does as well as a field.
+    let rows =
+        articles.iter().map(|article| format!("s,\"{}\"\n", [&shared[..], article].concat().join("\n")));
+    place.put("rows.csv", "kind,text\n".to_owned() + &rows.collect::<String>());
+    place.told("dedup rows.csv --out rows --boilerplate-by field:kind --save-boilerplate of-kind", 0);
+    assert_eq!(place.report("rows")["boilerplate"]["all"]["boilerplate_lines"], 4 * 30);
+    place.told("dedup rows.csv --out again --boilerplate of-kind", 0);
+    assert_eq!(place.report("again")["boilerplate"]["all"]["boilerplate_lines"], 4 * 30);
+    place.told("explain rows.csv:0 rows.csv:1 rows.csv --boilerplate of-kind", 0);
     let told = place.told("dedup a b --out none --boilerplate-by host", 2);
     assert!(told.contains("--boilerplate-by host needs"), "{told}");
     // Saved boilerplate is that of the groups by which it was counted.

@@ -176,7 +176,7 @@ fn rows_plainly(path: &Path) -> Vec<String> {
 }
 
 fn fields() -> JsonlFields {
-    JsonlFields { url: "page.url".into(), ..JsonlFields::default() }
+    JsonlFields { url: "page.url".into(), group: Some("page.url".into()), ..JsonlFields::default() }
 }
 
 pub fn options(threads: usize, block_bytes: usize) -> ReadOptions {
@@ -190,6 +190,8 @@ pub fn read_all(paths: &[PathBuf], options: &ReadOptions) -> (Vec<Read>, Vec<Dam
     let inputs = discover(paths, &DiscoverOptions::default()).expect("inputs");
     let owned = |name: Option<&str>| name.map(str::to_owned);
     let each = |list: &mut Vec<Read>, d: simflip::corpus::Document<'_>| {
+        // One column serves both ends.
+        assert_eq!(d.group, d.url);
         list.push((d.id, d.place, owned(d.record_id), owned(d.url), d.text.to_owned()));
     };
     let reading = read(&inputs, options, Vec::new, each, &|_| {});

@@ -190,9 +190,10 @@ pub(crate) struct RunArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct BoilerplateArgs {
     /// Ignore boilerplate: lines in documents of at least three different contents of a group, which is the host (by
-    /// URL), the input file, its folder, or all documents. Reads the input twice
-    #[arg(long, value_name = "GROUP", value_enum, display_order = 10)]
-    boilerplate_by: Option<GroupName>,
+    /// URL), the input file, its folder, all documents, or those with the same value in a field (field:NAME). Reads
+    /// the input twice
+    #[arg(long, value_name = "GROUP", value_parser = parsed::<GroupBy>, display_order = 10)]
+    boilerplate_by: Option<GroupBy>,
 
     /// Ignore the boilerplate of a file that --save-boilerplate wrote, by the groups that are named there
     #[arg(
@@ -205,26 +206,12 @@ pub(crate) struct BoilerplateArgs {
     boilerplate: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum GroupName {
-    Host,
-    File,
-    Folder,
-    All,
-}
-
 impl BoilerplateArgs {
     /// The boilerplate to ignore.
     pub(super) fn ignored(&self) -> Ignored {
-        let by = self.boilerplate_by.map(|group| match group {
-            GroupName::Host => GroupBy::Host,
-            GroupName::File => GroupBy::File,
-            GroupName::Folder => GroupBy::Folder,
-            GroupName::All => GroupBy::All,
-        });
-        match (&self.boilerplate, by) {
+        match (&self.boilerplate, &self.boilerplate_by) {
             (Some(path), _) => Ignored::OfFile(path.clone()),
-            (None, Some(by)) => Ignored::Counted(by),
+            (None, Some(by)) => Ignored::Counted(by.clone()),
             (None, None) => Ignored::None,
         }
     }

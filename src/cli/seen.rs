@@ -167,7 +167,7 @@ impl SeenArgs {
                 let options = DiscoverOptions { fields: self.names.fields(), ..DiscoverOptions::default() };
                 let found = discover_all(&inputs, &options)?;
                 // Other files of the crawl may have what is missing here.
-                if let Err(error) = corpus::check_fields(&found.inputs, &self.read_options(), &[], None) {
+                if let Err(error) = corpus::check_fields(&found.inputs, &self.read_options(), &[], &[]) {
                     note(&error.to_string());
                 }
                 Some(found)

@@ -17,8 +17,18 @@ const DOCUMENTS: u64 = 10_000;
 /// Names of fields that are told.
 const TOLD: usize = 30;
 
+/// Something else that documents need.
+pub(crate) struct Needed {
+    /// The option that needs it, and its value.
+    pub parameter: &'static str,
+    pub named: String,
+    pub expected: &'static str,
+    /// True if a document has it.
+    pub has: fn(&Document<'_>) -> bool,
+}
+
 /// Checks that documents have what `options` name: a text, and each field whose name is not the usual one. `urls` are
-/// what else needs URLs, as options are typed; `score` is what needs the score.
+/// what else needs URLs, as options are typed.
 ///
 /// # Errors
 /// If none of the first 10,000 documents has it.
@@ -26,11 +36,11 @@ pub(crate) fn check_fields(
     inputs: &[Input],
     options: &ReadOptions,
     urls: &[&str],
-    score: Option<(&'static str, String)>,
+    others: &[Needed],
 ) -> Result<()> {
     let JsonlFields { text, id, url, .. } = &options.fields;
     let usual = JsonlFields::default();
-    let missing = |parameter, named: &str, expected: String, looked_at: u64| {
+    let missing = |parameter: &'static str, named: &str, expected: String, looked_at: u64| {
         let none = match looked_at {
             // A table whose columns are known has no row that could be read.
             0 | 1 => "the first record has none".to_owned(),
@@ -68,12 +78,26 @@ pub(crate) fn check_fields(
             if urls.is_empty() { String::new() } else { format!(", which {} needs", urls.join(" and ")) };
         return missing("url-field", url, format!("a field with the URLs of documents{needed}"), looked_at);
     }
-    if let Some((parameter, named)) = score
-        && let Some(looked_at) = without(inputs, options, |document| document.score.is_some())
-    {
-        return missing(parameter, &named, "a field with numbers or dates".to_owned(), looked_at);
+    for Needed { parameter, named, expected, has } in others {
+        if let Some(looked_at) = without(inputs, options, has) {
+            return missing(parameter, named, (*expected).to_owned(), looked_at);
+        }
     }
     Ok(())
+}
+
+impl Needed {
+    /// A score.
+    pub fn score(parameter: &'static str, named: String) -> Self {
+        let expected = "a field with numbers or dates";
+        Self { parameter, named, expected, has: |document| document.score.is_some() }
+    }
+
+    /// A value that groups documents.
+    pub fn group(parameter: &'static str, named: String) -> Self {
+        let expected = "a field with values that group documents";
+        Self { parameter, named, expected, has: |document| document.group.is_some() }
+    }
 }
 
 /// The number of documents that were looked at, if none of them has the field; none if some has it, or if no document

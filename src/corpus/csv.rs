@@ -136,13 +136,14 @@ impl CsvHeader {
             value.filter(|value| !value.is_empty())
         };
         let score = fields.score.as_deref().and_then(&mut named);
+        let group = fields.group.as_deref().and_then(&mut named).map(Cow::Owned);
         let [id, url, language] =
             [&fields.id, &fields.url, &fields.language].map(|name| named(name).map(Cow::Owned));
         if strict && mended {
             return Err((DamageKind::Malformed, "bytes that are no UTF-8".to_owned()));
         }
         let score = score.and_then(|score| number(&score));
-        Ok(Line { text: Cow::Owned(text), id, url, language, score, mended })
+        Ok(Line { text: Cow::Owned(text), id, url, language, score, group, mended })
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Document<'a> {
     pub language: Option<&'a str>,
     /// The number in the score field of a line or row, if scores are asked for and it has one.
     pub score: Option<f64>,
+    /// The value of the field that groups documents, if it is asked for and a line or row has it.
+    pub group: Option<&'a str>,
     /// The text, verbatim but for what is mended; may be empty.
     pub text: &'a str,
     /// U+FFFD stands in the text for bytes that are no UTF-8, or for half a surrogate pair.

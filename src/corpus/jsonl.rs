@@ -28,6 +28,8 @@ pub struct JsonlFields {
     pub language: String,
     /// The document's score, a number, or a string that is a number or a date, if scores are asked for; may be missing.
     pub score: Option<String>,
+    /// What groups documents, a string, a number or a boolean, if it is asked for; may be missing.
+    pub group: Option<String>,
 }
 
 impl Default for JsonlFields {
@@ -38,6 +40,7 @@ impl Default for JsonlFields {
             url: "url".into(),
             language: "language".into(),
             score: None,
+            group: None,
         }
     }
 }
@@ -51,8 +54,9 @@ impl JsonlFields {
 
     /// All names that are wanted.
     pub(crate) fn wanted(&self) -> impl Iterator<Item = &str> {
-        let Self { text, id, url, language, score } = self;
-        [text, id, url, language].into_iter().chain(score).map(String::as_str).chain(self.joined())
+        let Self { text, id, url, language, score, group } = self;
+        let others = score.iter().chain(group);
+        [text, id, url, language].into_iter().chain(others).map(String::as_str).chain(self.joined())
     }
 }
 
@@ -157,6 +161,7 @@ pub(crate) struct Line<'a> {
     pub url: Option<Cow<'a, str>>,
     pub language: Option<Cow<'a, str>>,
     pub score: Option<f64>,
+    pub group: Option<Cow<'a, str>>,
     /// U+FFFD stands in it for what could not be read.
     pub mended: bool,
 }
@@ -364,6 +369,7 @@ struct LineObject<'a> {
     url: Option<&'a RawValue>,
     language: Option<&'a RawValue>,
     score: Option<&'a RawValue>,
+    group: Option<&'a RawValue>,
     /// Objects that may hold one of these.
     holders: Vec<(Cow<'a, str>, &'a RawValue)>,
 }
@@ -385,7 +391,7 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<LineObject<'de>, A::Error> {
-        let JsonlFields { text, id, url, language, score } = self.0;
+        let JsonlFields { text, id, url, language, score, group } = self.0;
         let mut object =
             LineObject { joined: self.0.joined().map(|_| None).collect(), ..LineObject::default() };
         // Of a key that comes twice the last value counts, as everywhere in JSON.
@@ -397,7 +403,8 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
                 (Some(url), &mut object.url),
                 (Some(language), &mut object.language),
             ];
-            let ends = ends.into_iter().chain([(score.as_ref(), &mut object.score)]);
+            let others = [(score.as_ref(), &mut object.score), (group.as_ref(), &mut object.group)];
+            let ends = ends.into_iter().chain(others);
             let mut wanted = ends.filter(|(name, _)| name.is_some_and(|name| *name == key)).peekable();
             let text = match joined {
                 _ if key == *text => Some(&mut object.text),
@@ -425,13 +432,14 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
 impl<'a> LineObject<'a> {
     /// Looks for what is wanted and has no key of its own.
     fn look_within(&mut self, fields: &JsonlFields) {
-        let Self { text, joined, id, url, language, score, holders } = self;
+        let Self { text, joined, id, url, language, score, group, holders } = self;
         if holders.is_empty() {
             return;
         }
         let find = |name: &str| within_any(holders, name);
         let names = [(Some(&fields.id), id), (Some(&fields.url), url), (Some(&fields.language), language)];
-        for (name, slot) in names.into_iter().chain([(fields.score.as_ref(), score)]) {
+        let others = [(fields.score.as_ref(), score), (fields.group.as_ref(), group)];
+        for (name, slot) in names.into_iter().chain(others) {
             *slot = slot.or_else(|| name.and_then(|name| find(name)));
         }
         for (name, slot) in
@@ -496,6 +504,7 @@ fn parse_mended(
         url: owned(line.url),
         language: owned(line.language),
         score: line.score,
+        group: owned(line.group),
         mended: mended || surrogates.is_some(),
     }))
 }
@@ -608,7 +617,7 @@ fn pick<'a>(
     fields: &JsonlFields,
     strict: bool,
 ) -> Result<Option<Line<'a>>, DamageCause> {
-    let LineObject { text, joined, id, url, language, score, .. } = object;
+    let LineObject { text, joined, id, url, language, score, group, .. } = object;
     let is_null = |value: &TextOrOther<'_>| matches!(value, TextOrOther::Other(what) if *what == NULL);
     let no_string = |field: &str, what: &str| Err((DamageKind::NoText, format!("field {field:?} is {what}")));
     let text = match text {
@@ -643,8 +652,8 @@ fn pick<'a>(
         }
     };
     let score = score.and_then(name).and_then(|score| number(&score));
-    let [id, url, language] = [id, url, language].map(|value| value.and_then(name));
-    Ok(Some(Line { text, id, url, language, score, mended: false }))
+    let [id, url, language, group] = [id, url, language, group].map(|value| value.and_then(name));
+    Ok(Some(Line { text, id, url, language, score, group, mended: false }))
 }
 
 /// The names of a line's fields, and of those in its objects.
@@ -878,7 +887,7 @@ mod tests {
         #[test]
         fn agrees_with_a_tree_of_values(text: String, id: Option<String>, more: Vec<String>) {
             let line = serde_json::json!({"text": text, "more": more, "id": id}).to_string();
-            let wanted = Line { text: text.into(), id: id.map(Cow::Owned), url: None, language: None, score: None, mended: false };
+            let wanted = Line { text: text.into(), id: id.map(Cow::Owned), url: None, language: None, score: None, group: None, mended: false };
             for strict in [false, true] {
                 let got = parse(line.as_bytes(), &JsonlFields::default(), strict);
                 prop_assert_eq!(got, Ok(Some(wanted.clone())));

@@ -50,7 +50,7 @@ mod zst;
 #[doc(inline)]
 pub use crate::document::{DocId, Place};
 
-pub(crate) use asked::check_fields;
+pub(crate) use asked::{Needed, check_fields};
 #[doc(hidden)]
 pub use damage::TextSum;
 pub(crate) use damage::TooLong;

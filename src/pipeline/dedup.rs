@@ -282,7 +282,7 @@ impl Findings {
             lost,
             boilerplate: pages.left_out.as_ref().map(|left_out| {
                 let groups = left_out.groups.iter().map(|(group, &share)| (group.clone(), share));
-                tell::boilerplate(left_out.by, groups, left_out.mistaken, job.ignored.file())
+                tell::boilerplate(left_out.by.clone(), groups, left_out.mistaken, job.ignored.file())
             }),
             against: (!job.against.is_empty()).then(|| AgainstReport {
                 named: job.against.clone(),

@@ -6,8 +6,8 @@
 use super::pages::Pages;
 use super::samples::Shown;
 use super::stages::{Progress, Stages};
-use super::{Job, read};
-use crate::boilerplate::OwnText;
+use super::{Job, grouped, read};
+use crate::boilerplate::{Grouped, OwnText};
 use crate::calibrate::NEVER;
 use crate::error::{Error, Result};
 use crate::evaluate::diff::{DiffParams, WordDiff};
@@ -74,7 +74,8 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
     let (pages, frequencies, boilerplate) = read(job, settings, Some(Keeping::Features), &stages)?;
     let prepared = Prepared::new(&pages.collection, settings, frequencies, &stages);
     let pair = [find(&pages, names[0])?, find(&pages, names[1])?];
-    let shown = Shown::fetch(&pages, &job.read_options(), pair.into_iter().collect());
+    let options = grouped(job.read_options(), boilerplate.as_ref());
+    let shown = Shown::fetch(&pages, &options, pair.into_iter().collect());
     if let Some(&gone) = pair.iter().find(|&&document| !shown.holds(document)) {
         let expected = "a page that can be read again; was its file changed during the run?";
         return Err(Error::parameter("page", pages.shown_name(gone), expected));
@@ -83,7 +84,8 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
     let frequencies = prepared.frequencies().map_or(&none, |known| known);
     let own_text = pair.map(|document| {
         let input = &pages.inputs[pages.documents.row(document).id.shard as usize].path;
-        OwnText::new(boilerplate.as_ref(), input, pages.url(document), shown.text(document))
+        let said = Grouped { url: pages.url(document), group: shown.group(document) };
+        OwnText::new(boilerplate.as_ref(), input, said, shown.text(document))
     });
     let sides = [0, 1].map(|side| {
         let (document, own_text) = (pair[side], &own_text[side]);

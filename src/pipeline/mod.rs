@@ -45,8 +45,8 @@ pub use upload::{Upload, upload};
 pub use crate::boilerplate::GroupBy;
 use crate::boilerplate::{self, Boilerplate};
 use crate::corpus::{
-    self, DiscoverOptions, Discovered, Input, JsonlFields, KeptFiles, PassedOver, ReadOptions, ReadRules,
-    discover_all,
+    self, DiscoverOptions, Discovered, Input, JsonlFields, KeptFiles, Needed, PassedOver, ReadOptions,
+    ReadRules, discover_all,
 };
 use crate::error::{Error, Result};
 use crate::format;
@@ -187,12 +187,24 @@ impl Job {
     /// The options of reading. Within [`Job::with_threads`].
     pub(crate) fn read_options(&self) -> ReadOptions {
         let score = self.settings.keep.score_field().map(str::to_owned);
-        let fields = JsonlFields { score, ..self.fields.clone() };
+        let group = match &self.ignored {
+            Ignored::Counted(by) => by.field().map(str::to_owned),
+            Ignored::None | Ignored::OfFile(_) => None,
+        };
+        let fields = JsonlFields { score, group, ..self.fields.clone() };
         ReadOptions {
             threads: rayon::current_num_threads(),
             ..ReadOptions::new(fields, self.longest_page, self.rules)
         }
     }
+}
+
+/// Options by which documents are read with the field that groups them, if they are by this boilerplate.
+fn grouped(mut options: ReadOptions, boilerplate: Option<&Boilerplate>) -> ReadOptions {
+    if let Some(field) = boilerplate.and_then(|boilerplate| boilerplate.by.field()) {
+        options.fields.group = Some(field.to_owned());
+    }
+    options
 }
 
 /// Runs `work` with a number of threads, 0 for as many as the machine has.
@@ -257,9 +269,9 @@ fn read_files(
         output::spare_inputs("save-boilerplate", path, &inputs)?;
     }
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
-    let options = job.read_options();
-    let boilerplate = match job.ignored {
-        Ignored::Counted(by) => Some(count_boilerplate(&inputs, by, &options, stages)),
+    let options = grouped(job.read_options(), named.as_ref());
+    let boilerplate = match &job.ignored {
+        Ignored::Counted(by) => Some(count_boilerplate(&inputs, by.clone(), &options, stages)),
         Ignored::None | Ignored::OfFile(_) => named,
     };
     if let (Some(path), Some(boilerplate)) = (&job.save_boilerplate, &boilerplate) {
@@ -322,8 +334,13 @@ fn check_fields(job: &Job, inputs: &[Input]) -> Result<()> {
     ];
     let urls: Vec<&str> =
         urls.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, option)| option).collect();
-    let score = keep.score_field().map(|_| ("keep", keep.to_string()));
-    corpus::check_fields(inputs, &job.read_options(), &urls, score)
+    let score = keep.score_field().map(|_| Needed::score("keep", keep.to_string()));
+    let group = match &job.ignored {
+        Ignored::Counted(by @ GroupBy::Field(_)) => Some(Needed::group("boilerplate-by", by.to_string())),
+        _ => None,
+    };
+    let others: Vec<Needed> = score.into_iter().chain(group).collect();
+    corpus::check_fields(inputs, &job.read_options(), &urls, &others)
 }
 
 /// Puts the old files of a job behind its new ones. A file that is named as both is old.

@@ -65,7 +65,7 @@ pub fn count_boilerplate(
 ) -> Boilerplate {
     let counting = Counting::new(by);
     let add = |lines: &mut Lines, record: Record<'_>| {
-        counting.add(lines, &inputs[record.id.shard as usize].path, record.url, record.text);
+        counting.add(lines, &inputs[record.id.shard as usize].path, (&record).into(), record.text);
     };
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
     stages.run("boilerplate", 0, "pages", stored.max(1), |progress| {
@@ -96,7 +96,7 @@ impl PageWorker<'_> {
         self.documents.push(record.id, record.place, record.record_id, record.url);
         let input = &*self.inputs[record.id.shard as usize].path;
         let group =
-            self.boilerplate.and_then(|lines| Some((lines, lines.by.of(input, record.url)?.into_owned())));
+            self.boilerplate.and_then(|lines| Some((lines, lines.by.of(input, record.into())?.into_owned())));
         match group {
             Some((boilerplate, group)) => {
                 let (part, share) = boilerplate.without(&mut self.lines, &group, record.text);
@@ -216,7 +216,7 @@ impl Pages {
             both: 0,
             not_read: PassedOver::default(),
             left_out: boilerplate.map(|boilerplate| LeftOut {
-                by: boilerplate.by,
+                by: boilerplate.by.clone(),
                 groups: shares,
                 mistaken: boilerplate.mistaken(),
             }),

@@ -160,10 +160,12 @@ fn texts(
             by_place.extend(shards.map(|(shard, _)| (DocId::new(shard, row), document)));
         }
     }
-    let options = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
+    let mut options = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
+    let by = report.boilerplate.as_ref().and_then(|boilerplate| boilerplate.by.field());
+    options.fields.group = by.map(str::to_owned);
     let boilerplate = match &report.boilerplate {
         Some(BoilerplateReport { from: Some(path), .. }) => Some(boilerplate::load(path)?),
-        Some(BoilerplateReport { by, .. }) => Some(count_boilerplate(&inputs, *by, &options, stages)),
+        Some(BoilerplateReport { by, .. }) => Some(count_boilerplate(&inputs, by.clone(), &options, stages)),
         None => None,
     };
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
@@ -185,7 +187,7 @@ fn texts(
                             text: OwnText::new(
                                 boilerplate.as_ref(),
                                 &inputs[document.id.shard as usize].path,
-                                document.url,
+                                (&document).into(),
                                 &document.text[..end],
                             ),
                             text_bytes: document.text.len() as u64,

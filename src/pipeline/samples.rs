@@ -61,8 +61,8 @@ impl Catalogue for Pages {
     }
 }
 
-/// Texts of the documents that are shown.
-pub struct Shown(BTreeMap<Document, String>);
+/// Texts of the documents that are shown, and the values that group them, if these are asked for.
+pub struct Shown(BTreeMap<Document, (String, Option<String>)>);
 
 impl Shown {
     /// Fetches the texts of the documents. One that cannot be read any more is shown empty.
@@ -80,7 +80,8 @@ impl Shown {
                     && pages.is_same(document.id, document.text)
                 {
                     let end = document.text.floor_char_boundary(LONGEST);
-                    texts.insert(number, document.text[..end].to_owned());
+                    let group = document.group.map(str::to_owned);
+                    texts.insert(number, (document.text[..end].to_owned(), group));
                 }
             });
             // On behind the one that cannot be read; samples are few.
@@ -99,7 +100,12 @@ impl Shown {
 
     /// A document's text, as far as it was fetched.
     pub fn text(&self, document: Document) -> &str {
-        self.0.get(&document).map_or("", String::as_str)
+        self.0.get(&document).map_or("", |(text, _)| text)
+    }
+
+    /// The value that groups a document.
+    pub fn group(&self, document: Document) -> Option<&str> {
+        self.0.get(&document)?.1.as_deref()
     }
 
     /// A page with its first words.

@@ -5,8 +5,8 @@ use super::parts::{InputReading, Parts, Scratch};
 use super::sketches::{self, InputMark, ReadingRules, SketchFile, SketchedInput};
 use super::{told_bytes, working};
 use crate::corpus::{
-    DiscoverOptions, FileReading, Input, JsonlFields, Languages, ReadOptions, ReadRules, check_fields,
-    discover_all,
+    DiscoverOptions, FileReading, Input, JsonlFields, Languages, Needed, ReadOptions, ReadRules,
+    check_fields, discover_all,
 };
 use crate::error::{Error, Result};
 use crate::format::{self, SKETCHES, wrong};
@@ -128,9 +128,9 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
         }
     }
     let reading = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
-    let score = job.fields.score.as_ref().map(|field| ("score", field.clone()));
+    let score = job.fields.score.iter().map(|field| Needed::score("score", field.clone()));
     // These may be few of the files of a job, of which others have what is missing here.
-    if let Err(error) = check_fields(&found.inputs, &reading, &[], score) {
+    if let Err(error) = check_fields(&found.inputs, &reading, &[], &score.collect::<Vec<_>>()) {
         progress.note(&error.to_string());
     }
     let (inputs, broken): (Vec<Input>, Vec<Input>) =

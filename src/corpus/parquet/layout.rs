@@ -41,7 +41,7 @@ impl ValueColumn {
 }
 
 /// Columns besides the text.
-pub(super) const NAMES: usize = 4;
+pub(super) const NAMES: usize = 5;
 
 /// A file by its format.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub(super) struct Layout {
     pub contents: Contents,
     /// Of the text, or of the texts that are joined.
     pub texts: Vec<ValueColumn>,
-    /// Id, URL, language and score.
+    /// Id, URL, language, score and group.
     pub names: [Option<ValueColumn>; NAMES],
     /// The row at which each row group begins, and the row behind the last.
     pub starts: Vec<u64>,
@@ -155,7 +155,8 @@ impl Layout {
             return Err((DamageKind::NoText, twice(name)));
         }
         let texts = text_columns(&columns, fields)?;
-        let names = [Some(&fields.id), Some(&fields.url), Some(&fields.language), fields.score.as_ref()];
+        let JsonlFields { id, url, language, score, group, .. } = fields;
+        let names = [Some(id), Some(url), Some(language), score.as_ref(), group.as_ref()];
         // A column that may hold names: one for each row.
         let name_column = |name: &String| find_column(&columns, name).filter(|column| !column.is_list);
         let names = names.map(|name| name.and_then(name_column));

@@ -126,6 +126,10 @@ impl ReadRows {
             Name::Text(score) => number(score),
             _ => None,
         };
+        let group = match &names[4] {
+            Name::Text(group) => Some(&**group),
+            _ => None,
+        };
         let length = bytes.len() as u64;
         let place = Place { offset: self.offset, within: self.within + row as u64, length, member: 0 };
         Some(each(Document {
@@ -134,6 +138,7 @@ impl ReadRows {
             url,
             language,
             score,
+            group,
             text: &text,
             place,
             mended: matches!(text, Cow::Owned(_)),
