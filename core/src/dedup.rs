@@ -2,7 +2,7 @@
 
 use crate::bits::Bits;
 use crate::buckets::{self, Edge, Joined, Round, Rule, Statistics, Store};
-use crate::clusters::{Keep, Linkage, Merits, Quota};
+use crate::clusters::{Keep, Linkage, Merits};
 use crate::collection::{Collection, Keeping, Texts, Two};
 use crate::containment::{self, FeatureHashes, FeatureLists, Listed};
 use crate::error::{Error, Result};
@@ -726,29 +726,6 @@ fn has_keys(settings: &Settings) -> bool {
     settings.generator == Generator::Keys || settings.block_tables().is_some()
 }
 
-/// Of each cluster the new documents that stay besides its best one; ascending.
-fn also_kept(
-    quota: Quota,
-    clusters: &Lists<Cluster, Document>,
-    representatives: &[Document],
-    better: Better<'_>,
-    source: &(dyn Fn(Document) -> u64 + Sync),
-    new: usize,
-) -> Vec<Document> {
-    let lists: Vec<(&[Document], Document)> = clusters.iter().zip(representatives.iter().copied()).collect();
-    let of = |&(members, first): &(&[Document], Document)| -> Vec<Document> {
-        let mut members = members.to_vec();
-        members.sort_unstable_by(|&a, &b| (a != first).cmp(&(b != first)).then_with(|| better(a, b)));
-        let is_old = |place: usize| members[place].index() >= new;
-        let stay = quota.choose(members.len(), |place| source(members[place]), is_old);
-        // The first is the best one.
-        stay.filter(|&place| place > 0 && !is_old(place)).map(|place| members[place]).collect()
-    };
-    let mut also: Vec<Document> = lists.par_iter().flat_map_iter(of).collect();
-    also.sort_unstable();
-    also
-}
-
 /// Near pairs of documents that stand together as groups.
 struct Pairs<'a> {
     groups: Groups<'a>,
@@ -1015,7 +992,7 @@ impl Found<'_> {
             let representatives = clusters.iter().map(best).collect::<Vec<_>>();
             let also = match settings.quota.is_one() {
                 true => Vec::new(),
-                false => also_kept(settings.quota, &clusters, &representatives, better, source, new),
+                false => groups.also_kept(settings.quota, &clusters, &representatives, better, source),
             };
             (clusters, representatives, also)
         });
@@ -1187,6 +1164,7 @@ fn simhashes(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clusters::Quota;
     use crate::clusters::{Linkage, Source};
     use crate::hash::{SplitMix64, fmix64};
     use crate::search::bands::Banding;
@@ -1332,10 +1310,11 @@ mod tests {
 
         #[test]
         fn as_many_stay_as_the_quota_says(
-            seed: u64, n in 1usize..30, m in 0usize..8, count in 1u32..4, of_sources: bool, sources in 1u64..4,
+            seed: u64, n in 1usize..30, m in 0usize..8, count in 1u32..4, sources in 0u64..4,
         ) {
             let (new, old) = (texts(n, seed), texts(m, seed ^ 1));
-            let each = of_sources.then_some(Source::File);
+            // Without sources the quota is of a whole cluster.
+            let (each, sources) = ((sources > 0).then_some(Source::File), sources.max(1));
             let source_of = |document: Document| fmix64(seed ^ document.index() as u64) % sources;
             for linkage in [Linkage::Connected, Linkage::Star] {
                 let one = Settings { linkage, keep: Keep::Longest, ..Settings::both(0.7) };

@@ -14,7 +14,7 @@ use crate::search::distinct::DistinctHashes;
 use crate::search::join::BYTES_PER_HASH as JOIN_BYTES_PER_HASH;
 use crate::search::selfjoin::{SlotJoin, SlotPair, Thinning, join_exactly, self_join};
 use crate::search::{self, Cost, HammingIndex, TableSet};
-use crate::settings::{BandShape, Generator, Recall, Settings, Sketches, Verification};
+use crate::settings::{Generator, Recall, Settings, Sketches, Verification};
 use crate::simhash::BITS;
 use crate::verification::Evidence;
 use probed::{Hashes, Probed};
@@ -205,7 +205,17 @@ pub(crate) fn cast(
     match settings.generator {
         Generator::Bands { similarity, shape } => {
             let params = settings.minhash_params().unwrap_or_default();
-            by_bands(params, similarity, shape, settings.verification, evidence, most_pairs, progress)
+            let m = params.permutations;
+            let least = match settings.verification {
+                // A pair whose estimate is four standard errors below the threshold is not counted.
+                Verification::Jaccard(threshold) => {
+                    let (m, s) = (m as f64, threshold);
+                    (m * s - 4.0 * (m * s * (1.0 - s)).sqrt()).max(0.0) as usize
+                }
+                _ => min_matches(m, similarity),
+            };
+            let joined_by = JoinParams::new(shape.banding(m, similarity)?, least);
+            by_bands(params, joined_by, evidence, most_pairs, progress)
         }
         _ => by_hashes(settings, evidence, most_pairs, progress),
     }
@@ -443,28 +453,16 @@ impl<'a> Banded<'a> {
 
 fn by_bands(
     params: MinHashParams,
-    similarity: f64,
-    shape: BandShape,
-    verification: Verification,
+    joined_by: JoinParams,
     evidence: &Evidence<'_>,
     most_pairs: u64,
     progress: &dyn Progress,
 ) -> Result<Generated> {
     let m = params.permutations;
-    let banding = shape.banding(m, similarity)?;
     let texts = &evidence.texts.sketched;
     let signatures = signatures(params, evidence.collection, evidence.texts, progress)?;
     let distinct = run(progress, Step::Group, texts.len(), |_| DistinctSignatures::of(signatures, texts));
-    let least = match verification {
-        // A pair whose estimate is four standard errors below the threshold is not counted.
-        Verification::Jaccard(threshold) => {
-            let (m, s) = (m as f64, threshold);
-            (m * s - 4.0 * (m * s * (1.0 - s)).sqrt()).max(0.0) as usize
-        }
-        _ => min_matches(m, similarity),
-    };
-    let params = JoinParams::new(banding, least);
-    let (banded, found) = Banded::join(&distinct, params, most_pairs, progress)?;
+    let (banded, found) = Banded::join(&distinct, joined_by, most_pairs, progress)?;
     let joined: Vec<SlotPair> = found
         .into_par_iter()
         .map(|search::NearPair { a, b, distance }| {
@@ -472,6 +470,7 @@ fn by_bands(
             SlotPair { a, b, distance, similarity }
         })
         .collect();
+    let JoinParams { banding, min_matches: least, .. } = joined_by;
     let ran = Ran::Bands { banding, least: least as u32, permutations: m as u32 };
     let scores = band_scores(&banded.stats, least.saturating_sub(m / 8));
     Ok(banded.caught(ran, joined, scores, evidence.texts))

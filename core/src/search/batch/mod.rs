@@ -91,14 +91,7 @@ impl Batch {
             Mode::All => Vec::new(),
             Mode::First => vec![false; self.queries],
         };
-        Pass {
-            batch: self,
-            mode,
-            next: 0,
-            answered,
-            cost: Cost::default(),
-            scratch: bphs::BlockScratch::default(),
-        }
+        Pass { batch: self, next: 0, answered, cost: Cost::default(), scratch: bphs::BlockScratch::default() }
     }
 }
 
@@ -113,7 +106,6 @@ fn check_number(queries: &[Query<'_>]) -> Result<()> {
 #[derive(Clone, Debug)]
 pub struct Pass<'b> {
     batch: &'b Batch,
-    mode: Mode,
     /// The slot of the next stored hash.
     next: u64,
     /// With [`Mode::First`] the queries that have an answer; otherwise empty.
@@ -145,9 +137,7 @@ impl Pass<'_> {
         let first = self.next as u32;
         self.cost += match &self.batch.method {
             Method::Psm(probes) => probes.block(stored, first, &mut self.answered, hits)?,
-            Method::Bphs(tables) => {
-                tables.block(stored, first, self.mode, &mut self.answered, &mut self.scratch, hits)
-            }
+            Method::Bphs(tables) => tables.block(stored, first, &mut self.answered, &mut self.scratch, hits),
         };
         self.next = end;
         Ok(())
