@@ -277,7 +277,8 @@ fn search(
         queries.iter().map(|query| Query { hash: query.hash, weights: &query.weights }).collect();
     shapes.push(Shape::new(kernels, name, queries.len(), move || {
         hits.clear();
-        let cost = index.search_many(&asked, Mode::All, &mut scratch, &mut hits);
+        let cost = index
+            .answer(&asked, Mode::All, false, &mut scratch, &mut |found| hits.push((found.query, found.hit)));
         let found = |(query, hit): &(u32, simflip_core::search::Hit)| {
             fmix64(u64::from(*query) << 32 | u64::from(hit.slot.0))
         };

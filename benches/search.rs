@@ -82,7 +82,9 @@ fn measure(
         group.bench_function(format!("{mode:?}/batch"), |b| {
             b.iter(|| {
                 batch.clear();
-                index.search_many(black_box(&queries), mode, &mut scratch, &mut batch);
+                index.answer(black_box(&queries), mode, false, &mut scratch, &mut |found| {
+                    batch.push((found.query, found.hit))
+                });
                 batch.len()
             });
         });

@@ -99,7 +99,9 @@ fn by_queries(index: &dyn HammingIndex, hashes: &[u64]) -> u64 {
     for part in hashes.chunks(1 << 16) {
         let queries: Vec<Query<'_>> = part.iter().map(|&hash| Query { hash, weights: &none }).collect();
         hits.clear();
-        index.search_many(&queries, Mode::All, &mut scratch, &mut hits);
+        index.answer(&queries, Mode::All, false, &mut scratch, &mut |found| {
+            hits.push((found.query, found.hit))
+        });
         pairs += hits.iter().filter(|(_, hit)| hit.distance > 0).count() as u64;
     }
     pairs / 2

@@ -235,7 +235,9 @@ fn simhash(corpus: &Corpus, drawn: &[bool], config: &BandScoresConfig) -> Result
             let queries: Vec<Query<'_>> =
                 hashes.iter().map(|&hash| Query { hash, weights: &[1.0; BITS] }).collect();
             let mut hits = Vec::new();
-            index.search_many(&queries, Mode::All, scratch, &mut hits);
+            index.answer(&queries, Mode::All, false, scratch, &mut |found| {
+                hits.push((found.query, found.hit))
+            });
             for (query, hit) in hits {
                 let slot = chunk * QUERIES + query as usize;
                 // Each pair is found from both sides.

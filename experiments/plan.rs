@@ -66,7 +66,8 @@ fn run(options: &Options) -> Result<()> {
 /// Everything within the distance, and what it cost.
 fn answer(index: &Dial, queries: &[Query<'_>]) -> (Vec<(u32, Hit)>, Cost) {
     let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
-    let cost = index.search_many(queries, Mode::All, &mut scratch, &mut hits);
+    let cost = index
+        .answer(queries, Mode::All, false, &mut scratch, &mut |found| hits.push((found.query, found.hit)));
     (hits, cost)
 }
 

@@ -97,7 +97,9 @@ mod tests {
             let query = Query { hash: query.hash, weights: &query.weights };
             let (mut exact, mut traced, mut part) = (Vec::new(), Vec::new(), Vec::new());
             linear.search(query, Mode::All, &mut scratch, &mut exact);
-            whole.search_traced(query, Mode::All, &mut scratch, &mut traced);
+            whole.answer(&[query], Mode::All, true, &mut scratch, &mut |found| {
+                traced.push((found.hit, found.probe))
+            });
             few.search(query, Mode::All, &mut scratch, &mut part);
             let mut found: Vec<_> = traced.iter().map(|&(hit, _)| hit).collect();
             found.sort_unstable();

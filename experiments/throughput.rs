@@ -23,7 +23,7 @@ use simflip::search::dial::{Dial, DialParams};
 use simflip::search::distinct::DistinctHashes;
 use simflip::search::linear::Linear;
 use simflip::search::psm::{Psm, PsmParams, Reading};
-use simflip::search::{Cost, HammingIndex, Mode, Query, Scratch};
+use simflip::search::{Cost, HammingIndex, Mode, Probing, Query, Scratch};
 use simflip::simhash::SimHash;
 use simflip::simhash::volatility::FlipCost;
 use simflip::text::FeatureKind;
@@ -294,11 +294,11 @@ struct Answered {
 }
 
 impl Built {
-    fn with_budget(self, budget: Option<u32>) -> Self {
+    fn set_budget(&mut self, budget: Option<u32>) {
         match self {
-            Self::Psm(psm) => Self::Psm(psm.with_budget(budget)),
-            Self::Dial(dial) => Self::Dial(Box::new(dial.with_budget(budget))),
-            other => other,
+            Self::Psm(psm) => psm.set_budget(budget),
+            Self::Dial(dial) => dial.set_budget(budget),
+            _ => {}
         }
     }
 
@@ -331,7 +331,9 @@ impl Built {
             _ => {
                 let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
                 let index = self.index().expect("the rivals are dealt with above");
-                let cost = index.search_many(queries, mode, &mut scratch, &mut hits);
+                let cost = index.answer(queries, mode, false, &mut scratch, &mut |found| {
+                    hits.push((found.query, found.hit))
+                });
                 answers.extend(hits.iter().map(|(query, hit)| (*query, hit.slot.number())));
                 return cost;
             }
@@ -446,7 +448,9 @@ fn calibrate(built: &Built, workload: &Workload) -> (u32, u32) {
     let (mut pairs, mut firsts): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
     for query in asked(&workload.calibration) {
         hits.clear();
-        index.search_traced(query, Mode::All, &mut scratch, &mut hits);
+        index.answer(&[query], Mode::All, true, &mut scratch, &mut |found| {
+            hits.push((found.hit, found.probe))
+        });
         pairs.extend(hits.iter().filter(|(hit, _)| hit.distance > 0).map(|&(_, probe)| probe));
         if hits.iter().all(|(hit, _)| hit.distance > 0) {
             firsts.extend(hits.iter().map(|&(_, probe)| probe).min());
@@ -639,7 +643,7 @@ impl<'a> Bench<'a> {
                     continue;
                 }
                 let budget = budget.map(|(pairs, firsts)| if mode == Mode::All { pairs } else { firsts });
-                ready.built = ready.built.with_budget(budget);
+                ready.built.set_budget(budget);
                 self.point(&ready, mode, budget, 1)?;
             }
         }
@@ -664,7 +668,7 @@ impl<'a> Bench<'a> {
         };
         let mut recalls = self.workload.searches.recalls_on_all_cores.clone();
         for &budget in budgets.iter().filter(|&&budget| all_probes.is_none_or(|all| budget < all)) {
-            ready.built = ready.built.with_budget(Some(budget));
+            ready.built.set_budget(Some(budget));
             let recall = self.point(&ready, Mode::All, Some(budget), 1)?;
             if self.first_matches {
                 self.point(&ready, Mode::First, Some(budget), 1)?;
@@ -676,7 +680,7 @@ impl<'a> Bench<'a> {
             }
         }
         if all_probes.is_some() {
-            ready.built = ready.built.with_budget(None);
+            ready.built.set_budget(None);
             self.on_one_and_all(&ready, None)?;
         }
         Ok(())

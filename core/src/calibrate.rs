@@ -77,6 +77,7 @@ pub struct Calibration {
 }
 
 /// The probe of a pair that a bounded trace did not come upon; no budget reaches it.
+#[doc(hidden)]
 pub const NEVER: u32 = u32::MAX;
 
 /// Fewer pairs than this on either side measure nothing.

@@ -89,20 +89,20 @@ pub struct Deduper {
 #[non_exhaustive]
 pub struct Context<'a> {
     /// The URL of a document, for [`Keep::ShortestUrl`]; none for a document without.
-    pub url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync),
+    pub(crate) url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync),
     /// Who hears how it goes on.
-    pub progress: &'a dyn Progress,
+    pub(crate) progress: &'a dyn Progress,
     /// The score of a document, for [`Keep::Score`] and [`Keep::InputOrder`]; none, or what is no number, comes
     /// last.
-    pub score: &'a (dyn Fn(Document) -> Option<f64> + Sync),
+    pub(crate) score: &'a (dyn Fn(Document) -> Option<f64> + Sync),
     /// The number of a document's source, for [`Quota::each`](crate::clusters::Quota::each).
-    pub source: &'a (dyn Fn(Document) -> u64 + Sync),
+    pub(crate) source: &'a (dyn Fn(Document) -> u64 + Sync),
     /// Documents from this number on are old, see [`against`](Self::against).
-    pub first_old: usize,
+    pub(crate) first_old: usize,
     /// Pairs that memory is set apart for, of [`PAIR_BYTES`] each; a run that has more to look at ends with
     /// [`Error::TooManyPairs`]. How many there are is known when they are compared, and not before: of pages of a
     /// template each has hundreds.
-    pub most_pairs: u64,
+    pub(crate) most_pairs: u64,
 }
 
 /// Bytes that a pair takes at most: before it is verified, or while near ones make clusters and are listed.
@@ -260,18 +260,15 @@ impl Deduper {
 /// The outcome in numbers.
 ///
 /// ```
-/// use simflip_core::dedup::{Cohesion, PairKind, Outcome, Pair, Ran, Searched, Verified};
+/// use simflip_core::dedup::{PairKind, Outcome, Pair, Ran, Searched, Verified};
 /// use simflip_core::{Deduper, Settings};
 ///
 /// let story: Vec<String> = (0..80).map(|word| format!("word{}", word * word)).collect();
 /// let mut deduper = Deduper::new(Settings::default())?;
 /// deduper.extend(&[story.join(" "), story.join(" ") + " today", story[40..].join(" ")]);
 /// let outcome: Outcome = deduper.run()?;
-/// let Pair { a, b, similarity, kind, .. } = outcome.pairs[0];
+/// let Pair { a, b, kind, .. } = outcome.pairs[0];
 /// assert_eq!((a.0, b.0, kind), (0, 1, PairKind::Near));
-/// // The similarity of a cluster's documents with the one that is kept.
-/// let Cohesion { lowest, farthest, .. } = outcome.cohesion[0];
-/// assert_eq!((lowest, farthest), (similarity, b));
 /// // The search that brought up candidate pairs, and verification of these.
 /// let Searched { ran, .. } = outcome.searched;
 /// let Some(Verified { compared, refused, .. }) = outcome.verified else { panic!("the settings verify") };
@@ -311,8 +308,10 @@ pub struct Outcome {
     /// The estimate of recall, measured on a sample; none without both sketches.
     pub recall_estimate: Option<RecallEstimate>,
     /// The similarities of each cluster's documents to the one that stays, in the order of clusters.
+    #[doc(hidden)]
     pub cohesion: Vec<Cohesion>,
     /// The measure of [`cohesion`](Self::cohesion), and the value below which documents are unlike.
+    #[doc(hidden)]
     pub cohesion_by: (Measure, f64),
 }
 
@@ -337,6 +336,7 @@ impl From<Statistics> for Verified {
 /// The similarities of a cluster's documents to the one that stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub struct Cohesion {
     /// The lowest similarity with it.
     pub lowest: f32,
@@ -357,6 +357,7 @@ impl Pair {
 
 impl Outcome {
     /// For each document, whether it stays.
+    #[doc(hidden)]
     pub fn stays(&self) -> Vec<bool> {
         let mut stays = vec![true; self.documents];
         self.clusters.values().iter().for_each(|document| stays[document.index()] = false);

@@ -40,6 +40,7 @@ impl Error {
     }
 
     /// A parameter that has no meaning.
+    #[doc(hidden)]
     pub fn parameter(parameter: &'static str, got: impl ToString, expected: impl Into<String>) -> Self {
         Self::Parameter { parameter, got: got.to_string(), expected: expected.into() }
     }

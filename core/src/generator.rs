@@ -34,17 +34,16 @@ pub(crate) struct Generated {
 /// The search that ran, its cost, and the number of pairs that it found.
 ///
 /// ```
-/// use simflip_core::dedup::{Crowds, MeasuredRecall, Scores, Searched};
+/// use simflip_core::dedup::{Crowds, MeasuredRecall, Searched};
 /// use simflip_core::search::Cost;
 /// use simflip_core::{Deduper, Settings};
 ///
 /// let mut deduper = Deduper::new(Settings::paper())?;
 /// deduper.extend(&["a page about ships that call at the harbour", "a page about ships that call at the harbour!"]);
-/// let Searched { cost, recall, crowds, scores, .. } = deduper.run()?.searched;
+/// let Searched { cost, recall, crowds, .. } = deduper.run()?.searched;
 /// let (cost, recall, crowds): (Cost, Option<MeasuredRecall>, Option<Crowds>) = (cost, recall, crowds);
 /// assert!(cost.probes > 0 && crowds.is_none());
 /// assert!(recall.is_some_and(|recall| recall.wanted == 0.95));
-/// let scores: Vec<Scores> = scores;
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,6 +62,7 @@ pub struct Searched {
     /// Where documents crowd, as those of one template do, and pairs were left out for it.
     pub crowds: Option<Crowds>,
     /// For each table or band, the pairs of texts that it brings up, by score.
+    #[doc(hidden)]
     pub scores: Vec<Scores>,
 }
 
@@ -177,6 +177,7 @@ pub enum Crowds {
 
 impl Crowds {
     /// Documents with the most neighbours.
+    #[doc(hidden)]
     pub fn examples(&self) -> &[Document] {
         let (Self::Nearest { examples, .. } | Self::Sampled { examples, .. } | Self::Bands { examples, .. }) =
             self;
@@ -187,6 +188,7 @@ impl Crowds {
 /// The pairs of texts that one table or band brings up, by score.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub struct Scores {
     /// Which table or band, counted from 0; none if there is only one list of all pairs.
     pub table: Option<u32>,

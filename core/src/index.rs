@@ -279,6 +279,7 @@ impl Index {
     }
 
     /// The documents that are stored, in the order in which they came.
+    #[doc(hidden)]
     pub fn documents(&self) -> Vec<Document> {
         let mut documents: Vec<Document> =
             Document::all(self.numbers()).filter(|&document| self.contains(document)).collect();
@@ -321,6 +322,7 @@ impl Index {
     }
 
     /// The document with a text, by the text's digest.
+    #[doc(hidden)]
     pub fn find(&self, digest: u128) -> Option<Document> {
         let found = self.by_digest.get(digest_hash(digest));
         found.slots().iter().find(|&&at| self.digests[at as usize] == digest).map(|&at| Document(at))
@@ -372,6 +374,7 @@ impl Index {
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
+    #[doc(hidden)]
     pub fn near(&self, sketch: &Sketch) -> Result<Answer> {
         let value = self.fitting(&sketch.facts, Some(&sketch.value))?;
         let Some(value) = value else { return Ok(Answer::default()) };

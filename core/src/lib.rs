@@ -88,8 +88,7 @@ pub mod error;
 #[doc(hidden)]
 pub mod features;
 mod generate;
-#[doc(hidden)]
-pub mod generator;
+mod generator;
 mod groups;
 #[doc(hidden)]
 pub mod hash;
@@ -97,8 +96,7 @@ pub mod id;
 pub mod index;
 #[allow(unsafe_code)]
 pub(crate) mod kernel;
-#[doc(hidden)]
-pub mod lists;
+mod lists;
 pub mod minhash;
 #[doc(hidden)]
 pub mod plan;
@@ -137,7 +135,7 @@ pub mod internal {
 
     /// Keys of a dial that are chosen by the data.
     pub mod keys {
-        pub use crate::search::keys::{FEWEST_SAMPLED, Keys, sample};
+        pub use crate::search::keys::{Keys, sample};
     }
 }
 

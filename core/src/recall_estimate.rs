@@ -23,7 +23,7 @@ use std::ops::Range;
 /// The outcome of drawing texts and comparing them with all others.
 ///
 /// ```
-/// use simflip_core::dedup::{Estimated, Lower, RecallEstimate, Removed};
+/// use simflip_core::dedup::{Estimated, RecallEstimate, Removed};
 /// use simflip_core::{Deduper, Settings};
 ///
 /// let story = |number: u64| (0..80).map(|word| format!("{} ", number * 997 + word * word)).collect::<String>();
@@ -35,8 +35,6 @@ use std::ops::Range;
 /// let Some(Removed { removed, missed, recall, .. }) = estimate.documents else { panic!("enough were removed") };
 /// let Estimated { share, low, high } = recall;
 /// assert!((removed, missed, share) == (50, 0, 1.0) && low > 0.9 && high == 1.0);
-/// let lower: Option<Lower> = estimate.lower;
-/// assert!(lower.is_none_or(|lower| lower.more == 0));
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,12 +59,14 @@ pub struct RecallEstimate {
     /// The documents that a lower threshold would remove as well; none where the run does not assign documents, or
     /// counts features.
     #[serde(default)]
+    #[doc(hidden)]
     pub lower: Option<Lower>,
 }
 
 /// Documents that a run keeps, and that have an earlier kept near-duplicate at a lower threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub struct Lower {
     /// The lower threshold.
     pub similarity: f64,

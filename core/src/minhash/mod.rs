@@ -93,6 +93,7 @@ impl Default for MinHashParams {
 
 impl Family {
     /// The command line's spelling.
+    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
             Self::Multiply32 => "multiply32",
@@ -200,6 +201,7 @@ impl MinHasher {
     }
 
     /// The parameters of this hasher.
+    #[doc(hidden)]
     pub fn params(&self) -> MinHashParams {
         self.params
     }

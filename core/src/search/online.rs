@@ -407,8 +407,12 @@ mod tests {
             );
             // Probes are those of the dial.
             let (mut mine, mut its) = (Vec::new(), Vec::new());
-            index.search_traced(query, Mode::All, &mut Scratch::default(), &mut mine);
-            dial.search_traced(query, Mode::All, &mut Scratch::default(), &mut its);
+            index.answer(&[query], Mode::All, true, &mut Scratch::default(), &mut |found| {
+                mine.push((found.hit, found.probe))
+            });
+            dial.answer(&[query], Mode::All, true, &mut Scratch::default(), &mut |found| {
+                its.push((found.hit, found.probe))
+            });
             let mut mine: Vec<_> =
                 mine.iter().map(|(h, probe)| (index.hashes()[h.slot.index()], *probe)).collect();
             let mut its: Vec<_> = its.iter().map(|(h, probe)| (sorted[h.slot.index()], *probe)).collect();

@@ -166,12 +166,6 @@ impl Psm {
         self
     }
 
-    /// The index with another budget; a fixed order keeps the sets that it has.
-    pub fn with_budget(mut self, budget: Option<u32>) -> Self {
-        self.params.budget = budget;
-        self
-    }
-
     /// The number of sets of at most h of the bits that may be flipped; saturates.
     fn all_sets(&self) -> u64 {
         let bits = u128::from(self.key_bits());

@@ -77,7 +77,9 @@ pub(crate) fn self_join<K: Copy + Ord + Send + Sync>(
             let hashes = &distinct.hashes()[slots];
             let queries: Vec<Query<'_>> =
                 hashes.iter().zip(&weights).map(|(&hash, weights)| Query { hash, weights }).collect();
-            cost += index.search_many(&queries, Mode::All, &mut scratch, &mut hits);
+            cost += index.answer(&queries, Mode::All, false, &mut scratch, &mut |found| {
+                hits.push((found.query, found.hit))
+            });
             hits.retain(|(number, hit)| hit.slot != Slot(start as u32 + number));
             hits.sort_unstable_by_key(|(number, hit)| (*number, hit.distance, hit.slot));
             for near in hits.chunk_by(|a, b| a.0 == b.0) {

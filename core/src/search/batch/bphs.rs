@@ -54,7 +54,9 @@ impl Tables {
             // An exact search asks for no weights.
             let asked: Vec<Query<'_>> =
                 part.iter().map(|&hash| Query { hash, weights: &[0.0; BITS] }).collect();
-            cost += self.index.search_many(&asked, Mode::All, &mut scratch.search, &mut scratch.found);
+            cost += self.index.answer(&asked, Mode::All, false, &mut scratch.search, &mut |found| {
+                scratch.found.push((found.query, found.hit))
+            });
             if !answered.is_empty() {
                 // Matches in later tables come late; a query takes the first stored hash that matches.
                 scratch.found.sort_unstable();

@@ -71,6 +71,7 @@ impl Batch {
     }
 
     /// Number of queries.
+    #[doc(hidden)]
     pub fn queries(&self) -> usize {
         self.queries
     }
