@@ -27,10 +27,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 pub const KEYS: usize = 32;
 
 /// A key that more documents have is passed over.
-const COMMON: u32 = 64;
+pub const COMMON: u32 = 64;
 
 /// A document is compared with at most so many candidates.
-const CANDIDATES: usize = 16;
+pub const CANDIDATES: usize = 16;
 
 /// Documents whose keys are looked up at once, at most.
 const AT_ONCE: usize = 1 << 18;

@@ -6,9 +6,11 @@ use crate::clusters::{Keep, Linkage, Merits};
 use crate::collection::{Collection, Keeping, Texts, Two};
 use crate::containment::{self, FeatureHashes, FeatureLists, Listed};
 use crate::error::{Error, Result};
+#[doc(hidden)]
+pub use crate::generator::Scores;
 use crate::generator::{self, Generated};
 #[doc(inline)]
-pub use crate::generator::{Crowds, MeasuredRecall, Ran, Scores, Searched};
+pub use crate::generator::{Crowds, MeasuredRecall, Ran, Searched};
 use crate::groups::{Better, GroupPair, Groups};
 #[doc(inline)]
 pub use crate::groups::{Pair, PairKind};
@@ -16,9 +18,11 @@ use crate::id::{Cluster, Document, Group, Id, Lists, Rank, Text};
 use crate::progress::run;
 #[doc(inline)]
 pub use crate::progress::{Progress, Step};
+#[doc(hidden)]
+pub use crate::recall_estimate::Lower;
 use crate::recall_estimate::{self, Known, SampledText};
 #[doc(inline)]
-pub use crate::recall_estimate::{Estimated, Lower, RecallEstimate, Removed};
+pub use crate::recall_estimate::{Estimated, RecallEstimate, Removed};
 use crate::search::bphs::BlockKeys;
 use crate::settings::{Forms, Generator, Measure, Settings, Sketches, Verification};
 use crate::simhash::hasher::SimHasher;
@@ -86,23 +90,13 @@ pub struct Deduper {
 /// assert_eq!(steps.0.into_inner().unwrap()[0], Step::ExactCopies);
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
-#[non_exhaustive]
 pub struct Context<'a> {
-    /// The URL of a document, for [`Keep::ShortestUrl`]; none for a document without.
-    pub(crate) url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync),
-    /// Who hears how it goes on.
-    pub(crate) progress: &'a dyn Progress,
-    /// The score of a document, for [`Keep::Score`] and [`Keep::InputOrder`]; none, or what is no number, comes
-    /// last.
-    pub(crate) score: &'a (dyn Fn(Document) -> Option<f64> + Sync),
-    /// The number of a document's source, for [`Quota::each`](crate::clusters::Quota::each).
-    pub(crate) source: &'a (dyn Fn(Document) -> u64 + Sync),
-    /// Documents from this number on are old, see [`against`](Self::against).
-    pub(crate) first_old: usize,
-    /// Pairs that memory is set apart for, of [`PAIR_BYTES`] each; a run that has more to look at ends with
-    /// [`Error::TooManyPairs`]. How many there are is known when they are compared, and not before: of pages of a
-    /// template each has hundreds.
-    pub(crate) most_pairs: u64,
+    url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync),
+    progress: &'a dyn Progress,
+    score: &'a (dyn Fn(Document) -> Option<f64> + Sync),
+    source: &'a (dyn Fn(Document) -> u64 + Sync),
+    first_old: usize,
+    most_pairs: u64,
 }
 
 /// Bytes that a pair takes at most: before it is verified, or while near ones make clusters and are listed.
@@ -110,17 +104,17 @@ pub struct Context<'a> {
 pub const PAIR_BYTES: u64 = 44;
 
 impl<'a> Context<'a> {
-    /// The URLs of documents, and who hears how it goes on.
+    /// The URL of a document, for [`Keep::ShortestUrl`], none for a document without; and the receiver of progress.
     pub fn new(url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync), progress: &'a dyn Progress) -> Self {
         Self { url, progress, score: &|_| None, source: &|_| 0, first_old: usize::MAX, most_pairs: u64::MAX }
     }
 
-    /// The scores of documents.
+    /// The score of a document, for [`Keep::Score`] and [`Keep::InputOrder`]; none and NaN come last.
     pub fn scored(self, score: &'a (dyn Fn(Document) -> Option<f64> + Sync)) -> Self {
         Self { score, ..self }
     }
 
-    /// The numbers of documents' sources.
+    /// The number of a document's source, for [`Quota::each`](crate::clusters::Quota::each).
     pub fn from_sources(self, source: &'a (dyn Fn(Document) -> u64 + Sync)) -> Self {
         Self { source, ..self }
     }
@@ -137,8 +131,9 @@ impl<'a> Context<'a> {
         Self { first_old, ..self }
     }
 
-    /// The run ends with [`Error::TooManyPairs`] if more pairs than these have to be looked at.
-    #[doc(hidden)]
+    /// The number of pairs that memory is set apart for, of 44 bytes each. A run that has more ends with
+    /// [`Error::TooManyPairs`]. Their number is known only when they are compared: of pages of a template each has
+    /// hundreds.
     pub fn with_most_pairs(self, most_pairs: u64) -> Self {
         Self { most_pairs, ..self }
     }
@@ -520,7 +515,7 @@ impl<'a> Prepared<'a> {
     /// Runs the generator and verifies what it brings up.
     ///
     /// # Errors
-    /// If an index cannot be built with these settings, or there are more pairs than [`Context::most_pairs`].
+    /// If an index cannot be built with these settings, or there are more pairs than [`Context::with_most_pairs`] allows.
     pub fn find<'p, 'c: 'p>(&'p self, settings: &'p Settings, context: &'p Context<'c>) -> Result<Found<'p>> {
         let collection = self.collection;
         let keep = &settings.keep;

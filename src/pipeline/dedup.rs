@@ -63,7 +63,7 @@ pub(crate) struct Bounds<'a> {
 /// Runs [`dedup`] on files that were found before, within bounds.
 ///
 /// # Errors
-/// As [`dedup`]; and if there are more pages, or pairs, see [`Context::most_pairs`].
+/// As [`dedup`]; and if there are more pages, or pairs, see [`Context::with_most_pairs`].
 pub(crate) fn dedup_within(
     job: &Job,
     mut bounds: Option<Bounds<'_>>,

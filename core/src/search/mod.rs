@@ -151,6 +151,7 @@ impl Reach<'_> {
 /// The indexes of this crate implement it; methods that are hidden may change.
 ///
 /// ```
+/// use simflip_core::id::Slot;
 /// use simflip_core::search::bphs::{Bphs, BphsParams};
 /// use simflip_core::search::{Cost, HammingIndex, Hit, Match, Mode, Query, Scratch, linear::Linear};
 ///
@@ -160,7 +161,7 @@ impl Reach<'_> {
 /// for index in [&linear as &dyn HammingIndex, &bphs] {
 ///     let (mut scratch, mut hits): (_, Vec<Hit>) = (Scratch::default(), Vec::new());
 ///     let cost: Cost = index.search(query, Mode::All, &mut scratch, &mut hits);
-///     assert!(hits.len() == 2 && cost.verified >= 2 && hits.iter().all(|hit| u32::from(hit.distance) <= index.radius()));
+///     assert!(hits.len() == 2 && cost.verified >= 2 && hits.iter().all(|hit| hit.slot < Slot(2)));
 ///     // Several queries at once.
 ///     let mut queries = Vec::new();
 ///     index.answer(&[query; 3], Mode::First, false, &mut scratch, &mut |found: Match| queries.push(found.query));
