@@ -228,13 +228,13 @@ fn searches(shapes: &mut Vec<Shape>) {
         let index = Bphs::new(stored, BphsParams::new(3, tables)).expect("valid");
         search(shapes, "hamming", format!("groups of BPHS, {tables} tables"), index, queries);
     }
-    let psm = PsmParams::new(3, Reading::P { key_bits: None }).with(|params| params.budget = Some(9));
+    let psm = PsmParams { budget: Some(9), ..PsmParams::new(3, Reading::P { key_bits: None }) };
     search(shapes, "hamming", "groups of PSM, 9 probes", Psm::new(stored, psm).expect("valid"), queries);
     for (tables, flips, radius, budget) in
         [(2, 1, 3, 2), (2, 1, 3, 4), (2, 1, 3, 12), (3, 1, 3, 3), (2, 2, 6, 24), (4, 2, 10, 64)]
     {
-        let params = DialParams::new(radius, tables)
-            .with(|params| (params.flips, params.budget) = (Some(flips), Some(budget)));
+        let params =
+            DialParams { flips: Some(flips), budget: Some(budget), ..DialParams::new(radius, tables) };
         let kernels = if flips == 1 { "weakest, packed" } else { "flips, packed" };
         let name = format!("dial, {tables} tables, {flips} flips, {budget} probes within {radius} bits");
         search(

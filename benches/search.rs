@@ -106,13 +106,12 @@ fn search(c: &mut Criterion) {
         }
         let psm = [("psm-p/12 probes", p, 12), ("psm-x/370 probes", x, 370)];
         for ((name, reading, budget), expected) in psm.into_iter().zip(expected) {
-            let params = PsmParams::new(RADIUS, reading).with(|params| params.budget = Some(budget));
+            let params = PsmParams { budget: Some(budget), ..PsmParams::new(RADIUS, reading) };
             let index = Psm::new(hashes, params).expect("valid");
             measure(c, &workload, &format!("{kind}/{name}"), &index, QUERIES, expected);
         }
         // With a budget: the experiment `dial`.
-        let index =
-            Dial::new(hashes, DialParams::default().with(|params| params.radius = RADIUS)).expect("valid");
+        let index = Dial::new(hashes, DialParams { radius: RADIUS, ..DialParams::default() }).expect("valid");
         measure(c, &workload, &format!("{kind}/dial/all probes"), &index, QUERIES, QUERIES);
     }
 }

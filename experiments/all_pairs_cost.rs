@@ -195,7 +195,7 @@ fn run(options: &Options) -> Result<()> {
                 features,
             )?;
             let clock = Clock::start();
-            let index = Dial::new(&hashes, DialParams::default().with(|params| params.radius = radius))?;
+            let index = Dial::new(&hashes, DialParams { radius, ..DialParams::default() })?;
             let pairs = by_queries(&index, &hashes);
             ensure!(pairs == exact, "the dial finds {pairs} pairs, and there are {exact}");
             row("join by dial, exact", n, clock.read().0, index.bytes() as f64, "measured", pairs, features)?;

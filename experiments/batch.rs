@@ -194,7 +194,7 @@ fn point(
         (Mode::First, first, Medium::Memory),
         (Mode::First, first, Medium::Disk(&file)),
     ] {
-        let params = PsmBatchParams::new(radius, hashes.len()).with(|params| params.budget = Some(budget));
+        let params = PsmBatchParams { budget: Some(budget), ..PsmBatchParams::new(radius, hashes.len()) };
         let mut truth = 0;
         for BatchMethod { name: method, tables } in &config.methods {
             let mut best = (f64::MAX, f64::MAX, f64::NAN, (0, Cost::default(), 0));

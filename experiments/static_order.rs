@@ -83,11 +83,7 @@ mod tests {
         let linear = Linear::new(&hashes, 3).unwrap();
         let reading = Reading::P { key_bits: Some(9) };
         let index = |budget| {
-            let psm = Psm::new(
-                &hashes,
-                PsmParams::default().with(|params| (params.reading, params.budget) = (reading, budget)),
-            )
-            .unwrap();
+            let psm = Psm::new(&hashes, PsmParams { reading, budget, ..PsmParams::default() }).unwrap();
             let sets = StaticOrder::new(9, 0..=3, FlipCost::Abs, usize::MAX);
             psm.with_rank_sets(sets.ranks())
         };

@@ -352,7 +352,7 @@ fn resident() -> u64 {
 
 impl Method {
     fn build(self, hashes: &[u64], radius: u32) -> Result<Built> {
-        let psm = |reading| PsmParams::new(radius, reading).with(|params| params.cost = FlipCost::Abs);
+        let psm = |reading| PsmParams { cost: FlipCost::Abs, ..PsmParams::new(radius, reading) };
         Ok(match self {
             Self::Bphs { tables } => {
                 Built::Ours(Box::new(Bphs::new(hashes, BphsParams::new(radius, tables))?))
@@ -370,8 +370,7 @@ impl Method {
                 })
             }
             Self::Dial { tables, flips, key_bits, .. } => {
-                let params = DialParams::new(radius, tables)
-                    .with(|params| (params.flips, params.key_bits) = (Some(flips), key_bits));
+                let params = DialParams { flips: Some(flips), key_bits, ..DialParams::new(radius, tables) };
                 Built::Dial(Box::new(Dial::new(hashes, params)?))
             }
             Self::Linear => Built::Ours(Box::new(Linear::new(hashes, radius)?)),

@@ -28,7 +28,7 @@ fn main() -> simflip_core::Result<()> {
     let psm = PsmBatchParams::new(6, stored.len());
     let mut found = Vec::new();
     for (name, batch) in [
-        ("PSM, 20 probes a query", Batch::psm(&queries, psm.with(|params| params.budget = Some(20)))?),
+        ("PSM, 20 probes a query", Batch::psm(&queries, PsmBatchParams { budget: Some(20), ..psm })?),
         ("PSM, all probes", Batch::psm(&queries, psm)?),
         ("BPHS, 7 tables", Batch::bphs(&queries, BphsParams::new(6, 7))?),
     ] {

@@ -27,8 +27,10 @@ use crate::settings::{Forms, Settings, Sketches};
 use crate::simhash::SimHash;
 use crate::simhash::hasher::SimHasher;
 use crate::simhash::quantised::QuantisedWeights;
+#[doc(hidden)]
+pub use crate::text::Extraction;
 #[doc(inline)]
-pub use crate::text::{Extraction, FeatureExtractor};
+pub use crate::text::FeatureExtractor;
 #[doc(inline)]
 pub use crate::weight::frequencies::Frequencies;
 use crate::weight::set::FeatureSet;

@@ -221,6 +221,7 @@ impl MinHasher {
     }
 
     /// The signatures of many sets, made in parallel, in the order of the sets.
+    #[doc(hidden)]
     pub fn sign_all<S: AsRef<[u64]> + Sync>(&self, sets: &[S]) -> Signatures {
         use rayon::prelude::*;
         let mut values = vec![EMPTY; sets.len() * self.params.permutations];

@@ -46,7 +46,6 @@ pub enum Reading {
 /// The parameters of a PSM index.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
 pub struct PsmParams {
     /// h: the largest distance of a match.
     pub radius: u32,
@@ -68,13 +67,6 @@ impl PsmParams {
     /// Matches within a distance by bits flipped where `reading` says, and all else as usual.
     pub fn new(radius: u32, reading: Reading) -> Self {
         Self { radius, reading, ..Self::default() }
-    }
-
-    /// These parameters with some of them changed.
-    #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
-        change(&mut self);
-        self
     }
 }
 

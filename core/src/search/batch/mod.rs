@@ -278,7 +278,7 @@ mod tests {
         let weights = [0.5; BITS];
         let queries: Vec<Query<'_>> =
             near(&mut rng, 60, &centres).into_iter().map(|hash| Query { hash, weights: &weights }).collect();
-        let params = PsmBatchParams::new(3, 400).with(|params| params.key_bits = 12);
+        let params = PsmBatchParams { key_bits: 12, ..PsmBatchParams::new(3, 400) };
         let psm = Batch::psm(&queries, params).unwrap();
         let bphs = Batch::bphs(&queries, BphsParams::new(3, 4)).unwrap();
         let ((all, many), (first, few)) =
@@ -304,14 +304,20 @@ mod tests {
 
     #[test]
     fn parameters_without_meaning_and_unsorted_hashes_are_refused() {
-        let refused = |change: fn(&mut PsmBatchParams)| {
-            Batch::psm(&[], PsmBatchParams::new(3, 9).with(change)).unwrap_err().to_string()
-        };
-        assert_eq!(refused(|params| params.key_bits = 0), "key-bits 0: expected 1 to 32 in a batch");
-        assert_eq!(refused(|params| params.key_bits = 33), "key-bits 33: expected 1 to 32 in a batch");
-        assert_eq!(refused(|params| params.radius = 65), "radius 65: expected at most 64");
+        let usual = || PsmBatchParams::new(3, 9);
+        let refused = |params| Batch::psm(&[], params).unwrap_err().to_string();
+        assert_eq!(
+            refused(PsmBatchParams { key_bits: 0, ..usual() }),
+            "key-bits 0: expected 1 to 32 in a batch"
+        );
+        assert_eq!(
+            refused(PsmBatchParams { key_bits: 33, ..usual() }),
+            "key-bits 33: expected 1 to 32 in a batch"
+        );
+        assert_eq!(refused(PsmBatchParams { radius: 65, ..usual() }), "radius 65: expected at most 64");
         assert!(
-            refused(|params| params.cost = FlipCost::LogOdds { cot_theta: 0.0 }).starts_with("cot-theta")
+            refused(PsmBatchParams { cost: FlipCost::LogOdds { cot_theta: 0.0 }, ..usual() })
+                .starts_with("cot-theta")
         );
         assert!(Batch::bphs(&[], BphsParams::new(3, 5)).is_err());
         let weights = [1.0; BITS];
