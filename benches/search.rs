@@ -101,12 +101,12 @@ fn search(c: &mut Criterion) {
         let linear = Linear::new(hashes, RADIUS).expect("valid");
         measure(c, &workload, &format!("{kind}/linear"), &linear, 16, 16);
         for tables in [4, 10, 16, 20] {
-            let index = Bphs::new(hashes, BphsParams::new(RADIUS, tables)).expect("valid");
+            let index = Bphs::new(hashes, BphsParams { radius: RADIUS, tables }).expect("valid");
             measure(c, &workload, &format!("{kind}/bphs-{tables}"), &index, QUERIES, QUERIES);
         }
         let psm = [("psm-p/12 probes", p, 12), ("psm-x/370 probes", x, 370)];
         for ((name, reading, budget), expected) in psm.into_iter().zip(expected) {
-            let params = PsmParams { budget: Some(budget), ..PsmParams::new(RADIUS, reading) };
+            let params = PsmParams { budget: Some(budget), radius: RADIUS, reading, ..PsmParams::default() };
             let index = Psm::new(hashes, params).expect("valid");
             measure(c, &workload, &format!("{kind}/{name}"), &index, QUERIES, expected);
         }

@@ -151,7 +151,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .collect();
     let hashed = Hashed { stored: &stored, groups };
     for radius in [3, 6, 10] {
-        let params = DialParams::new(radius, (radius / 2 + 1).max(2));
+        let params = DialParams { radius, tables: (radius / 2 + 1).max(2), ..DialParams::default() };
         let mut dial = Dial::new(&distinct, params)?;
         let probes = hashed.probes(&dial, choose);
         hashed.tell(&format!("dial h={radius} exact"), &dial, tell)?;
@@ -161,10 +161,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     for radius in [3, 6] {
-        let bphs = Bphs::new(&distinct, BphsParams::new(radius, BphsParams::usual_tables(radius)))?;
+        let bphs = Bphs::new(&distinct, BphsParams { radius, tables: BphsParams::usual_tables(radius) })?;
         hashed.tell(&format!("BPHS h={radius} {} tables", BphsParams::usual_tables(radius)), &bphs, tell)?;
     }
-    let mut psm = Psm::new(&distinct, PsmParams::new(3, Reading::P { key_bits: None }))?;
+    let mut psm = Psm::new(
+        &distinct,
+        PsmParams { radius: 3, reading: Reading::P { key_bits: None }, ..PsmParams::default() },
+    )?;
     let probes = hashed.probes(&psm, choose);
     for recall in [0.99, 0.95, 0.9, 0.8] {
         psm.set_budget(budget(&probes, recall));

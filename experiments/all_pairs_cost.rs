@@ -169,7 +169,7 @@ fn run(options: &Options) -> Result<()> {
             let hashes: Vec<u64> = workload.stored.hashes().iter().copied().step_by(part).collect();
             let n = hashes.len() as f64;
             let clock = Clock::start();
-            let index = Bphs::new(&hashes, BphsParams::new(radius, config.tables))?;
+            let index = Bphs::new(&hashes, BphsParams { radius, tables: config.tables })?;
             let exact = by_queries(&index, &hashes);
             let pairs = exact;
             row(

@@ -287,7 +287,7 @@ fn minhash(
         .into_par_iter()
         .map(|text| corpus.counts(text).into_iter().map(|(feature, _)| feature).collect())
         .collect();
-    let params = MinHashParams::new(positions, Family::Prime61, seed);
+    let params = MinHashParams { permutations: positions, family: Family::Prime61, seed };
     let signatures = DistinctSignatures::new(MinHasher::new(params)?.sign_all(&sets));
     drop(sets);
     let members = |slot: usize| signatures.groups().get(simflip::Slot(slot as u32));

@@ -202,7 +202,7 @@ fn point(
                 let (clock, before) = (Clock::start(), read_from_disk());
                 let batch = match *tables {
                     None => Batch::psm(queries, params)?,
-                    Some(tables) => Batch::bphs(queries, BphsParams::new(radius, tables))?,
+                    Some(tables) => Batch::bphs(queries, BphsParams { radius, tables })?,
                 };
                 let answer = answer(&batch, mode, &themselves, &hashes, config.block, medium)?;
                 drop(batch);

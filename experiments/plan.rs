@@ -80,7 +80,7 @@ fn run_on(options: &Options, config: &PlanConfig, workload: &Workload, table: &m
     let machine = Machine::measure(simflip::resources::thread_seconds);
     let queries = asked(&workload.queries);
     for &Tasks { distance: radius, ref recalls, exact_tables: tables } in &config.tasks {
-        let exact = Dial::new(hashes, DialParams::new(radius, tables))?;
+        let exact = Dial::new(hashes, DialParams { radius, tables, ..DialParams::default() })?;
         let all = near(&answer(&exact, &queries).0);
         // The model is of queries other than those that are measured.
         let others = asked(&workload.calibration);

@@ -352,11 +352,9 @@ fn resident() -> u64 {
 
 impl Method {
     fn build(self, hashes: &[u64], radius: u32) -> Result<Built> {
-        let psm = |reading| PsmParams { cost: FlipCost::Abs, ..PsmParams::new(radius, reading) };
+        let psm = |reading| PsmParams { cost: FlipCost::Abs, radius, reading, ..PsmParams::default() };
         Ok(match self {
-            Self::Bphs { tables } => {
-                Built::Ours(Box::new(Bphs::new(hashes, BphsParams::new(radius, tables))?))
-            }
+            Self::Bphs { tables } => Built::Ours(Box::new(Bphs::new(hashes, BphsParams { radius, tables })?)),
             Self::PsmX { filter_bits } => Built::Psm(Psm::new(hashes, psm(Reading::X { filter_bits }))?),
             Self::PsmP { fewer, order } => {
                 let bits = hashes.len().max(2).ilog2().saturating_sub(fewer).max(1);
@@ -370,7 +368,8 @@ impl Method {
                 })
             }
             Self::Dial { tables, flips, key_bits, .. } => {
-                let params = DialParams { flips: Some(flips), key_bits, ..DialParams::new(radius, tables) };
+                let params =
+                    DialParams { flips: Some(flips), key_bits, radius, tables, ..DialParams::default() };
                 Built::Dial(Box::new(Dial::new(hashes, params)?))
             }
             Self::Linear => Built::Ours(Box::new(Linear::new(hashes, radius)?)),
@@ -434,7 +433,14 @@ impl Method {
 /// The probes in keys of the usual width that find the wanted recall on the queries set apart, of every match and
 /// of one.
 pub fn usual_budgets(workload: &Workload, hashes: &[u64]) -> Result<[u32; 2]> {
-    let psm = Psm::new(hashes, PsmParams::new(workload.searches.distance, Reading::P { key_bits: None }))?;
+    let psm = Psm::new(
+        hashes,
+        PsmParams {
+            radius: workload.searches.distance,
+            reading: Reading::P { key_bits: None },
+            ..PsmParams::default()
+        },
+    )?;
     let (every, first) = calibrate(&Built::Psm(psm), workload);
     Ok([every, first])
 }

@@ -27,8 +27,11 @@ fn main() -> simflip_core::Result<()> {
         (0..8_000).map(|number| sketcher.simhash(&text(number / 4, number % 4)).0).collect();
     let distinct = DistinctHashes::new(&sketches.iter().map(|sketch| sketch.hash).collect::<Vec<_>>());
     let weights = |slot| sketches[distinct.members(slot)[0].0 as usize].weights;
-    let psm = Psm::new(distinct.hashes(), PsmParams::new(6, Reading::P { key_bits: None }))?;
-    let dial = Dial::new(distinct.hashes(), DialParams::new(6, 3))?;
+    let psm = Psm::new(
+        distinct.hashes(),
+        PsmParams { radius: 6, reading: Reading::P { key_bits: None }, ..PsmParams::default() },
+    )?;
+    let dial = Dial::new(distinct.hashes(), DialParams { radius: 6, tables: 3, ..DialParams::default() })?;
     let indexes: [Box<dyn Probing>; 2] = [Box::new(psm), Box::new(dial)];
     for mut index in indexes {
         // One sample answers for any recall.

@@ -102,7 +102,7 @@ struct Traced {
 /// let sketches: Vec<_> = texts.map(|text| sketcher.simhash(&text).0).collect();
 /// let hashes: Vec<u64> = sketches.iter().map(|sketch| sketch.hash).collect();
 /// let distinct = DistinctHashes::new(&hashes);
-/// let params = PsmParams::new(3, Reading::P { key_bits: None });
+/// let params = PsmParams { radius: 3, reading: Reading::P { key_bits: None }, ..PsmParams::default() };
 /// let mut index = Psm::new(distinct.hashes(), params)?;
 /// let weights = |slot| sketches[distinct.members(slot)[0].0 as usize].weights;
 /// let shares = [0.9, 0.95];

@@ -908,7 +908,7 @@ impl ByHashes {
 
 /// The dial that finds everything within `distance` when it makes all its probes.
 fn exact(distance: u32, recall: Recall) -> DialParams {
-    let params = DialParams::new(distance, (distance / 2 + 1).max(2));
+    let params = DialParams { radius: distance, tables: (distance / 2 + 1).max(2), ..DialParams::default() };
     match recall {
         Recall::Probes(probes) => DialParams { budget: Some(probes), ..params },
         _ => params,

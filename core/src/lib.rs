@@ -38,7 +38,7 @@
 //! let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
 //! let [stored, asked] = ["a page on near-duplicates of web pages", "a page about near-duplicates of web pages"]
 //!     .map(|text| sketcher.simhash(text).0);
-//! let index = Dial::new(&[stored.hash], DialParams::new(15, 6))?;
+//! let index = Dial::new(&[stored.hash], DialParams { radius: 15, tables: 6, ..DialParams::default() })?;
 //! let mut hits = Vec::new();
 //! let query = Query { hash: asked.hash, weights: &asked.weights };
 //! index.search(query, Mode::All, &mut Scratch::default(), &mut hits);

@@ -479,7 +479,7 @@ impl Settings {
                 if distance <= FARTHEST_KEYED && !self.all_pairs =>
             {
                 let tables = tables.unwrap_or_else(|| BphsParams::usual_tables(distance));
-                Some(BphsParams::new(distance, tables))
+                Some(BphsParams { radius: distance, tables })
             }
             _ => None,
         }

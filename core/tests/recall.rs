@@ -64,7 +64,7 @@ impl Documents {
 }
 
 fn indexes(hashes: &[u64]) -> Vec<Box<dyn Probing>> {
-    let psm = |reading| Psm::new(hashes, PsmParams::new(3, reading)).unwrap();
+    let psm = |reading| Psm::new(hashes, PsmParams { radius: 3, reading, ..PsmParams::default() }).unwrap();
     let in_key = psm(Reading::P { key_bits: Some(14) });
     // All sets of at most three of the fourteen bits, whatever their order is.
     let sets: Vec<u64> = (0u64..1 << 14).filter(|set| set.count_ones() <= 3).collect();
@@ -72,8 +72,8 @@ fn indexes(hashes: &[u64]) -> Vec<Box<dyn Probing>> {
         Box::new(in_key.clone().with_rank_sets(sets)),
         Box::new(in_key),
         Box::new(psm(Reading::X { filter_bits: 4 })),
-        Box::new(Dial::new(hashes, DialParams::new(3, 2)).unwrap()),
-        Box::new(Dial::new(hashes, DialParams::new(3, 3)).unwrap()),
+        Box::new(Dial::new(hashes, DialParams { radius: 3, tables: 2, ..DialParams::default() }).unwrap()),
+        Box::new(Dial::new(hashes, DialParams { radius: 3, tables: 3, ..DialParams::default() }).unwrap()),
     ]
 }
 
@@ -150,7 +150,7 @@ fn what_cannot_be_measured_is_refused_and_few_pairs_ask_for_all_probes() {
     }
     let backwards: Vec<u64> = hashes.iter().rev().copied().collect();
     assert!(refused(&psm, &backwards, 0.9).starts_with("hashes"));
-    let incomplete = DialParams { flips: Some(0), ..DialParams::new(3, 2) };
+    let incomplete = DialParams { flips: Some(0), radius: 3, tables: 2, ..DialParams::default() };
     let told = refused(&Dial::new(hashes, incomplete).unwrap(), hashes, 0.9);
     assert!(told.starts_with("index dial-2x") && told.contains("within 3 bits"), "{told}");
     let few_sets = psm.clone().with_rank_sets([0, 1, 2]);

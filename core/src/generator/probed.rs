@@ -67,7 +67,7 @@ impl Probed {
                 Ok(Self { index: Box::new(dial), exact: None })
             }
             Generator::Psm { distance, reading, .. } => {
-                let psm = Psm::new(hashes, PsmParams::new(distance, reading))?;
+                let psm = Psm::new(hashes, PsmParams { radius: distance, reading, ..PsmParams::default() })?;
                 Ok(Self { index: Box::new(psm), exact: Some(exact(hashes, distance)?) })
             }
             _ => {

@@ -68,7 +68,6 @@ pub enum Family {
 
 /// The parameters of a signature. Signatures can be compared only if all of them are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct MinHashParams {
     /// Positions of a signature (`m`), 1 to [`MAX_PERMUTATIONS`].
     pub permutations: usize,
@@ -76,13 +75,6 @@ pub struct MinHashParams {
     pub family: Family,
     /// Seed of the random orders.
     pub seed: u64,
-}
-
-impl MinHashParams {
-    /// So many positions by functions of a family, drawn with a seed.
-    pub fn new(permutations: usize, family: Family, seed: u64) -> Self {
-        Self { permutations, family, seed }
-    }
 }
 
 impl Default for MinHashParams {

@@ -31,7 +31,7 @@ const SLOTS: u32 = 1 << 31;
 /// use simflip_core::{settings::FeatureKind, sketch::FeatureExtractor};
 ///
 /// let mut extractor = FeatureExtractor::new(FeatureKind::Words);
-/// let hasher = MinHasher::new(MinHashParams::new(128, Family::Multiply32, 1))?;
+/// let hasher = MinHasher::new(MinHashParams { permutations: 128, family: Family::Multiply32, seed: 1 })?;
 /// let texts = ["ships of the harbour carry grain and wine", "Ships of the harbour carry grain and oil"];
 /// let [stored, asked] = texts.map(|text| {
 ///     let (mut features, mut signature) = (Vec::new(), vec![0; 128]);

@@ -157,7 +157,7 @@ impl Reach<'_> {
 ///
 /// let hashes = [0b0001, 0b0111, u64::MAX];
 /// let query = Query { hash: 0b0011, weights: &[1.0; 64] };
-/// let (linear, bphs) = (Linear::new(&hashes, 2)?, Bphs::new(&hashes, BphsParams::new(2, 6))?);
+/// let (linear, bphs) = (Linear::new(&hashes, 2)?, Bphs::new(&hashes, BphsParams { radius: 2, tables: 6 })?);
 /// for index in [&linear as &dyn HammingIndex, &bphs] {
 ///     let (mut scratch, mut hits): (_, Vec<Hit>) = (Scratch::default(), Vec::new());
 ///     let cost: Cost = index.search(query, Mode::All, &mut scratch, &mut hits);

@@ -40,7 +40,7 @@ struct Part {
 /// use simflip_core::search::online::Online;
 /// use simflip_core::search::{HammingIndex, Mode, Query, Scratch, dial::DialParams};
 ///
-/// let mut index = Online::new(DialParams::new(6, 4), 1_000)?;
+/// let mut index = Online::new(DialParams { radius: 6, tables: 4, ..DialParams::default() }, 1_000)?;
 /// let (slot, is_new) = index.insert(0b0111)?;
 /// let mut hits = Vec::new();
 /// index.search(Query { hash: 0b0011, weights: &[1.0; 64] }, Mode::All, &mut Scratch::default(), &mut hits);

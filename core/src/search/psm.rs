@@ -63,13 +63,6 @@ impl Default for PsmParams {
     }
 }
 
-impl PsmParams {
-    /// Matches within a distance by bits flipped where `reading` says, and all else as usual.
-    pub fn new(radius: u32, reading: Reading) -> Self {
-        Self { radius, reading, ..Self::default() }
-    }
-}
-
 /// The p of an index over `n` hashes, where none is given.
 pub(super) fn usual_key_bits(n: usize) -> u32 {
     log2(n).saturating_sub(2).max(1)

@@ -258,7 +258,7 @@ mod tests {
                 hashes.iter().zip(&weights).map(|(&hash, weights)| Query { hash, weights }).collect();
             let all = linear_scan(stored, &hashes, radius);
             for tables in [radius + 1, BphsParams::usual_tables(radius)] {
-                check(&Batch::bphs(&queries, BphsParams::new(radius, tables)).unwrap(), stored, &all, block);
+                check(&Batch::bphs(&queries, BphsParams { radius, tables }).unwrap(), stored, &all, block);
             }
             // All sets of 4 of 32 bits are too many for a test to try for each query.
             let radius = if budget.is_none() { radius.min(2) } else { radius };
@@ -280,7 +280,7 @@ mod tests {
             near(&mut rng, 60, &centres).into_iter().map(|hash| Query { hash, weights: &weights }).collect();
         let params = PsmBatchParams { key_bits: 12, ..PsmBatchParams::new(3, 400) };
         let psm = Batch::psm(&queries, params).unwrap();
-        let bphs = Batch::bphs(&queries, BphsParams::new(3, 4)).unwrap();
+        let bphs = Batch::bphs(&queries, BphsParams { radius: 3, tables: 4 }).unwrap();
         let ((all, many), (first, few)) =
             (passed(&psm, Mode::All, stored.hashes(), 50), passed(&psm, Mode::First, stored.hashes(), 50));
         assert!(first.len() > 30 && all.len() > 2 * first.len());
@@ -319,7 +319,7 @@ mod tests {
             refused(PsmBatchParams { cost: FlipCost::LogOdds { cot_theta: 0.0 }, ..usual() })
                 .starts_with("cot-theta")
         );
-        assert!(Batch::bphs(&[], BphsParams::new(3, 5)).is_err());
+        assert!(Batch::bphs(&[], BphsParams { radius: 3, tables: 5 }).is_err());
         let weights = [1.0; BITS];
         let batch = Batch::psm(&[Query { hash: 1, weights: &weights }], PsmBatchParams::new(0, 2)).unwrap();
         let mut hits = Vec::new();
