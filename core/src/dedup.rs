@@ -515,7 +515,8 @@ impl<'a> Prepared<'a> {
     /// Runs the generator and verifies what it brings up.
     ///
     /// # Errors
-    /// If an index cannot be built with these settings, or there are more pairs than [`Context::with_most_pairs`] allows.
+    /// If an index cannot be built with these settings, or there are more pairs than the
+    /// [context allows](Context::with_most_pairs).
     pub fn find<'p, 'c: 'p>(&'p self, settings: &'p Settings, context: &'p Context<'c>) -> Result<Found<'p>> {
         let collection = self.collection;
         let keep = &settings.keep;

@@ -23,7 +23,7 @@ pub enum Error {
         /// The values that are possible, such as `at most 15 of 64 bits`.
         expected: String,
     },
-    /// More pairs than memory was set apart for, see [`Context::with_most_pairs`](crate::dedup::Context::with_most_pairs).
+    /// More pairs than the context of a run [allows](crate::dedup::Context::with_most_pairs).
     #[error("there are {pairs} pairs or more to look at, and memory was set apart for {most}")]
     TooManyPairs {
         /// The pairs that were brought up until then.
