@@ -155,7 +155,8 @@ fn features(shapes: &mut Vec<Shape>) {
         for (family, positions) in
             [(Family::OnePermutation, 128), (Family::Multiply32, 128), (Family::Prime61, 128)]
         {
-            let hasher = MinHasher::new(MinHashParams::new(positions, family, 1)).expect("possible");
+            let hasher =
+                MinHasher::new(MinHashParams { permutations: positions, family, seed: 1 }).expect("possible");
             let (own, mut signature) = (features.clone(), vec![0; positions]);
             let repeats = 1 + repeats / 20;
             let name = format!("{family:?}, {positions} positions, {count} features");
@@ -225,16 +226,21 @@ fn searches(shapes: &mut Vec<Shape>) {
     let linear = Linear::new(&few, 3).expect("valid");
     search(shapes, "hamming", "all of 65,536 hashes, one by one", linear, &queries[..16]);
     for tables in [4, 10, 16] {
-        let index = Bphs::new(stored, BphsParams::new(3, tables)).expect("valid");
+        let index = Bphs::new(stored, BphsParams { radius: 3, tables }).expect("valid");
         search(shapes, "hamming", format!("groups of BPHS, {tables} tables"), index, queries);
     }
-    let psm = PsmParams::new(3, Reading::P { key_bits: None }).with(|params| params.budget = Some(9));
+    let psm = PsmParams {
+        budget: Some(9),
+        radius: 3,
+        reading: Reading::P { key_bits: None },
+        ..PsmParams::default()
+    };
     search(shapes, "hamming", "groups of PSM, 9 probes", Psm::new(stored, psm).expect("valid"), queries);
     for (tables, flips, radius, budget) in
         [(2, 1, 3, 2), (2, 1, 3, 4), (2, 1, 3, 12), (3, 1, 3, 3), (2, 2, 6, 24), (4, 2, 10, 64)]
     {
-        let params = DialParams::new(radius, tables)
-            .with(|params| (params.flips, params.budget) = (Some(flips), Some(budget)));
+        let params =
+            DialParams { flips: Some(flips), budget: Some(budget), radius, tables, ..DialParams::default() };
         let kernels = if flips == 1 { "weakest, packed" } else { "flips, packed" };
         let name = format!("dial, {tables} tables, {flips} flips, {budget} probes within {radius} bits");
         search(
@@ -277,7 +283,8 @@ fn search(
         queries.iter().map(|query| Query { hash: query.hash, weights: &query.weights }).collect();
     shapes.push(Shape::new(kernels, name, queries.len(), move || {
         hits.clear();
-        let cost = index.search_many(&asked, Mode::All, &mut scratch, &mut hits);
+        let cost = index
+            .answer(&asked, Mode::All, false, &mut scratch, &mut |found| hits.push((found.query, found.hit)));
         let found = |(query, hit): &(u32, simflip_core::search::Hit)| {
             fmix64(u64::from(*query) << 32 | u64::from(hit.slot.0))
         };

@@ -30,7 +30,7 @@ fn sign(c: &mut Criterion) {
     ] {
         let mut group = c.benchmark_group(format!("sign/{family:?}/{permutations}"));
         group.throughput(Throughput::Elements((sets.len() * FEATURES) as u64));
-        let params = MinHashParams::new(permutations, family, 1);
+        let params = MinHashParams { permutations, family, seed: 1 };
         let expected = MinHasher::new(params).expect("possible").sign_all(&sets);
         for kernel in Level::available() {
             let hasher = MinHasher::with_kernel(params, kernel).expect("possible");

@@ -82,7 +82,9 @@ fn measure(
         group.bench_function(format!("{mode:?}/batch"), |b| {
             b.iter(|| {
                 batch.clear();
-                index.search_many(black_box(&queries), mode, &mut scratch, &mut batch);
+                index.answer(black_box(&queries), mode, false, &mut scratch, &mut |found| {
+                    batch.push((found.query, found.hit))
+                });
                 batch.len()
             });
         });
@@ -99,18 +101,17 @@ fn search(c: &mut Criterion) {
         let linear = Linear::new(hashes, RADIUS).expect("valid");
         measure(c, &workload, &format!("{kind}/linear"), &linear, 16, 16);
         for tables in [4, 10, 16, 20] {
-            let index = Bphs::new(hashes, BphsParams::new(RADIUS, tables)).expect("valid");
+            let index = Bphs::new(hashes, BphsParams { radius: RADIUS, tables }).expect("valid");
             measure(c, &workload, &format!("{kind}/bphs-{tables}"), &index, QUERIES, QUERIES);
         }
         let psm = [("psm-p/12 probes", p, 12), ("psm-x/370 probes", x, 370)];
         for ((name, reading, budget), expected) in psm.into_iter().zip(expected) {
-            let params = PsmParams::new(RADIUS, reading).with(|params| params.budget = Some(budget));
+            let params = PsmParams { budget: Some(budget), radius: RADIUS, reading, ..PsmParams::default() };
             let index = Psm::new(hashes, params).expect("valid");
             measure(c, &workload, &format!("{kind}/{name}"), &index, QUERIES, expected);
         }
         // With a budget: the experiment `dial`.
-        let index =
-            Dial::new(hashes, DialParams::default().with(|params| params.radius = RADIUS)).expect("valid");
+        let index = Dial::new(hashes, DialParams { radius: RADIUS, ..DialParams::default() }).expect("valid");
         measure(c, &workload, &format!("{kind}/dial/all probes"), &index, QUERIES, QUERIES);
     }
 }

@@ -19,7 +19,7 @@ use simflip::core::search::bphs::{Bphs, BphsParams};
 use simflip::core::search::dial::{Dial, DialParams};
 use simflip::core::search::keyed::Keyed;
 use simflip::core::search::psm::{Psm, PsmParams, Reading};
-use simflip::core::search::{HammingIndex, Hit, Mode, Query, Scratch};
+use simflip::core::search::{HammingIndex, Hit, Mode, Probing, Query, Scratch};
 use simflip::core::text::FeatureExtractor;
 use simflip::resources::thread_seconds;
 use simflip::settings::Settings;
@@ -151,23 +151,26 @@ fn main() -> Result<(), Box<dyn Error>> {
         .collect();
     let hashed = Hashed { stored: &stored, groups };
     for radius in [3, 6, 10] {
-        let params = DialParams::new(radius, (radius / 2 + 1).max(2));
-        let dial = Dial::new(&distinct, params)?;
+        let params = DialParams { radius, tables: (radius / 2 + 1).max(2), ..DialParams::default() };
+        let mut dial = Dial::new(&distinct, params)?;
         let probes = hashed.probes(&dial, choose);
         hashed.tell(&format!("dial h={radius} exact"), &dial, tell)?;
         for recall in [0.99, 0.95, 0.9, 0.8] {
-            let dial = dial.clone().with_budget(budget(&probes, recall));
+            dial.set_budget(budget(&probes, recall));
             hashed.tell(&format!("dial h={radius} recall {recall}"), &dial, tell)?;
         }
     }
     for radius in [3, 6] {
-        let bphs = Bphs::new(&distinct, BphsParams::new(radius, BphsParams::usual_tables(radius)))?;
+        let bphs = Bphs::new(&distinct, BphsParams { radius, tables: BphsParams::usual_tables(radius) })?;
         hashed.tell(&format!("BPHS h={radius} {} tables", BphsParams::usual_tables(radius)), &bphs, tell)?;
     }
-    let psm = Psm::new(&distinct, PsmParams::new(3, Reading::P { key_bits: None }))?;
+    let mut psm = Psm::new(
+        &distinct,
+        PsmParams { radius: 3, reading: Reading::P { key_bits: None }, ..PsmParams::default() },
+    )?;
     let probes = hashed.probes(&psm, choose);
     for recall in [0.99, 0.95, 0.9, 0.8] {
-        let psm = psm.clone().with_budget(budget(&probes, recall));
+        psm.set_budget(budget(&probes, recall));
         hashed.tell(&format!("PSM h=3 recall {recall}"), &psm, tell)?;
     }
     Ok(())
@@ -258,7 +261,9 @@ impl Hashed<'_> {
         let (mut scratch, mut probes) = (Scratch::default(), Vec::new());
         for question in questions {
             let mut hits = Vec::new();
-            index.search_traced(question.query(), Mode::All, &mut scratch, &mut hits);
+            index.answer(&[question.query()], Mode::All, true, &mut scratch, &mut |found| {
+                hits.push((found.hit, found.probe))
+            });
             for (hit, probe) in hits {
                 let similar =
                     self.groups[hit.slot.index()].iter().filter(|page| question.similar.contains(page));

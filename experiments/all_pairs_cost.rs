@@ -99,7 +99,9 @@ fn by_queries(index: &dyn HammingIndex, hashes: &[u64]) -> u64 {
     for part in hashes.chunks(1 << 16) {
         let queries: Vec<Query<'_>> = part.iter().map(|&hash| Query { hash, weights: &none }).collect();
         hits.clear();
-        index.search_many(&queries, Mode::All, &mut scratch, &mut hits);
+        index.answer(&queries, Mode::All, false, &mut scratch, &mut |found| {
+            hits.push((found.query, found.hit))
+        });
         pairs += hits.iter().filter(|(_, hit)| hit.distance > 0).count() as u64;
     }
     pairs / 2
@@ -167,7 +169,7 @@ fn run(options: &Options) -> Result<()> {
             let hashes: Vec<u64> = workload.stored.hashes().iter().copied().step_by(part).collect();
             let n = hashes.len() as f64;
             let clock = Clock::start();
-            let index = Bphs::new(&hashes, BphsParams::new(radius, config.tables))?;
+            let index = Bphs::new(&hashes, BphsParams { radius, tables: config.tables })?;
             let exact = by_queries(&index, &hashes);
             let pairs = exact;
             row(
@@ -193,7 +195,7 @@ fn run(options: &Options) -> Result<()> {
                 features,
             )?;
             let clock = Clock::start();
-            let index = Dial::new(&hashes, DialParams::default().with(|params| params.radius = radius))?;
+            let index = Dial::new(&hashes, DialParams { radius, ..DialParams::default() })?;
             let pairs = by_queries(&index, &hashes);
             ensure!(pairs == exact, "the dial finds {pairs} pairs, and there are {exact}");
             row("join by dial, exact", n, clock.read().0, index.bytes() as f64, "measured", pairs, features)?;

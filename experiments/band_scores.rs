@@ -235,7 +235,9 @@ fn simhash(corpus: &Corpus, drawn: &[bool], config: &BandScoresConfig) -> Result
             let queries: Vec<Query<'_>> =
                 hashes.iter().map(|&hash| Query { hash, weights: &[1.0; BITS] }).collect();
             let mut hits = Vec::new();
-            index.search_many(&queries, Mode::All, scratch, &mut hits);
+            index.answer(&queries, Mode::All, false, scratch, &mut |found| {
+                hits.push((found.query, found.hit))
+            });
             for (query, hit) in hits {
                 let slot = chunk * QUERIES + query as usize;
                 // Each pair is found from both sides.
@@ -285,7 +287,7 @@ fn minhash(
         .into_par_iter()
         .map(|text| corpus.counts(text).into_iter().map(|(feature, _)| feature).collect())
         .collect();
-    let params = MinHashParams::new(positions, Family::Prime61, seed);
+    let params = MinHashParams { permutations: positions, family: Family::Prime61, seed };
     let signatures = DistinctSignatures::new(MinHasher::new(params)?.sign_all(&sets));
     drop(sets);
     let members = |slot: usize| signatures.groups().get(simflip::Slot(slot as u32));

@@ -194,7 +194,7 @@ fn point(
         (Mode::First, first, Medium::Memory),
         (Mode::First, first, Medium::Disk(&file)),
     ] {
-        let params = PsmBatchParams::new(radius, hashes.len()).with(|params| params.budget = Some(budget));
+        let params = PsmBatchParams { budget: Some(budget), ..PsmBatchParams::new(radius, hashes.len()) };
         let mut truth = 0;
         for BatchMethod { name: method, tables } in &config.methods {
             let mut best = (f64::MAX, f64::MAX, f64::NAN, (0, Cost::default(), 0));
@@ -202,7 +202,7 @@ fn point(
                 let (clock, before) = (Clock::start(), read_from_disk());
                 let batch = match *tables {
                     None => Batch::psm(queries, params)?,
-                    Some(tables) => Batch::bphs(queries, BphsParams::new(radius, tables))?,
+                    Some(tables) => Batch::bphs(queries, BphsParams { radius, tables })?,
                 };
                 let answer = answer(&batch, mode, &themselves, &hashes, config.block, medium)?;
                 drop(batch);

@@ -284,7 +284,7 @@ mod tests {
             places.iter().filter(|&&place| place <= budget).count() as f64 / forward.len() as f64
         };
         let reading = Reading::P { key_bits: Some(bits) };
-        let params = PsmParams::new(RADIUS, reading).with(|params| params.budget = Some(budget));
+        let params = PsmParams { budget: Some(budget), radius: RADIUS, reading, ..PsmParams::default() };
         let index = || Psm::new(hashes, params).unwrap();
         assert_eq!(found_by(&index(), &pairs, hashes), told(Order::Vosh(FlipCost::Abs)));
         let fixed = StaticOrder::new(bits as usize, 0..=RADIUS, FlipCost::Abs, usize::MAX);

@@ -58,7 +58,7 @@ pub fn near_pairs(
     seed: u64,
 ) -> Result<[Vec<Directed>; 3]> {
     let hashes = distinct.hashes();
-    let index = Bphs::new(hashes, BphsParams::new(3, tables))?;
+    let index = Bphs::new(hashes, BphsParams { radius: 3, tables })?;
     let none = [0f32; BITS];
     let mut pairs: Vec<(Slot, Slot)> = (0..hashes.len())
         .into_par_iter()

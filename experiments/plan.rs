@@ -66,7 +66,8 @@ fn run(options: &Options) -> Result<()> {
 /// Everything within the distance, and what it cost.
 fn answer(index: &Dial, queries: &[Query<'_>]) -> (Vec<(u32, Hit)>, Cost) {
     let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
-    let cost = index.search_many(queries, Mode::All, &mut scratch, &mut hits);
+    let cost = index
+        .answer(queries, Mode::All, false, &mut scratch, &mut |found| hits.push((found.query, found.hit)));
     (hits, cost)
 }
 
@@ -79,7 +80,7 @@ fn run_on(options: &Options, config: &PlanConfig, workload: &Workload, table: &m
     let machine = Machine::measure(simflip::resources::thread_seconds);
     let queries = asked(&workload.queries);
     for &Tasks { distance: radius, ref recalls, exact_tables: tables } in &config.tasks {
-        let exact = Dial::new(hashes, DialParams::new(radius, tables))?;
+        let exact = Dial::new(hashes, DialParams { radius, tables, ..DialParams::default() })?;
         let all = near(&answer(&exact, &queries).0);
         // The model is of queries other than those that are measured.
         let others = asked(&workload.calibration);

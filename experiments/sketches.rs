@@ -111,7 +111,7 @@ fn as_pages_arrive(
     seed: u64,
 ) -> Result<Vec<Measured>> {
     let &Arriving { positions, similarity, recall, newest, .. } = &config.arriving;
-    let params = MinHashParams::new(positions, Family::Multiply32, seed);
+    let params = MinHashParams { permutations: positions, family: Family::Multiply32, seed };
     let signatures = MinHasher::new(params)?.sign_all(features);
     let banding = Banding::choose(positions, similarity, recall)?;
     let mut index = BandIndex::new(positions, banding, newest)?;
@@ -201,7 +201,7 @@ fn run(options: &Options) -> Result<()> {
         for &family in &config.families {
             for &m in &config.positions {
                 let clock = Clock::start();
-                let params = MinHashParams::new(m, family, options.seed);
+                let params = MinHashParams { permutations: m, family, seed: options.seed };
                 let signatures = MinHasher::new(params)?.sign_all(&features);
                 let estimate = |a: u32, b: u32| {
                     matches(signatures.get(a as usize), signatures.get(b as usize)) as f64 / m as f64
@@ -321,7 +321,11 @@ fn run(options: &Options) -> Result<()> {
             .map(|(text, simhash)| (words.document(text), simhash.hash))
             .collect();
         let supershingles = |rows: usize| -> Result<Vec<[u16; SUPERSHINGLES]>> {
-            let params = MinHashParams::new(SUPERSHINGLES * rows, Family::Multiply32, options.seed);
+            let params = MinHashParams {
+                permutations: SUPERSHINGLES * rows,
+                family: Family::Multiply32,
+                seed: options.seed,
+            };
             let signatures = MinHasher::new(params)?.sign_all(&features);
             Ok((0..features.len())
                 .map(|document| {

@@ -83,11 +83,7 @@ mod tests {
         let linear = Linear::new(&hashes, 3).unwrap();
         let reading = Reading::P { key_bits: Some(9) };
         let index = |budget| {
-            let psm = Psm::new(
-                &hashes,
-                PsmParams::default().with(|params| (params.reading, params.budget) = (reading, budget)),
-            )
-            .unwrap();
+            let psm = Psm::new(&hashes, PsmParams { reading, budget, ..PsmParams::default() }).unwrap();
             let sets = StaticOrder::new(9, 0..=3, FlipCost::Abs, usize::MAX);
             psm.with_rank_sets(sets.ranks())
         };
@@ -97,7 +93,9 @@ mod tests {
             let query = Query { hash: query.hash, weights: &query.weights };
             let (mut exact, mut traced, mut part) = (Vec::new(), Vec::new(), Vec::new());
             linear.search(query, Mode::All, &mut scratch, &mut exact);
-            whole.search_traced(query, Mode::All, &mut scratch, &mut traced);
+            whole.answer(&[query], Mode::All, true, &mut scratch, &mut |found| {
+                traced.push((found.hit, found.probe))
+            });
             few.search(query, Mode::All, &mut scratch, &mut part);
             let mut found: Vec<_> = traced.iter().map(|&(hit, _)| hit).collect();
             found.sort_unstable();

@@ -23,7 +23,7 @@ use simflip::search::dial::{Dial, DialParams};
 use simflip::search::distinct::DistinctHashes;
 use simflip::search::linear::Linear;
 use simflip::search::psm::{Psm, PsmParams, Reading};
-use simflip::search::{Cost, HammingIndex, Mode, Query, Scratch};
+use simflip::search::{Cost, HammingIndex, Mode, Probing, Query, Scratch};
 use simflip::simhash::SimHash;
 use simflip::simhash::volatility::FlipCost;
 use simflip::text::FeatureKind;
@@ -294,11 +294,11 @@ struct Answered {
 }
 
 impl Built {
-    fn with_budget(self, budget: Option<u32>) -> Self {
+    fn set_budget(&mut self, budget: Option<u32>) {
         match self {
-            Self::Psm(psm) => Self::Psm(psm.with_budget(budget)),
-            Self::Dial(dial) => Self::Dial(Box::new(dial.with_budget(budget))),
-            other => other,
+            Self::Psm(psm) => psm.set_budget(budget),
+            Self::Dial(dial) => dial.set_budget(budget),
+            _ => {}
         }
     }
 
@@ -331,7 +331,9 @@ impl Built {
             _ => {
                 let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
                 let index = self.index().expect("the rivals are dealt with above");
-                let cost = index.search_many(queries, mode, &mut scratch, &mut hits);
+                let cost = index.answer(queries, mode, false, &mut scratch, &mut |found| {
+                    hits.push((found.query, found.hit))
+                });
                 answers.extend(hits.iter().map(|(query, hit)| (*query, hit.slot.number())));
                 return cost;
             }
@@ -350,11 +352,9 @@ fn resident() -> u64 {
 
 impl Method {
     fn build(self, hashes: &[u64], radius: u32) -> Result<Built> {
-        let psm = |reading| PsmParams::new(radius, reading).with(|params| params.cost = FlipCost::Abs);
+        let psm = |reading| PsmParams { cost: FlipCost::Abs, radius, reading, ..PsmParams::default() };
         Ok(match self {
-            Self::Bphs { tables } => {
-                Built::Ours(Box::new(Bphs::new(hashes, BphsParams::new(radius, tables))?))
-            }
+            Self::Bphs { tables } => Built::Ours(Box::new(Bphs::new(hashes, BphsParams { radius, tables })?)),
             Self::PsmX { filter_bits } => Built::Psm(Psm::new(hashes, psm(Reading::X { filter_bits }))?),
             Self::PsmP { fewer, order } => {
                 let bits = hashes.len().max(2).ilog2().saturating_sub(fewer).max(1);
@@ -368,8 +368,8 @@ impl Method {
                 })
             }
             Self::Dial { tables, flips, key_bits, .. } => {
-                let params = DialParams::new(radius, tables)
-                    .with(|params| (params.flips, params.key_bits) = (Some(flips), key_bits));
+                let params =
+                    DialParams { flips: Some(flips), key_bits, radius, tables, ..DialParams::default() };
                 Built::Dial(Box::new(Dial::new(hashes, params)?))
             }
             Self::Linear => Built::Ours(Box::new(Linear::new(hashes, radius)?)),
@@ -433,7 +433,14 @@ impl Method {
 /// The probes in keys of the usual width that find the wanted recall on the queries set apart, of every match and
 /// of one.
 pub fn usual_budgets(workload: &Workload, hashes: &[u64]) -> Result<[u32; 2]> {
-    let psm = Psm::new(hashes, PsmParams::new(workload.searches.distance, Reading::P { key_bits: None }))?;
+    let psm = Psm::new(
+        hashes,
+        PsmParams {
+            radius: workload.searches.distance,
+            reading: Reading::P { key_bits: None },
+            ..PsmParams::default()
+        },
+    )?;
     let (every, first) = calibrate(&Built::Psm(psm), workload);
     Ok([every, first])
 }
@@ -446,7 +453,9 @@ fn calibrate(built: &Built, workload: &Workload) -> (u32, u32) {
     let (mut pairs, mut firsts): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
     for query in asked(&workload.calibration) {
         hits.clear();
-        index.search_traced(query, Mode::All, &mut scratch, &mut hits);
+        index.answer(&[query], Mode::All, true, &mut scratch, &mut |found| {
+            hits.push((found.hit, found.probe))
+        });
         pairs.extend(hits.iter().filter(|(hit, _)| hit.distance > 0).map(|&(_, probe)| probe));
         if hits.iter().all(|(hit, _)| hit.distance > 0) {
             firsts.extend(hits.iter().map(|&(_, probe)| probe).min());
@@ -639,7 +648,7 @@ impl<'a> Bench<'a> {
                     continue;
                 }
                 let budget = budget.map(|(pairs, firsts)| if mode == Mode::All { pairs } else { firsts });
-                ready.built = ready.built.with_budget(budget);
+                ready.built.set_budget(budget);
                 self.point(&ready, mode, budget, 1)?;
             }
         }
@@ -664,7 +673,7 @@ impl<'a> Bench<'a> {
         };
         let mut recalls = self.workload.searches.recalls_on_all_cores.clone();
         for &budget in budgets.iter().filter(|&&budget| all_probes.is_none_or(|all| budget < all)) {
-            ready.built = ready.built.with_budget(Some(budget));
+            ready.built.set_budget(Some(budget));
             let recall = self.point(&ready, Mode::All, Some(budget), 1)?;
             if self.first_matches {
                 self.point(&ready, Mode::First, Some(budget), 1)?;
@@ -676,7 +685,7 @@ impl<'a> Bench<'a> {
             }
         }
         if all_probes.is_some() {
-            ready.built = ready.built.with_budget(None);
+            ready.built.set_budget(None);
             self.on_one_and_all(&ready, None)?;
         }
         Ok(())

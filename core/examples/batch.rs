@@ -28,9 +28,9 @@ fn main() -> simflip_core::Result<()> {
     let psm = PsmBatchParams::new(6, stored.len());
     let mut found = Vec::new();
     for (name, batch) in [
-        ("PSM, 20 probes a query", Batch::psm(&queries, psm.with(|params| params.budget = Some(20)))?),
+        ("PSM, 20 probes a query", Batch::psm(&queries, PsmBatchParams { budget: Some(20), ..psm })?),
         ("PSM, all probes", Batch::psm(&queries, psm)?),
-        ("BPHS, 7 tables", Batch::bphs(&queries, BphsParams::new(6, 7))?),
+        ("BPHS, 7 tables", Batch::bphs(&queries, BphsParams { radius: 6, tables: 7 })?),
     ] {
         let (mut pass, mut hits) = (batch.pass(Mode::All), Vec::new());
         for block in stored.chunks(256) {

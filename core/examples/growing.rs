@@ -20,7 +20,7 @@ fn main() -> simflip_core::Result<()> {
         format!("{bus} it runs every hour."),
     ];
     let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
-    let params = DialParams::new(12, 7);
+    let params = DialParams { radius: 12, tables: 7, ..DialParams::default() };
     let mut index = Online::new(params, 1 << 16)?;
     let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
     let mut near = Vec::new();

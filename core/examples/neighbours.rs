@@ -24,7 +24,7 @@ fn main() -> simflip_core::Result<()> {
     let stored: Vec<u64> = (0..500).map(|number| sketcher.simhash(&page(number, 0)).0.hash).collect();
     let distinct = DistinctHashes::new(&stored);
     for budget in [None, Some(2)] {
-        let params = DialParams::new(6, 4).with(|params| params.budget = budget);
+        let params = DialParams { budget, radius: 6, tables: 4, ..DialParams::default() };
         let index = Dial::new(distinct.hashes(), params)?;
         let (mut scratch, mut hits, mut cost) = (Scratch::default(), Vec::new(), Cost::default());
         for number in 0..500 {

@@ -6,7 +6,7 @@
 // The prints of an example are as short as a first program's.
 #![allow(clippy::print_stdout)]
 
-use simflip_core::calibrate::{Sample, SampleParams};
+use simflip_core::calibrate::{SampleParams, recall};
 use simflip_core::search::Probing;
 use simflip_core::search::dial::{Dial, DialParams};
 use simflip_core::search::distinct::DistinctHashes;
@@ -27,15 +27,18 @@ fn main() -> simflip_core::Result<()> {
         (0..8_000).map(|number| sketcher.simhash(&text(number / 4, number % 4)).0).collect();
     let distinct = DistinctHashes::new(&sketches.iter().map(|sketch| sketch.hash).collect::<Vec<_>>());
     let weights = |slot| sketches[distinct.members(slot)[0].0 as usize].weights;
-    let psm = Psm::new(distinct.hashes(), PsmParams::new(6, Reading::P { key_bits: None }))?;
-    let dial = Dial::new(distinct.hashes(), DialParams::new(6, 3))?;
+    let psm = Psm::new(
+        distinct.hashes(),
+        PsmParams { radius: 6, reading: Reading::P { key_bits: None }, ..PsmParams::default() },
+    )?;
+    let dial = Dial::new(distinct.hashes(), DialParams { radius: 6, tables: 3, ..DialParams::default() })?;
     let indexes: [Box<dyn Probing>; 2] = [Box::new(psm), Box::new(dial)];
     for mut index in indexes {
         // One sample answers for any recall.
-        let sample = Sample::of(&*index, distinct.hashes(), weights, SampleParams::default())?;
+        let wanted = [0.8, 0.95, 0.99];
+        let measured = recall(&*index, distinct.hashes(), weights, &wanted, SampleParams::default())?;
         println!("{}, within {} bits, {} probes in all", index.name(), index.radius(), index.all_probes());
-        for wanted in [0.8, 0.95, 0.99] {
-            let found = sample.budget(wanted);
+        for (wanted, found) in wanted.iter().zip(&measured) {
             let probes = found.budget.map_or("all".to_owned(), |budget| budget.to_string());
             let (reached, low, high) = (found.reached, found.low, found.high);
             println!(
@@ -43,8 +46,8 @@ fn main() -> simflip_core::Result<()> {
                 found.held_out
             );
         }
-        index.set_budget(sample.budget(0.95).budget);
-        assert!(sample.budget(0.95).high >= 0.95);
+        index.set_budget(measured[1].budget);
+        assert!(measured[1].high >= 0.95);
     }
     Ok(())
 }

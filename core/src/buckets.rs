@@ -385,16 +385,36 @@ impl Leaders {
 }
 
 /// A bucket while its members come one by one, in keep order.
-#[derive(Default)]
 struct Bucket {
+    band: usize,
     reference: Leaders,
     own: Leaders,
 }
 
 impl Bucket {
+    /// A bucket of a band, without members.
+    fn of(band: usize) -> Self {
+        Self { band, reference: Leaders::default(), own: Leaders::default() }
+    }
+
     /// All leaders.
     fn leaders(&self) -> impl Iterator<Item = Rank> {
         self.reference.ranks.iter().chain(&self.own.ranks).copied()
+    }
+}
+
+/// The edges of some buckets, and the cost.
+#[derive(Default)]
+struct BucketEdges {
+    edges: Vec<Edge>,
+    statistics: Statistics,
+}
+
+impl BucketEdges {
+    /// The two together.
+    fn and(mut self, other: Self) -> Self {
+        self.edges.extend(other.edges);
+        Self { statistics: self.statistics.and(other.statistics), ..self }
     }
 }
 
@@ -457,12 +477,14 @@ impl Rule {
     /// Compares members of a bucket, which come in keep order, and adds their edges.
     fn compare<S: SketchSource>(
         &self,
-        (band, round): (usize, &Round<'_>),
+        round: &Round<'_>,
         members: &[Rank],
         bucket: &mut Bucket,
         sketches: &S,
-        (edges, statistics): (&mut Vec<Edge>, &mut Statistics),
+        found: &mut BucketEdges,
     ) {
+        let BucketEdges { edges, statistics } = found;
+        let band = bucket.band;
         for &rank in members {
             if round.is_reference(rank) {
                 bucket.reference.push(rank, band, sketches);
@@ -588,10 +610,9 @@ impl Rule {
         let later = Later { represents: &represents, open: &open, assignments: None };
         let round = Round { reference: 0, later: (!is_first_round).then_some(later) };
         let ranks: Vec<Rank> = Rank::all(members.len()).collect();
-        let mut edges = Vec::new();
-        let into = (&mut edges, &mut Statistics::default());
-        self.compare((band, &round), &ranks, &mut Bucket::default(), &Members(members), into);
-        edges
+        let mut found = BucketEdges::default();
+        self.compare(&round, &ranks, &mut Bucket::of(band), &Members(members), &mut found);
+        found.edges
     }
 }
 
@@ -740,16 +761,16 @@ pub fn join<S: Store>(
                 let made: Vec<_> = some
                     .par_iter()
                     .zip(lists)
-                    .map(|(&band, list)| of_buckets(rule, (band, round), list, &loaded))
+                    .map(|(&band, list)| of_buckets(rule, band, round, list, &loaded))
                     .collect();
-                for (&band, (edges, statistics)) in some.iter().zip(made) {
+                for (&band, BucketEdges { edges, statistics }) in some.iter().zip(made) {
                     done(band, sorted(edges), statistics)?;
                 }
             }
         } else {
             drop(ranks);
             for (&band, list) in some.iter().zip(&lists) {
-                let (edges, statistics) = in_parts(store, rule, (band, round), list)?;
+                let BucketEdges { edges, statistics } = in_parts(store, rule, band, round, list)?;
                 done(band, sorted(edges), statistics)?;
             }
         }
@@ -767,43 +788,37 @@ fn sorted(mut edges: Vec<Edge>) -> Vec<Edge> {
 /// The edges of buckets whose sketches are loaded.
 fn of_buckets<S: SketchSource>(
     rule: &Rule,
-    (band, round): (usize, &Round<'_>),
+    band: usize,
+    round: &Round<'_>,
     buckets: &[&[u64]],
     sketches: &S,
-) -> (Vec<Edge>, Statistics) {
+) -> BucketEdges {
     let of = |buckets: &[&[u64]]| {
-        let (mut edges, mut statistics, mut ranks) = (Vec::new(), Statistics::default(), Vec::new());
+        let (mut found, mut ranks) = (BucketEdges::default(), Vec::new());
         for members in buckets {
             in_order(members, round, &mut ranks);
-            statistics.buckets += 1;
-            statistics.largest = statistics.largest.max(members.len() as u64);
-            let into = (&mut edges, &mut statistics);
-            rule.compare((band, round), &ranks, &mut Bucket::default(), sketches, into);
+            found.statistics.buckets += 1;
+            found.statistics.largest = found.statistics.largest.max(members.len() as u64);
+            rule.compare(round, &ranks, &mut Bucket::of(band), sketches, &mut found);
             if rule.all_pairs && members.len() <= ALL_PAIRS && round.later.is_none() {
-                rule.list_all(round, &ranks, sketches, &mut edges);
+                rule.list_all(round, &ranks, sketches, &mut found.edges);
             }
         }
-        (edges, statistics)
+        found
     };
-    let parts: Vec<_> = buckets.par_chunks(1 << 10).map(of).collect();
-    parts.into_iter().fold(Default::default(), |(mut edges, statistics), (more, part)| {
-        edges.extend(more);
-        (edges, statistics.and(part))
-    })
+    let parts: Vec<BucketEdges> = buckets.par_chunks(1 << 10).map(of).collect();
+    parts.into_iter().fold(BucketEdges::default(), BucketEdges::and)
 }
 
 /// The edges of buckets of which only some have room at a time; of a large one, some members.
 fn in_parts<S: Store>(
     store: &S,
     rule: &Rule,
-    (band, round): (usize, &Round<'_>),
+    band: usize,
+    round: &Round<'_>,
     mut buckets: &[&[u64]],
-) -> std::result::Result<(Vec<Edge>, Statistics), S::Error> {
-    let (mut edges, mut statistics) = (Vec::new(), Statistics::default());
-    let mut add = |(more, part): (Vec<Edge>, Statistics)| {
-        edges.extend(more);
-        statistics = statistics.and(part);
-    };
+) -> std::result::Result<BucketEdges, S::Error> {
+    let mut all = BucketEdges::default();
     while let Some(first) = buckets.first() {
         let mut members = 0;
         let fits = |bucket: &&&[u64]| {
@@ -815,24 +830,24 @@ fn in_parts<S: Store>(
             let (some, rest) = buckets.split_at(number);
             let mut ranks = Bits::new(store.documents() as u64);
             BandBuckets::add_to(some, &mut ranks);
-            add(of_buckets(rule, (band, round), some, &store.load(&ranks)?));
+            all = all.and(of_buckets(rule, band, round, some, &store.load(&ranks)?));
             buckets = rest;
             continue;
         }
         let mut ranks = Vec::new();
         in_order(first, round, &mut ranks);
-        let (mut bucket, mut found) = (Bucket::default(), Vec::new());
-        let mut part = Statistics { buckets: 1, largest: first.len() as u64, ..Statistics::default() };
+        let statistics = Statistics { buckets: 1, largest: first.len() as u64, ..Statistics::default() };
+        let (mut bucket, mut found) = (Bucket::of(band), BucketEdges { edges: Vec::new(), statistics });
         for some in ranks.chunks(store.room().saturating_sub(2 * MOST_LEADERS).max(1 << 10)) {
             let mut ranks = Bits::new(store.documents() as u64);
             bucket.leaders().chain(some.iter().copied()).for_each(|rank| ranks.set(u64::from(rank.number())));
             let loaded = store.load(&ranks)?;
-            rule.compare((band, round), some, &mut bucket, &loaded, (&mut found, &mut part));
+            rule.compare(round, some, &mut bucket, &loaded, &mut found);
         }
-        add((found, part));
+        all = all.and(found);
         buckets = &buckets[1..];
     }
-    Ok((edges, statistics))
+    Ok(all)
 }
 
 /// Adds sorted edges to others.

@@ -1,7 +1,7 @@
 //! Calibration: the number of probes that a wanted recall takes, measured on a sample of the very data that is
 //! searched.
 //!
-//! [`recall`] answers for an index and its hashes; a [`Sample`] answers for several recalls.
+//! [`recall`] answers for an index and its hashes.
 //!
 //! For a sample of stored hashes an exhaustive search finds all neighbours within the radius. For each pair the
 //! probe is noted at which a search would come upon it. The budget is the smallest whose recall on one half of the
@@ -26,7 +26,6 @@ use std::collections::BTreeMap;
 
 /// The sample that a calibration measures on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct SampleParams {
     /// Pairs to look at; more make the interval narrower.
     pub pairs: usize,
@@ -42,15 +41,6 @@ pub struct SampleParams {
 impl Default for SampleParams {
     fn default() -> Self {
         Self { pairs: 4_000, searches: 20_000, join: false, seed: 0 }
-    }
-}
-
-impl SampleParams {
-    /// These parameters with some of them changed.
-    #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
-        change(&mut self);
-        self
     }
 }
 
@@ -77,6 +67,7 @@ pub struct Calibration {
 }
 
 /// The probe of a pair that a bounded trace did not come upon; no budget reaches it.
+#[doc(hidden)]
 pub const NEVER: u32 = u32::MAX;
 
 /// Fewer pairs than this on either side measure nothing.
@@ -93,14 +84,14 @@ struct Traced {
     probe: u32,
 }
 
-/// Measures how many probes an index takes to find a share of the pairs at distance 1 to its radius.
+/// Measures how many probes an index takes to find each wanted share of the pairs at distance 1 to its radius.
 ///
 /// `hashes` are the distinct hashes of the index, ascending; `weights(slot)` are the weights behind `hashes[slot]`, as
 /// any document with that hash has them. The budget of the index plays no part; [`Probing::set_budget`] takes the one
 /// that comes out.
 ///
 /// ```
-/// use simflip_core::calibrate::{Calibration, Sample, SampleParams, recall};
+/// use simflip_core::calibrate::{Calibration, SampleParams, recall};
 /// use simflip_core::search::Probing;
 /// use simflip_core::search::distinct::DistinctHashes;
 /// use simflip_core::search::psm::{Psm, PsmParams, Reading};
@@ -111,14 +102,12 @@ struct Traced {
 /// let sketches: Vec<_> = texts.map(|text| sketcher.simhash(&text).0).collect();
 /// let hashes: Vec<u64> = sketches.iter().map(|sketch| sketch.hash).collect();
 /// let distinct = DistinctHashes::new(&hashes);
-/// let params = PsmParams::new(3, Reading::P { key_bits: None });
+/// let params = PsmParams { radius: 3, reading: Reading::P { key_bits: None }, ..PsmParams::default() };
 /// let mut index = Psm::new(distinct.hashes(), params)?;
 /// let weights = |slot| sketches[distinct.members(slot)[0].0 as usize].weights;
-/// let measured: Calibration = recall(&index, distinct.hashes(), weights, 0.95, SampleParams::default())?;
-/// index.set_budget(measured.budget);
-/// // One sample for several shares.
-/// let sample = Sample::of(&index, distinct.hashes(), weights, SampleParams::default())?;
-/// assert_eq!(sample.budget(0.95), measured);
+/// let shares = [0.9, 0.95];
+/// let measured: Vec<Calibration> = recall(&index, distinct.hashes(), weights, &shares, SampleParams::default())?;
+/// index.set_budget(measured[1].budget);
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
 ///
@@ -129,15 +118,27 @@ pub fn recall(
     index: &dyn Probing,
     hashes: &[u64],
     weights: impl Fn(Slot) -> [f32; BITS] + Sync,
-    wanted: f64,
+    wanted: &[f64],
     params: SampleParams,
-) -> Result<Calibration> {
-    if !(wanted > 0.0 && wanted <= 1.0) {
-        return Err(Error::parameter("recall", wanted, "a share above 0 and at most 1"));
+) -> Result<Vec<Calibration>> {
+    if let Some(wrong) = wanted.iter().find(|&&wanted| !(wanted > 0.0 && wanted <= 1.0)) {
+        return Err(Error::parameter("recall", wrong, "a share above 0 and at most 1"));
     }
+    if !index.is_complete() {
+        let expected = format!("an index that finds all within {} bits by all its probes", index.radius());
+        return Err(Error::parameter("index", index.name(), expected));
+    }
+    let exact = exact(hashes, index.radius())?;
+    let trace = |slot: Slot| {
+        let query = Query { hash: hashes[slot.index()], weights: &weights(slot) };
+        trace(index, &*exact, hashes, query)
+    };
     // All probes find everything: there is nothing to measure.
-    let params = if wanted < 1.0 { params } else { params.with(|params| params.searches = 0) };
-    Ok(Sample::of(index, hashes, weights, params)?.budget(wanted))
+    let sample = match wanted.iter().all(|&wanted| wanted == 1.0) {
+        true => Sample::default(),
+        false => Sample::take(hashes, params, trace),
+    };
+    Ok(wanted.iter().map(|&wanted| sample.budget(wanted)).collect())
 }
 
 /// Probes of one table or of all bits that a calibration waits for a pair; a pair that takes more is beyond any
@@ -190,6 +191,7 @@ where
 
 /// Traced pairs, on which the budget of any recall can be read off.
 #[derive(Clone, Debug, Default)]
+#[doc(hidden)]
 pub struct Sample {
     /// The probes of the pairs of each duplicate cluster that budgets are chosen on.
     chosen_on: Vec<Vec<u32>>,
@@ -200,29 +202,6 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Traces the pairs of a sample; see [`recall`].
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] for an index that misses matches even with all its probes, and for hashes that do not
-    /// ascend.
-    pub fn of(
-        index: &dyn Probing,
-        hashes: &[u64],
-        weights: impl Fn(Slot) -> [f32; BITS] + Sync,
-        params: SampleParams,
-    ) -> Result<Self> {
-        if !index.is_complete() {
-            let expected =
-                format!("an index that finds all within {} bits by all its probes", index.radius());
-            return Err(Error::parameter("index", index.name(), expected));
-        }
-        let exact = exact(hashes, index.radius())?;
-        Ok(Self::take(hashes, params, |slot| {
-            let query = Query { hash: hashes[slot.index()], weights: &weights(slot) };
-            trace(index, &*exact, hashes, query)
-        }))
-    }
-
     /// Traces the pairs of a sample; see [`calibrate`].
     pub(crate) fn take<F>(hashes: &[u64], params: SampleParams, trace: F) -> Self
     where

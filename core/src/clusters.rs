@@ -248,10 +248,10 @@ pub enum Keep {
     /// last.
     ShortestUrl,
     /// The one with the highest score, a number that a field or column of this name gives; those without a
-    /// number come last. Scores are [`Context::score`](crate::dedup::Context::score).
+    /// number come last. Scores are [`Context::scored`](crate::dedup::Context::scored).
     Score(String),
     /// The first in the order in which inputs were named. What an input's place is worth is
-    /// [`Context::score`](crate::dedup::Context::score), too.
+    /// [`Context::scored`](crate::dedup::Context::scored), too.
     InputOrder,
 }
 

@@ -2,13 +2,15 @@
 
 use crate::bits::Bits;
 use crate::buckets::{self, Edge, Joined, Round, Rule, Statistics, Store};
-use crate::clusters::{Keep, Linkage, Merits, Quota};
+use crate::clusters::{Keep, Linkage, Merits};
 use crate::collection::{Collection, Keeping, Texts, Two};
 use crate::containment::{self, FeatureHashes, FeatureLists, Listed};
 use crate::error::{Error, Result};
+#[doc(hidden)]
+pub use crate::generator::Scores;
 use crate::generator::{self, Generated};
 #[doc(inline)]
-pub use crate::generator::{Crowds, MeasuredRecall, Ran, Scores, Searched};
+pub use crate::generator::{Crowds, MeasuredRecall, Ran, Searched};
 use crate::groups::{Better, GroupPair, Groups};
 #[doc(inline)]
 pub use crate::groups::{Pair, PairKind};
@@ -16,9 +18,11 @@ use crate::id::{Cluster, Document, Group, Id, Lists, Rank, Text};
 use crate::progress::run;
 #[doc(inline)]
 pub use crate::progress::{Progress, Step};
+#[doc(hidden)]
+pub use crate::recall_estimate::Lower;
 use crate::recall_estimate::{self, Known, SampledText};
 #[doc(inline)]
-pub use crate::recall_estimate::{Estimated, Lower, RecallEstimate, Removed};
+pub use crate::recall_estimate::{Estimated, RecallEstimate, Removed};
 use crate::search::bphs::BlockKeys;
 use crate::settings::{Forms, Generator, Measure, Settings, Sketches, Verification};
 use crate::simhash::hasher::SimHasher;
@@ -86,23 +90,13 @@ pub struct Deduper {
 /// assert_eq!(steps.0.into_inner().unwrap()[0], Step::ExactCopies);
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
-#[non_exhaustive]
 pub struct Context<'a> {
-    /// The URL of a document, for [`Keep::ShortestUrl`]; none for a document without.
-    pub url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync),
-    /// Who hears how it goes on.
-    pub progress: &'a dyn Progress,
-    /// The score of a document, for [`Keep::Score`] and [`Keep::InputOrder`]; none, or what is no number, comes
-    /// last.
-    pub score: &'a (dyn Fn(Document) -> Option<f64> + Sync),
-    /// The number of a document's source, for [`Quota::each`](crate::clusters::Quota::each).
-    pub source: &'a (dyn Fn(Document) -> u64 + Sync),
-    /// Documents from this number on are old, see [`against`](Self::against).
-    pub first_old: usize,
-    /// Pairs that memory is set apart for, of [`PAIR_BYTES`] each; a run that has more to look at ends with
-    /// [`Error::TooManyPairs`]. How many there are is known when they are compared, and not before: of pages of a
-    /// template each has hundreds.
-    pub most_pairs: u64,
+    url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync),
+    progress: &'a dyn Progress,
+    score: &'a (dyn Fn(Document) -> Option<f64> + Sync),
+    source: &'a (dyn Fn(Document) -> u64 + Sync),
+    first_old: usize,
+    most_pairs: u64,
 }
 
 /// Bytes that a pair takes at most: before it is verified, or while near ones make clusters and are listed.
@@ -110,17 +104,17 @@ pub struct Context<'a> {
 pub const PAIR_BYTES: u64 = 44;
 
 impl<'a> Context<'a> {
-    /// The URLs of documents, and who hears how it goes on.
+    /// The URL of a document, for [`Keep::ShortestUrl`], none for a document without; and the receiver of progress.
     pub fn new(url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync), progress: &'a dyn Progress) -> Self {
         Self { url, progress, score: &|_| None, source: &|_| 0, first_old: usize::MAX, most_pairs: u64::MAX }
     }
 
-    /// The scores of documents.
+    /// The score of a document, for [`Keep::Score`] and [`Keep::InputOrder`]; none and NaN come last.
     pub fn scored(self, score: &'a (dyn Fn(Document) -> Option<f64> + Sync)) -> Self {
         Self { score, ..self }
     }
 
-    /// The numbers of documents' sources.
+    /// The number of a document's source, for [`Quota::each`](crate::clusters::Quota::each).
     pub fn from_sources(self, source: &'a (dyn Fn(Document) -> u64 + Sync)) -> Self {
         Self { source, ..self }
     }
@@ -137,8 +131,9 @@ impl<'a> Context<'a> {
         Self { first_old, ..self }
     }
 
-    /// The run ends with [`Error::TooManyPairs`] if more pairs than these have to be looked at.
-    #[doc(hidden)]
+    /// The number of pairs that memory is set apart for, of 44 bytes each. A run that has more ends with
+    /// [`Error::TooManyPairs`]. Their number is known only when they are compared: of pages of a template each has
+    /// hundreds.
     pub fn with_most_pairs(self, most_pairs: u64) -> Self {
         Self { most_pairs, ..self }
     }
@@ -260,18 +255,15 @@ impl Deduper {
 /// The outcome in numbers.
 ///
 /// ```
-/// use simflip_core::dedup::{Cohesion, PairKind, Outcome, Pair, Ran, Searched, Verified};
+/// use simflip_core::dedup::{PairKind, Outcome, Pair, Ran, Searched, Verified};
 /// use simflip_core::{Deduper, Settings};
 ///
 /// let story: Vec<String> = (0..80).map(|word| format!("word{}", word * word)).collect();
 /// let mut deduper = Deduper::new(Settings::default())?;
 /// deduper.extend(&[story.join(" "), story.join(" ") + " today", story[40..].join(" ")]);
 /// let outcome: Outcome = deduper.run()?;
-/// let Pair { a, b, similarity, kind, .. } = outcome.pairs[0];
+/// let Pair { a, b, kind, .. } = outcome.pairs[0];
 /// assert_eq!((a.0, b.0, kind), (0, 1, PairKind::Near));
-/// // The similarity of a cluster's documents with the one that is kept.
-/// let Cohesion { lowest, farthest, .. } = outcome.cohesion[0];
-/// assert_eq!((lowest, farthest), (similarity, b));
 /// // The search that brought up candidate pairs, and verification of these.
 /// let Searched { ran, .. } = outcome.searched;
 /// let Some(Verified { compared, refused, .. }) = outcome.verified else { panic!("the settings verify") };
@@ -311,8 +303,10 @@ pub struct Outcome {
     /// The estimate of recall, measured on a sample; none without both sketches.
     pub recall_estimate: Option<RecallEstimate>,
     /// The similarities of each cluster's documents to the one that stays, in the order of clusters.
+    #[doc(hidden)]
     pub cohesion: Vec<Cohesion>,
     /// The measure of [`cohesion`](Self::cohesion), and the value below which documents are unlike.
+    #[doc(hidden)]
     pub cohesion_by: (Measure, f64),
 }
 
@@ -337,6 +331,7 @@ impl From<Statistics> for Verified {
 /// The similarities of a cluster's documents to the one that stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub struct Cohesion {
     /// The lowest similarity with it.
     pub lowest: f32,
@@ -357,6 +352,7 @@ impl Pair {
 
 impl Outcome {
     /// For each document, whether it stays.
+    #[doc(hidden)]
     pub fn stays(&self) -> Vec<bool> {
         let mut stays = vec![true; self.documents];
         self.clusters.values().iter().for_each(|document| stays[document.index()] = false);
@@ -519,7 +515,8 @@ impl<'a> Prepared<'a> {
     /// Runs the generator and verifies what it brings up.
     ///
     /// # Errors
-    /// If an index cannot be built with these settings, or there are more pairs than [`Context::most_pairs`].
+    /// If an index cannot be built with these settings, or there are more pairs than the
+    /// [context allows](Context::with_most_pairs).
     pub fn find<'p, 'c: 'p>(&'p self, settings: &'p Settings, context: &'p Context<'c>) -> Result<Found<'p>> {
         let collection = self.collection;
         let keep = &settings.keep;
@@ -724,29 +721,6 @@ impl<'a> Prepared<'a> {
 /// True if documents that share a key are compared: a band hash, or a key of block-permuted tables.
 fn has_keys(settings: &Settings) -> bool {
     settings.generator == Generator::Keys || settings.block_tables().is_some()
-}
-
-/// Of each cluster the new documents that stay besides its best one; ascending.
-fn also_kept(
-    quota: Quota,
-    clusters: &Lists<Cluster, Document>,
-    representatives: &[Document],
-    better: Better<'_>,
-    source: &(dyn Fn(Document) -> u64 + Sync),
-    new: usize,
-) -> Vec<Document> {
-    let lists: Vec<(&[Document], Document)> = clusters.iter().zip(representatives.iter().copied()).collect();
-    let of = |&(members, first): &(&[Document], Document)| -> Vec<Document> {
-        let mut members = members.to_vec();
-        members.sort_unstable_by(|&a, &b| (a != first).cmp(&(b != first)).then_with(|| better(a, b)));
-        let is_old = |place: usize| members[place].index() >= new;
-        let stay = quota.choose(members.len(), |place| source(members[place]), is_old);
-        // The first is the best one.
-        stay.filter(|&place| place > 0 && !is_old(place)).map(|place| members[place]).collect()
-    };
-    let mut also: Vec<Document> = lists.par_iter().flat_map_iter(of).collect();
-    also.sort_unstable();
-    also
 }
 
 /// Near pairs of documents that stand together as groups.
@@ -1015,7 +989,7 @@ impl Found<'_> {
             let representatives = clusters.iter().map(best).collect::<Vec<_>>();
             let also = match settings.quota.is_one() {
                 true => Vec::new(),
-                false => also_kept(settings.quota, &clusters, &representatives, better, source, new),
+                false => groups.also_kept(settings.quota, &clusters, &representatives, better, source),
             };
             (clusters, representatives, also)
         });
@@ -1187,6 +1161,7 @@ fn simhashes(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clusters::Quota;
     use crate::clusters::{Linkage, Source};
     use crate::hash::{SplitMix64, fmix64};
     use crate::search::bands::Banding;
@@ -1332,10 +1307,11 @@ mod tests {
 
         #[test]
         fn as_many_stay_as_the_quota_says(
-            seed: u64, n in 1usize..30, m in 0usize..8, count in 1u32..4, of_sources: bool, sources in 1u64..4,
+            seed: u64, n in 1usize..30, m in 0usize..8, count in 1u32..4, sources in 0u64..4,
         ) {
             let (new, old) = (texts(n, seed), texts(m, seed ^ 1));
-            let each = of_sources.then_some(Source::File);
+            // Without sources the quota is of a whole cluster.
+            let (each, sources) = ((sources > 0).then_some(Source::File), sources.max(1));
             let source_of = |document: Document| fmix64(seed ^ document.index() as u64) % sources;
             for linkage in [Linkage::Connected, Linkage::Star] {
                 let one = Settings { linkage, keep: Keep::Longest, ..Settings::both(0.7) };

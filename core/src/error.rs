@@ -23,7 +23,7 @@ pub enum Error {
         /// The values that are possible, such as `at most 15 of 64 bits`.
         expected: String,
     },
-    /// More pairs than memory was set apart for, see [`Context::most_pairs`](crate::dedup::Context::most_pairs).
+    /// More pairs than the context of a run [allows](crate::dedup::Context::with_most_pairs).
     #[error("there are {pairs} pairs or more to look at, and memory was set apart for {most}")]
     TooManyPairs {
         /// The pairs that were brought up until then.
@@ -40,6 +40,7 @@ impl Error {
     }
 
     /// A parameter that has no meaning.
+    #[doc(hidden)]
     pub fn parameter(parameter: &'static str, got: impl ToString, expected: impl Into<String>) -> Self {
         Self::Parameter { parameter, got: got.to_string(), expected: expected.into() }
     }

@@ -14,7 +14,7 @@ use crate::search::distinct::DistinctHashes;
 use crate::search::join::BYTES_PER_HASH as JOIN_BYTES_PER_HASH;
 use crate::search::selfjoin::{SlotJoin, SlotPair, Thinning, join_exactly, self_join};
 use crate::search::{self, Cost, HammingIndex, TableSet};
-use crate::settings::{BandShape, Generator, Recall, Settings, Sketches, Verification};
+use crate::settings::{Generator, Recall, Settings, Sketches, Verification};
 use crate::simhash::BITS;
 use crate::verification::Evidence;
 use probed::{Hashes, Probed};
@@ -34,17 +34,16 @@ pub(crate) struct Generated {
 /// The search that ran, its cost, and the number of pairs that it found.
 ///
 /// ```
-/// use simflip_core::dedup::{Crowds, MeasuredRecall, Scores, Searched};
+/// use simflip_core::dedup::{Crowds, MeasuredRecall, Searched};
 /// use simflip_core::search::Cost;
 /// use simflip_core::{Deduper, Settings};
 ///
 /// let mut deduper = Deduper::new(Settings::paper())?;
 /// deduper.extend(&["a page about ships that call at the harbour", "a page about ships that call at the harbour!"]);
-/// let Searched { cost, recall, crowds, scores, .. } = deduper.run()?.searched;
+/// let Searched { cost, recall, crowds, .. } = deduper.run()?.searched;
 /// let (cost, recall, crowds): (Cost, Option<MeasuredRecall>, Option<Crowds>) = (cost, recall, crowds);
 /// assert!(cost.probes > 0 && crowds.is_none());
 /// assert!(recall.is_some_and(|recall| recall.wanted == 0.95));
-/// let scores: Vec<Scores> = scores;
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,6 +62,7 @@ pub struct Searched {
     /// Where documents crowd, as those of one template do, and pairs were left out for it.
     pub crowds: Option<Crowds>,
     /// For each table or band, the pairs of texts that it brings up, by score.
+    #[doc(hidden)]
     pub scores: Vec<Scores>,
 }
 
@@ -177,6 +177,7 @@ pub enum Crowds {
 
 impl Crowds {
     /// Documents with the most neighbours.
+    #[doc(hidden)]
     pub fn examples(&self) -> &[Document] {
         let (Self::Nearest { examples, .. } | Self::Sampled { examples, .. } | Self::Bands { examples, .. }) =
             self;
@@ -187,6 +188,7 @@ impl Crowds {
 /// The pairs of texts that one table or band brings up, by score.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub struct Scores {
     /// Which table or band, counted from 0; none if there is only one list of all pairs.
     pub table: Option<u32>,
@@ -205,7 +207,17 @@ pub(crate) fn cast(
     match settings.generator {
         Generator::Bands { similarity, shape } => {
             let params = settings.minhash_params().unwrap_or_default();
-            by_bands(params, similarity, shape, settings.verification, evidence, most_pairs, progress)
+            let m = params.permutations;
+            let least = match settings.verification {
+                // A pair whose estimate is four standard errors below the threshold is not counted.
+                Verification::Jaccard(threshold) => {
+                    let (m, s) = (m as f64, threshold);
+                    (m * s - 4.0 * (m * s * (1.0 - s)).sqrt()).max(0.0) as usize
+                }
+                _ => min_matches(m, similarity),
+            };
+            let joined_by = JoinParams::new(shape.banding(m, similarity)?, least);
+            by_bands(params, joined_by, evidence, most_pairs, progress)
         }
         _ => by_hashes(settings, evidence, most_pairs, progress),
     }
@@ -443,28 +455,16 @@ impl<'a> Banded<'a> {
 
 fn by_bands(
     params: MinHashParams,
-    similarity: f64,
-    shape: BandShape,
-    verification: Verification,
+    joined_by: JoinParams,
     evidence: &Evidence<'_>,
     most_pairs: u64,
     progress: &dyn Progress,
 ) -> Result<Generated> {
     let m = params.permutations;
-    let banding = shape.banding(m, similarity)?;
     let texts = &evidence.texts.sketched;
     let signatures = signatures(params, evidence.collection, evidence.texts, progress)?;
     let distinct = run(progress, Step::Group, texts.len(), |_| DistinctSignatures::of(signatures, texts));
-    let least = match verification {
-        // A pair whose estimate is four standard errors below the threshold is not counted.
-        Verification::Jaccard(threshold) => {
-            let (m, s) = (m as f64, threshold);
-            (m * s - 4.0 * (m * s * (1.0 - s)).sqrt()).max(0.0) as usize
-        }
-        _ => min_matches(m, similarity),
-    };
-    let params = JoinParams::new(banding, least);
-    let (banded, found) = Banded::join(&distinct, params, most_pairs, progress)?;
+    let (banded, found) = Banded::join(&distinct, joined_by, most_pairs, progress)?;
     let joined: Vec<SlotPair> = found
         .into_par_iter()
         .map(|search::NearPair { a, b, distance }| {
@@ -472,6 +472,7 @@ fn by_bands(
             SlotPair { a, b, distance, similarity }
         })
         .collect();
+    let JoinParams { banding, min_matches: least, .. } = joined_by;
     let ran = Ran::Bands { banding, least: least as u32, permutations: m as u32 };
     let scores = band_scores(&banded.stats, least.saturating_sub(m / 8));
     Ok(banded.caught(ran, joined, scores, evidence.texts))

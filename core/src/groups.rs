@@ -1,9 +1,9 @@
 //! From near pairs of sketches or texts to pairs and clusters of documents.
 
-use crate::clusters::{Linkage, Partition, same_pairs};
+use crate::clusters::{Linkage, Partition, Quota, same_pairs};
 use crate::collection::Collection;
 use crate::error::{Error, Result};
-use crate::id::{Document, Group, Id, Lists};
+use crate::id::{Cluster, Document, Group, Id, Lists};
 use crate::settings::Verification;
 use hashbrown::HashMap;
 use rayon::prelude::*;
@@ -105,6 +105,30 @@ impl<'a> Groups<'a> {
     /// True if both documents of a pair are old; such pairs are left out.
     fn are_old(&self, a: Document, b: Document) -> bool {
         self.is_old(a) && self.is_old(b)
+    }
+
+    /// Of each cluster the new documents that stay besides its best one; ascending.
+    pub(crate) fn also_kept(
+        &self,
+        quota: Quota,
+        clusters: &Lists<Cluster, Document>,
+        representatives: &[Document],
+        better: Better<'_>,
+        source: &(dyn Fn(Document) -> u64 + Sync),
+    ) -> Vec<Document> {
+        let lists: Vec<(&[Document], Document)> =
+            clusters.iter().zip(representatives.iter().copied()).collect();
+        let of = |&(members, first): &(&[Document], Document)| -> Vec<Document> {
+            let mut members = members.to_vec();
+            members.sort_unstable_by(|&a, &b| (a != first).cmp(&(b != first)).then_with(|| better(a, b)));
+            let is_old = |place: usize| self.is_old(members[place]);
+            let stay = quota.choose(members.len(), |place| source(members[place]), is_old);
+            // The first is the best one.
+            stay.filter(|&place| place > 0 && !is_old(place)).map(|place| members[place]).collect()
+        };
+        let mut also: Vec<Document> = lists.par_iter().flat_map_iter(of).collect();
+        also.sort_unstable();
+        also
     }
 
     fn digest(&self, document: Document) -> u128 {

@@ -28,6 +28,7 @@ pub enum FeatureHash {
 
 impl FeatureHash {
     /// All of them.
+    #[doc(hidden)]
     pub const ALL: [Self; 2] = [Self::Murmur3, Self::Product];
 
     /// The command line's spelling.

@@ -2,11 +2,11 @@
 //! number of one cannot be taken for a number of another.
 //!
 //! ```
-//! use simflip_core::id::{Cluster, Document, Id, Lists, Slot};
+//! use simflip_core::id::{Cluster, Document, Lists};
 //!
 //! let clusters: Lists<Cluster, Document> = [vec![Document(0), Document(2)], vec![Document(1)]].into_iter().collect();
 //! assert_eq!(clusters.get(Cluster(0)), [Document(0), Document(2)]);
-//! assert_eq!(Slot::all(2).map(Id::index).collect::<Vec<_>>(), [0, 1]);
+//! assert_eq!(clusters.iter().map(<[_]>::len).collect::<Vec<_>>(), [2, 1]);
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// A number in a space of its own, counted from 0.
+#[doc(hidden)]
 pub trait Id: Copy + Ord {
     /// The id of this number.
     fn new(number: u32) -> Self;

@@ -279,6 +279,7 @@ impl Index {
     }
 
     /// The documents that are stored, in the order in which they came.
+    #[doc(hidden)]
     pub fn documents(&self) -> Vec<Document> {
         let mut documents: Vec<Document> =
             Document::all(self.numbers()).filter(|&document| self.contains(document)).collect();
@@ -321,6 +322,7 @@ impl Index {
     }
 
     /// The document with a text, by the text's digest.
+    #[doc(hidden)]
     pub fn find(&self, digest: u128) -> Option<Document> {
         let found = self.by_digest.get(digest_hash(digest));
         found.slots().iter().find(|&&at| self.digests[at as usize] == digest).map(|&at| Document(at))
@@ -372,6 +374,7 @@ impl Index {
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
+    #[doc(hidden)]
     pub fn near(&self, sketch: &Sketch) -> Result<Answer> {
         let value = self.fitting(&sketch.facts, Some(&sketch.value))?;
         let Some(value) = value else { return Ok(Answer::default()) };
@@ -887,7 +890,7 @@ impl ByHashes {
         }
         self.measured_at = hashes;
         self.online.set_budget(None);
-        let params = SampleParams::default().with(|params| (params.join, params.seed) = (true, seed));
+        let params = SampleParams { join: true, seed, ..SampleParams::default() };
         let measured = calibrate(self.online.hashes(), recall, params, |slot| {
             let first = self.documents.of(slot.index()).first();
             let Some(hashed) = first.and_then(|&first| self.hashed[first as usize].as_ref()) else {
@@ -905,7 +908,7 @@ impl ByHashes {
 
 /// The dial that finds everything within `distance` when it makes all its probes.
 fn exact(distance: u32, recall: Recall) -> DialParams {
-    let params = DialParams::new(distance, (distance / 2 + 1).max(2));
+    let params = DialParams { radius: distance, tables: (distance / 2 + 1).max(2), ..DialParams::default() };
     match recall {
         Recall::Probes(probes) => DialParams { budget: Some(probes), ..params },
         _ => params,

@@ -38,7 +38,7 @@
 //! let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
 //! let [stored, asked] = ["a page on near-duplicates of web pages", "a page about near-duplicates of web pages"]
 //!     .map(|text| sketcher.simhash(text).0);
-//! let index = Dial::new(&[stored.hash], DialParams::new(15, 6))?;
+//! let index = Dial::new(&[stored.hash], DialParams { radius: 15, tables: 6, ..DialParams::default() })?;
 //! let mut hits = Vec::new();
 //! let query = Query { hash: asked.hash, weights: &asked.weights };
 //! index.search(query, Mode::All, &mut Scratch::default(), &mut hits);
@@ -88,8 +88,7 @@ pub mod error;
 #[doc(hidden)]
 pub mod features;
 mod generate;
-#[doc(hidden)]
-pub mod generator;
+mod generator;
 mod groups;
 #[doc(hidden)]
 pub mod hash;
@@ -97,8 +96,7 @@ pub mod id;
 pub mod index;
 #[allow(unsafe_code)]
 pub(crate) mod kernel;
-#[doc(hidden)]
-pub mod lists;
+mod lists;
 pub mod minhash;
 #[doc(hidden)]
 pub mod plan;
@@ -137,7 +135,7 @@ pub mod internal {
 
     /// Keys of a dial that are chosen by the data.
     pub mod keys {
-        pub use crate::search::keys::{FEWEST_SAMPLED, Keys, sample};
+        pub use crate::search::keys::{Keys, sample};
     }
 }
 

@@ -23,7 +23,7 @@ use std::ops::Range;
 /// The outcome of drawing texts and comparing them with all others.
 ///
 /// ```
-/// use simflip_core::dedup::{Estimated, Lower, RecallEstimate, Removed};
+/// use simflip_core::dedup::{Estimated, RecallEstimate, Removed};
 /// use simflip_core::{Deduper, Settings};
 ///
 /// let story = |number: u64| (0..80).map(|word| format!("{} ", number * 997 + word * word)).collect::<String>();
@@ -35,8 +35,6 @@ use std::ops::Range;
 /// let Some(Removed { removed, missed, recall, .. }) = estimate.documents else { panic!("enough were removed") };
 /// let Estimated { share, low, high } = recall;
 /// assert!((removed, missed, share) == (50, 0, 1.0) && low > 0.9 && high == 1.0);
-/// let lower: Option<Lower> = estimate.lower;
-/// assert!(lower.is_none_or(|lower| lower.more == 0));
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,12 +59,14 @@ pub struct RecallEstimate {
     /// The documents that a lower threshold would remove as well; none where the run does not assign documents, or
     /// counts features.
     #[serde(default)]
+    #[doc(hidden)]
     pub lower: Option<Lower>,
 }
 
 /// Documents that a run keeps, and that have an earlier kept near-duplicate at a lower threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub struct Lower {
     /// The lower threshold.
     pub similarity: f64,
@@ -159,7 +159,7 @@ impl<'a> SampledText<'a> {
 
 /// The near pairs of a drawn text.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Count {
+struct Count {
     /// Pairs with another text.
     pairs: u32,
     /// Of these, found.
@@ -218,6 +218,15 @@ fn probability(errors: f64) -> f64 {
     if errors < 0.0 { tail } else { 1.0 - tail }
 }
 
+/// The near pairs of drawn texts with some others.
+#[derive(Clone, Debug)]
+pub struct SampleCounts {
+    /// Those of each drawn text.
+    drawn: Vec<Count>,
+    /// Pairs of two drawn texts, which count for both.
+    twice: Count,
+}
+
 /// Decides a pair of a drawn text and another.
 pub type Decide<'a> = &'a (dyn Fn(&SampledText<'_>, &SampledText<'_>) -> bool + Sync);
 
@@ -270,16 +279,17 @@ impl<'a> TextSample<'a> {
         places: Range<usize>,
         others: &mut [SampledText<'_>],
         by: Comparison<'_>,
-    ) -> (Vec<Count>, Count) {
+    ) -> SampleCounts {
         others.sort_unstable_by_key(|other| (other.bits.size, other.rank));
-        let nothing = || (vec![Count::default(); places.len()], Count::default());
+        let nothing =
+            || SampleCounts { drawn: vec![Count::default(); places.len()], twice: Count::default() };
         let in_doubt = by.threshold - self.doubt;
         let least = if by.is_near.is_some() { in_doubt } else { in_doubt.min(lower(by.threshold) as f32) };
 
-        let counted = others.par_chunks(Sieve::BLOCK).fold(nothing, |(mut counts, mut twice), block| {
+        let counted = others.par_chunks(Sieve::BLOCK).fold(nothing, |mut counts, block| {
             let sieve = Sieve::new(block.iter().map(|other| other.bits).collect());
             let mut near = Vec::new();
-            for (at, count) in places.clone().zip(&mut counts) {
+            for (at, count) in places.clone().zip(&mut counts.drawn) {
                 let drawn = &self.drawn[at];
                 sieve.near(drawn.bits, least, &mut near);
                 let near = near.iter().map(|&at| &block[at as usize]);
@@ -318,19 +328,19 @@ impl<'a> TextSample<'a> {
                     let (is_found, is_missed) = ((by.is_found)(drawn, other), (by.is_missed)(drawn, other));
                     count.add(is_found, is_missed);
                     if self.places.get(&other.rank).is_some_and(|&other| other < at) {
-                        twice.add(is_found, false);
+                        counts.twice.add(is_found, false);
                     }
                 }
             }
-            (counts, twice)
+            counts
         });
         counted.reduce(nothing, sum)
     }
 
     /// Adds what the [next](Self::next) texts came to.
-    pub fn add(&mut self, (counts, twice): (Vec<Count>, Count)) {
-        self.counts.extend(counts);
-        self.twice = self.twice.with(twice);
+    pub fn add(&mut self, counts: SampleCounts) {
+        self.counts.extend(counts.drawn);
+        self.twice = self.twice.with(counts.twice);
     }
 
     /// The slope at which the logarithm of the number of pairs falls with their similarity, next to the threshold.
@@ -391,12 +401,9 @@ fn may_be_missed(probabilities: impl Iterator<Item = f64>, counted: f64) -> [f64
 }
 
 /// Sums the counts of drawn texts over some others and over more of them.
-pub fn sum(
-    (mut sums, twice): (Vec<Count>, Count),
-    (counts, more): (Vec<Count>, Count),
-) -> (Vec<Count>, Count) {
-    sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.with(count));
-    (sums, twice.with(more))
+pub fn sum(mut sums: SampleCounts, more: SampleCounts) -> SampleCounts {
+    sums.drawn.iter_mut().zip(more.drawn).for_each(|(sum, count)| *sum = sum.with(count));
+    SampleCounts { twice: sums.twice.with(more.twice), ..sums }
 }
 
 /// The facts about pairs that are known without a sample.

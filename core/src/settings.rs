@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 /// Short texts of one's own, by the features that they share:
 ///
 /// ```
-/// use simflip_core::settings::{BandShape, FeatureHash, FeatureKind, Generator, Keep, Linkage, Measure, Quota};
+/// use simflip_core::settings::{BandShape, FeatureHash, FeatureKind, Generator, Keep, Linkage, Quota};
 /// use simflip_core::settings::{Settings, Sketches, Source, Verification, Weighting};
 ///
 /// let settings = Settings::minhash(0.7).with(|settings| {
@@ -51,7 +51,6 @@ use serde::{Deserialize, Serialize};
 /// });
 /// settings.check()?;
 /// assert!(matches!(settings.sketches, Sketches::MinHash { .. }));
-/// assert_eq!(Measure::Cosine.usual_threshold(), 0.9);
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -247,6 +246,7 @@ pub enum Verification {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
+#[doc(hidden)]
 pub enum Measure {
     /// Cosine of the weight vectors behind two SimHashes.
     Weights,
@@ -299,6 +299,7 @@ pub const USUAL_KEY_RECALL: f64 = 0.97;
 const REMOVABLE: f64 = 0.82;
 
 /// The usual similarity of [`Settings::noisy`].
+#[doc(hidden)]
 pub const NOISY: f64 = 0.5;
 
 /// The share of characters or words from which on a text is a damaged copy of another. It was chosen on texts with 5 %
@@ -367,7 +368,7 @@ impl Settings {
     }
 
     /// Settings for copies that were damaged by recognition of characters, by typing, or by lost spaces or words. Runs
-    /// of five characters bring texts together from a Jaccard coefficient of `similarity` on, usually [`NOISY`]. Then
+    /// of five characters bring texts together from a Jaccard coefficient of `similarity` on, usually 0.5. Then
     /// the texts themselves are compared: 95 % of the characters stay if one is edited to be the other, or 95 % of the
     /// words are in both, wherever they stand. Memory holds up to 32 KiB of the words of each text, and a hash of each.
     pub fn noisy(similarity: f64) -> Self {
@@ -478,7 +479,7 @@ impl Settings {
                 if distance <= FARTHEST_KEYED && !self.all_pairs =>
             {
                 let tables = tables.unwrap_or_else(|| BphsParams::usual_tables(distance));
-                Some(BphsParams::new(distance, tables))
+                Some(BphsParams { radius: distance, tables })
             }
             _ => None,
         }
@@ -976,6 +977,7 @@ impl Measure {
     }
 
     /// The threshold where none is given.
+    #[doc(hidden)]
     pub fn usual_threshold(self) -> f64 {
         match self {
             // A Jaccard coefficient of 0.8, of two sets of equal size.

@@ -1,7 +1,7 @@
 //! The sketch of a document, and the one place where it is made.
 //!
 //! ```
-//! use simflip_core::sketch::{Facts, Frequencies, Hashed, Sketch, SketchValue, TwoSketches};
+//! use simflip_core::sketch::{Facts, Frequencies, Sketch};
 //! use simflip_core::{Settings, Sketcher, settings::FeatureKind};
 //! use std::sync::Arc;
 //!
@@ -9,14 +9,9 @@
 //! let frequencies = Arc::new(Frequencies::from_entries(FeatureKind::Words, 2, []));
 //! for settings in [Settings::default(), Settings::simhash()] {
 //!     let mut sketcher = Sketcher::new(&settings, Some(Arc::clone(&frequencies)))?;
-//!     let Sketch { facts, value } = sketcher.sketch("ships of the harbour carry grain and wine");
+//!     let Sketch { facts, .. } = sketcher.sketch("ships of the harbour carry grain and wine");
 //!     let Facts { text_bytes, .. } = facts;
 //!     assert_eq!(text_bytes, 41);
-//!     match value {
-//!         SketchValue::Both(TwoSketches { bits, keys, .. }) => assert!(!bits.is_empty() && !keys.is_empty()),
-//!         SketchValue::SimHash(Hashed { hash, weights }) => assert_ne!((hash, weights.weights()), (0, [0.0; 64])),
-//!         _ => unreachable!("these settings make no signatures"),
-//!     }
 //! }
 //! # Ok::<(), simflip_core::Error>(())
 //! ```
@@ -32,8 +27,10 @@ use crate::settings::{Forms, Settings, Sketches};
 use crate::simhash::SimHash;
 use crate::simhash::hasher::SimHasher;
 use crate::simhash::quantised::QuantisedWeights;
+#[doc(hidden)]
+pub use crate::text::Extraction;
 #[doc(inline)]
-pub use crate::text::{Extraction, FeatureExtractor};
+pub use crate::text::FeatureExtractor;
 #[doc(inline)]
 pub use crate::weight::frequencies::Frequencies;
 use crate::weight::set::FeatureSet;
@@ -47,6 +44,7 @@ pub struct Sketch {
     /// The facts of the text.
     pub facts: Facts,
     /// The sketch itself.
+    #[doc(hidden)]
     pub value: SketchValue,
 }
 
@@ -76,6 +74,7 @@ pub struct Facts {
 /// A sketch of one kind.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub enum SketchValue {
     /// A hash of 64 bits, and the weights behind them in 64 bytes.
     SimHash(Hashed),
@@ -101,6 +100,7 @@ impl SketchValue {
 
 /// A hash, bits that tell how alike two sets are, and keys: [`Sketches::Both`] and [`Sketches::OneBit`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct TwoSketches {
     /// The SimHash; of one-bit MinHash the first word of the bits.
     pub hash: u64,
@@ -140,6 +140,7 @@ impl Extra {
 
 /// A SimHash as it is kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[doc(hidden)]
 pub struct Hashed {
     /// The 64 bits.
     pub hash: u64,
@@ -160,13 +161,13 @@ const ONE: i64 = 1 << FIXED_POINT_BITS;
 ///
 /// ```
 /// use simflip_core::settings::Settings;
-/// use simflip_core::sketch::{Sketcher, SketchValue};
+/// use simflip_core::sketch::Sketcher;
 ///
 /// let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
 /// let [a, b] = ["one page about near-duplicates of pages", "One page, about near-duplicates of pages!"]
-///     .map(|text| sketcher.sketch(text));
-/// assert_eq!(a.value, b.value);
-/// assert_ne!(a.facts.digest, b.facts.digest);
+///     .map(|text| (sketcher.sketch(text), sketcher.simhash(text).0));
+/// assert_eq!(a.1.hash, b.1.hash);
+/// assert_ne!(a.0.facts.digest, b.0.facts.digest);
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
 pub struct Sketcher {

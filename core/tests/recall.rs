@@ -1,7 +1,7 @@
 //! Recall for users of the library: the number of probes that a wanted recall takes, measured and then held against
 //! what a search with so many probes finds.
 
-use simflip_core::calibrate::{Calibration, Sample, SampleParams, recall};
+use simflip_core::calibrate::{Calibration, SampleParams, recall};
 use simflip_core::hash::SplitMix64;
 use simflip_core::search::dial::{Dial, DialParams};
 use simflip_core::search::distinct::DistinctHashes;
@@ -45,8 +45,8 @@ impl Documents {
     }
 
     fn measure(&self, index: &dyn Probing, wanted: f64, join: bool) -> Calibration {
-        let params = SampleParams::default().with(|params| params.join = join);
-        recall(index, self.hashes(), |slot| self.weights(slot), wanted, params).unwrap()
+        let params = SampleParams { join, ..SampleParams::default() };
+        recall(index, self.hashes(), |slot| self.weights(slot), &[wanted], params).unwrap()[0]
     }
 
     /// The pairs (slot, other slot) that a search for each hash finds.
@@ -64,7 +64,7 @@ impl Documents {
 }
 
 fn indexes(hashes: &[u64]) -> Vec<Box<dyn Probing>> {
-    let psm = |reading| Psm::new(hashes, PsmParams::new(3, reading)).unwrap();
+    let psm = |reading| Psm::new(hashes, PsmParams { radius: 3, reading, ..PsmParams::default() }).unwrap();
     let in_key = psm(Reading::P { key_bits: Some(14) });
     // All sets of at most three of the fourteen bits, whatever their order is.
     let sets: Vec<u64> = (0u64..1 << 14).filter(|set| set.count_ones() <= 3).collect();
@@ -72,8 +72,8 @@ fn indexes(hashes: &[u64]) -> Vec<Box<dyn Probing>> {
         Box::new(in_key.clone().with_rank_sets(sets)),
         Box::new(in_key),
         Box::new(psm(Reading::X { filter_bits: 4 })),
-        Box::new(Dial::new(hashes, DialParams::new(3, 2)).unwrap()),
-        Box::new(Dial::new(hashes, DialParams::new(3, 3)).unwrap()),
+        Box::new(Dial::new(hashes, DialParams { radius: 3, tables: 2, ..DialParams::default() }).unwrap()),
+        Box::new(Dial::new(hashes, DialParams { radius: 3, tables: 3, ..DialParams::default() }).unwrap()),
     ]
 }
 
@@ -119,19 +119,20 @@ fn the_measured_budget_finds_the_wanted_share_and_hardly_more() {
 fn one_sample_answers_for_every_recall_and_is_the_same_for_any_number_of_threads() {
     let documents = Documents::new();
     let psm = Psm::new(documents.hashes(), PsmParams::default()).unwrap();
-    let sample = || {
-        Sample::of(&psm, documents.hashes(), |slot| documents.weights(slot), SampleParams::default()).unwrap()
-    };
-    let budgets = |sample: Sample| [0.5, 0.8, 0.9, 0.95, 1.0].map(|wanted| sample.budget(wanted));
+    let wanted = [0.5, 0.8, 0.9, 0.95, 1.0];
+    let weights = |slot| documents.weights(slot);
+    let measure = || recall(&psm, documents.hashes(), weights, &wanted, SampleParams::default()).unwrap();
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    let found = budgets(sample());
-    assert_eq!(found, one.install(|| budgets(sample())));
+    let found = measure();
+    assert_eq!(found, one.install(measure));
     let probes: Vec<u32> = found[..4].iter().map(|found| found.budget.unwrap()).collect();
     assert!(probes.is_sorted() && probes[0] < probes[3], "{probes:?}");
     assert_eq!((found[4].budget, found[4].reached), (None, 1.0));
     assert_eq!(documents.measure(&psm, 0.9, false), found[2]);
     // The budget of the index plays no part.
-    assert_eq!(documents.measure(&psm.clone().with_budget(Some(1)), 0.9, false), found[2]);
+    let mut one_probe = psm.clone();
+    one_probe.set_budget(Some(1));
+    assert_eq!(documents.measure(&one_probe, 0.9, false), found[2]);
 }
 
 #[test]
@@ -140,7 +141,7 @@ fn what_cannot_be_measured_is_refused_and_few_pairs_ask_for_all_probes() {
     let hashes = documents.hashes();
     let refused = |index: &dyn Probing, hashes: &[u64], wanted| {
         let weights = |_| [1.0; BITS];
-        recall(index, hashes, weights, wanted, SampleParams::default()).unwrap_err().to_string()
+        recall(index, hashes, weights, &[0.5, wanted], SampleParams::default()).unwrap_err().to_string()
     };
     let psm = Psm::new(hashes, PsmParams::default()).unwrap();
     for wanted in [0.0, -0.5, 1.5, f64::NAN] {
@@ -149,14 +150,14 @@ fn what_cannot_be_measured_is_refused_and_few_pairs_ask_for_all_probes() {
     }
     let backwards: Vec<u64> = hashes.iter().rev().copied().collect();
     assert!(refused(&psm, &backwards, 0.9).starts_with("hashes"));
-    let incomplete = DialParams::new(3, 2).with(|params| params.flips = Some(0));
+    let incomplete = DialParams { flips: Some(0), radius: 3, tables: 2, ..DialParams::default() };
     let told = refused(&Dial::new(hashes, incomplete).unwrap(), hashes, 0.9);
     assert!(told.starts_with("index dial-2x") && told.contains("within 3 bits"), "{told}");
     let few_sets = psm.clone().with_rank_sets([0, 1, 2]);
     assert!(refused(&few_sets, hashes, 1.0).starts_with("index psm-p"));
 
     let few = Psm::new(&hashes[..20], PsmParams::default()).unwrap();
-    let found =
-        recall(&few, &hashes[..20], |slot| documents.weights(slot), 0.9, SampleParams::default()).unwrap();
+    let found = recall(&few, &hashes[..20], |slot| documents.weights(slot), &[0.9], SampleParams::default())
+        .unwrap()[0];
     assert_eq!((found.budget, found.reached), (None, 1.0));
 }

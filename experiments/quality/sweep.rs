@@ -245,7 +245,11 @@ pub fn minhash(
     for &positions in &config.positions {
         let clock = Clock::start();
         let usual = Settings::minhash(0.8).minhash_params().unwrap_or_default();
-        let hasher = MinHasher::new(MinHashParams::new(positions, usual.family, usual.seed))?;
+        let hasher = MinHasher::new(MinHashParams {
+            permutations: positions,
+            family: usual.family,
+            seed: usual.seed,
+        })?;
         let sets: Vec<Vec<u64>> =
             counts.iter().map(|counts| counts.iter().map(|&(feature, _)| feature).collect()).collect();
         let distinct = DistinctSignatures::new(hasher.sign_all(&sets));

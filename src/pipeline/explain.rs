@@ -187,7 +187,10 @@ pub fn explain_texts(
     explanation(methods, sides, &known, weighed, |hashes| {
         // A key, and what is flipped in it, depends on the size of a corpus; without one, all bits are the
         // key.
-        let of_all_bits = Psm::new(&[], PsmParams::new(radius, Reading::X { filter_bits: 0 }))?;
+        let of_all_bits = Psm::new(
+            &[],
+            PsmParams { radius, reading: Reading::X { filter_bits: 0 }, ..PsmParams::default() },
+        )?;
         let differing = hashes[0].hash ^ hashes[1].hash;
         let probes = [0, 1].map(|side| of_all_bits.probe_of(differing, &hashes[side].weights, MOST_PROBES));
         let all_probes = of_all_bits.all_probes();

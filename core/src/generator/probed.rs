@@ -67,7 +67,7 @@ impl Probed {
                 Ok(Self { index: Box::new(dial), exact: None })
             }
             Generator::Psm { distance, reading, .. } => {
-                let psm = Psm::new(hashes, PsmParams::new(distance, reading))?;
+                let psm = Psm::new(hashes, PsmParams { radius: distance, reading, ..PsmParams::default() })?;
                 Ok(Self { index: Box::new(psm), exact: Some(exact(hashes, distance)?) })
             }
             _ => {
@@ -92,7 +92,7 @@ impl Probed {
     /// Traces the pairs of a sample of the hashes, on which the number of probes for any recall can be read
     /// off.
     pub fn sample(&self, hashes: &Hashes<'_>, seed: u64, progress: &dyn Progress) -> Sample {
-        let params = SampleParams::default().with(|params| (params.join, params.seed) = (true, seed));
+        let params = SampleParams { join: true, seed, ..SampleParams::default() };
         run(progress, Step::Calibrate, hashes.distinct.len(), |_| {
             Sample::take(hashes.hashes(), params, |slot| {
                 let query = Query { hash: hashes.distinct.hash(slot), weights: &hashes.weights(slot) };
@@ -127,7 +127,7 @@ fn dial_params(hashes: usize, distance: u32, recall: f64, key_bits: Option<u32>)
 pub fn model(hashes: &Hashes<'_>, distance: u32, seed: u64) -> Result<Model> {
     let all = hashes.hashes();
     let exact = exact(all, distance)?;
-    let pairs = near_pairs(all, SampleParams::default().with(|params| params.seed = seed), |slot| {
+    let pairs = near_pairs(all, SampleParams { seed, ..SampleParams::default() }, |slot| {
         let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
         let query = Query { hash: hashes.distinct.hash(slot), weights: &hashes.weights(slot) };
         exact.search(query, Mode::All, &mut scratch, &mut hits);

@@ -83,10 +83,10 @@ impl Distinct {
     pub fn add_all(&mut self, hashes: &[u64]) {
         let (places, count) = (self.places, self.count);
         assert!((count + hashes.len()) * SPREAD <= places + SPREAD, "{count} and {} hashes", hashes.len());
-        let lists = (&mut self.hashes, &mut self.waiting);
+        let (known, waiting) = (&mut self.hashes, &mut self.waiting);
         self.count = match places <= NARROW {
-            true => add_all(&mut self.narrow[..places], lists, count, hashes),
-            false => add_all(&mut self.wide[..places], lists, count, hashes),
+            true => add_all(&mut self.narrow[..places], known, waiting, count, hashes),
+            false => add_all(&mut self.wide[..places], known, waiting, count, hashes),
         };
     }
 }
@@ -132,7 +132,8 @@ fn clear<E: EntryIndex>(table: &mut Vec<E>, places: usize) {
 /// Adds hashes to the `count` that are known in a table that has room for them; says how many are known then.
 fn add_all<E: EntryIndex>(
     table: &mut [E],
-    (known, waiting): (&mut Vec<u64>, &mut Vec<u64>),
+    known: &mut Vec<u64>,
+    waiting: &mut Vec<u64>,
     mut count: usize,
     hashes: &[u64],
 ) -> usize {

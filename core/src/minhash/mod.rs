@@ -68,7 +68,6 @@ pub enum Family {
 
 /// The parameters of a signature. Signatures can be compared only if all of them are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct MinHashParams {
     /// Positions of a signature (`m`), 1 to [`MAX_PERMUTATIONS`].
     pub permutations: usize,
@@ -76,13 +75,6 @@ pub struct MinHashParams {
     pub family: Family,
     /// Seed of the random orders.
     pub seed: u64,
-}
-
-impl MinHashParams {
-    /// So many positions by functions of a family, drawn with a seed.
-    pub fn new(permutations: usize, family: Family, seed: u64) -> Self {
-        Self { permutations, family, seed }
-    }
 }
 
 impl Default for MinHashParams {
@@ -93,6 +85,7 @@ impl Default for MinHashParams {
 
 impl Family {
     /// The command line's spelling.
+    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
             Self::Multiply32 => "multiply32",
@@ -200,6 +193,7 @@ impl MinHasher {
     }
 
     /// The parameters of this hasher.
+    #[doc(hidden)]
     pub fn params(&self) -> MinHashParams {
         self.params
     }
@@ -219,6 +213,7 @@ impl MinHasher {
     }
 
     /// The signatures of many sets, made in parallel, in the order of the sets.
+    #[doc(hidden)]
     pub fn sign_all<S: AsRef<[u64]> + Sync>(&self, sets: &[S]) -> Signatures {
         use rayon::prelude::*;
         let mut values = vec![EMPTY; sets.len() * self.params.permutations];
@@ -285,7 +280,9 @@ mod tests {
     }
 
     fn deviation(
-        (common, union, pairs): (usize, usize, usize),
+        common: usize,
+        union: usize,
+        pairs: usize,
         variance: f64,
         mut estimate: impl FnMut(usize, &[Vec<u64>; 2]) -> f64,
     ) -> Deviation {
@@ -324,14 +321,14 @@ mod tests {
     #[test]
     fn the_estimate_has_the_bias_and_variance_of_theory() {
         for family in FAMILIES {
-            for case @ (common, union, _) in CASES {
+            for (common, union, pairs) in CASES {
                 // One hasher for all pairs, as in a run; and a new one for each pair, as in the theory.
                 for one_for_all in [true, false] {
                     let params = MinHashParams { family, seed: 7, ..MinHashParams::default() };
                     let mut hasher = MinHasher::new(params).unwrap();
                     let mut signatures = [vec![0; params.permutations], vec![0; params.permutations]];
                     let variance = params.variance(common as f64 / union as f64, union);
-                    let found = deviation(case, variance, |pair, sets| {
+                    let found = deviation(common, union, pairs, variance, |pair, sets| {
                         if !one_for_all {
                             hasher = MinHasher::new(MinHashParams { seed: pair as u64, ..params }).unwrap();
                         }
@@ -356,8 +353,7 @@ mod tests {
         let mut rng = SplitMix64::new(5);
         let factors: Vec<u64> = (0..128).map(|_| (rng.next_u64() & 0xffff_ffff) | 1).collect();
         let least = |a: u64, set: &[u64]| set.iter().map(|&x| (a * (x & 0xffff_ffff)) >> 32).min();
-        let case = (150, 300, 300);
-        let found = deviation(case, MinHashParams::default().variance(0.5, 300), |_, sets| {
+        let found = deviation(150, 300, 300, MinHashParams::default().variance(0.5, 300), |_, sets| {
             factors.iter().filter(|&&a| least(a, &sets[0]) == least(a, &sets[1])).count() as f64 / 128.0
         });
         assert!(found.variance > 8.0 && found.rmse_ratio > 3.0, "{} {}", found.variance, found.rmse_ratio);

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 /// Signatures of equal length, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct Signatures {
     permutations: usize,
     values: Vec<u32>,

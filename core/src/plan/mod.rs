@@ -262,9 +262,8 @@ mod tests {
                     let choice = choose(&task(n, distance, recall), &model).unwrap().unwrap();
                     assert!(choice.recall >= recall && choice.probes <= choice.all_probes, "{choice:?}");
                     if choice.kind == IndexKind::Dial {
-                        let index =
-                            Dial::new(&[1, 2], DialParams { key_bits: None, ..choice.params(distance) });
-                        assert!(index.unwrap().with_budget(None).is_exact());
+                        let params = DialParams { key_bits: None, budget: None, ..choice.params(distance) };
+                        assert!(Dial::new(&[1, 2], params).unwrap().is_exact());
                         let n = usize::try_from(n.div_ceil(choice.parts)).unwrap();
                         assert!(n <= dial::most_hashes(choice.tables) as usize, "{choice:?}");
                         assert!(choice.params(distance).masks(n).is_ok());

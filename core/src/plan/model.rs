@@ -157,7 +157,7 @@ mod tests {
             };
             let order = Probes::new(params.masks(hashes.len()).unwrap(), flips);
             let (probes, reached) = model.budget(&order, recall, false);
-            let index = Dial::new(&hashes, params).unwrap().with_budget(Some(probes));
+            let index = Dial::new(&hashes, DialParams { budget: Some(probes), ..params }).unwrap();
             let mut scratch = Scratch::default();
             let found = queries.iter().zip(&partners).filter(|(query, partner)| {
                 let mut hits = Vec::new();

@@ -30,7 +30,6 @@ const MAX_TABLES: usize = TableSet::BITS as usize;
 /// The parameters of a BPHS index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
 pub struct BphsParams {
     /// h: the largest distance of a match, below 64.
     pub radius: u32,
@@ -40,11 +39,6 @@ pub struct BphsParams {
 }
 
 impl BphsParams {
-    /// So many tables for matches within a distance.
-    pub fn new(radius: u32, tables: u32) -> Self {
-        Self { radius, tables }
-    }
-
     /// The usual number of tables for a radius: that of h + 2 blocks while an index can
     /// have as many, else of h + 1.
     #[doc(hidden)]

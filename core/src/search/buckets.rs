@@ -147,10 +147,11 @@ impl<B: Buckets> Job for ProbeRun<'_, B> {
             let lane = &mut ring[at];
             if lane.n > 0 {
                 let query = &queries[lane.query as usize];
-                let any =
-                    compare(index, query.hash, mode, lane, &mut cost, near, |stored, matching, table| {
-                        if table == 0 { found(matching) } else { unplaced.push(first, stored, matching) }
-                    });
+                let mut any = false;
+                cost += lane.compare(index, query.hash, mode, near, |stored, matching, table| {
+                    any = true;
+                    if table == 0 { found(matching) } else { unplaced.push(first, stored, matching) }
+                });
                 lane.finished += lane.n as u64;
                 if any && mode == Mode::First {
                     lane.n = 0;
@@ -220,46 +221,45 @@ fn ask_for_groups<B: Buckets>(index: &B, query: u64, lane: &mut Lane) {
     }
 }
 
-/// Phase 3: compares. `found` gets the stored hash, the match, with its position in its table for a slot, and the
-/// table. Returns whether there was a match.
-#[inline(always)]
-fn compare<B: Buckets>(
-    index: &B,
-    query: u64,
-    mode: Mode,
-    lane: &Lane,
-    cost: &mut Cost,
-    near: &mut NearList,
-    mut found: impl FnMut(u64, Match, u32),
-) -> bool {
-    let mut runs: [&[u64]; ROUND] = [&[]; ROUND];
-    for (run, (probe, &(from, to))) in runs.iter_mut().zip(lane.probes[..lane.n].iter().zip(&lane.ranges)) {
-        *run = &index.tables()[probe.table as usize].hashes()[from as usize..to as usize];
-    }
-    let runs = &runs[..lane.n];
-    let total = index.kernel().scan_runs(runs, query, index.search_radius(), near);
-    let (mut scanned, mut compared, mut verified) = (lane.n, total, 0);
-    let mut any = false;
-    for (at, run) in near.positions() {
-        let (at, run) = (at as usize, run as usize);
-        verified += 1;
-        let probe = lane.probes[run];
-        let stored = runs[run][at];
-        if !index.owns(&lane.course, probe, stored ^ query, mode) {
-            continue;
+impl Lane {
+    /// Phase 3: compares. `found` gets the stored hash, the match, with its position in its table for a slot, and the
+    /// table.
+    #[inline(always)]
+    fn compare<B: Buckets>(
+        &self,
+        index: &B,
+        query: u64,
+        mode: Mode,
+        near: &mut NearList,
+        mut found: impl FnMut(u64, Match, u32),
+    ) -> Cost {
+        let mut runs: [&[u64]; ROUND] = [&[]; ROUND];
+        for (run, (probe, &(from, to))) in runs.iter_mut().zip(self.probes[..self.n].iter().zip(&self.ranges))
+        {
+            *run = &index.tables()[probe.table as usize].hashes()[from as usize..to as usize];
         }
-        any = true;
-        let slot = Slot(lane.ranges[run].0 + at as u32);
-        let hit = Hit { slot, distance: (stored ^ query).count_ones() as u8 };
-        let number = (lane.finished + run as u64 + 1) as u32;
-        found(stored, Match { query: lane.query, hit, probe: number }, probe.table);
-        if mode == Mode::First {
-            // The rest would not have been needed.
-            scanned = run + 1;
-            compared = runs[..run].iter().map(|run| run.len()).sum::<usize>() + at + 1;
-            break;
+        let runs = &runs[..self.n];
+        let total = index.kernel().scan_runs(runs, query, index.search_radius(), near);
+        let (mut scanned, mut compared, mut verified) = (self.n, total, 0);
+        for (at, run) in near.positions() {
+            let (at, run) = (at as usize, run as usize);
+            verified += 1;
+            let probe = self.probes[run];
+            let stored = runs[run][at];
+            if !index.owns(&self.course, probe, stored ^ query, mode) {
+                continue;
+            }
+            let slot = Slot(self.ranges[run].0 + at as u32);
+            let hit = Hit { slot, distance: (stored ^ query).count_ones() as u8 };
+            let number = (self.finished + run as u64 + 1) as u32;
+            found(stored, Match { query: self.query, hit, probe: number }, probe.table);
+            if mode == Mode::First {
+                // The rest would not have been needed.
+                scanned = run + 1;
+                compared = runs[..run].iter().map(|run| run.len()).sum::<usize>() + at + 1;
+                break;
+            }
         }
+        Cost { probes: scanned as u64, candidates: compared as u64, verified }
     }
-    *cost += Cost { probes: scanned as u64, candidates: compared as u64, verified };
-    any
 }

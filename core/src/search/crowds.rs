@@ -129,11 +129,6 @@ impl<T: Copy> CrowdSample<T> {
         &self.hashes
     }
 
-    /// The hashes, ascending, with what is known of each.
-    pub fn members(&self) -> impl Iterator<Item = (u64, T)> {
-        self.hashes.iter().copied().zip(self.known.iter().copied())
-    }
-
     /// The near hashes of a hash within so many bits.
     pub fn of(&self, hash: u64, radius: u32) -> SampledHash<T> {
         let mut near: Vec<(u32, usize)> = Vec::new();

@@ -73,11 +73,13 @@ impl<K: Copy + Ord + Send> DistinctHashes<K> {
     }
 
     /// Number of distinct hashes.
+    #[doc(hidden)]
     pub fn len(&self) -> usize {
         self.hashes.len()
     }
 
     /// True if there is no hash at all.
+    #[doc(hidden)]
     pub fn is_empty(&self) -> bool {
         self.hashes.is_empty()
     }

@@ -119,12 +119,10 @@ impl Watch {
     /// True if a limit is passed. What is counted only grows, and the sums do not depend on the number of threads: if
     /// one of them sees it passed, the join would have been given up by any number of threads.
     fn is_over(&self) -> bool {
-        self.is_too_many() || self.waiting.load(Relaxed) > self.limits.waiting
-    }
-
-    /// True if a limit is passed that is not of what waits at once.
-    fn is_too_many(&self) -> bool {
-        self.met.load(Relaxed) > self.limits.met || self.found.load(Relaxed) > self.limits.found
+        let Limits { met, found, waiting } = self.limits;
+        self.met.load(Relaxed) > met
+            || self.found.load(Relaxed) > found
+            || self.waiting.load(Relaxed) > waiting
     }
 
     fn count(&self, met: u64, kept: u64) {
@@ -132,28 +130,7 @@ impl Watch {
         self.found.fetch_add(kept, Relaxed);
         self.waiting.fetch_add(kept, Relaxed);
     }
-
-    /// For one that waits for nobody, where so much has been met and found.
-    fn in_turn(&self, [met, found]: [u64; 2]) -> Self {
-        let limits = Limits { waiting: u64::MAX, ..self.limits };
-        Self { limits, met: met.into(), found: found.into(), waiting: AtomicU64::new(0) }
-    }
-
-    /// The numbers of pairs that were met and found.
-    fn counts(&self) -> [u64; 2] {
-        [self.met.load(Relaxed), self.found.load(Relaxed)]
-    }
-
-    /// Goes on from so much.
-    fn set(&self, [met, found]: [u64; 2]) {
-        self.met.store(met, Relaxed);
-        self.found.store(found, Relaxed);
-        self.waiting.store(0, Relaxed);
-    }
 }
-
-/// Takes what a worker has found, or leaves it there.
-type Out<'a> = &'a mut dyn FnMut(&mut Vec<NearPair>);
 
 /// Joins as [`join`] does, unless it meets more pairs than `limits` allow; then `None`, and the pairs given to the sink
 /// are to be forgotten. Whether a join is given up depends on the hashes alone.
@@ -179,8 +156,7 @@ pub(crate) fn join_unless(
         progress((done / passes - told) as u64);
         told = done / passes;
     };
-    let mut room = Room::default();
-    let mut walk = Walk::new(hashes, radius, limits, WaitsFor::Nobody, &mut room);
+    let mut walk = Walk::new(hashes, radius, limits);
     for pass in 0..passes {
         if !walk.pass(&masks, pass, &mut advance, &mut sink) {
             return Ok(None);
@@ -189,174 +165,27 @@ pub(crate) fn join_unless(
     Ok(Some(walk.cost))
 }
 
-/// The parts of a join of more hashes than memory holds: in each pass the hashes are dealt into bins, and a part that
-/// holds whole bins is joined by itself. Every near pair is found in one pass, and in one bin of it.
-///
-/// ```
-/// use simflip_core::search::join::{Parted, Room};
-///
-/// let hashes: Vec<u64> = (1..=5000u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-/// let near = [hashes[17], hashes[17] ^ 0b101];
-/// let all: Vec<u64> = hashes.into_iter().chain([near[1]]).collect();
-/// let parted = Parted::new(all.len() as u64, u64::MAX, 2);
-/// let (mut room, mut found, mut bins) = (Room::default(), 0, Vec::new());
-/// for pass in 0..parted.passes() {
-///     parted.bins_of(&[pass], &all, &mut bins);
-///     for bin in 0..parted.bins(&[pass]) as u16 {
-///         let part: Vec<u64> = all.iter().zip(&bins).filter(|of| *of.1 == bin).map(|of| *of.0).collect();
-///         parted.join(&mut room, pass, &part, u64::MAX, 1000, |pairs| found += pairs.len()).unwrap();
-///     }
-/// }
-/// assert_eq!(found, 1);
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parted {
-    /// None where all are compared with all.
-    masks: Vec<u64>,
-    /// The number of parts by which the masks were made, as [`parts`](Self::parts) says.
-    parts: u32,
-    radius: u32,
-}
-
-impl Parted {
-    /// For about so many distinct hashes that differ in bits of `varying` alone, and pairs within `radius` bits.
-    pub fn new(hashes: u64, varying: u64, radius: u32) -> Self {
-        let parts = JoinTask::random(hashes, varying.count_ones(), radius).dealt().cheapest().1;
-        Self::in_parts(varying, parts.unwrap_or(0), radius)
-    }
-
-    /// The one of the same bits and radius whose [`parts`](Self::parts) are these.
-    pub(crate) fn in_parts(varying: u64, parts: u32, radius: u32) -> Self {
-        let masks = match (radius.checked_add(1), parts) {
-            (None, _) | (_, 0) => Vec::new(),
-            (Some(all), _) => cover(varying, parts.clamp(all.div_ceil(MOST_DIMENSIONS), all), radius),
-        };
-        Self { masks, parts, radius }
-    }
-
-    /// Into how many parts the bits are cut, of which the passes follow; 0 where all hashes are compared with all.
-    pub fn parts(&self) -> u32 {
-        self.parts
-    }
-
-    /// Bits within which pairs are near.
-    pub fn radius(&self) -> u32 {
-        self.radius
-    }
-
-    /// Passes over all hashes.
-    pub fn passes(&self) -> usize {
-        self.masks.len().max(1)
-    }
-
-    /// Groups of the passes: of a group the masks have so many bits in common, so that hashes need to be dealt into
-    /// bins but once for all of it. A pass that finds no company is a group by itself.
-    pub fn together(&self, passes: &[usize], bits: u32) -> Vec<Vec<usize>> {
-        let mut left = passes.to_vec();
-        let mut groups = Vec::new();
-        while !left.is_empty() {
-            let mut group = vec![left.remove(0)];
-            let common =
-                |group: &[usize], pass: usize| (self.common(group) & self.common(&[pass])).count_ones();
-            while let Some(at) = (0..left.len()).rev().max_by_key(|&at| common(&group, left[at]))
-                && common(&group, left[at]) >= bits.max(1)
-            {
-                group.push(left.remove(at));
-            }
-            groups.push(group);
-        }
-        groups
-    }
-
-    /// The bits that the masks of some passes have in common.
-    fn common(&self, passes: &[usize]) -> u64 {
-        assert!(passes.iter().all(|&pass| pass < self.passes()), "no passes {passes:?}");
-        passes.iter().fold(u64::MAX, |common, &pass| common & self.masks.get(pass).unwrap_or(&0))
-    }
-
-    /// Bins of some passes that are dealt out together.
-    ///
-    /// # Panics
-    /// If there is no such pass; so do [`bins_of`](Self::bins_of) and [`join`](Self::join).
-    pub fn bins(&self, passes: &[usize]) -> usize {
-        self.digit(passes).parts()
-    }
-
-    /// The bin of some passes that each hash is in.
-    pub fn bins_of(&self, passes: &[usize], hashes: &[u64], bins: &mut Vec<u16>) {
-        bins.clear();
-        bins.resize(hashes.len(), 0);
-        let digit = self.digit(passes);
-        digit.kernel.extract_all(hashes, digit.mask, bins);
-    }
-
-    fn digit(&self, passes: &[usize]) -> Digit {
-        Digit::of(self.common(passes), MOST_FIRST_BITS)
-    }
-
-    /// Joins distinct hashes, whole bins of a pass: hands on the pairs that are found in this pass, by the places of
-    /// their hashes, as [`join`] does; none if they are more than `most`, and then what the sink was given is to be
-    /// forgotten. No more than some `waiting` pairs, of twelve bytes each, wait for the sink: where they come faster,
-    /// one thread goes on alone, and their order depends on the processor. `room` may have been used by any other
-    /// join.
-    ///
-    /// # Panics
-    /// For 2³² hashes or more.
-    pub fn join(
-        &self,
-        room: &mut Room,
-        pass: usize,
-        hashes: &[u64],
-        most: u64,
-        waiting: u64,
-        mut sink: impl FnMut(&[NearPair]),
-    ) -> Option<Cost> {
-        assert!(pass < self.passes(), "no pass {pass}");
-        assert!(u32::try_from(hashes.len()).is_ok(), "{} hashes", hashes.len());
-        let limits = Limits { met: u64::MAX, found: most, waiting };
-        let mut walk = Walk::new(hashes, self.radius, limits, WaitsFor::TheSink, room);
-        walk.pass(&self.masks, pass, &mut |_| (), &mut sink).then_some(walk.cost)
-    }
-}
-
-/// The memory that joins work in; who joins many lists needs it but once.
-#[derive(Default)]
-pub struct Room {
-    workers: Mutex<Vec<Worker>>,
-    pieces: Pieces,
-}
-
-impl Room {
-    /// Room for so many hashes, that it need not grow while lists of other lengths come and go.
-    pub fn of(hashes: usize) -> Self {
-        let mut room = Self::default();
-        room.pieces.grow(hashes);
-        room
-    }
-}
-
-/// The end of a join that has more pairs waiting than may wait.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum WaitsFor {
-    /// It is given up.
-    Nobody,
-    /// It goes on as the sink takes them.
-    TheSink,
-}
-
 /// A list of hashes that is gone through mask by mask, by many threads.
 struct Walk<'a> {
     hashes: &'a [u64],
     radius: u32,
     watch: Arc<Watch>,
-    waits: WaitsFor,
-    room: &'a mut Room,
+    /// Threads' states that no thread has now.
+    workers: Mutex<Vec<Worker>>,
+    pieces: Pieces,
     cost: Cost,
 }
 
 impl<'a> Walk<'a> {
-    fn new(hashes: &'a [u64], radius: u32, limits: Limits, waits: WaitsFor, room: &'a mut Room) -> Self {
-        Self { hashes, radius, watch: Arc::new(Watch::new(limits)), waits, room, cost: Cost::default() }
+    fn new(hashes: &'a [u64], radius: u32, limits: Limits) -> Self {
+        Self {
+            hashes,
+            radius,
+            watch: Arc::new(Watch::new(limits)),
+            workers: Mutex::default(),
+            pieces: Pieces::default(),
+            cost: Cost::default(),
+        }
     }
 
     /// Goes through the list by one of some masks, or compares all with all if there are none; false if a limit was
@@ -372,7 +201,7 @@ impl<'a> Walk<'a> {
             return self.through(&masks[..pass], mask, advance, sink);
         }
         let limits = self.watch.limits;
-        let Some(cost) = scan_all(self.hashes, self.radius, limits, self.waits, sink) else { return false };
+        let Some(cost) = scan_all(self.hashes, self.radius, limits, sink) else { return false };
         self.cost += cost;
         advance(self.hashes.len());
         true
@@ -386,25 +215,21 @@ impl<'a> Walk<'a> {
         advance: &mut impl FnMut(usize),
         sink: &mut impl FnMut(&[NearPair]),
     ) -> bool {
-        let (hashes, radius, watch, cost) = (self.hashes, self.radius, &self.watch, &mut self.cost);
-        let Room { workers, pieces } = &mut *self.room;
-        let workers = &*workers;
+        let Self { hashes, radius, watch, workers, pieces, cost } = self;
+        let (hashes, radius, watch, workers) = (*hashes, *radius, &*watch, &*workers);
         let digit = Digit::of(mask, bits_for(hashes.len(), MOST_FIRST_BITS));
         pieces.part(hashes, digit);
-        let join_part = |part: usize, watch: &Arc<Watch>, out: Out<'_>| {
+        let join_part = |part: usize| {
             let idle =
                 workers.lock().ok().and_then(|mut idle: std::sync::MutexGuard<'_, Vec<Worker>>| idle.pop());
-            let mut worker = match idle {
-                Some(worker) => Worker { radius, watch: Arc::clone(watch), ..worker },
-                None => Worker::new(radius, Arc::clone(watch)),
-            };
+            let mut worker = idle.unwrap_or_else(|| Worker::new(radius, Arc::clone(watch)));
             worker.differ.clear();
             worker.differ.extend(earlier);
             let mut levels = std::mem::take(&mut worker.levels);
             if let Some((whole, deeper)) = levels.split_first_mut() {
                 pieces.gather(part, whole);
                 let (path, rest) = (Path { chosen: mask, revisions: 0 }, mask & !digit.mask);
-                worker.enter(deeper, &whole.hashes, &whole.slots, path, rest, out);
+                worker.enter(deeper, &whole.hashes, &whole.slots, path, rest);
             }
             worker.levels = levels;
             let found = (std::mem::take(&mut worker.found), std::mem::take(&mut worker.cost));
@@ -415,32 +240,14 @@ impl<'a> Walk<'a> {
         };
         for from in (0..digit.parts()).step_by(BATCH) {
             let batch = from..digit.parts().min(from + BATCH);
-            let before = watch.counts();
-            let parts: Vec<(Vec<NearPair>, Cost)> =
-                batch.clone().into_par_iter().map(|part| join_part(part, watch, &mut |_| ())).collect();
-            if !watch.is_over() {
-                watch.waiting.store(0, Relaxed);
-                for (pairs, part_cost) in parts {
-                    sink(&pairs);
-                    *cost += part_cost;
-                }
-            } else if self.waits == WaitsFor::Nobody || watch.is_too_many() {
+            let parts: Vec<(Vec<NearPair>, Cost)> = batch.clone().into_par_iter().map(join_part).collect();
+            if watch.is_over() {
                 return false;
-            } else {
-                drop(parts);
-                let alone = Arc::new(watch.in_turn(before));
-                for part in batch.clone() {
-                    let (pairs, part_cost) = join_part(part, &alone, &mut |found| {
-                        sink(found);
-                        found.clear();
-                    });
-                    sink(&pairs);
-                    *cost += part_cost;
-                }
-                if alone.is_too_many() {
-                    return false;
-                }
-                watch.set(alone.counts());
+            }
+            watch.waiting.store(0, Relaxed);
+            for (pairs, part_cost) in parts {
+                sink(&pairs);
+                *cost += part_cost;
             }
             advance(pieces.sizes[batch].iter().sum());
         }
@@ -450,13 +257,7 @@ impl<'a> Walk<'a> {
 
 /// Every hash against every later one: where the radius is so large that no block agrees for
 /// sure, or hashes are few.
-fn scan_all(
-    hashes: &[u64],
-    radius: u32,
-    limits: Limits,
-    waits: WaitsFor,
-    sink: &mut impl FnMut(&[NearPair]),
-) -> Option<Cost> {
+fn scan_all(hashes: &[u64], radius: u32, limits: Limits, sink: &mut impl FnMut(&[NearPair])) -> Option<Cost> {
     let kernel = kernel::Level::in_use();
     let mut cost = Cost { probes: 1, ..Cost::default() };
     let most = limits.met.min(limits.found);
@@ -485,18 +286,11 @@ fn scan_all(
                 found
             })
             .collect();
-        let is_over = is_over();
         // Rows that were left out make no difference: without them, too, there are more.
-        if is_over && waits == WaitsFor::Nobody {
+        if is_over() {
             return None;
         }
-        let mut rows = rows.into_iter();
-        for a in batch {
-            // None of them is empty for want of room.
-            let pairs = match is_over {
-                true => row(a, most),
-                false => rows.next().unwrap_or_default(),
-            };
+        for (a, pairs) in batch.zip(rows) {
             cost.candidates += (hashes.len() - a - 1) as u64;
             cost.verified += pairs.len() as u64;
             if cost.verified > most {
@@ -523,8 +317,7 @@ fn choose(hashes: &[u64], free: u64, radius: u32, deeper: u32) -> Option<Vec<u64
     let (first, others) = hashes.split_first()?;
     let varying = others.iter().fold(0, |all, hash| all | (hash ^ first)) & free;
     let (near, bits) = (near_share(hashes, radius), varying.count_ones());
-    let parts =
-        JoinTask { hashes: hashes.len() as f64, near, bits, radius, deeper, bring: 0.0 }.cheapest().1?;
+    let parts = JoinTask { hashes: hashes.len() as f64, near, bits, radius, deeper }.cheapest().1?;
     Some(cover(varying, parts, radius))
 }
 
@@ -618,21 +411,9 @@ struct JoinTask {
     radius: u32,
     /// The number of times that groups which stay large may be joined anew.
     deeper: u32,
-    /// The cost of bringing a hash to its place for each mask.
-    bring: f64,
 }
 
 impl JoinTask {
-    /// Hashes drawn at random.
-    fn random(hashes: u64, bits: u32, radius: u32) -> Self {
-        Self { hashes: hashes as f64, near: 0.0, bits, radius, deeper: MOST_REVISIONS, bring: 0.0 }
-    }
-
-    /// The task with hashes that are on disk, and dealt out to each mask.
-    fn dealt(self) -> Self {
-        Self { bring: DEAL, ..self }
-    }
-
     /// Time for each hash, and how many parts the bits are best cut into; none where all are best compared with all.
     fn cheapest(self) -> (f64, Option<u32>) {
         let mut best = (all_against_all(self.hashes, self.near), None);
@@ -669,16 +450,14 @@ impl JoinTask {
         let each = match size > SMALL as f64 && self.deeper > 0 {
             true => {
                 let bits = self.bits.saturating_sub(width.ceil() as u32);
-                Self { hashes: size, near: 0.0, bits, deeper: self.deeper - 1, bring: 0.0, ..self }
-                    .cheapest()
-                    .0
+                Self { hashes: size, near: 0.0, bits, deeper: self.deeper - 1, ..self }.cheapest().0
             }
             false => all_against_all(size, 0.0),
         };
         // The first takes more bits at once.
         let moves = 1.0 + ((used - f64::from(MOST_FIRST_BITS)) / f64::from(MOST_BITS)).ceil().max(0.0);
         let met = self.hashes / 2.0 * self.near * MET * (masks * AGREE).max(1.0);
-        Some(masks * (self.bring + MOVE * moves + each) + met).filter(|&time| time < most)
+        Some(masks * (MOVE * moves + each) + met).filter(|&time| time < most)
     }
 }
 
@@ -691,12 +470,11 @@ fn leading(mask: u64, count: u32) -> u64 {
     mask & !rest
 }
 
-/// Time, in nanoseconds on a processor of 2023, of a comparison, of a row of them, of moving a hash to its part, of
-/// dealing it out on disk and reading it from there, and of each time that a near pair is met.
+/// Time, in nanoseconds on a processor of 2023, of a comparison, of a row of them, of moving a hash to its part, and
+/// of each time that a near pair is met.
 const COMPARISON: f64 = 0.1;
 const ROW: f64 = 4.0;
 const MOVE: f64 = 3.0;
-const DEAL: f64 = 16.0;
 const MET: f64 = 4.0;
 
 /// The share of all masks in which a near pair agrees, about.
@@ -708,6 +486,14 @@ const LEAST: f64 = MOVE + ROW;
 /// Time to compare one hash of a group of `size` with all later ones, a share of which is near.
 fn all_against_all(size: f64, near: f64) -> f64 {
     ROW + size / 2.0 * (COMPARISON + near * MET)
+}
+
+/// The place for the parts of a list of the same length.
+struct PartsMut<'a> {
+    hashes: &'a mut [u64],
+    slots: &'a mut [u32],
+    /// Gets the place where each part begins, and the end of the last one.
+    starts: &'a mut Vec<u32>,
 }
 
 /// Bits of a hash by which a list is parted.
@@ -728,16 +514,9 @@ impl Digit {
         1 << self.mask.count_ones()
     }
 
-    /// Parts a list into `to`, keeping the order within parts. `starts` gets the place where each
-    /// part begins, and the end; `keys` is room to work in.
-    fn part(
-        &self,
-        hashes: &[u64],
-        slot: impl Fn(usize) -> u32,
-        (to_hashes, to_slots): (&mut [u64], &mut [u32]),
-        starts: &mut Vec<u32>,
-        keys: &mut Vec<u16>,
-    ) {
+    /// Parts a list, keeping the order within parts; `keys` is a buffer.
+    fn part(&self, hashes: &[u64], slot: impl Fn(usize) -> u32, into: PartsMut<'_>, keys: &mut Vec<u16>) {
+        let PartsMut { hashes: to_hashes, slots: to_slots, starts } = into;
         if keys.len() < hashes.len() {
             keys.resize(hashes.len(), 0);
         }
@@ -786,9 +565,10 @@ impl Pieces {
             .zip(self.slots[..hashes.len()].par_chunks_mut(PIECE))
             .zip(&mut self.starts)
             .enumerate()
-            .for_each_init(Vec::new, |keys, (piece, (((hashes, to_hashes), to_slots), starts))| {
+            .for_each_init(Vec::new, |keys, (piece, (((hashes, to_hashes), slots), starts))| {
                 let first = piece * PIECE;
-                digit.part(hashes, |at| (first + at) as u32, (to_hashes, to_slots), starts, keys);
+                let into = PartsMut { hashes: to_hashes, slots, starts };
+                digit.part(hashes, |at| (first + at) as u32, into, keys);
             });
         let size = |part: usize| self.starts.iter().map(|s| (s[part + 1] - s[part]) as usize).sum();
         self.sizes = (0..digit.parts()).map(size).collect();
@@ -864,81 +644,62 @@ impl Worker {
     }
 
     /// Goes on with a group that has been parted by all bits of its last mask but `rest`.
-    fn enter(
-        &mut self,
-        levels: &mut [PartedList],
-        hashes: &[u64],
-        slots: &[u32],
-        path: Path,
-        rest: u64,
-        out: Out<'_>,
-    ) {
+    fn enter(&mut self, levels: &mut [PartedList], hashes: &[u64], slots: &[u32], path: Path, rest: u64) {
         if self.watch.is_over() {
             // Nothing of this will count.
         } else if hashes.len() <= SMALL {
-            self.compare(hashes, slots, std::slice::from_ref(&(0..hashes.len())), path.chosen, out);
+            self.compare(hashes, slots, std::slice::from_ref(&(0..hashes.len())), path.chosen);
         } else if rest != 0 {
-            self.part(levels, hashes, slots, path, rest, out);
+            self.part(levels, hashes, slots, path, rest);
         } else {
-            self.join_anew(levels, hashes, slots, path, out);
+            self.join_anew(levels, hashes, slots, path);
         }
     }
 
     /// Parts a group by bits of `rest`, which are of the mask that was taken last.
-    fn part(
-        &mut self,
-        levels: &mut [PartedList],
-        hashes: &[u64],
-        slots: &[u32],
-        path: Path,
-        rest: u64,
-        out: Out<'_>,
-    ) {
+    fn part(&mut self, levels: &mut [PartedList], hashes: &[u64], slots: &[u32], path: Path, rest: u64) {
         let digit = Digit::of(rest, bits_for(hashes.len(), MOST_BITS));
         let (level, deeper) = levels.split_first_mut().expect("a level for each bit of a hash");
         if level.hashes.len() < hashes.len() {
             level.hashes.resize(hashes.len(), 0);
             level.slots.resize(hashes.len(), 0);
         }
-        let to = (&mut level.hashes[..hashes.len()], &mut level.slots[..hashes.len()]);
-        digit.part(hashes, |at| slots[at], to, &mut level.starts, &mut self.keys);
+        let into = PartsMut {
+            hashes: &mut level.hashes[..hashes.len()],
+            slots: &mut level.slots[..hashes.len()],
+            starts: &mut level.starts,
+        };
+        digit.part(hashes, |at| slots[at], into, &mut self.keys);
         let mut groups = std::mem::take(&mut self.groups);
         groups.clear();
         let parts = || level.starts.windows(2).map(|ends| ends[0] as usize..ends[1] as usize);
         groups.extend(parts().filter(|part| part.len() > 1 && part.len() <= SMALL));
-        self.compare(&level.hashes[..hashes.len()], &level.slots, &groups, path.chosen, out);
+        self.compare(&level.hashes[..hashes.len()], &level.slots, &groups, path.chosen);
         self.groups = groups;
         for part in parts().filter(|part| part.len() > SMALL) {
             let (hashes, slots) = (&level.hashes[part.clone()], &level.slots[part]);
-            self.enter(deeper, hashes, slots, path, rest & !digit.mask, out);
+            self.enter(deeper, hashes, slots, path, rest & !digit.mask);
         }
     }
 
     /// Goes on with a group whose hashes agree in all bits of its masks: by other masks, if it is large.
-    fn join_anew(
-        &mut self,
-        levels: &mut [PartedList],
-        hashes: &[u64],
-        slots: &[u32],
-        path: Path,
-        out: Out<'_>,
-    ) {
+    fn join_anew(&mut self, levels: &mut [PartedList], hashes: &[u64], slots: &[u32], path: Path) {
         let deeper = MOST_REVISIONS - path.revisions;
         let masks = (deeper > 0).then(|| choose(hashes, !path.chosen, self.radius, deeper - 1)).flatten();
         let Some(masks) = masks else {
-            return self.compare(hashes, slots, std::slice::from_ref(&(0..hashes.len())), path.chosen, out);
+            return self.compare(hashes, slots, std::slice::from_ref(&(0..hashes.len())), path.chosen);
         };
         let before = self.differ.len();
         for mask in masks {
             let path = Path { chosen: path.chosen | mask, revisions: path.revisions + 1 };
-            self.part(levels, hashes, slots, path, mask, out);
+            self.part(levels, hashes, slots, path, mask);
             self.differ.push(mask);
         }
         self.differ.truncate(before);
     }
 
     /// Compares all with all in each group, and keeps the pairs that are to be reported here.
-    fn compare(&mut self, hashes: &[u64], slots: &[u32], groups: &[Range<usize>], chosen: u64, out: Out<'_>) {
+    fn compare(&mut self, hashes: &[u64], slots: &[u32], groups: &[Range<usize>], chosen: u64) {
         self.cost.probes += groups.len() as u64;
         let pairs_in = |group: &Range<usize>| (group.len() * group.len().saturating_sub(1) / 2) as u64;
         self.cost.candidates += groups.iter().map(pairs_in).sum::<u64>();
@@ -952,13 +713,11 @@ impl Worker {
                 }
                 let (kernel, radius, rows) = (self.kernel, self.radius, from..group.end.min(from + rows));
                 self.keep(hashes, slots, chosen, |put| kernel.pairs_of(hashes, rows, group.end, radius, put));
-                out(&mut self.found);
             }
             return;
         }
         let (kernel, radius) = (self.kernel, self.radius);
         self.keep(hashes, slots, chosen, |put| kernel.pairs(hashes, groups, radius, put));
-        out(&mut self.found);
     }
 
     /// Keeps those of some near pairs that are to be reported here.
@@ -1034,119 +793,6 @@ mod tests {
         let mut pairs = joined(&hashes, radius);
         pairs.sort_unstable();
         assert_eq!(pairs, all_pairs(&hashes, radius), "radius {radius}, {} hashes", hashes.len());
-    }
-
-    /// The pairs of hashes that are found bin by bin, some bins at a time; counts each as often as it is found.
-    fn joined_in_bins(hashes: &[u64], parted: &Parted, at_once: usize) -> Vec<[u64; 2]> {
-        let (mut pairs, mut bins) = (Vec::new(), Vec::new());
-        let passes: Vec<usize> = (0..parted.passes()).collect();
-        let groups = parted.together(&passes, 2);
-        let mut grouped = groups.concat();
-        grouped.sort_unstable();
-        assert_eq!(grouped, passes);
-        for group in groups {
-            parted.bins_of(&group, hashes, &mut bins);
-            for from in (0..parted.bins(&group)).step_by(at_once) {
-                let is_of = |bin: u16| (from..from + at_once).contains(&usize::from(bin));
-                let part: Vec<u64> =
-                    hashes.iter().zip(&bins).filter(|of| is_of(*of.1)).map(|of| *of.0).collect();
-                for &pass in &group {
-                    let found = parted.join(&mut Room::default(), pass, &part, u64::MAX, u64::MAX, |found| {
-                        pairs.extend(found.iter().map(|pair| {
-                            let [a, b] = [pair.a, pair.b].map(|slot| part[slot.index()]);
-                            assert_eq!(pair.distance, distance(a, b));
-                            [a.min(b), a.max(b)]
-                        }));
-                    });
-                    assert!(found.is_some());
-                }
-            }
-        }
-        pairs.sort_unstable();
-        pairs
-    }
-
-    #[test]
-    fn bins_have_all_pairs_each_once() {
-        let skewed = skewed(1500, 5);
-        let shapes =
-            [random(1500, 1), skewed, random(900, 2).iter().map(|hash| hash & 0xffff_f0f0).collect()];
-        for mut hashes in shapes {
-            hashes.sort_unstable();
-            hashes.dedup();
-            for radius in [0, 3, 8, 40] {
-                let mut expected: Vec<[u64; 2]> = Vec::new();
-                let cost = join(&hashes, radius, &|_| (), |pairs| {
-                    expected.extend(pairs.iter().map(|pair| {
-                        let [a, b] = [pair.a, pair.b].map(|slot| hashes[slot.index()]);
-                        [a.min(b), a.max(b)]
-                    }));
-                });
-                expected.sort_unstable();
-                cost.unwrap();
-                let varying = hashes.iter().fold(0, |all, hash| all | hash ^ hashes[0]);
-                let by_model = Parted::new(hashes.len() as u64, varying, radius);
-                assert_eq!(by_model, Parted::in_parts(varying, by_model.parts(), radius));
-                // Within 40 bits all are near, in every mask.
-                let parts = if radius < 40 { radius.div_ceil(4) + 1 } else { by_model.parts() };
-                for parted in [by_model, Parted::in_parts(varying, parts, radius)] {
-                    for at_once in [1, 7, 1 << 10] {
-                        let found = joined_in_bins(&hashes, &parted, at_once);
-                        assert_eq!(found, expected, "{radius} {at_once} {}", parted.parts());
-                    }
-                }
-            }
-        }
-        // Whoever holds some of the bins holds but some of the hashes.
-        let (parted, hashes, mut bins) = (Parted::new(6000, u64::MAX, 3), random(6000, 1), Vec::new());
-        for pass in 0..parted.passes() {
-            let mut sizes = vec![0; parted.bins(&[pass])];
-            parted.bins_of(&[pass], &hashes, &mut bins);
-            bins.iter().for_each(|&bin| sizes[usize::from(bin)] += 1);
-            assert!(sizes.iter().all(|&size| size < hashes.len() / 100), "{pass}: {}", sizes.len());
-        }
-    }
-
-    #[test]
-    fn pairs_that_come_faster_than_may_wait_are_found_all_the_same() {
-        // Within 64 bits everything is near everything; and crowds, large ones too, whose parts are as one.
-        let crowd = |n: usize, flips: u32| -> Vec<u64> {
-            let mut rng = SplitMix64::new(8);
-            (0..n)
-                .map(|_| (0..flips).fold(0xfeed_f00d_dead_beef, |hash, _| hash ^ 1 << rng.below(64)))
-                .collect()
-        };
-        for (mut hashes, radius) in
-            [(random(100, 3), 64), (random(1500, 1), 3), (crowd(1500, 3), 6), (skewed(2000, 5), 8)]
-        {
-            hashes.sort_unstable();
-            hashes.dedup();
-            let varying = hashes.iter().fold(0, |all, hash| all | hash ^ hashes[0]);
-            for parted in
-                [Parted::new(hashes.len() as u64, varying, radius), Parted::in_parts(varying, radius, radius)]
-            {
-                let mut room = Room::default();
-                for pass in 0..parted.passes() {
-                    let mut found = |most, waiting| {
-                        let (mut pairs, mut at_once) = (Vec::new(), 0);
-                        let cost = parted.join(&mut room, pass, &hashes, most, waiting, |found| {
-                            at_once = at_once.max(found.len());
-                            pairs.extend_from_slice(found);
-                        });
-                        pairs.sort_unstable();
-                        cost.map(|cost| (cost, pairs, at_once))
-                    };
-                    let (cost, pairs, _) = found(u64::MAX, u64::MAX).unwrap();
-                    let number = pairs.len() as u64;
-                    for waiting in [0, 1, 100, number] {
-                        let (one, same, at_once) = found(number, waiting).unwrap();
-                        assert_eq!((one, &same), (cost, &pairs), "{radius} {pass} {waiting}");
-                        assert!(waiting == number || at_once <= LARGE * LARGE, "{at_once}");
-                        assert!(number == 0 || found(number - 1, waiting).is_none());
-                    }
-                }
-            }
-        }
     }
 
     fn random(n: usize, seed: u64) -> Vec<u64> {
@@ -1365,11 +1011,11 @@ mod tests {
         // second agree where they must differ.
         let hashes = [0b00, 0b01, 0b11, 0b10, 0b000, 0b100];
         worker.differ.push(0b11);
-        worker.compare(&hashes, &[9, 8, 7, 6, 5, 4], &[0..4, 4..6], 0b10, &mut |_| ());
+        worker.compare(&hashes, &[9, 8, 7, 6, 5, 4], &[0..4, 4..6], 0b10);
         assert_eq!(worker.cost, Cost { probes: 2, candidates: 6 + 1, verified: 4 + 1 });
         let pair = |a, b| NearPair { a: Slot(a), b: Slot(b), distance: 1 };
         assert_eq!(worker.found, [pair(8, 9), pair(6, 7)]);
-        assert_eq!((watch.counts(), watch.waiting.load(Relaxed)), ([5, 2], 2));
+        assert_eq!([&watch.met, &watch.found, &watch.waiting].map(|count| count.load(Relaxed)), [5, 2, 2]);
     }
 
     #[test]
@@ -1421,7 +1067,8 @@ mod tests {
             let hashes = random(500, most.into());
             let (mut parted, mut slots, mut starts, mut keys) =
                 (vec![0; 500], vec![0; 500], vec![7], vec![3]);
-            digit.part(&hashes, |at| at as u32, (&mut parted, &mut slots), &mut starts, &mut keys);
+            let into = PartsMut { hashes: &mut parted, slots: &mut slots, starts: &mut starts };
+            digit.part(&hashes, |at| at as u32, into, &mut keys);
             let key = |hash: u64| kernel::Level::in_use().extract(hash, digit.mask);
             let mut want: Vec<u32> = (0..500).collect();
             want.sort_by_key(|&at| key(hashes[at as usize]));
@@ -1477,11 +1124,10 @@ mod tests {
             hashes.dedup();
             let varying = hashes.iter().fold(0, |all, hash| all | hash ^ hashes[0]);
             prop_assume!(varying.count_ones() > radius && radius / parts < MOST_DIMENSIONS);
-            let parted = Parted::in_parts(varying, parts, radius);
-            prop_assert!(parted.passes() > 1 || radius == 0);
-            let (mut room, mut pairs) = (Room::default(), Vec::new());
-            for pass in 0..parted.passes() {
-                parted.join(&mut room, pass, &hashes, u64::MAX, u64::MAX, |found| pairs.extend_from_slice(found)).unwrap();
+            let masks = cover(varying, parts.min(radius + 1), radius);
+            let (mut walk, mut pairs) = (Walk::new(&hashes, radius, Limits::NONE), Vec::new());
+            for pass in 0..masks.len() {
+                prop_assert!(walk.pass(&masks, pass, &mut |_| (), &mut |found| pairs.extend_from_slice(found)));
             }
             pairs.sort_unstable();
             prop_assert_eq!(pairs, all_pairs(&hashes, radius));

@@ -26,23 +26,27 @@ const SLOTS: u32 = 1 << 31;
 /// A growing index of pages by their keys. Slots are the caller's, who may give one again that was removed.
 ///
 /// ```
-/// use simflip_core::minhash::{Family, MinHashParams, MinHasher, Signatures, matches};
+/// use simflip_core::minhash::{Family, MinHashParams, MinHasher, matches};
 /// use simflip_core::search::{bands::Banding, keyed::Keyed};
-/// use simflip_core::sketch::{Extraction, FeatureExtractor};
+/// use simflip_core::{settings::FeatureKind, sketch::FeatureExtractor};
 ///
-/// let mut extractor = FeatureExtractor::new(Extraction::default());
+/// let mut extractor = FeatureExtractor::new(FeatureKind::Words);
+/// let hasher = MinHasher::new(MinHashParams { permutations: 128, family: Family::Multiply32, seed: 1 })?;
 /// let texts = ["ships of the harbour carry grain and wine", "Ships of the harbour carry grain and oil"];
-/// let sets = texts.map(|text| extractor.counts(text).into_iter().map(|(feature, _)| feature).collect::<Vec<_>>());
-/// let hasher = MinHasher::new(MinHashParams::new(128, Family::Multiply32, 1))?;
-/// let signatures: Signatures = hasher.sign_all(&sets);
+/// let [stored, asked] = texts.map(|text| {
+///     let (mut features, mut signature) = (Vec::new(), vec![0; 128]);
+///     extractor.extract(text, |feature| features.push(feature));
+///     hasher.sign(&features, &mut signature);
+///     signature
+/// });
 ///
 /// let banding = Banding::choose(128, 0.6, 0.95)?;
 /// let mut index = Keyed::new(banding.bands);
-/// index.insert(0, &banding.keys(signatures.get(0)).collect::<Vec<_>>())?;
+/// index.insert(0, &banding.keys(&stored).collect::<Vec<_>>())?;
 /// let mut found = Vec::new();
-/// index.candidates(&banding.keys(signatures.get(1)).collect::<Vec<_>>(), &mut found);
+/// index.candidates(&banding.keys(&asked).collect::<Vec<_>>(), &mut found);
 /// assert_eq!(found, [0]);
-/// assert!(matches(signatures.get(0), signatures.get(1)) > 64, "7 of 9 words are in both");
+/// assert!(matches(&stored, &asked) > 64, "7 of 9 words are in both");
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]

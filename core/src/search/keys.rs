@@ -122,7 +122,7 @@ impl TryFrom<Vec<Vec<u32>>> for Keys {
 
 /// The fewest hashes that keys are chosen by: the mean of so many signs is known to 1/64, and less says
 /// little of which bits are balanced.
-pub const FEWEST_SAMPLED: usize = 4096;
+const FEWEST_SAMPLED: usize = 4096;
 
 /// Most hashes of a sample.
 const MOST_SAMPLED: usize = 1 << 16;

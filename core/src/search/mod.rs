@@ -9,8 +9,7 @@ pub mod batch;
 pub mod bphs;
 pub(crate) mod bucket_table;
 mod buckets;
-#[doc(hidden)]
-pub mod crowds;
+mod crowds;
 pub mod dial;
 pub mod distinct;
 #[doc(hidden)]
@@ -120,6 +119,7 @@ pub(crate) type TableSet = u64;
 
 /// The reach of an index's tables, whatever order and number of probes it is searched with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct Reach<'a> {
     /// For each table the bits in which a hash must agree with the query, but for flips. Where all stored
     /// hashes are reached, the bits are none.
@@ -148,20 +148,20 @@ impl Reach<'_> {
 /// Answers are the same on every processor and in every thread. An exact index, or a probabilistic one
 /// without a budget, finds every such hash; identical hashes are one slot.
 ///
-/// An index says how it answers a list of queries; the ways to ask follow from that.
+/// The indexes of this crate implement it; methods that are hidden may change.
 ///
 /// ```
+/// use simflip_core::id::Slot;
 /// use simflip_core::search::bphs::{Bphs, BphsParams};
-/// use simflip_core::search::{Cost, HammingIndex, Hit, Match, Mode, Query, Reach, Scratch, linear::Linear};
+/// use simflip_core::search::{Cost, HammingIndex, Hit, Match, Mode, Query, Scratch, linear::Linear};
 ///
 /// let hashes = [0b0001, 0b0111, u64::MAX];
 /// let query = Query { hash: 0b0011, weights: &[1.0; 64] };
-/// let (linear, bphs) = (Linear::new(&hashes, 2)?, Bphs::new(&hashes, BphsParams::new(2, 6))?);
+/// let (linear, bphs) = (Linear::new(&hashes, 2)?, Bphs::new(&hashes, BphsParams { radius: 2, tables: 6 })?);
 /// for index in [&linear as &dyn HammingIndex, &bphs] {
-///     let Reach { radius, .. } = index.reach();
 ///     let (mut scratch, mut hits): (_, Vec<Hit>) = (Scratch::default(), Vec::new());
 ///     let cost: Cost = index.search(query, Mode::All, &mut scratch, &mut hits);
-///     assert!(hits.len() == 2 && cost.verified >= 2 && hits.iter().all(|hit| u32::from(hit.distance) <= radius));
+///     assert!(hits.len() == 2 && cost.verified >= 2 && hits.iter().all(|hit| hit.slot < Slot(2)));
 ///     // Several queries at once.
 ///     let mut queries = Vec::new();
 ///     index.answer(&[query; 3], Mode::First, false, &mut scratch, &mut |found: Match| queries.push(found.query));
@@ -175,6 +175,7 @@ pub trait HammingIndex: Send + Sync {
     fn name(&self) -> String;
 
     /// The reach of its tables.
+    #[doc(hidden)]
     fn reach(&self) -> Reach<'_>;
 
     /// Memory in bytes of what an answer needs beyond the query: all tables of hashes, directories and bit
@@ -203,39 +204,14 @@ pub trait HammingIndex: Send + Sync {
     }
 
     /// Number of tables.
+    #[doc(hidden)]
     fn tables(&self) -> usize {
         self.reach().keys.len()
     }
 
-    /// Appends the matches of one query to `hits`.
+    /// Appends the matches of one query to `hits`; [`answer`](Self::answer) takes several queries, and traces probes.
     fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
         self.answer(&[query], mode, false, scratch, &mut |found| hits.push(found.hit))
-    }
-
-    /// Like [`search`](Self::search), each match with the number of the probe that found it, from 1 on.
-    fn search_traced(
-        &self,
-        query: Query<'_>,
-        mode: Mode,
-        scratch: &mut Scratch,
-        hits: &mut Vec<(Hit, u32)>,
-    ) -> Cost {
-        self.answer(&[query], mode, true, scratch, &mut |found| hits.push((found.hit, found.probe)))
-    }
-
-    /// Appends the matches of many queries to `hits`, each with the position of its query in `queries`.
-    ///
-    /// # Panics
-    /// For 2³² queries or more.
-    fn search_many(
-        &self,
-        queries: &[Query<'_>],
-        mode: Mode,
-        scratch: &mut Scratch,
-        hits: &mut Vec<(u32, Hit)>,
-    ) -> Cost {
-        assert!(u32::try_from(queries.len()).is_ok(), "fewer than 2^32 queries in one batch");
-        self.answer(queries, mode, false, scratch, &mut |found| hits.push((found.query, found.hit)))
     }
 }
 
@@ -243,20 +219,24 @@ pub trait HammingIndex: Send + Sync {
 /// buys a share of the matches. [`calibrate::recall`](crate::calibrate::recall) says which budget buys which share.
 pub trait Probing: HammingIndex {
     /// Number of bits of a key, among which flips are made.
+    #[doc(hidden)]
     fn key_bits(&self) -> u32;
 
     /// Most bits flipped in a key.
+    #[doc(hidden)]
     fn flips(&self) -> u32;
 
     /// Number of all probes of a query; saturates. More find nothing more.
     fn all_probes(&self) -> u64;
 
     /// True if all probes together find every hash within the radius.
+    #[doc(hidden)]
     fn is_complete(&self) -> bool;
 
     /// The number, from 1, of the probe that finds a hash within the radius, for a query with these weights that
     /// differs from the hash in the bits `differing`. None if that takes more than `most` probes; the budget plays
     /// no part.
+    #[doc(hidden)]
     fn probe_of(&self, differing: u64, weights: &[f32; BITS], most: u32) -> Option<u32>;
 
     /// Sets the number of probes of a query; `None` for all.
@@ -379,7 +359,12 @@ mod tests {
         assert!(cost.verified >= hits.len() as u64 && cost.candidates >= cost.verified, "{name}: {cost:?}");
 
         let mut traced = Vec::new();
-        assert_eq!(index.search_traced(query, Mode::All, scratch, &mut traced), cost, "{name}");
+        assert_eq!(
+            index.answer(&[query], Mode::All, true, scratch, &mut |found| traced
+                .push((found.hit, found.probe))),
+            cost,
+            "{name}"
+        );
         assert!(traced.iter().map(|&(hit, _)| hit).eq(hits.iter().copied()), "{name}");
         for &(hit, step) in &traced {
             let tables = index.reach().tables_of(query.hash, hashes[hit.slot.index()]);
@@ -409,7 +394,13 @@ mod tests {
                 one_by_one.extend(hits.into_iter().map(|hit| (number, hit)));
             }
             let mut batch = Vec::new();
-            assert_eq!(index.search_many(&queries, mode, scratch, &mut batch), cost, "{}", index.name());
+            assert_eq!(
+                index.answer(&queries, mode, false, scratch, &mut |found| batch
+                    .push((found.query, found.hit))),
+                cost,
+                "{}",
+                index.name()
+            );
             batch.sort();
             one_by_one.sort();
             assert_eq!(batch, one_by_one, "{} {mode:?}", index.name());
@@ -537,7 +528,13 @@ mod tests {
             for fixed in [false, true] {
                 let params = PsmParams { reading, ..PsmParams::default() };
                 let mut trace = Vec::new();
-                psm_of(&hashes, params, fixed).search_traced(query, Mode::All, &mut scratch, &mut trace);
+                psm_of(&hashes, params, fixed).answer(
+                    &[query],
+                    Mode::All,
+                    true,
+                    &mut scratch,
+                    &mut |found| trace.push((found.hit, found.probe)),
+                );
                 assert_eq!(trace.len(), hashes.len());
                 let index = psm_of(&hashes, params, fixed);
                 for &(hit, probe) in trace.iter().step_by(40) {

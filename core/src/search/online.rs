@@ -40,7 +40,7 @@ struct Part {
 /// use simflip_core::search::online::Online;
 /// use simflip_core::search::{HammingIndex, Mode, Query, Scratch, dial::DialParams};
 ///
-/// let mut index = Online::new(DialParams::new(6, 4), 1_000)?;
+/// let mut index = Online::new(DialParams { radius: 6, tables: 4, ..DialParams::default() }, 1_000)?;
 /// let (slot, is_new) = index.insert(0b0111)?;
 /// let mut hits = Vec::new();
 /// index.search(Query { hash: 0b0011, weights: &[1.0; 64] }, Mode::All, &mut Scratch::default(), &mut hits);
@@ -407,8 +407,12 @@ mod tests {
             );
             // Probes are those of the dial.
             let (mut mine, mut its) = (Vec::new(), Vec::new());
-            index.search_traced(query, Mode::All, &mut Scratch::default(), &mut mine);
-            dial.search_traced(query, Mode::All, &mut Scratch::default(), &mut its);
+            index.answer(&[query], Mode::All, true, &mut Scratch::default(), &mut |found| {
+                mine.push((found.hit, found.probe))
+            });
+            dial.answer(&[query], Mode::All, true, &mut Scratch::default(), &mut |found| {
+                its.push((found.hit, found.probe))
+            });
             let mut mine: Vec<_> =
                 mine.iter().map(|(h, probe)| (index.hashes()[h.slot.index()], *probe)).collect();
             let mut its: Vec<_> = its.iter().map(|(h, probe)| (sorted[h.slot.index()], *probe)).collect();

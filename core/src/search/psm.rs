@@ -46,7 +46,6 @@ pub enum Reading {
 /// The parameters of a PSM index.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
 pub struct PsmParams {
     /// h: the largest distance of a match.
     pub radius: u32,
@@ -61,20 +60,6 @@ pub struct PsmParams {
 impl Default for PsmParams {
     fn default() -> Self {
         Self { radius: 3, reading: Reading::P { key_bits: None }, cost: FlipCost::Abs, budget: None }
-    }
-}
-
-impl PsmParams {
-    /// Matches within a distance by bits flipped where `reading` says, and all else as usual.
-    pub fn new(radius: u32, reading: Reading) -> Self {
-        Self { radius, reading, ..Self::default() }
-    }
-
-    /// These parameters with some of them changed.
-    #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
-        change(&mut self);
-        self
     }
 }
 
@@ -163,12 +148,6 @@ impl Psm {
     #[doc(hidden)]
     pub fn with_rank_sets(mut self, sets: impl Into<Arc<[Ranks]>>) -> Self {
         self.fixed = Some(sets.into());
-        self
-    }
-
-    /// The index with another budget; a fixed order keeps the sets that it has.
-    pub fn with_budget(mut self, budget: Option<u32>) -> Self {
-        self.params.budget = budget;
         self
     }
 

@@ -77,7 +77,9 @@ pub(crate) fn self_join<K: Copy + Ord + Send + Sync>(
             let hashes = &distinct.hashes()[slots];
             let queries: Vec<Query<'_>> =
                 hashes.iter().zip(&weights).map(|(&hash, weights)| Query { hash, weights }).collect();
-            cost += index.search_many(&queries, Mode::All, &mut scratch, &mut hits);
+            cost += index.answer(&queries, Mode::All, false, &mut scratch, &mut |found| {
+                hits.push((found.query, found.hit))
+            });
             hits.retain(|(number, hit)| hit.slot != Slot(start as u32 + number));
             hits.sort_unstable_by_key(|(number, hit)| (*number, hit.distance, hit.slot));
             for near in hits.chunk_by(|a, b| a.0 == b.0) {
@@ -139,43 +141,94 @@ pub(crate) fn join_exactly<K: Copy + Ord + Send>(
         Thinning::ByNeighbours => Limits { met: n * MET_A_HASH + MET, found: u64::MAX, waiting: most },
         Thinning::BySample => Limits { met: u64::MAX, found: most, waiting: most.min(most_pairs) },
     };
-    join_within(distinct.hashes(), radius, limits, thinning, most_pairs, progress)
+    BoundedJoin { radius, limits, thinning, most_pairs }.run(distinct.hashes(), progress)
 }
 
-fn join_within(
-    hashes: &[u64],
+/// A join without an index, and the bounds of its work and of its pairs.
+#[derive(Clone, Copy)]
+struct BoundedJoin {
     radius: u32,
     limits: Limits,
     thinning: Thinning,
     most_pairs: u64,
-    progress: &(dyn Fn(u64) + Sync),
-) -> Result<SlotJoin> {
-    let whole = |hashes: &[u64], progress: &(dyn Fn(u64) + Sync)| match thinning {
-        Thinning::ByNeighbours => join_nearest(hashes, radius, limits, progress),
-        Thinning::BySample => join_whole(hashes, radius, limits, most_pairs, progress),
-    };
-    if let Some(join) = whole(hashes, progress)? {
-        return Ok(join.into());
+}
+
+impl BoundedJoin {
+    /// Joins the hashes; without the crowds, if these exceed the limits.
+    ///
+    /// # Errors
+    /// As [`join_exactly`].
+    fn run(self, hashes: &[u64], progress: &(dyn Fn(u64) + Sync)) -> Result<SlotJoin> {
+        let Self { radius, thinning, most_pairs, .. } = self;
+        if let Some(join) = self.within_limits(hashes, progress)? {
+            return Ok(join.into());
+        }
+        let crowds = SampledCrowds::find(hashes, radius);
+        for least in CROWDED {
+            let is_crowded = |slot: Slot| crowds.neighbours[slot.index()] >= least;
+            let others: Vec<Slot> = Slot::all(hashes.len()).filter(|&slot| !is_crowded(slot)).collect();
+            let rest: Vec<u64> = others.iter().map(|&slot| hashes[slot.index()]).collect();
+            // Denser than any crowd should be, nothing is left: what the sample shows is what is joined.
+            let join = match rest.is_empty() {
+                true => Some(SelfJoined::default()),
+                false => self.within_limits(&rest, &|_| ())?,
+            };
+            if let Some(mut join) = join {
+                for pair in &mut join.pairs {
+                    (pair.a, pair.b) = (others[pair.a.index()], others[pair.b.index()]);
+                }
+                let join = crowds.joined(hashes, radius, is_crowded, join);
+                if thinning == Thinning::BySample {
+                    Error::unless_at_most(join.pairs.len() as u64, most_pairs)?;
+                }
+                return Ok(join);
+            }
+        }
+        unreachable!("the last of them leaves nothing to join")
     }
-    let crowds = SampledCrowds::find(hashes, radius);
-    for least in CROWDED {
-        let is_crowded = |slot: Slot| crowds.neighbours[slot.index()] >= least;
-        let others: Vec<Slot> = Slot::all(hashes.len()).filter(|&slot| !is_crowded(slot)).collect();
-        let rest: Vec<u64> = others.iter().map(|&slot| hashes[slot.index()]).collect();
-        // Denser than any crowd should be, nothing is left: what the sample shows is what is joined.
-        let join = if rest.is_empty() { Some(SelfJoined::default()) } else { whole(&rest, &|_| ())? };
-        if let Some(mut join) = join {
-            for pair in &mut join.pairs {
-                (pair.a, pair.b) = (others[pair.a.index()], others[pair.b.index()]);
-            }
-            let join = crowds.joined(hashes, radius, is_crowded, join);
-            if thinning == Thinning::BySample {
-                Error::unless_at_most(join.pairs.len() as u64, most_pairs)?;
-            }
-            return Ok(join);
+
+    /// Joins the hashes; none if a limit is passed.
+    fn within_limits(self, hashes: &[u64], progress: &(dyn Fn(u64) + Sync)) -> Result<Option<SelfJoined>> {
+        match self.thinning {
+            Thinning::ByNeighbours => self.nearest(hashes, progress),
+            Thinning::BySample => self.whole(hashes, progress),
         }
     }
-    unreachable!("the last of them leaves nothing to join")
+
+    /// A join of which each slot brings in no more than its [`MOST_NEIGHBOURS`] nearest; none if it is given up.
+    fn nearest(self, hashes: &[u64], progress: &(dyn Fn(u64) + Sync)) -> Result<Option<SelfJoined>> {
+        let mut nearest = Nearest::new(hashes.len(), MOST_LISTED);
+        let add = |pairs: &[NearPair]| nearest.add(pairs);
+        let Some(cost) = join::join_unless(hashes, self.radius, self.limits, progress, add)? else {
+            return Ok(None);
+        };
+        let (pairs, crowded, passed_over) = nearest.finish();
+        Ok(Some(SelfJoined { pairs, cost, crowded, passed_over }))
+    }
+
+    /// A join of all pairs; none if it is given up.
+    ///
+    /// # Errors
+    /// For more than the most pairs.
+    fn whole(self, hashes: &[u64], progress: &(dyn Fn(u64) + Sync)) -> Result<Option<SelfJoined>> {
+        let Self { radius, limits, most_pairs, .. } = self;
+        let mut pairs = Vec::new();
+        let mut all = 0;
+        let cost = join::join_unless(hashes, radius, limits, progress, |found| {
+            all += found.len() as u64;
+            if all <= most_pairs {
+                pairs.extend_from_slice(found);
+            }
+        })?;
+        // A join that is given up has at least so many.
+        if cost.is_none() && most_pairs < limits.found {
+            all = all.max(most_pairs.saturating_add(1));
+        }
+        Error::unless_at_most(all, most_pairs)?;
+        let Some(cost) = cost else { return Ok(None) };
+        pairs.par_sort_unstable();
+        Ok(Some(SelfJoined { pairs, cost, crowded: 0, passed_over: 0 }))
+    }
 }
 
 /// The pairs of a join of hashes that was not given up.
@@ -191,50 +244,6 @@ impl From<SelfJoined> for SlotJoin {
     fn from(SelfJoined { pairs, cost, crowded, passed_over }: SelfJoined) -> Self {
         Self { pairs: as_slot_pairs(pairs), cost, crowded, passed_over, sampled: 0 }
     }
-}
-
-/// A join of which each slot brings in no more than its [`MOST_NEIGHBOURS`] nearest; none if it is given up.
-fn join_nearest(
-    hashes: &[u64],
-    radius: u32,
-    limits: Limits,
-    progress: &(dyn Fn(u64) + Sync),
-) -> Result<Option<SelfJoined>> {
-    let mut nearest = Nearest::new(hashes.len(), MOST_LISTED);
-    let Some(cost) = join::join_unless(hashes, radius, limits, progress, |pairs| nearest.add(pairs))? else {
-        return Ok(None);
-    };
-    let (pairs, crowded, passed_over) = nearest.finish();
-    Ok(Some(SelfJoined { pairs, cost, crowded, passed_over }))
-}
-
-/// A join of all pairs; none if it is given up.
-///
-/// # Errors
-/// For more than `most_pairs`.
-fn join_whole(
-    hashes: &[u64],
-    radius: u32,
-    limits: Limits,
-    most_pairs: u64,
-    progress: &(dyn Fn(u64) + Sync),
-) -> Result<Option<SelfJoined>> {
-    let mut pairs = Vec::new();
-    let mut all = 0;
-    let cost = join::join_unless(hashes, radius, limits, progress, |found| {
-        all += found.len() as u64;
-        if all <= most_pairs {
-            pairs.extend_from_slice(found);
-        }
-    })?;
-    // A join that is given up has at least so many.
-    if cost.is_none() && most_pairs < limits.found {
-        all = all.max(most_pairs.saturating_add(1));
-    }
-    Error::unless_at_most(all, most_pairs)?;
-    let Some(cost) = cost else { return Ok(None) };
-    pairs.par_sort_unstable();
-    Ok(Some(SelfJoined { pairs, cost, crowded: 0, passed_over: 0 }))
 }
 
 fn as_slot_pairs(pairs: Vec<NearPair>) -> Vec<SlotPair> {
@@ -402,6 +411,11 @@ mod tests {
     use crate::search::linear::Linear;
     use proptest::prelude::*;
 
+    /// A join of as many pairs as there are.
+    fn bounded(radius: u32, limits: Limits, thinning: Thinning) -> BoundedJoin {
+        BoundedJoin { radius, limits, thinning, most_pairs: u64::MAX }
+    }
+
     /// Both joins of the same hashes, which must be the same.
     fn joined(hashes: &[u64], radius: u32) -> SlotJoin {
         let distinct = DistinctHashes::new(hashes);
@@ -445,7 +459,7 @@ mod tests {
             let of = |hashes: &[u64]| {
                 let distinct = DistinctHashes::new(hashes);
                 let limits = Limits { met, ..Limits::NONE };
-                let join = join_within(distinct.hashes(), 7, limits, Thinning::ByNeighbours, u64::MAX, &|_| ()).unwrap();
+                let join = bounded(7, limits, Thinning::ByNeighbours).run(distinct.hashes(), &|_| ()).unwrap();
                 let pairs: Vec<_> = join.pairs.iter().map(|p| (distinct.hash(p.a), distinct.hash(p.b))).collect();
                 (pairs, join.cost, join.crowded, join.passed_over, join.sampled)
             };
@@ -493,7 +507,7 @@ mod tests {
         hashes.dedup();
         let in_crowd = |slot: Slot| (hashes[slot.index()] ^ 0xfeed_f00d_dead_beef).count_ones() <= 4;
         // Pairs of others are all there.
-        let exact = join_within(&hashes, 8, Limits::NONE, Thinning::ByNeighbours, u64::MAX, &|_| ()).unwrap();
+        let exact = bounded(8, Limits::NONE, Thinning::ByNeighbours).run(&hashes, &|_| ()).unwrap();
         assert_eq!(exact.sampled, 0);
         let of_others = |join: &SlotJoin| {
             let pairs = join.pairs.iter().filter(|pair| !in_crowd(pair.a) && !in_crowd(pair.b));
@@ -501,10 +515,9 @@ mod tests {
         };
         assert!(of_others(&exact).len() > 1000);
         let crowd = Slot::all(hashes.len()).filter(|&slot| in_crowd(slot)).count() as u64;
-        let by_met = (Limits { met: 400_000, ..Limits::NONE }, Thinning::ByNeighbours);
-        let by_found = (Limits { found: 400_000, ..Limits::NONE }, Thinning::BySample);
-        let [join, same] = [by_met, by_found]
-            .map(|(limits, thinning)| join_within(&hashes, 8, limits, thinning, u64::MAX, &|_| ()).unwrap());
+        let by_met = bounded(8, Limits { met: 400_000, ..Limits::NONE }, Thinning::ByNeighbours);
+        let by_found = bounded(8, Limits { found: 400_000, ..Limits::NONE }, Thinning::BySample);
+        let [join, same] = [by_met, by_found].map(|join| join.run(&hashes, &|_| ()).unwrap());
         assert_eq!((&join.pairs, join.crowded), (&same.pairs, same.crowded));
         assert_eq!((join.sampled, join.crowded), (1024, crowd));
         assert!(join.pairs.is_sorted_by(|p, q| (p.a, p.b) < (q.a, q.b)));
@@ -522,23 +535,17 @@ mod tests {
         }
         assert!(partition.clusters().iter().any(|members| members.len() as u64 >= crowd));
         // Too dense for any threshold: what the sample shows.
-        let least = join_within(
-            &hashes,
-            8,
-            Limits { met: 0, waiting: 0, ..Limits::NONE },
-            Thinning::ByNeighbours,
-            u64::MAX,
-            &|_| (),
-        )
-        .unwrap();
+        let least = Limits { met: 0, waiting: 0, ..Limits::NONE };
+        let least = bounded(8, least, Thinning::ByNeighbours).run(&hashes, &|_| ()).unwrap();
         assert!(least.sampled == 1024 && !least.pairs.is_empty());
         let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        let again = one.install(|| join_within(&hashes, 8, by_met.0, by_met.1, u64::MAX, &|_| ())).unwrap();
+        let again = one.install(|| by_met.run(&hashes, &|_| ())).unwrap();
         assert_eq!(again.pairs, join.pairs);
         // More than memory holds, before crowds are thinned and after.
         let of_at_most = |most| {
-            let limits = Limits { waiting: most, ..by_found.0 };
-            join_within(&hashes, 8, limits, Thinning::BySample, most, &|_| ()).map(|join| join.pairs.len())
+            let limits = Limits { waiting: most, ..by_found.limits };
+            let join = BoundedJoin { limits, most_pairs: most, ..by_found };
+            join.run(&hashes, &|_| ()).map(|join| join.pairs.len())
         };
         let left = same.pairs.len() as u64;
         assert_eq!(of_at_most(500_000), Ok(left as usize));

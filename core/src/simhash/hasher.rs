@@ -12,6 +12,7 @@ pub struct SimHasher {
 
 impl SimHasher {
     /// The SimHash of a set of features that all have this weight: as [`hash`](Self::hash) gives it.
+    #[doc(hidden)]
     pub fn of_set(features: &[u64], weight: i64) -> SimHash {
         let mut counts = [0; BITS];
         Level::in_use().count_bits(features, &mut counts);

@@ -2,24 +2,21 @@
 //!
 //! ```
 //! use simflip_core::simhash::hasher::SimHasher;
-//! use simflip_core::simhash::quantised::QuantisedWeights;
 //! use simflip_core::simhash::volatility::{FlipCost, Volatility};
 //! use simflip_core::simhash::vosh::{Flip, Vosh};
 //! use simflip_core::simhash::{SimHash, distance};
 //!
 //! let features: Vec<u64> = (1..=40).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-//! let simhash: SimHash = SimHasher::of_set(&features, 1 << 24);
+//! let simhash: SimHash = SimHasher::default().hash(features.iter().map(|&feature| (feature, 1 << 24)));
 //! // The sets of bits that are likeliest to flip: first the bit of the least weight.
 //! let order = Volatility::new(&simhash.weights, u64::MAX, FlipCost::Abs);
 //! let lowest = 1 << order.bits()[0];
 //! let Some(Flip { mask, .. }) = Vosh::new(order, 1..=3).next() else { panic!("there are 64 bits") };
 //! assert_eq!((mask, distance(simhash.hash, simhash.hash ^ mask)), (lowest, 1));
-//! // The weights in a byte each.
-//! let stored = QuantisedWeights::new(&simhash.weights);
-//! assert!((stored.cosine(&stored) - 1.0).abs() < 1e-6);
 //! ```
 
 pub mod hasher;
+#[doc(hidden)]
 pub mod quantised;
 pub mod volatility;
 pub mod vosh;

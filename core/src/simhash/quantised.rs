@@ -8,6 +8,7 @@ use super::BITS;
 /// apart down to 0.0003, components near one to 0.03. Magnitudes above
 /// [`QuantisedWeights::LARGEST`] are held as that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct QuantisedWeights([i8; BITS]);
 
 impl QuantisedWeights {

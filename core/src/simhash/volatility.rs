@@ -133,6 +133,7 @@ fn interpolate<const N: usize>(table: &[f64; N], x: f64) -> f64 {
 ///
 /// The cost of the document's largest finite weight lies in [2³⁹, 2⁴⁰), an infinite cost is 2⁴¹, and a sum
 /// over 128 bits stays below 2⁴⁹.
+#[doc(hidden)]
 pub type FixedCost = u64;
 
 const INFINITE: FixedCost = 1 << 41;

@@ -18,6 +18,7 @@ use crate::simhash::volatility::{FixedCost, FlipCost, Volatility};
 
 /// A set of ranks: bit `r` is set if rank `r + 1` of the text above, the bit at place `r` of a
 /// [`Volatility`], is in the set.
+#[doc(hidden)]
 pub type Ranks = u64;
 
 /// A set of bits to flip.

@@ -117,6 +117,7 @@ impl From<FeatureKind> for String {
 /// The extraction of features from a text: their kind, and the hash that stands for them. A kind alone is hashed by
 /// MurmurHash3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[doc(hidden)]
 pub struct Extraction {
     /// The kind.
     pub kind: FeatureKind,

@@ -342,7 +342,7 @@ impl Tokenizer {
             };
             let found = match kernel.fold_others(classes.table(), window, bytes, neighbour, target) {
                 Some(characters) => BlockScan::of(characters, length, self.before),
-                None => others(classes, window, target, length, bytes, neighbour, self.before),
+                None => self.others(window, length, bytes, neighbour),
             };
             let BlockScan { length, letters, units, unit_starts, before, wide, is_special } = found;
             self.wide |= wide;
@@ -356,6 +356,90 @@ impl Tokenizer {
                 apart = at;
             }
         }
+    }
+
+    /// Classes the characters of a block that are not ASCII and folds them in their place. The first `length` bytes of
+    /// the block are text; `neighbour` is the entry of the character before it.
+    fn others(
+        &mut self,
+        block: &[u8; WINDOW],
+        length: usize,
+        Block { alphanumeric: ascii, mut other }: Block,
+        mut neighbour: u32,
+    ) -> BlockScan {
+        let target = self.folded[self.end..].first_chunk_mut::<BLOCK>().expect("room behind the text");
+        let mut found = BlockScan {
+            length,
+            letters: ascii,
+            units: 0,
+            unit_starts: 0,
+            before: self.before,
+            wide: false,
+            is_special: false,
+        };
+        // Where the last character that is not ASCII ended.
+        let mut seen = 0;
+        while other != 0 {
+            let at = other.trailing_zeros() as usize;
+            let bytes = match block[at] {
+                0..0xe0 => 2,
+                0xe0..0xf0 => 3,
+                _ => 4,
+            };
+            if at > seen {
+                found.before = letter_or_not(ascii >> (at - 1));
+                neighbour = 0;
+            }
+            seen = at;
+            if at + bytes > length {
+                found.length = at;
+                break;
+            }
+            let window = match block[at..].first_chunk::<4>() {
+                Some(window) => *window,
+                None => std::array::from_fn(|i| block.get(at + i).copied().unwrap_or(0)),
+            };
+            let (code, _) = decoded(&window);
+            let entry = self.classes.entry(code);
+            if entry & entry::SPECIAL != 0 || interact(neighbour, entry) {
+                (found.length, found.is_special) = (at, true);
+                break;
+            }
+            neighbour = entry;
+            found.wide |= bytes > 2;
+            let (class, form) = (Class::of(entry), entry & entry::FORM);
+            if form != code && class != Class::Separator {
+                let form = char::from_u32(form).unwrap_or(char::REPLACEMENT_CHARACTER);
+                form.encode_utf8(&mut target[at..at + bytes]);
+            }
+            let ones = ((1u64 << bytes) - 1) << at;
+            match class {
+                Class::Separator => found.before = class,
+                Class::Letter => {
+                    found.letters |= ones;
+                    found.before = class;
+                }
+                Class::Mark => match found.before {
+                    Class::Letter => found.letters |= ones,
+                    Class::Unspaced => found.units |= ones,
+                    _ => {}
+                },
+                Class::Unspaced => {
+                    found.units |= ones;
+                    found.unit_starts |= 1 << at;
+                    found.before = class;
+                }
+            }
+            other &= !ones;
+            seen = at + bytes;
+        }
+        let length = found.length;
+        if length > seen {
+            found.before = letter_or_not(ascii >> (length - 1));
+        }
+        let looked_at = if length == 0 { 0 } else { u64::MAX >> (BLOCK - length) };
+        found.letters &= looked_at;
+        found
     }
 
     fn make_room(&mut self) {
@@ -476,90 +560,6 @@ impl BlockScan {
         };
         Self { length, letters, units, unit_starts, before, wide, is_special }
     }
-}
-
-/// Classes the characters of a block that are not ASCII and folds them in their place.
-fn others(
-    classes: Classes,
-    block: &[u8; WINDOW],
-    target: &mut [u8; BLOCK],
-    length: usize,
-    Block { alphanumeric: ascii, mut other }: Block,
-    mut neighbour: u32,
-    before: Class,
-) -> BlockScan {
-    let mut found = BlockScan {
-        length,
-        letters: ascii,
-        units: 0,
-        unit_starts: 0,
-        before,
-        wide: false,
-        is_special: false,
-    };
-    // Where the last character that is not ASCII ended.
-    let mut seen = 0;
-    while other != 0 {
-        let at = other.trailing_zeros() as usize;
-        let bytes = match block[at] {
-            0..0xe0 => 2,
-            0xe0..0xf0 => 3,
-            _ => 4,
-        };
-        if at > seen {
-            found.before = letter_or_not(ascii >> (at - 1));
-            neighbour = 0;
-        }
-        seen = at;
-        if at + bytes > length {
-            found.length = at;
-            break;
-        }
-        let window = match block[at..].first_chunk::<4>() {
-            Some(window) => *window,
-            None => std::array::from_fn(|i| block.get(at + i).copied().unwrap_or(0)),
-        };
-        let (code, _) = decoded(&window);
-        let entry = classes.entry(code);
-        if entry & entry::SPECIAL != 0 || interact(neighbour, entry) {
-            (found.length, found.is_special) = (at, true);
-            break;
-        }
-        neighbour = entry;
-        found.wide |= bytes > 2;
-        let (class, form) = (Class::of(entry), entry & entry::FORM);
-        if form != code && class != Class::Separator {
-            let form = char::from_u32(form).unwrap_or(char::REPLACEMENT_CHARACTER);
-            form.encode_utf8(&mut target[at..at + bytes]);
-        }
-        let ones = ((1u64 << bytes) - 1) << at;
-        match class {
-            Class::Separator => found.before = class,
-            Class::Letter => {
-                found.letters |= ones;
-                found.before = class;
-            }
-            Class::Mark => match found.before {
-                Class::Letter => found.letters |= ones,
-                Class::Unspaced => found.units |= ones,
-                _ => {}
-            },
-            Class::Unspaced => {
-                found.units |= ones;
-                found.unit_starts |= 1 << at;
-                found.before = class;
-            }
-        }
-        other &= !ones;
-        seen = at + bytes;
-    }
-    let length = found.length;
-    if length > seen {
-        found.before = letter_or_not(ascii >> (length - 1));
-    }
-    let looked_at = if length == 0 { 0 } else { u64::MAX >> (BLOCK - length) };
-    found.letters &= looked_at;
-    found
 }
 
 #[cfg(test)]

@@ -89,6 +89,7 @@ impl Frequencies {
     ///
     /// # Errors
     /// If the two count different kinds of features, or such as different hashes know.
+    #[doc(hidden)]
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         self.extraction.fits(other.extraction)?;
         self.documents += other.documents;
@@ -102,11 +103,13 @@ impl Frequencies {
     }
 
     /// The number of documents with the feature.
+    #[doc(hidden)]
     pub fn get(&self, feature: u64) -> u32 {
         self.shards[shard_of(feature)].get(&feature).copied().unwrap_or(0)
     }
 
     /// The number of documents.
+    #[doc(hidden)]
     pub fn documents(&self) -> u64 {
         self.documents
     }

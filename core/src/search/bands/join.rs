@@ -338,6 +338,12 @@ mod tests {
         signatures
     }
 
+    /// Fewer signatures than this, in fewer groups, of which a smaller share of positions is changed.
+    fn any_pages(most: usize, groups: u64, changed: f64) -> impl Strategy<Value = Signatures> {
+        (0..most, 1..groups, 0.0..changed, any::<u64>())
+            .prop_map(|(n, groups, changed, seed)| pages(n, groups, changed, seed))
+    }
+
     fn clustered(n: usize, groups: u64, changed: f64, seed: u64) -> DistinctSignatures {
         DistinctSignatures::new(pages(n, groups, changed, seed))
     }
@@ -378,10 +384,10 @@ mod tests {
     proptest! {
         #[test]
         fn the_join_is_the_comparison_of_all_pairs(
-            n in 0usize..120, groups in 1u64..8, changed in 0.0f64..1.0, seed: u64,
+            pages in any_pages(120, 8, 1.0),
             (bands, rows) in (1usize..=12).prop_flat_map(|rows| (1..=12 / rows, Just(rows))), least in 0usize..13,
         ) {
-            let (distinct, params) = (clustered(n, groups, changed, seed), params(bands, rows, least, 1000));
+            let (distinct, params) = (DistinctSignatures::new(pages), params(bands, rows, least, 1000));
             let join = join(&distinct, params).unwrap();
             let (pairs, scores) = naive(&distinct, params);
             prop_assert_eq!(&join.pairs, &pairs);
@@ -396,10 +402,9 @@ mod tests {
 
         #[test]
         fn a_limited_join_says_what_it_skipped(
-            n in 0usize..150, groups in 1u64..4, changed in 0.0f64..0.5, seed: u64,
-            full_bucket in 0usize..60, neighbours in 1usize..40,
+            pages in any_pages(150, 4, 0.5), full_bucket in 0usize..60, neighbours in 1usize..40,
         ) {
-            let distinct = clustered(n, groups, changed, seed);
+            let distinct = DistinctSignatures::new(pages);
             let full = join(&distinct, params(4, 3, 6, 1000)).unwrap();
             let params = JoinParams { full_bucket, neighbours, ..params(4, 3, 6, 0) };
             let limited = join(&distinct, params).unwrap();
@@ -425,11 +430,9 @@ mod tests {
     proptest! {
         #[test]
         fn the_order_of_pages_changes_nothing(
-            n in 0usize..150, groups in 1u64..4, changed in 0.0f64..0.5, seed: u64, shuffle: u64,
-            full_bucket in 0usize..60, neighbours in 1usize..40,
+            pages in any_pages(150, 4, 0.5), shuffle: u64, full_bucket in 0usize..60, neighbours in 1usize..40,
         ) {
-            let pages = pages(n, groups, changed, seed);
-            let mut order: Vec<usize> = (0..n).collect();
+            let mut order: Vec<usize> = (0..pages.len()).collect();
             order.sort_unstable_by_key(|&page| fmix64(page as u64 ^ shuffle));
             let mut shuffled = Signatures::new(12).unwrap();
             order.iter().for_each(|&page| shuffled.push(pages.get(page)).unwrap());

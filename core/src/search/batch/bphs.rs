@@ -38,11 +38,12 @@ impl Tables {
         self.index.bytes() + size_of_val(groups.values()) + groups.len() * size_of::<u32>()
     }
 
+    /// Looks up each stored hash and lists the queries near it. `answered`, unless it is empty, has a place for each
+    /// query; answered queries are passed over.
     pub fn block(
         &self,
         stored: &[u64],
         first: u32,
-        mode: Mode,
         answered: &mut [bool],
         scratch: &mut BlockScratch,
         hits: &mut Vec<(u32, Hit)>,
@@ -53,8 +54,10 @@ impl Tables {
             // An exact search asks for no weights.
             let asked: Vec<Query<'_>> =
                 part.iter().map(|&hash| Query { hash, weights: &[0.0; BITS] }).collect();
-            cost += self.index.search_many(&asked, Mode::All, &mut scratch.search, &mut scratch.found);
-            if mode == Mode::First {
+            cost += self.index.answer(&asked, Mode::All, false, &mut scratch.search, &mut |found| {
+                scratch.found.push((found.query, found.hit))
+            });
+            if !answered.is_empty() {
                 // Matches in later tables come late; a query takes the first stored hash that matches.
                 scratch.found.sort_unstable();
             }

@@ -71,6 +71,7 @@ impl Batch {
     }
 
     /// Number of queries.
+    #[doc(hidden)]
     pub fn queries(&self) -> usize {
         self.queries
     }
@@ -91,14 +92,7 @@ impl Batch {
             Mode::All => Vec::new(),
             Mode::First => vec![false; self.queries],
         };
-        Pass {
-            batch: self,
-            mode,
-            next: 0,
-            answered,
-            cost: Cost::default(),
-            scratch: bphs::BlockScratch::default(),
-        }
+        Pass { batch: self, next: 0, answered, cost: Cost::default(), scratch: bphs::BlockScratch::default() }
     }
 }
 
@@ -113,7 +107,6 @@ fn check_number(queries: &[Query<'_>]) -> Result<()> {
 #[derive(Clone, Debug)]
 pub struct Pass<'b> {
     batch: &'b Batch,
-    mode: Mode,
     /// The slot of the next stored hash.
     next: u64,
     /// With [`Mode::First`] the queries that have an answer; otherwise empty.
@@ -145,9 +138,7 @@ impl Pass<'_> {
         let first = self.next as u32;
         self.cost += match &self.batch.method {
             Method::Psm(probes) => probes.block(stored, first, &mut self.answered, hits)?,
-            Method::Bphs(tables) => {
-                tables.block(stored, first, self.mode, &mut self.answered, &mut self.scratch, hits)
-            }
+            Method::Bphs(tables) => tables.block(stored, first, &mut self.answered, &mut self.scratch, hits),
         };
         self.next = end;
         Ok(())
@@ -267,7 +258,7 @@ mod tests {
                 hashes.iter().zip(&weights).map(|(&hash, weights)| Query { hash, weights }).collect();
             let all = linear_scan(stored, &hashes, radius);
             for tables in [radius + 1, BphsParams::usual_tables(radius)] {
-                check(&Batch::bphs(&queries, BphsParams::new(radius, tables)).unwrap(), stored, &all, block);
+                check(&Batch::bphs(&queries, BphsParams { radius, tables }).unwrap(), stored, &all, block);
             }
             // All sets of 4 of 32 bits are too many for a test to try for each query.
             let radius = if budget.is_none() { radius.min(2) } else { radius };
@@ -287,9 +278,9 @@ mod tests {
         let weights = [0.5; BITS];
         let queries: Vec<Query<'_>> =
             near(&mut rng, 60, &centres).into_iter().map(|hash| Query { hash, weights: &weights }).collect();
-        let params = PsmBatchParams::new(3, 400).with(|params| params.key_bits = 12);
+        let params = PsmBatchParams { key_bits: 12, ..PsmBatchParams::new(3, 400) };
         let psm = Batch::psm(&queries, params).unwrap();
-        let bphs = Batch::bphs(&queries, BphsParams::new(3, 4)).unwrap();
+        let bphs = Batch::bphs(&queries, BphsParams { radius: 3, tables: 4 }).unwrap();
         let ((all, many), (first, few)) =
             (passed(&psm, Mode::All, stored.hashes(), 50), passed(&psm, Mode::First, stored.hashes(), 50));
         assert!(first.len() > 30 && all.len() > 2 * first.len());
@@ -313,16 +304,22 @@ mod tests {
 
     #[test]
     fn parameters_without_meaning_and_unsorted_hashes_are_refused() {
-        let refused = |change: fn(&mut PsmBatchParams)| {
-            Batch::psm(&[], PsmBatchParams::new(3, 9).with(change)).unwrap_err().to_string()
-        };
-        assert_eq!(refused(|params| params.key_bits = 0), "key-bits 0: expected 1 to 32 in a batch");
-        assert_eq!(refused(|params| params.key_bits = 33), "key-bits 33: expected 1 to 32 in a batch");
-        assert_eq!(refused(|params| params.radius = 65), "radius 65: expected at most 64");
-        assert!(
-            refused(|params| params.cost = FlipCost::LogOdds { cot_theta: 0.0 }).starts_with("cot-theta")
+        let usual = || PsmBatchParams::new(3, 9);
+        let refused = |params| Batch::psm(&[], params).unwrap_err().to_string();
+        assert_eq!(
+            refused(PsmBatchParams { key_bits: 0, ..usual() }),
+            "key-bits 0: expected 1 to 32 in a batch"
         );
-        assert!(Batch::bphs(&[], BphsParams::new(3, 5)).is_err());
+        assert_eq!(
+            refused(PsmBatchParams { key_bits: 33, ..usual() }),
+            "key-bits 33: expected 1 to 32 in a batch"
+        );
+        assert_eq!(refused(PsmBatchParams { radius: 65, ..usual() }), "radius 65: expected at most 64");
+        assert!(
+            refused(PsmBatchParams { cost: FlipCost::LogOdds { cot_theta: 0.0 }, ..usual() })
+                .starts_with("cot-theta")
+        );
+        assert!(Batch::bphs(&[], BphsParams { radius: 3, tables: 5 }).is_err());
         let weights = [1.0; BITS];
         let batch = Batch::psm(&[Query { hash: 1, weights: &weights }], PsmBatchParams::new(0, 2)).unwrap();
         let mut hits = Vec::new();

@@ -11,7 +11,6 @@ use rayon::prelude::*;
 
 /// Parameters of a batch of PSM.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct PsmBatchParams {
     /// h: the largest distance of a match, at most 64.
     pub radius: u32,
@@ -32,13 +31,6 @@ impl PsmBatchParams {
     pub fn new(radius: u32, stored: usize) -> Self {
         let key_bits = usual_key_bits(stored).min(MOST_KEY_BITS);
         Self { radius, key_bits, cost: FlipCost::Abs, budget: None }
-    }
-
-    /// These parameters with some of them changed.
-    #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
-        change(&mut self);
-        self
     }
 }
 

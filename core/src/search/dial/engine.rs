@@ -1,5 +1,7 @@
 //! The stages of a search in the dial, and how queries take turns in them.
 
+use std::ops::Range;
+
 use super::super::{Cost, Hit, Mode, Query};
 use super::{Dial, MOST_TABLES};
 use crate::id::Slot;
@@ -11,17 +13,17 @@ use crate::kernel::prefetch;
 use crate::simhash::BITS;
 
 impl Dial {
-    /// First stage: chooses probes `from..to` of a query, which takes a place in the ring, and asks
+    /// First stage: chooses these probes of a query, which takes a place in the ring, and asks
     /// for their directory lines.
     #[inline(always)]
-    fn choose(&self, query: &Query<'_>, (from, to): (u32, u32), place: usize, lane: &mut DialLane) {
+    fn choose(&self, query: &Query<'_>, probes: Range<u32>, place: usize, lane: &mut DialLane) {
         let masks = self.masks();
         // Probes of the keys as they are come before all flips.
         let tables = masks.len() as u32;
-        let plain = from.min(tables)..to.min(tables);
-        let flips = (from.saturating_sub(tables), to.saturating_sub(tables));
+        let plain = probes.start.min(tables)..probes.end.min(tables);
+        let flips = probes.start.saturating_sub(tables)..probes.end.saturating_sub(tables);
         let (mut single, mut count) = (0, 0);
-        if flips.1 > 0 && self.flips() > 0 {
+        if flips.end > 0 && self.flips() > 0 {
             lane.margins = self.kernel.margins(query.weights);
             if self.flips() == 1 {
                 (single, count) = self.single_flips(&lane.margins, flips);
@@ -67,9 +69,10 @@ impl Dial {
         }
     }
 
-    /// The bits of the likeliest flips of one bit, from number `from` on to `to`, and how many they are.
+    /// The bits of the likeliest flips of one bit with these numbers, and how many they are.
     #[inline(always)]
-    fn single_flips(&self, margins: &Margins, (from, to): (u32, u32)) -> (u64, usize) {
+    fn single_flips(&self, margins: &Margins, numbers: Range<u32>) -> (u64, usize) {
+        let Range { start: from, end: to } = numbers;
         let bits = self.probes.key_bits();
         let mut chosen = self.kernel.lowest_margin(margins, bits, to);
         if from > 0 {
@@ -79,9 +82,10 @@ impl Dial {
         (chosen, (to.min(most) - from.min(most)) as usize)
     }
 
-    /// The likeliest flips of one or two bits, from number `from` on to `to`.
+    /// The likeliest flips of one or two bits with these numbers.
     #[inline(always)]
-    fn flips_up_to_two(&self, margins: &Margins, (from, to): (u32, u32), flips: &mut Vec<KeyFlip>) {
+    fn flips_up_to_two(&self, margins: &Margins, numbers: Range<u32>, flips: &mut Vec<KeyFlip>) {
+        let Range { start: from, end: to } = numbers;
         self.kernel.least_flips(margins, self.masks(), to as usize, flips);
         if from > 0 {
             flips.sort_unstable();
@@ -200,7 +204,7 @@ impl Dial {
             }
         };
         if mode == Mode::All {
-            return run(None, (0, budget), &mut found);
+            return run(None, 0..budget, &mut found);
         }
         // Rounds of more and more probes; who has found something is done.
         let mut cost = Cost::default();
@@ -208,7 +212,7 @@ impl Dial {
         let mut done = vec![false; left.len()];
         let (mut from, mut to) = (0, budget.min(FIRST_ROUND));
         while from < to && !left.is_empty() {
-            cost += run(Some(&left), (from, to), &mut |matches| {
+            cost += run(Some(&left), from..to, &mut |matches| {
                 matches.iter().for_each(|found| done[found.number as usize] = true);
                 found(matches);
             });
@@ -253,13 +257,13 @@ impl Tag {
     }
 }
 
-/// One run over queries: probes `probes.0..probes.1` of each, every match to `found`.
+/// One run over queries: some probes of each, every match to `found`.
 struct DialRun<'a> {
     dial: &'a Dial,
     queries: &'a [Query<'a>],
     /// Of which only these; of all of them if it does not say.
     of: Option<&'a [u32]>,
-    probes: (u32, u32),
+    probes: Range<u32>,
     mode: Mode,
     scratch: &'a mut DialScratch,
     found: &'a mut FoundIn<'a>,
@@ -279,7 +283,7 @@ impl Job for DialRun<'_> {
         let asked = |turn: usize| queries.get(number(turn)?);
         let DialScratch { ring, settling } = scratch;
         let mut cost = Cost::default();
-        let Pace { gap, lanes, most_unsettled } = Pace::of(probes, count);
+        let Pace { gap, lanes, most_unsettled } = Pace::of(probes.len(), count);
         ring.resize_with(LANES, DialLane::default);
         let mut unsettled = 0;
         for turn in 0..count + 2 * gap {
@@ -287,7 +291,7 @@ impl Job for DialRun<'_> {
                 ask_ahead(turn, asked);
                 let place = turn % lanes;
                 ring[place].number = number(turn).unwrap_or(turn) as u32;
-                dial.choose(now, probes, place, &mut ring[place]);
+                dial.choose(now, probes.clone(), place, &mut ring[place]);
             }
             if turn >= gap && turn - gap < count {
                 dial.locate(&mut ring[(turn - gap) % lanes]);
@@ -320,12 +324,12 @@ struct Pace {
 }
 
 impl Pace {
-    /// The pace of so many queries with these probes each.
+    /// The pace of so many queries with so many probes each.
     #[inline(always)]
-    fn of((from, to): (u32, u32), queries: usize) -> Self {
+    fn of(probes: usize, queries: usize) -> Self {
         // Enough probes under way to hide the waiting, few enough that what has been asked for stays in the nearest
         // cache. Stages take turns query by query, so that the memory is never idle and never flooded.
-        let gap = (PROBES_UNDER_WAY / (to - from).max(1) as usize).clamp(1, MOST_UNDER_WAY).min(queries);
+        let gap = (PROBES_UNDER_WAY / probes.max(1)).clamp(1, MOST_UNDER_WAY).min(queries);
         // With many probes a query there is enough under way with few queries, and few
         // lanes stay in the cache.
         let lanes = (4 * gap).next_power_of_two().clamp(4, LANES);

@@ -134,12 +134,6 @@ impl Dial {
         self.masks()[0].count_ones()
     }
 
-    /// The index with another budget.
-    pub fn with_budget(mut self, budget: Option<u32>) -> Self {
-        self.params.budget = budget;
-        self
-    }
-
     /// Number of all probes: the budget from which on nothing more is found.
     #[doc(hidden)]
     pub fn all_probes(&self) -> u32 {
@@ -161,8 +155,8 @@ impl Dial {
     }
 
     /// True if the probes of the budget find every match.
-    #[doc(hidden)]
-    pub fn is_exact(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_exact(&self) -> bool {
         self.probes.reach(self.params.radius) && self.budget() >= self.all_probes()
     }
 
@@ -261,7 +255,6 @@ mod tests {
         let index = |params| Dial::new(&[1, 5], params).unwrap();
         let two = index(DialParams { key_bits: Some(14), ..DialParams::default() });
         assert_eq!((two.all_probes(), two.is_exact()), (30, true));
-        assert!(!two.clone().with_budget(Some(29)).is_exact());
         assert_eq!((two.name().as_str(), two.key_bits()), ("dial-2x14/1", 14));
         let mut set = two;
         for (budget, is_exact) in [(Some(29), false), (Some(30), true), (Some(0), false), (None, true)] {
@@ -275,9 +268,10 @@ mod tests {
         let four = index(DialParams { radius: 7, tables: 4, key_bits: Some(14), ..DialParams::default() });
         assert_eq!((four.all_probes(), four.is_exact()), (4 * 15, true));
         let more = DialParams { radius: 8, tables: 3, key_bits: Some(14), ..DialParams::default() };
-        let three = index(more.clone());
+        let mut three = index(more.clone());
         assert_eq!((three.all_probes(), three.is_exact(), three.flips()), (3 * (1 + 14 + 91), true, 2));
-        assert!(!three.with_budget(Some(317)).is_exact());
+        three.set_budget(Some(317));
+        assert!(!three.is_exact());
         assert!(!index(DialParams { flips: Some(1), ..more.clone() }).is_exact());
         assert!(!index(DialParams { radius: 9, ..more }).is_exact());
     }
@@ -392,7 +386,8 @@ mod tests {
                 let place = hashes.iter().position(|&hash| hash == other);
                 prop_assert_eq!(index.find(other), place.map(|at| Slot(at as u32)));
             }
-            let cut = index.clone().with_budget(Some(budget));
+            let mut cut = index.clone();
+            cut.set_budget(Some(budget));
             let weights = std::array::from_fn(|j| weights[(j * 7) % 32]);
             let mut scratch = Scratch::default();
             for &hash in &seeds {
@@ -403,7 +398,7 @@ mod tests {
                     .filter(|hit| u32::from(hit.distance) <= radius)
                     .collect();
                 let mut traced = Vec::new();
-                let cost = index.search_traced(query, Mode::All, &mut scratch, &mut traced);
+                let cost = index.answer(&[query], Mode::All, true, &mut scratch, &mut |found| traced.push((found.hit, found.probe)));
                 prop_assert_eq!(cost.probes, u64::from(index.all_probes()));
                 // Whoever agrees with a key but for the flips is compared once for that table.
                 let met = |within: u32| -> u64 {

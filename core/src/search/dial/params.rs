@@ -10,7 +10,6 @@ use crate::{Error, Result};
 /// The parameters of a dial index.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
 pub struct DialParams {
     /// h: the largest distance of a match, at most 64.
     pub radius: u32,
@@ -64,18 +63,6 @@ pub(crate) const MOST_TABLES: u32 = 8;
 const _: () = assert!(MOST_TABLES * FEWEST_KEY_BITS <= 64);
 
 impl DialParams {
-    /// So many tables for matches within a distance, and all else as usual.
-    pub fn new(radius: u32, tables: u32) -> Self {
-        Self { radius, tables, ..Self::default() }
-    }
-
-    /// These parameters with some of them changed.
-    #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
-        change(&mut self);
-        self
-    }
-
     /// The masks of the keys for an index over `n` hashes.
     ///
     /// # Errors
@@ -129,7 +116,7 @@ mod tests {
 
     #[test]
     fn keys_by_default_lead_the_parts_of_the_hash() {
-        let masks = |tables, n| DialParams::new(3, tables).masks(n).unwrap();
+        let masks = |tables, n| DialParams { radius: 3, tables, ..DialParams::default() }.masks(n).unwrap();
         let top = |bits: u32, part: u32| u64::MAX << (64 - bits) >> part;
         assert_eq!(masks(1, 1 << 20), [top(18, 0)]);
         assert_eq!(masks(2, (1 << 21) - 1), [top(18, 0), top(18, 32)]);
@@ -137,7 +124,7 @@ mod tests {
         // No room for more bits, and no more than the directory bears.
         assert_eq!(masks(4, 1 << 20), [0, 16, 32, 48].map(|part| top(16, part)));
         assert_eq!(masks(1, 1 << 40), [top(30, 0)]);
-        let three = DialParams::new(3, 3).with(|params| params.key_bits = Some(11));
+        let three = DialParams { key_bits: Some(11), radius: 3, tables: 3, ..DialParams::default() };
         assert_eq!(three.masks(9).unwrap(), [top(11, 0), top(11, 21), top(11, 42)]);
         assert_eq!(three, DialParams { radius: 3, tables: 3, key_bits: Some(11), ..DialParams::default() });
     }
@@ -155,7 +142,7 @@ mod tests {
         ] {
             assert_eq!(key_widths(n, tables), widths);
             for p in 0..=64 {
-                let params = DialParams { key_bits: Some(p), ..DialParams::new(3, tables) };
+                let params = DialParams { key_bits: Some(p), radius: 3, tables, ..DialParams::default() };
                 assert_eq!(params.masks(n).is_ok(), widths.contains(&p), "{n} hashes, {tables} tables, {p}");
             }
         }
@@ -164,19 +151,25 @@ mod tests {
             let Err(Error::Parameter { parameter, .. }) = params.masks(1 << 20) else { panic!("{params:?}") };
             parameter
         };
-        let with = |change: fn(&mut DialParams)| DialParams::new(3, 3).with(change);
-        assert!(with(|params| (params.radius, params.flips) = (64, Some(2))).masks(9).is_ok());
-        assert_eq!(refused(with(|params| params.radius = 65)), "radius");
-        assert_eq!(refused(with(|params| params.tables = 0)), "tables");
-        assert_eq!(refused(with(|params| params.tables = 9)), "tables");
-        assert_eq!(refused(with(|params| params.flips = Some(3))), "flips");
+        let three = || DialParams { radius: 3, tables: 3, ..DialParams::default() };
+        assert!(DialParams { radius: 64, flips: Some(2), ..three() }.masks(9).is_ok());
+        assert_eq!(refused(DialParams { radius: 65, ..three() }), "radius");
+        assert_eq!(refused(DialParams { tables: 0, ..three() }), "tables");
+        assert_eq!(refused(DialParams { tables: 9, ..three() }), "tables");
+        assert_eq!(refused(DialParams { flips: Some(3), ..three() }), "flips");
     }
 
     #[test]
     fn keys_must_be_disjoint_and_of_one_size() {
         let three = [0xff, 0xff00, 0xff_0000];
         let masks = |keys: &[u64], key_bits| {
-            let params = DialParams { keys: Some(keys.to_vec()), key_bits, ..DialParams::new(3, 3) };
+            let params = DialParams {
+                keys: Some(keys.to_vec()),
+                key_bits,
+                radius: 3,
+                tables: 3,
+                ..DialParams::default()
+            };
             params.masks(1 << 20)
         };
         assert_eq!(masks(&three, None).unwrap(), three);
