@@ -96,7 +96,6 @@ pub struct Context<'a> {
     score: &'a (dyn Fn(Document) -> Option<f64> + Sync),
     source: &'a (dyn Fn(Document) -> u64 + Sync),
     first_old: usize,
-    most_pairs: u64,
 }
 
 /// Bytes that a pair takes at most: before it is verified, or while near ones make clusters and are listed.
@@ -106,7 +105,7 @@ pub const PAIR_BYTES: u64 = 44;
 impl<'a> Context<'a> {
     /// The URL of a document, for [`Keep::ShortestUrl`], none for a document without; and the receiver of progress.
     pub fn new(url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync), progress: &'a dyn Progress) -> Self {
-        Self { url, progress, score: &|_| None, source: &|_| 0, first_old: usize::MAX, most_pairs: u64::MAX }
+        Self { url, progress, score: &|_| None, source: &|_| 0, first_old: usize::MAX }
     }
 
     /// The score of a document, for [`Keep::Score`] and [`Keep::InputOrder`]; none and NaN come last.
@@ -129,13 +128,6 @@ impl<'a> Context<'a> {
     /// [`Linkage::Connected`]: crate::clusters::Linkage::Connected
     pub fn against(self, first_old: usize) -> Self {
         Self { first_old, ..self }
-    }
-
-    /// The number of pairs that memory is set apart for, of 44 bytes each. A run that has more ends with
-    /// [`Error::TooManyPairs`]. Their number is known only when they are compared: of pages of a template each has
-    /// hundreds.
-    pub fn with_most_pairs(self, most_pairs: u64) -> Self {
-        Self { most_pairs, ..self }
     }
 }
 
@@ -485,7 +477,7 @@ impl<'a> Prepared<'a> {
             let context = Context::new(&|_| None, progress);
             return Ok(self.find_by_keys(settings, &context, &evidence, &better)?.searched);
         }
-        Ok(generator::cast(settings, &evidence, u64::MAX, progress)?.searched)
+        Ok(generator::cast(settings, &evidence, progress)?.searched)
     }
 
     /// Recall of these near pairs among all pairs from a Jaccard coefficient on. Coefficients are counted on the
@@ -515,8 +507,7 @@ impl<'a> Prepared<'a> {
     /// Runs the generator and verifies what it brings up.
     ///
     /// # Errors
-    /// If an index cannot be built with these settings, or there are more pairs than the
-    /// [context allows](Context::with_most_pairs).
+    /// If an index cannot be built with these settings.
     pub fn find<'p, 'c: 'p>(&'p self, settings: &'p Settings, context: &'p Context<'c>) -> Result<Found<'p>> {
         let collection = self.collection;
         let keep = &settings.keep;
@@ -563,7 +554,6 @@ impl<'a> Prepared<'a> {
             searched,
             verified,
             recall_estimate,
-            most_pairs: context.most_pairs,
         })
     }
 
@@ -588,7 +578,7 @@ impl<'a> Prepared<'a> {
             buckets::join(&store, &rule, &Round::first(reference), &bands, |_, more, part| {
                 statistics = statistics.and(part);
                 buckets::merge(&mut edges, more);
-                Error::unless_at_most(edges.len() as u64, context.most_pairs)
+                Ok::<_, Error>(())
             })
         })?;
         let Joined { mut assignments, later, statistics: more } =
@@ -670,22 +660,13 @@ impl<'a> Prepared<'a> {
         better: Better<'_>,
     ) -> Result<Pairs<'_>> {
         let (collection, texts) = (self.collection, &self.texts);
-        let Generated { groups, joined, searched } =
-            generator::cast(settings, evidence, context.most_pairs, context.progress)?;
+        let Generated { groups, joined, searched } = generator::cast(settings, evidence, context.progress)?;
         let verdicts = match settings.verification.measure() {
             Some(_) => run(context.progress, Step::Verify, joined.len(), |_| {
-                verification::verification(
-                    settings.verification,
-                    evidence,
-                    &groups,
-                    &joined,
-                    context.most_pairs,
-                )
-            })?,
+                verification::verification(settings.verification, evidence, &groups, &joined)
+            }),
             None => None,
         };
-        let near = verdicts.as_ref().map_or(joined.len(), |found| found.pairs.len());
-        Error::unless_at_most(near as u64, context.most_pairs)?;
         // Of many pairs two lists are held at a time, and no more.
         let joined = if verdicts.is_some() { Vec::new() } else { joined };
         let recall_estimate = verdicts.as_ref().and_then(|verdicts| {
@@ -915,7 +896,6 @@ pub struct Found<'p> {
     searched: Searched,
     verified: Option<Verified>,
     recall_estimate: Option<RecallEstimate>,
-    most_pairs: u64,
 }
 
 impl Found<'_> {
@@ -932,9 +912,9 @@ impl Found<'_> {
     /// # Errors
     /// If all pairs are to be listed and there are too many.
     pub fn outcome(self) -> Result<Outcome> {
-        let (all_pairs, most) = (self.settings.all_pairs, self.most_pairs);
+        let all_pairs = self.settings.all_pairs;
         self.listing(|groups, joined| match all_pairs {
-            true => groups.all_pairs(joined, most),
+            true => groups.all_pairs(joined),
             false => Ok(groups.star_pairs(joined)),
         })
     }
@@ -1567,34 +1547,6 @@ mod tests {
         assert_eq!(kept(by_score(), [Some(0.0), Some(-0.0), None, None, None]), [0]);
         assert_eq!(kept(by_score(), [None; 5]), [0]);
         assert_eq!(kept(Keep::InputOrder, [Some(-1.0), Some(0.0), Some(0.0), None, None]), [1]);
-    }
-
-    #[test]
-    fn a_run_ends_with_more_pairs_than_it_may_hold_and_never_with_fewer() {
-        let texts = texts(300, 5);
-        for settings in all_settings() {
-            let mut deduper = Deduper::new(settings.clone()).unwrap();
-            deduper.extend(&texts);
-            let of = |most| deduper.run_with(&Context::default().with_most_pairs(most));
-            let unbounded = of(u64::MAX).unwrap();
-            // Each near pair is listed, and copies besides.
-            let listed = unbounded.pairs.len() as u64;
-            let looked_at = unbounded.searched.cost.verified;
-            assert_eq!(of(listed.max(looked_at)).as_ref(), Ok(&unbounded), "{settings:?}");
-            let near = unbounded.pairs.iter().filter(|pair| pair.kind == PairKind::Near).count() as u64;
-            assert!(near > 0, "{settings:?}");
-            let ended = of(0).unwrap_err();
-            assert!(matches!(ended, Error::TooManyPairs { pairs: 1.., most: 0 }), "{settings:?}: {ended}");
-        }
-        // All pairs of copies count as well, where they are listed.
-        let copies = vec![texts.iter().max_by_key(|text| text.len()).unwrap().clone(); 20];
-        let run = |all_pairs, most| {
-            let mut deduper = Deduper::new(Settings { all_pairs, ..Settings::default() }).unwrap();
-            deduper.extend(&copies);
-            deduper.run_with(&Context::default().with_most_pairs(most)).map(|outcome| outcome.pairs.len())
-        };
-        assert_eq!([run(false, 0), run(true, 190)], [Ok(19), Ok(190)]);
-        assert_eq!(run(true, 189), Err(Error::TooManyPairs { pairs: 190, most: 189 }));
     }
 
     #[test]

@@ -23,22 +23,9 @@ pub enum Error {
         /// The values that are possible, such as `at most 15 of 64 bits`.
         expected: String,
     },
-    /// More pairs than the context of a run [allows](crate::dedup::Context::with_most_pairs).
-    #[error("there are {pairs} pairs or more to look at, and memory was set apart for {most}")]
-    TooManyPairs {
-        /// The pairs that were brought up until then.
-        pairs: u64,
-        /// The most that there may be.
-        most: u64,
-    },
 }
 
 impl Error {
-    /// Refuses more pairs than memory was set apart for.
-    pub(crate) fn unless_at_most(pairs: u64, most: u64) -> Result<()> {
-        if pairs > most { Err(Self::TooManyPairs { pairs, most }) } else { Ok(()) }
-    }
-
     /// A parameter that has no meaning.
     #[doc(hidden)]
     pub fn parameter(parameter: &'static str, got: impl ToString, expected: impl Into<String>) -> Self {

@@ -4,7 +4,7 @@ pub(crate) mod probed;
 
 use crate::calibrate::Calibration;
 use crate::collection::{Collection, Texts};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::id::{Document, Id, Lists, Slot, Text};
 use crate::minhash::{DistinctSignatures, MinHashParams, MinHasher, Signatures};
 use crate::progress::{Progress, Step, run};
@@ -201,7 +201,6 @@ pub struct Scores {
 pub(crate) fn cast(
     settings: &Settings,
     evidence: &Evidence<'_>,
-    most_pairs: u64,
     progress: &dyn Progress,
 ) -> Result<Generated> {
     match settings.generator {
@@ -217,18 +216,13 @@ pub(crate) fn cast(
                 _ => min_matches(m, similarity),
             };
             let joined_by = JoinParams::new(shape.banding(m, similarity)?, least);
-            by_bands(params, joined_by, evidence, most_pairs, progress)
+            by_bands(params, joined_by, evidence, progress)
         }
-        _ => by_hashes(settings, evidence, most_pairs, progress),
+        _ => by_hashes(settings, evidence, progress),
     }
 }
 
-fn by_hashes(
-    settings: &Settings,
-    evidence: &Evidence<'_>,
-    most_pairs: u64,
-    progress: &dyn Progress,
-) -> Result<Generated> {
+fn by_hashes(settings: &Settings, evidence: &Evidence<'_>, progress: &dyn Progress) -> Result<Generated> {
     let (generator, seed) = (&settings.generator, settings.seed);
     let hashes = Hashes::new(evidence, progress);
     let slots = hashes.distinct.len();
@@ -242,9 +236,7 @@ fn by_hashes(
             Sketches::Both { .. } => Thinning::BySample,
             _ => Thinning::ByNeighbours,
         };
-        let joined = |done: &(dyn Fn(u64) + Sync)| {
-            join_exactly(&hashes.distinct, distance, thinning, most_pairs, done)
-        };
+        let joined = |done: &(dyn Fn(u64) + Sync)| join_exactly(&hashes.distinct, distance, thinning, done);
         join = run(progress, Step::Join, slots, joined)?;
         (index_bytes, ran, recall) = (JOIN_BYTES_PER_HASH * slots, Ran::Join { distance }, None);
         (tables, tables_of) = (vec![None], Box::new(|_, _| 1));
@@ -410,19 +402,11 @@ impl<'a> Banded<'a> {
     fn join(
         distinct: &'a DistinctSignatures<Text>,
         params: JoinParams,
-        most_pairs: u64,
         progress: &dyn Progress,
     ) -> Result<(Self, Vec<search::NearPair>)> {
-        let mut found = Vec::new();
-        let add = |pairs: &[search::NearPair]| {
-            found.extend_from_slice(pairs);
-            Error::unless_at_most(found.len() as u64, most_pairs)
-        };
-        let join = |_: &(dyn Fn(u64) + Sync)| bands::try_join_with(distinct, params, |_| true, add);
-        let stats = run(progress, Step::Join, distinct.len(), join)?;
-        found.par_sort_unstable();
-        found.dedup();
-        Ok((Self { distinct, params, stats }, found))
+        let join = |_: &(dyn Fn(u64) + Sync)| bands::join(distinct, params);
+        let bands::Join { pairs, bands: stats } = run(progress, Step::Join, distinct.len(), join)?;
+        Ok((Self { distinct, params, stats }, pairs))
     }
 
     fn caught(self, ran: Ran, joined: Vec<SlotPair>, scores: Vec<Scores>, texts: &Texts) -> Generated {
@@ -457,14 +441,13 @@ fn by_bands(
     params: MinHashParams,
     joined_by: JoinParams,
     evidence: &Evidence<'_>,
-    most_pairs: u64,
     progress: &dyn Progress,
 ) -> Result<Generated> {
     let m = params.permutations;
     let texts = &evidence.texts.sketched;
     let signatures = signatures(params, evidence.collection, evidence.texts, progress)?;
     let distinct = run(progress, Step::Group, texts.len(), |_| DistinctSignatures::of(signatures, texts));
-    let (banded, found) = Banded::join(&distinct, joined_by, most_pairs, progress)?;
+    let (banded, found) = Banded::join(&distinct, joined_by, progress)?;
     let joined: Vec<SlotPair> = found
         .into_par_iter()
         .map(|search::NearPair { a, b, distance }| {

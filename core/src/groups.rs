@@ -203,16 +203,15 @@ impl<'a> Groups<'a> {
             copies.map(|copies| copies[0]).collect::<Vec<_>>()
         };
         let members = self.members.iter().map(leaders).collect();
-        Groups { members, ..*self }.all_pairs(joined, u64::MAX)
+        Groups { members, ..*self }.all_pairs(joined)
     }
 
     /// Every pair of documents, ascending.
     ///
     /// # Errors
-    /// If there are more than `most`, or than [`MOST_PAIRS`].
-    pub(crate) fn all_pairs(&self, joined: &[GroupPair], most: u64) -> Result<Vec<Pair>> {
+    /// If there are more than [`MOST_PAIRS`].
+    pub(crate) fn all_pairs(&self, joined: &[GroupPair]) -> Result<Vec<Pair>> {
         let count = self.count_pairs(joined);
-        Error::unless_at_most(count, most)?;
         if count > MOST_PAIRS {
             let advice = format!(
                 "at most {MOST_PAIRS} pairs, but there are {count}; leave it out, and every copy is listed once"
@@ -363,7 +362,7 @@ mod tests {
                 .filter(|&(a, b)| a < b && (b as usize) < number)
                 .map(|(a, b)| GroupPair { a: Group(a), b: Group(b), distance: 2, similarity: 0.9 })
                 .collect();
-            let all = groups.all_pairs(&joined, u64::MAX).unwrap();
+            let all = groups.all_pairs(&joined).unwrap();
             let star = groups.star_pairs(&joined);
             prop_assert_eq!(all.len() as u64, groups.count_pairs(&joined));
             prop_assert!(star.len() <= n + joined.len());
@@ -402,6 +401,6 @@ mod tests {
         let groups = Groups::new([all], &collection, &better(Keep::First, &collection, &urls));
         assert_eq!(groups.count_pairs(&[]), 30_000 * 29_999 / 2);
         assert_eq!(groups.star_pairs(&[]).len(), 29_999);
-        assert!(groups.all_pairs(&[], u64::MAX).is_err());
+        assert!(groups.all_pairs(&[]).is_err());
     }
 }

@@ -5,7 +5,6 @@
 //! many, digests of the texts decide.
 
 use crate::collection::{Collection, Texts, Two};
-use crate::error::{Error, Result};
 use crate::id::{Document, Id, Lists, Slot, Text};
 use crate::resemblance::SetBits;
 use crate::search::selfjoin::SlotPair;
@@ -214,22 +213,13 @@ const AT_ONCE: usize = 1 << 10;
 /// Of a sketch with many texts, those with the least digests stand for the others: all are compared with the
 /// first [`WITHIN`] of them and the last [`BESIDE`] before them, and at most [`BETWEEN`] pairs are compared for two
 /// sketches.
-///
-/// # Errors
-/// If more than `most` pairs pass.
 pub(crate) fn verification(
     verification: Verification,
     evidence: &Evidence<'_>,
     groups: &Lists<Slot, Text>,
     joined: &[SlotPair],
-    most: u64,
-) -> Result<Option<Verdicts>> {
-    let (Some(measure), Some(threshold)) = (verification.measure(), verification.threshold()) else {
-        return Ok(None);
-    };
-    let threshold = threshold as f32;
-    // Of a part that alone has too many no more is looked at.
-    let is_too_much = |part: &Verdicts| part.pairs.len() as u64 > most;
+) -> Option<Verdicts> {
+    let (measure, threshold) = (verification.measure()?, verification.threshold()? as f32);
     let digest = |text: &Text| evidence.collection.facts(evidence.texts.first(*text)).digest;
     let ordered: Vec<Vec<Text>> = (0..groups.len())
         .into_par_iter()
@@ -243,9 +233,6 @@ pub(crate) fn verification(
     let within = |texts: &[Text]| {
         let mut part = Verdicts::default();
         for (at, &first) in texts.iter().enumerate() {
-            if is_too_much(&part) {
-                return part;
-            }
             let anchor = evidence.anchor(measure, first);
             for &second in behind(texts, at) {
                 let distance = evidence.distance(first, second).unwrap_or(0);
@@ -260,9 +247,6 @@ pub(crate) fn verification(
         let mut part = Verdicts::default();
         let firsts = of(pairs[0].a);
         for (at, &first) in firsts.iter().enumerate().take(BETWEEN) {
-            if is_too_much(&part) {
-                return part;
-            }
             let anchor = evidence.anchor(measure, first);
             for pair in pairs {
                 let seconds = of(pair.b);
@@ -292,15 +276,12 @@ pub(crate) fn verification(
             all.refused += part.refused;
             all.skipped += part.skipped;
         }
-        Error::unless_at_most(all.pairs.len() as u64, most)
     };
     // By and by, so that the lists of parts are no second copy of all pairs.
-    let mut texts = several.chunks(AT_ONCE);
-    texts.try_for_each(|texts| add(texts.par_iter().map(|texts| within(texts)).collect()))?;
-    let mut pairs = by_slot.chunks(AT_ONCE);
-    pairs.try_for_each(|pairs| add(pairs.par_iter().map(|pairs| between(pairs)).collect()))?;
+    several.chunks(AT_ONCE).for_each(|texts| add(texts.par_iter().map(|texts| within(texts)).collect()));
+    by_slot.chunks(AT_ONCE).for_each(|pairs| add(pairs.par_iter().map(|pairs| between(pairs)).collect()));
     all.pairs.par_sort_unstable_by_key(|pair| (pair.a, pair.b));
-    Ok(Some(all))
+    Some(all)
 }
 
 /// Of the texts of a sketch, by their digests, those behind one that are compared with it.

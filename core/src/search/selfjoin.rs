@@ -5,7 +5,7 @@ use super::crowds::{self, Beside, CROWDED, CrowdSample, Draw, Order, SHOWN, Samp
 use super::distinct::DistinctHashes;
 use super::join::{self, Limits};
 use super::{Cost, HammingIndex, Hit, Mode, NearPair, Query, Scratch};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::id::{Id, Slot};
 use crate::simhash::BITS;
 use crate::simhash::quantised::QuantisedWeights;
@@ -123,12 +123,11 @@ pub(crate) fn self_join<K: Copy + Ord + Send + Sync>(
 /// brings in the nearest of them alone.
 ///
 /// # Errors
-/// For 2³² distinct hashes or more; and for more than `most_pairs`, if a join on disk is to find the same.
+/// For 2³² distinct hashes or more.
 pub(crate) fn join_exactly<K: Copy + Ord + Send>(
     distinct: &DistinctHashes<K>,
     radius: u32,
     thinning: Thinning,
-    most_pairs: u64,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<SlotJoin> {
     /// Pairs that may be met for each hash, and besides; real corpora without a crowd met 190 at distance 10.
@@ -139,18 +138,17 @@ pub(crate) fn join_exactly<K: Copy + Ord + Send>(
     let most = crowds::most_pairs(n);
     let limits = match thinning {
         Thinning::ByNeighbours => Limits { met: n * MET_A_HASH + MET, found: u64::MAX, waiting: most },
-        Thinning::BySample => Limits { met: u64::MAX, found: most, waiting: most.min(most_pairs) },
+        Thinning::BySample => Limits { met: u64::MAX, found: most, waiting: most },
     };
-    BoundedJoin { radius, limits, thinning, most_pairs }.run(distinct.hashes(), progress)
+    BoundedJoin { radius, limits, thinning }.run(distinct.hashes(), progress)
 }
 
-/// A join without an index, and the bounds of its work and of its pairs.
+/// A join without an index, and the bounds of its work.
 #[derive(Clone, Copy)]
 struct BoundedJoin {
     radius: u32,
     limits: Limits,
     thinning: Thinning,
-    most_pairs: u64,
 }
 
 impl BoundedJoin {
@@ -159,7 +157,7 @@ impl BoundedJoin {
     /// # Errors
     /// As [`join_exactly`].
     fn run(self, hashes: &[u64], progress: &(dyn Fn(u64) + Sync)) -> Result<SlotJoin> {
-        let Self { radius, thinning, most_pairs, .. } = self;
+        let radius = self.radius;
         if let Some(join) = self.within_limits(hashes, progress)? {
             return Ok(join.into());
         }
@@ -177,11 +175,7 @@ impl BoundedJoin {
                 for pair in &mut join.pairs {
                     (pair.a, pair.b) = (others[pair.a.index()], others[pair.b.index()]);
                 }
-                let join = crowds.joined(hashes, radius, is_crowded, join);
-                if thinning == Thinning::BySample {
-                    Error::unless_at_most(join.pairs.len() as u64, most_pairs)?;
-                }
-                return Ok(join);
+                return Ok(crowds.joined(hashes, radius, is_crowded, join));
             }
         }
         unreachable!("the last of them leaves nothing to join")
@@ -207,25 +201,12 @@ impl BoundedJoin {
     }
 
     /// A join of all pairs; none if it is given up.
-    ///
-    /// # Errors
-    /// For more than the most pairs.
     fn whole(self, hashes: &[u64], progress: &(dyn Fn(u64) + Sync)) -> Result<Option<SelfJoined>> {
-        let Self { radius, limits, most_pairs, .. } = self;
         let mut pairs = Vec::new();
-        let mut all = 0;
-        let cost = join::join_unless(hashes, radius, limits, progress, |found| {
-            all += found.len() as u64;
-            if all <= most_pairs {
-                pairs.extend_from_slice(found);
-            }
-        })?;
-        // A join that is given up has at least so many.
-        if cost.is_none() && most_pairs < limits.found {
-            all = all.max(most_pairs.saturating_add(1));
-        }
-        Error::unless_at_most(all, most_pairs)?;
-        let Some(cost) = cost else { return Ok(None) };
+        let add = |found: &[NearPair]| pairs.extend_from_slice(found);
+        let Some(cost) = join::join_unless(hashes, self.radius, self.limits, progress, add)? else {
+            return Ok(None);
+        };
         pairs.par_sort_unstable();
         Ok(Some(SelfJoined { pairs, cost, crowded: 0, passed_over: 0 }))
     }
@@ -413,7 +394,7 @@ mod tests {
 
     /// A join of as many pairs as there are.
     fn bounded(radius: u32, limits: Limits, thinning: Thinning) -> BoundedJoin {
-        BoundedJoin { radius, limits, thinning, most_pairs: u64::MAX }
+        BoundedJoin { radius, limits, thinning }
     }
 
     /// Both joins of the same hashes, which must be the same.
@@ -422,7 +403,7 @@ mod tests {
         let index = Linear::new(distinct.hashes(), radius).unwrap();
         let weights = vec![QuantisedWeights::new(&[1.0; BITS]); distinct.len()];
         let by_queries = self_join(&index, &distinct, &weights, &|_| ());
-        let join = join_exactly(&distinct, radius, Thinning::ByNeighbours, u64::MAX, &|_| ()).unwrap();
+        let join = join_exactly(&distinct, radius, Thinning::ByNeighbours, &|_| ()).unwrap();
         assert_eq!(join.pairs, by_queries.pairs);
         assert_eq!((join.crowded, join.passed_over), (by_queries.crowded, by_queries.passed_over));
         // Struck out now and then, as for pairs that do not fit the memory.
@@ -485,14 +466,8 @@ mod tests {
         assert_eq!(partition.clusters().len(), 1);
         // They stay whole where no more are thinned than must be.
         let distinct = DistinctHashes::new(&hashes);
-        let whole = join_exactly(&distinct, 4, Thinning::BySample, u64::MAX, &|_| ()).unwrap();
+        let whole = join_exactly(&distinct, 4, Thinning::BySample, &|_| ()).unwrap();
         assert_eq!((whole.pairs.len(), whole.crowded, whole.passed_over), (1001 * 1000 / 2, 0, 0));
-        let of_at_most =
-            |most| join_exactly(&distinct, 4, Thinning::BySample, most, &|_| ()).map(|join| join.pairs.len());
-        assert_eq!(of_at_most(1001 * 1000 / 2), Ok(1001 * 1000 / 2));
-        for most in [0, 1, 1001 * 1000 / 2 - 1] {
-            assert!(matches!(of_at_most(most), Err(Error::TooManyPairs { .. })), "{most}");
-        }
     }
 
     #[test]
@@ -541,18 +516,6 @@ mod tests {
         let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
         let again = one.install(|| by_met.run(&hashes, &|_| ())).unwrap();
         assert_eq!(again.pairs, join.pairs);
-        // More than memory holds, before crowds are thinned and after.
-        let of_at_most = |most| {
-            let limits = Limits { waiting: most, ..by_found.limits };
-            let join = BoundedJoin { limits, most_pairs: most, ..by_found };
-            join.run(&hashes, &|_| ()).map(|join| join.pairs.len())
-        };
-        let left = same.pairs.len() as u64;
-        assert_eq!(of_at_most(500_000), Ok(left as usize));
-        assert!(left < 400_000);
-        for most in [0, left - 1, left, 399_999] {
-            assert!(matches!(of_at_most(most), Err(Error::TooManyPairs { .. })), "{most}");
-        }
     }
 
     #[test]

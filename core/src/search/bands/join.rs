@@ -154,20 +154,6 @@ pub fn join_with<K: Copy + Ord + Send + Sync>(
     accept: impl Fn(NearPair) -> bool + Sync,
     mut found: impl FnMut(&[NearPair]),
 ) -> Result<Vec<BandStats>> {
-    let found = |pairs: &[NearPair]| {
-        found(pairs);
-        Ok(())
-    };
-    try_join_with(distinct, params, accept, found)
-}
-
-/// Joins, and ends if `found` cannot take its pairs.
-pub(crate) fn try_join_with<K: Copy + Ord + Send + Sync>(
-    distinct: &DistinctSignatures<K>,
-    params: JoinParams,
-    accept: impl Fn(NearPair) -> bool + Sync,
-    mut found: impl FnMut(&[NearPair]) -> Result<()>,
-) -> Result<Vec<BandStats>> {
     let signatures = distinct.signatures();
     params.banding.check(signatures.permutations())?;
     if params.neighbours == 0 {
@@ -191,7 +177,7 @@ pub(crate) fn try_join_with<K: Copy + Ord + Send + Sync>(
             for (pairs, part) in parts {
                 stats.add(&part);
                 if !pairs.is_empty() {
-                    found(&pairs)?;
+                    found(&pairs);
                 }
             }
         }

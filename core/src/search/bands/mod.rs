@@ -20,7 +20,6 @@ mod join;
 
 use crate::error::{Error, Result};
 use crate::minhash::{MAX_PERMUTATIONS, hash_positions};
-pub(crate) use join::try_join_with;
 #[doc(hidden)]
 pub use join::{BandStats, Join, JoinParams, join, join_with};
 use serde::{Deserialize, Serialize};
