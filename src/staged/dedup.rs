@@ -53,9 +53,9 @@ use std::time::{Duration, Instant};
 /// memory is named, and where the estimate says that much of it is needed, and otherwise in memory. What is written is
 /// the same, byte for byte, but for what the report says of time and memory.
 ///
-/// [`Job::memory`] is kept to on disk alone, as the estimate rests on the first pages of the files. What cannot go on disk
-/// goes in memory if the estimate fits into the memory that was named. On disk it works in a folder beside [`Job::out`],
-/// in which the same job goes on if it was ended, and which is gone once the results are there.
+/// [`Job::memory`] is kept to on disk alone, as the estimate rests on the first pages of the files. What cannot go on
+/// disk goes in memory if the estimate fits into the memory that was named. On disk it works in a folder beside
+/// [`Job::out`], in which the same job goes on if it was ended, and which is gone once the results are there.
 ///
 /// # Errors
 /// As [`pipeline::dedup`](crate::pipeline::dedup()); and before anything is read, if the memory that was named is
