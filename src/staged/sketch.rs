@@ -177,8 +177,8 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
 /// Stored bytes of small inputs that are sketched together, at most.
 const BUNDLE: u64 = 8 << 20;
 
-/// The inputs by files of sketches: a large one has its own, and small ones that stand side by side share one. A job has
-/// some sixteen at least, so that threads and shards have work. Which inputs share one depends on all inputs.
+/// The inputs by files of sketches: a large one has its own, and small ones that stand side by side share one. A job
+/// has some sixteen at least, so that threads and shards have work. Which inputs share one depends on all inputs.
 pub(super) fn bundles(inputs: &[Input]) -> Vec<&[Input]> {
     let all: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let (most, mut bytes) = (BUNDLE.min(all / 16), inputs.first().map_or(0, Input::stored_bytes));
