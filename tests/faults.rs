@@ -103,11 +103,11 @@ fn a_disk_that_fails_costs_the_run_and_nothing_else() {
 }
 
 #[test]
-#[ignore = "tries every call: .ci/nightly"]
-fn a_disk_that_fails_at_any_call_costs_the_run_and_nothing_else() {
+#[ignore = "tries many calls: .ci/nightly"]
+fn a_disk_that_fails_at_one_of_many_calls_costs_the_run_and_nothing_else() {
     whole_or_none("", u64::MAX);
-    whole_or_none("--memory 100MiB", u64::MAX);
-    whole_or_none("--memory 100MiB --preset removable", 60);
+    whole_or_none("--memory 100MiB", 75);
+    whole_or_none("--memory 100MiB --preset removable", 25);
 }
 
 #[test]
