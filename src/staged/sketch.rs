@@ -101,7 +101,8 @@ pub struct Sketched {
     pub damaged: u64,
 }
 
-/// Sketches each input file into a file of its own, and small ones together into one; passes over what is there already.
+/// Sketches each input file into a file of its own, and small ones together into one; passes over what is there
+/// already.
 ///
 /// # Errors
 /// For settings that no later stage could work with; if an input is missing or cannot be opened; if a file of
@@ -176,8 +177,8 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
 /// Stored bytes of small inputs that are sketched together, at most.
 const BUNDLE: u64 = 8 << 20;
 
-/// The inputs whose sketches are in one file, each of which depends on all inputs: a large one, or small ones that stand
-/// side by side, of which a job has some sixteen bundles at least. So two files are written and synced for many.
+/// The inputs whose sketches are in one file, each of which depends on all inputs: a large one, or small ones that
+/// stand side by side, of which a job has some sixteen bundles at least. So two files are written and synced for many.
 pub(super) fn bundles(inputs: &[Input]) -> Vec<&[Input]> {
     let all: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let (most, mut bytes) = (BUNDLE.min(all / 16), inputs.first().map_or(0, Input::stored_bytes));
