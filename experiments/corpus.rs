@@ -44,7 +44,7 @@ impl Corpus {
             .with_context(|| format!("looking for {}", path.display()))?;
         let options = ReadOptions { threads: rayon::current_num_threads(), ..ReadOptions::default() };
         let all = inputs.len();
-        let pages = Pages::read((inputs, all), &options, &Wanted::new(features, Keeping::Features), &|_| {})?;
+        let pages = Pages::read(inputs, all, &options, &Wanted::new(features, Keeping::Features), &|_| {})?;
         ensure!(!pages.documents.is_empty(), "{}: no documents", path.display());
         let facts = pages.collection.all_facts().iter();
         let digest = facts.fold(0, |sum, facts| fmix64(sum ^ facts.digest as u64));

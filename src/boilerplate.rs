@@ -361,7 +361,7 @@ fn part_of(key: u64) -> usize {
 }
 
 impl CountsPart {
-    fn add(&mut self, key: u64, drawn: [u16; DRAWS], (most, all): (usize, usize)) {
+    fn add(&mut self, key: u64, drawn: [u16; DRAWS], most: usize, all: usize) {
         match self {
             Self::Lines(lines) => {
                 lines.entry(key).or_default().add(drawn);
@@ -386,8 +386,10 @@ impl CountsPart {
 pub struct Counting {
     by: GroupBy,
     parts: Vec<Mutex<CountsPart>>,
-    /// Lines that a part counts each for itself, and places of its table beyond that.
-    bounds: (usize, usize),
+    /// Lines that a part counts each for itself.
+    most_lines: usize,
+    /// Places of a part's table beyond that.
+    places: usize,
 }
 
 impl Counting {
@@ -398,7 +400,7 @@ impl Counting {
 
     fn within(by: GroupBy, most_lines: usize, places: usize) -> Self {
         let part = || Mutex::new(CountsPart::Lines(HashMap::new()));
-        Self { by, parts: std::iter::repeat_with(part).take(PARTS).collect(), bounds: (most_lines, places) }
+        Self { by, parts: std::iter::repeat_with(part).take(PARTS).collect(), most_lines, places }
     }
 
     /// Counts a document of an input file; one of no group is not counted.
@@ -410,13 +412,13 @@ impl Counting {
         // boilerplate, and its documents need not be cut again.
         for key in lines.lines.iter().filter_map(|line| line.key).chain([feature(group.as_bytes())]) {
             let mut part = self.parts[part_of(key)].lock().unwrap_or_else(PoisonError::into_inner);
-            part.add(key, drawn, self.bounds);
+            part.add(key, drawn, self.most_lines, self.places);
         }
     }
 
     /// The lines that are boilerplate.
     pub fn finish(self) -> Boilerplate {
-        let (_, places) = self.bounds;
+        let places = self.places;
         let parts = self.parts.into_iter().map(|part| {
             match part.into_inner().unwrap_or_else(PoisonError::into_inner) {
                 CountsPart::Lines(lines) => {

@@ -300,8 +300,14 @@ fn in_pool(
             at.is_ok_and(|at| documents[at].2 == text_digest(text))
         };
         progress.begin("write kept", places.len() as u64, "documents");
-        let written =
-            corpus::write_kept_as(job.kept_files, &inputs, &read_options, &places, &is_same, folder.path());
+        let writing = corpus::KeptJob {
+            files: job.kept_files,
+            inputs: &inputs,
+            options: &read_options,
+            kept: &places,
+            is_same: &is_same,
+        };
+        let written = writing.write(folder.path());
         progress.end();
         told_first(&written?.lost).for_each(|line| progress.note(&line));
     }
@@ -311,7 +317,8 @@ fn in_pool(
         progress.end();
         done?;
     }
-    add_examples(&mut benchmarks, (&names, &items, &of_items), &found, excerpts);
+    let items = FoundItems { names: &names, items: &items, counts: &of_items };
+    items.add_examples(&mut benchmarks, &found, excerpts);
     let report = DecontaminationReport {
         tool: Tool::this(),
         created: job.created.clone(),
@@ -349,44 +356,58 @@ fn keep_first(
     }
 }
 
-/// Lists the items that most documents have, some with the passage of the first document.
-fn add_examples(
-    benchmarks: &mut [Benchmark],
-    (names, items, of_items): (&[DocumentNames], &Items, &[(u64, f64)]),
-    found: &[(DocumentNames, FoundPassage, f64)],
-    mut excerpts: HashMap<u32, Excerpt>,
-) {
-    let mut order: Vec<usize> = (0..names.len()).filter(|&item| of_items[item].0 > 0).collect();
-    order.sort_by_key(|&item| (names[item].at.shard, Reverse(of_items[item].0)));
-    let by_benchmark = order.chunk_by(|&a, &b| names[a].at.shard == names[b].at.shard);
-    let listed: Vec<usize> = by_benchmark.flat_map(|items| items.iter().take(SHOWN_ITEMS)).copied().collect();
-    let is_shown: BTreeSet<usize> = listed.iter().take(SHOWN_PASSAGES).copied().collect();
-    let mut firsts: BTreeMap<usize, &DocumentNames> = BTreeMap::new();
-    for (named, found, _) in found.iter().filter(|(_, found, _)| is_shown.contains(&(found.item as usize))) {
-        firsts.entry(found.item as usize).or_insert(named);
-    }
-    let called = |named: &DocumentNames| {
-        if named.id.is_empty() { format!("row {}", named.at.row) } else { named.id.clone() }
-    };
-    for item in listed {
-        let example = firsts.get(&item).map(|named| PageSample {
-            id: called(named),
-            url: named.url.clone(),
-            // Empty if the first document that may have had the item has nothing but set phrases of it.
-            excerpt: match excerpts.remove(&(item as u32)) {
-                Some((at, excerpt)) if at == named.at => excerpt,
-                _ => Vec::new(),
-            },
-            ..PageSample::default()
-        });
-        let (documents, share) = of_items[item];
-        benchmarks[names[item].at.shard as usize].most.push(FoundItem {
-            item: called(&names[item]),
-            words: items.words(item) as u64,
-            documents,
-            share: rounded(share),
-            example,
-        });
+/// The items of all benchmarks, and what was found of them.
+struct FoundItems<'a> {
+    names: &'a [DocumentNames],
+    items: &'a Items,
+    /// Of each item, the number of documents that have it, and the largest share that one has.
+    counts: &'a [(u64, f64)],
+}
+
+impl FoundItems<'_> {
+    /// Lists the items that most documents have, some with the passage of the first document.
+    fn add_examples(
+        &self,
+        benchmarks: &mut [Benchmark],
+        found: &[(DocumentNames, FoundPassage, f64)],
+        mut excerpts: HashMap<u32, Excerpt>,
+    ) {
+        let Self { names, items, counts } = *self;
+        let mut order: Vec<usize> = (0..names.len()).filter(|&item| counts[item].0 > 0).collect();
+        order.sort_by_key(|&item| (names[item].at.shard, Reverse(counts[item].0)));
+        let by_benchmark = order.chunk_by(|&a, &b| names[a].at.shard == names[b].at.shard);
+        let listed: Vec<usize> =
+            by_benchmark.flat_map(|items| items.iter().take(SHOWN_ITEMS)).copied().collect();
+        let is_shown: BTreeSet<usize> = listed.iter().take(SHOWN_PASSAGES).copied().collect();
+        let mut firsts: BTreeMap<usize, &DocumentNames> = BTreeMap::new();
+        for (named, found, _) in
+            found.iter().filter(|(_, found, _)| is_shown.contains(&(found.item as usize)))
+        {
+            firsts.entry(found.item as usize).or_insert(named);
+        }
+        let called = |named: &DocumentNames| {
+            if named.id.is_empty() { format!("row {}", named.at.row) } else { named.id.clone() }
+        };
+        for item in listed {
+            let example = firsts.get(&item).map(|named| PageSample {
+                id: called(named),
+                url: named.url.clone(),
+                // Empty if the first document that may have had the item has nothing but set phrases of it.
+                excerpt: match excerpts.remove(&(item as u32)) {
+                    Some((at, excerpt)) if at == named.at => excerpt,
+                    _ => Vec::new(),
+                },
+                ..PageSample::default()
+            });
+            let (documents, share) = counts[item];
+            benchmarks[names[item].at.shard as usize].most.push(FoundItem {
+                item: called(&names[item]),
+                words: items.words(item) as u64,
+                documents,
+                share: rounded(share),
+                example,
+            });
+        }
     }
 }
 

@@ -23,8 +23,7 @@ use arrow_select::filter::filter_record_batch;
 use assert_cmd::Command;
 use proptest::prelude::*;
 use simflip::corpus::{
-    DamageKind, DiscoverOptions, Format, KeptFiles, ReadOptions, discover, fetch, read, write_kept,
-    write_kept_as,
+    DamageKind, DiscoverOptions, Format, KeptFiles, KeptJob, ReadOptions, discover, fetch, read, write_kept,
 };
 use simflip::document::DocId;
 
@@ -185,8 +184,8 @@ proptest! {
         prop_assert_eq!(&table_of(&[kept.files[0].path.clone()]), &expected);
 
         let out = dir.path().join("of-size");
-        let kept = write_kept_as(KeptFiles::OfSize(size), &inputs, &options, &wanted, &|_, _| true, &out);
-        let kept = kept.expect("writes");
+        let job = KeptJob { files: KeptFiles::OfSize(size), inputs: &inputs, options: &options, kept: &wanted, is_same: &|_, _| true };
+        let kept = job.write(&out).expect("writes");
         prop_assert_eq!(&kept.lost, &[]);
         prop_assert_eq!(fs::read_dir(&out).expect("a folder").count(), kept.files.len());
         for (number, file) in (1..).zip(&kept.files) {

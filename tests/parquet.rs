@@ -15,8 +15,8 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use proptest::prelude::*;
 use simflip::corpus::{
-    Damage, DamageKind, DiscoverOptions, Format, JsonlFields, KeptFile, KeptFiles, ReadOptions, discover,
-    fetch, read, write_kept, write_kept_as,
+    Damage, DamageKind, DiscoverOptions, Format, JsonlFields, KeptFile, KeptFiles, KeptJob, ReadOptions,
+    discover, fetch, read, write_kept,
 };
 use simflip::document::DocId;
 
@@ -284,8 +284,8 @@ proptest! {
         let mut files = Vec::new();
         for threads in [1, 3] {
             let (options, out) = (ReadOptions { threads, ..options.clone() }, dir.path().join(threads.to_string()));
-            let of_size = KeptFiles::OfSize(size);
-            let kept = write_kept_as(of_size, &inputs, &options, &wanted, &|_, _| true, &out).expect("writes");
+            let job = KeptJob { files: KeptFiles::OfSize(size), inputs: &inputs, options: &options, kept: &wanted, is_same: &|_, _| true };
+            let kept = job.write(&out).expect("writes");
             prop_assert_eq!(&kept.lost, &[]);
             prop_assert_eq!(fs::read_dir(&out).expect("a folder").count(), kept.files.len());
             let bytes = |file: &KeptFile| fs::read(&file.path).expect("bytes");

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use simflip::corpus::{
-    Damage, DiscoverOptions, Format, Input, KeptFiles, Place, ReadOptions, discover, fetch, read, write_kept,
-    write_kept_as,
+    Damage, DiscoverOptions, Format, Input, KeptFiles, KeptJob, Place, ReadOptions, discover, fetch, read,
+    write_kept,
 };
 use simflip::document::DocId;
 
@@ -255,7 +255,8 @@ proptest! {
         prop_assert_eq!(fetched.iter().collect::<Vec<_>>(), chosen.clone());
 
         let out = dir.path().join("kept");
-        let each = write_kept_as(KeptFiles::Each, &inputs, &options, &wanted, &|_, _| true, &out).expect("writes");
+        let job = KeptJob { files: KeptFiles::Each, inputs: &inputs, options: &options, kept: &wanted, is_same: &|_, _| true };
+        let each = job.write(&out).expect("writes");
         prop_assert_eq!(each.files.len(), inputs.len());
         for file in each.files {
             let input = &inputs[file.shards[0] as usize];
@@ -290,8 +291,8 @@ proptest! {
         let mut files = Vec::new();
         for threads in [1, 3] {
             let (options, out) = (ReadOptions { threads, ..options.clone() }, dir.path().join(threads.to_string()));
-            let files_of_size = KeptFiles::OfSize(size);
-            let kept = write_kept_as(files_of_size, &inputs, &options, &wanted, &|_, _| true, &out).expect("writes");
+            let job = KeptJob { files: KeptFiles::OfSize(size), inputs: &inputs, options: &options, kept: &wanted, is_same: &|_, _| true };
+            let kept = job.write(&out).expect("writes");
             prop_assert_eq!(kept.lost.len(), usize::from(torn.is_some()));
             prop_assert_eq!(std::fs::read_dir(&out).expect("a folder").count(), kept.files.len());
             let told = kept.files.into_iter().map(|file| {

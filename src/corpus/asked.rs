@@ -8,7 +8,7 @@ use super::inputs::Input;
 use super::jsonl::{JsonlFields, field_names};
 use super::options::ReadOptions;
 use super::parquet;
-use super::reader::{Block, Reader};
+use super::reader::{Block, ReadInput, Reader};
 use crate::{Error, Result};
 
 /// Documents that are looked at before a field is said to be missing.
@@ -112,12 +112,12 @@ fn without(inputs: &[Input], options: &ReadOptions, has: impl Fn(&Document<'_>) 
     let options = ReadOptions { threads: 1, block_bytes: BLOCK, ..options.clone() };
     let mut all = FileReading::default();
     for input in inputs {
-        let (mut reader, mut block) = (Reader::open(input, 0, &options), Block::default());
+        let read = ReadInput { shard: 0, input, options: &options };
+        let (mut reader, mut block) = (Reader::open(read), Block::default());
         let mut found = false;
         let mut file = FileReading::default();
         while !found && file.records < OF_FILE && reader.next_block_of(None, RECORD, &mut block) {
-            let too_long =
-                block.process(0, input, &options, RECORD, &mut file, |document| found |= has(&document));
+            let too_long = block.process(read, RECORD, &mut file, |document| found |= has(&document));
             found |= too_long.is_some();
         }
         all.merge(file);
@@ -140,7 +140,8 @@ fn names_there(inputs: &[Input], options: &ReadOptions) -> Vec<String> {
         Format::Csv => input.header.as_ref().map_or(Vec::new(), |header| header.names().to_vec()),
         Format::Parquet | Format::Arrow => parquet::column_names(input),
         Format::Jsonl => {
-            let (mut reader, mut block) = (Reader::open(input, 0, options), Block::default());
+            let read = ReadInput { shard: 0, input, options };
+            let (mut reader, mut block) = (Reader::open(read), Block::default());
             reader.next_block(&mut block);
             let line =
                 |span: &super::records::Span| &block.records.bytes[span.content_start..span.content_end];

@@ -39,7 +39,7 @@ impl CsvHeader {
     pub fn read(path: &Path, storage: &Storage, compression: Compression) -> io::Result<Option<Self>> {
         const LONGEST: usize = 1 << 20;
         let mut source =
-            Source::new(storage.open()?, compression, StreamFormat::Csv, (&[], &ReadRules::default()))?;
+            Source::new(storage.open()?, compression, StreamFormat::Csv, &[], &ReadRules::default())?;
         let mut feed = Feed::new(compression == Compression::None);
         loop {
             let more = source.fill(&mut feed);

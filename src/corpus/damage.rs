@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::document::Document;
+use crate::document::Place;
 use crate::hash::fmix64;
 use crate::wording::{counted, printable, printable_path};
 
@@ -115,16 +116,22 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// Damage that costs what its kind does.
-    pub(crate) fn new(
+    /// Damage of a file that belongs to no record, and costs what its kind does.
+    pub(crate) fn of_file(path: &Path, offset: u64, kind: DamageKind, detail: impl Into<String>) -> Self {
+        let (path, pages) = (path.to_path_buf(), kind.pages(false));
+        Self { path, record: None, offset, within: 0, kind, pages, detail: detail.into() }
+    }
+
+    /// Damage at the offset and the decoded bytes of a place, which costs what its kind does.
+    pub(crate) fn at(
         path: &Path,
         record: Option<u64>,
-        (offset, within): (u64, u64),
+        place: Place,
         kind: DamageKind,
         detail: impl Into<String>,
     ) -> Self {
-        let pages = kind.pages(record.is_some());
-        Self { path: path.to_path_buf(), record, offset, within, kind, pages, detail: detail.into() }
+        let (pages, within) = (kind.pages(record.is_some()), place.within);
+        Self { record, within, pages, ..Self::of_file(path, place.offset, kind, detail) }
     }
 
     /// File order; everything that can differ takes part, so that a sorted list is the same in every run.
@@ -145,6 +152,18 @@ impl fmt::Display for Damage {
         }
         write!(f, ": {}: {}", self.kind, printable(&self.detail))
     }
+}
+
+/// A record that is read, and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordPosition<'a> {
+    /// The file, as it was named.
+    pub path: &'a Path,
+    /// Its number in the file, counted from 0.
+    pub record: u64,
+    pub place: Place,
+    /// It is what a server sent.
+    pub raw: bool,
 }
 
 /// The cost of reading a block, and its damage.
@@ -355,12 +374,10 @@ impl FileReading {
     /// Reads one document: hands it on and counts it, or what is damaged of it. `read` tells damage to its
     /// first argument and hands the document to its second, which returns its length.
     ///
-    /// What is neither is counted as unread, if it is `raw`, and as without a text otherwise.
+    /// What is neither is counted as unread, if it is raw, and as without a text otherwise.
     pub(crate) fn take(
         &mut self,
-        path: &Path,
-        raw: bool,
-        (record, offset, within): (u64, u64, u64),
+        position: RecordPosition<'_>,
         each: &mut impl FnMut(Document<'_>),
         read: impl FnOnce(&mut dyn FnMut(DamageKind, String), &mut dyn FnMut(Document<'_>) -> u64) -> Option<u64>,
     ) {
@@ -380,11 +397,12 @@ impl FileReading {
         }
         self.mended += u64::from(mended);
         self.truncated += u64::from(truncated);
+        let RecordPosition { path, record, place, raw } = position;
         let neither = u64::from(length.is_none() && found.is_empty());
         *if raw { &mut self.unread } else { &mut self.without_text } += neither;
         self.extracted += u64::from(raw && length.is_some());
         for (kind, detail) in found {
-            self.add(Damage::new(path, Some(record), (offset, within), kind, detail));
+            self.add(Damage::at(path, Some(record), place, kind, detail));
         }
     }
 

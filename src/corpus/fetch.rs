@@ -2,14 +2,14 @@
 
 use std::io::{Seek, SeekFrom};
 
-use super::damage::{DamageCause, PageRoom};
+use super::damage::DamageCause;
 use super::document::Document;
 use super::feed::{Feed, STEP};
 use super::filetype::{Compression, StreamFormat};
 use super::inputs::Input;
 use super::options::{ReadOptions, ReadRules};
-use super::reader::{Block, Reader};
-use super::records::{Span, document};
+use super::reader::{Block, ReadInput, Reader};
+use super::records::{RecordParser, Span};
 use super::source::Source;
 use super::{parquet, wet};
 use crate::document::{DocId, Place};
@@ -24,7 +24,8 @@ pub(crate) fn each_record(
     options: &ReadOptions,
     mut each: impl FnMut(u32, &[u8]) -> Result<()>,
 ) -> Result<()> {
-    let (mut reader, mut block) = (Reader::open(input, 0, options), Block::default());
+    let read = ReadInput { shard: 0, input, options };
+    let (mut reader, mut block) = (Reader::open(read), Block::default());
     while reader.next_block(&mut block) {
         for span in &block.records.spans {
             each(span.id.row, &block.records.bytes[span.content_start..span.content_end])?;
@@ -45,7 +46,7 @@ impl FetchStream {
     fn open(input: &Input, format: StreamFormat, rules: &ReadRules, offset: u64) -> std::io::Result<Self> {
         let mut file = input.open()?;
         file.seek(SeekFrom::Start(offset))?;
-        let source = Source::new(file, input.compression, format, (input.dictionary(), rules))?;
+        let source = Source::new(file, input.compression, format, input.dictionary(), rules)?;
         Ok(Self { source, feed: Feed::new(input.compression == Compression::None), offset })
     }
 
@@ -152,14 +153,8 @@ pub fn fetch(
         let mut wrong: Option<DamageCause> = None;
         let done = span(bytes, format, id, place).and_then(|span| {
             let mut damage = |kind, detail| wrong = Some((kind, detail));
-            document(
-                &span,
-                bytes,
-                (format, input),
-                (options, &PageRoom::new(options.record_cap, u64::MAX)),
-                &mut damage,
-                |d| each(Document { place, ..d }),
-            )
+            let parser = RecordParser::new(format, input, options, u64::MAX);
+            parser.document(&span, bytes, &mut damage, |d| each(Document { place, ..d }))
         });
         if done.is_none() {
             let got = wrong.map_or_else(|| "no whole record".to_owned(), |(_, detail)| detail);

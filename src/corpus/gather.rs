@@ -113,7 +113,7 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
     let mut reading = FileReading { path: job.inputs[0].clone(), ..FileReading::default() };
     let mut damage: Vec<Damage> = broken
         .into_iter()
-        .map(|(path, error)| Damage::new(&path, None, (0, 0), DamageKind::Unreadable, error))
+        .map(|(path, error)| Damage::of_file(&path, 0, DamageKind::Unreadable, error))
         .collect();
     let mut out = NewFile::begin(&job.out)?;
     let io = |error| Error::io(&job.out, error);
@@ -130,7 +130,7 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
                     reading.text_bytes += page.text_bytes;
                     lines.extend(page.line);
                 }
-                Err((kind, detail)) => damage.push(Damage::new(shown, None, (0, 0), kind, detail)),
+                Err((kind, detail)) => damage.push(Damage::of_file(shown, 0, kind, detail)),
             }
             if lines.len() > PACKED {
                 out.file().write_all(&pack(&lines, compression)?).map_err(io)?;

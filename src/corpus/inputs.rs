@@ -518,7 +518,7 @@ fn is_json_lines(storage: &Storage, fields: &JsonlFields) -> io::Result<bool> {
     const LONGEST: usize = 128_000_000;
     let compression = Compression::by_magic(&head(storage)?);
     let mut source =
-        Source::new(storage.open()?, compression, StreamFormat::Jsonl, (&[], &ReadRules::default()))?;
+        Source::new(storage.open()?, compression, StreamFormat::Jsonl, &[], &ReadRules::default())?;
     let mut feed = Feed::new(compression == Compression::None);
     let mut scanned = 0;
     loop {

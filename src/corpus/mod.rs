@@ -83,11 +83,11 @@ pub use options::{ReadOptions, ReadRules};
 pub(crate) use parquet::GROUP_BYTES;
 #[doc(hidden)]
 pub use peek::{Peeked, peek};
+pub(crate) use read::{ReadJob, read_and_sum};
 pub use read::{Reading, read};
-pub(crate) use read::{read_and_sum, read_while};
 pub(crate) use write::pack;
 #[doc(hidden)]
-pub use write::{IsSame, write_kept, write_kept_as};
+pub use write::{IsSame, KeptJob, write_kept};
 
 /// The extractor of text from pages as servers sent them; none in a build that does not read these.
 #[doc(hidden)]

@@ -6,9 +6,10 @@ use super::damage::{DamageCause, DamageKind, FileReading, Tally, TooLong};
 use super::document::Document;
 use super::filetype::Format;
 use super::inputs::Input;
-use super::kept::{Kept, KeptPages};
+use super::kept::Kept;
 use super::options::ReadOptions;
-use super::write::IsSame;
+use super::reader::ReadInput;
+use super::write::KeptJob;
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
 
@@ -52,9 +53,7 @@ pub(crate) struct Batch;
 impl Batch {
     pub fn process(
         &mut self,
-        _: u32,
-        _: &Input,
-        _: &ReadOptions,
+        _: ReadInput<'_>,
         _: u64,
         _: &mut FileReading,
         _: &mut impl FnMut(Document<'_>),
@@ -78,11 +77,9 @@ pub(crate) const GROUP_BYTES: u64 = 0;
 
 pub(crate) fn write_kept(
     _: Format,
-    _: &[Input],
-    _: &ReadOptions,
-    _: &dyn KeptPages,
-    _: IsSame<'_>,
-    _: (&Path, Option<&[String]>, Option<u64>),
+    _: &KeptJob<'_>,
+    _: &[String],
+    _: &Path,
     _: &rayon::ThreadPool,
 ) -> Result<Kept> {
     Ok(Kept::default())

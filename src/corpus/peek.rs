@@ -3,7 +3,7 @@
 use super::damage::{FileReading, TooLong};
 use super::inputs::Input;
 use super::options::ReadOptions;
-use super::reader::{Block, Reader};
+use super::reader::{Block, ReadInput, Reader};
 
 /// The sums over some pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,8 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
     let step = inputs.len().div_ceil(FILES).max(1);
     let mut sum = Peeked::default();
     for input in inputs.iter().step_by(step) {
-        let (mut reader, mut block) = (Reader::open(input, 0, &options), Block::default());
+        let read = ReadInput { shard: 0, input, options: &options };
+        let (mut reader, mut block) = (Reader::open(read), Block::default());
         if let Some((rows, text_bytes)) = reader.rows() {
             sum.pages += rows;
             sum.stored_bytes += input.stored_bytes();
@@ -57,7 +58,7 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
             stored += block.tally.stored;
             decoded += block.tally.decoded;
             let (before, mut names) = (sum.pages, Vec::new());
-            let too_long = block.process(0, input, &options, RECORD, &mut FileReading::default(), |page| {
+            let too_long = block.process(read, RECORD, &mut FileReading::default(), |page| {
                 sum.pages += 1;
                 sum.text_bytes += page.text.len() as u64;
                 page.record_id

@@ -16,7 +16,7 @@ use super::damage::{FileReading, TextSum, TooLong};
 use super::document::Document;
 use super::inputs::Input;
 use super::options::ReadOptions;
-use super::reader::{Block, Reader};
+use super::reader::{Block, ReadInput, Reader};
 use crate::hash::text_digest;
 
 /// The outcome of [`read`].
@@ -124,68 +124,74 @@ pub fn read<W: Send>(
     each: impl Fn(&mut W, Document<'_>) + Sync,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Reading<W> {
-    read_while(inputs, options, make_worker, each, &|| u64::MAX, progress)
+    ReadJob { inputs, options, most: &|| u64::MAX, progress }.read(make_worker, each)
 }
 
-/// [`read`], as long as records have no more bytes than `most` says, which is asked before each block; 0 ends it.
-pub(crate) fn read_while<W: Send>(
-    inputs: &[Input],
-    options: &ReadOptions,
-    make_worker: impl Fn() -> W + Sync,
-    each: impl Fn(&mut W, Document<'_>) + Sync,
-    most: &(dyn Fn() -> u64 + Sync),
-    progress: &(dyn Fn(u64) + Sync),
-) -> Reading<W> {
-    let file = |input: &Input| Shared {
-        reading: Mutex::new(FileReading { path: input.path.clone(), ..FileReading::default() }),
-        ..Shared::default()
-    };
-    let run = SharedRun {
-        inputs,
-        options,
-        files: inputs.iter().map(file).collect(),
-        opened: AtomicUsize::new(0),
-        finished: AtomicUsize::new(0),
-        too_long: Mutex::new(None),
-        has_ended: AtomicBool::new(false),
-        each,
-        most,
-        progress,
-    };
-    let work = || {
-        let mut thread = ReadingThread {
-            worker: make_worker(),
-            block: Block::default(),
-            scratch: InflateScratch::default(),
+/// Inputs to read, and when to stop.
+pub(crate) struct ReadJob<'a> {
+    pub inputs: &'a [Input],
+    pub options: &'a ReadOptions,
+    /// Bytes that a record may have, asked before each block; 0 ends the reading.
+    pub most: &'a (dyn Fn() -> u64 + Sync),
+    /// Hears of stored bytes as they are used up.
+    pub progress: &'a (dyn Fn(u64) + Sync),
+}
+
+impl ReadJob<'_> {
+    /// Reads the inputs as [`read`] does, as long as records are no longer than they may be.
+    pub(crate) fn read<W: Send>(
+        &self,
+        make_worker: impl Fn() -> W + Sync,
+        each: impl Fn(&mut W, Document<'_>) + Sync,
+    ) -> Reading<W> {
+        let file = |input: &Input| Shared {
+            reading: Mutex::new(FileReading { path: input.path.clone(), ..FileReading::default() }),
+            ..Shared::default()
         };
-        run.read_own(&mut thread);
-        run.help(&mut thread);
-        thread.worker
-    };
-    let threads = options.threads.max(1);
-    let workers = if threads == 1 {
-        vec![work()]
-    } else {
-        std::thread::scope(|scope| {
-            // Where the system gives no more of them, fewer read.
-            let begin = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
-            let handles: Vec<_> = (1..threads).map_while(begin).collect();
-            let own = work();
-            let joined = handles.into_iter().map(|handle| match handle.join() {
-                Ok(worker) => worker,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            std::iter::once(own).chain(joined).collect()
-        })
-    };
-    let settled = |file: Shared| {
-        let mut reading = file.reading.into_inner().unwrap_or_else(PoisonError::into_inner);
-        reading.settle();
-        reading
-    };
-    let files = run.files.into_iter().map(settled).collect();
-    let too_long = run.too_long.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Reading { workers, files, too_long }
+        let run = SharedRun {
+            job: self,
+            files: self.inputs.iter().map(file).collect(),
+            opened: AtomicUsize::new(0),
+            finished: AtomicUsize::new(0),
+            too_long: Mutex::new(None),
+            has_ended: AtomicBool::new(false),
+            each,
+        };
+        let work = || {
+            let mut thread = ReadingThread {
+                worker: make_worker(),
+                block: Block::default(),
+                scratch: InflateScratch::default(),
+            };
+            run.read_own(&mut thread);
+            run.help(&mut thread);
+            thread.worker
+        };
+        let threads = self.options.threads.max(1);
+        let workers = if threads == 1 {
+            vec![work()]
+        } else {
+            std::thread::scope(|scope| {
+                // Where the system gives no more of them, fewer read.
+                let begin = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
+                let handles: Vec<_> = (1..threads).map_while(begin).collect();
+                let own = work();
+                let joined = handles.into_iter().map(|handle| match handle.join() {
+                    Ok(worker) => worker,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                });
+                std::iter::once(own).chain(joined).collect()
+            })
+        };
+        let settled = |file: Shared| {
+            let mut reading = file.reading.into_inner().unwrap_or_else(PoisonError::into_inner);
+            reading.settle();
+            reading
+        };
+        let files = run.files.into_iter().map(settled).collect();
+        let too_long = run.too_long.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Reading { workers, files, too_long }
+    }
 }
 
 /// A thread that reads: its worker, and its buffers.
@@ -197,8 +203,7 @@ struct ReadingThread<W> {
 
 /// The files of a run, as its threads share them.
 struct SharedRun<'a, E> {
-    inputs: &'a [Input],
-    options: &'a ReadOptions,
+    job: &'a ReadJob<'a>,
     files: Vec<Shared>,
     /// Files below this one are opened.
     opened: AtomicUsize,
@@ -207,13 +212,15 @@ struct SharedRun<'a, E> {
     too_long: Mutex<Option<(usize, TooLong)>>,
     has_ended: AtomicBool,
     each: E,
-    most: &'a (dyn Fn() -> u64 + Sync),
-    progress: &'a (dyn Fn(u64) + Sync),
 }
 
 impl<E> SharedRun<'_, E> {
     fn goes_on(&self) -> bool {
-        (self.most)() > 0 && !self.has_ended.load(Ordering::Relaxed)
+        (self.job.most)() > 0 && !self.has_ended.load(Ordering::Relaxed)
+    }
+
+    fn input(&self, index: usize) -> ReadInput<'_> {
+        ReadInput { shard: index as u32, input: &self.job.inputs[index], options: self.job.options }
     }
 
     /// Opens files as long as there are any, and reads each to its end.
@@ -223,12 +230,12 @@ impl<E> SharedRun<'_, E> {
     {
         loop {
             let index = self.opened.fetch_add(1, Ordering::Relaxed);
-            if index >= self.inputs.len() || !self.goes_on() {
+            if index >= self.job.inputs.len() || !self.goes_on() {
                 break;
             }
             let file = &self.files[index];
             let mut turns = lock(&file.turns);
-            turns.reader = Some(Reader::open(&self.inputs[index], index as u32, self.options));
+            turns.reader = Some(Reader::open(self.input(index)));
             file.state.store(OPEN, Ordering::Release);
             let mut more = self.turn(index, turns, thread);
             while more {
@@ -304,7 +311,7 @@ impl<E> SharedRun<'_, E> {
         }
         let Some(reader) = turns.reader.as_mut() else { return false };
         let before = Instant::now();
-        let most = (self.most)();
+        let most = (self.job.most)();
         let claim = reader.claim(most);
         let earlier = turns.claimed;
         let (turns, ahead) = match claim {
@@ -348,11 +355,9 @@ impl<E> SharedRun<'_, E> {
         E: Fn(&mut W, Document<'_>),
     {
         let ReadingThread { worker, block, .. } = thread;
-        let (input, stored, reading) = (&self.inputs[index], block.tally.stored, part.decoding);
+        let (stored, reading) = (block.tally.stored, part.decoding);
         let before = Instant::now();
-        let met = block.process(index as u32, input, self.options, most, &mut part, |document| {
-            (self.each)(worker, document)
-        });
+        let met = block.process(self.input(index), most, &mut part, |document| (self.each)(worker, document));
         if let Some(met) = met {
             lock(&self.too_long).get_or_insert((index, met));
             self.has_ended.store(true, Ordering::Relaxed);
@@ -360,7 +365,7 @@ impl<E> SharedRun<'_, E> {
         // Rows of a group may have been decoded meanwhile.
         part.processing = before.elapsed().saturating_sub(part.decoding - reading);
         lock(&self.files[index].reading).merge(part);
-        (self.progress)(stored);
+        (self.job.progress)(stored);
     }
 }
 
@@ -452,7 +457,9 @@ mod tests {
                 let options = ReadOptions { threads, block_bytes, ..ReadOptions::default() };
                 let read = |most: u64| {
                     let each = |lengths: &mut Vec<u64>, page: Document<'_>| lengths.push(page.bytes());
-                    let reading = read_while(&inputs, &options, Vec::new, each, &|| most, &|_| ());
+                    let reading =
+                        ReadJob { inputs: &inputs, options: &options, most: &|| most, progress: &|_| () }
+                            .read(Vec::new, each);
                     (reading.workers.concat(), reading.too_long)
                 };
                 let (lengths, too_long) = read(u64::MAX);

@@ -7,8 +7,16 @@ use super::filetype::StreamFormat;
 use super::inputs::{Input, Problem};
 use super::options::ReadOptions;
 use super::parquet;
-use super::records::Records;
+use super::records::{RecordParser, Records};
 use super::stream::StreamReader;
+
+/// An input of a run, its number among the inputs, and the options by which it is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadInput<'a> {
+    pub shard: u32,
+    pub input: &'a Input,
+    pub options: &'a ReadOptions,
+}
 
 /// A block that a reader read at once: whole records of a stream, or rows.
 #[derive(Debug, Default)]
@@ -24,18 +32,19 @@ impl Block {
     /// that has more than `most` bytes, if one was met by now, is given back: nothing behind it is read.
     pub fn process(
         &mut self,
-        shard: u32,
-        input: &Input,
-        options: &ReadOptions,
+        read: ReadInput<'_>,
         most: u64,
         part: &mut FileReading,
         mut each: impl FnMut(Document<'_>),
     ) -> Option<TooLong> {
+        let ReadInput { input, options, .. } = read;
         let met = self.tally.too_long;
         part.count(std::mem::take(&mut self.tally));
         let more = match StreamFormat::of(input.format) {
-            Some(format) => self.records.process(format, input, options, most, part, &mut each),
-            None => self.rows.process(shard, input, options, most, part, &mut each),
+            Some(format) => {
+                self.records.process(&RecordParser::new(format, input, options, most), part, &mut each)
+            }
+            None => self.rows.process(read, most, part, &mut each),
         };
         met.or(more)
     }
@@ -54,7 +63,8 @@ pub(crate) enum Reader {
 
 impl Reader {
     /// Opens an input. One that cannot be opened is a file with one piece of damage.
-    pub fn open(input: &Input, shard: u32, options: &ReadOptions) -> Self {
+    pub fn open(read: ReadInput<'_>) -> Self {
+        let ReadInput { shard, input, options } = read;
         let opened = match (&input.problem, StreamFormat::of(input.format)) {
             (Some(problem @ Problem::CannotOpen(_)), _) => Err((DamageKind::Unreadable, problem.told())),
             (Some(problem @ Problem::UnknownFormat(_)), _) => {
@@ -66,7 +76,7 @@ impl Reader {
             (None, None) => parquet::Rows::open(input, options).map(|rows| Self::Rows(Box::new(rows))),
         };
         opened.unwrap_or_else(|(kind, detail)| {
-            Self::Closed(Some(Damage::new(&input.path, None, (0, 0), kind, detail)))
+            Self::Closed(Some(Damage::of_file(&input.path, 0, kind, detail)))
         })
     }
 

@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use super::cut::{End, MemberStarts, Step};
-use super::damage::{DamageCause, DamageKind, FileReading, PageRoom, TooLong};
+use super::cut::{End, MemberStarts};
+use super::damage::{DamageCause, DamageKind, FileReading, PageRoom, RecordPosition, TooLong};
 use super::document::Document;
 use super::filetype::StreamFormat;
 #[cfg(feature = "html")]
 use super::html;
 use super::inputs::Input;
 use super::options::ReadOptions;
-use super::{csv, jsonl, wet};
+use super::{jsonl, wet};
 use crate::document::{DocId, Place};
 
 /// A record in a block that may be a document. Positions are bytes in the block.
@@ -36,24 +36,19 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Takes a close look at each record: hands on the documents, counts them, and notes damage. A record of which
-    /// there come to be more than `most` bytes is given back.
+    /// Takes a close look at each record: hands on the documents, counts them, and notes damage. A record that comes
+    /// to have more bytes than the parser has room for is given back.
     pub fn process(
         &self,
-        format: StreamFormat,
-        input: &Input,
-        options: &ReadOptions,
-        most: u64,
+        parser: &RecordParser<'_>,
         part: &mut FileReading,
         each: &mut impl FnMut(Document<'_>),
     ) -> Option<TooLong> {
-        let room = PageRoom::new(options.record_cap, most);
         for span in &self.spans {
-            let Span { record, place, .. } = *span;
-            part.take(&input.path, span.raw, (record, place.offset, place.within), each, |found, each| {
-                document(span, &self.bytes, (format, input), (options, &room), found, each)
-            });
-            if let Some(bytes) = room.exceeded() {
+            let Span { record, place, raw, .. } = *span;
+            let position = RecordPosition { path: &parser.input.path, record, place, raw };
+            part.take(position, each, |found, each| parser.document(span, &self.bytes, found, each));
+            if let Some(bytes) = parser.room.exceeded() {
                 return Some(TooLong { record, bytes });
             }
         }
@@ -78,23 +73,6 @@ impl StreamFormat {
             Self::Jsonl | Self::Csv => jsonl::seek(bytes),
         }
     }
-
-    /// Cuts the next record off the start of `bytes`. `scanned` is how many of them are known to hold no line
-    /// end; the caller keeps it between calls. `delimiter` parts values of CSV.
-    pub fn step(
-        self,
-        bytes: &[u8],
-        end: End,
-        bounds: &MemberStarts<'_>,
-        (scanned, delimiter): (&mut usize, u8),
-        cap: usize,
-    ) -> Step {
-        match self {
-            Self::Wet => wet::step(bytes, end, bounds, cap),
-            Self::Jsonl => jsonl::step(bytes, end, scanned, cap),
-            Self::Csv => csv::step(bytes, end, delimiter, cap),
-        }
-    }
 }
 
 /// Stored bytes of the member that holds the record alone and is as WARC wants it: another would be damage in
@@ -108,98 +86,110 @@ pub(crate) fn copyable(span: &Span, bytes: &[u8]) -> u64 {
     }
 }
 
-/// Makes a document of a record, or damage that only a close look shows. A page for which there is no `room` is none.
-pub(crate) fn document<T>(
-    span: &Span,
-    bytes: &[u8],
-    (format, input): (StreamFormat, &Input),
-    (options, room): (&ReadOptions, &PageRoom),
-    damage: &mut dyn FnMut(DamageKind, String),
-    each: impl FnOnce(Document<'_>) -> T,
-) -> Option<T> {
-    let content = &bytes[span.content_start..span.content_end];
-    let strict = options.rules.strict;
-    match format {
-        StreamFormat::Wet => {
-            let fields = wet::fields(&bytes[span.start..span.content_start]);
-            // What a server sent is read with that feature alone.
-            let _ = room;
-            let (text, mended, beside, truncated) = match span.raw {
-                #[cfg(feature = "html")]
-                true => {
-                    let text = match fields.resource_type() {
-                        Some(content_type) => html::text_of_resource(content, content_type, room),
-                        None => html::text_of_response(content, room, fields.truncated),
-                    };
-                    match text {
-                        Ok(text) => text.map(|text| (text.text, text.mended, text.markup, text.truncated))?,
-                        Err((kind, detail)) => {
-                            damage(kind, detail);
-                            return None;
-                        }
-                    }
-                }
-                _ => {
-                    let text = readable(content, strict, damage)?;
-                    let mended = matches!(text, Cow::Owned(_));
-                    (text, mended, 0, fields.truncated)
-                }
-            };
-            if strict && mended {
-                damage(DamageKind::Malformed, "bytes that are none of the page's charset".to_owned());
-                return None;
-            }
-            if let Some(name) = fields.not_utf8 {
-                damage(DamageKind::BadName, format!("{name} is not UTF-8 and was left out"));
-            }
-            Some(each(Document {
-                id: span.id,
-                record_id: fields.record_id.as_deref(),
-                url: fields.url.as_deref(),
-                language: fields.language.as_deref(),
-                score: None,
-                group: None,
-                mended,
-                truncated,
-                text: &text,
-                beside,
-                place: Place { member: copyable(span, bytes), ..span.place },
-            }))
-        }
-        StreamFormat::Jsonl | StreamFormat::Csv => match line(content, input, options) {
-            Ok(line) => line.map(|line| {
-                each(Document {
-                    id: span.id,
-                    record_id: line.id.as_deref(),
-                    url: line.url.as_deref(),
-                    language: line.language.as_deref(),
-                    score: line.score,
-                    group: line.group.as_deref(),
-                    text: &line.text,
-                    place: span.place,
-                    mended: line.mended,
-                    truncated: false,
-                    beside: 0,
-                })
-            }),
-            Err((kind, detail)) => {
-                damage(kind, detail);
-                None
-            }
-        },
-    }
+/// Makes documents of the records of an input.
+#[derive(Debug)]
+pub(crate) struct RecordParser<'a> {
+    format: StreamFormat,
+    input: &'a Input,
+    options: &'a ReadOptions,
+    room: PageRoom,
 }
 
-/// The content of a line of JSON or a record of CSV; none where its text is null.
-fn line<'a>(
-    content: &'a [u8],
-    input: &Input,
-    options: &ReadOptions,
-) -> Result<Option<jsonl::Line<'a>>, DamageCause> {
-    let strict = options.rules.strict;
-    match &input.header {
-        Some(header) => header.parse(content, &options.fields, strict).map(Some),
-        None => jsonl::parse(content, &options.fields, strict),
+impl<'a> RecordParser<'a> {
+    /// A parser for records of `most` bytes at most.
+    pub fn new(format: StreamFormat, input: &'a Input, options: &'a ReadOptions, most: u64) -> Self {
+        Self { format, input, options, room: PageRoom::new(options.record_cap, most) }
+    }
+
+    /// Makes a document of a record in `bytes`, or damage that only a close look shows. A page for which there is no
+    /// room is none.
+    pub fn document<T>(
+        &self,
+        span: &Span,
+        bytes: &[u8],
+        damage: &mut dyn FnMut(DamageKind, String),
+        each: impl FnOnce(Document<'_>) -> T,
+    ) -> Option<T> {
+        let content = &bytes[span.content_start..span.content_end];
+        let strict = self.options.rules.strict;
+        match self.format {
+            StreamFormat::Wet => {
+                let fields = wet::fields(&bytes[span.start..span.content_start]);
+                let (text, mended, beside, truncated) = match span.raw {
+                    #[cfg(feature = "html")]
+                    true => {
+                        let text = match fields.resource_type() {
+                            Some(content_type) => html::text_of_resource(content, content_type, &self.room),
+                            None => html::text_of_response(content, &self.room, fields.truncated),
+                        };
+                        match text {
+                            Ok(text) => {
+                                text.map(|text| (text.text, text.mended, text.markup, text.truncated))?
+                            }
+                            Err((kind, detail)) => {
+                                damage(kind, detail);
+                                return None;
+                            }
+                        }
+                    }
+                    _ => {
+                        let text = readable(content, strict, damage)?;
+                        let mended = matches!(text, Cow::Owned(_));
+                        (text, mended, 0, fields.truncated)
+                    }
+                };
+                if strict && mended {
+                    damage(DamageKind::Malformed, "bytes that are none of the page's charset".to_owned());
+                    return None;
+                }
+                if let Some(name) = fields.not_utf8 {
+                    damage(DamageKind::BadName, format!("{name} is not UTF-8 and was left out"));
+                }
+                Some(each(Document {
+                    id: span.id,
+                    record_id: fields.record_id.as_deref(),
+                    url: fields.url.as_deref(),
+                    language: fields.language.as_deref(),
+                    score: None,
+                    group: None,
+                    mended,
+                    truncated,
+                    text: &text,
+                    beside,
+                    place: Place { member: copyable(span, bytes), ..span.place },
+                }))
+            }
+            StreamFormat::Jsonl | StreamFormat::Csv => match self.line(content) {
+                Ok(line) => line.map(|line| {
+                    each(Document {
+                        id: span.id,
+                        record_id: line.id.as_deref(),
+                        url: line.url.as_deref(),
+                        language: line.language.as_deref(),
+                        score: line.score,
+                        group: line.group.as_deref(),
+                        text: &line.text,
+                        place: span.place,
+                        mended: line.mended,
+                        truncated: false,
+                        beside: 0,
+                    })
+                }),
+                Err((kind, detail)) => {
+                    damage(kind, detail);
+                    None
+                }
+            },
+        }
+    }
+
+    /// The content of a line of JSON or a record of CSV; none where its text is null.
+    fn line<'b>(&self, content: &'b [u8]) -> Result<Option<jsonl::Line<'b>>, DamageCause> {
+        let (fields, strict) = (&self.options.fields, self.options.rules.strict);
+        match &self.input.header {
+            Some(header) => header.parse(content, fields, strict).map(Some),
+            None => jsonl::parse(content, fields, strict),
+        }
     }
 }
 

@@ -23,7 +23,8 @@ impl Source {
         file: StoredFile,
         compression: Compression,
         format: StreamFormat,
-        (dictionary, rules): (&[u8], &ReadRules),
+        dictionary: &[u8],
+        rules: &ReadRules,
     ) -> std::io::Result<Self> {
         Ok(match compression {
             Compression::None => Self::Plain(PlainSource { file, read: 0, done: false }),

@@ -15,6 +15,7 @@ use super::options::ReadOptions;
 use super::records::{Records, Span};
 use super::source::Source;
 use super::storage::StoredFile;
+use super::{csv, jsonl, wet};
 use crate::document::{DocId, Place};
 use crate::wording::counted;
 
@@ -78,7 +79,7 @@ impl StreamReader {
         options: &ReadOptions,
     ) -> std::io::Result<Self> {
         let source =
-            Source::new(input.open()?, input.compression, format, (input.dictionary(), &options.rules))?;
+            Source::new(input.open()?, input.compression, format, input.dictionary(), &options.rules)?;
         let claims = match input.compression {
             Compression::Gzip if options.threads > 1 => match input.open()? {
                 StoredFile::File(file) => Some(Claims::new(file, options.block_bytes)?),
@@ -292,7 +293,12 @@ impl StreamReader {
                 }
                 continue;
             }
-            match self.format.step(bytes, end, &bounds, (&mut self.scanned, delimiter), self.cap) {
+            let step = match self.format {
+                StreamFormat::Wet => wet::step(bytes, end, &bounds, self.cap),
+                StreamFormat::Jsonl => jsonl::step(bytes, end, &mut self.scanned, self.cap),
+                StreamFormat::Csv => csv::step(bytes, end, delimiter, self.cap),
+            };
+            match step {
                 Step::Need(n) => need = n.max(at_hand + 1),
                 Step::Skip(n) => {
                     self.zeros |= bytes[..n].contains(&0);
@@ -393,6 +399,7 @@ impl StreamReader {
     fn report(&mut self, tally: &mut Tally, flaw: Flaw, record: Option<u64>) {
         self.damaged = true;
         let Flaw { offset, within, kind, detail, .. } = flaw;
-        tally.damage.push(Damage::new(&self.path, record, (offset, within), kind, detail));
+        let place = Place { offset, within, ..Place::default() };
+        tally.damage.push(Damage::at(&self.path, record, place, kind, detail));
     }
 }

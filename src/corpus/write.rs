@@ -20,7 +20,7 @@ use super::filetype::{Compression, Format, StreamFormat, is_called_tsv, stem};
 use super::inputs::Input;
 use super::kept::{EachKept, Kept, KeptFile, KeptFiles, KeptPages, path_of, unnamed};
 use super::options::{ReadOptions, pool};
-use super::reader::{Block, Reader};
+use super::reader::{Block, ReadInput, Reader};
 use super::records::{Span, copyable};
 use super::storage::StoredFile;
 use super::{parquet, wet};
@@ -441,10 +441,25 @@ fn date(header: &[u8]) -> String {
     wet::fields(header).date.as_deref().filter(plain).unwrap_or("1970-01-01T00:00:00Z").to_owned()
 }
 
-/// [`write_kept_as`] with one file for all inputs of a format.
+/// The documents that are to be written, and their form.
+#[derive(Clone, Copy)]
+pub struct KeptJob<'a> {
+    /// The files that documents go to.
+    pub files: KeptFiles,
+    /// The inputs that hold the documents.
+    pub inputs: &'a [Input],
+    /// The options by which the inputs were read.
+    pub options: &'a ReadOptions,
+    /// The documents that are kept of each input.
+    pub kept: &'a dyn KeptPages,
+    /// Tells the documents that are still as they were read.
+    pub is_same: IsSame<'a>,
+}
+
+/// [`KeptJob::write`] with one file for all inputs of a format.
 ///
 /// # Errors
-/// As [`write_kept_as`].
+/// As [`KeptJob::write`].
 pub fn write_kept(
     inputs: &[Input],
     options: &ReadOptions,
@@ -452,116 +467,144 @@ pub fn write_kept(
     is_same: IsSame<'_>,
     dir: &Path,
 ) -> Result<Kept> {
-    write_kept_as(KeptFiles::One, inputs, options, kept, is_same, dir)
+    KeptJob { files: KeptFiles::One, inputs, options, kept, is_same }.write(dir)
 }
 
-/// Writes the documents that are to be kept into `dir`; `kept` names them file by file, and says what reading said
-/// of each.
-///
-/// WET documents go to `kept.warc.wet.gz`: a new warcinfo record, then one gzip member per record. A member that
-/// holds just the record, well formed, is copied as it is; any other record is compressed anew, with its header
-/// lines ended by CRLF and its `Content-Length` set right. Lines of JSON go to `kept.jsonl.gz`, and records of CSV
-/// to `kept.csv.gz` behind their header, each as it was; tables with another header than the first go to
-/// `kept-2.csv.gz` and so on. If no input of the file is compressed, neither is the file, as compressing would cost
-/// more than all else, and it is called `kept.jsonl`; if all are Zstandard, it is too, and its name ends in `.zst`.
-/// Rows of Parquet go to `kept.parquet`, with all columns, compressed as they were; inputs with other columns than
-/// the first go to `kept-2.parquet` and so on. Rows of Arrow go to `kept.arrow` likewise, which is a stream whether the
-/// inputs are streams or files. A file is written for each format among the inputs, also if nothing
-/// of it is kept.
-///
-/// With [`KeptFiles::Each`] every input has a file of its own, stored as the input is, whatever is kept of it:
-/// `kept.NAME`, where the name is that of the input with the usual ending.
-///
-/// With [`KeptFiles::OfSize`] each of these files is several, which end where the next page would be too much:
-/// `kept-00001.jsonl.gz`, `kept-2-00001.csv.gz` and so on. Each begins as a file does, with a warcinfo record or a
-/// header, and one is there even if nothing is kept.
-///
-/// What is written does not depend on the number of threads.
-///
-/// Where an input is gone or has changed since it was found, the pages that can still be read there and that
-/// `is_same` knows are written, and each of the others is named in [`Kept::lost`].
-///
-/// # Errors
-/// [`Error::Io`] if `dir` cannot be written to.
-pub fn write_kept_as(
-    files: KeptFiles,
-    inputs: &[Input],
-    options: &ReadOptions,
-    kept: &dyn KeptPages,
-    is_same: IsSame<'_>,
-    dir: &Path,
-) -> Result<Kept> {
-    fs::create_dir_all(dir).map_err(|e| Error::io(dir, e))?;
-    let pool = pool(options.threads.max(1))?;
-    let names = names(inputs);
-    let size = files.size();
-    let mut targets: Vec<Target> = Vec::new();
-    for format in StreamFormat::ALL {
-        let of_format = |input: &&Input| input.format == format.format() && input.problem.is_none();
-        let shards = || (0..).zip(inputs).filter(|(_, input)| input.format == format.format());
-        match files {
-            KeptFiles::One | KeptFiles::OfSize(_) => {
-                // Tables with other columns go to files of their own; an empty one has none at all.
-                let mut headers: Vec<Option<&Arc<CsvHeader>>> = Vec::new();
-                for header in inputs.iter().filter(of_format).map(|input| input.header.as_ref()) {
-                    if !headers.contains(&header) && (header.is_some() || headers.is_empty()) {
-                        headers.retain(Option::is_some);
-                        headers.push(header);
+impl KeptJob<'_> {
+    /// Writes the documents that are to be kept into `dir`; [`kept`](Self::kept) names them file by file, and
+    /// says what reading said of each.
+    ///
+    /// WET documents go to `kept.warc.wet.gz`: a new warcinfo record, then one gzip member per record. A member that
+    /// holds just the record, well formed, is copied as it is; any other record is compressed anew, with its header
+    /// lines ended by CRLF and its `Content-Length` set right. Lines of JSON go to `kept.jsonl.gz`, and records of CSV
+    /// to `kept.csv.gz` behind their header, each as it was; tables with another header than the first go to
+    /// `kept-2.csv.gz` and so on. If no input of the file is compressed, neither is the file, as compressing would cost
+    /// more than all else, and it is called `kept.jsonl`; if all are Zstandard, it is too, and its name ends in `.zst`.
+    /// Rows of Parquet go to `kept.parquet`, with all columns, compressed as they were; inputs with other columns than
+    /// the first go to `kept-2.parquet` and so on. Rows of Arrow go to `kept.arrow` likewise, which is a stream whether
+    /// the inputs are streams or files. A file is written for each format among the inputs, also if nothing of it is
+    /// kept.
+    ///
+    /// With [`KeptFiles::Each`] every input has a file of its own, stored as the input is, whatever is kept of it:
+    /// `kept.NAME`, where the name is that of the input with the usual ending.
+    ///
+    /// With [`KeptFiles::OfSize`] each of these files is several, which end where the next page would be too much:
+    /// `kept-00001.jsonl.gz`, `kept-2-00001.csv.gz` and so on. Each begins as a file does, with a warcinfo record or a
+    /// header, and one is there even if nothing is kept.
+    ///
+    /// What is written does not depend on the number of threads.
+    ///
+    /// Where an input is gone or has changed since it was found, the pages that can still be read there and that
+    /// [`is_same`](Self::is_same) knows are written, and each of the others is named in [`Kept::lost`].
+    ///
+    /// # Errors
+    /// [`Error::Io`] if `dir` cannot be written to.
+    pub fn write(&self, dir: &Path) -> Result<Kept> {
+        fs::create_dir_all(dir).map_err(|e| Error::io(dir, e))?;
+        let Self { files, inputs, options, .. } = *self;
+        let pool = pool(options.threads.max(1))?;
+        let names = names(inputs);
+        let size = files.size();
+        let mut targets: Vec<Target> = Vec::new();
+        for format in StreamFormat::ALL {
+            let of_format = |input: &&Input| input.format == format.format() && input.problem.is_none();
+            let shards = || (0..).zip(inputs).filter(|(_, input)| input.format == format.format());
+            match files {
+                KeptFiles::One | KeptFiles::OfSize(_) => {
+                    // Tables with other columns go to files of their own; an empty one has none at all.
+                    let mut headers: Vec<Option<&Arc<CsvHeader>>> = Vec::new();
+                    for header in inputs.iter().filter(of_format).map(|input| input.header.as_ref()) {
+                        if !headers.contains(&header) && (header.is_some() || headers.is_empty()) {
+                            headers.retain(Option::is_some);
+                            headers.push(header);
+                        }
+                    }
+                    for (number, header) in (1..).zip(headers) {
+                        let is_of = |input: &Input| match &input.header {
+                            Some(own) => header == Some(own),
+                            None => number == 1,
+                        };
+                        let of_file = inputs.iter().filter(|input| of_format(input) && is_of(input));
+                        let all_are =
+                            |compression| of_file.clone().all(|input| input.compression == compression);
+                        let compression =
+                            [Compression::None, Compression::Zstd].into_iter().find(|&it| all_are(it));
+                        let compression = compression.unwrap_or(Compression::Gzip);
+                        let number = if number == 1 { String::new() } else { format!("-{number}") };
+                        targets.push(Target {
+                            path: dir
+                                .join(format!("kept{number}{}", ending(format.format(), false, compression))),
+                            size,
+                            format,
+                            compression,
+                            shards: shards()
+                                .filter(|(_, input)| is_of(input))
+                                .map(|(shard, _)| shard)
+                                .collect(),
+                            header: header.cloned(),
+                        });
                     }
                 }
-                for (number, header) in (1..).zip(headers) {
-                    let is_of = |input: &Input| match &input.header {
-                        Some(own) => header == Some(own),
-                        None => number == 1,
-                    };
-                    let of_file = inputs.iter().filter(|input| of_format(input) && is_of(input));
-                    let all_are = |compression| of_file.clone().all(|input| input.compression == compression);
-                    let compression =
-                        [Compression::None, Compression::Zstd].into_iter().find(|&it| all_are(it));
-                    let compression = compression.unwrap_or(Compression::Gzip);
-                    let number = if number == 1 { String::new() } else { format!("-{number}") };
-                    targets.push(Target {
-                        path: dir
-                            .join(format!("kept{number}{}", ending(format.format(), false, compression))),
+                KeptFiles::Each => {
+                    let shards = shards().filter(|(_, input)| of_format(input));
+                    targets.extend(shards.map(|(shard, input)| Target {
+                        path: dir.join(&names[shard as usize]),
                         size,
                         format,
-                        compression,
-                        shards: shards().filter(|(_, input)| is_of(input)).map(|(shard, _)| shard).collect(),
-                        header: header.cloned(),
-                    });
+                        compression: input.compression,
+                        shards: vec![shard],
+                        header: input.header.clone(),
+                    }));
                 }
             }
-            KeptFiles::Each => {
-                let shards = shards().filter(|(_, input)| of_format(input));
-                targets.extend(shards.map(|(shard, input)| Target {
-                    path: dir.join(&names[shard as usize]),
-                    size,
-                    format,
-                    compression: input.compression,
-                    shards: vec![shard],
-                    header: input.header.clone(),
-                }));
-            }
         }
+        let writer = KeptWriter { job: self, pool: &pool };
+        let write = |target: &Target| writer.write_target(target);
+        let written: Vec<Result<(Vec<KeptFile>, Vec<Damage>)>> = match files {
+            KeptFiles::One | KeptFiles::OfSize(_) => targets.iter().map(write).collect(),
+            KeptFiles::Each => pool.install(|| targets.par_iter().map(write).collect()),
+        };
+        let mut kept_in = Kept::default();
+        for written in written {
+            let (files, lost) = written?;
+            kept_in.files.extend(files);
+            kept_in.lost.extend(lost);
+        }
+        for format in [Format::Parquet, Format::Arrow] {
+            let rows = parquet::write_kept(format, self, &names, dir, &pool)?;
+            kept_in.files.extend(rows.files);
+            kept_in.lost.extend(rows.lost);
+        }
+        Ok(kept_in)
     }
-    let write = |target: &Target| write_target(target, inputs, options, kept, is_same, &pool);
-    let written: Vec<Result<(Vec<KeptFile>, Vec<Damage>)>> = match files {
-        KeptFiles::One | KeptFiles::OfSize(_) => targets.iter().map(write).collect(),
-        KeptFiles::Each => pool.install(|| targets.par_iter().map(write).collect()),
-    };
-    let mut kept_in = Kept::default();
-    for written in written {
-        let (files, lost) = written?;
-        kept_in.files.extend(files);
-        kept_in.lost.extend(lost);
+
+    /// Reads the pages of one file again that were read before.
+    pub(crate) fn still_there(&self, kept: &[(DocId, Place)]) -> Still {
+        /// Pages that do not read any more, after which the others are given up: each costs a new beginning.
+        const GIVEN_UP: usize = 100;
+        let (mut there, mut why) = (Vec::new(), None);
+        let mut rest = kept;
+        for _ in 0..GIVEN_UP {
+            let mut handed = 0;
+            let done = fetch(self.inputs, self.options, rest, |document| {
+                let (id, place) = rest[handed];
+                handed += 1;
+                if (self.is_same)(id, document.text) {
+                    there.push((id, place));
+                } else {
+                    why.get_or_insert_with(|| "another text stands in its place".to_owned());
+                }
+            });
+            let Err(error) = done else { break };
+            why.get_or_insert_with(|| match error {
+                Error::Io { source, .. } => source.to_string(),
+                Error::Format { got, .. } => got,
+                other => other.to_string(),
+            });
+            rest = rest.get(handed + 1..).unwrap_or_default();
+        }
+        Still { there, why }
     }
-    let own = (files == KeptFiles::Each).then_some(&names[..]);
-    for format in [Format::Parquet, Format::Arrow] {
-        let rows = parquet::write_kept(format, inputs, options, kept, is_same, (dir, own, size), &pool)?;
-        kept_in.files.extend(rows.files);
-        kept_in.lost.extend(rows.lost);
-    }
-    Ok(kept_in)
 }
 
 /// True if the stored bytes of all pages that are kept of a file can be copied.
@@ -574,49 +617,204 @@ fn are_copies(kept: &dyn KeptPages, shard: u32) -> Result<bool> {
     Ok(true)
 }
 
-/// Writes a file, or those of a size. Of several inputs those that must be compressed anew are worked on side by side.
-fn write_target(
-    target: &Target,
-    inputs: &[Input],
-    options: &ReadOptions,
-    kept: &dyn KeptPages,
-    is_same: IsSame<'_>,
-    pool: &rayon::ThreadPool,
-) -> Result<(Vec<KeptFile>, Vec<Damage>)> {
-    let mut output = Output::create(target)?;
-    let mut shards = Vec::new();
-    for &shard in &target.shards {
-        if kept.number(shard)? > 0 {
-            shards.push(shard);
-        }
-    }
-    let parts = parts_of(inputs, &shards, kept)?;
-    let write = |part: &PartOf<'_>, output: &mut Output<'_>| {
-        part.shards.iter().try_for_each(|&shard| {
-            output.shard = shard;
-            write_file(inputs, shard, options, (kept, part.copies), is_same, output, pool)
-        })
-    };
-    for at_once in parts.chunks(pool.current_num_threads().max(1)) {
-        let aside = |part: &PartOf<'_>| -> Result<Option<Output<'_>>> {
-            // Bytes that are copied come from the file, and one part needs no other place.
-            if parts.len() == 1 || part.copies {
-                return Ok(None);
+/// Writes the documents of a job, with the threads of a pool.
+struct KeptWriter<'a> {
+    job: &'a KeptJob<'a>,
+    pool: &'a rayon::ThreadPool,
+}
+
+impl KeptWriter<'_> {
+    /// Writes a file, or those of a size. Of several inputs those that must be compressed anew are worked on side by
+    /// side.
+    fn write_target(&self, target: &Target) -> Result<(Vec<KeptFile>, Vec<Damage>)> {
+        let (kept, pool) = (self.job.kept, self.pool);
+        let mut output = Output::create(target)?;
+        let mut shards = Vec::new();
+        for &shard in &target.shards {
+            if kept.number(shard)? > 0 {
+                shards.push(shard);
             }
-            let mut output = Output::part(target)?;
-            write(part, &mut output)?;
-            Ok(Some(output))
+        }
+        let parts = self.parts_of(&shards)?;
+        let write = |part: &PartOf<'_>, output: &mut Output<'_>| {
+            part.shards.iter().try_for_each(|&shard| {
+                output.shard = shard;
+                self.write_file(shard, part.copies, output)
+            })
         };
-        let written: Vec<Result<Option<Output<'_>>>> =
-            pool.install(|| at_once.par_iter().map(aside).collect());
-        for (part, written) in at_once.iter().zip(written) {
-            match written? {
-                Some(written) => output.append(written)?,
-                None => write(part, &mut output)?,
+        for at_once in parts.chunks(pool.current_num_threads().max(1)) {
+            let aside = |part: &PartOf<'_>| -> Result<Option<Output<'_>>> {
+                // Bytes that are copied come from the file, and one part needs no other place.
+                if parts.len() == 1 || part.copies {
+                    return Ok(None);
+                }
+                let mut output = Output::part(target)?;
+                write(part, &mut output)?;
+                Ok(Some(output))
+            };
+            let written: Vec<Result<Option<Output<'_>>>> =
+                pool.install(|| at_once.par_iter().map(aside).collect());
+            for (part, written) in at_once.iter().zip(written) {
+                match written? {
+                    Some(written) => output.append(written)?,
+                    None => write(part, &mut output)?,
+                }
             }
         }
+        output.finish()
     }
-    output.finish()
+
+    /// Parts of some bytes of inputs at least, as each part is a file for a while, and there may be many small inputs.
+    fn parts_of<'s>(&self, shards: &'s [u32]) -> Result<Vec<PartOf<'s>>> {
+        const LEAST: u64 = 1 << 20;
+        let (mut parts, mut from, mut bytes) = (Vec::<PartOf<'_>>::new(), 0, 0);
+        for (at, &shard) in shards.iter().enumerate() {
+            let copies = are_copies(self.job.kept, shard)?;
+            match parts.last_mut() {
+                Some(part) if part.copies == copies && bytes < LEAST => part.shards = &shards[from..=at],
+                _ => {
+                    (from, bytes) = (at, 0);
+                    parts.push(PartOf { shards: &shards[at..=at], copies });
+                }
+            }
+            bytes += self.job.inputs[shard as usize].stored_bytes();
+        }
+        Ok(parts)
+    }
+
+    /// Writes what is kept of a file, whose stored bytes can be copied or not, or of it what can still be had.
+    fn write_file(&self, shard: u32, copies: bool, output: &mut Output<'_>) -> Result<()> {
+        let KeptJob { inputs, kept, .. } = *self.job;
+        let input = &inputs[shard as usize];
+        let mark = output.mark();
+        let write = |kept: &dyn KeptPages, copies: bool, output: &mut Output<'_>| -> Result<Option<String>> {
+            let now = input.stamp();
+            let each = kept.each_of(shard)?;
+            let wrote = if copies {
+                self.copy_members(input, each, output)
+            } else {
+                self.write_anew(shard, each, kept.number(shard)?, output)
+            };
+            let why = match wrote {
+                Ok(()) if now == input.stamp() => return Ok(None),
+                Ok(()) => "the file changed while its kept pages were copied".to_owned(),
+                Err(Broken::Input(why)) => why,
+                Err(Broken::Output(error)) => return Err(error),
+            };
+            output.back_to(mark)?;
+            Ok(Some(why))
+        };
+        let mut why = String::new();
+        if input.is_as_found() {
+            match write(kept, copies, output)? {
+                None => return Ok(()),
+                Some(failure) => why = failure,
+            }
+        }
+        let kept = kept.of_file(shard)?;
+        let still = self.job.still_there(&kept);
+        let mut there = still.there;
+        if !there.is_empty()
+            && let Some(failure) = write(&there, are_copies(&there, shard)?, output)?
+        {
+            (why, there) = (failure, Vec::new());
+        }
+        let why = still.why.unwrap_or(why);
+        output.lost.extend(lost(input, &kept, &there, &why));
+        Ok(())
+    }
+
+    /// Copies members without a look inside, but for the date of the first.
+    fn copy_members(
+        &self,
+        input: &Input,
+        mut kept: EachKept<'_>,
+        output: &mut Output<'_>,
+    ) -> Result<(), Broken> {
+        // Neighbours are copied in one piece, of bounded size.
+        const PIECE: u64 = 1 << 20;
+        let io = |e: io::Error| Broken::Input(e.to_string());
+        let mut file = input.open().map_err(io)?;
+        let Some(first) = kept.next().transpose()? else { return Ok(()) };
+        // By the decoder that read it: another may refuse what this one takes.
+        output.begin(|| header_at(input, self.job.options, first.1).map(|header| date(&header)))?;
+        let mut piece = vec![first.1.offset];
+        for kept in std::iter::once(Ok(first)).chain(kept) {
+            let (_, place) = kept?;
+            let (start, end) = (piece[0], piece[piece.len() - 1]);
+            if place.offset != end || end - start > PIECE {
+                copy_piece(&mut file, &piece, output).map_err(io)??;
+                piece.clear();
+                piece.push(place.offset);
+            }
+            piece.push(place.offset + place.member);
+        }
+        copy_piece(&mut file, &piece, output).map_err(io)??;
+        Ok(())
+    }
+
+    /// Reads a file again and writes what is kept of it, so many pages, record by record.
+    fn write_anew(
+        &self,
+        shard: u32,
+        each: EachKept<'_>,
+        number: u64,
+        output: &mut Output<'_>,
+    ) -> Result<(), Broken> {
+        let (KeptJob { inputs, options, .. }, pool) = (*self.job, self.pool);
+        let input = &inputs[shard as usize];
+        let io = |e: io::Error| Broken::Input(e.to_string());
+        let mut block = mem::take(&mut output.block);
+        let mut reader = Reader::open(ReadInput { shard, input, options });
+        let mut stored: Option<StoredFile> = None;
+        let mut found = 0;
+        // Lines of as many blocks as there are threads to pack them.
+        let mut waiting: Vec<(Vec<u8>, u64)> = Vec::new();
+        let (mut each, mut kept) = (each.peekable(), Vec::new());
+        while reader.next_block(&mut block) {
+            let Some(last) = block.records.spans.last() else { continue };
+            // What is kept of the block; of those before it none is there.
+            kept.clear();
+            while let Some(next) = each.next_if(|next| next.as_ref().map_or(true, |&(id, _)| id <= last.id)) {
+                kept.push(next?);
+            }
+            let is_kept = |span: &&Span| {
+                let at = kept.binary_search_by_key(&span.id, |&(id, _)| id);
+                at.is_ok_and(|at| Place { member: kept[at].1.member, ..span.place } == kept[at].1)
+            };
+            let chosen: Vec<&Span> = block.records.spans.iter().filter(is_kept).collect();
+            let Some(first) = chosen.first() else { continue };
+            found += chosen.len();
+            let bytes = &block.records.bytes;
+            if output.target.format != StreamFormat::Wet {
+                waiting.extend(lines(bytes, &chosen, output.target.lines_at_once()));
+                if waiting.len() >= pool.current_num_threads() {
+                    write_lines(&mut waiting, output, pool)?;
+                }
+                continue;
+            }
+            output.begin(|| Ok(date(&bytes[first.start..first.content_start])))?;
+            let compression = output.target.compression;
+            for part in pool.install(|| records(bytes, &chosen, compression)) {
+                match part? {
+                    OutputPart::New(bytes) => output.put(&bytes, 1)?,
+                    OutputPart::Stored(bounds) => {
+                        let file = match &mut stored {
+                            Some(file) => file,
+                            None => stored.insert(input.open().map_err(io)?),
+                        };
+                        copy_piece(file, &bounds, output).map_err(io)??;
+                    }
+                }
+            }
+        }
+        write_lines(&mut waiting, output, pool)?;
+        output.block = block;
+        match found as u64 == number {
+            true => Ok(()),
+            false => Err(Broken::Input(format!("{found} of {number} pages stand where they stood"))),
+        }
+    }
 }
 
 /// Inputs in a row that a thread writes.
@@ -626,111 +824,11 @@ struct PartOf<'a> {
     copies: bool,
 }
 
-/// Parts of some bytes of inputs at least, as each part is a file for a while, and there may be many small inputs.
-fn parts_of<'a>(inputs: &[Input], shards: &'a [u32], kept: &dyn KeptPages) -> Result<Vec<PartOf<'a>>> {
-    const LEAST: u64 = 1 << 20;
-    let (mut parts, mut from, mut bytes) = (Vec::<PartOf<'_>>::new(), 0, 0);
-    for (at, &shard) in shards.iter().enumerate() {
-        let copies = are_copies(kept, shard)?;
-        match parts.last_mut() {
-            Some(part) if part.copies == copies && bytes < LEAST => part.shards = &shards[from..=at],
-            _ => {
-                (from, bytes) = (at, 0);
-                parts.push(PartOf { shards: &shards[at..=at], copies });
-            }
-        }
-        bytes += inputs[shard as usize].stored_bytes();
-    }
-    Ok(parts)
-}
-
-/// Writes what is kept of a file, whose stored bytes can be copied or not, or of it what can still be had.
-fn write_file(
-    inputs: &[Input],
-    shard: u32,
-    options: &ReadOptions,
-    (kept, copies): (&dyn KeptPages, bool),
-    is_same: IsSame<'_>,
-    output: &mut Output<'_>,
-    pool: &rayon::ThreadPool,
-) -> Result<()> {
-    let input = &inputs[shard as usize];
-    let mark = output.mark();
-    let write = |kept: &dyn KeptPages, copies: bool, output: &mut Output<'_>| -> Result<Option<String>> {
-        let now = input.stamp();
-        let each = kept.each_of(shard)?;
-        let wrote = if copies {
-            copy_members(input, options, each, output)
-        } else {
-            write_anew(input, shard, options, (each, kept.number(shard)?), output, pool)
-        };
-        let why = match wrote {
-            Ok(()) if now == input.stamp() => return Ok(None),
-            Ok(()) => "the file changed while its kept pages were copied".to_owned(),
-            Err(Broken::Input(why)) => why,
-            Err(Broken::Output(error)) => return Err(error),
-        };
-        output.back_to(mark)?;
-        Ok(Some(why))
-    };
-    let mut why = String::new();
-    if input.is_as_found() {
-        match write(kept, copies, output)? {
-            None => return Ok(()),
-            Some(failure) => why = failure,
-        }
-    }
-    let kept = kept.of_file(shard)?;
-    let still = still_there(inputs, options, &kept, is_same);
-    let mut there = still.there;
-    if !there.is_empty()
-        && let Some(failure) = write(&there, are_copies(&there, shard)?, output)?
-    {
-        (why, there) = (failure, Vec::new());
-    }
-    let why = still.why.unwrap_or(why);
-    output.lost.extend(lost(input, &kept, &there, &why));
-    Ok(())
-}
-
 /// The documents of a file that are still as they were read.
 pub(crate) struct Still {
     pub there: Vec<(DocId, Place)>,
     /// Why a page is not.
     pub why: Option<String>,
-}
-
-/// Reads the pages of one file again that were read before.
-pub(crate) fn still_there(
-    inputs: &[Input],
-    options: &ReadOptions,
-    kept: &[(DocId, Place)],
-    is_same: IsSame<'_>,
-) -> Still {
-    /// Pages that do not read any more, after which the others are given up: each costs a new beginning.
-    const GIVEN_UP: usize = 100;
-    let (mut there, mut why) = (Vec::new(), None);
-    let mut rest = kept;
-    for _ in 0..GIVEN_UP {
-        let mut handed = 0;
-        let done = fetch(inputs, options, rest, |document| {
-            let (id, place) = rest[handed];
-            handed += 1;
-            if is_same(id, document.text) {
-                there.push((id, place));
-            } else {
-                why.get_or_insert_with(|| "another text stands in its place".to_owned());
-            }
-        });
-        let Err(error) = done else { break };
-        why.get_or_insert_with(|| match error {
-            Error::Io { source, .. } => source.to_string(),
-            Error::Format { got, .. } => got,
-            other => other.to_string(),
-        });
-        rest = rest.get(handed + 1..).unwrap_or_default();
-    }
-    Still { there, why }
 }
 
 /// The pages of a file that are not among those that are there.
@@ -743,40 +841,10 @@ pub(crate) fn lost(
     let is_lost = |(id, _): &&(DocId, Place)| there.binary_search_by_key(id, |&(id, _)| id).is_err();
     let damage = |&(id, place): &(DocId, Place)| {
         let detail = format!("{} was to be kept, and cannot be read any more: {why}", input.name_of(id.row));
-        let damage =
-            Damage::new(&input.path, None, (place.offset, place.within), DamageKind::Changed, detail);
+        let damage = Damage::at(&input.path, None, place, DamageKind::Changed, detail);
         Damage { pages: Some(1), ..damage }
     };
     kept.iter().filter(is_lost).map(damage).collect()
-}
-
-/// Copies members without a look inside, but for the date of the first.
-fn copy_members(
-    input: &Input,
-    options: &ReadOptions,
-    mut kept: EachKept<'_>,
-    output: &mut Output<'_>,
-) -> Result<(), Broken> {
-    // Neighbours are copied in one piece, of bounded size.
-    const PIECE: u64 = 1 << 20;
-    let io = |e: io::Error| Broken::Input(e.to_string());
-    let mut file = input.open().map_err(io)?;
-    let Some(first) = kept.next().transpose()? else { return Ok(()) };
-    // By the decoder that read it: another may refuse what this one takes.
-    output.begin(|| header_at(input, options, first.1).map(|header| date(&header)))?;
-    let mut piece = vec![first.1.offset];
-    for kept in std::iter::once(Ok(first)).chain(kept) {
-        let (_, place) = kept?;
-        let (start, end) = (piece[0], piece[piece.len() - 1]);
-        if place.offset != end || end - start > PIECE {
-            copy_piece(&mut file, &piece, output).map_err(io)??;
-            piece.clear();
-            piece.push(place.offset);
-        }
-        piece.push(place.offset + place.member);
-    }
-    copy_piece(&mut file, &piece, output).map_err(io)??;
-    Ok(())
 }
 
 /// Copies stored bytes from the first of these offsets to the last, from each to the next a document.
@@ -792,68 +860,6 @@ fn copy_piece(file: &mut StoredFile, bounds: &[u64], output: &mut Output<'_>) ->
     };
     output.copied = bytes;
     Ok(put)
-}
-
-/// Reads a file again and writes what is kept of it, so many pages, record by record.
-fn write_anew(
-    input: &Input,
-    shard: u32,
-    options: &ReadOptions,
-    (each, number): (EachKept<'_>, u64),
-    output: &mut Output<'_>,
-    pool: &rayon::ThreadPool,
-) -> Result<(), Broken> {
-    let io = |e: io::Error| Broken::Input(e.to_string());
-    let mut block = mem::take(&mut output.block);
-    let mut reader = Reader::open(input, shard, options);
-    let mut stored: Option<StoredFile> = None;
-    let mut found = 0;
-    // Lines of as many blocks as there are threads to pack them.
-    let mut waiting: Vec<(Vec<u8>, u64)> = Vec::new();
-    let (mut each, mut kept) = (each.peekable(), Vec::new());
-    while reader.next_block(&mut block) {
-        let Some(last) = block.records.spans.last() else { continue };
-        // What is kept of the block; of those before it none is there.
-        kept.clear();
-        while let Some(next) = each.next_if(|next| next.as_ref().map_or(true, |&(id, _)| id <= last.id)) {
-            kept.push(next?);
-        }
-        let is_kept = |span: &&Span| {
-            let at = kept.binary_search_by_key(&span.id, |&(id, _)| id);
-            at.is_ok_and(|at| Place { member: kept[at].1.member, ..span.place } == kept[at].1)
-        };
-        let chosen: Vec<&Span> = block.records.spans.iter().filter(is_kept).collect();
-        let Some(first) = chosen.first() else { continue };
-        found += chosen.len();
-        let bytes = &block.records.bytes;
-        if output.target.format != StreamFormat::Wet {
-            waiting.extend(lines(bytes, &chosen, output.target.lines_at_once()));
-            if waiting.len() >= pool.current_num_threads() {
-                write_lines(&mut waiting, output, pool)?;
-            }
-            continue;
-        }
-        output.begin(|| Ok(date(&bytes[first.start..first.content_start])))?;
-        let compression = output.target.compression;
-        for part in pool.install(|| records(bytes, &chosen, compression)) {
-            match part? {
-                OutputPart::New(bytes) => output.put(&bytes, 1)?,
-                OutputPart::Stored(bounds) => {
-                    let file = match &mut stored {
-                        Some(file) => file,
-                        None => stored.insert(input.open().map_err(io)?),
-                    };
-                    copy_piece(file, &bounds, output).map_err(io)??;
-                }
-            }
-        }
-    }
-    write_lines(&mut waiting, output, pool)?;
-    output.block = block;
-    match found as u64 == number {
-        true => Ok(()),
-        false => Err(Broken::Input(format!("{found} of {number} pages stand where they stood"))),
-    }
 }
 
 /// Lines, verbatim, and how many they are: as one, or several of so many bytes at most, unless a line has more.

@@ -197,30 +197,6 @@ enum Naming {
     Id,
 }
 
-impl Naming {
-    fn resolve(
-        self,
-        table: &Table,
-        line: u64,
-        name: &str,
-        records: &RecordNames<'_>,
-    ) -> Result<Option<Document>> {
-        match self {
-            Self::Number => match name.parse::<u64>() {
-                Ok(number) => Ok(u32::try_from(number).ok().filter(|&n| n < records.count()).map(Document)),
-                Err(_) => Err(table.error(line, format!("{name:?}"), "a record number, counted from 0,")),
-            },
-            Self::Id => match records.get(name) {
-                Some(None) => {
-                    let expected = "an id that only one record of the corpus has";
-                    Err(table.error(line, format!("the id {name:?}"), expected))
-                }
-                known => Ok(known.flatten()),
-            },
-        }
-    }
-}
-
 impl TruthFile {
     /// Reads a truth from CSV, plain or gzip'd. The header says what it is:
     ///
@@ -244,10 +220,11 @@ impl TruthFile {
             .column(&["record"])
             .map(|c| (Naming::Number, c))
             .or_else(|| table.column(&["record_id", "id"]).map(|c| (Naming::Id, c)));
-        let file = if let Some((naming, columns)) = by_id.or(by_number) {
-            read_pairs(&mut table, naming, columns, records, params)?
+        let of_naming = |table, naming| TruthTable { table, naming, records, params };
+        let file = if let Some((naming, (a, b))) = by_id.or(by_number) {
+            of_naming(&mut table, naming).read_pairs(a, b)?
         } else if let Some(((naming, member), cluster)) = member.zip(table.column(&["cluster"])) {
-            read_clusters(&mut table, naming, member, cluster, records, params)?
+            of_naming(&mut table, naming).read_clusters(member, cluster)?
         } else {
             return Err(
                 table.header_error("a header with a,b or a_id,b_id or cluster and record or record_id or id")
@@ -269,117 +246,146 @@ impl TruthFile {
     }
 }
 
-fn read_pairs(
-    table: &mut Table,
+/// A table of pairs or clusters being read.
+struct TruthTable<'a> {
+    table: &'a mut Table,
     naming: Naming,
-    (a, b): (usize, usize),
-    records: &RecordNames<'_>,
-    params: &TruthParams,
-) -> Result<TruthFile> {
-    let label = table.column(&["label"]);
-    let score = table.column(&["jaccard", "similarity", "score"]).filter(|_| label.is_none());
-    let mut counts = TruthCounts::default();
-    let (mut pairs, mut row) = (Vec::new(), csv::StringRecord::new());
-    while let Some(line) = table.next(&mut row)? {
-        counts.rows += 1;
-        let verdict = if let Some(label) = label {
-            PairLabel::of_label(&row[label], params.min_label)
-                .ok_or_else(|| table.error(line, format!("the label {:?}", &row[label]), LABELS))?
-        } else if let Some(score) = score {
-            let value = match row[score].parse::<f64>() {
-                Ok(value) if value.is_finite() => value,
-                _ => return Err(table.error(line, format!("the score {:?}", &row[score]), "a number")),
-            };
-            counts.lowest_score = Some(counts.lowest_score.map_or(value, |lowest: f64| lowest.min(value)));
-            if params.min_score.is_none_or(|least| value >= least) {
-                PairLabel::Duplicate
-            } else {
-                PairLabel::Distinct
-            }
-        } else {
-            PairLabel::Duplicate
-        };
-        let (a, b) =
-            (naming.resolve(table, line, &row[a], records)?, naming.resolve(table, line, &row[b], records)?);
-        counts.names_not_in_corpus += u64::from(a.is_none()) + u64::from(b.is_none());
-        match (a, b) {
-            (Some(a), Some(b)) if a == b => counts.self_pairs += 1,
-            (Some(a), Some(b)) => pairs.push(Judged { a: a.min(b), b: a.max(b), verdict }),
-            _ => counts.rows_not_in_corpus += 1,
-        }
-    }
-    pairs.sort_unstable();
-    let rows = pairs.len();
-    pairs.dedup_by(|next, first| {
-        let same = (next.a, next.b) == (first.a, first.b);
-        if same && next.verdict != first.verdict && first.verdict != PairLabel::Unknown {
-            // One judge who knows outweighs one who does not; two who know and disagree settle nothing.
-            if next.verdict != PairLabel::Unknown {
-                counts.conflicts += 1;
-                first.verdict = PairLabel::Unknown;
-            }
-        }
-        same
-    });
-    counts.repeats = (rows - pairs.len()) as u64;
-    let rule = match (label, score, params.min_score) {
-        (Some(_), ..) => Rule::Label(params.min_label),
-        (None, Some(_), Some(least)) => Rule::Score(least),
-        _ => Rule::Listed,
-    };
-    let scope = params.scope.unwrap_or(if label.is_some() { Scope::LabelledPairs } else { Scope::Corpus });
-    Ok(TruthFile { truth: Truth::Pairs(pairs), scope, counts, min_score: params.min_score, rule })
+    records: &'a RecordNames<'a>,
+    params: &'a TruthParams,
 }
 
-fn read_clusters(
-    table: &mut Table,
-    naming: Naming,
-    member: usize,
-    cluster: usize,
-    records: &RecordNames<'_>,
-    params: &TruthParams,
-) -> Result<TruthFile> {
-    let scope = params.scope.unwrap_or(Scope::LabelledDocuments);
-    if scope == Scope::LabelledPairs {
-        return Err(Error::parameter(
-            "scope",
-            scope,
-            "corpus or labelled-documents, for a truth of clusters",
-        ));
-    }
-    let mut counts = TruthCounts::default();
-    // The first record of every cluster.
-    let mut first: HashMap<String, Document> = HashMap::new();
-    let mut members: Vec<(Document, String)> = Vec::new();
-    let mut row = csv::StringRecord::new();
-    while let Some(line) = table.next(&mut row)? {
-        counts.rows += 1;
-        match naming.resolve(table, line, &row[member], records)? {
-            Some(record) => {
-                first.entry_ref(&row[cluster]).or_insert(record);
-                members.push((record, row[cluster].to_string()));
-            }
-            None => {
-                counts.rows_not_in_corpus += 1;
-                counts.names_not_in_corpus += 1;
-            }
+impl TruthTable<'_> {
+    /// The record of a name in a line; none if the corpus does not have it.
+    fn resolve(&self, line: u64, name: &str) -> Result<Option<Document>> {
+        match self.naming {
+            Naming::Number => match name.parse::<u64>() {
+                Ok(number) => {
+                    Ok(u32::try_from(number).ok().filter(|&n| n < self.records.count()).map(Document))
+                }
+                Err(_) => {
+                    Err(self.table.error(line, format!("{name:?}"), "a record number, counted from 0,"))
+                }
+            },
+            Naming::Id => match self.records.get(name) {
+                Some(None) => {
+                    let expected = "an id that only one record of the corpus has";
+                    Err(self.table.error(line, format!("the id {name:?}"), expected))
+                }
+                known => Ok(known.flatten()),
+            },
         }
     }
-    let clusters = Partition::from_pairs(records.count(), members.iter().map(|m| (m.0, first[&m.1])));
-    members.sort_unstable();
-    for same in members.chunk_by(|a, b| a.0 == b.0) {
-        counts.repeats += same.len() as u64 - 1;
-        counts.conflicts += u64::from(same.iter().any(|member| member.1 != same[0].1));
+
+    /// Reads pairs, whose names are in the columns `a` and `b`.
+    fn read_pairs(&mut self, a: usize, b: usize) -> Result<TruthFile> {
+        let params = self.params;
+        let label = self.table.column(&["label"]);
+        let score = self.table.column(&["jaccard", "similarity", "score"]).filter(|_| label.is_none());
+        let mut counts = TruthCounts::default();
+        let (mut pairs, mut row) = (Vec::new(), csv::StringRecord::new());
+        while let Some(line) = self.table.next(&mut row)? {
+            counts.rows += 1;
+            let verdict = if let Some(label) = label {
+                PairLabel::of_label(&row[label], params.min_label)
+                    .ok_or_else(|| self.table.error(line, format!("the label {:?}", &row[label]), LABELS))?
+            } else if let Some(score) = score {
+                let value = match row[score].parse::<f64>() {
+                    Ok(value) if value.is_finite() => value,
+                    _ => {
+                        return Err(self.table.error(
+                            line,
+                            format!("the score {:?}", &row[score]),
+                            "a number",
+                        ));
+                    }
+                };
+                counts.lowest_score =
+                    Some(counts.lowest_score.map_or(value, |lowest: f64| lowest.min(value)));
+                if params.min_score.is_none_or(|least| value >= least) {
+                    PairLabel::Duplicate
+                } else {
+                    PairLabel::Distinct
+                }
+            } else {
+                PairLabel::Duplicate
+            };
+            let (a, b) = (self.resolve(line, &row[a])?, self.resolve(line, &row[b])?);
+            counts.names_not_in_corpus += u64::from(a.is_none()) + u64::from(b.is_none());
+            match (a, b) {
+                (Some(a), Some(b)) if a == b => counts.self_pairs += 1,
+                (Some(a), Some(b)) => pairs.push(Judged { a: a.min(b), b: a.max(b), verdict }),
+                _ => counts.rows_not_in_corpus += 1,
+            }
+        }
+        pairs.sort_unstable();
+        let rows = pairs.len();
+        pairs.dedup_by(|next, first| {
+            let same = (next.a, next.b) == (first.a, first.b);
+            if same && next.verdict != first.verdict && first.verdict != PairLabel::Unknown {
+                // One judge who knows outweighs one who does not; two who know and disagree settle nothing.
+                if next.verdict != PairLabel::Unknown {
+                    counts.conflicts += 1;
+                    first.verdict = PairLabel::Unknown;
+                }
+            }
+            same
+        });
+        counts.repeats = (rows - pairs.len()) as u64;
+        let rule = match (label, score, params.min_score) {
+            (Some(_), ..) => Rule::Label(params.min_label),
+            (None, Some(_), Some(least)) => Rule::Score(least),
+            _ => Rule::Listed,
+        };
+        let scope =
+            params.scope.unwrap_or(if label.is_some() { Scope::LabelledPairs } else { Scope::Corpus });
+        Ok(TruthFile { truth: Truth::Pairs(pairs), scope, counts, min_score: params.min_score, rule })
     }
-    let mut named: Vec<Document> = members.into_iter().map(|member| member.0).collect();
-    named.dedup();
-    Ok(TruthFile {
-        truth: Truth::Clusters { clusters, named },
-        scope,
-        counts,
-        min_score: None,
-        rule: Rule::Together,
-    })
+
+    /// Reads clusters, with the columns of their members' names and of their own.
+    fn read_clusters(&mut self, member: usize, cluster: usize) -> Result<TruthFile> {
+        let scope = self.params.scope.unwrap_or(Scope::LabelledDocuments);
+        if scope == Scope::LabelledPairs {
+            return Err(Error::parameter(
+                "scope",
+                scope,
+                "corpus or labelled-documents, for a truth of clusters",
+            ));
+        }
+        let mut counts = TruthCounts::default();
+        // The first record of every cluster.
+        let mut first: HashMap<String, Document> = HashMap::new();
+        let mut members: Vec<(Document, String)> = Vec::new();
+        let mut row = csv::StringRecord::new();
+        while let Some(line) = self.table.next(&mut row)? {
+            counts.rows += 1;
+            match self.resolve(line, &row[member])? {
+                Some(record) => {
+                    first.entry_ref(&row[cluster]).or_insert(record);
+                    members.push((record, row[cluster].to_string()));
+                }
+                None => {
+                    counts.rows_not_in_corpus += 1;
+                    counts.names_not_in_corpus += 1;
+                }
+            }
+        }
+        let clusters =
+            Partition::from_pairs(self.records.count(), members.iter().map(|m| (m.0, first[&m.1])));
+        members.sort_unstable();
+        for same in members.chunk_by(|a, b| a.0 == b.0) {
+            counts.repeats += same.len() as u64 - 1;
+            counts.conflicts += u64::from(same.iter().any(|member| member.1 != same[0].1));
+        }
+        let mut named: Vec<Document> = members.into_iter().map(|member| member.0).collect();
+        named.dedup();
+        Ok(TruthFile {
+            truth: Truth::Clusters { clusters, named },
+            scope,
+            counts,
+            min_score: None,
+            rule: Rule::Together,
+        })
+    }
 }
 
 #[cfg(test)]

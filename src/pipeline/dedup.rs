@@ -8,7 +8,7 @@ use super::sources::{Scores, SourceNumbers, lost_by_source};
 use super::stages::{Progress, Stages};
 use super::upload::Upload;
 use super::{Against, Job, Summary, read_files, save_frequencies};
-use crate::corpus::{self, JsonlFields, Languages};
+use crate::corpus::{self, JsonlFields, KeptJob, Languages};
 use crate::error::{Error, Result};
 use crate::report::model::{
     AgainstReport, BoilerplateReport, ClusterSample, ClusterSizes, Corpus, FileRow, MemoryReport,
@@ -124,14 +124,9 @@ fn write(
         let places = kept.iter().map(|&document| pages.documents.row(document));
         let places: Vec<_> = places.map(|row| (row.id, row.place)).collect();
         let is_same = |id, text: &str| pages.is_same(id, text);
-        corpus::write_kept_as(
-            job.kept_files,
-            &pages.inputs[..pages.new_files],
-            &job.read_options(),
-            &places,
-            &is_same,
-            folder.path(),
-        )
+        let (files, inputs, options) =
+            (job.kept_files, &pages.inputs[..pages.new_files], &job.read_options());
+        KeptJob { files, inputs, options, kept: &places, is_same: &is_same }.write(folder.path())
     };
     let write_tables = || {
         let tables = || write_tables(job, pages, outcome, &stays, folder);

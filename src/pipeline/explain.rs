@@ -15,8 +15,8 @@ use crate::features;
 use crate::frequencies;
 use crate::minhash::MinHasher;
 use crate::report::explanation::{
-    Banded, Both, DifferingBit, ExplainedPage, Explanation, Methods, PsmTrace, index_of_two, index_over,
-    opinion_of_text, opinions, weighed_by, weights_from,
+    Banded, Both, DifferingBit, ExplainedPage, Explanation, Methods, PairFigures, PsmTrace, index_of_two,
+    index_over, opinion_of_text, opinions, weighed_by, weights_from,
 };
 use crate::search::psm::{Psm, PsmParams, Reading};
 use crate::search::{Probing, Query};
@@ -321,15 +321,15 @@ fn explanation(
     // Methods differ in how few features they still compare by.
     let fewest = sides.iter().map(|side| side.counts.len()).min().unwrap_or(0);
     let by_text = |by, method: &Settings| opinion_of_text(by, fewest, method.min_features, same_text);
-    let mut opinions = opinions(
-        methods,
-        d,
-        &psm,
-        (&both, banded(&methods.minhash, &signatures)?),
-        overlap.jaccard(),
+    let figures = PairFigures {
+        distance: d,
+        psm: &psm,
+        both,
+        banded: banded(&methods.minhash, &signatures)?,
+        jaccard: overlap.jaccard(),
         same_text,
-        measured,
-    );
+    };
+    let mut opinions = opinions(methods, &figures, measured);
     if fewest < methods.both.min_features {
         opinions = vec![by_text("every method", &methods.both)];
     } else if fewest < settings.min_features {

@@ -281,7 +281,7 @@ fn read_files(
         let (extraction, frequencies, boilerplate) =
             (settings.extraction(), loaded.clone(), boilerplate.as_ref());
         let wanted = Wanted { extraction, keeping, frequencies, boilerplate };
-        Pages::read((inputs, new_files), &options, &wanted, progress)
+        Pages::read(inputs, new_files, &options, &wanted, progress)
     })?;
     stages.amend(pages.len() as u64, pages.collection.text_bytes());
     passed_over.told().iter().for_each(|told| stages.progress().note(told));

@@ -143,7 +143,8 @@ impl Pages {
     /// If sketches are to be kept that have no meaning; or if a store has not given all bytes of an object, which
     /// is no damage of the object.
     pub fn read(
-        (inputs, new_files): (Vec<Input>, usize),
+        inputs: Vec<Input>,
+        new_files: usize,
         options: &ReadOptions,
         wanted: &Wanted<'_>,
         progress: &(dyn Fn(u64) + Sync),

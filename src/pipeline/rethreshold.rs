@@ -483,7 +483,14 @@ impl ResultTables {
         }
         kept.sort_unstable_by_key(|(id, _)| *id);
         let files = corpus::KeptFiles::default();
-        let written = corpus::write_kept_as(files, &inputs, &options, &kept, &|_, _| false, to)?;
+        let writing = corpus::KeptJob {
+            files,
+            inputs: &inputs,
+            options: &options,
+            kept: &kept,
+            is_same: &|_, _| false,
+        };
+        let written = writing.write(to)?;
         if let Some(lost) = written.lost.first() {
             return Err(refused(format!(
                 "{} of them changed: {lost}",

@@ -118,9 +118,10 @@ impl Shown {
 
     /// A pair with the places where the two differ.
     pub fn pair(&self, pages: &impl Catalogue, pair: &Pair, has_distance: bool) -> PairSample {
-        let page = |document| (self.page(pages, document), self.text(document));
-        let distance = has_distance.then_some(pair.distance);
-        let sample = PairSample::new(page(pair.a), page(pair.b), distance, f64::from(pair.similarity));
+        let (of_pair, distance) = (pair.documents(), has_distance.then_some(pair.distance));
+        let (pages, texts) =
+            (of_pair.map(|document| self.page(pages, document)), of_pair.map(|document| self.text(document)));
+        let sample = PairSample::new(pages, texts, distance, f64::from(pair.similarity));
         // Only the beginnings of very long texts are at hand.
         PairSample { kind: pair.kind, ..sample }
     }

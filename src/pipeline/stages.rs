@@ -31,11 +31,27 @@ impl Progress for Silent {
     fn note(&self, _: &str) {}
 }
 
+/// A stage that runs.
+#[derive(Clone, Copy, Debug)]
+struct BegunStage {
+    wall: Instant,
+    /// Seconds of processor time of the run before it.
+    cpu: Option<f64>,
+    /// The number of items that it works through.
+    items: u64,
+}
+
+impl BegunStage {
+    fn now(items: u64) -> Self {
+        Self { wall: Instant::now(), cpu: cpu_seconds(), items }
+    }
+}
+
 /// The stages of a run, in order, with their times. Hears of the core's steps, which are stages too.
 pub struct Stages<'a> {
     done: Mutex<Vec<Stage>>,
-    /// When the core's step began, by the clock and by the processor, and how many items it works through.
-    begun: Mutex<Option<(Instant, Option<f64>, u64)>>,
+    /// The core's step that runs.
+    begun: Mutex<Option<BegunStage>>,
     progress: &'a dyn Progress,
 }
 
@@ -57,23 +73,24 @@ impl<'a> Stages<'a> {
     ) -> R {
         let (total, progress_unit) = if bytes > 0 { (bytes, "bytes") } else { (items, unit) };
         self.progress.begin(name, total, progress_unit);
-        let (wall, cpu) = (Instant::now(), cpu_seconds());
+        let begun = BegunStage::now(items);
         let progress = self.progress;
         let result = work(&move |amount| progress.advance(amount));
         self.progress.end();
-        self.add(name, unit, (wall, cpu, items), bytes);
+        self.add(name, unit, begun, bytes);
         result
     }
 
     /// Runs a stage whose work tells of its progress itself.
     pub fn timed<R>(&self, name: &str, items: u64, unit: &str, work: impl FnOnce() -> R) -> R {
-        let (wall, cpu) = (Instant::now(), cpu_seconds());
+        let begun = BegunStage::now(items);
         let result = work();
-        self.add(name, unit, (wall, cpu, items), 0);
+        self.add(name, unit, begun, 0);
         result
     }
 
-    fn add(&self, name: &str, unit: &str, (wall, cpu, items): (Instant, Option<f64>, u64), bytes: u64) {
+    fn add(&self, name: &str, unit: &str, begun: BegunStage, bytes: u64) {
+        let BegunStage { wall, cpu, items } = begun;
         let cpu = cpu_seconds().zip(cpu).map_or(0.0, |(now, then)| now - then);
         self.push(Stage {
             name: name.to_owned(),
@@ -137,8 +154,7 @@ impl progress::Progress for Stages<'_> {
     fn begin(&self, step: Step, items: u64) {
         let (name, unit) = words(step);
         self.progress.begin(name, items, unit);
-        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((Instant::now(), cpu_seconds(), items));
+        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(BegunStage::now(items));
     }
 
     fn advance(&self, items: u64) {

@@ -213,9 +213,9 @@ fn report<T: AsRef<str>>(
         ..PageSample::new(name(document), job.url(document).unwrap_or_default(), text(document))
     };
     let pair = |pair: &Pair| {
-        let [a, b] = pair.documents().map(|document| (page(document), text(document)));
+        let (pages, texts) = (pair.documents().map(page), pair.documents().map(text));
         let distance = settings.sketches.has_hash().then_some(pair.distance);
-        PairSample { kind: pair.kind, ..PairSample::new(a, b, distance, f64::from(pair.similarity)) }
+        PairSample { kind: pair.kind, ..PairSample::new(pages, texts, distance, f64::from(pair.similarity)) }
     };
     let cluster = |(cluster, members): (simflip_core::id::Cluster, Vec<Document>)| {
         let cohesion = outcome.cohesion.get(cluster.index());

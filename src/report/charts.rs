@@ -62,7 +62,8 @@ impl BarPart {
 
 /// Draws on a canvas of the size shown, and makes the result an accessible SVG element.
 fn draw(
-    (width, height): (i32, i32),
+    width: i32,
+    height: i32,
     class: &str,
     description: &str,
     paint: impl FnOnce(&Area<'_>) -> Drawn,
@@ -167,7 +168,7 @@ fn scaled_bars(
 
     let listed: Vec<String> = bars.iter().map(|b| format!("{}: {}", b.label, count(b.number))).collect();
     let description = format!("{title}; {number_axis} by {label_axis}. {}.", listed.join(", "));
-    draw((WIDTH, (bottom + FOOT) as i32), "chart", &description, |area| {
+    draw(WIDTH, (bottom + FOOT) as i32, "chart", &description, |area| {
         let head = |h| font(11, SOFT, h, VPos::Center);
         write(area, label_axis, &head(HPos::Left), at(0.0, 10.0))?;
         write(area, "number", &head(HPos::Right), at(right + number_width, 10.0))?;
@@ -264,7 +265,7 @@ pub(super) fn split(description: &str, parts: &[(BarPart, u64)]) -> Result<Strin
     const WIDTH: i32 = 1_000;
     const GAP: f64 = 1.5;
     let total: f64 = parts.iter().map(|&(_, n)| n as f64).sum();
-    draw((WIDTH, 22), "split", description, |area| {
+    draw(WIDTH, 22, "split", description, |area| {
         let mut from = 0.0;
         for &(part, number) in parts.iter().filter(|&&(_, n)| n > 0) {
             let to = from + f64::from(WIDTH) * number as f64 / total;
@@ -291,7 +292,7 @@ pub(super) fn s_curve(curve: &SCurve) -> Result<String> {
     let place = |(s, p): (f64, f64)| {
         at(left + (right - left) * s.clamp(0.0, 1.0), bottom - (bottom - top) * p.clamp(0.0, 1.0))
     };
-    draw(SIZE, "chart", &description, |area| {
+    draw(SIZE.0, SIZE.1, "chart", &description, |area| {
         let small = |h, v| font(11, SOFT, h, v);
         for fifth in 0..=5 {
             let v = f64::from(fifth) / 5.0;
@@ -356,7 +357,7 @@ pub(super) fn recall(recall: &Recall) -> Result<String> {
         x if x > right - 90.0 => HPos::Right,
         _ => HPos::Center,
     };
-    draw(SIZE, "chart", &description, |area| {
+    draw(SIZE.0, SIZE.1, "chart", &description, |area| {
         area.draw(&PathElement::new([at(left, y), at(right, y)], GRID.stroke_width(2 * FINE as u32)))?;
         for fifth in 0..=5 {
             let share = start + (1.0 - start) * f64::from(fifth) / 5.0;

@@ -151,6 +151,21 @@ pub(crate) struct Both {
     pub similarity: f64,
 }
 
+/// The figures of a pair of pages by which methods judge it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PairFigures<'a> {
+    /// Hamming distance of the hashes.
+    pub distance: u32,
+    pub psm: &'a PsmTrace,
+    pub both: Both,
+    /// None where no banded index is under these settings.
+    pub banded: Option<Banded>,
+    /// Jaccard coefficient of the sets of features.
+    pub jaccard: f64,
+    /// True if the texts are the same, byte for byte.
+    pub same_text: bool,
+}
+
 /// The features of a figure, if they are not those of the others.
 fn of_features(features: Option<FeatureKind>) -> String {
     features.map_or_else(String::new, |features| format!(", of {features}"))
@@ -233,13 +248,10 @@ fn of_distance(d: u32, h: u32) -> (bool, String) {
 /// The judgement of each method on a pair of pages.
 pub(crate) fn opinions(
     methods: &Methods,
-    d: u32,
-    psm: &PsmTrace,
-    (both, banded): (&Both, Option<Banded>),
-    jaccard: f64,
-    same_text: bool,
+    figures: &PairFigures<'_>,
     measured: impl Fn(Measure) -> f64,
 ) -> Vec<Opinion> {
+    let &PairFigures { distance, psm, both, banded, jaccard, same_text } = figures;
     let mut all = Vec::new();
     if same_text {
         let why = "the texts are the same, byte for byte, which every method finds first; what follows holds all the same";
@@ -248,7 +260,7 @@ pub(crate) fn opinions(
     if let (Some(measure), Some(threshold)) =
         (methods.both.verification.measure(), methods.both.verification.threshold())
     {
-        let &Both { features, keys, equal_keys, similarity } = both;
+        let Both { features, keys, equal_keys, similarity } = both;
         let searched = match equal_keys {
             0 => ", and without an equal key it is not looked at",
             _ => "",
@@ -265,11 +277,11 @@ pub(crate) fn opinions(
         });
     }
     let simhash = &methods.simhash;
-    let (near, why) = of_distance(d, simhash.generator.distance().unwrap_or_default());
+    let (near, why) = of_distance(distance, simhash.generator.distance().unwrap_or_default());
     let joined = matches!(simhash.generator, Generator::Join { .. });
     let searched = if joined { "; all hashes are joined, so that no pair is missed" } else { "" };
     all.push(Opinion { by: "simhash".to_owned(), near, why: why + searched });
-    let (near, why) = of_distance(d, methods.probing.generator.distance().unwrap_or_default());
+    let (near, why) = of_distance(distance, methods.probing.generator.distance().unwrap_or_default());
     let (found, reached) = match (near, psm.probes.into_iter().flatten().min(), psm.budget) {
         (false, ..) => (why.clone(), false),
         (true, Some(0), _) => (format!("{why}; equal hashes are found without a probe"), true),

@@ -24,8 +24,8 @@ sort_by_cached_key. <b>Note</b>: both are stable. For f64 use total_cmp, because
 viewed 41k times, last edited by reader in May.";
 
 fn pair(a: (&str, &str, &str), b: (&str, &str, &str), distance: Option<u32>, similarity: f64) -> PairSample {
-    let page = |(id, url, text)| (PageSample::new(id, url, text), text);
-    PairSample::new(page(a), page(b), distance, similarity)
+    let pages = [a, b].map(|(id, url, text)| PageSample::new(id, url, text));
+    PairSample::new(pages, [a.2, b.2], distance, similarity)
 }
 
 fn pairs(bits: bool) -> Vec<PairSample> {
@@ -89,8 +89,8 @@ fn cluster(cluster: &str, size: u64, text: &str, host: &str, lowest: f64) -> Clu
     }
 }
 
-fn stage(name: &str, wall_seconds: f64, cpu_seconds: f64, items: u64, unit: &str, bytes: u64) -> Stage {
-    Stage { name: name.into(), wall_seconds, cpu_seconds, items, item_unit: unit.into(), bytes }
+fn stage(name: &str, wall_seconds: f64, cpu_seconds: f64, items: u64, unit: &str) -> Stage {
+    Stage { name: name.into(), wall_seconds, cpu_seconds, items, item_unit: unit.into(), bytes: 0 }
 }
 
 fn parameter(name: &str, value: &str) -> Parameter {
@@ -271,13 +271,13 @@ pub fn psm() -> Report {
         ],
         sample_pairs: pairs(true),
         stages: vec![
-            stage("read and unpack", 3.11, 5.98, 120_004, "pages", 1_094_220_118),
-            stage("words and frequencies", 2.05, 4.01, 120_004, "pages", 1_094_220_118),
-            stage("sketch", 1.62, 3.17, 120_004, "pages", 1_094_220_118),
-            stage("calibrate", 0.41, 0.80, 4_210, "pairs", 0),
-            stage("search", 0.184, 0.352, 120_004, "pages", 960_032),
-            stage("clusters", 0.038, 0.038, 1_410_233, "pairs", 0),
-            stage("write", 0.921, 0.920, 61_791, "pages", 881_332_708),
+            Stage { bytes: 1_094_220_118, ..stage("read and unpack", 3.11, 5.98, 120_004, "pages") },
+            Stage { bytes: 1_094_220_118, ..stage("words and frequencies", 2.05, 4.01, 120_004, "pages") },
+            Stage { bytes: 1_094_220_118, ..stage("sketch", 1.62, 3.17, 120_004, "pages") },
+            stage("calibrate", 0.41, 0.80, 4_210, "pairs"),
+            Stage { bytes: 960_032, ..stage("search", 0.184, 0.352, 120_004, "pages") },
+            stage("clusters", 0.038, 0.038, 1_410_233, "pairs"),
+            Stage { bytes: 881_332_708, ..stage("write", 0.921, 0.920, 61_791, "pages") },
         ],
         peak_memory_bytes: Some(311_427_072),
         search_cost: SearchCost {
@@ -373,8 +373,8 @@ pub fn one_page() -> Report {
         method: Method { name: "bphs".into(), ..psm().method },
         histograms: vec![Histogram::new("table 0", "64 − distance", &[(61, 0), (62, 0), (63, 0), (64, 0)])],
         stages: vec![
-            stage("read", 0.000_4, 0.000_3, 1, "pages", 700),
-            stage("search", 0.0, 0.0, 1, "pages", 0),
+            Stage { bytes: 700, ..stage("read", 0.000_4, 0.000_3, 1, "pages") },
+            stage("search", 0.0, 0.0, 1, "pages"),
         ],
         peak_memory_bytes: Some(4_194_304),
         ..Report::default()
@@ -481,7 +481,7 @@ pub fn hostile() -> Report {
             ..ClusterSample::default()
         }],
         sample_pairs: vec![PairSample { a: page.clone(), b: page, ..PairSample::default() }],
-        stages: vec![stage(EVIL, 1.0, 1.0, 1, EVIL, 1)],
+        stages: vec![Stage { bytes: 1, ..stage(EVIL, 1.0, 1.0, 1, EVIL) }],
         damage: DamageReport {
             pages_lost: 3,
             unknown_losses: 1,

@@ -836,13 +836,9 @@ impl PageSample {
 }
 
 impl PairSample {
-    /// The pair with its differences marked; each page comes with its text.
-    pub fn new(
-        (mut a, text_a): (PageSample, &str),
-        (mut b, text_b): (PageSample, &str),
-        distance: Option<u32>,
-        similarity: f64,
-    ) -> Self {
+    /// The pair with its differences marked, of two pages and their texts.
+    pub fn new(pages: [PageSample; 2], texts: [&str; 2], distance: Option<u32>, similarity: f64) -> Self {
+        let ([mut a, mut b], [text_a, text_b]) = (pages, texts);
         (a.excerpt, b.excerpt) = differences(text_a, text_b);
         let kind = if text_a == text_b { PairKind::Exact } else { PairKind::Near };
         Self { a, b, distance, similarity, kind, others: Vec::new() }

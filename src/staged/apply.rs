@@ -1,13 +1,13 @@
 //! The last stage: for each input file the pages that stay, and a list of the others.
 
 use super::cluster::{self, Grouping, goes_of};
-use super::estimate::{copied_by_thread, writers};
+use super::estimate::{RowCopying, copied_by_thread, writers};
 use super::kept::{InputNames, StagedKept};
 use super::record::Assignment;
 use super::sketch::{Shard, tell_broken};
 use super::sketches::{self, Folder, FolderInput, InputMark, PageRows};
 use super::{names, odd_length, told_bytes, workplace};
-use crate::corpus::{self, Damage, DiscoverOptions, Input, KeptFiles, ReadOptions, discover_all};
+use crate::corpus::{Damage, DiscoverOptions, Input, KeptFiles, KeptJob, ReadOptions, discover_all};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::format::{self, APPLIED, Body, NAMES, NOTE, wrong};
@@ -154,7 +154,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
         file: None,
     };
     let options = ReadOptions::new(reading.fields.clone(), Some(reading.longest_page), reading.rules);
-    let threads = threads_within(job, &folder, (&inputs, &places))?;
+    let threads = threads_within(job, &folder, &inputs, &places)?;
     begin(&job.out, &note)?;
     let all: Vec<(&Input, usize)> = inputs.into_iter().zip(places).collect();
     let part: Vec<(usize, &[(&Input, usize)])> =
@@ -202,7 +202,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
 }
 
 /// As many threads as the memory is enough for.
-fn threads_within(job: &ApplyJob, folder: &Folder, (inputs, places): (&[&Input], &[usize])) -> Result<usize> {
+fn threads_within(job: &ApplyJob, folder: &Folder, inputs: &[&Input], places: &[usize]) -> Result<usize> {
     let Some(memory) = job.memory else { return Ok(job.threads) };
     give_back();
     let headers = || places.iter().map(|&place| &folder.files[folder.inputs[place].file].header);
@@ -213,8 +213,8 @@ fn threads_within(job: &ApplyJob, folder: &Folder, (inputs, places): (&[&Input],
     let rows = parquet().map(|(place, _)| pages(place)).max().unwrap_or(0);
     let copied = parquet().map(|(_, input)| copied_by_thread(input)).max().unwrap_or(0);
     let threads = with_threads(job.threads, rayon::current_num_threads)?;
-    let gathered = (rows, copied, job.kept_files != KeptFiles::Each);
-    writers(memory, threads, inputs.iter().copied(), longest, gathered).map_err(|needed| {
+    let copying = RowCopying { rows, copied, at_once: job.kept_files != KeptFiles::Each };
+    writers(memory, threads, inputs.iter().copied(), longest, copying).map_err(|needed| {
         let expected = format!("at least {} for what is written of these files", told_bytes(needed));
         Error::parameter("memory", told_bytes(memory), expected)
     })
@@ -405,7 +405,8 @@ impl Unit<'_> {
         // One input has one file, whatever it is stored as.
         let files =
             if let KeptFiles::OfSize(_) = self.job.kept_files { self.job.kept_files } else { KeptFiles::One };
-        Ok(corpus::write_kept_as(files, &inputs, self.options, &kept, &is_same, to)?.lost)
+        let options = self.options;
+        Ok(KeptJob { files, inputs: &inputs, options, kept: &kept, is_same: &is_same }.write(to)?.lost)
     }
 
     /// Writes the list of pages that can go.

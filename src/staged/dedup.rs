@@ -15,7 +15,7 @@ use super::store::can_be_joined;
 use super::tables::{ClusterCounts, Tables, check_number, held_of};
 use super::working::{FOLDERS, Left, WorkingFolder, left_beside, sweep_beside};
 use super::{Budget, told_bytes, workplace};
-use crate::corpus::{self, FileReading, Input, KeptFiles, Place};
+use crate::corpus::{self, FileReading, Input, KeptFiles, KeptJob, Place};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash::text_digest;
@@ -105,7 +105,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
                     told_bytes(limit)
                 ));
             }
-            on_disk(job, files, &expected, told, rooms, progress)
+            on_disk(job, DiskPlan { files, expected, told, rooms }, progress)
         }
         Err(why) if job.memory.is_some_and(|memory| held > memory) => {
             let expected = format!("at least {}, the estimate for these documents; {why}", told_bytes(held));
@@ -143,7 +143,7 @@ pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         expected_bytes,
         ..MemoryReport::default()
     };
-    on_disk(job, files, &expected, told, rooms, progress)
+    on_disk(job, DiskPlan { files, expected, told, rooms }, progress)
 }
 
 /// The job's files, and what their pages are expected to be.
@@ -265,27 +265,29 @@ impl Progress for Watching<'_> {
     }
 }
 
-fn on_disk(
-    job: &Job,
+/// The files of a run on disk, and what is known of it before they are read.
+struct DiskPlan {
     files: Against,
-    expected: &Estimate,
+    expected: Estimate,
     told: MemoryReport,
+    /// Room of threads for pages while they are sketched.
     rooms: Rooms,
-    progress: &dyn Progress,
-) -> Result<Summary> {
+}
+
+fn on_disk(job: &Job, plan: DiskPlan, progress: &dyn Progress) -> Result<Summary> {
     if job.writes.pages_parquet && cfg!(not(feature = "parquet")) {
         let expected = "another table; this build of simflip has not the feature `parquet`";
         return Err(Error::parameter("write", "pages.parquet", expected));
     }
     let folder = OutputFolder::begin(&job.out, job.force)?;
     let upload = Upload::of(job)?;
-    output::spare(&job.out, files.inputs.iter().map(Input::stored))?;
-    let work = WorkingFolder::open(folder.place(), job, &files)?;
+    output::spare(&job.out, plan.files.inputs.iter().map(Input::stored))?;
+    let work = WorkingFolder::open(folder.place(), job, &plan.files)?;
     let shown = printable_path(work.path());
     if work.is_begun {
         progress.note(&format!("going on with what an earlier run has left in {shown}"));
     }
-    let done = in_stages(job, files, expected, told, rooms, (work.path(), &folder), progress);
+    let done = in_stages(job, plan, work.path(), &folder, progress);
     match done {
         Ok(summary) => {
             // The result first: a run that is killed from here on has it.
@@ -314,11 +316,9 @@ fn on_disk(
 /// results.
 fn in_stages(
     job: &Job,
-    files: Against,
-    expected: &Estimate,
-    told: MemoryReport,
-    rooms: Rooms,
-    (work, folder): (&Path, &OutputFolder),
+    plan: DiskPlan,
+    work: &Path,
+    folder: &OutputFolder,
     progress: &dyn Progress,
 ) -> Result<Summary> {
     sweep(work);
@@ -326,19 +326,13 @@ fn in_stages(
         Watching { inner: progress, work, most: AtomicU64::new(0), last: Mutex::new(Instant::now()) };
     let scratch = workplace(&work.join("tables"))?;
     let scratch = scratch.path();
-    let run = StagedRun { job, files, limit: told.limit_bytes, rooms, work, scratch, watching: &watching };
-    job.with_threads(|| {
-        let stages = Stages::new(&watching);
-        run.run(folder, expected, told, &stages)
-    })?
+    let run = StagedRun { job, plan, work, scratch, watching: &watching };
+    job.with_threads(|| run.run(folder, &Stages::new(&watching)))?
 }
 
 struct StagedRun<'a> {
     job: &'a Job,
-    files: Against,
-    limit: u64,
-    /// Room of threads for pages while they are sketched.
-    rooms: Rooms,
+    plan: DiskPlan,
     /// The folder of stages that a later run resumes.
     work: &'a Path,
     /// The folder of the rest.
@@ -347,15 +341,10 @@ struct StagedRun<'a> {
 }
 
 impl StagedRun<'_> {
-    fn run(
-        &self,
-        out: &OutputFolder,
-        expected: &Estimate,
-        told: MemoryReport,
-        stages: &Stages<'_>,
-    ) -> Result<Summary> {
-        let Self { job, files: Against { inputs, new_files, both, passed_over }, .. } = self;
-        let (settings, new_files) = (&job.settings, *new_files);
+    fn run(&self, out: &OutputFolder, stages: &Stages<'_>) -> Result<Summary> {
+        let Self { job, plan: DiskPlan { files, expected, told, .. }, .. } = self;
+        let Against { inputs, new_files, both, passed_over } = files;
+        let (settings, new_files, limit) = (&job.settings, *new_files, told.limit_bytes);
         // What a part has freed lies about in the lists of threads that are gone.
         let part = |number| {
             give_back();
@@ -369,7 +358,7 @@ impl StagedRun<'_> {
         part(2);
         let (grouping, of_files) = (Grouping::of_settings(settings), self.of_files(&opened));
         let joining = stages.timed("join", pages, "pages", || {
-            let joining = Joining::new(&opened, &grouping, &of_files, self.limit, self.watching)?;
+            let joining = Joining::new(&opened, &grouping, &of_files, limit, self.watching)?;
             joining.run(Shard::default())?;
             Ok::<_, Error>(joining)
         })?;
@@ -380,7 +369,7 @@ impl StagedRun<'_> {
         part(4);
         let (order, folder) = (ResultOrder::of(&opened), opened.new_first());
         let called = self.called(&folder)?;
-        let budget = Budget::beside(self.limit, held_of(pages) + opened.files_bytes())?;
+        let budget = Budget::beside(limit, held_of(pages) + opened.files_bytes())?;
         let assignments = renumber::assignments(&opened, &grouping, self.scratch, &budget)?;
         let pairs = cluster::pairs(&opened, &grouping)?;
         let new = order.new_pages();
@@ -439,9 +428,9 @@ impl StagedRun<'_> {
         let corpus::Kept { lost, files } = match job.writes.kept {
             true => stages.run("write kept pages", kept.iter().sum(), "pages", 0, |_| {
                 tables.lookup.borrow_mut().release();
-                let (options, is_same) = (job.read_options(), |id, text: &str| all.is_same(id, text));
-                let new = &inputs[..new_files];
-                corpus::write_kept_as(job.kept_files, new, &options, &all, &is_same, out.path())
+                let is_same = |id, text: &str| all.is_same(id, text);
+                let (files, inputs, options) = (job.kept_files, &inputs[..new_files], &job.read_options());
+                KeptJob { files, inputs, options, kept: &all, is_same: &is_same }.write(out.path())
             })?,
             false => corpus::Kept::default(),
         };
@@ -500,7 +489,7 @@ impl StagedRun<'_> {
                 on_disk: true,
                 expected_disk_bytes: Some(expected.disk(settings)),
                 disk_bytes: Some(self.watching.most.load(Ordering::Relaxed)),
-                ..told
+                ..told.clone()
             }),
         };
         let few = Few::fetch(inputs, &tables, &findings.shown())?;
@@ -510,7 +499,8 @@ impl StagedRun<'_> {
     /// Sketches new files and old ones, each into a folder, and tells what reading them came to, in their order; the
     /// languages are those of new pages.
     fn sketch(&self, stages: &Stages<'_>) -> Result<(Read, Folder)> {
-        let Self { watching, files: Against { inputs, new_files, passed_over, .. }, .. } = self;
+        let Self { watching, plan, .. } = self;
+        let Against { inputs, new_files, passed_over, .. } = &plan.files;
         let (new, old) = inputs.split_at(*new_files);
         let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
         let [of_new, of_old] = FOLDERS.map(|name| self.work.join(name));
@@ -562,13 +552,13 @@ impl StagedRun<'_> {
             shard: Shard::default(),
             settings: job.settings.clone(),
         };
-        sketch_files(&sketch, inputs, &self.rooms, self.watching)
+        sketch_files(&sketch, inputs, &self.plan.rooms, self.watching)
     }
 
     /// The inputs of a folder of sketches, in its order, each with its number.
     fn inputs_of(&self, folder: &Folder) -> Vec<(u32, &Input)> {
         let shards: BTreeMap<String, (u32, &Input)> = (0..)
-            .zip(&self.files.inputs)
+            .zip(&self.plan.files.inputs)
             .map(|(at, input)| (input.known_by().to_string_lossy().into_owned(), (at, input)))
             .collect();
         folder.inputs.iter().filter_map(|input| shards.get(&input.mark.path[..]).copied()).collect()

@@ -107,14 +107,14 @@ impl Estimate {
     pub fn sketching(&self, settings: &Settings, memory: u64) -> u64 {
         let sketches = sketch_bytes(settings) as f64 + self.hash_bytes(settings);
         let pages = self.pages as f64 * (sketches + NAMED + self.names);
-        let held = beside_pages(self.threads, (0, IN_MEMORY), self.read_ahead);
+        let held = beside_pages(self.threads, held_by_thread(0, IN_MEMORY), self.read_ahead);
         let room = self.room(memory).unwrap_or(LEAST_ROOM);
         held + (pages as u64).min(self.threads as u64 * room)
     }
 
     /// Bytes that writing kept pages takes, one after the other.
     pub fn writing(&self, held: u64) -> u64 {
-        beside_pages(self.threads, (0, WHILE_COPIED), self.read_ahead) + held
+        beside_pages(self.threads, held_by_thread(0, WHILE_COPIED), self.read_ahead) + held
     }
 
     /// Bytes that writing the kept pages of a Parquet file is expected to take, which are gathered before; of so many
@@ -162,7 +162,7 @@ impl Estimate {
         let read = ROW + self.names + FACTS + kept;
         let pages = |each: f64| (self.pages as f64 * each) as u64;
         let most = (self.read_ahead + pages(read)).max(pages(self.merged(kept).max(read + joined)));
-        beside_pages(self.threads, (0, IN_MEMORY), self.files * FILE) + tables + most
+        beside_pages(self.threads, held_by_thread(0, IN_MEMORY), self.files * FILE) + tables + most
     }
 
     /// Features of a page: a word has six bytes.
@@ -191,7 +191,7 @@ pub fn read_ahead<'a>(inputs: impl ExactSizeIterator<Item = &'a Input>, threads:
 
 /// True if a record of so many bytes is so long that what threads hold depends on it.
 pub fn is_long(record: u64) -> bool {
-    held_by_thread((record, IN_MEMORY)) > HELD_BY_THREAD
+    held_by_thread(record, IN_MEMORY) > HELD_BY_THREAD
 }
 
 /// True if a run of so many bytes is on disk where nobody named the memory, of which there is so much: if it takes more
@@ -206,9 +206,19 @@ pub fn copied_by_thread(input: &Input) -> u64 {
     2 * input.stored_bytes().min(corpus::GROUP_BYTES)
 }
 
+/// The rows that are held while rows of Parquet files are copied.
+#[derive(Clone, Copy, Debug)]
+pub struct RowCopying {
+    /// Rows of a file that are gathered.
+    pub rows: u64,
+    /// Bytes that a thread holds while it copies rows.
+    pub copied: u64,
+    /// True if rows are gathered once for all threads, and not for each.
+    pub at_once: bool,
+}
+
 /// The number of threads that may write the kept documents of these files, of which a record has so many bytes at most,
-/// in so much memory, if there are so many; `rows` is the number of pages of a Parquet file that are gathered for each
-/// thread, or, if `at_once`, for all, and `copied` the number of bytes that a thread holds while it copies them.
+/// in so much memory, if there are so many.
 ///
 /// # Errors
 /// What one thread takes, if that is more.
@@ -217,24 +227,25 @@ pub fn writers<'a>(
     threads: usize,
     inputs: impl ExactSizeIterator<Item = &'a Input> + Clone,
     longest: u64,
-    (rows, copied, at_once): (u64, u64, bool),
+    copying: RowCopying,
 ) -> Result<usize, u64> {
+    let RowCopying { rows, copied, at_once } = copying;
     let needed = |threads: usize| {
         let gathered = (rows as f64 * KEPT) as u64 * if at_once { 1 } else { threads as u64 };
         let gathered = gathered + threads as u64 * copied;
-        beside_pages(threads, (longest, WHILE_COPIED), read_ahead(inputs.clone(), threads)) + gathered
+        let held = held_by_thread(longest, WHILE_COPIED);
+        beside_pages(threads, held, read_ahead(inputs.clone(), threads)) + gathered
     };
     (1..=threads).rev().find(|&threads| needed(threads) <= memory).ok_or_else(|| needed(1))
 }
 
-/// The memory of a run with so many threads beside pages, where the longest record has so many bytes and so many
-/// copies, and so many bytes are read ahead.
-fn beside_pages(threads: usize, longest: (u64, u64), read_ahead: u64) -> u64 {
-    HELD_ANYWAY + threads as u64 * held_by_thread(longest) + read_ahead
+/// The memory of a run beside pages: of its threads, each of which holds so many bytes, and of what is read ahead.
+fn beside_pages(threads: usize, by_thread: u64, read_ahead: u64) -> u64 {
+    HELD_ANYWAY + threads as u64 * by_thread + read_ahead
 }
 
 /// The memory of a thread where the longest record has so many bytes and so many copies.
-fn held_by_thread((longest, times): (u64, u64)) -> u64 {
+fn held_by_thread(longest: u64, times: u64) -> u64 {
     longest.saturating_mul(times).saturating_add(BUFFERS).max(HELD_BY_THREAD)
 }
 
@@ -331,7 +342,7 @@ impl Rooms {
 /// Bytes of pages that each of so many threads may hold when files are sketched in so much memory, of which they hold
 /// so many read ahead, and buffers for a record of so many; if that is too little, what it takes.
 fn room(memory: u64, threads: usize, read_ahead: u64, longest: u64) -> Result<u64, u64> {
-    let held = beside_pages(threads.max(1), (longest, IN_MEMORY), read_ahead);
+    let held = beside_pages(threads.max(1), held_by_thread(longest, IN_MEMORY), read_ahead);
     let threads = threads.max(1) as u64;
     // Lists grow in parts of memory of their own, which leave gaps: seen up to a third.
     match memory.saturating_sub(held) / threads * 2 / 3 {

@@ -224,7 +224,7 @@ impl ThreadPages {
     }
 
     /// The names or the hashes of a part.
-    fn rest_of(&mut self, shape: &Shape, (part, which): (usize, usize), bytes: &mut Vec<u8>) -> Result<()> {
+    fn rest_of(&mut self, shape: &Shape, part: usize, which: usize, bytes: &mut Vec<u8>) -> Result<()> {
         bytes.clear();
         match (self.parts.get(part), &mut self.file) {
             (Some(part), Some(file)) => {
@@ -333,7 +333,7 @@ impl InputReading<'_> {
             }
         };
         let most = || if has_failed.load(Ordering::Relaxed) { 0 } else { rooms.most() };
-        let reading = corpus::read_while(inputs, options, worker, each, &most, progress);
+        let reading = corpus::ReadJob { inputs, options, most: &most, progress }.read(worker, each);
         if let Some((input, failure)) = inputs.iter().find_map(|input| Some((input, input.failure()?))) {
             return Err(Error::io(&input.path, failure));
         }
@@ -605,7 +605,7 @@ impl InOrder {
             let (part, bytes, from) = &mut reading[at];
             for _ in 0..pages {
                 while *from == bytes.len() && *part <= stream.parts.len() {
-                    stream.rest_of(shape, (*part, which), bytes)?;
+                    stream.rest_of(shape, *part, which, bytes)?;
                     (*part, *from) = (*part + 1, 0);
                 }
                 let mut rest = &bytes[*from..];
@@ -660,7 +660,7 @@ mod tests {
     /// The columns of pages that are all in memory.
     fn held(input: &Input, options: &ReadOptions, settings: &Settings) -> [Vec<u8>; 4] {
         let wanted = Wanted::new(settings.extraction(), Keeping::of(settings));
-        let pages = Pages::read((vec![input.clone()], 1), options, &wanted, &|_| ()).unwrap();
+        let pages = Pages::read(vec![input.clone()], 1, options, &wanted, &|_| ()).unwrap();
         let (collection, all) = (&pages.collection, || Page::all(pages.len()));
         let facts = collection.all_facts();
         let two = |page| collection.two(page).unwrap();

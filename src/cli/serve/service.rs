@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{Extension, Path as UrlPath, Request as HttpRequest, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put as put_route};
@@ -692,9 +692,7 @@ pub(super) fn routes(service: Arc<Service>) -> Router {
         let of = if service.many { "/{collection}" } else { "" };
         guarded = guarded.route(
             &format!("/v1{of}/{path}"),
-            post(move |state, collection, to, headers, body| {
-                work(action, state, collection, to, headers, body)
-            }),
+            post(move |state, collection, to, request| work(action, state, collection, to, request)),
         );
     }
     if service.many {
@@ -764,14 +762,15 @@ async fn work(
     State(service): State<Arc<Service>>,
     collection: Option<UrlPath<String>>,
     Extension(to): Extension<Arc<Connection>>,
-    headers: HeaderMap,
-    body: Body,
+    request: HttpRequest,
 ) -> Response {
     let name = collection.map_or_else(String::new, |UrlPath(name)| name);
     let Some(collection) = service.find(&name) else {
         return refusal(StatusCode::NOT_FOUND, "there is no such collection; PUT /v1/NAME makes one");
     };
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let (head, body) = request.into_parts();
+    let kind =
+        head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match &kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()[..] {
         "application/json" => {
             one(action, service, collection, to, body).await.unwrap_or_else(IntoResponse::into_response)
@@ -964,17 +963,30 @@ async fn metrics(State(service): State<Arc<Service>>) -> Response {
 struct Figures(Vec<(&'static str, String)>);
 
 impl Figures {
-    /// Adds a figure under a name with something behind it, with labels.
-    fn add(&mut self, name: &'static str, kind: &str, help: &str, behind: &str, labels: &[&str], value: f64) {
+    fn gauge(&mut self, name: &'static str, help: &str, labels: &[&str], value: f64) {
+        put_figure(self.lines_of(name, "gauge", help), name, labels, value);
+    }
+
+    fn counter(&mut self, name: &'static str, help: &str, labels: &[&str], value: f64) {
+        put_figure(self.lines_of(name, "counter", help), name, labels, value);
+    }
+
+    /// The lines of a name, below those that say its kind and help.
+    fn lines_of(&mut self, name: &'static str, kind: &str, help: &str) -> &mut String {
         let at = self.0.iter().position(|(other, _)| *other == name).unwrap_or_else(|| {
             let head = format!("# HELP simflip_{name} {help}\n# TYPE simflip_{name} {kind}\n");
             self.0.push((name, head));
             self.0.len() - 1
         });
-        let labels: Vec<&str> = labels.iter().copied().filter(|label| !label.is_empty()).collect();
-        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-        let _ = writeln!(self.0[at].1, "simflip_{name}{behind}{labels} {value}");
+        &mut self.0[at].1
     }
+}
+
+/// Appends a figure with its labels; empty ones are left out.
+fn put_figure(lines: &mut String, name: &str, labels: &[&str], value: f64) {
+    let labels: Vec<&str> = labels.iter().copied().filter(|label| !label.is_empty()).collect();
+    let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+    let _ = writeln!(lines, "simflip_{name}{labels} {value}");
 }
 
 impl Service {
@@ -985,17 +997,17 @@ impl Service {
             collection.figures(&of, &mut figures);
         }
         let load = |count: &AtomicU64| count.load(Relaxed) as f64;
-        figures.add("refused_total", "counter", "Requests turned away.", "", &[], load(&self.refused));
-        figures.add("waiting", "gauge", "Requests that wait for a thread.", "", &[], load(&self.waiting));
+        figures.counter("refused_total", "Requests turned away.", &[], load(&self.refused));
+        figures.gauge("waiting", "Requests that wait for a thread.", &[], load(&self.waiting));
         let (most, open, cut_off) = self.connections.counts();
-        figures.add("connections", "gauge", "Open connections.", "", &[], open as f64);
-        figures.add("most_connections", "gauge", "Connections that may be open.", "", &[], most as f64);
+        figures.gauge("connections", "Open connections.", &[], open as f64);
+        figures.gauge("most_connections", "Connections that may be open.", &[], most as f64);
         let help = "Connections cut off to make room, which had waited for their client longest.";
-        figures.add("cut_off_total", "counter", help, "", &[], cut_off as f64);
+        figures.counter("cut_off_total", help, &[], cut_off as f64);
         for (task, runs) in self.tasks() {
             let help = "Whether a task runs that the service cannot do without.";
             let task = format!("task=\"{task}\"");
-            figures.add("task_up", "gauge", help, "", &[&task], f64::from(u8::from(runs)));
+            figures.gauge("task_up", help, &[&task], f64::from(u8::from(runs)));
         }
         figures.0.into_iter().map(|(_, lines)| lines).collect()
     }
@@ -1008,27 +1020,27 @@ impl Collection {
             let recall = seen.index().measured().map(|measured| measured.reached);
             (seen.len(), seen.bytes(), seen.stored_bytes(), seen.index().expected_by_chance(), recall)
         };
-        figures.add("pages", "gauge", "Pages stored.", "", &[of], pages as f64);
+        figures.gauge("pages", "Pages stored.", &[of], pages as f64);
         for (part, bytes) in
             [("sketches", sketches), ("index", index.saturating_sub(sketches)), ("names", names)]
         {
             let part = format!("part=\"{part}\"");
-            figures.add("memory_bytes", "gauge", "Bytes in memory, about.", "", &[of, &part], bytes as f64);
+            figures.gauge("memory_bytes", "Bytes in memory, about.", &[of, &part], bytes as f64);
         }
         for (part, bytes) in [("snapshot", snapshot), ("log", log)] {
             let part = format!("part=\"{part}\"");
-            figures.add("stored_bytes", "gauge", "Bytes of the files.", "", &[of, &part], bytes as f64);
+            figures.gauge("stored_bytes", "Bytes of the files.", &[of, &part], bytes as f64);
         }
         let help = "Stored pages that a page unlike all of them is called near, on average.";
-        figures.add("expected_chance_matches", "gauge", help, "", &[of], chance);
+        figures.gauge("expected_chance_matches", help, &[of], chance);
         if let Some(recall) = recall {
-            figures.add("recall", "gauge", "Recall of the probes, as measured last.", "", &[of], recall);
+            figures.gauge("recall", "Recall of the probes, as measured last.", &[of], recall);
         }
         let load = |count: &AtomicU64| count.load(Relaxed) as f64;
         let counts = &self.counts;
         for (verdict, count) in Verdict::ALL.iter().zip(&counts.verdicts) {
             let answer = format!("answer=\"{}\"", verdict.name());
-            figures.add("answers_total", "counter", "Answers given.", "", &[of, &answer], load(count));
+            figures.counter("answers_total", "Answers given.", &[of, &answer], load(count));
         }
         for (name, help, count) in [
             ("again_total", "Answers given again.", &counts.again),
@@ -1037,18 +1049,17 @@ impl Collection {
             ("errors_total", "Objects that were no pages.", &counts.errors),
             ("failed_total", "Pages that could not be stored.", &counts.failed),
         ] {
-            figures.add(name, "counter", help, "", &[of], load(count));
+            figures.counter(name, help, &[of], load(count));
         }
         let (mut sum, help) = (0.0, "Time of a request or of a part of a stream.");
-        let mut work = |behind: &str, labels: &[&str], value: f64| {
-            figures.add("work_seconds", "histogram", help, behind, labels, value);
-        };
+        let lines = figures.lines_of("work_seconds", "histogram", help);
+        let mut work = |figure: &str, labels: &[&str], value: f64| put_figure(lines, figure, labels, value);
         for (end, count) in CLASSES.iter().zip(&counts.durations) {
             sum += load(count);
-            work("_bucket", &[of, &format!("le=\"{end}\"")], sum);
+            work("work_seconds_bucket", &[of, &format!("le=\"{end}\"")], sum);
         }
-        work("_bucket", &[of, "le=\"+Inf\""], load(&counts.parts));
-        work("_sum", &[of], load(&counts.micros) / 1e6);
-        work("_count", &[of], load(&counts.parts));
+        work("work_seconds_bucket", &[of, "le=\"+Inf\""], load(&counts.parts));
+        work("work_seconds_sum", &[of], load(&counts.micros) / 1e6);
+        work("work_seconds_count", &[of], load(&counts.parts));
     }
 }

@@ -289,8 +289,7 @@ impl Messages {
     pub fn columns(&self) -> Vec<ValueColumn> {
         let mut columns = Vec::new();
         for (root, field) in self.schema.fields().iter().enumerate() {
-            let first = columns.len();
-            push_columns(&mut columns, (root, first), field.name().clone(), field, false);
+            push_columns(&mut columns, root, field.name().clone(), field, false);
         }
         columns
     }
@@ -312,22 +311,16 @@ impl Messages {
     }
 }
 
-/// Adds the columns of values that a field has.
-fn push_columns(
-    columns: &mut Vec<ValueColumn>,
-    (root, first): (usize, usize),
-    path: String,
-    field: &Field,
-    is_list: bool,
-) {
+/// Adds the columns of values that a field of the column `root` of the table has.
+fn push_columns(columns: &mut Vec<ValueColumn>, root: usize, path: String, field: &Field, is_list: bool) {
     match field.data_type() {
         DataType::Struct(fields) => {
             for field in fields {
-                push_columns(columns, (root, first), format!("{path}.{}", field.name()), field, is_list);
+                push_columns(columns, root, format!("{path}.{}", field.name()), field, is_list);
             }
         }
         DataType::List(field) | DataType::LargeList(field) | DataType::Map(field, _) => {
-            push_columns(columns, (root, first), path, field, true);
+            push_columns(columns, root, path, field, true);
         }
         data_type => {
             use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
@@ -337,7 +330,8 @@ fn push_columns(
             columns.push(ValueColumn {
                 index: columns.len(),
                 root,
-                leaf: columns.len() - first,
+                // The columns of a root stand together, behind those of the roots before it.
+                leaf: columns.len() - columns.partition_point(|column| column.root < root),
                 path,
                 kind: if is_uuid { ValueKind::Uuid } else { ValueKind::Plain },
                 is_list,

@@ -14,15 +14,15 @@ use arrow_select::filter::filter_record_batch;
 use parquet::errors::ParquetError;
 
 use super::arrow::Messages;
-use super::copy::{Family, changed, layout, not_kept, synced};
+use super::copy::{Family, changed, layout, synced};
 use super::guard::guarded;
 use super::layout::Contents;
 use super::stored::Stored;
 use crate::Error;
 use crate::corpus::damage::{Damage, DamageCause, DamageKind};
 use crate::corpus::filetype::Format;
-use crate::corpus::kept::{KeptFile, KeptPages, path_of, unnamed};
-use crate::corpus::options::ReadOptions;
+use crate::corpus::kept::{KeptFile, path_of, unnamed};
+use crate::corpus::write::KeptJob;
 
 /// Bytes of the mark that ends a stream.
 const END: u64 = 8;
@@ -139,21 +139,20 @@ fn file(path: &Path, schema: &SchemaRef, options: &IpcWriteOptions) -> Result<Ar
 /// As [`super::write_kept`].
 pub(super) fn write_family(
     family: &Family<'_>,
-    options: &ReadOptions,
-    kept: &dyn KeptPages,
+    job: &KeptJob<'_>,
     path: &Path,
-    size: Option<u64>,
 ) -> crate::Result<(Vec<KeptFile>, Vec<Damage>)> {
+    let size = job.files.size();
     let failed = |error: ParquetError| Error::io(path, io::Error::other(error));
     let (mut output, mut lost): (Option<ArrowOutput<'_>>, Vec<Damage>) = (None, Vec::new());
     for &(shard, input) in &family.inputs {
-        let of_file = kept.of_file(shard)?;
+        let of_file = job.kept.of_file(shard)?;
         let mut rest = &of_file[..];
         // If nothing is kept the first input still says how an empty file is written.
         if rest.is_empty() && (family.kept > 0 || output.is_some()) {
             continue;
         }
-        let layout = layout(input, options).map_err(|flaw| changed(input, flaw))?;
+        let layout = layout(input, job.options).map_err(|(_, got)| changed(input, got))?;
         let Contents::Arrow(messages) = &layout.contents else { continue };
         let output = match &mut output {
             Some(output) => output,
@@ -163,7 +162,7 @@ pub(super) fn write_family(
         let mut decoder = messages.decoder(None).map_err(failed)?;
         while let Some(&(first, _)) = rest.first() {
             let batch = layout.group_of(first.row);
-            let batch = batch.ok_or_else(|| changed(input, (DamageKind::Truncated, "fewer rows".into())))?;
+            let batch = batch.ok_or_else(|| changed(input, "fewer rows"))?;
             let (start, end) = (layout.starts[batch], layout.starts[batch + 1]);
             let (here, behind) = rest.split_at(rest.partition_point(|(id, _)| u64::from(id.row) < end));
             rest = behind;
@@ -177,7 +176,7 @@ pub(super) fn write_family(
                 Ok(rows) => output.add(shard, rows).map_err(failed)?,
                 Err(flaw) => {
                     let (row, pages) = (u64::from(first.row), here.len() as u64);
-                    lost.push(not_kept(input, &layout, (batch, row), pages, flaw));
+                    lost.push(layout.not_kept(&input.path, batch, row, pages, flaw));
                 }
             }
         }

@@ -32,14 +32,14 @@ pub(super) const BATCH_ROWS: usize = 1024;
 /// The longest id, address or language.
 const NAME_CAP: usize = 64 << 10;
 
-/// A reader of adjacent columns of a row group: of all its rows or of some, `batch` at a time.
+/// A builder of a reader of adjacent columns of a row group: of all its rows, or of some.
 pub(super) fn reader(
     stored: &Stored,
     metadata: &ArrowReaderMetadata,
-    (group, columns): (usize, Range<usize>),
-    batch: usize,
+    group: usize,
+    columns: Range<usize>,
     rows: Option<RowSelection>,
-) -> Result<ParquetRecordBatchReader, ParquetError> {
+) -> Result<ParquetRecordBatchReaderBuilder<Stored>, ParquetError> {
     let chunks = metadata.metadata().row_group(group).columns()[columns.clone()].iter();
     let (from, end) = chunks.fold((u64::MAX, 0), |(from, end), chunk| {
         let (start, length) = chunk.byte_range();
@@ -52,12 +52,11 @@ pub(super) fn reader(
     let stored = stored.within(from, end)?;
     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(stored, metadata.clone())
         .with_row_groups(vec![group])
-        .with_projection(ProjectionMask::leaves(metadata.parquet_schema(), columns))
-        .with_batch_size(batch);
-    match rows {
-        Some(rows) => reader.with_row_selection(rows).build(),
-        None => reader.build(),
-    }
+        .with_projection(ProjectionMask::leaves(metadata.parquet_schema(), columns));
+    Ok(match rows {
+        Some(rows) => reader.with_row_selection(rows),
+        None => reader,
+    })
 }
 
 /// Columns of values that a column of a table has.

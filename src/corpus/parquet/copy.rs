@@ -31,9 +31,9 @@ use super::{arrow_copy, ranges};
 use crate::corpus::damage::{Damage, DamageCause, DamageKind};
 use crate::corpus::filetype::{Compression, Format};
 use crate::corpus::inputs::Input;
-use crate::corpus::kept::{EachKept, Kept, KeptFile, KeptPages, path_of, unnamed};
+use crate::corpus::kept::{EachKept, Kept, KeptFile, KeptFiles, KeptPages, path_of, unnamed};
 use crate::corpus::options::ReadOptions;
-use crate::corpus::write::{IsSame, ending, lost, still_there};
+use crate::corpus::write::{KeptJob, ending, lost};
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
 
@@ -91,12 +91,12 @@ pub(super) fn layout(input: &Input, options: &ReadOptions) -> Result<Layout, Dam
 }
 
 /// An error for a file that read otherwise before.
-pub(super) fn changed(input: &Input, (_, detail): DamageCause) -> Error {
+pub(super) fn changed(input: &Input, got: impl Into<String>) -> Error {
     Error::Format {
         path: input.path.clone(),
         field: "a file read before",
         expected: "the same content".to_owned(),
-        got: detail,
+        got: got.into(),
         advice: "was the file changed during the run?",
     }
 }
@@ -132,20 +132,15 @@ impl KeptPages for StillKept<'_> {
 }
 
 /// The rows that are still there, and those that are not.
-fn still_kept<'a>(
-    format: Format,
-    inputs: &[Input],
-    options: &ReadOptions,
-    kept: &'a dyn KeptPages,
-    is_same: IsSame<'_>,
-) -> Result<(StillKept<'a>, Vec<Damage>)> {
+fn still_kept<'a>(format: Format, job: &KeptJob<'a>) -> Result<(StillKept<'a>, Vec<Damage>)> {
+    let KeptJob { inputs, kept, .. } = *job;
     let (mut changed, mut gone) = (HashMap::new(), Vec::new());
     for (shard, input) in (0..).zip(inputs).filter(|(_, input)| input.format == format) {
         if input.is_as_found() {
             continue;
         }
         let of_file = kept.of_file(shard)?;
-        let still = still_there(inputs, options, &of_file, is_same);
+        let still = job.still_there(&of_file);
         let why = still.why.as_deref().unwrap_or("the file changed");
         gone.extend(lost(input, &of_file, &still.there, why));
         changed.insert(shard, still.there);
@@ -154,24 +149,24 @@ fn still_kept<'a>(
 }
 
 /// Writes the kept rows of all inputs of a format into the folder, one file for all with the same columns:
-/// `kept.parquet`, then `kept-2.parquet` and so on (of Arrow, `kept.arrow`); or, if names are given, one for each
-/// input; or, if a size is given, as many as it takes for none to be larger.
+/// `kept.parquet`, then `kept-2.parquet` and so on (of Arrow, `kept.arrow`); or, if each input has a file of its own,
+/// one for each, by its name in `names`; or, if a size is given, as many as it takes for none to be larger.
 ///
 /// A row group or record batch of which some column that was not read before turns out to be damaged is left out,
 /// and named in [`Kept::lost`].
 ///
 /// # Errors
-/// As [`crate::corpus::write_kept`].
+/// As [`KeptJob::write`].
 pub(crate) fn write_kept(
     format: Format,
-    inputs: &[Input],
-    options: &ReadOptions,
-    kept: &dyn KeptPages,
-    is_same: IsSame<'_>,
-    (dir, names, size): (&Path, Option<&[String]>, Option<u64>),
+    job: &KeptJob<'_>,
+    names: &[String],
+    dir: &Path,
     pool: &rayon::ThreadPool,
 ) -> Result<Kept> {
-    let (kept, mut gone) = still_kept(format, inputs, options, kept, is_same)?;
+    let (kept, mut gone) = still_kept(format, job)?;
+    let job = &KeptJob { kept: &kept, ..*job };
+    let (inputs, options, has_own) = (job.inputs, job.options, job.files == KeptFiles::Each);
     let mut families: Vec<Family<'_>> = Vec::new();
     for (shard, input) in (0..).zip(inputs) {
         if input.format != format || input.problem.is_some() {
@@ -189,7 +184,7 @@ pub(crate) fn write_kept(
             Contents::Parquet(footer) => FileColumns::Parquet(footer.schema.root_schema_ptr()),
             Contents::Arrow(messages) => FileColumns::Arrow(messages.schema.fields().clone()),
         };
-        let at = families.iter().position(|family| names.is_none() && family.columns == columns);
+        let at = families.iter().position(|family| !has_own && family.columns == columns);
         let at = at.unwrap_or_else(|| {
             families.push(Family { columns, inputs: Vec::new(), largest: 1, rows: 0, kept: 0 });
             families.len() - 1
@@ -202,7 +197,7 @@ pub(crate) fn write_kept(
         family.inputs.push((shard, input));
     }
     // Even if nothing is kept there is a file, as with the other formats.
-    if names.is_some() {
+    if has_own {
         // Each input has its own, whatever is kept of it.
     } else if families.iter().any(|family| family.kept > 0) {
         families.retain(|family| family.kept > 0);
@@ -212,22 +207,20 @@ pub(crate) fn write_kept(
     let mut written = Kept { files: Vec::new(), lost: gone };
     let one = |(number, family): (usize, &Family<'_>)| {
         let ending = ending(format, false, Compression::None);
-        let name = match (names, number) {
-            (Some(names), _) => names[family.inputs[0].0 as usize].clone(),
-            (None, 0) => format!("kept{ending}"),
-            (None, n) => format!("kept-{}{ending}", n + 1),
+        let name = match number {
+            _ if has_own => names[family.inputs[0].0 as usize].clone(),
+            0 => format!("kept{ending}"),
+            n => format!("kept-{}{ending}", n + 1),
         };
         let path = dir.join(name);
         match &family.columns {
-            FileColumns::Parquet(schema) => {
-                write_family((family, schema), options, &kept, (&path, size), pool)
-            }
-            FileColumns::Arrow(_) => arrow_copy::write_family(family, options, &kept, &path, size),
+            FileColumns::Parquet(schema) => write_family(family, schema, job, &path, pool),
+            FileColumns::Arrow(_) => arrow_copy::write_family(family, job, &path),
         }
     };
-    let all: Vec<_> = match names {
-        Some(_) => pool.install(|| families.par_iter().enumerate().map(one).collect()),
-        None => families.iter().enumerate().map(one).collect(),
+    let all: Vec<_> = match has_own {
+        true => pool.install(|| families.par_iter().enumerate().map(one).collect()),
+        false => families.iter().enumerate().map(one).collect(),
     };
     for one in all {
         let (files, lost) = one?;
@@ -550,11 +543,12 @@ impl CopySource<'_> {
         let group = self.footer.group(self.group);
         let rows = usize::try_from(group.num_rows())?;
         let values = group.columns()[columns.clone()].iter().map(|column| column.num_values()).max();
-        let batch = rows_with((rows, usize::try_from(values.unwrap_or(0)).unwrap_or(usize::MAX)));
+        let batch = rows_with(rows, usize::try_from(values.unwrap_or(0)).unwrap_or(usize::MAX));
         let stored = Stored::new(self.input.open()?)?;
         let selection = RowSelection::from_consecutive_ranges(self.rows.iter().cloned(), rows);
         let mut left = self.kept();
-        for batch in reader(&stored, &self.metadata, (self.group, columns), batch, Some(selection))? {
+        let reader = reader(&stored, &self.metadata, self.group, columns, Some(selection))?;
+        for batch in reader.with_batch_size(batch).build()? {
             let batch = batch?;
             left = left.saturating_sub(batch.num_rows() as u64);
             each(batch.column(0))?;
@@ -576,46 +570,37 @@ impl CopySource<'_> {
     }
 
     /// The damage of rows that are lost.
-    fn lost(&self, (kind, detail): DamageCause) -> Damage {
+    fn lost(&self, cause: DamageCause) -> Damage {
         let first = self.rows.first().map_or(0, |range| range.start as u64);
         let row = self.layout.starts[self.group] + first;
-        not_kept(self.input, &self.layout, (self.group, row), self.kept(), (kind, detail))
+        self.layout.not_kept(&self.input.path, self.group, row, self.kept(), cause)
     }
 }
 
-/// The damage of so many rows of a row group, from this one on, that are not among the kept.
-pub(super) fn not_kept(
-    input: &Input,
-    layout: &Layout,
-    (group, row): (usize, u64),
-    pages: u64,
-    (kind, detail): DamageCause,
-) -> Damage {
-    let detail =
-        format!("{detail}; {pages} pages of {} {group} are not among the kept", layout.group_called());
-    let place = (layout.offset(group), 0);
-    Damage { pages: Some(pages), ..Damage::new(&input.path, Some(row), place, kind, detail) }
-}
-
+/// Writes the kept rows of a family of Parquet inputs.
+///
+/// # Errors
+/// As [`write_kept`].
 fn write_family(
-    (family, schema): (&Family<'_>, &TypePtr),
-    options: &ReadOptions,
-    kept: &dyn KeptPages,
-    (path, size): (&Path, Option<u64>),
+    family: &Family<'_>,
+    schema: &TypePtr,
+    job: &KeptJob<'_>,
+    path: &Path,
     pool: &rayon::ThreadPool,
 ) -> Result<(Vec<KeptFile>, Vec<Damage>)> {
+    let size = job.files.size();
     let failed = |error: ParquetError| Error::io(path, io::Error::other(error));
     let mut output: Option<ParquetOutput<'_>> = None;
     let mut sources: Vec<CopySource<'_>> = Vec::new();
     let (mut waiting, enough) = (0, family.rows_of_group(size));
     for &(shard, input) in &family.inputs {
-        let of_file = kept.of_file(shard)?;
+        let of_file = job.kept.of_file(shard)?;
         let mut rest = &of_file[..];
         // If nothing is kept the first input still says how an empty file is written.
         if rest.is_empty() && (family.kept > 0 || output.is_some()) {
             continue;
         }
-        let layout = Arc::new(layout(input, options).map_err(|flaw| changed(input, flaw))?);
+        let layout = Arc::new(layout(input, job.options).map_err(|(_, got)| changed(input, got))?);
         let Contents::Parquet(footer) = &layout.contents else { continue };
         let metadata = in_micros(&footer.metadata).map_err(failed)?;
         let output = match &mut output {
@@ -627,7 +612,7 @@ fn write_family(
         };
         while let Some(&(id, _)) = rest.first() {
             let group = layout.group_of(id.row);
-            let group = group.ok_or_else(|| changed(input, (DamageKind::Truncated, "fewer rows".into())))?;
+            let group = group.ok_or_else(|| changed(input, "fewer rows"))?;
             let (start, end) = (layout.starts[group], layout.starts[group + 1]);
             let mut here = rest.partition_point(|(id, _)| u64::from(id.row) < end);
             here = here.min(usize::try_from(enough - waiting).unwrap_or(usize::MAX));
@@ -666,7 +651,7 @@ fn write_family(
 
 /// The number of rows to read at once, of rows with so many values: lists may be long, and a value takes more in memory
 /// than on disk.
-fn rows_with((rows, values): (usize, usize)) -> usize {
+fn rows_with(rows: usize, values: usize) -> usize {
     /// Values that come at once, if a row has fewer.
     const VALUES: usize = 1 << 16;
     (VALUES / (values / rows.max(1)).max(1)).clamp(1, BATCH_ROWS)
@@ -704,7 +689,7 @@ mod tests {
             (300, 300 << 10, 64),
             (0, 0, BATCH_ROWS),
         ] {
-            assert_eq!(rows_with((rows, values)), expected, "{rows} rows of {values}");
+            assert_eq!(rows_with(rows, values), expected, "{rows} rows of {values}");
         }
     }
 

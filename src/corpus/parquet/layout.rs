@@ -1,5 +1,6 @@
 //! Which columns of a file are wanted, and at which rows its row groups or record batches begin.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::arrow::Messages;
@@ -11,6 +12,7 @@ use crate::corpus::filetype::Format;
 use crate::corpus::inputs::Input;
 use crate::corpus::jsonl::{JsonlFields, twice};
 use crate::corpus::options::ReadOptions;
+use crate::document::Place;
 
 /// A column of values.
 #[derive(Clone, Debug)]
@@ -227,7 +229,29 @@ impl Layout {
     pub fn damage_at_end(&self, input: &Input) -> Option<Damage> {
         let Contents::Arrow(messages) = &self.contents else { return None };
         let (offset, (kind, why), pages) = messages.end.as_ref()?;
-        Some(Damage { pages: *pages, ..Damage::new(&input.path, None, (*offset, 0), *kind, why) })
+        Some(Damage { pages: *pages, ..Damage::of_file(&input.path, *offset, *kind, why) })
+    }
+
+    /// The damage of so many rows of a row group, from this row of the file on, that are not among the kept.
+    pub fn not_kept(&self, path: &Path, group: usize, row: u64, pages: u64, cause: DamageCause) -> Damage {
+        let (kind, detail) = cause;
+        let called = self.group_called();
+        let detail = format!("{detail}; {pages} pages of {called} {group} are not among the kept");
+        self.damage_of_rows(path, group, row, pages, (kind, detail))
+    }
+
+    /// The damage of so many rows of a row group, from this row of the file on.
+    pub fn damage_of_rows(
+        &self,
+        path: &Path,
+        group: usize,
+        row: u64,
+        pages: u64,
+        cause: DamageCause,
+    ) -> Damage {
+        let place = Place { offset: self.offset(group), ..Place::default() };
+        let (kind, detail) = cause;
+        Damage { pages: Some(pages), ..Damage::at(path, Some(row), place, kind, detail) }
     }
 
     /// The row group that a row stands in.

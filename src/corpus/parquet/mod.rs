@@ -24,11 +24,12 @@ use arrow_array::{ArrayRef, RecordBatch};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::errors::ParquetError;
 
-use super::damage::{Damage, DamageCause, DamageKind, FileReading, Tally, TooLong};
+use super::damage::{Damage, DamageCause, DamageKind, FileReading, RecordPosition, Tally, TooLong};
 use super::document::Document;
 use super::inputs::Input;
 use super::jsonl::number;
 use super::options::ReadOptions;
+use super::reader::ReadInput;
 use super::records::readable;
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
@@ -161,20 +162,21 @@ impl Batch {
     /// damage. A row that takes more than `most` bytes ends it, and is given back.
     pub fn process(
         &mut self,
-        shard: u32,
-        input: &Input,
-        options: &ReadOptions,
+        read: ReadInput<'_>,
         most: u64,
         part: &mut FileReading,
         each: &mut impl FnMut(Document<'_>),
     ) -> Option<TooLong> {
+        let ReadInput { shard, input, options } = read;
         let mut too_long = None;
         loop {
             let piece = self.piece.take();
             for row in 0..piece.as_ref().map_or(0, |piece| piece.rows) {
                 let piece = piece.as_ref()?;
                 let number = piece.first + row as u64;
-                part.take(&input.path, false, (number, piece.offset, 0), each, |found, each| {
+                let place = Place { offset: piece.offset, ..Place::default() };
+                let position = RecordPosition { path: &input.path, record: number, place, raw: false };
+                part.take(position, each, |found, each| {
                     let id = DocId::new(shard, number as u32);
                     piece.document(row, id, options, found, |document| match document.bytes() {
                         bytes if bytes > most => {
@@ -273,8 +275,9 @@ impl RowGroup {
         let selection =
             selection.map(|rows| RowSelection::from_consecutive_ranges(rows.iter().cloned(), all));
         let open = |column: &ValueColumn| {
-            let place = (self.index, column.index..column.index + 1);
-            reader(&stored, &footer.metadata, place, self.batch, selection.clone())
+            let columns = column.index..column.index + 1;
+            let reader = reader(&stored, &footer.metadata, self.index, columns, selection.clone())?;
+            reader.with_batch_size(self.batch).build()
         };
         let texts = self.layout.texts.iter().map(open).collect::<Result<_, _>>()?;
         // A name that cannot be read shows when it is asked for.
@@ -405,12 +408,9 @@ impl RowGroup {
                 let (group, text) = (self.index, &self.layout.texts[0].path);
                 let called = self.layout.group_called();
                 let detail = format!("{called} {group}, column {text:?}: {detail}; {lost} rows lost");
-                let place = (self.layout.offset(group), 0);
                 let row = self.layout.starts[group] + self.done as u64;
-                tally.damage.push(Damage {
-                    pages: Some(lost),
-                    ..Damage::new(&self.input.path, Some(row), place, kind, detail)
-                });
+                let damage = self.layout.damage_of_rows(&self.input.path, group, row, lost, (kind, detail));
+                tally.damage.push(damage);
                 tally.records += lost;
                 self.done = self.rows;
                 None
@@ -482,7 +482,7 @@ impl Rows {
             Some(&end) if end > u64::from(u32::MAX) => {
                 let kind = DamageKind::TooLarge;
                 let detail = "the rest of the file is not read";
-                tally.damage.push(Damage::new(&self.input.path, None, (0, 0), kind, detail));
+                tally.damage.push(Damage::of_file(&self.input.path, 0, kind, detail));
             }
             Some(_) => {
                 let size = self.layout.stored_bytes(index).min(self.stored);
