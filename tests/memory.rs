@@ -119,7 +119,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(10))]
     #[test]
     fn a_run_on_disk_writes_what_a_run_in_memory_writes(
-        pages in 1usize..200, files in 1usize..40, seed: u64, odd: bool, each: bool, connected: bool,
+        pages in 1usize..200, files in prop::sample::select(vec![1usize, 2, 4, 30]), seed: u64, odd: bool,
+        each: bool, connected: bool,
         kind in 0u8..4, threads in 1usize..4,
     ) {
         let top = tempfile::tempdir().unwrap();
@@ -139,7 +140,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
     fn new_pages_against_old_ones_come_to_the_same(
-        pages in 2usize..250, old in 1usize..100, files in 1usize..40, old_files in 1usize..30, seed: u64, odd: bool,
+        pages in 2usize..250, old in 1usize..100, files in prop::sample::select(vec![1usize, 3, 30]),
+        old_files in prop::sample::select(vec![1usize, 2, 20]), seed: u64, odd: bool,
         each: bool, connected: bool, kind in 0u8..4, threads in 1usize..4,
     ) {
         let top = tempfile::tempdir().unwrap();
@@ -201,7 +203,8 @@ proptest! {
     fn whoever_is_to_stay_stays_on_disk_as_in_memory(
         pages in 8usize..250, old in 0usize..60, files in 2usize..5, seed: u64, connected: bool, kind in 0u8..4,
         keep in prop::sample::select(vec!["first", "fullest", "longest", "shortest-url", "score:score", "input-order"]),
-        count in 1u32..4, each in prop::option::of(prop::sample::select(vec![Source::Host, Source::File, Source::Folder])),
+        count in 1u32..4,
+        each in prop::option::of(prop::sample::select(vec![Source::Host, Source::File, Source::Folder])),
         threads in 1usize..4,
     ) {
         let top = tempfile::tempdir().unwrap();

@@ -377,7 +377,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
     fn stages_make_what_memory_makes(
-        pages in 1usize..160, files in 1usize..50, seed: u64, similarity in prop::sample::select(vec![0.6, 0.8]),
+        pages in 1usize..160, files in prop::sample::select(vec![1usize, 2, 5, 30]), seed: u64,
+        similarity in prop::sample::select(vec![0.6, 0.8]),
         removable: bool, shards in prop::sample::select(vec![1usize, 2, 7]), threads in 1usize..4,
     ) {
         let top = tempfile::tempdir().unwrap();
@@ -394,7 +395,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
     fn what_old_sketches_hold_goes_from_new_pages_as_in_memory(
-        pages in 2usize..200, old in 1usize..100, files in 1usize..50, old_files in 1usize..30, seed: u64,
+        pages in 2usize..200, old in 1usize..100, files in prop::sample::select(vec![1usize, 3, 30]),
+        old_files in prop::sample::select(vec![1usize, 2, 20]), seed: u64,
         removable: bool, shards in prop::sample::select(vec![1usize, 3]), threads in 1usize..3,
     ) {
         let top = tempfile::tempdir().unwrap();

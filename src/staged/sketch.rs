@@ -204,8 +204,9 @@ fn take_regrouped_away(out: &Path, inputs: &[Input], bundles: &[&[Input]]) -> Re
     for path in sketches::paths_in(out)?.into_iter().filter(|path| !wanted.contains(path)) {
         let Ok(file) = SketchFile::open(&path) else { continue };
         if file.header.paths().iter().all(|path| known.contains(path)) {
-            for path in [path.with_extension("names"), working::reading_of(&path), path] {
-                working::remove_file(&path)?;
+            // The sketches first: where there are any, all is there.
+            for path in [&path, &path.with_extension("names"), &working::reading_of(&path)] {
+                working::remove_file(path)?;
             }
         }
     }
