@@ -67,7 +67,7 @@ pub enum GroupBy {
     Field(String),
 }
 
-/// As an option has it.
+/// Writes the group as the option has it.
 impl fmt::Display for GroupBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -159,7 +159,7 @@ impl GroupBy {
     }
 }
 
-/// What a document says of its group.
+/// The parts of a document that decide about its group.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Grouped<'a> {
     /// Its URL.

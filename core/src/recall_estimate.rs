@@ -221,7 +221,7 @@ fn probability(errors: f64) -> f64 {
 /// The near pairs of drawn texts with some others.
 #[derive(Clone, Debug)]
 pub struct SampleCounts {
-    /// Those of each drawn text.
+    /// The counts of each drawn text.
     drawn: Vec<Count>,
     /// Pairs of two drawn texts, which count for both.
     twice: Count,

@@ -69,7 +69,7 @@ impl<'py> Items<'py> {
                  one of files if out= names the folder of the result",
             ));
         }
-        // Its lines would be texts, whatever is in them.
+        // Python would hand over the lines of a file as texts, whatever is in them.
         if data.hasattr("readline")? {
             return Err(PyTypeError::new_err(
                 "expected texts, not an open file: name its path and out=, and its documents are read; if each line is a \

@@ -28,7 +28,7 @@ pub struct JsonlFields {
     pub language: String,
     /// The document's score, a number, or a string that is a number or a date, if scores are asked for; may be missing.
     pub score: Option<String>,
-    /// What groups documents, a string, a number or a boolean, if it is asked for; may be missing.
+    /// The value that groups documents, a string, a number or a boolean, if it is asked for; may be missing.
     pub group: Option<String>,
 }
 

@@ -129,7 +129,7 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// All of all pages.
+    /// Asks for all parts of all pages.
     pub fn new(extraction: impl Into<Extraction>, keeping: Keeping) -> Self {
         Self { extraction: extraction.into(), keeping, frequencies: None, boilerplate: None }
     }

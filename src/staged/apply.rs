@@ -167,7 +167,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     let done = with_threads(threads, || {
         let threads = (rayon::current_num_threads() / part.len().max(1)).max(1);
         let options = ReadOptions { threads, ..options };
-        // Those of one file of sketches, whose names are read once.
+        // Units of one file of sketches go together: its names are read once.
         let file_of = |&(_, unit): &(usize, &[(&Input, usize)])| folder.inputs[unit[0].1].file;
         let groups: Vec<_> = part.chunk_by(|a, b| file_of(a) == file_of(b)).collect();
         groups.par_iter().try_for_each(|units| {

@@ -33,7 +33,7 @@ struct Digests {
 }
 
 impl<'a> StagedKept<'a> {
-    /// Of inputs that have these places in a folder, if they have sketches, and so many pages that stay.
+    /// Takes inputs with their places in the folder, if they have sketches, and so many pages that stay.
     pub fn new(
         folder: &'a Folder,
         inputs: Vec<Option<usize>>,
@@ -72,12 +72,12 @@ pub struct InputNames<'a> {
 }
 
 impl<'a> InputNames<'a> {
-    /// Of a folder's inputs.
+    /// Takes the names of a folder's inputs.
     pub fn new(folder: &'a Folder) -> Self {
         Self { folder, bundle: Mutex::default() }
     }
 
-    /// Those of an input.
+    /// The names of the pages of an input.
     ///
     /// # Errors
     /// If they cannot be read, or are damaged.

@@ -123,7 +123,7 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
             let expected = "a file: what a stream holds cannot be read again by a later stage";
             return Err(Error::parameter("input", input.path.display(), expected));
         }
-        // One that was named is to be there.
+        // A file that was named must be there.
         if input.cannot_open().is_some() && job.inputs.contains(&input.path) {
             input.open().map_err(|error| Error::io(&input.path, error))?;
         }
@@ -191,7 +191,7 @@ pub(super) fn bundles(inputs: &[Input]) -> Vec<&[Input]> {
     inputs.chunk_by(is_with_the_last).collect()
 }
 
-/// Where the sketches of some inputs go.
+/// The path of the sketches of some inputs.
 fn path_of(out: &Path, bundle: &[Input]) -> PathBuf {
     out.join(format!("{}.{}", sketches::stem_of(&bundle[0].known_by()), sketches::EXTENSION))
 }

@@ -189,7 +189,7 @@ impl BoundedJoin {
         }
     }
 
-    /// A join of which each slot brings in no more than its [`MOST_NEIGHBOURS`] nearest; none if it is given up.
+    /// Joins each slot with its [`MOST_NEIGHBOURS`] nearest at most; none if the join is given up.
     fn nearest(self, hashes: &[u64], progress: &(dyn Fn(u64) + Sync)) -> Result<Option<SelfJoined>> {
         let mut nearest = Nearest::new(hashes.len(), MOST_LISTED);
         let add = |pairs: &[NearPair]| nearest.add(pairs);
