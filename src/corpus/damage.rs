@@ -374,7 +374,7 @@ impl FileReading {
     /// Reads one document: hands it on and counts it, or what is damaged of it. `read` tells damage to its
     /// first argument and hands the document to its second, which returns its length.
     ///
-    /// What is neither is counted as unread, if it is raw, and as without a text otherwise.
+    /// A record that is neither counts as unread, if it is raw, and as without a text otherwise.
     pub(crate) fn take(
         &mut self,
         position: RecordPosition<'_>,

@@ -74,7 +74,7 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
     let (pages, frequencies, boilerplate) = read(job, settings, Some(Keeping::Features), &stages)?;
     let prepared = Prepared::new(&pages.collection, settings, frequencies, &stages);
     let pair = [find(&pages, names[0])?, find(&pages, names[1])?];
-    let options = grouped(job.read_options(), boilerplate.as_ref());
+    let options = grouped(job.read_options(), boilerplate.as_ref().map(|boilerplate| &boilerplate.by));
     let shown = Shown::fetch(&pages, &options, pair.into_iter().collect());
     if let Some(&gone) = pair.iter().find(|&&document| !shown.holds(document)) {
         let expected = "a page that can be read again; was its file changed during the run?";

@@ -187,21 +187,21 @@ impl Job {
     /// The options of reading. Within [`Job::with_threads`].
     pub(crate) fn read_options(&self) -> ReadOptions {
         let score = self.settings.keep.score_field().map(str::to_owned);
-        let group = match &self.ignored {
-            Ignored::Counted(by) => by.field().map(str::to_owned),
-            Ignored::None | Ignored::OfFile(_) => None,
-        };
-        let fields = JsonlFields { score, group, ..self.fields.clone() };
-        ReadOptions {
+        let fields = JsonlFields { score, ..self.fields.clone() };
+        let options = ReadOptions {
             threads: rayon::current_num_threads(),
             ..ReadOptions::new(fields, self.longest_page, self.rules)
+        };
+        match &self.ignored {
+            Ignored::Counted(by) => grouped(options, Some(by)),
+            Ignored::None | Ignored::OfFile(_) => options,
         }
     }
 }
 
-/// Options by which documents are read with the field that groups them, if they are by this boilerplate.
-fn grouped(mut options: ReadOptions, boilerplate: Option<&Boilerplate>) -> ReadOptions {
-    if let Some(field) = boilerplate.and_then(|boilerplate| boilerplate.by.field()) {
+/// Options by which documents are read with the field that groups them, if one does.
+fn grouped(mut options: ReadOptions, by: Option<&GroupBy>) -> ReadOptions {
+    if let Some(field) = by.and_then(GroupBy::field) {
         options.fields.group = Some(field.to_owned());
     }
     options
@@ -269,7 +269,7 @@ fn read_files(
         output::spare_inputs("save-boilerplate", path, &inputs)?;
     }
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
-    let options = grouped(job.read_options(), named.as_ref());
+    let options = grouped(job.read_options(), named.as_ref().map(|boilerplate| &boilerplate.by));
     let boilerplate = match &job.ignored {
         Ignored::Counted(by) => Some(count_boilerplate(&inputs, by.clone(), &options, stages)),
         Ignored::None | Ignored::OfFile(_) => named,

@@ -1,5 +1,6 @@
 //! From a folder of results to the page on which a person judges a sample of its pairs.
 
+use super::grouped;
 use super::pages::count_boilerplate;
 use super::samples::LONGEST;
 use super::stages::{Progress, Stages};
@@ -160,9 +161,8 @@ fn texts(
             by_place.extend(shards.map(|(shard, _)| (DocId::new(shard, row), document)));
         }
     }
-    let mut options = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
-    let by = report.boilerplate.as_ref().and_then(|boilerplate| boilerplate.by.field());
-    options.fields.group = by.map(str::to_owned);
+    let options = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
+    let options = grouped(options, report.boilerplate.as_ref().map(|boilerplate| &boilerplate.by));
     let boilerplate = match &report.boilerplate {
         Some(BoilerplateReport { from: Some(path), .. }) => Some(boilerplate::load(path)?),
         Some(BoilerplateReport { by, .. }) => Some(count_boilerplate(&inputs, by.clone(), &options, stages)),

@@ -154,7 +154,7 @@ fn expected(job: &Job) -> Result<(Against, Estimate)> {
         // The first pages are read for what is expected, and with them what a file has at its end.
         let read_ahead = read_ahead(files.inputs.iter(), options.threads);
         if read_ahead > memory
-            && let Err(least) = Rooms::new(memory, options.threads, read_ahead, 0, true)
+            && let Err(least) = Rooms::new(memory, options.threads, read_ahead, true)
         {
             let expected = format!("at least {} for so many threads", told_bytes(least));
             return Err(Error::parameter("memory", told_bytes(memory), expected));

@@ -100,7 +100,7 @@ impl Estimate {
     /// # Errors
     /// What it takes, if that is more.
     pub fn rooms(&self, memory: u64, is_promised: bool) -> Result<Rooms, u64> {
-        Rooms::new(memory, self.threads, self.read_ahead, 0, is_promised)
+        Rooms::new(memory, self.threads, self.read_ahead, is_promised)
     }
 
     /// Bytes that sketching these files in so much memory is expected to take.
@@ -266,19 +266,13 @@ pub struct Rooms {
 }
 
 impl Rooms {
-    /// For so many threads and so many bytes that are read ahead, in so much memory, where the longest record has so
-    /// many bytes; unless the memory was promised, there is always some.
+    /// For so many threads and so many bytes that are read ahead, in so much memory, where no record was long yet;
+    /// unless the memory was promised, there is always some.
     ///
     /// # Errors
     /// What it takes, if that is more.
-    pub fn new(
-        memory: u64,
-        threads: usize,
-        read_ahead: u64,
-        longest: u64,
-        is_promised: bool,
-    ) -> Result<Self, u64> {
-        let longest = longest.max((HELD_BY_THREAD - BUFFERS) / IN_MEMORY);
+    pub fn new(memory: u64, threads: usize, read_ahead: u64, is_promised: bool) -> Result<Self, u64> {
+        let longest = (HELD_BY_THREAD - BUFFERS) / IN_MEMORY;
         let rooms = Self {
             memory,
             threads,
@@ -400,8 +394,8 @@ mod tests {
     #[test]
     fn a_longer_record_leaves_less_room_to_all() {
         let least = room(0, 2, 0, 0).unwrap_err();
-        assert_eq!(Rooms::new(least - (1 << 20), 2, 0, 0, true).unwrap_err(), least);
-        let rooms = Rooms::new(least + (24 << 20), 2, 0, 0, true).unwrap();
+        assert_eq!(Rooms::new(least - (1 << 20), 2, 0, true).unwrap_err(), least);
+        let rooms = Rooms::new(least + (24 << 20), 2, 0, true).unwrap();
         let before = rooms.bytes();
         assert_eq!((rooms.hear(170 << 10), rooms.bytes()), (Ok(()), before));
         assert_eq!(rooms.hear(2 << 20), Ok(()));
@@ -414,7 +408,7 @@ mod tests {
         assert_eq!((rooms.hear(1 << 20), rooms.hear(2 << 20)), (Ok(()), Ok(())));
         assert!(rooms.hear(9 << 20).is_err_and(|needed| needed > rooms.memory()));
         // Nothing was promised.
-        let rooms = Rooms::new(0, 2, 0, 0, false).unwrap();
+        let rooms = Rooms::new(0, 2, 0, false).unwrap();
         assert_eq!((rooms.hear(9 << 20), rooms.bytes()), (Ok(()), LEAST_ROOM));
     }
 }

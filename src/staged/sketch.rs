@@ -153,7 +153,7 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
         let threads = rayon::current_num_threads();
         let read_ahead = read_ahead(of_part().collect::<Vec<_>>().into_iter(), threads);
         let memory = job.memory.unwrap_or_else(memory_share);
-        let rooms = Rooms::new(memory, threads, read_ahead, 0, job.memory.is_some()).map_err(|least| {
+        let rooms = Rooms::new(memory, threads, read_ahead, job.memory.is_some()).map_err(|least| {
             let expected = format!("at least {} for so many threads", told_bytes(least));
             Error::parameter("memory", told_bytes(memory), expected)
         })?;

@@ -232,7 +232,7 @@ impl Layout {
         Some(Damage { pages: *pages, ..Damage::of_file(&input.path, *offset, *kind, why) })
     }
 
-    /// The damage of so many rows of a row group, from this row of the file on, that are not among the kept.
+    /// Tells which rows are lost: so many of a row group, from this row of the file on, that are not among the kept.
     pub fn not_kept(&self, path: &Path, group: usize, row: u64, pages: u64, cause: DamageCause) -> Damage {
         let (kind, detail) = cause;
         let called = self.group_called();
@@ -240,7 +240,7 @@ impl Layout {
         self.damage_of_rows(path, group, row, pages, (kind, detail))
     }
 
-    /// The damage of so many rows of a row group, from this row of the file on.
+    /// Tells that so many rows of a row group are lost, from this row of the file on.
     pub fn damage_of_rows(
         &self,
         path: &Path,

@@ -324,7 +324,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// The pace of so many queries with so many probes each.
+    /// Chooses the pace of so many queries with so many probes each.
     #[inline(always)]
     fn of(probes: usize, queries: usize) -> Self {
         // Enough probes under way to hide the waiting, few enough that what has been asked for stays in the nearest
