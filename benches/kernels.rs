@@ -152,9 +152,7 @@ fn features(shapes: &mut Vec<Shape>) {
                 (0..repeats).map(|_| hasher.hash(black_box(weighted())).hash).fold(0, u64::wrapping_add)
             },
         ));
-        for (family, positions) in
-            [(Family::OnePermutation, 128), (Family::Multiply32, 128), (Family::Prime61, 128)]
-        {
+        for (family, positions) in [(Family::Multiply32, 128), (Family::FastSimilarity, 128)] {
             let hasher =
                 MinHasher::new(MinHashParams { permutations: positions, family, seed: 1 }).expect("possible");
             let (own, mut signature) = (features.clone(), vec![0; positions]);

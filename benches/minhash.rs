@@ -24,9 +24,8 @@ fn sign(c: &mut Criterion) {
     for (permutations, family) in [
         (128, Family::Multiply32),
         (256, Family::Multiply32),
-        (128, Family::Prime61),
-        (128, Family::OnePermutation),
-        (256, Family::OnePermutation),
+        (128, Family::FastSimilarity),
+        (256, Family::FastSimilarity),
     ] {
         let mut group = c.benchmark_group(format!("sign/{family:?}/{permutations}"));
         group.throughput(Throughput::Elements((sets.len() * FEATURES) as u64));
@@ -47,10 +46,6 @@ fn sign(c: &mut Criterion) {
                     }
                 });
             });
-            if family == Family::OnePermutation {
-                // It has no kernel of its own.
-                break;
-            }
         }
     }
 }

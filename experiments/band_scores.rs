@@ -8,6 +8,7 @@ use crate::check::{Finding, Verdict};
 use crate::config;
 use crate::corpus::{Corpus, MIN_FEATURES};
 use crate::figure::{self, Axis, Look, Panel, Series};
+use crate::minhash_families::Family;
 use crate::results::{Clock, Row, Table, distinct, expected};
 use crate::truth::{similar_pairs, similar_to};
 use crate::{Experiment, Options};
@@ -19,7 +20,7 @@ use simflip::evaluate::corpus::record_names;
 use simflip::evaluate::found::RecordNames;
 use simflip::evaluate::truth::{PairLabel as Judgement, Truth, TruthFile, TruthParams};
 use simflip::hash::fmix64;
-use simflip::minhash::{DistinctSignatures, Family, MinHashParams, MinHasher};
+use simflip::minhash::DistinctSignatures;
 use simflip::pipeline::{self, Job, Silent, Writes};
 use simflip::report::model::Report;
 use simflip::search::bands::{Banding, JoinParams, join_with};
@@ -287,8 +288,7 @@ fn minhash(
         .into_par_iter()
         .map(|text| corpus.counts(text).into_iter().map(|(feature, _)| feature).collect())
         .collect();
-    let params = MinHashParams { permutations: positions, family: Family::Prime61, seed };
-    let signatures = DistinctSignatures::new(MinHasher::new(params)?.sign_all(&sets));
+    let signatures = DistinctSignatures::new(Family::Prime61.sign_all(&sets, positions, seed)?);
     drop(sets);
     let members = |slot: usize| signatures.groups().get(simflip::Slot(slot as u32));
     let told = Told::new(corpus, drawn, signatures.len(), &members);
@@ -507,7 +507,7 @@ fn seed_settings(
     let similarity = f64::from(config.minhash_from) / positions as f64;
     let minhash = Settings::minhash(similarity).with(|settings| {
         settings.features = FeatureKind::Words;
-        settings.sketches = Sketches::MinHash { permutations: positions, family: Family::default() };
+        settings.sketches = Sketches::MinHash { permutations: positions };
         let shape = BandShape::Fixed(Banding { bands: config.bands, rows: positions / config.bands });
         settings.generator = Generator::Bands { similarity, shape };
     });

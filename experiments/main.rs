@@ -20,6 +20,7 @@ mod flips_vs_recall;
 mod generate;
 mod history;
 mod laws;
+mod minhash_families;
 mod modulo_sketch;
 mod nearness;
 mod online_throughput;

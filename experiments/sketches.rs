@@ -7,6 +7,7 @@ use crate::check::{Finding, Verdict};
 use crate::config;
 use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series};
+use crate::minhash_families::Family;
 use crate::modulo_sketch::ModuloSketch;
 use crate::results::{Clock, Row, Table, distinct};
 use crate::truth::{TruePair, similar_pairs};
@@ -16,7 +17,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use simflip::features::overlap;
 use simflip::hash::fmix64;
-use simflip::minhash::{Family, MinHashParams, MinHasher, matches};
+use simflip::minhash::{MinHashParams, MinHasher, matches};
 use simflip::search::bands::Banding;
 use simflip::simhash::distance;
 use simflip::text::FeatureKind;
@@ -111,7 +112,7 @@ fn as_pages_arrive(
     seed: u64,
 ) -> Result<Vec<Measured>> {
     let &Arriving { positions, similarity, recall, newest, .. } = &config.arriving;
-    let params = MinHashParams { permutations: positions, family: Family::Multiply32, seed };
+    let params = MinHashParams { permutations: positions, seed, ..MinHashParams::default() };
     let signatures = MinHasher::new(params)?.sign_all(features);
     let banding = Banding::choose(positions, similarity, recall)?;
     let mut index = BandIndex::new(positions, banding, newest)?;
@@ -201,8 +202,7 @@ fn run(options: &Options) -> Result<()> {
         for &family in &config.families {
             for &m in &config.positions {
                 let clock = Clock::start();
-                let params = MinHashParams { permutations: m, family, seed: options.seed };
-                let signatures = MinHasher::new(params)?.sign_all(&features);
+                let signatures = family.sign_all(&features, m, options.seed)?;
                 let estimate = |a: u32, b: u32| {
                     matches(signatures.get(a as usize), signatures.get(b as usize)) as f64 / m as f64
                 };
@@ -213,7 +213,8 @@ fn run(options: &Options) -> Result<()> {
                     .step_by((pairs.len() / config.variance_pairs).max(1))
                     .map(|&(a, b, jaccard)| {
                         let shared = overlap(&sets[a as usize], &sets[b as usize]);
-                        params.variance(jaccard, (shared.shared + shared.only_a + shared.only_b) as usize)
+                        let union = shared.shared + shared.only_a + shared.only_b;
+                        family.variance(m, jaccard, union as usize)
                     })
                     .collect();
                 let reference = (sampled.iter().sum::<f64>() / sampled.len().max(1) as f64).sqrt();
@@ -323,8 +324,8 @@ fn run(options: &Options) -> Result<()> {
         let supershingles = |rows: usize| -> Result<Vec<[u16; SUPERSHINGLES]>> {
             let params = MinHashParams {
                 permutations: SUPERSHINGLES * rows,
-                family: Family::Multiply32,
                 seed: options.seed,
+                ..MinHashParams::default()
             };
             let signatures = MinHasher::new(params)?.sign_all(&features);
             Ok((0..features.len())

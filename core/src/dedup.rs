@@ -283,6 +283,7 @@ pub struct Outcome {
     /// Pairs of documents that are near, listed or not.
     pub pairs_found: u64,
     /// Clusters of two documents or more, in order of their first documents, documents ascending.
+    #[doc(hidden)]
     pub clusters: Lists<Cluster, Document>,
     /// The document of each cluster that stays: an old one, if there is one. All old ones stay besides.
     pub representatives: Vec<Document>,
@@ -337,6 +338,7 @@ pub struct Cohesion {
 
 impl Pair {
     /// Both documents, the earlier one first.
+    #[doc(hidden)]
     pub fn documents(&self) -> [Document; 2] {
         [self.a, self.b]
     }
@@ -351,6 +353,11 @@ impl Outcome {
         self.representatives.iter().chain(&self.also).for_each(|document| stays[document.index()] = true);
         stays[self.new..].fill(true);
         stays
+    }
+
+    /// Clusters of two documents or more, in order of their first documents, documents ascending.
+    pub fn clusters(&self) -> impl ExactSizeIterator<Item = &[Document]> {
+        self.clusters.iter()
     }
 
     /// The new documents that stay, ascending.

@@ -90,10 +90,12 @@ ids! {
     #[doc(hidden)]
     Group;
     /// A cluster, in order of the first documents.
+    #[doc(hidden)]
     Cluster;
 }
 
 /// Lists of `V`, one for each `K`, in one block of memory.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lists<K, V> {
     /// Where each list ends in `values`; it starts where the one before ends.

@@ -48,9 +48,8 @@
 //! ```
 //!
 //! [`calibrate::recall`] measures how many probes find a wanted share of the neighbours. Many queries at once are a
-//! [`search::batch::Batch`], which the stored hashes pass without an index of their own. An index of hashes that
-//! grows is [`search::online::Online`], one of documents [`index::Index`]. The examples of this crate show all of
-//! them at work.
+//! [`search::batch::Batch`], which the stored hashes pass without an index of their own. An index of documents
+//! that grows is [`index::Index`]. The examples of this crate show all of them at work.
 //!
 //! # Which module answers which question?
 //!

@@ -98,8 +98,6 @@ pub enum Sketches {
     MinHash {
         /// Positions of a signature, 32 bits each.
         permutations: usize,
-        /// Family of hash functions.
-        family: Family,
     },
     /// Two sketches of one set of features, made together: a SimHash of 64 bits without the weights behind
     /// it, and bits that tell how alike two sets are ([`resemblance`](crate::resemblance)); and keys, each the
@@ -410,7 +408,7 @@ impl Settings {
     pub fn minhash(similarity: f64) -> Self {
         Self {
             feature_hash: FeatureHash::Product,
-            sketches: Sketches::MinHash { permutations: 128, family: Family::default() },
+            sketches: Sketches::MinHash { permutations: 128 },
             generator: Generator::Bands { similarity, shape: BandShape::Recall(USUAL_RECALL) },
             verification: Verification::None,
             ..Self::simhash()
@@ -419,6 +417,7 @@ impl Settings {
 
     /// MinHash with one bit of each of `bits` positions; pages that share a key are near from a Jaccard coefficient of
     /// `similarity` on, as they estimate it.
+    #[doc(hidden)]
     pub fn one_bit(bits: usize, similarity: f64) -> Self {
         let both = Self::both(similarity);
         let Sketches::Both { banding, .. } = both.sketches else { return both };
@@ -532,6 +531,7 @@ impl Settings {
     ///
     /// # Errors
     /// [`Error::Parameter`] naming the first setting that has no meaning.
+    #[doc(hidden)]
     pub fn check(&self) -> Result<()> {
         self.features.check()?;
         self.sketches.check()?;
@@ -630,7 +630,9 @@ impl Sketches {
     /// The parameters of the MinHash signatures that are made, if any are.
     pub(crate) fn minhash_params(self, seed: u64) -> Option<MinHashParams> {
         match self {
-            Self::MinHash { permutations, family } => Some(MinHashParams { permutations, family, seed }),
+            Self::MinHash { permutations } => {
+                Some(MinHashParams { permutations, seed, ..MinHashParams::default() })
+            }
             // Of the keys alone.
             Self::Both { banding, .. } | Self::OneBit { banding, .. } => Some(MinHashParams {
                 permutations: banding.positions(),

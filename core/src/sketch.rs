@@ -42,6 +42,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sketch {
     /// The facts of the text.
+    #[doc(hidden)]
     pub facts: Facts,
     /// The sketch itself.
     #[doc(hidden)]
@@ -61,6 +62,7 @@ impl Sketch {
 }
 
 /// The facts of every document.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// [`text_digest`] of the text: the same for equal texts alone.

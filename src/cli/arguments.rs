@@ -737,8 +737,8 @@ impl Given<'_> {
         settings.feature_hash = features.hash_or(settings.feature_hash);
         settings.min_features = search.min_features.unwrap_or(settings.min_features);
         settings.sketches = match settings.sketches {
-            Sketches::MinHash { permutations, family } => {
-                Sketches::MinHash { permutations: search.permutations.unwrap_or(permutations), family }
+            Sketches::MinHash { permutations } => {
+                Sketches::MinHash { permutations: search.permutations.unwrap_or(permutations) }
             }
             Sketches::Both { bits, banding } => {
                 Sketches::Both { bits: self.bits_or(bits), banding: self.banding_or(banding, similarity)? }

@@ -98,9 +98,8 @@ pub fn method(
         ("min features", settings.min_features.to_string()),
     ];
     let mut similarity = match settings.sketches {
-        Sketches::MinHash { permutations, family } => {
+        Sketches::MinHash { permutations } => {
             parameters.push(("permutations", permutations.to_string()));
-            parameters.push(("family", family.name().to_owned()));
             format!("Jaccard coefficient of the pages' sets of {}, estimated", settings.features)
         }
         Sketches::SimHash { weighting } => {

@@ -14,16 +14,13 @@ use crate::hash::folded;
 /// Functions that are evaluated together: their minima fit the registers of every kernel.
 pub const BLOCK: usize = 32;
 
-/// 2⁶¹ − 1, a Mersenne prime.
-pub const PRIME: u64 = (1 << 61) - 1;
-
-/// [`BLOCK`] functions `x → a·x + b`; what the arithmetic is taken modulo depends on the kernel's function.
+/// [`BLOCK`] functions `x → a·x + b mod 2³²`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Affine<T> {
+pub struct Affine {
     /// The factors.
-    pub a: [T; BLOCK],
+    pub a: [u32; BLOCK],
     /// The summands.
-    pub b: [T; BLOCK],
+    pub b: [u32; BLOCK],
 }
 
 /// Bits of a value that is thrown; the round stands above them, so that an earlier round is less.
@@ -100,7 +97,7 @@ impl Level {
     /// feature.
     ///
     /// No features give `u32::MAX`. Positions beyond the functions are left alone.
-    pub(crate) fn minima32(self, functions: &[Affine<u32>], features: &[u64], minima: &mut [u32]) {
+    pub(crate) fn minima32(self, functions: &[Affine], features: &[u64], minima: &mut [u32]) {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
@@ -112,25 +109,6 @@ impl Level {
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => unsafe { aarch64::minima32(functions, features, minima) },
             _ => portable::minima32(functions, features, minima),
-        }
-    }
-
-    /// Sets `minima[i]` to the low half of the least `(a·x + b) mod (2⁶¹ − 1)` of function `i`.
-    ///
-    /// Factors and summands must be below [`PRIME`]; otherwise the values are not the reduced ones. No
-    /// features give `u32::MAX`. Positions beyond the functions are left alone.
-    pub(crate) fn minima61(self, functions: &[Affine<u64>], features: &[u64], minima: &mut [u32]) {
-        match self.isa() {
-            // SAFETY: the level is the proof that this processor has the features.
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => unsafe { x86_64::avx2::minima61(functions, features, minima) },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Vbmi => unsafe { x86_64::avx512::minima61(functions, features, minima) },
-            // SAFETY: as above.
-            #[cfg(target_arch = "aarch64")]
-            Isa::Neon => unsafe { aarch64::minima61(functions, features, minima) },
-            _ => portable::minima61(functions, features, minima),
         }
     }
 
@@ -147,22 +125,15 @@ impl Level {
     }
 }
 
-/// A 64-bit number modulo 2⁶¹ − 1, in 0..2⁶¹ − 1.
-#[inline(always)]
-pub(crate) fn reduce61(x: u64) -> u64 {
-    let folded = (x & PRIME) + (x >> 61);
-    if folded >= PRIME { folded - PRIME } else { folded }
-}
-
 mod portable {
-    use super::{Affine, BLOCK, PRIME, Throw, VALUE_BITS, put, reduce61};
+    use super::{Affine, BLOCK, Throw, VALUE_BITS, put};
 
     pub(super) fn throw(throw: Throw, round: u32, features: &[u64], signature: &mut [u32]) {
         let hashes = features.iter().map(|&feature| throw.hash(feature));
         put(hashes, round << VALUE_BITS, signature);
     }
 
-    pub(super) fn minima32(functions: &[Affine<u32>], features: &[u64], minima: &mut [u32]) {
+    pub(super) fn minima32(functions: &[Affine], features: &[u64], minima: &mut [u32]) {
         for (Affine { a, b }, out) in functions.iter().zip(minima.chunks_mut(BLOCK)) {
             // A block's minima stay in registers while the features pass by.
             let mut least = [u32::MAX; BLOCK];
@@ -173,29 +144,6 @@ mod portable {
             }
             out.copy_from_slice(&least[..out.len()]);
         }
-    }
-
-    pub(super) fn minima61(functions: &[Affine<u64>], features: &[u64], minima: &mut [u32]) {
-        for (Affine { a, b }, out) in functions.iter().zip(minima.chunks_mut(BLOCK)) {
-            let mut least = [u64::MAX; BLOCK];
-            for &x in features {
-                let x = reduce61(x);
-                for i in 0..BLOCK {
-                    least[i] = least[i].min(affine61(a[i], b[i], x));
-                }
-            }
-            for (out, least) in out.iter_mut().zip(least) {
-                *out = least as u32;
-            }
-        }
-    }
-
-    /// `(a·x + b) mod (2⁶¹ − 1)` of reduced numbers: the product's upper part is worth as much as its lower
-    /// part.
-    #[inline(always)]
-    fn affine61(a: u64, b: u64, x: u64) -> u64 {
-        let product = u128::from(a) * u128::from(x);
-        reduce61((product as u64 & PRIME) + (product >> 61) as u64 + b)
     }
 
     pub(super) fn matches(a: &[u32], b: &[u32]) -> usize {
@@ -217,54 +165,23 @@ mod tests {
     use crate::hash::SplitMix64;
     use proptest::prelude::*;
 
-    fn functions32(blocks: usize, seed: u64) -> Vec<Affine<u32>> {
+    fn functions(blocks: usize, seed: u64) -> Vec<Affine> {
         let mut rng = SplitMix64::new(seed);
         let mut draw = || std::array::from_fn(|_| rng.next_u64() as u32);
         (0..blocks).map(|_| Affine { a: draw(), b: draw() }).collect()
     }
 
-    fn functions61(blocks: usize, seed: u64) -> Vec<Affine<u64>> {
-        let mut rng = SplitMix64::new(seed);
-        // The largest and the smallest values are drawn often: they are where a carry would be lost.
-        let mut draw = || {
-            std::array::from_fn(|_| match rng.below(8) {
-                0 => PRIME - 1 - rng.below(2),
-                1 => rng.below(2),
-                _ => rng.below(PRIME),
-            })
-        };
-        (0..blocks).map(|_| Affine { a: draw(), b: draw() }).collect()
-    }
-
-    /// The definitions, one function and one feature at a time.
-    fn naive32(f: &[Affine<u32>], features: &[u64], i: usize) -> u32 {
+    /// The definition, one function and one feature at a time.
+    fn naive(f: &[Affine], features: &[u64], i: usize) -> u32 {
         let (a, b) = (u64::from(f[i / BLOCK].a[i % BLOCK]), u64::from(f[i / BLOCK].b[i % BLOCK]));
         let value = |x: u64| ((u128::from(a) * u128::from(x) + u128::from(b)) % (1 << 32)) as u32;
         features.iter().map(|&x| value(x)).min().unwrap_or(u32::MAX)
     }
 
-    fn naive61(f: &[Affine<u64>], features: &[u64], i: usize) -> u32 {
-        let (a, b) = (u128::from(f[i / BLOCK].a[i % BLOCK]), u128::from(f[i / BLOCK].b[i % BLOCK]));
-        let p = u128::from(PRIME);
-        // Two steps, because a·x + b of an unreduced x may leave 128 bits only in theory.
-        let value = |x: u64| ((a * (u128::from(x) % p) + b) % p) as u64;
-        features.iter().map(|&x| value(x)).min().map_or(u32::MAX, |v| v as u32)
-    }
-
     fn features() -> impl Strategy<Value = Vec<u64>> {
         let extreme = prop_oneof![
             any::<u64>(),
-            prop::sample::select(vec![
-                0,
-                1,
-                u64::MAX,
-                PRIME,
-                PRIME - 1,
-                PRIME + 1,
-                PRIME << 3,
-                1 << 61,
-                1 << 32
-            ]),
+            prop::sample::select(vec![0, 1, u64::MAX, 1 << 31, (1 << 32) - 1, 1 << 32]),
         ];
         prop::collection::vec(extreme, 0..20)
     }
@@ -305,19 +222,14 @@ mod tests {
 
         #[test]
         fn every_kernel_computes_the_definition(seed: u64, features in features(), m in 0usize..300) {
-            let (f32s, f61s) = (functions32(m.div_ceil(BLOCK), seed), functions61(m.div_ceil(BLOCK), seed));
+            let functions = functions(m.div_ceil(BLOCK), seed);
             for kernel in Level::available() {
                 let mut minima = vec![7; m];
-                kernel.minima32(&f32s, &features, &mut minima);
+                kernel.minima32(&functions, &features, &mut minima);
                 for (i, &value) in minima.iter().enumerate() {
-                    prop_assert_eq!(value, naive32(&f32s, &features, i), "{} {}", kernel.name(), i);
-                    let (a, b) = (f32s[i / BLOCK].a[i % BLOCK], f32s[i / BLOCK].b[i % BLOCK]);
+                    prop_assert_eq!(value, naive(&functions, &features, i), "{} {}", kernel.name(), i);
+                    let (a, b) = (functions[i / BLOCK].a[i % BLOCK], functions[i / BLOCK].b[i % BLOCK]);
                     prop_assert_eq!(kernel.minimum32(a, b, &features), value, "{} {}", kernel.name(), i);
-                }
-                let mut minima = vec![7; m];
-                kernel.minima61(&f61s, &features, &mut minima);
-                for (i, &value) in minima.iter().enumerate() {
-                    prop_assert_eq!(value, naive61(&f61s, &features, i), "{} {}", kernel.name(), i);
                 }
             }
         }
@@ -339,9 +251,7 @@ mod tests {
     fn positions_beyond_the_functions_are_left_alone() {
         for kernel in Level::available() {
             let mut minima = [7; BLOCK + 1];
-            kernel.minima32(&functions32(1, 1), &[5], &mut minima);
-            assert_eq!(minima[BLOCK], 7, "{}", kernel.name());
-            kernel.minima61(&functions61(1, 1), &[5], &mut minima);
+            kernel.minima32(&functions(1, 1), &[5], &mut minima);
             assert_eq!(minima[BLOCK], 7, "{}", kernel.name());
         }
     }

@@ -18,7 +18,7 @@ const LATE: u32 = 1 << 31;
 #[derive(Clone, Debug)]
 pub(super) struct FastSimilarity {
     rounds: [Throw; ROUNDS],
-    orders: Vec<Affine<u32>>,
+    orders: Vec<Affine>,
 }
 
 impl FastSimilarity {
@@ -46,7 +46,7 @@ impl FastSimilarity {
     fn fill(&self, kernel: Level, features: &[u64], signature: &mut [u32]) {
         let mut functions = Affine { a: [0; BLOCK], b: [0; BLOCK] };
         let (mut waiting, mut count) = ([0; BLOCK], 0);
-        let flush = |functions: &Affine<u32>, waiting: &[usize], signature: &mut [u32]| {
+        let flush = |functions: &Affine, waiting: &[usize], signature: &mut [u32]| {
             let mut minima = [EMPTY; BLOCK];
             kernel.minima32(std::slice::from_ref(functions), features, &mut minima);
             for (&bin, least) in waiting.iter().zip(minima) {
@@ -80,6 +80,7 @@ impl FastSimilarity {
 
 /// The probability that two bins were filled in the same round, for a set of `features`: their features are
 /// then different ones, where features of different rounds may be the same.
+#[cfg(test)]
 pub(super) fn same_round(bins: usize, features: usize) -> f64 {
     let (m, f) = (bins as f64, features as f64);
     let (one_empty, both_empty) = ((1.0 - 1.0 / m).powf(f), (1.0 - 2.0 / m).powf(f));

@@ -14,23 +14,20 @@
 //! **Positions have 32 bits.** [`Family::Multiply32`] looks at the low 32 bits of a feature, on which its
 //! functions are bijections: positions are equal by accident only if two different features share those bits.
 //! Two disjoint sets of n features each are expected to share n²/2³², which moves the estimate by about n/2³³
-//! (10⁻⁶ for ten thousand features). The other families compare 32 bits of what is a longer number, and are
-//! equal by accident with probability 2⁻³² per position.
+//! (10⁻⁶ for ten thousand features).
 
 mod fast_similarity;
 #[cfg(test)]
 mod golden;
 #[doc(hidden)]
 pub mod one_bit;
-mod one_permutation;
 mod signatures;
 
 use crate::error::{Error, Result};
 use crate::hash::SplitMix64;
 use crate::kernel::Level;
-use crate::kernel::minhash::{Affine, BLOCK, PRIME};
+use crate::kernel::minhash::{Affine, BLOCK};
 use fast_similarity::FastSimilarity;
-use one_permutation::OnePermutation;
 use serde::{Deserialize, Serialize};
 pub(crate) use signatures::hash_positions;
 pub use signatures::{DistinctSignatures, Signatures};
@@ -50,19 +47,11 @@ pub enum Family {
     /// `a·x + b mod 2³²` with odd `a`, on the low 32 bits of a feature. The fastest independent orders.
     #[default]
     Multiply32,
-    /// `(a·x + b) mod (2⁶¹ − 1)`: the textbook's form, pairwise independent. The low 32 bits of the least
-    /// value are kept; the high ones would all be alike in a large set.
-    Prime61,
-    /// One permutation (Li, Owen & Zhang 2012): each feature falls into one of `m` bins, the least of each
-    /// bin is kept, and an empty bin borrows from a random other one (optimal densification, Shrivastava
-    /// 2017). The work per feature does not grow with `m`. For sets much smaller than `m` the variance is
-    /// larger than that of the other families, for larger ones smaller: see [`MinHashParams::variance`].
-    OnePermutation,
     /// Fast similarity sketching (Dahlgaard, Knudsen & Thorup 2017), ended in a way of ours: in each of six
     /// rounds every feature falls into one of `m` bins, a bin keeps the least of the first round that reaches
     /// it, and a bin that no round reaches has an order of its own, as in [`Multiply32`](Self::Multiply32).
     /// The work per feature hardly grows with `m`, and the variance is that of independent orders for small
-    /// sets, and less for large ones: see [`MinHashParams::variance`].
+    /// sets, and less for large ones.
     FastSimilarity,
 }
 
@@ -83,59 +72,6 @@ impl Default for MinHashParams {
     }
 }
 
-impl Family {
-    /// The command line's spelling.
-    #[doc(hidden)]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Multiply32 => "multiply32",
-            Self::Prime61 => "prime61",
-            Self::OnePermutation => "one-permutation",
-            Self::FastSimilarity => "fast-similarity",
-        }
-    }
-}
-
-impl MinHashParams {
-    /// The variance of the estimate for two sets of this Jaccard similarity, whose union has `union`
-    /// features.
-    ///
-    /// With independent orders the number of equal positions is binomial and the variance is J(1 − J)/m. For
-    /// [`Family::OnePermutation`] it is (our derivation): given that N bins of the union are not empty, their
-    /// least features are a random N of the union's `f`, and two positions show the same one with probability
-    /// q = (1 − N(N−1)/(m(m−1)))/N, namely unless both bins are their own; hence E\[estimate²\] = J/m + (1 −
-    /// 1/m)(qJ + (1 − q)·J(Jf − 1)/(f − 1)), averaged over N (balls in bins).
-    ///
-    /// For [`Family::FastSimilarity`] the same holds (our derivation, too) with q the probability that two
-    /// positions show the same feature: never if both were filled in one round, else 1/f.
-    #[doc(hidden)]
-    pub fn variance(&self, similarity: f64, union: usize) -> f64 {
-        let (m, f, j) = (self.permutations as f64, union as f64, similarity);
-        let binomial = j * (1.0 - j) / m;
-        match self.family {
-            Family::Multiply32 | Family::Prime61 => binomial,
-            // One feature or one bin: no two different features at two different positions.
-            Family::OnePermutation | Family::FastSimilarity if union <= 1 || self.permutations <= 1 => {
-                binomial
-            }
-            Family::FastSimilarity => {
-                let q = (1.0 - fast_similarity::same_round(self.permutations, union)) / f;
-                j / m + (1.0 - 1.0 / m) * j * (q + (1.0 - q) * (j * f - 1.0) / (f - 1.0)) - j * j
-            }
-            Family::OnePermutation => {
-                let second_moment = |n: f64| {
-                    let q = (1.0 - n * (n - 1.0) / (m * (m - 1.0))) / n;
-                    j / m + (1.0 - 1.0 / m) * j * (q + (1.0 - q) * (j * f - 1.0) / (f - 1.0))
-                };
-                one_permutation::occupied_bins(self.permutations, union)
-                    .into_iter()
-                    .map(|(n, probability)| probability * (second_moment(n as f64) - j * j))
-                    .sum()
-            }
-        }
-    }
-}
-
 /// Makes signatures.
 #[derive(Clone, Debug)]
 pub struct MinHasher {
@@ -146,9 +82,7 @@ pub struct MinHasher {
 
 #[derive(Clone, Debug)]
 enum Functions {
-    Multiply32(Vec<Affine<u32>>),
-    Prime61(Vec<Affine<u64>>),
-    OnePermutation(OnePermutation),
+    Multiply32(Vec<Affine>),
     FastSimilarity(FastSimilarity),
 }
 
@@ -172,21 +106,9 @@ impl MinHasher {
             return Err(Error::parameter("permutations", m, format!("1 to {MAX_PERMUTATIONS}")));
         }
         let mut rng = SplitMix64::new(params.seed);
-        let blocks = m.div_ceil(BLOCK);
         // Function by function, so that a longer signature begins with the shorter one of the same seed.
         let functions = match params.family {
             Family::Multiply32 => Functions::Multiply32(affine32(m, &mut rng)),
-            Family::Prime61 => {
-                let mut block = || {
-                    let mut functions = Affine { a: [0; BLOCK], b: [0; BLOCK] };
-                    for (a, b) in functions.a.iter_mut().zip(&mut functions.b) {
-                        (*a, *b) = (1 + rng.below(PRIME - 1), rng.below(PRIME));
-                    }
-                    functions
-                };
-                Functions::Prime61((0..blocks).map(|_| block()).collect())
-            }
-            Family::OnePermutation => Functions::OnePermutation(OnePermutation::new(m, &mut rng)),
             Family::FastSimilarity => Functions::FastSimilarity(FastSimilarity::new(m, &mut rng)),
         };
         Ok(Self { params, functions, kernel })
@@ -206,8 +128,6 @@ impl MinHasher {
         assert_eq!(signature.len(), self.params.permutations, "positions of the signature");
         match &self.functions {
             Functions::Multiply32(functions) => self.kernel.minima32(functions, features, signature),
-            Functions::Prime61(functions) => self.kernel.minima61(functions, features, signature),
-            Functions::OnePermutation(permutation) => permutation.sign(features, signature),
             Functions::FastSimilarity(sketch) => sketch.sign(self.kernel, features, signature),
         }
     }
@@ -226,7 +146,7 @@ impl MinHasher {
 }
 
 /// So many random functions `a·x + b mod 2³²` with odd `a`, and more up to the end of the last block.
-fn affine32(functions: usize, rng: &mut SplitMix64) -> Vec<Affine<u32>> {
+fn affine32(functions: usize, rng: &mut SplitMix64) -> Vec<Affine> {
     let mut block = || {
         let mut functions = Affine { a: [0; BLOCK], b: [0; BLOCK] };
         for (a, b) in functions.a.iter_mut().zip(&mut functions.b) {
@@ -250,8 +170,22 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    const FAMILIES: [Family; 4] =
-        [Family::Multiply32, Family::Prime61, Family::OnePermutation, Family::FastSimilarity];
+    const FAMILIES: [Family; 2] = [Family::Multiply32, Family::FastSimilarity];
+
+    /// The variance of the estimate for two sets of this Jaccard similarity, whose union has `union` features.
+    ///
+    /// With independent orders the number of equal positions is binomial and the variance is J(1 − J)/m. For
+    /// [`Family::FastSimilarity`] two positions show the same feature with probability q = (1 − P(both were filled in one
+    /// round))/f, of the union's `f` features; hence E\[estimate²\] = J/m + (1 − 1/m)(qJ + (1 − q)·J(Jf − 1)/(f − 1)).
+    fn variance(params: MinHashParams, similarity: f64, union: usize) -> f64 {
+        let (m, f, j) = (params.permutations as f64, union as f64, similarity);
+        // Of one feature or one bin there are no two different features at two different positions.
+        if params.family == Family::Multiply32 || union <= 1 || params.permutations <= 1 {
+            return j * (1.0 - j) / m;
+        }
+        let q = (1.0 - fast_similarity::same_round(params.permutations, union)) / f;
+        j / m + (1.0 - 1.0 / m) * j * (q + (1.0 - q) * (j * f - 1.0) / (f - 1.0)) - j * j
+    }
 
     /// Two random sets with `common` shared features of `union` in all; the others go to either side in turn.
     fn random_sets(rng: &mut SplitMix64, common: usize, union: usize) -> [Vec<u64>; 2] {
@@ -327,7 +261,7 @@ mod tests {
                     let params = MinHashParams { family, seed: 7, ..MinHashParams::default() };
                     let mut hasher = MinHasher::new(params).unwrap();
                     let mut signatures = [vec![0; params.permutations], vec![0; params.permutations]];
-                    let variance = params.variance(common as f64 / union as f64, union);
+                    let variance = variance(params, common as f64 / union as f64, union);
                     let found = deviation(common, union, pairs, variance, |pair, sets| {
                         if !one_for_all {
                             hasher = MinHasher::new(MinHashParams { seed: pair as u64, ..params }).unwrap();
@@ -353,24 +287,10 @@ mod tests {
         let mut rng = SplitMix64::new(5);
         let factors: Vec<u64> = (0..128).map(|_| (rng.next_u64() & 0xffff_ffff) | 1).collect();
         let least = |a: u64, set: &[u64]| set.iter().map(|&x| (a * (x & 0xffff_ffff)) >> 32).min();
-        let found = deviation(150, 300, 300, MinHashParams::default().variance(0.5, 300), |_, sets| {
+        let found = deviation(150, 300, 300, variance(MinHashParams::default(), 0.5, 300), |_, sets| {
             factors.iter().filter(|&&a| least(a, &sets[0]) == least(a, &sets[1])).count() as f64 / 128.0
         });
         assert!(found.variance > 8.0 && found.rmse_ratio > 3.0, "{} {}", found.variance, found.rmse_ratio);
-    }
-
-    #[test]
-    fn one_permutation_theory_has_the_known_limits() {
-        let params = MinHashParams { family: Family::OnePermutation, ..MinHashParams::default() };
-        // All bins occupied: drawing m of f features without replacement (hypergeometric).
-        let without_replacement = 0.5 * 0.5 / 128.0 * (1e5 - 128.0) / (1e5 - 1.0);
-        assert!((params.variance(0.5, 100_000) / without_replacement - 1.0).abs() < 1e-9);
-        // Two features, one shared: in one bin (1 in 128) the estimate is 0 or 1; else the
-        // 126 other bins toss coins.
-        let tossed = 126.0 * 0.25 / (128.0 * 128.0);
-        let expected = 0.25 / 128.0 + 127.0 / 128.0 * tossed;
-        assert!((params.variance(0.5, 2) - expected).abs() < 1e-12);
-        assert_eq!(params.variance(1.0, 1), 0.0);
     }
 
     #[test]
@@ -380,7 +300,7 @@ mod tests {
             let mut signature = vec![7; 128];
             hasher.sign(&[], &mut signature);
             assert_eq!(signature, [EMPTY; 128], "{family:?}");
-            for x in [0, 1, u64::MAX, PRIME] {
+            for x in [0, 1, u64::MAX, (1 << 32) - 1] {
                 hasher.sign(&[x], &mut signature);
                 assert_ne!(signature, [EMPTY; 128], "{family:?} {x}");
             }
@@ -414,35 +334,18 @@ mod tests {
     fn positions_are_made_by_different_functions() {
         let mut rng = SplitMix64::new(11);
         let set: Vec<u64> = (0..100).map(|_| rng.next_u64()).collect();
-        for family in [Family::Multiply32, Family::Prime61] {
-            let params = MinHashParams { permutations: 1000, family, seed: 1 };
-            let signatures = MinHasher::new(params).unwrap().sign_all(&[&set]);
-            let distinct: HashSet<u32> = signatures.get(0).iter().copied().collect();
-            assert!(distinct.len() > 990, "{family:?}: {}", distinct.len());
-        }
+        let params = MinHashParams { permutations: 1000, ..MinHashParams::default() };
+        let signatures = MinHasher::new(params).unwrap().sign_all(&[&set]);
+        let distinct: HashSet<u32> = signatures.get(0).iter().copied().collect();
+        assert!(distinct.len() > 990, "{}", distinct.len());
     }
 
     #[test]
     fn signatures_mean_the_same_for_ever() {
         // From a second implementation, in Python; stored signatures depend on them.
-        let golden = |family, permutations| {
-            let params = MinHashParams { permutations, family, seed: 42 };
-            MinHasher::new(params).unwrap().sign_all(&[[1, 2, 3, u64::MAX]]).values().to_vec()
-        };
-        assert_eq!(golden(Family::Multiply32, 3), [497_946_448, 1_076_147_772, 876_791_812]);
-        assert_eq!(golden(Family::Prime61, 3), [3_761_954_531, 2_297_378_865, 659_503_833]);
-        let borrowed = [
-            2_967_169_386,
-            3_993_653_775,
-            2_696_782_355,
-            3_993_653_775,
-            2_967_169_386,
-            3_177_838_700,
-            2_967_169_386,
-            3_177_838_700,
-            2_696_782_355,
-        ];
-        assert_eq!(golden(Family::OnePermutation, 9), borrowed);
+        let params = MinHashParams { permutations: 3, seed: 42, ..MinHashParams::default() };
+        let signatures = MinHasher::new(params).unwrap().sign_all(&[[1, 2, 3, u64::MAX]]);
+        assert_eq!(signatures.values(), [497_946_448, 1_076_147_772, 876_791_812]);
     }
 
     #[test]

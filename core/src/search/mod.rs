@@ -18,6 +18,7 @@ pub mod keyed;
 pub(crate) mod keys;
 pub mod linear;
 pub(crate) mod marks;
+#[doc(hidden)]
 pub mod online;
 pub mod psm;
 #[doc(hidden)]

@@ -21,6 +21,7 @@ pub mod quantised;
 pub mod volatility;
 pub mod vosh;
 
+#[doc(hidden)]
 pub use crate::hash::BITS;
 
 /// A SimHash with the weight vector that it was made from.

@@ -1,20 +1,12 @@
 //! The loops in AVX2 and AVX-512.
-//!
-//! The product modulo 2⁶¹ − 1 is put together from 32-bit halves: with a = a₁2³² + a₀ and x = x₁2³² + x₀,
-//! both below 2⁶¹, and 2⁶⁴ ≡ 8, the sum 8·a₁x₁ + fold(a₁x₀ + a₀x₁ at 2³²) + fold(a₀x₀) + b is congruent to
-//! a·x + b and below 2⁶³ + 2³⁴, so nothing is lost in 64 bits.
 
-use super::{Affine, BLOCK, EMPTY, PRIME, Throw, VALUE_BITS, put, reduce61};
-
-/// Low 29 bits: the part of the middle product that stays below 2⁶¹ when moved up by 32.
-const LOW_29: i64 = (1 << 29) - 1;
+use super::{Affine, BLOCK, EMPTY, Throw, VALUE_BITS, put};
 
 pub(super) mod avx2 {
     use super::*;
     use std::arch::x86_64::*;
 
     const LANES_32: usize = 8;
-    const LANES_64: usize = 4;
 
     /// [`Level::minimum32`](crate::kernel::Level::minimum32); the compiler finds the vectors.
     #[target_feature(enable = "avx2")]
@@ -35,7 +27,7 @@ pub(super) mod avx2 {
     }
 
     #[target_feature(enable = "avx2")]
-    pub(in super::super) fn minima32(functions: &[Affine<u32>], features: &[u64], minima: &mut [u32]) {
+    pub(in super::super) fn minima32(functions: &[Affine], features: &[u64], minima: &mut [u32]) {
         const N: usize = BLOCK / LANES_32;
         for (function, out) in functions.iter().zip(minima.chunks_mut(BLOCK)) {
             let (a, b): ([_; N], [_; N]) = (load(&function.a), load(&function.b));
@@ -50,49 +42,6 @@ pub(super) mod avx2 {
             // SAFETY: both types are plain numbers of the same size, for which every bit pattern is valid.
             let least: [u32; BLOCK] = unsafe { std::mem::transmute(least) };
             out.copy_from_slice(&least[..out.len()]);
-        }
-    }
-
-    #[target_feature(enable = "avx2")]
-    pub(in super::super) fn minima61(functions: &[Affine<u64>], features: &[u64], minima: &mut [u32]) {
-        const PART: usize = 4 * LANES_64;
-        let (prime, low_29) = (_mm256_set1_epi64x(PRIME as i64), _mm256_set1_epi64x(LOW_29));
-        for (function, out) in functions.iter().zip(minima.chunks_mut(BLOCK)) {
-            let parts = function.a.chunks_exact(PART).zip(function.b.chunks_exact(PART));
-            for ((a, b), out) in parts.zip(out.chunks_mut(PART)) {
-                let (a, b): ([_; 4], [_; 4]) = (load(a), load(b));
-                // Reduced values are below 2⁶¹, so signed comparison is right and i64::MAX is above them all.
-                let mut least = [_mm256_set1_epi64x(i64::MAX); 4];
-                for &x in features {
-                    let x = reduce61(x);
-                    let (x0, x1) = (_mm256_set1_epi64x(x as i64), _mm256_set1_epi64x((x >> 32) as i64));
-                    for i in 0..4 {
-                        let a1 = _mm256_srli_epi64(a[i], 32);
-                        let low = _mm256_mul_epu32(a[i], x0);
-                        let middle = _mm256_add_epi64(_mm256_mul_epu32(a1, x0), _mm256_mul_epu32(a[i], x1));
-                        let high = _mm256_slli_epi64(_mm256_mul_epu32(a1, x1), 3);
-                        let low = _mm256_add_epi64(_mm256_and_si256(low, prime), _mm256_srli_epi64(low, 61));
-                        let middle = _mm256_add_epi64(
-                            _mm256_srli_epi64(middle, 29),
-                            _mm256_slli_epi64(_mm256_and_si256(middle, low_29), 32),
-                        );
-                        let sum =
-                            _mm256_add_epi64(_mm256_add_epi64(high, middle), _mm256_add_epi64(low, b[i]));
-                        let folded =
-                            _mm256_add_epi64(_mm256_and_si256(sum, prime), _mm256_srli_epi64(sum, 61));
-                        // prime > folded ? folded : folded − prime
-                        let below = _mm256_cmpgt_epi64(prime, folded);
-                        let value = _mm256_sub_epi64(folded, _mm256_andnot_si256(below, prime));
-                        least[i] = _mm256_blendv_epi8(least[i], value, _mm256_cmpgt_epi64(least[i], value));
-                    }
-                }
-                // SAFETY: both types are plain numbers of the same size, for which every bit pattern is
-                // valid.
-                let least: [u64; PART] = unsafe { std::mem::transmute(least) };
-                for (out, least) in out.iter_mut().zip(least) {
-                    *out = least as u32;
-                }
-            }
         }
     }
 
@@ -195,7 +144,7 @@ pub(super) mod avx512 {
     }
 
     #[target_feature(enable = "avx512f")]
-    pub(in super::super) fn minima32(functions: &[Affine<u32>], features: &[u64], minima: &mut [u32]) {
+    pub(in super::super) fn minima32(functions: &[Affine], features: &[u64], minima: &mut [u32]) {
         let mut functions = functions.chunks_exact(WIDE);
         let mut minima = minima.chunks_mut(WIDE * BLOCK);
         for (functions, out) in functions.by_ref().zip(minima.by_ref()) {
@@ -212,7 +161,7 @@ pub(super) mod avx512 {
     /// The minima of `B` blocks at once.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn blocks32<const B: usize>(functions: &[Affine<u32>], features: &[u64], out: &mut [u32]) {
+    fn blocks32<const B: usize>(functions: &[Affine], features: &[u64], out: &mut [u32]) {
         const N: usize = BLOCK / LANES_32;
         let a: [[_; N]; B] = std::array::from_fn(|k| load(&functions[k].a));
         let b: [[_; N]; B] = std::array::from_fn(|k| load(&functions[k].b));
@@ -230,42 +179,6 @@ pub(super) mod avx512 {
             // SAFETY: both types are plain numbers of the same size, for which every bit pattern is valid.
             let least: [u32; BLOCK] = unsafe { std::mem::transmute(least) };
             out.copy_from_slice(&least[..out.len()]);
-        }
-    }
-
-    #[target_feature(enable = "avx512f")]
-    pub(in super::super) fn minima61(functions: &[Affine<u64>], features: &[u64], minima: &mut [u32]) {
-        const N: usize = BLOCK / LANES_64;
-        let (prime, low_29) = (_mm512_set1_epi64(PRIME as i64), _mm512_set1_epi64(LOW_29));
-        for (function, out) in functions.iter().zip(minima.chunks_mut(BLOCK)) {
-            let (a, b): ([_; N], [_; N]) = (load(&function.a), load(&function.b));
-            let mut least = [_mm512_set1_epi64(-1); N];
-            for &x in features {
-                let x = reduce61(x);
-                let (x0, x1) = (_mm512_set1_epi64(x as i64), _mm512_set1_epi64((x >> 32) as i64));
-                for i in 0..N {
-                    let a1 = _mm512_srli_epi64(a[i], 32);
-                    let low = _mm512_mul_epu32(a[i], x0);
-                    let middle = _mm512_add_epi64(_mm512_mul_epu32(a1, x0), _mm512_mul_epu32(a[i], x1));
-                    let high = _mm512_slli_epi64(_mm512_mul_epu32(a1, x1), 3);
-                    let low = _mm512_add_epi64(_mm512_and_si512(low, prime), _mm512_srli_epi64(low, 61));
-                    let middle = _mm512_add_epi64(
-                        _mm512_srli_epi64(middle, 29),
-                        _mm512_slli_epi64(_mm512_and_si512(middle, low_29), 32),
-                    );
-                    let sum = _mm512_add_epi64(_mm512_add_epi64(high, middle), _mm512_add_epi64(low, b[i]));
-                    let folded = _mm512_add_epi64(_mm512_and_si512(sum, prime), _mm512_srli_epi64(sum, 61));
-                    // Below the prime the difference wraps to a number above all others, so the lesser is
-                    // right.
-                    let value = _mm512_min_epu64(folded, _mm512_sub_epi64(folded, prime));
-                    least[i] = _mm512_min_epu64(least[i], value);
-                }
-            }
-            // SAFETY: both types are plain numbers of the same size, for which every bit pattern is valid.
-            let least: [u64; BLOCK] = unsafe { std::mem::transmute(least) };
-            for (out, least) in out.iter_mut().zip(least) {
-                *out = least as u32;
-            }
         }
     }
 }

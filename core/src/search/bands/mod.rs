@@ -249,7 +249,7 @@ mod tests {
         // 40 of 60 features in common, J = 2/3.
         let cut = Banding { bands: 5, rows: 4 };
         let theory = cut.probability(2.0 / 3.0);
-        for family in [Family::Multiply32, Family::Prime61, Family::OnePermutation] {
+        for family in [Family::Multiply32, Family::FastSimilarity] {
             let mut rng = SplitMix64::new(17);
             let hasher = MinHasher::new(MinHashParams { permutations: 20, family, seed: 3 }).unwrap();
             const TRIALS: usize = 2000;
