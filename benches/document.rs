@@ -28,7 +28,7 @@ const ENGLISH: [&str; 16] = [
     "the",
     "of",
     "and",
-    "page",
+    "document",
     "is",
     "Near",
     "duplicate",

@@ -131,7 +131,7 @@ fn digest(text: &str) -> u64 {
 }
 
 fn features(shapes: &mut Vec<Shape>) {
-    // The features of a short page, of one as in the paper, and of a long one.
+    // The features of a short document, of one as in the paper, and of a long one.
     for count in [20, 141, 1_500] {
         let features = numbers(count, 2);
         let repeats = 60_000 / count;

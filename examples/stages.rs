@@ -1,15 +1,16 @@
-//! What do the stages take, of time, memory and disk, for very many pages?
+//! What do the stages take, of time, memory and disk, for very many documents?
 //!
-//! `cargo run --release --example stages -- PAGES FOLDER MEMORY LIMIT [TEMPLATE]` makes up so many pages of about 1 kB,
-//! a file of 100,000 at a time, sketches each file and takes it away; then joins and clusters the sketches, each stage
-//! in a process of its own that may use `MEMORY` MiB and has an address space of `LIMIT` MiB; at last it makes the same
-//! files again, some at a time, and writes of each the pages that stay and a list of the others, which it takes away.
-//! It prints a row for each stage, and for the recall estimate of star clusters, whose time is not in that of these.
-//! Without arguments it does so for a few pages.
+//! `cargo run --release --example stages -- PAGES FOLDER MEMORY LIMIT [TEMPLATE]` makes up so many documents of about 1
+//! kB, a file of 100,000 at a time, sketches each file and takes it away; then joins and clusters the sketches, each
+//! stage in a process of its own that may use `MEMORY` MiB and has an address space of `LIMIT` MiB; at last it makes
+//! the same files again, some at a time, and writes of each the documents that stay and a list of the others, which it
+//! takes away. It prints a row for each stage, and for the recall estimate of star clusters, whose time is not in that
+//! of these. Without arguments it does so for a few documents.
 //!
-//! Of the pages, about seven in ten stand alone, three in ten are one of two or more versions of a text that differ in
-//! up to four words, and one in fifty is of one of four templates. Which words a page has follows from its number
-//! alone. With `TEMPLATE`, so many pages more, strewn among the others, are of one template and differ in six words.
+//! Of the documents, about seven in ten stand alone, three in ten are one of two or more versions of a text that differ
+//! in up to four words, and one in fifty is of one of four templates. Which words a document has follows from its
+//! number alone. With `TEMPLATE`, so many documents more, strewn among the others, are of one template and differ in
+//! six words.
 
 mod made_up;
 
@@ -31,20 +32,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Pages of a file.
+/// Documents of a file.
 const FILE: u64 = 100_000;
-/// Files whose kept pages are written at a time.
+/// Files whose kept documents are written at a time.
 const AT_A_TIME: u64 = 10;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["stage", name, sketches, memory] => stage(name, Path::new(sketches), memory.parse::<u64>()? << 20),
-        [pages, folder, memory, limit] => {
-            measure([pages.parse()?, 0], Path::new(folder), memory, limit.parse::<u64>()? << 10)
+        [documents, folder, memory, limit] => {
+            measure([documents.parse()?, 0], Path::new(folder), memory, limit.parse::<u64>()? << 10)
         }
-        [pages, folder, memory, limit, template] => measure(
-            [pages.parse()?, template.parse()?],
+        [documents, folder, memory, limit, template] => measure(
+            [documents.parse()?, template.parse()?],
             Path::new(folder),
             memory,
             limit.parse::<u64>()? << 10,
@@ -54,26 +55,26 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// What the pages are, besides versions of texts.
+/// What the documents are, besides versions of texts.
 #[derive(Clone, Copy)]
 struct Made {
     /// How many there are.
-    pages: u64,
+    documents: u64,
     /// How many of them are of one template, strewn among the others.
     template: u64,
 }
 
-/// The text of a page.
-fn text(page: u64, made: Made, vocabulary: &Vocabulary, out: &mut String) {
-    let chance = fmix64(page) % 100;
-    // Pages of a family are far apart; two in a hundred pages are of one of four templates.
+/// The text of a document.
+fn text(document: u64, made: Made, vocabulary: &Vocabulary, out: &mut String) {
+    let chance = fmix64(document) % 100;
+    // Documents of a family are far apart; two in a hundred documents are of one of four templates.
     let (family, own) = match chance {
-        _ if fmix64(page ^ 0x7e) % made.pages < made.template => (u64::MAX / 2, 6),
-        0..2 => (u64::MAX - fmix64(page ^ 1) % 4, 6),
-        2..32 => (fmix64(page ^ 2) % (1 + page / 3), fmix64(page ^ 3) % 5),
-        _ => (page, 0),
+        _ if fmix64(document ^ 0x7e) % made.documents < made.template => (u64::MAX / 2, 6),
+        0..2 => (u64::MAX - fmix64(document ^ 1) % 4, 6),
+        2..32 => (fmix64(document ^ 2) % (1 + document / 3), fmix64(document ^ 3) % 5),
+        _ => (document, 0),
     };
-    vocabulary.write(page, family, own, out);
+    vocabulary.write(document, family, own, out);
 }
 
 fn bytes_of(folder: &Path) -> u64 {
@@ -92,27 +93,27 @@ fn measure(
     memory: &str,
     limit: u64,
 ) -> Result<(), Box<dyn Error>> {
-    let pages = others + template;
-    let made = Made { pages, template };
+    let documents = others + template;
+    let made = Made { documents, template };
     let settings = Settings::default();
     let (vocabulary, sketches) = (Vocabulary::new(), folder.join("sketches"));
     fs::create_dir_all(folder)?;
     say(format_args!(
-        "pages,of_one_template,memory_mib,limit_mib,stage,cpu_seconds,wall_seconds,microseconds_a_page,peak_bytes,\
-         disk_bytes_a_page,said"
+        "documents,of_one_template,memory_mib,limit_mib,stage,cpu_seconds,wall_seconds,microseconds_a_document,peak_bytes,\
+         disk_bytes_a_document,said"
     ))?;
     let row = |stage: &str, cpu: f64, wall: f64, peak: u64, disk: u64, said: &str| {
-        let (each, disk) = (cpu * 1e6 / pages as f64, disk as f64 / pages as f64);
+        let (each, disk) = (cpu * 1e6 / documents as f64, disk as f64 / documents as f64);
         let limit = limit >> 10;
         say(format_args!(
-            "{pages},{template},{memory},{limit},{stage},{cpu:.1},{wall:.1},{each:.3},{peak},{disk:.1},{said}"
+            "{documents},{template},{memory},{limit},{stage},{cpu:.1},{wall:.1},{each:.3},{peak},{disk:.1},{said}"
         ))
     };
     let (mut cpu, begun, mut text_bytes) = (0.0, Instant::now(), 0);
-    let path_of = |start: u64| folder.join(format!("pages-{:06}.jsonl", start / FILE));
-    for start in (0..pages).step_by(FILE as usize) {
+    let path_of = |start: u64| folder.join(format!("documents-{:06}.jsonl", start / FILE));
+    for start in (0..documents).step_by(FILE as usize) {
         let path = path_of(start);
-        text_bytes += write_file(&path, start..pages.min(start + FILE), made, &vocabulary)?;
+        text_bytes += write_file(&path, start..documents.min(start + FILE), made, &vocabulary)?;
         let before = cpu_seconds().ok_or("no processor time")?;
         staged::sketch(&sketch_job(&path, &sketches, &settings), &Silent)?;
         cpu += cpu_seconds().ok_or("no processor time")? - before;
@@ -158,11 +159,11 @@ fn measure(
         }
     }
     let (mut cpu, mut wall, mut done, mut written) = (0.0, 0.0, Applied::default(), 0);
-    for first in (0..pages).step_by((AT_A_TIME * FILE) as usize) {
-        let starts = (first..pages.min(first + AT_A_TIME * FILE)).step_by(FILE as usize);
+    for first in (0..documents).step_by((AT_A_TIME * FILE) as usize) {
+        let starts = (first..documents.min(first + AT_A_TIME * FILE)).step_by(FILE as usize);
         let inputs: Vec<PathBuf> = starts.clone().map(path_of).collect();
         for (path, start) in inputs.iter().zip(starts) {
-            write_file(path, start..pages.min(start + FILE), made, &vocabulary)?;
+            write_file(path, start..documents.min(start + FILE), made, &vocabulary)?;
         }
         let out = folder.join("kept");
         let (before, begun) = (cpu_seconds().ok_or("no processor time")?, Instant::now());
@@ -175,25 +176,25 @@ fn measure(
         inputs.iter().try_for_each(fs::remove_file)?;
     }
     let peak = peak_memory_bytes().unwrap_or(0);
-    let said = format!("{} pages stay; {} go", done.kept, done.removed);
+    let said = format!("{} documents stay; {} go", done.kept, done.removed);
     row("apply", cpu, wall, peak, written, &said)?;
     Ok(())
 }
 
 fn write_file(
     path: &Path,
-    pages: std::ops::Range<u64>,
+    documents: std::ops::Range<u64>,
     made: Made,
     vocabulary: &Vocabulary,
 ) -> std::io::Result<u64> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let (mut line, mut bytes) = (String::new(), 0);
-    for page in pages {
+    for document in documents {
         line.clear();
-        text(page, made, vocabulary, &mut line);
+        text(document, made, vocabulary, &mut line);
         bytes += line.len() as u64;
-        let url = format!("https://site-{}.example/{page}", page % 9973);
-        writeln!(file, r#"{{"id":"p{page}","url":"{url}","text":"{line}"}}"#)?;
+        let url = format!("https://site-{}.example/{document}", document % 9973);
+        writeln!(file, r#"{{"id":"p{document}","url":"{url}","text":"{line}"}}"#)?;
     }
     file.flush()?;
     Ok(bytes)
@@ -203,7 +204,7 @@ fn sketch_job(input: &Path, out: &Path, settings: &Settings) -> SketchJob {
     SketchJob {
         inputs: vec![PathBuf::from(input)],
         fields: JsonlFields::default(),
-        longest_page: None,
+        longest_document: None,
         rules: ReadRules::default(),
         out: out.to_path_buf(),
         force: false,
@@ -275,7 +276,7 @@ fn stage(name: &str, sketches: &Path, memory: u64) -> Result<(), Box<dyn Error>>
         let shard = Shard::default();
         let done = staged::join(&JoinJob { sketches, against, grouping, memory, threads, shard }, &Silent)?;
         format!(
-            "{} copies; {} edges of {} pairs compared; {} left out in buckets of up to {} pages",
+            "{} copies; {} edges of {} pairs compared; {} left out in buckets of up to {} documents",
             done.copies,
             done.pairs,
             done.statistics.compared,
@@ -284,7 +285,10 @@ fn stage(name: &str, sketches: &Path, memory: u64) -> Result<(), Box<dyn Error>>
         )
     } else {
         let done = staged::cluster(&ClusterJob { sketches, against, grouping, memory, threads }, &steps)?;
-        format!("{} pages go by {} clusters; the largest has {}", done.removed, done.clusters, done.largest)
+        format!(
+            "{} documents go by {} clusters; the largest has {}",
+            done.removed, done.clusters, done.largest
+        )
     };
     let (cpu, peak) = (cpu_seconds().unwrap_or(0.0), peak_memory_bytes().unwrap_or(0));
     let ([audit_cpu, audit_wall], wall) = (steps.times().taken, begun.elapsed().as_secs_f64());

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use simflip::Document;
 use simflip::corpus::{ReadOptions, discover};
 use simflip::hash::fmix64;
-use simflip::pipeline::pages::{Pages, Wanted};
+use simflip::pipeline::documents::{ReadDocuments, Wanted};
 use simflip::simhash::SimHash;
 use simflip::simhash::hasher::SimHasher;
 use simflip::text::FeatureKind;
@@ -25,7 +25,7 @@ pub struct Corpus {
     pub name: String,
     /// Hash over the texts of all documents, in order.
     pub digest: String,
-    pages: Pages,
+    read: ReadDocuments,
     texts: Texts,
     frequencies: Arc<Frequencies>,
 }
@@ -44,20 +44,21 @@ impl Corpus {
             .with_context(|| format!("looking for {}", path.display()))?;
         let options = ReadOptions { threads: rayon::current_num_threads(), ..ReadOptions::default() };
         let all = inputs.len();
-        let pages = Pages::read(inputs, all, &options, &Wanted::new(features, Keeping::Features), &|_| {})?;
-        ensure!(!pages.documents.is_empty(), "{}: no documents", path.display());
-        let facts = pages.collection.all_facts().iter();
+        let read =
+            ReadDocuments::read(inputs, all, &options, &Wanted::new(features, Keeping::Features), &|_| {})?;
+        ensure!(!read.documents.is_empty(), "{}: no documents", path.display());
+        let facts = read.collection.all_facts().iter();
         let digest = facts.fold(0, |sum, facts| fmix64(sum ^ facts.digest as u64));
-        let texts = Texts::new(&pages.collection, MIN_FEATURES);
-        let documents = pages.documents.len();
+        let texts = Texts::new(&read.collection, MIN_FEATURES);
+        let documents = read.documents.len();
         ensure!(
             !texts.sketched.is_empty(),
             "{}: expected documents of {MIN_FEATURES} different {features} or more, and none of its {documents} is one",
             path.display()
         );
-        let frequencies = Arc::new(pages.collection.frequencies());
+        let frequencies = Arc::new(read.collection.frequencies());
         let name = name_of(path);
-        Ok(Self { name, digest: format!("{digest:016x}"), pages, texts, frequencies })
+        Ok(Self { name, digest: format!("{digest:016x}"), read, texts, frequencies })
     }
 
     /// Number of distinct texts with enough features; they are numbered from 0.
@@ -67,7 +68,7 @@ impl Corpus {
 
     /// Number of documents, copies included.
     pub fn documents(&self) -> usize {
-        self.pages.len()
+        self.read.len()
     }
 
     /// The number of a text's first document, the same whatever the features are.
@@ -86,13 +87,13 @@ impl Corpus {
     }
 
     /// What the tool's own runs work on.
-    pub fn parts(&self) -> (&Pages, &Texts, &Arc<Frequencies>) {
-        (&self.pages, &self.texts, &self.frequencies)
+    pub fn parts(&self) -> (&ReadDocuments, &Texts, &Arc<Frequencies>) {
+        (&self.read, &self.texts, &self.frequencies)
     }
 
     fn counted(&self, text: usize) -> Counted<'_> {
         let document = self.texts.first(self.texts.sketched[text]);
-        self.pages.collection.counted(document).expect("features are what was kept")
+        self.read.collection.counted(document).expect("features are what was kept")
     }
 
     /// The distinct features of a text in order of first occurrence, each with its weight before

@@ -15,9 +15,9 @@ pub enum Family {
     /// `(a·x + b) mod (2⁶¹ − 1)`, pairwise independent. Values are the low 32 bits of the minimum; the high ones would
     /// all be alike in a large set.
     Prime61,
-    /// One permutation (Li, Owen & Zhang 2012): each feature falls into one of `m` bins, each bin keeps its minimum, and
-    /// an empty bin borrows from a random other one (optimal densification, Shrivastava 2017). For sets much smaller
-    /// than `m` the variance is larger than that of the other families, for larger ones smaller.
+    /// One permutation (Li, Owen & Zhang 2012): each feature falls into one of `m` bins, each bin keeps its minimum,
+    /// and an empty bin borrows from a random other one (optimal densification, Shrivastava 2017). For sets much
+    /// smaller than `m` the variance is larger than that of the other families, for larger ones smaller.
     OnePermutation,
 }
 

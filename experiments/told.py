@@ -849,7 +849,7 @@ def after_sketches():
         return f'{of["join"] + of["audit"] + of["star"]:.1f}', f'{of["join"] + of["star"]:.2f}'
 
     (few, few_without), (many, many_without) = sums("1000000", "256"), sums("10000000", "4096")
-    yield "docs/stages.md", f"""A million pages in 256 MiB and 10 million in 4 GiB, one after the other, took all in all {few} and {many} microseconds a page behind
+    yield "docs/stages.md", f"""A million documents in 256 MiB and 10 million in 4 GiB, one after the other, took all in all {few} and {many} microseconds a document behind
         `sketch`, {few_without} and {many_without} of it without the audit."""
 
 
@@ -966,7 +966,7 @@ def sketches():
              if row["set"] == "descriptions" and (row["setting"] == "both (default)" or row["setting"].startswith("both, seed "))]
     least = min(float(scored("settings", "both (default)", of)) for of in HELD_OUT)
     mean_f1 = mean_of("settings", "both (default)", HELD_OUT)
-    yield "README.md", f"""Of the 91 read pairs of which one page can go, the default finds {recall("both (default)")} %"""
+    yield "README.md", f"""Of the 91 read pairs of which one document can go, the default finds {recall("both (default)")} %"""
     yield "docs/quality.md", f"Mean and least F1 over the held-out sets are {mean_f1} and {short(least)}."
     yield "docs/accuracy.md", f"""its F1 on pairs with a Jaccard similarity of .8 or more is {mean_f1} in the mean, and {short(least)} on the worst"""
     find_simdoc, datasketch = (mean_of("settings", name, HELD_OUT) for name in BEST)

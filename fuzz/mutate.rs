@@ -155,7 +155,7 @@ fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
     let sketch = SketchJob {
         inputs: vec![input.clone()],
         fields: JsonlFields::default(),
-        longest_page: None,
+        longest_document: None,
         rules: ReadRules::default(),
         out: sketches.clone(),
         force: false,

@@ -35,7 +35,7 @@ use std::sync::{Mutex, PoisonError};
 /// Name of the rules that say what is boilerplate, written into every file of boilerplate.
 pub const BOILERPLATE_RULES: &str = "lines-of-three-contents-v1";
 
-/// Draws of a line that stands for a page's content.
+/// Draws of a line that stands for a document's content.
 const DRAWS: usize = 6;
 
 /// Draws that must have come to three contents.
@@ -215,7 +215,7 @@ impl LineContents {
     const MANY: u128 = 1 << (2 * Self::BITS);
     const DRAW: u128 = (Self::MANY << 1) - 1;
 
-    /// Adds a page's content, by its draws.
+    /// Adds a document's content, by its draws.
     fn add(&mut self, drawn: [u16; DRAWS]) {
         if *self == Self::BOILERPLATE {
             return;
@@ -243,7 +243,7 @@ impl LineContents {
         }
     }
 
-    /// Adds what was counted of other pages.
+    /// Adds what was counted of other documents.
     fn merge(&mut self, other: Self) {
         if other == Self::BOILERPLATE {
             *self = other;
@@ -271,9 +271,9 @@ impl LineContents {
     }
 }
 
-/// A line of a page.
+/// A line of a document.
 #[derive(Clone, Debug)]
-struct PageLine {
+struct DocumentLine {
     /// Of its group and words; none where it has no words.
     key: Option<u64>,
     words: u32,
@@ -283,7 +283,7 @@ struct PageLine {
 /// Cuts documents into lines. It holds buffers: make one for each thread.
 pub struct Lines {
     extractor: FeatureExtractor,
-    lines: Vec<PageLine>,
+    lines: Vec<DocumentLine>,
     own: String,
 }
 
@@ -308,15 +308,15 @@ impl Lines {
                 key = fmix64(key.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(word));
                 words += 1;
             });
-            lines.push(PageLine { key: (words > 0).then_some(key), words, place });
+            lines.push(DocumentLine { key: (words > 0).then_some(key), words, place });
         }
     }
 
-    /// The lines that stand for the page's content: for each draw ten bits, not 0.
+    /// The lines that stand for the document's content: for each draw ten bits, not 0.
     fn draw(&self) -> [u16; DRAWS] {
         std::array::from_fn(|at| {
             let mut least = (f64::INFINITY, 0);
-            for PageLine { key, words, .. } in &self.lines {
+            for DocumentLine { key, words, .. } in &self.lines {
                 let Some(key) = key else { continue };
                 let hash = fmix64(key ^ fmix64(at as u64 + 1));
                 // Exponentially distributed with the weight as its rate: the least of all is drawn.
@@ -462,10 +462,10 @@ enum BoilerplatePart {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BoilerplateShare {
-    /// Pages.
-    pub pages: u64,
+    /// Documents.
+    pub documents: u64,
     /// Documents of nothing but boilerplate, which are compared whole.
-    pub whole_pages: u64,
+    pub whole_documents: u64,
     /// Lines with words in them.
     pub lines: u64,
     /// Lines of boilerplate among these.
@@ -477,10 +477,10 @@ pub struct BoilerplateShare {
 }
 
 impl BoilerplateShare {
-    /// Adds other pages.
+    /// Adds other documents.
     pub fn add(&mut self, other: &Self) {
-        self.pages += other.pages;
-        self.whole_pages += other.whole_pages;
+        self.documents += other.documents;
+        self.whole_documents += other.whole_documents;
         self.lines += other.lines;
         self.boilerplate_lines += other.boilerplate_lines;
         self.bytes += other.bytes;
@@ -555,10 +555,10 @@ impl Boilerplate {
         }
         lines.cut(group, text);
         let mut share =
-            BoilerplateShare { pages: 1, bytes: text.len() as u64, ..BoilerplateShare::default() };
+            BoilerplateShare { documents: 1, bytes: text.len() as u64, ..BoilerplateShare::default() };
         let Lines { lines, own, .. } = lines;
         own.clear();
-        for PageLine { key, place, .. } in lines {
+        for DocumentLine { key, place, .. } in lines {
             let is_boilerplate = key.is_some_and(|key| self.has(key));
             share.lines += u64::from(key.is_some());
             if is_boilerplate {
@@ -569,18 +569,18 @@ impl Boilerplate {
             }
         }
         let whole = share.boilerplate_lines == share.lines;
-        share.whole_pages = u64::from(whole && share.lines > 0);
+        share.whole_documents = u64::from(whole && share.lines > 0);
         (if whole || share.boilerplate_lines == 0 { text } else { own }, Some(share))
     }
 
     /// Parts a document as [`Boilerplate::without`] does, and keeps the boilerplate as well.
     pub fn cut(&self, lines: &mut Lines, group: &str, text: &str) -> OwnText {
         match self.without(lines, group, text) {
-            (_, Some(share)) if share.boilerplate_lines > 0 && share.whole_pages == 0 => {}
+            (_, Some(share)) if share.boilerplate_lines > 0 && share.whole_documents == 0 => {}
             _ => return OwnText { own: text.to_owned(), boilerplate: Vec::new() },
         }
         let mut own_text = OwnText::default();
-        for PageLine { key, place, .. } in &lines.lines {
+        for DocumentLine { key, place, .. } in &lines.lines {
             let line = &text[place.clone()];
             if !key.is_some_and(|key| self.has(key)) {
                 own_text.own.push_str(line);
@@ -713,23 +713,23 @@ mod tests {
         (0..n).map(|_| line(rng, words)).collect()
     }
 
-    type Page = (String, String);
+    type Numbered = (String, String);
 
-    fn page(number: usize, lines: &[String]) -> Page {
+    fn document(number: usize, lines: &[String]) -> Numbered {
         (format!("http://a.example/{number}"), lines.join("\n"))
     }
 
-    fn count(pages: &[Page], bounds: (usize, usize)) -> Boilerplate {
+    fn count(documents: &[Numbered], bounds: (usize, usize)) -> Boilerplate {
         let counting = Counting::within(GroupBy::Host, bounds.0, bounds.1);
         let mut lines = Lines::default();
-        pages.iter().for_each(|(url, text)| {
+        documents.iter().for_each(|(url, text)| {
             counting.add(&mut lines, Path::new(""), Grouped { url: Some(url), group: None }, text)
         });
         counting.finish()
     }
 
-    fn counted(pages: &[Page]) -> Boilerplate {
-        count(pages, (MOST_LINES, PLACES))
+    fn counted(documents: &[Numbered]) -> Boilerplate {
+        count(documents, (MOST_LINES, PLACES))
     }
 
     fn left(boilerplate: &Boilerplate, text: &str) -> (String, BoilerplateShare) {
@@ -762,27 +762,27 @@ mod tests {
         let shared = lines(&mut rng, 6, 4);
         let contents: Vec<Vec<String>> = (0..8).map(|_| lines(&mut rng, 5, 20)).collect();
         let with = |content: &[String]| [&shared[..3], content, &shared[3..]].concat();
-        let pages: Vec<Page> = (0..8).map(|n| page(n, &with(&contents[n]))).collect();
-        let boilerplate = counted(&pages);
-        for (content, (_, text)) in contents.iter().zip(&pages) {
+        let documents: Vec<Numbered> = (0..8).map(|n| document(n, &with(&contents[n]))).collect();
+        let boilerplate = counted(&documents);
+        for (content, (_, text)) in contents.iter().zip(&documents) {
             let (left, share) = left(&boilerplate, text);
             assert_eq!(left.trim_end(), content.join("\n"));
-            assert_eq!((share.lines, share.boilerplate_lines, share.whole_pages), (11, 6, 0));
+            assert_eq!((share.lines, share.boilerplate_lines, share.whole_documents), (11, 6, 0));
             assert_eq!(share.bytes - share.boilerplate_bytes, left.len() as u64);
         }
         // Boilerplate is that of its host alone, whatever case and space it is written in.
         let mut cut = Lines::default();
-        let text = &pages[0].1;
+        let text = &documents[0].1;
         assert_eq!(boilerplate.without(&mut cut, "b.example", text), (&**text, None));
         let loud = text.to_uppercase().replace(' ', "  ");
         assert_eq!(left(&boilerplate, &loud).1.boilerplate_lines, 6);
         // Nothing but boilerplate is given whole.
         let bare = shared.join("\n");
         let (whole, share) = left(&boilerplate, &bare);
-        assert_eq!((whole, share.whole_pages, share.boilerplate_lines), (bare, 1, 6));
+        assert_eq!((whole, share.whole_documents, share.boilerplate_lines), (bare, 1, 6));
         assert_eq!(
             left(&boilerplate, " \n--\n").1,
-            BoilerplateShare { pages: 1, bytes: 5, ..BoilerplateShare::default() }
+            BoilerplateShare { documents: 1, bytes: 5, ..BoilerplateShare::default() }
         );
     }
 
@@ -792,11 +792,11 @@ mod tests {
         let (mut families, mut cut) = (0, 0);
         for _ in 0..200 {
             let common = lines(&mut rng, 19, 12);
-            let pages: Vec<Page> =
-                (0..5).map(|n| page(n, &[&common[..], &lines(&mut rng, 1, 12)].concat())).collect();
-            let boilerplate = counted(&pages);
+            let documents: Vec<Numbered> =
+                (0..5).map(|n| document(n, &[&common[..], &lines(&mut rng, 1, 12)].concat())).collect();
+            let boilerplate = counted(&documents);
             families += 1;
-            cut += usize::from(left(&boilerplate, &pages[0].1).1.boilerplate_lines > 0);
+            cut += usize::from(left(&boilerplate, &documents[0].1).1.boilerplate_lines > 0);
         }
         assert!(cut <= 2, "{cut} of {families}");
     }
@@ -805,20 +805,20 @@ mod tests {
     fn exact_copies_are_one_content() {
         let mut rng = SplitMix64::new(3);
         let text = lines(&mut rng, 9, 9);
-        let pages: Vec<Page> = (0..50).map(|n| page(n, &text)).collect();
-        assert_eq!(left(&counted(&pages), &pages[0].1).1.boilerplate_lines, 0);
+        let documents: Vec<Numbered> = (0..50).map(|n| document(n, &text)).collect();
+        assert_eq!(left(&counted(&documents), &documents[0].1).1.boilerplate_lines, 0);
     }
 
     #[test]
     fn a_full_table_says_so() {
         let mut rng = SplitMix64::new(4);
-        let pages: Vec<Page> = (0..200).map(|n| page(n, &lines(&mut rng, 20, 8))).collect();
-        let cramped = count(&pages, (1, 16));
+        let documents: Vec<Numbered> = (0..200).map(|n| document(n, &lines(&mut rng, 20, 8))).collect();
+        let cramped = count(&documents, (1, 16));
         assert!(cramped.mistaken() > 0.9, "{}", cramped.mistaken());
-        assert_eq!(left(&cramped, &pages[0].1).1.whole_pages, 1);
-        let roomy = count(&pages, (1, 1 << 14));
+        assert_eq!(left(&cramped, &documents[0].1).1.whole_documents, 1);
+        let roomy = count(&documents, (1, 1 << 14));
         assert!(roomy.mistaken() < 0.001, "{}", roomy.mistaken());
-        assert_eq!(count(&pages, (1 << 20, 16)).mistaken(), 0.0);
+        assert_eq!(count(&documents, (1 << 20, 16)).mistaken(), 0.0);
     }
 
     #[test]
@@ -827,15 +827,15 @@ mod tests {
         let path = folder.path().join("boilerplate");
         let mut rng = SplitMix64::new(5);
         let shared = lines(&mut rng, 6, 4);
-        let pages: Vec<Page> =
-            (0..8).map(|n| page(n, &[&shared[..], &lines(&mut rng, 5, 20)].concat())).collect();
+        let documents: Vec<Numbered> =
+            (0..8).map(|n| document(n, &[&shared[..], &lines(&mut rng, 5, 20)].concat())).collect();
         for most in [MOST_LINES, 1] {
-            let boilerplate = count(&pages, (most, PLACES));
-            assert_eq!(left(&boilerplate, &pages[0].1).1.boilerplate_lines, 6);
+            let boilerplate = count(&documents, (most, PLACES));
+            assert_eq!(left(&boilerplate, &documents[0].1).1.boilerplate_lines, 6);
             save(&boilerplate, &path).unwrap();
             assert_eq!(load(&path).unwrap(), boilerplate);
         }
-        let other = Boilerplate { places: 64, ..counted(&pages) };
+        let other = Boilerplate { places: 64, ..counted(&documents) };
         save(&other, &path).unwrap();
         let message = load(&path).unwrap_err().to_string();
         assert!(message.contains("the number of places is 64"), "{message}");
@@ -878,16 +878,16 @@ mod tests {
         fn a_table_gives_the_same_whenever_it_is_made(seed: u64, most in 0usize..40, by in 0usize..30) {
             let mut rng = SplitMix64::new(seed);
             let pool = lines(&mut rng, 12, 3);
-            let mut pages: Vec<Page> = (0..30)
+            let mut documents: Vec<Numbered> = (0..30)
                 .map(|n| {
                     let picked: Vec<String> =
                         (0..6).map(|_| pool[rng.below(pool.len() as u64) as usize].clone()).collect();
-                    page(n, &picked)
+                    document(n, &picked)
                 })
                 .collect();
-            let boilerplate = count(&pages, (most, 32));
-            pages.rotate_left(by);
-            prop_assert_eq!(count(&pages, (most, 32)), boilerplate);
+            let boilerplate = count(&documents, (most, 32));
+            documents.rotate_left(by);
+            prop_assert_eq!(count(&documents, (most, 32)), boilerplate);
         }
     }
 }

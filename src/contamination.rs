@@ -14,7 +14,7 @@ use crate::report::decontamination::{
     Benchmark, DecontaminationReport, FoundItem, Removal, SHOWN_ITEMS, SHOWN_PASSAGES,
 };
 use crate::report::html::render_decontamination;
-use crate::report::model::{PageSample, Piece, Tool, write_json};
+use crate::report::model::{DocumentSample, Piece, Tool, write_json};
 use crate::report::snippet::passage;
 use crate::tables::{self, TableRow, guard};
 use crate::wording::printable_path;
@@ -40,7 +40,7 @@ pub struct DecontaminateJob {
     /// The field or column of an item's text; `None` for that of documents.
     pub item_field: Option<String>,
     /// The longest document that is read, in bytes; `None` for the default of [`ReadOptions`].
-    pub longest_page: Option<usize>,
+    pub longest_document: Option<usize>,
     /// The rules for odd input.
     pub reading: ReadRules,
     /// The folder to make.
@@ -156,7 +156,7 @@ fn in_pool(
 ) -> Result<DecontaminationReport> {
     let read_options = |fields: &JsonlFields| ReadOptions {
         threads: rayon::current_num_threads(),
-        ..ReadOptions::new(fields.clone(), job.longest_page, job.reading)
+        ..ReadOptions::new(fields.clone(), job.longest_document, job.reading)
     };
     let discovered = |paths: &[PathBuf], fields: &JsonlFields| {
         let options = DiscoverOptions { fields: fields.clone(), ..DiscoverOptions::default() };
@@ -332,8 +332,9 @@ fn in_pool(
         benchmarks,
     };
     write_json(&report, &folder.path().join("report.json"))?;
-    let page = folder.path().join("report.html");
-    std::fs::write(&page, render_decontamination(&report)?).map_err(|error| Error::io(&page, error))?;
+    let document = folder.path().join("report.html");
+    std::fs::write(&document, render_decontamination(&report)?)
+        .map_err(|error| Error::io(&document, error))?;
     Ok(report)
 }
 
@@ -389,7 +390,7 @@ impl FoundItems<'_> {
             if named.id.is_empty() { format!("row {}", named.at.row) } else { named.id.clone() }
         };
         for item in listed {
-            let example = firsts.get(&item).map(|named| PageSample {
+            let example = firsts.get(&item).map(|named| DocumentSample {
                 id: called(named),
                 url: named.url.clone(),
                 // Empty if the first document that may have had the item has nothing but set phrases of it.
@@ -397,7 +398,7 @@ impl FoundItems<'_> {
                     Some((at, excerpt)) if at == named.at => excerpt,
                     _ => Vec::new(),
                 },
-                ..PageSample::default()
+                ..DocumentSample::default()
             });
             let (documents, share) = counts[item];
             benchmarks[names[item].at.shard as usize].most.push(FoundItem {

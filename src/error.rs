@@ -34,7 +34,7 @@ pub enum Error {
     /// The core refused what it was asked for.
     #[error(transparent)]
     Core(#[from] simflip_core::Error),
-    /// A chart or a page of the report could not be made: a fault of the program, not of the input.
+    /// A chart or a document of the report could not be made: a fault of the program, not of the input.
     #[error("the report could not be drawn: {0}")]
     Render(String),
     /// A row of a table (CSV) that cannot be used.
@@ -52,21 +52,21 @@ pub enum Error {
     /// No document was found in the input.
     #[error("no documents to work on: {}", printable(.0))]
     NoDocuments(String),
-    /// More pages would have been removed than [`Job::max_removed`](crate::pipeline::Job::max_removed) allows.
+    /// More documents would have been removed than [`Job::max_removed`](crate::pipeline::Job::max_removed) allows.
     #[error(
-        "--max-removed {allowed}: {of} would lose {removed} of {pages} pages, {:.1} %. Nothing was written; to see what goes, \
+        "--max-removed {allowed}: {of} would lose {removed} of {documents} documents, {:.1} %. Nothing was written; to see what goes, \
          leave --max-removed out",
-        100.0 * *removed as f64 / *pages as f64
+        100.0 * *removed as f64 / *documents as f64
     )]
     TooManyRemoved {
         /// The share that may be removed, 0 to 1.
         allowed: f64,
-        /// All pages, or those of a source.
+        /// All documents, or those of a source.
         of: String,
         /// The number that would be removed.
         removed: u64,
         /// The number of all.
-        pages: u64,
+        documents: u64,
     },
     /// Inputs were named that do not exist.
     #[error(
@@ -120,7 +120,7 @@ mod tests {
                 got: evil.into(),
                 advice,
             },
-            Error::parameter("page", evil, evil),
+            Error::parameter("document", evil, evil),
             Error::Table { path: evil.into(), line: 1, expected, got: evil.into() },
             Error::NoDocuments(evil.into()),
             Error::NoSuchInput(vec![evil.into()]),

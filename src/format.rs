@@ -47,11 +47,11 @@ pub const SEEN_LOG: Kind = Kind { tag: *b"SLOG", version: 2, name: "log of an in
 /// Lines that are boilerplate.
 pub const BOILERPLATE: Kind = Kind { tag: *b"BOIL", version: 1, name: "boilerplate" };
 
-/// The sketches of an input file's pages.
+/// The sketches of an input file's documents.
 pub const SKETCHES: Kind = Kind { tag: *b"SKET", version: 2, name: "sketches of a file" };
 
-/// The names and places of an input file's pages.
-pub const NAMES: Kind = Kind { tag: *b"NAME", version: 1, name: "names of a file's pages" };
+/// The names and places of an input file's documents.
+pub const NAMES: Kind = Kind { tag: *b"NAME", version: 1, name: "names of a file's documents" };
 
 /// Documents of a band, and the leaders that they may be removed for.
 pub const EDGES: Kind = Kind { tag: *b"EDGE", version: 2, name: "edges of a band" };
@@ -59,8 +59,8 @@ pub const EDGES: Kind = Kind { tag: *b"EDGE", version: 2, name: "edges of a band
 /// Pairs of documents that results list.
 pub const PAIRS: Kind = Kind { tag: *b"PAIR", version: 1, name: "pairs of documents" };
 
-/// The cluster of each page that is in one, and the page that stays for it.
-pub const ASSIGNMENTS: Kind = Kind { tag: *b"ASGN", version: 1, name: "clusters of pages" };
+/// The cluster of each document that is in one, and the document that stays for it.
+pub const ASSIGNMENTS: Kind = Kind { tag: *b"ASGN", version: 1, name: "clusters of documents" };
 
 /// A note of the files that were written for an input file.
 pub const APPLIED: Kind = Kind { tag: *b"APPL", version: 1, name: "note of what was written" };
@@ -87,7 +87,7 @@ pub fn is_working_folder(folder: &Path) -> bool {
     name.ends_with(WORKING_ENDING) && is_of_kind(&folder.join(WORKING_MARK), WORKING)
 }
 
-/// The name of the file that says that a folder holds the kept pages of a run in stages.
+/// The name of the file that says that a folder holds the kept documents of a run in stages.
 pub const NOTE: &str = "simflip.note";
 
 /// The name of the report of a folder of results.

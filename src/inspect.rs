@@ -1,8 +1,8 @@
-//! Shows and checks whatever this program wrote: result folders, their tables, pages and kept pages, binary
+//! Shows and checks whatever this program wrote: result folders, their tables, pages and kept documents, binary
 //! files. Every format has its check beside its writer; here it is found out which of them a file calls for.
 //!
-//! What a check can know differs: binary files and the pairs of a review carry checksums, kept pages those of
-//! gzip; what a folder of results holds is counted against its report, and its pages are made again from it.
+//! What a check can know differs: binary files and the pairs of a review carry checksums, kept documents those of
+//! gzip; what a folder of results holds is counted against its report, and its page is made again from it.
 //! A table by itself can be cut after any line unseen, which is said.
 
 pub use crate::inspection::Inspection;
@@ -19,8 +19,10 @@ use crate::report::facts::RunFacts;
 use crate::report::html::check::check as check_page;
 use crate::report::model::Report;
 use crate::seen::answers;
-use crate::tables::check::{Together, clusters, pages, pairs};
-use crate::tables::{ClusterRow, PAGES, PAGES_JSONL, PAGES_PARQUET, PageRow, PairRow, REMOVED, TableRow};
+use crate::tables::check::{Together, clusters, documents, pairs};
+use crate::tables::{
+    ClusterRow, DOCUMENTS, DOCUMENTS_JSONL, DOCUMENTS_PARQUET, DocumentRow, PairRow, REMOVED, TableRow,
+};
 use crate::wording::counted;
 use crate::{boilerplate, format, frequencies, seen, staged};
 use std::collections::BTreeMap;
@@ -67,13 +69,13 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
         _ if has(&PairRow::COLUMNS[..6]) => pairs(path, None).map(|(inspection, _)| inspection),
         "clusters.csv" => clusters(path, None).map(|(inspection, _)| inspection),
         _ if has(&ClusterRow::COLUMNS[..5]) => clusters(path, None).map(|(inspection, _)| inspection),
-        PAGES_JSONL | PAGES_PARQUET => check_pages(path).map(|(inspection, _)| inspection),
-        PAGES | REMOVED => pages(path).map(|(inspection, _)| inspection),
-        _ if has(PageRow::COLUMNS) => pages(path).map(|(inspection, _)| inspection),
+        DOCUMENTS_JSONL | DOCUMENTS_PARQUET => check_documents(path).map(|(inspection, _)| inspection),
+        DOCUMENTS | REMOVED => documents(path).map(|(inspection, _)| inspection),
+        _ if has(DocumentRow::COLUMNS) => documents(path).map(|(inspection, _)| inspection),
         _ if corpus::is_other_table(path) => {
             Err(nothing_of_ours(path, "a table of something else".to_owned()))
         }
-        _ => check_documents(path, None).map(|(inspection, _)| inspection).map_err(|error| match error {
+        _ => check_kept(path, None).map(|(inspection, _)| inspection).map_err(|error| match error {
             Error::NoDocuments(_) => nothing_of_ours(path, "unknown".to_owned()),
             error => error,
         }),
@@ -179,20 +181,20 @@ fn check_folder(folder: &Path) -> Result<Inspection> {
         inspection.same("rows of pairs.csv", outcome.pairs_written, rows);
     }
     for (name, expected) in
-        [(PAGES, [outcome.kept + outcome.removed, outcome.kept]), (REMOVED, [outcome.removed, 0])]
+        [(DOCUMENTS, [outcome.kept + outcome.removed, outcome.kept]), (REMOVED, [outcome.removed, 0])]
     {
         if report.wrote(name) {
-            let (table, counts) = pages(&folder.join(name))?;
+            let (table, counts) = documents(&folder.join(name))?;
             inspection.problems_of(table);
             inspection.same(&format!("rows of {name}"), expected[0], counts[0]);
-            inspection.same(&format!("kept pages of {name}"), expected[1], counts[1]);
+            inspection.same(&format!("kept documents of {name}"), expected[1], counts[1]);
         }
     }
-    for name in [PAGES_JSONL, PAGES_PARQUET].into_iter().filter(|name| report.wrote(name)) {
-        let (table, counts) = check_pages(&folder.join(name))?;
+    for name in [DOCUMENTS_JSONL, DOCUMENTS_PARQUET].into_iter().filter(|name| report.wrote(name)) {
+        let (table, counts) = check_documents(&folder.join(name))?;
         inspection.problems_of(table);
         inspection.same(&format!("rows of {name}"), outcome.kept + outcome.removed, counts[0]);
-        inspection.same(&format!("kept pages of {name}"), outcome.kept, counts[1]);
+        inspection.same(&format!("kept documents of {name}"), outcome.kept, counts[1]);
     }
     for file in &report.written {
         let found = fs::metadata(folder.join(&file.name)).map_or(0, |found| found.len());
@@ -205,14 +207,14 @@ fn check_folder(folder: &Path) -> Result<Inspection> {
     names.retain(|name| corpus::is_kept_name(name));
     names.sort();
     for name in names {
-        let (pages, documents) = check_documents(&folder.join(&name), report.corpus.text_field.as_deref())?;
-        inspection.problems_of(pages);
-        inspection.fact(name, format!("{documents} documents"));
-        kept += documents;
+        let (found, number) = check_kept(&folder.join(&name), report.corpus.text_field.as_deref())?;
+        inspection.problems_of(found);
+        inspection.fact(name, format!("{number} documents"));
+        kept += number;
     }
     // A run that was asked for other tables has no such files.
     if report.written.iter().any(|file| corpus::is_kept_name(&file.name)) {
-        inspection.same("documents in the files of kept pages", outcome.kept, kept);
+        inspection.same("documents in the files of kept documents", outcome.kept, kept);
     }
     Ok(inspection)
 }
@@ -228,36 +230,36 @@ fn rows_of(path: &Path) -> Result<u64> {
     Ok(rows)
 }
 
-/// Checks a table of pages that is read as pages are, and counts its rows, and those that stay for themselves.
-fn check_pages(path: &Path) -> Result<(Inspection, [u64; 2])> {
+/// Checks a table of documents that is read as documents are, and counts its rows, and those that stay for themselves.
+fn check_documents(path: &Path) -> Result<(Inspection, [u64; 2])> {
     let columns = JsonlFields { text: "stays".to_owned(), ..JsonlFields::default() };
     let options = DiscoverOptions { fields: columns.clone(), ..DiscoverOptions::default() };
     let inputs = corpus::discover(&[path.to_path_buf()], &options)?;
     let options = ReadOptions { fields: columns, ..ReadOptions::default() };
-    let count = |[rows, kept]: &mut [u64; 2], page: corpus::Document<'_>| {
+    let count = |[rows, kept]: &mut [u64; 2], document: corpus::Document<'_>| {
         *rows += 1;
-        *kept += u64::from(page.record_id == Some(page.text));
+        *kept += u64::from(document.record_id == Some(document.text));
     };
     let reading = corpus::read(&inputs, &options, || [0; 2], count, &|_| ());
     let [rows, kept] = reading.workers.iter().fold([0; 2], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
-    let mut inspection = Inspection::of("table of pages");
+    let mut inspection = Inspection::of("table of documents");
     let damage = reading.files.iter().flat_map(|file| &file.damage);
     damage.for_each(|damage| inspection.problem(damage.to_string()));
-    inspection.fact("pages", rows);
+    inspection.fact("documents", rows);
     inspection.fact("of these kept", kept);
     inspection.fact(OF_TABLES.0, OF_TABLES.1);
     Ok((inspection, [rows, kept]))
 }
 
-/// Checks a file of pages, whose texts stand in this field where they do not in the usual one.
-fn check_documents(path: &Path, text_field: Option<&str>) -> Result<(Inspection, u64)> {
+/// Checks a file of documents, whose texts stand in this field where they do not in the usual one.
+fn check_kept(path: &Path, text_field: Option<&str>) -> Result<(Inspection, u64)> {
     let inputs = corpus::discover(&[path.to_path_buf()], &DiscoverOptions::default())?;
     let mut options = ReadOptions::default();
     if let Some(field) = text_field {
         options.fields.text = field.to_owned();
     }
     let reading = corpus::read(&inputs, &options, || (), |(), _| (), &|_| ());
-    let mut inspection = Inspection::of("file of pages");
+    let mut inspection = Inspection::of("file of documents");
     let mut documents = 0;
     for file in reading.files {
         documents += file.documents;
@@ -266,7 +268,9 @@ fn check_documents(path: &Path, text_field: Option<&str>) -> Result<(Inspection,
         inspection.fact("text bytes", file.text_bytes);
         file.damage.iter().for_each(|damage| inspection.problem(damage.to_string()));
     }
-    inspection
-        .fact("not known", "whether pages are missing at the end: inspect the folder of results for that");
+    inspection.fact(
+        "not known",
+        "whether documents are missing at the end: inspect the folder of results for that",
+    );
     Ok((inspection, documents))
 }

@@ -99,7 +99,7 @@ pub(crate) fn nothing_of_ours(path: &Path, got: String) -> Error {
         field: "the content",
         expected: "something that simflip writes".to_owned(),
         got,
-        advice: "that is a folder of results, a table or page of one, judged.csv, what simflip seen prints, a file of pages, a \
+        advice: "that is a folder of results, a table or document of one, judged.csv, what simflip seen prints, a file of documents, a \
                  file of document frequencies, boilerplate or seen pages, or of a stage",
     }
 }

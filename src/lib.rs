@@ -1,4 +1,4 @@
-//! simflip finds near-duplicate pages in web text and measures how many of them it found.
+//! simflip finds near-duplicate documents in web text and measures how many of them it found.
 //!
 //! This crate reads files and writes folders of results: [`corpus`] reads documents, [`pipeline`] runs the core
 //! over them, [`seen`] keeps an index that grows. Modules and functions that are hidden here are those of the command

@@ -1,8 +1,8 @@
-//! Marks of a result's pages, as other programs read them: datatrove's lists of documents to drop, Dolma's attributes,
-//! NumPy's arrays.
+//! Marks of a result's documents, as other programs read them: datatrove's lists of documents to drop, Dolma's
+//! attributes, NumPy's arrays.
 //!
 //! The first two count what they read by themselves, so the files of the result are read once more, in order: a
-//! page's row ([`crate::corpus::Document::id`]) counts lines that are damaged or have no text, which these programs
+//! document's row ([`crate::corpus::Document::id`]) counts lines that are damaged or have no text, which these programs
 //! pass over.
 
 use crate::corpus::{
@@ -32,7 +32,7 @@ pub enum Filter {
     /// task: the files in the order of their names' bytes, as datatrove deals them out to as many tasks as files.
     Datatrove,
     /// NumPy: for each file, in the same order, `000000.npy`, an array of truth values, one for each row as tables of
-    /// ours count them, up to the last page: whether it stays. Rows that are no pages do not.
+    /// ours count them, up to the last document: whether it stays. Rows that are no documents do not.
     Numpy,
     /// Dolma's mixer: for each file of lines of JSON one of the same name under `attributes/simflip/` with the id of
     /// every document, and for those that go the attribute `simflip_duplicate`, from 0 to the length of the text in
@@ -47,7 +47,8 @@ pub struct MarkJob {
     pub result: PathBuf,
     /// Whose filter.
     pub filter: Filter,
-    /// The options by which the run read its pages. A text field that the report names counts where none is given here.
+    /// The options by which the run read its documents. A text field that the report names counts where none is given
+    /// here.
     pub options: ReadOptions,
     /// The folder to make.
     pub out: PathBuf,
@@ -60,13 +61,13 @@ pub struct MarkJob {
 pub struct Marked {
     /// Files.
     pub files: u64,
-    /// Pages in them.
-    pub pages: u64,
-    /// Removed pages among them.
+    /// Documents in them.
+    pub documents: u64,
+    /// Removed documents among them.
     pub removed: u64,
 }
 
-/// A page of a cluster.
+/// A document of a cluster.
 struct ClusterMember {
     row: u32,
     cluster: u32,
@@ -74,7 +75,7 @@ struct ClusterMember {
     stays: bool,
 }
 
-/// A file of the result, with its pages that are in clusters, in order.
+/// A file of the result, with its documents that are in clusters, in order.
 struct Marks<'r> {
     input: Input,
     /// The row of the file in the report.
@@ -82,13 +83,13 @@ struct Marks<'r> {
     members: Vec<ClusterMember>,
 }
 
-/// Writes the marks of all pages of a result into a new folder.
+/// Writes the marks of all documents of a result into a new folder.
 ///
 /// The files of the result must be where they were, and as they were.
 ///
 /// # Errors
-/// If the folder is no result, or one of an earlier version whose clusters do not say where a page stands; if a file
-/// is gone or has changed; if the marks cannot be written. Then there is no folder.
+/// If the folder is no result, or one of an earlier version whose clusters do not say where a document stands; if a
+/// file is gone or has changed; if the marks cannot be written. Then there is no folder.
 pub fn mark(job: &MarkJob, progress: &dyn Progress) -> Result<Marked> {
     let report = Report::of_result(&job.result)?;
     OutputFolder::must_be_new("out", &job.out)?;
@@ -112,7 +113,7 @@ pub fn mark(job: &MarkJob, progress: &dyn Progress) -> Result<Marked> {
     let members = marks.iter().flat_map(|file| &file.members);
     Ok(Marked {
         files: marks.len() as u64,
-        pages: marks.iter().map(|file| file.row.documents).sum(),
+        documents: marks.iter().map(|file| file.row.documents).sum(),
         removed: members.filter(|member| !member.stays).count() as u64,
     })
 }
@@ -121,13 +122,13 @@ fn earlier(path: &Path) -> Error {
     Error::Format {
         path: path.to_path_buf(),
         field: "version",
-        expected: "one that says where each page stands".to_owned(),
+        expected: "one that says where each document stands".to_owned(),
         got: "earlier".to_owned(),
         advice: "run simflip dedup again",
     }
 }
 
-/// The files of a result in its order, each with its pages that are in clusters.
+/// The files of a result in its order, each with its documents that are in clusters.
 fn marks<'r>(job: &MarkJob, files: &'r [FileRow], options: &ReadOptions) -> Result<Vec<Marks<'r>>> {
     let found = |row: &'r FileRow| -> Result<Marks<'r>> {
         let path = PathBuf::from(&row.path);
@@ -145,7 +146,7 @@ fn marks<'r>(job: &MarkJob, files: &'r [FileRow], options: &ReadOptions) -> Resu
         }
         Ok(Marks { input, row, members: Vec::new() })
     };
-    // A file that could not be opened has no pages, and may still not be there.
+    // A file that could not be opened has no documents, and may still not be there.
     let files: Vec<&FileRow> = files.iter().filter(|row| !row.is_dispensable()).collect();
     let mut marks: Vec<Marks<'_>> = files.iter().copied().map(found).collect::<Result<_>>()?;
     let places: HashMap<&str, usize> =
@@ -161,7 +162,9 @@ fn marks<'r>(job: &MarkJob, files: &'r [FileRow], options: &ReadOptions) -> Resu
         let (Some(&place), Some(row), Some(stays), Some(size)) =
             (places.get(file), row, line.kept(), line.size())
         else {
-            return Err(line.error(format!("a page of {file:?}"), "a page of a file that report.json names"));
+            return Err(
+                line.error(format!("a document of {file:?}"), "a document of a file that report.json names")
+            );
         };
         let next = clusters.len() as u32;
         let cluster = *clusters.entry(line.cluster().to_owned()).or_insert(next);
@@ -172,23 +175,23 @@ fn marks<'r>(job: &MarkJob, files: &'r [FileRow], options: &ReadOptions) -> Resu
     Ok(marks)
 }
 
-/// The error for a file of the result that has changed since, and has so many pages now.
+/// The error for a file of the result that has changed since, and has so many documents now.
 fn changed(row: &FileRow, now: u64) -> Error {
     let got = match now == row.documents {
         true => "other texts, or in another order".to_owned(),
-        false => counted(now, "page", "pages"),
+        false => counted(now, "document", "documents"),
     };
     Error::Format {
         path: PathBuf::from(&row.path),
         field: "content",
-        expected: format!("what the run read, {},", counted(row.documents, "page", "pages")),
+        expected: format!("what the run read, {},", counted(row.documents, "document", "documents")),
         got,
         advice: "run simflip dedup again, or give the options of reading that it was given",
     }
 }
 
-/// Reads a file in order and hands on each page, with what is known of it if it is in a cluster.
-fn each_page(
+/// Reads a file in order and hands on each document, with what is known of it if it is in a cluster.
+fn each_document(
     file: &Marks<'_>,
     options: &ReadOptions,
     progress: &dyn Progress,
@@ -233,7 +236,7 @@ impl TableRow for Task<'_> {
 /// The ending of a file's name, and what is in it.
 type Ended = (&'static str, Vec<u8>);
 
-/// Writes files for each file of pages, called by its place in the order of names, and which file that is.
+/// Writes files for each file of documents, called by its place in the order of names, and which file that is.
 fn tasks<const FILES: usize>(
     marks: &[Marks<'_>],
     folder: &Path,
@@ -257,7 +260,7 @@ fn tasks<const FILES: usize>(
 fn of_datatrove(file: &Marks<'_>, options: &ReadOptions, progress: &dyn Progress) -> Result<[Ended; 3]> {
     let [mut remove, mut clusters, mut sizes] = [const { Vec::new() }; 3];
     let mut place = 0u32;
-    each_page(file, options, progress, |document, member| {
+    each_document(file, options, progress, |document, member| {
         // datatrove passes over a document without a text.
         if document.text.is_empty() {
             return;
@@ -280,7 +283,7 @@ fn of_numpy(file: &Marks<'_>, options: &ReadOptions, progress: &dyn Progress) ->
     /// Magic, and version 1.0 of the format.
     const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
     let mut stays = Vec::new();
-    each_page(file, options, progress, |document, member| {
+    each_document(file, options, progress, |document, member| {
         stays.resize(document.id.row as usize, 0);
         stays.push(u8::from(member.is_none_or(|member| member.stays)));
     })?;
@@ -320,7 +323,7 @@ fn attributes(
             Ok(())
         };
         let mut lengths = Vec::new();
-        each_page(file, options, progress, |document, member| {
+        each_document(file, options, progress, |document, member| {
             if member.is_some_and(|member| !member.stays) {
                 lengths.push((document.id.row, document.text.chars().count()));
             }

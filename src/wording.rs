@@ -11,7 +11,7 @@ pub fn plural<'a>(n: u64, one: &'a str, many: &'a str) -> &'a str {
     if n == 1 { one } else { many }
 }
 
-/// A count with its noun: `1 page`, `2 pages`.
+/// A count with its noun: `1 document`, `2 documents`.
 pub fn counted(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", plural(n, one, many))
 }
@@ -74,7 +74,10 @@ mod tests {
 
     #[test]
     fn one_is_not_many() {
-        assert_eq!([0, 1, 2].map(|n| counted(n, "page", "pages")), ["0 pages", "1 page", "2 pages"]);
+        assert_eq!(
+            [0, 1, 2].map(|n| counted(n, "document", "documents")),
+            ["0 documents", "1 document", "2 documents"]
+        );
         assert_eq!([1, 11].map(|n| counted(n, "hash lies", "hashes lie")), ["1 hash lies", "11 hashes lie"]);
     }
 
@@ -88,7 +91,7 @@ mod tests {
             printable("c1 \u{9b}31m, \u{202e}txt.exe, \u{7f}"),
             "c1 \\u{9b}31m, \\u{202e}txt.exe, \\u{7f}"
         );
-        for plain in ["", "C:\\pages\\ä 日本 ☃ 'q' \"r\"", "a\u{301} \u{200f}"] {
+        for plain in ["", "C:\\documents\\ä 日本 ☃ 'q' \"r\"", "a\u{301} \u{200f}"] {
             assert!(matches!(printable(plain), Cow::Borrowed(text) if text == plain));
         }
     }

@@ -1,4 +1,4 @@
-//! New pages held against old ones.
+//! New documents held against old ones.
 
 use super::place::Place;
 use serde_json::Value;
@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The text of a page of its own words, with some of them changed.
-fn text(page: usize, changed: usize) -> String {
+/// The text of a document of its own words, with some of them changed.
+fn text(document: usize, changed: usize) -> String {
     let word = |at| match at < changed {
-        true => format!("changed{} ", page * 1_000 + at),
-        false => format!("word{} ", page * 1_000 + at),
+        true => format!("changed{} ", document * 1_000 + at),
+        false => format!("word{} ", document * 1_000 + at),
     };
     (0..120).map(word).collect()
 }
@@ -19,8 +19,8 @@ fn line(id: &str, text: &str) -> String {
     serde_json::json!({ "id": id, "text": text }).to_string() + "\n"
 }
 
-/// Old pages in two files and new ones in one.
-fn pages() -> Place {
+/// Old documents in two files and new ones in one.
+fn documents() -> Place {
     let place = Place::new();
     place.put("old/a.jsonl", line("a", &text(1, 0)) + &line("b", &text(2, 0)));
     place.put("old/b.jsonl", line("b again", &text(2, 0)) + &line("alone", &text(9, 0)));
@@ -29,7 +29,7 @@ fn pages() -> Place {
         line("near b", &text(2, 1)),
         line("c", &text(3, 0)),
         line("copy of c", &text(3, 0)),
-        // An id that an old page has, too.
+        // An id that an old document has, too.
         line("alone", &text(4, 0)),
     ];
     place.put("new.jsonl", new.concat());
@@ -42,7 +42,7 @@ fn said(place: &Place, arguments: &str, code: i32) -> String {
     String::from_utf8_lossy(&[&run.get_output().stderr[..], &run.get_output().stdout].concat()).into_owned()
 }
 
-/// Ids of the kept pages.
+/// Ids of the kept documents.
 fn kept(place: &Place, folder: &str) -> Vec<String> {
     let text = fs::read_to_string(place.at(folder).join("kept.jsonl")).unwrap();
     let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_str().unwrap().to_owned();
@@ -56,14 +56,14 @@ fn rows(path: &Path) -> Vec<BTreeMap<String, String>> {
 
 #[test]
 fn what_old_files_hold_goes_and_they_stay_as_they_are() {
-    let place = pages();
+    let place = documents();
     let before: Vec<_> = ["old/a.jsonl", "old/b.jsonl"].map(|name| fs::read(place.at(name)).unwrap()).into();
     for clusters in ["connected", "star"] {
         let out = format!("out-{clusters}");
         let told = said(
             &place,
             &format!(
-                "dedup new.jsonl --against old --out {out} --clusters {clusters} --write kept,pages,removed"
+                "dedup new.jsonl --against old --out {out} --clusters {clusters} --write kept,documents,removed"
             ),
             0,
         );
@@ -113,21 +113,21 @@ fn what_old_files_hold_goes_and_they_stay_as_they_are() {
         ];
         assert_eq!(told, expected);
 
-        let pages = rows(&place.at(&out).join("pages.csv"));
-        let told: Vec<_> = pages.iter().map(|row| format!("{} -> {}", row["id"], row["stays"])).collect();
+        let documents = rows(&place.at(&out).join("documents.csv"));
+        let told: Vec<_> = documents.iter().map(|row| format!("{} -> {}", row["id"], row["stays"])).collect();
         let expected = ["copy of a -> a", "near b -> b", "c -> c", "copy of c -> c", "alone -> alone"];
         assert_eq!(told, expected);
         assert_eq!(rows(&place.at(&out).join("removed.csv")).len(), 3);
         said(&place, &format!("inspect {out}"), 0);
-        said(&place, &format!("review {out} --page {out}.html"), 0);
+        said(&place, &format!("review {out} --document {out}.html"), 0);
     }
     let after: Vec<_> = ["old/a.jsonl", "old/b.jsonl"].map(|name| fs::read(place.at(name)).unwrap()).into();
     assert_eq!(before, after);
 }
 
 #[test]
-fn a_result_stands_for_the_pages_that_it_kept() {
-    let place = pages();
+fn a_result_stands_for_the_documents_that_it_kept() {
+    let place = documents();
     said(&place, "dedup old --out first", 0);
     said(&place, "dedup new.jsonl --against first --out second", 0);
     assert_eq!(kept(&place, "second"), ["c", "alone"]);
@@ -136,15 +136,15 @@ fn a_result_stands_for_the_pages_that_it_kept() {
     place.put("next.jsonl", &(line("c", &text(3, 1)) + &line("d", &text(5, 0))));
     said(&place, "dedup next.jsonl --against first --against second --out third", 0);
     assert_eq!(kept(&place, "third"), ["d"]);
-    // A result without pages says nothing about pages.
+    // A result without documents says nothing about documents.
     said(&place, "dedup old --out bare --write pairs", 0);
     let told = said(&place, "dedup new.jsonl --against bare --out none", 2);
-    assert!(told.contains("--against bare: expected a result with its kept pages"), "{told}");
+    assert!(told.contains("--against bare: expected a result with its kept documents"), "{told}");
 }
 
 #[test]
 fn old_files_are_neither_written_over_nor_read_twice() {
-    let place = pages();
+    let place = documents();
     let told = said(&place, "dedup new.jsonl --against old/a.jsonl --out old --force", 2);
     assert!(told.contains("expected"), "{told}");
     said(&place, "dedup old --out first", 0);
@@ -161,14 +161,14 @@ fn old_files_are_neither_written_over_nor_read_twice() {
     place.put("empty.jsonl", "");
     let told = said(&place, "dedup new.jsonl --against empty.jsonl --out none", 2);
     assert!(told.contains("--against: 1 file was read"), "{told}");
-    said(&place, "seen --index pages.seen old", 0);
-    let told = said(&place, "dedup new.jsonl --against pages.seen --out none", 2);
+    said(&place, "seen --index documents.seen old", 0);
+    let told = said(&place, "dedup new.jsonl --against documents.seen --out none", 2);
     assert!(told.contains("simflip seen asks an index"), "{told}");
 }
 
 #[test]
 fn old_and_new_may_be_of_different_formats_and_any_number_of_threads_reads_them() {
-    let place = pages();
+    let place = documents();
     let record = |text: &str| {
         let length = text.len();
         format!("WARC/1.0\r\nWARC-Type: conversion\r\nContent-Length: {length}\r\n\r\n{text}\r\n\r\n")
@@ -188,14 +188,14 @@ fn old_and_new_may_be_of_different_formats_and_any_number_of_threads_reads_them(
         );
     }
     assert_eq!(kept(&place, "t1"), ["c", "alone"]);
-    assert!(!place.at("t1/kept.warc.wet.gz").exists(), "no file for pages that are not written");
+    assert!(!place.at("t1/kept.warc.wet.gz").exists(), "no file for documents that are not written");
     said(&place, "inspect t1", 0);
 }
 
 #[test]
-fn an_old_result_without_some_of_its_kept_pages_is_refused() {
-    let place = pages();
-    place.put("old/c.jsonl", (20..40).map(|page| line("more", &text(page, 0))).collect::<String>());
+fn an_old_result_without_some_of_its_kept_documents_is_refused() {
+    let place = documents();
+    place.put("old/c.jsonl", (20..40).map(|document| line("more", &text(document, 0))).collect::<String>());
     said(&place, "dedup old --out old-result --kept-files 1KiB --quiet", 0);
     said(&place, "dedup new.jsonl --against old-result --out first", 0);
     let kept = fs::read_dir(place.at("old-result")).unwrap().map(|entry| entry.unwrap().path());

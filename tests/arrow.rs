@@ -84,7 +84,7 @@ fn batch(rows: &[Row], strings: Strings) -> RecordBatch {
         ("text", column(|row| row.text.as_deref())),
         ("id", column(|row| row.id.as_deref())),
         ("number", Arc::new(rows.iter().map(|row| row.number).collect::<Int64Array>())),
-        ("page", Arc::new(StructArray::from(vec![(Arc::new(url), urls)]))),
+        ("document", Arc::new(StructArray::from(vec![(Arc::new(url), urls)]))),
         ("tags", Arc::new(tags.finish())),
     ];
     let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)));
@@ -140,7 +140,7 @@ proptest! {
         block_bytes in prop::sample::select(vec![1, 1000, 1 << 20]),
         salt: u32,
         size in 1..8000u64,
-        text in prop::sample::select(vec!["text", "text", "tags", "/tags", "page.url", "page.url,tags,text"]),
+        text in prop::sample::select(vec!["text", "text", "tags", "/tags", "document.url", "document.url,tags,text"]),
     ) {
         let dir = tempfile::tempdir().expect("temp dir");
         let (stored, lines) = (dir.path().join("rows"), dir.path().join("rows.jsonl"));
@@ -148,7 +148,7 @@ proptest! {
         fs::write(&stored, written(&table, layout)).expect("writes");
         let line = |row: &Row| {
             let Row { text, id, url, tags, .. } = row;
-            format!("{}\n", serde_json::json!({"text": text, "id": id, "page": {"url": url}, "tags": tags}))
+            format!("{}\n", serde_json::json!({"text": text, "id": id, "document": {"url": url}, "tags": tags}))
         };
         fs::write(&lines, rows.iter().map(line).collect::<String>()).expect("writes");
 
@@ -217,7 +217,7 @@ proptest! {
             }
         }
         let dir = tempfile::tempdir().expect("temp dir");
-        let good: Vec<Row> = (0..9).map(|i| Row { text: Some(format!("page {i}")), ..Row::default() }).collect();
+        let good: Vec<Row> = (0..9).map(|i| Row { text: Some(format!("document {i}")), ..Row::default() }).collect();
         let paths = ["a.arrow", "b-hurt.arrow", "c.arrow"].map(|name| dir.path().join(name));
         for (path, bytes) in paths.iter().zip([&file(&good, PLAIN), &bytes, &file(&good, PLAIN)]) {
             fs::write(path, bytes).expect("writes");
@@ -236,7 +236,7 @@ proptest! {
         prop_assert_eq!(fetched, wanted.len());
         let kept = write_kept(&inputs, &options(1, 1000), &wanted, &|_, _| true, dir.path()).expect("writes");
         let whole: u64 = kept.files.iter().map(|file| file.documents).sum();
-        let lost: u64 = kept.lost.iter().filter_map(|damage| damage.pages).sum();
+        let lost: u64 = kept.lost.iter().filter_map(|damage| damage.documents).sum();
         prop_assert!(kept.lost.iter().all(|damage| damage.path == paths[1]));
         prop_assert_eq!(whole + lost, wanted.len() as u64);
     }
@@ -244,7 +244,8 @@ proptest! {
 
 #[test]
 fn a_stream_that_is_cut_yields_the_batches_before() {
-    let rows: Vec<Row> = (0..9).map(|i| Row { text: Some(format!("page {i}")), ..Row::default() }).collect();
+    let rows: Vec<Row> =
+        (0..9).map(|i| Row { text: Some(format!("document {i}")), ..Row::default() }).collect();
     let dir = tempfile::tempdir().expect("temp dir");
     let path = dir.path().join("cut.arrow");
     for is_file in [false, true] {
@@ -291,7 +292,7 @@ fn names_of_any_type_are_written_as_those_of_parquet() {
             id = id.with_metadata(is_uuid.clone());
         }
         let schema = Schema::new(vec![Field::new("text", DataType::Utf8, true), id]);
-        let text: ArrayRef = Arc::new(StringArray::from(vec!["a page"]));
+        let text: ArrayRef = Arc::new(StringArray::from(vec!["a document"]));
         let table = RecordBatch::try_new(Arc::new(schema), vec![text, ids]).expect("two columns");
         fs::write(&path, written(&table, PLAIN)).expect("writes");
         let (documents, damage, _) = read_all(std::slice::from_ref(&path), &options(1, 1000));
@@ -322,7 +323,7 @@ fn what_is_null_has_no_text_whatever_stands_there() {
 
 #[test]
 fn large_record_batches_are_read_by_several_threads() {
-    let text = |i: usize| Some(format!("page {} ", i + 1000).repeat(150_000));
+    let text = |i: usize| Some(format!("document {} ", i + 1000).repeat(150_000));
     let rows: Vec<Row> = (0..60).map(|i| Row { text: text(i), ..Row::default() }).collect();
     let dir = tempfile::tempdir().expect("temp dir");
     let path = dir.path().join("large.arrow");
@@ -349,13 +350,13 @@ fn data_set(folder: &std::path::Path, shards: &[&[Row]]) {
 #[test]
 fn the_tool_finds_the_same_in_a_data_set_as_in_json() {
     let dir = tempfile::tempdir().expect("temp dir");
-    let page = |i: usize, extra: &str| {
+    let document = |i: usize, extra: &str| {
         let words: Vec<String> = (0..60).map(|w| format!("word{}", (i * 37 + w * w) % 500)).collect();
         let text = Some(format!("{} {extra}", words.join(" ")));
-        Row { text, id: Some(format!("page-{i}{extra}")), number: Some(i as i64), ..Row::default() }
+        Row { text, id: Some(format!("document-{i}{extra}")), number: Some(i as i64), ..Row::default() }
     };
-    let mut rows: Vec<Row> = (0..40).map(|i| page(i, "")).collect();
-    rows.extend((0..40).step_by(3).map(|i| page(i, "today")));
+    let mut rows: Vec<Row> = (0..40).map(|i| document(i, "")).collect();
+    rows.extend((0..40).step_by(3).map(|i| document(i, "today")));
     let lines = |rows: &[Row]| {
         let line = |row: &Row| format!("{}\n", serde_json::json!({"text": row.text, "id": row.id}));
         rows.iter().map(line).collect::<String>()
@@ -400,7 +401,9 @@ fn the_tool_finds_the_same_in_a_data_set_as_in_json() {
         assert_eq!(kept(&format!("{kind}.kept")), kept(&format!("{out}/{kept_file}")));
         // A result is an input, too.
         run(&format!("dedup {out} --out {out}-again"));
-        assert!(run(&format!("explain page-3 page-3today {kind} --json")).contains("page-3today"));
+        assert!(
+            run(&format!("explain document-3 document-3today {kind} --json")).contains("document-3today")
+        );
         let kept = kept(&format!("{out}/{kept_file}"));
         told.push((kept, table(&out, "pairs.csv"), table(&format!("{out}-new"), "pairs.csv")));
     }
@@ -410,7 +413,7 @@ fn the_tool_finds_the_same_in_a_data_set_as_in_json() {
 #[test]
 fn chosen_rows_of_a_data_set_are_refused() {
     let dir = tempfile::tempdir().expect("temp dir");
-    let row = Row { text: Some("a page".into()), ..Row::default() };
+    let row = Row { text: Some("a document".into()), ..Row::default() };
     data_set(dir.path(), &[&[row]]);
     let state = r#"{"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_indices_data_files": [{"filename": "indices.arrow"}]}"#;
     fs::write(dir.path().join("state.json"), state).expect("writes");

@@ -18,16 +18,16 @@ fn lines(rng: &mut SplitMix64, n: usize, words: usize) -> Vec<String> {
     (0..n).map(|_| line(rng)).collect()
 }
 
-/// Pages of the shop.
+/// Documents of the shop.
 const FORMS: usize = 80;
 
-/// Pages by name: a shop whose forms share nearly all but the product, a site with near-copies in two boilerplate,
-/// five near-copies on one host, and two pages of nothing but boilerplate.
-fn pages() -> Vec<(String, String, String)> {
+/// Documents by name: a shop whose forms share nearly all but the product, a site with near-copies in two boilerplate,
+/// five near-copies on one host, and two documents of nothing but boilerplate.
+fn documents() -> Vec<(String, String, String)> {
     let rng = &mut SplitMix64::new(12);
-    let mut pages = Vec::new();
+    let mut documents = Vec::new();
     let mut add = |name: String, host: &str, text: Vec<String>| {
-        pages.push((name.clone(), format!("https://{host}/{name}"), text.join("\n")));
+        documents.push((name.clone(), format!("https://{host}/{name}"), text.join("\n")));
     };
     let form = lines(rng, 40, 6);
     for n in 0..FORMS {
@@ -51,14 +51,14 @@ fn pages() -> Vec<(String, String, String)> {
     for n in 0..5 {
         add(format!("copy-{n}"), "copies.example", [&text[..], &lines(rng, 1, 12)].concat());
     }
-    pages
+    documents
 }
 
-fn write(path: &Path, pages: &[(String, String, String)]) {
+fn write(path: &Path, documents: &[(String, String, String)]) {
     let line = |(id, url, text): &(String, String, String)| {
         serde_json::json!({"id": id, "url": url, "text": text}).to_string() + "\n"
     };
-    fs::write(path, pages.iter().map(line).collect::<String>()).unwrap();
+    fs::write(path, documents.iter().map(line).collect::<String>()).unwrap();
 }
 
 fn run(inputs: &[&Path], out: PathBuf, options: &[&str]) -> PathBuf {
@@ -94,8 +94,8 @@ fn among<'a>(
 #[test]
 fn boilerplate_neither_makes_nor_hides_near_duplicates() {
     let top = tempfile::tempdir().unwrap();
-    let input = top.path().join("pages.jsonl");
-    write(&input, &pages());
+    let input = top.path().join("documents.jsonl");
+    write(&input, &documents());
     for method in ["both", "simhash", "minhash"] {
         let with = pairs(&run(&[&input], top.path().join(format!("{method}-1")), &["--method", method]));
         assert!(among(&with, "form").count() > 300, "{method}");
@@ -110,7 +110,7 @@ fn boilerplate_neither_makes_nor_hides_near_duplicates() {
         assert_eq!(among(&without, "copy").count(), 10, "{method}");
         assert_eq!(among(&without, "bare").count(), 0, "{method}");
         let boilerplate = &report(&out)["boilerplate"];
-        assert_eq!(boilerplate["all"]["whole_pages"], 2, "{boilerplate}");
+        assert_eq!(boilerplate["all"]["whole_documents"], 2, "{boilerplate}");
         assert_eq!(boilerplate["groups"], 2, "copies.example has one content");
         assert_eq!(boilerplate["most"][0]["group"], "shop.example");
         assert_eq!(boilerplate["most"][0]["boilerplate_lines"], FORMS * 40);
@@ -126,12 +126,12 @@ fn documents_without_urls_have_boilerplate_of_their_file_folder_or_field_or_of_a
     let shared = lines(rng, 30, 5);
     let articles: Vec<Vec<String>> = (0..4).map(|_| lines(rng, 4, 20)).collect();
     let put = |file: &str, articles: &[Vec<String>]| {
-        let page = |(n, article): (usize, &Vec<String>)| {
+        let document = |(n, article): (usize, &Vec<String>)| {
             let text = [&shared[..], article].concat().join("\n");
             let meta = serde_json::json!({"source": &file[..1]});
             serde_json::json!({"id": format!("{file}-{n}"), "text": text, "meta": meta}).to_string() + "\n"
         };
-        place.put(file, articles.iter().enumerate().map(page).collect::<String>());
+        place.put(file, articles.iter().enumerate().map(document).collect::<String>());
     };
     // Three contents are in the first file, two in each of the others, and four in their folder.
     put("a/1.jsonl", &articles[..3]);
@@ -175,9 +175,9 @@ fn documents_without_urls_have_boilerplate_of_their_file_folder_or_field_or_of_a
 #[test]
 fn boilerplate_is_shown_apart() {
     let top = tempfile::tempdir().unwrap();
-    let input = top.path().join("pages.jsonl");
-    let mut pages = pages();
-    write(&input, &pages);
+    let input = top.path().join("documents.jsonl");
+    let mut documents = documents();
+    write(&input, &documents);
     let explained = |options: &[&str]| {
         let mut command = simflip();
         command.args(["explain", "article-0", "article-1"]).arg(&input).args(["--json", "--quiet"]);
@@ -188,7 +188,7 @@ fn boilerplate_is_shown_apart() {
     assert!(with["jaccard"].as_f64() < Some(0.6) && with["boilerplate"] == serde_json::json!([[], []]));
     assert_eq!((without["jaccard"].as_f64(), without["edit_distance"].as_u64()), (Some(1.0), Some(0)));
     for (n, article) in [(0, "article-0"), (1, "article-1")] {
-        let text = &pages.iter().find(|page| page.0 == article).unwrap().2;
+        let text = &documents.iter().find(|document| document.0 == article).unwrap().2;
         let boilerplate = without["boilerplate"][n].as_array().unwrap();
         assert_eq!(boilerplate.len(), 30);
         assert!(boilerplate.iter().zip(text.lines()).all(|(line, own)| line == own));
@@ -198,47 +198,54 @@ fn boilerplate_is_shown_apart() {
     command.assert().success().stdout(predicate::str::contains("boilerplate of b, which is left out"));
 
     // One word differs, so that the pair is no copy and can be drawn.
-    pages.iter_mut().find(|page| page.0 == "article-1").unwrap().2 += " more";
-    write(&input, &pages);
+    documents.iter_mut().find(|document| document.0 == "article-1").unwrap().2 += " more";
+    write(&input, &documents);
     let out = run(&[&input], top.path().join("out"), &["--boilerplate-by", "host"]);
     simflip().arg("review").arg(&out).arg("--quiet").assert().success();
-    let page = fs::read_to_string(out.join("review.html")).unwrap();
-    let boilerplate =
-        pages.iter().find(|page| page.0 == "other-0-0").unwrap().2.lines().next().unwrap().to_owned();
-    let shown = page.matches(r#"{"boilerplate":["#).count();
-    assert!(shown > 0 && page.contains(&boilerplate), "{shown} blocks of boilerplate");
+    let document = fs::read_to_string(out.join("review.html")).unwrap();
+    let boilerplate = documents
+        .iter()
+        .find(|document| document.0 == "other-0-0")
+        .unwrap()
+        .2
+        .lines()
+        .next()
+        .unwrap()
+        .to_owned();
+    let shown = document.matches(r#"{"boilerplate":["#).count();
+    assert!(shown > 0 && document.contains(&boilerplate), "{shown} blocks of boilerplate");
 }
 
 #[test]
-fn pages_of_nothing_but_boilerplate_are_compared_whole() {
+fn documents_of_nothing_but_boilerplate_are_compared_whole() {
     let top = tempfile::tempdir().unwrap();
     let (one, two) = (top.path().join("1.jsonl"), top.path().join("2.jsonl"));
-    let mut pages = pages();
-    write(&one, &pages);
+    let mut documents = documents();
+    write(&one, &documents);
     let saved = top.path().join("boilerplate").display().to_string();
     run(&[&one], top.path().join("one"), &["--boilerplate-by", "host", "--save-boilerplate", &saved]);
-    // Two pages of the same boilerplate, one of them short of a line.
-    let bare = pages.iter().find(|page| page.0 == "bare-0").unwrap().2.clone();
+    // Two documents of the same boilerplate, one of them short of a line.
+    let bare = documents.iter().find(|document| document.0 == "bare-0").unwrap().2.clone();
     let short = bare.split_once('\n').unwrap().1.to_owned();
-    pages = vec![
+    documents = vec![
         ("whole".into(), "https://news.example/1".into(), bare),
         ("short".into(), "https://news.example/2".into(), short),
     ];
-    write(&two, &pages);
+    write(&two, &documents);
     let out = run(&[&two], top.path().join("two"), &["--boilerplate", &saved]);
     assert_eq!(pairs(&out).len(), 1);
-    assert_eq!(report(&out)["boilerplate"]["all"]["whole_pages"], 2);
+    assert_eq!(report(&out)["boilerplate"]["all"]["whole_documents"], 2);
 }
 
 #[test]
 fn neither_threads_nor_files_change_boilerplate() {
     let top = tempfile::tempdir().unwrap();
-    let mut pages = pages();
+    let mut documents = documents();
     // One text on two hosts, of which only one has a boilerplate.
-    let (_, _, text) = pages[3].clone();
-    pages.push(("elsewhere".into(), "https://a.example/".into(), text));
-    let whole = top.path().join("pages.jsonl");
-    write(&whole, &pages);
+    let (_, _, text) = documents[3].clone();
+    documents.push(("elsewhere".into(), "https://a.example/".into(), text));
+    let whole = top.path().join("documents.jsonl");
+    write(&whole, &documents);
     let first = top.path().join("boilerplate-1").display().to_string();
     let one = run(
         &[&whole],
@@ -246,13 +253,13 @@ fn neither_threads_nor_files_change_boilerplate() {
         &["--threads", "1", "--boilerplate-by", "host", "--save-boilerplate", &first],
     );
     // The same pages backwards, in files of seven.
-    pages.reverse();
-    let files: Vec<PathBuf> = pages
+    documents.reverse();
+    let files: Vec<PathBuf> = documents
         .chunks(7)
         .enumerate()
-        .map(|(n, pages)| {
+        .map(|(n, documents)| {
             let path = top.path().join(format!("{n:02}.jsonl"));
-            write(&path, pages);
+            write(&path, documents);
             path
         })
         .collect();
@@ -272,8 +279,8 @@ fn neither_threads_nor_files_change_boilerplate() {
 #[test]
 fn boilerplate_is_saved_used_and_refused() {
     let top = tempfile::tempdir().unwrap();
-    let input = top.path().join("pages.jsonl");
-    write(&input, &pages());
+    let input = top.path().join("documents.jsonl");
+    write(&input, &documents());
     let saved = top.path().join("boilerplate").display().to_string();
     let one =
         run(&[&input], top.path().join("one"), &["--boilerplate-by", "host", "--save-boilerplate", &saved]);

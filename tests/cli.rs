@@ -37,15 +37,16 @@ fn essence(folder: &Path) -> Value {
 }
 
 fn write_jsonl(path: &Path) {
-    let page = |i: usize, extra: &str| {
+    let document = |i: usize, extra: &str| {
         let words: Vec<String> = (0..60).map(|w| format!("word{}", (i * 37 + w * w) % 500)).collect();
         format!(
-            "{{\"id\": \"page {i}{extra}\", \"url\": \"https://x.example/{i}\", \"text\": \"{} {extra}\"}}\n",
+            "{{\"id\": \"document {i}{extra}\", \"url\": \"https://x.example/{i}\", \"text\": \"{} {extra}\"}}\n",
             words.join(" ")
         )
     };
-    let lines: String =
-        (0..20).map(|i| page(i, "") + &if i % 4 == 0 { page(i, "today") } else { String::new() }).collect();
+    let lines: String = (0..20)
+        .map(|i| document(i, "") + &if i % 4 == 0 { document(i, "today") } else { String::new() })
+        .collect();
     fs::write(path, lines).unwrap();
 }
 
@@ -74,7 +75,7 @@ fn every_method_gives_whole_results_that_inspect_finds_in_order() {
         let clusters = fs::read_to_string(out.join("clusters.csv")).unwrap();
         assert!(clusters.starts_with("id,url,cluster,size,kept"));
         let outcome = &report(&out)["outcome"];
-        // 1,572 pages with 1,217 different texts, many of these in two or three versions.
+        // 1,572 documents with 1,217 different texts, many of these in two or three versions.
         assert_eq!(outcome["exact_duplicates"], 355, "{method}");
         assert!(outcome["near_duplicates"].as_u64().unwrap() > 250, "{method}: {outcome}");
         simflip().arg("inspect").arg(&out).assert().success();
@@ -135,8 +136,8 @@ fn a_table_on_standard_input_is_known_by_its_header() {
     let text = |id: usize| words(id / 2, 40);
     let table: String = (0..6).map(|id| format!("{id},{}\n", text(id))).collect();
     let bytes = format!("id,text\n{table}");
-    place.put("pages.csv", &bytes);
-    place.told("dedup pages.csv --quiet --out of-file", 0);
+    place.put("documents.csv", &bytes);
+    place.told("dedup documents.csv --quiet --out of-file", 0);
     for (name, kept, bytes) in [
         ("plain", "kept.csv", bytes.clone().into_bytes()),
         ("gz", "kept.csv.gz", crate::place::gz(bytes.as_bytes())),
@@ -273,7 +274,7 @@ fn hashes_that_agree_in_a_band_are_told_band_by_band() {
 #[test]
 fn jsonl_comes_in_by_standard_input_and_goes_out_as_jsonl() {
     let top = tempfile::tempdir().unwrap();
-    let (input, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
+    let (input, out) = (top.path().join("documents.jsonl"), top.path().join("out"));
     write_jsonl(&input);
     simflip()
         .args(["dedup", "-", "--method", "simhash", "--distance", "8", "--out"])
@@ -290,15 +291,15 @@ fn jsonl_comes_in_by_standard_input_and_goes_out_as_jsonl() {
         .success()
         .stdout(predicate::str::contains("20"));
     let pairs = fs::read_to_string(out.join("pairs.csv")).unwrap();
-    assert!(pairs.contains("page 4,page 4today,https://x.example/4,https://x.example/4,"), "{pairs}");
+    assert!(pairs.contains("document 4,document 4today,https://x.example/4,https://x.example/4,"), "{pairs}");
 }
 
-/// As of `dedup <(zcat pages.jsonl.gz)`: what opens it twice finds it empty, or waits for ever.
+/// As of `dedup <(zcat documents.jsonl.gz)`: what opens it twice finds it empty, or waits for ever.
 #[cfg(unix)]
 #[test]
 fn a_pipe_with_a_name_is_read_once() {
     let top = tempfile::tempdir().unwrap();
-    let (pipe, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
+    let (pipe, out) = (top.path().join("documents.jsonl"), top.path().join("out"));
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let writer = std::thread::spawn({
         let pipe = pipe.clone();
@@ -317,7 +318,7 @@ fn a_pipe_with_a_name_is_read_once() {
 #[test]
 fn names_in_the_input_give_no_orders_to_a_terminal() {
     let top = tempfile::tempdir().unwrap();
-    let input = top.path().join("pages\u{1b}[2J\nsimflip: all is well.jsonl");
+    let input = top.path().join("documents\u{1b}[2J\nsimflip: all is well.jsonl");
     fs::write(&input, "{\"text\": 1, \"id\": \"\u{1b}[31m\"}\n{\"text\": \"a\", \"url\": \"u\u{7f}\"}\n")
         .unwrap();
     let quiet = |arguments: &[&str]| {
@@ -333,7 +334,8 @@ fn names_in_the_input_give_no_orders_to_a_terminal() {
         String::from_utf8(output.stderr).unwrap()
     };
     assert!(
-        quiet(&["dedup", "--out", "out"]).contains(r"pages\u{1b}[2J\nsimflip: all is well.jsonl: record 0")
+        quiet(&["dedup", "--out", "out"])
+            .contains(r"documents\u{1b}[2J\nsimflip: all is well.jsonl: record 0")
     );
     quiet(&["seen", "--index", "seen", "--json"]);
     quiet(&["inspect"]);
@@ -346,7 +348,7 @@ fn names_in_the_input_give_no_orders_to_a_terminal() {
 #[test]
 fn an_existing_folder_stays_without_force() {
     let top = tempfile::tempdir().unwrap();
-    let (input, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
+    let (input, out) = (top.path().join("documents.jsonl"), top.path().join("out"));
     write_jsonl(&input);
     let run = |force: &[&str]| simflip().arg("dedup").arg(&input).arg("--out").arg(&out).args(force).assert();
     run(&[]).success();
@@ -359,7 +361,7 @@ fn an_existing_folder_stays_without_force() {
 #[test]
 fn damage_is_named_and_the_rest_is_used() {
     let top = tempfile::tempdir().unwrap();
-    let (input, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
+    let (input, out) = (top.path().join("documents.jsonl"), top.path().join("out"));
     write_jsonl(&input);
     let mut lines = fs::read_to_string(&input).unwrap();
     lines.insert_str(0, "{\"text\": 3}\n");
@@ -374,7 +376,7 @@ fn damage_is_named_and_the_rest_is_used() {
         .arg(&out)
         .assert()
         .code(1)
-        .stderr(predicate::str::contains("pages.jsonl: record 0, offset 0"))
+        .stderr(predicate::str::contains("documents.jsonl: record 0, offset 0"))
         .stderr(predicate::str::contains("no-gzip.warc.wet.gz"));
     let report = report(&out);
     assert_eq!((&report["damage"]["total"], &report["corpus"]["documents"]), (&2.into(), &25.into()));
@@ -383,26 +385,26 @@ fn damage_is_named_and_the_rest_is_used() {
 #[test]
 fn inputs_that_do_not_exist_stop_a_run_before_it_begins() {
     let place = Place::new();
-    write_jsonl(&place.at("pages.jsonl"));
+    write_jsonl(&place.at("documents.jsonl"));
     for command in [
-        "dedup pages.jsonl gone.jsonl away --out made",
-        "dedup pages.jsonl away --against gone.jsonl --out made",
-        "dedup pages.jsonl pages.jsonl/below gone.jsonl away --out made --memory 200MiB",
-        "compare pages.jsonl gone.jsonl away --out made",
-        "sketch pages.jsonl gone.jsonl away --out made",
-        "calibrate pages.jsonl gone.jsonl away",
-        "explain 0 1 pages.jsonl gone.jsonl away",
+        "dedup documents.jsonl gone.jsonl away --out made",
+        "dedup documents.jsonl away --against gone.jsonl --out made",
+        "dedup documents.jsonl documents.jsonl/below gone.jsonl away --out made --memory 200MiB",
+        "compare documents.jsonl gone.jsonl away --out made",
+        "sketch documents.jsonl gone.jsonl away --out made",
+        "calibrate documents.jsonl gone.jsonl away",
+        "explain 0 1 documents.jsonl gone.jsonl away",
         "seen pages.jsonl gone.jsonl away --index made",
         "seen pages.jsonl gone.jsonl --import away --index made",
-        "plan pages.jsonl gone.jsonl away",
-        "gather pages.jsonl gone.jsonl away --out made.jsonl",
+        "plan documents.jsonl gone.jsonl away",
+        "gather documents.jsonl gone.jsonl away --out made.jsonl",
     ] {
         let told = place.told(command, 2);
         assert!(told.contains("no such file or folder: "), "{command}: {told}");
         assert!(told.contains("gone.jsonl") && told.contains("away"), "{command}: {told}");
         assert_eq!(fs::read_dir(place.folder()).unwrap().count(), 1, "{command}");
     }
-    place.told("dedup pages.jsonl --out result", 0);
+    place.told("dedup documents.jsonl --out result", 0);
     place.put("truth.csv", "a,b\n0,1\n");
     for command in
         ["evaluate result --truth truth.csv --corpus gone.jsonl", "review result --corpus gone.jsonl"]
@@ -459,7 +461,7 @@ fn the_fuller_document_is_kept_where_containment_decides() {
 }
 
 #[test]
-fn damaged_copies_go_and_other_pages_of_a_table_stay() {
+fn damaged_copies_go_and_other_documents_of_a_table_stay() {
     let place = Place::new();
     let table = |seed: usize| -> String {
         let row = |row: usize| {
@@ -482,9 +484,9 @@ fn damaged_copies_go_and_other_pages_of_a_table_stay() {
     };
     let texts = [table(1), table(2), damaged(table(1)), moved(table(2))];
     let lines = texts.iter().map(|text| format!("{{\"text\": \"{text}\"}}\n"));
-    place.put("pages.jsonl", lines.collect::<String>());
+    place.put("documents.jsonl", lines.collect::<String>());
     let kept = |options: &str| {
-        place.told(&format!("dedup pages.jsonl --out result --force {options}"), 0);
+        place.told(&format!("dedup documents.jsonl --out result --force {options}"), 0);
         let kept = fs::read_to_string(place.at("result/kept.jsonl")).unwrap();
         let of = |line: &str| serde_json::from_str::<Value>(line).unwrap()["text"].clone();
         let number = |text: Value| texts.iter().position(|other| *other == text).unwrap();
@@ -493,9 +495,9 @@ fn damaged_copies_go_and_other_pages_of_a_table_stay() {
     assert_eq!(kept("--preset noisy"), [0, 1]);
     assert_eq!(kept("--preset noisy --verify-threshold 1"), [0, 1, 2]);
     assert_eq!(kept("--preset noisy --verify estimate --similarity 0.3"), [0]);
-    let told = place.told("sketch pages.jsonl --out none --preset noisy", 2);
+    let told = place.told("sketch documents.jsonl --out none --preset noisy", 2);
     assert!(told.contains("--verify edits: expected estimate or containment"), "{told}");
-    let told = place.told("dedup pages.jsonl --out none --preset noisy --verify-threshold 0.7", 2);
+    let told = place.told("dedup documents.jsonl --out none --preset noisy --verify-threshold 0.7", 2);
     assert!(told.contains("--verify-threshold 0.7: expected a share of 0.8 to 1"), "{told}");
 }
 
@@ -504,8 +506,8 @@ fn closed_output_changes_neither_the_result_nor_the_exit_code() {
     // A pipe whose reader has gone.
     let closed = || std::io::pipe().unwrap().1;
     let place = Place::new();
-    write_jsonl(&place.at("pages.jsonl"));
-    let damaged = fs::read_to_string(place.at("pages.jsonl")).unwrap() + "no json\n";
+    write_jsonl(&place.at("documents.jsonl"));
+    let damaged = fs::read_to_string(place.at("documents.jsonl")).unwrap() + "no json\n";
     place.put("damaged.jsonl", damaged);
     let command = |arguments: &str| {
         let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("simflip"));
@@ -536,7 +538,7 @@ fn closed_output_changes_neither_the_result_nor_the_exit_code() {
         run("completions bash", 0);
         run("man", 0);
         run("dedup --help", 0);
-        run("hash pages.jsonl", 0);
+        run("hash documents.jsonl", 0);
         run(&format!("seen --index {number}.seen --import nothing"), 2);
         run(&format!("seen --index {number}.seen --remove nothing"), 0);
         // One that takes seconds: once.
@@ -547,9 +549,9 @@ fn closed_output_changes_neither_the_result_nor_the_exit_code() {
 }
 
 #[test]
-fn pages_with_one_id_are_told_apart() {
+fn documents_with_one_id_are_told_apart() {
     let top = tempfile::tempdir().unwrap();
-    let (input, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
+    let (input, out) = (top.path().join("documents.jsonl"), top.path().join("out"));
     write_jsonl(&input);
     let copy = top.path().join("again.jsonl");
     fs::copy(&input, &copy).unwrap();
@@ -559,7 +561,7 @@ fn pages_with_one_id_are_told_apart() {
     let ids: std::collections::BTreeSet<&str> =
         clusters.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
     assert_eq!(ids.len(), clusters.lines().count() - 1, "{clusters}");
-    assert!(report(&out)["warnings"].to_string().contains("25 pages have a record id"));
+    assert!(report(&out)["warnings"].to_string().contains("25 documents have a record id"));
 }
 
 #[test]
@@ -689,7 +691,7 @@ fn options_that_would_change_nothing_are_refused() {
 fn a_wrong_value_is_told_with_its_option_and_what_is_expected() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("data")).unwrap();
-    write_jsonl(&folder.path().join("data/pages.jsonl"));
+    write_jsonl(&folder.path().join("data/documents.jsonl"));
     fs::write(folder.path().join("file"), "words").unwrap();
     let told = |command: &str, message: &str| {
         let run = simflip().current_dir(&folder).args(command.split(' ')).assert().code(2);
@@ -765,7 +767,7 @@ fn methods_side_by_side() {
     let run = simflip().arg("compare").arg(corpus()).arg("--out").arg(&out).assert().success();
     let told = String::from_utf8(run.get_output().stdout.clone()).unwrap();
     let report = report(&out);
-    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    let document = fs::read_to_string(out.join("report.html")).unwrap();
     // Each label says what ran: the searches of the paper's hashes, and MinHash as dedup runs it.
     let methods = report["methods"].as_array().unwrap();
     for (method, expected) in methods.iter().zip([
@@ -784,7 +786,7 @@ fn methods_side_by_side() {
         assert!(number(&speed["cpu_seconds"]) >= 0.2 || speed["rounds"].as_u64().unwrap() > 1, "{speed}");
         assert!(number(&method["cost"]["probes"]) > 0.0 && number(&method["cost"]["index_bytes"]) > 0.0);
         let of = exact["of"].as_str().unwrap();
-        assert!(told.contains(of) && page.contains(of), "{of}: {told}");
+        assert!(told.contains(of) && document.contains(of), "{of}: {told}");
     }
     assert_eq!(methods[1]["exact"]["recall"]["share"], 1.0, "block-permuted tables are exact");
     assert!(
@@ -873,7 +875,7 @@ fn kernels_can_be_chosen_and_a_wrong_choice_is_refused() {
         let mut command = simflip();
         command.env_remove("SIMFLIP_KERNEL").args(["hash", "-", "--json"]);
         command.envs(kernel.map(|kernel| ("SIMFLIP_KERNEL", kernel)));
-        command.write_stdin("near-duplicate pages of the web").assert()
+        command.write_stdin("near-duplicate documents of the web").assert()
     };
     let usual = hash(None).success().get_output().stdout.clone();
     assert_eq!(hash(Some("portable")).success().get_output().stdout, usual);
@@ -888,7 +890,7 @@ fn kernels_can_be_chosen_and_a_wrong_choice_is_refused() {
 fn a_hash_is_shown_with_its_weakest_bits_first() {
     let output = simflip()
         .args(["hash", "-", "--json"])
-        .write_stdin("near-duplicate pages of the web")
+        .write_stdin("near-duplicate documents of the web")
         .output()
         .unwrap();
     let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -910,7 +912,7 @@ fn a_hash_is_shown_with_its_weakest_bits_first() {
 #[test]
 fn inspect_refuses_what_does_not_fit() {
     let top = tempfile::tempdir().unwrap();
-    let (input, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
+    let (input, out) = (top.path().join("documents.jsonl"), top.path().join("out"));
     write_jsonl(&input);
     simflip().arg("dedup").arg(&input).arg("--out").arg(&out).assert().success();
     let pairs = fs::read_to_string(out.join("pairs.csv")).unwrap();
@@ -927,10 +929,10 @@ fn inspect_refuses_what_does_not_fit() {
     simflip().arg("inspect").arg(&binary).assert().code(2).stderr(predicate::str::contains("version"));
 }
 
-/// A folder of results with a page to verification on, judgements, and what `seen` prints and
+/// A folder of results with a document to verification on, judgements, and what `seen` prints and
 /// writes; all of it in order.
 fn written(top: &Path) -> PathBuf {
-    let (input, out) = (top.join("pages.jsonl"), top.join("out"));
+    let (input, out) = (top.join("documents.jsonl"), top.join("out"));
     write_jsonl(&input);
     // Pairs of SimHash have a distance and a similarity, of which both are held against the settings.
     let clusters = ["--clusters", "connected"];
@@ -943,8 +945,8 @@ fn written(top: &Path) -> PathBuf {
         .assert()
         .success();
     simflip().arg("review").arg(&out).assert().success();
-    let page = fs::read_to_string(out.join("review.html")).unwrap();
-    let data = page.split_once("id=\"data\">").unwrap().1.split_once("</script>").unwrap().0;
+    let document = fs::read_to_string(out.join("review.html")).unwrap();
+    let data = document.split_once("id=\"data\">").unwrap().1.split_once("</script>").unwrap().0;
     let data: Value = serde_json::from_str(data).unwrap();
     let rows = data["pairs"].as_array().unwrap().iter();
     let rows: String = rows.map(|pair| pair["csv"].as_str().unwrap().to_owned() + "1\n").collect();
@@ -969,7 +971,7 @@ fn inspect_knows_whatever_is_written() {
     shows(&out.join("report.html"), "those of report.json");
     shows(&out.join("review.html"), "page to judge pairs on");
     shows(&out.join("pairs.csv"), "whether rows are missing");
-    shows(&out.join("kept.jsonl"), "whether pages are missing");
+    shows(&out.join("kept.jsonl"), "whether documents are missing");
     shows(&top.path().join("judged.csv"), "judged right");
     shows(&top.path().join("index"), "index of seen pages");
     for answers in ["answers.csv", "answers.jsonl"] {
@@ -981,7 +983,7 @@ fn inspect_knows_whatever_is_written() {
     let compared = top.path().join("compared");
     simflip()
         .arg("compare")
-        .arg(top.path().join("pages.jsonl"))
+        .arg(top.path().join("documents.jsonl"))
         .arg("--out")
         .arg(&compared)
         .assert()
@@ -1020,11 +1022,11 @@ fn inspect_finds_what_was_cut_or_changed() {
         ("out/pairs.csv", cut_within, &["out/pairs.csv", "out"], "the file was cut"),
         (
             "out/pairs.csv",
-            |text| text.replacen("page 0,", "page 9,", 1),
+            |text| text.replacen("document 0,", "document 9,", 1),
             folder,
             "no cluster of clusters.csv",
         ),
-        ("out/pairs.csv", |text| text.replacen("page 0,", "page 4,", 1), folder, "two clusters"),
+        ("out/pairs.csv", |text| text.replacen("document 0,", "document 4,", 1), folder, "two clusters"),
         ("out/pairs.csv", |text| text.replacen(",0.9", ",0.5", 1), folder, "below the threshold"),
         ("out/pairs.csv", |text| text.replacen(",0.9", ",1.9", 1), &["out/pairs.csv"], "no similarity"),
         (
@@ -1043,7 +1045,7 @@ fn inspect_finds_what_was_cut_or_changed() {
         ("out/clusters.csv", |text| text.replacen(",true", ",false", 1), &["out/clusters.csv"], "keeps 0"),
         (
             "out/clusters.csv",
-            |text| text.replacen("page 0today,", "page 0,", 1),
+            |text| text.replacen("document 0today,", "document 0,", 1),
             &["out/clusters.csv"],
             "already",
         ),
@@ -1069,7 +1071,7 @@ fn inspect_finds_what_was_cut_or_changed() {
         ("out/report.html", |text| text.replacen("20", "21", 1), &["out/report.html", "out"], "not the page"),
         (
             "out/review.html",
-            |text| text.replacen("page 0today", "page 1today", 1),
+            |text| text.replacen("document 0today", "document 1today", 1),
             &["out/review.html", "out"],
             "checksum",
         ),
@@ -1106,7 +1108,7 @@ fn plan(args: &[&str]) -> Value {
 }
 
 #[test]
-fn a_plan_without_pages_is_of_the_built_in_model() {
+fn a_plan_without_documents_is_of_the_built_in_model() {
     let shown = plan(&["--documents", "6e7", "--recall", "0.99"]);
     assert_eq!((&shown["measured"], shown["rows"].as_array().unwrap().len()), (&false.into(), 6));
     let rows = shown["rows"].as_array().unwrap();
@@ -1150,7 +1152,7 @@ fn a_plan_keeps_the_memory_or_says_what_would_do() {
 }
 
 #[test]
-fn a_plan_of_pages_counts_on_them_and_fits_what_dedup_does() {
+fn a_plan_of_documents_counts_on_them_and_fits_what_dedup_does() {
     let top = tempfile::tempdir().unwrap();
     let corpus = corpus();
     let shown = plan(&[corpus.to_str().unwrap(), "--distance", "6", "--seed", "3"]);
@@ -1182,9 +1184,9 @@ fn scripts_and_manual() {
 }
 
 #[test]
-fn pages_and_files_are_explained() {
+fn documents_and_files_are_explained() {
     let top = tempfile::tempdir().unwrap();
-    let (input, saved) = (top.path().join("pages.jsonl"), top.path().join("frequencies.bin"));
+    let (input, saved) = (top.path().join("documents.jsonl"), top.path().join("frequencies.bin"));
     write_jsonl(&input);
     let explain = |names: [&str; 2], arguments: &[&str], corpus: Option<&Path>| {
         let mut command = simflip();
@@ -1200,7 +1202,7 @@ fn pages_and_files_are_explained() {
             .as_bool()
             .unwrap()
     };
-    let of_corpus = explain(["page 4", "page 4today"], &["--distance", "8"], Some(&input));
+    let of_corpus = explain(["document 4", "document 4today"], &["--distance", "8"], Some(&input));
     assert!(says(&of_corpus, "simhash") && says(&of_corpus, "psm") && says(&of_corpus, "bphs"));
     assert!(
         says(&of_corpus, "minhash")
@@ -1213,12 +1215,14 @@ fn pages_and_files_are_explained() {
         opinions.iter().find(|o| o["by"] == "both").unwrap()["why"].as_str().unwrap().to_owned()
     };
     assert!(says(&of_corpus, "both") && why(&of_corpus).contains("keys are equal"), "{}", why(&of_corpus));
-    let keyless = explain(["page 4", "page 4today"], &["--bands", "1x128"], Some(&input));
+    let keyless = explain(["document 4", "document 4today"], &["--bands", "1x128"], Some(&input));
     assert!(!says(&keyless, "both"), "{}", why(&keyless));
     assert!(why(&keyless).starts_with("0 of 1 key is equal, and without an equal key it is not looked at; "));
     // What a preset is of has its own features in its figures.
     let mut removable = simflip();
-    removable.args(["explain", "page 4", "page 4today", "--preset", "removable", "--json"]).arg(&input);
+    removable
+        .args(["explain", "document 4", "document 4today", "--preset", "removable", "--json"])
+        .arg(&input);
     let removable: Value = serde_json::from_slice(&removable.output().unwrap().stdout).unwrap();
     assert!(why(&removable).contains("of shingles:3: "), "{}", why(&removable));
     let bits = of_corpus["bits"].as_array().unwrap();
@@ -1241,7 +1245,7 @@ fn pages_and_files_are_explained() {
         .assert()
         .success();
     let lines = fs::read_to_string(&input).unwrap();
-    let files = ["page 4\"", "page 4today\""].map(|id| {
+    let files = ["document 4\"", "document 4today\""].map(|id| {
         let line: Value =
             serde_json::from_str(lines.lines().find(|line| line.contains(id)).unwrap()).unwrap();
         let file = top.path().join(id.trim_end_matches('"'));
@@ -1253,12 +1257,12 @@ fn pages_and_files_are_explained() {
     for key in ["distance", "bits", "jaccard", "containment", "cosine", "edit_distance", "diff"] {
         assert_eq!(of_files[key], of_corpus[key], "{key}");
     }
-    assert_eq!(of_files["pages"][1]["hash"], of_corpus["pages"][1]["hash"]);
+    assert_eq!(of_files["documents"][1]["hash"], of_corpus["documents"][1]["hash"]);
     let alone = explain(names, &["--distance", "8"], None);
     assert!(alone["weighed"].as_str().unwrap().contains("equally rare"));
-    assert_ne!(alone["pages"][0]["hash"], of_files["pages"][0]["hash"]);
+    assert_ne!(alone["documents"][0]["hash"], of_files["documents"][0]["hash"]);
 
-    // A page with few features is compared by its text alone, and explained so.
+    // A document with few features is compared by its text alone, and explained so.
     let short = explain(names, &["--min-features", "1000"], None);
     assert_eq!(short["opinions"].as_array().unwrap().len(), 1);
     assert!(!says(&short, "every method"));
@@ -1288,7 +1292,7 @@ fn pages_and_files_are_explained() {
 }
 
 #[test]
-fn every_page_can_be_listed_with_the_page_that_stays_for_it() {
+fn every_document_can_be_listed_with_the_document_that_stays_for_it() {
     let top = tempfile::tempdir().unwrap();
     let run = |name: &str, options: &[&str]| {
         let out = top.path().join(name);
@@ -1305,41 +1309,41 @@ fn every_page_can_be_listed_with_the_page_that_stays_for_it() {
     };
     let usual = run("usual", &[]);
     let none = run("none", &["--write", "none"]);
-    let listed = run("listed", &["--write", "pages,removed"]);
+    let listed = run("listed", &["--write", "documents,removed"]);
     assert_eq!(names(&usual), ["clusters.csv", "kept.warc.wet.gz", "pairs.csv"].map(String::from).into());
     assert_eq!(names(&none), [].into());
     assert_eq!(
         names(&listed),
-        ["clusters.csv", "pages.csv", "pairs.csv", "removed.csv"].map(String::from).into()
+        ["clusters.csv", "documents.csv", "pairs.csv", "removed.csv"].map(String::from).into()
     );
     let table = |path: PathBuf| -> Vec<Vec<String>> {
         let mut reader = csv::Reader::from_path(path).unwrap();
         reader.records().map(|row| row.unwrap().iter().map(str::to_owned).collect()).collect()
     };
-    let pages = table(listed.join("pages.csv"));
+    let documents = table(listed.join("documents.csv"));
     let outcome = report(&usual)["outcome"].clone();
-    assert_eq!(pages.len(), 1572);
-    let kept = || pages.iter().filter(|row| row[6] == "true");
+    assert_eq!(documents.len(), 1572);
+    let kept = || documents.iter().filter(|row| row[6] == "true");
     assert_eq!(kept().count() as u64, outcome["kept"].as_u64().unwrap());
-    // What the table of clusters says, page by page.
+    // What the table of clusters says, document by document.
     let clusters = table(usual.join("clusters.csv"));
-    let said: Vec<_> = pages.iter().filter(|row| !row[4].is_empty()).collect();
+    let said: Vec<_> = documents.iter().filter(|row| !row[4].is_empty()).collect();
     assert_eq!(said.len(), clusters.len());
     let of_id: std::collections::HashMap<&str, &Vec<String>> =
         said.iter().map(|row| (&*row[2], *row)).collect();
     for row in &clusters {
-        let page = of_id[&*row[0]];
-        assert_eq!([&page[4], &page[5], &page[6]], [&row[2], &row[3], &row[4]], "{row:?}");
-        let stays = of_id[&*page[7]];
-        assert!(stays[6] == "true" && stays[4] == page[4], "{page:?}");
+        let document = of_id[&*row[0]];
+        assert_eq!([&document[4], &document[5], &document[6]], [&row[2], &row[3], &row[4]], "{row:?}");
+        let stays = of_id[&*document[7]];
+        assert!(stays[6] == "true" && stays[4] == document[4], "{document:?}");
     }
-    // Similarities are those of the pairs; a page and the one that stays are mostly compared.
+    // Similarities are those of the pairs; a document and the one that stays are mostly compared.
     let mut similar = std::collections::HashMap::new();
     for pair in table(usual.join("pairs.csv")) {
         similar.insert([pair[0].clone(), pair[1].clone()], pair[5].clone());
         similar.insert([pair[1].clone(), pair[0].clone()], pair[5].clone());
     }
-    let removed: Vec<_> = pages.iter().filter(|row| row[6] == "false").cloned().collect();
+    let removed: Vec<_> = documents.iter().filter(|row| row[6] == "false").cloned().collect();
     let mut compared = 0;
     for row in &removed {
         if let Some(similarity) = similar.get(&[row[2].clone(), row[7].clone()]) {
@@ -1350,7 +1354,7 @@ fn every_page_can_be_listed_with_the_page_that_stays_for_it() {
     assert!(compared * 10 > removed.len() * 9, "{compared} of {}", removed.len());
     assert_eq!(table(listed.join("removed.csv")), removed);
     // The same in other forms.
-    let formed = run("formed", &["--write", "pages.jsonl,pages.parquet"]);
+    let formed = run("formed", &["--write", "documents.jsonl,documents.parquet"]);
     let told = |value: &Value| match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -1359,9 +1363,9 @@ fn every_page_can_be_listed_with_the_page_that_stays_for_it() {
     };
     let names = ["file", "row", "id", "url", "cluster", "size", "kept", "stays", "similarity"];
     let row = |object: Value| -> Vec<String> { names.iter().map(|name| told(&object[*name])).collect() };
-    let lines = fs::read_to_string(formed.join("pages.jsonl")).unwrap();
+    let lines = fs::read_to_string(formed.join("documents.jsonl")).unwrap();
     let of_lines: Vec<_> = lines.lines().map(|line| row(serde_json::from_str(line).unwrap())).collect();
-    assert!(of_lines == pages);
+    assert!(of_lines == documents);
     {
         use parquet::file::reader::{FileReader, SerializedFileReader};
         use parquet::record::Field;
@@ -1371,31 +1375,32 @@ fn every_page_can_be_listed_with_the_page_that_stays_for_it() {
             Field::Double(number) => format!("{number:.4}"),
             other => other.to_string(),
         };
-        let file = SerializedFileReader::new(fs::File::open(formed.join("pages.parquet")).unwrap()).unwrap();
+        let file =
+            SerializedFileReader::new(fs::File::open(formed.join("documents.parquet")).unwrap()).unwrap();
         let rows = file.get_row_iter(None).unwrap();
         let of_columns: Vec<Vec<String>> =
             rows.map(|row| row.unwrap().get_column_iter().map(|(_, field)| told(field)).collect()).collect();
-        assert!(of_columns == pages);
+        assert!(of_columns == documents);
         let metadata = file.metadata().file_metadata().key_value_metadata().unwrap();
         let value = |key: &str| metadata.iter().find(|it| it.key == key).unwrap().value.clone().unwrap();
-        assert_eq!(value("simflip.pages"), "1");
+        assert_eq!(value("simflip.documents"), "1");
         let settings: Value = serde_json::from_str(&value("simflip.settings")).unwrap();
         assert_eq!(settings, report(&formed)["settings"]);
     }
-    // Of a result that is named, no table of pages is read for pages.
+    // Of a result that is named, no table of documents is read for documents.
     let again = simflip().arg("dedup").arg(&formed).args(["--out", "none"]).assert().code(2);
     again.stderr(predicate::str::contains("files of a result beside its documents"));
-    fs::write(formed.join("pages.jsonl"), lines.lines().skip(1).collect::<Vec<_>>().join("\n") + "\n")
+    fs::write(formed.join("documents.jsonl"), lines.lines().skip(1).collect::<Vec<_>>().join("\n") + "\n")
         .unwrap();
     let told = simflip().arg("inspect").arg(&formed).assert().code(2);
-    told.stderr(predicate::str::contains("rows of pages.jsonl: 1571, but the report says 1572"));
-    // A file and a number that lead to the page.
-    assert!(pages[0][0].ends_with(".warc.wet.gz") && pages[0][1] == "0", "{:?}", pages[0]);
+    told.stderr(predicate::str::contains("rows of documents.jsonl: 1571, but the report says 1572"));
+    // A file and a number that lead to the document.
+    assert!(documents[0][0].ends_with(".warc.wet.gz") && documents[0][1] == "0", "{:?}", documents[0]);
     // What was changed is found.
     let text = fs::read_to_string(listed.join("removed.csv")).unwrap();
     fs::write(listed.join("removed.csv"), text.replacen(",false,", ",true,", 1)).unwrap();
     let told = simflip().arg("inspect").arg(&listed).assert().code(2);
-    told.stderr(predicate::str::contains("a page stays exactly where it stays for itself"));
+    told.stderr(predicate::str::contains("a document stays exactly where it stays for itself"));
     let both = ["dedup", "none", "--out", "o", "--write", "none,kept"];
     simflip().args(both).assert().code(2).stderr(predicate::str::contains("--write none"));
 }
@@ -1403,16 +1408,16 @@ fn every_page_can_be_listed_with_the_page_that_stays_for_it() {
 #[test]
 fn a_run_that_would_remove_more_than_it_may_writes_nothing() {
     let top = tempfile::tempdir().unwrap();
-    let page = |name: &str, n: u64| {
+    let document = |name: &str, n: u64| {
         let text: String = (0..60).map(|word| format!("word{} ", n * 100 + word)).collect();
         format!("{}\n", serde_json::json!({ "url": format!("https://{name}/{n}"), "text": text }))
     };
-    // Of one host all pages but two are copies, of the other none.
-    let shop: String = (0..30).map(|at| page("shop.example", at.min(1))).collect();
-    let news: String = (100..400).map(|at| page("news.example", at)).collect();
-    fs::write(top.path().join("pages.jsonl"), shop + &news).unwrap();
+    // Of one host all documents but two are copies, of the other none.
+    let shop: String = (0..30).map(|at| document("shop.example", at.min(1))).collect();
+    let news: String = (100..400).map(|at| document("news.example", at)).collect();
+    fs::write(top.path().join("documents.jsonl"), shop + &news).unwrap();
     let run = |options: &str, code: i32| -> String {
-        let command = format!("dedup pages.jsonl --out result --quiet {options}");
+        let command = format!("dedup documents.jsonl --out result --quiet {options}");
         let output = simflip().current_dir(top.path()).args(command.split(' ')).output().unwrap();
         let told = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(code), "{options}: {told}");
@@ -1420,11 +1425,11 @@ fn a_run_that_would_remove_more_than_it_may_writes_nothing() {
     };
     let told = run("--max-removed 0.9", 2);
     assert!(
-        told.contains("--max-removed 0.9: host shop.example would lose 28 of 30 pages, 93.3 %"),
+        told.contains("--max-removed 0.9: host shop.example would lose 28 of 30 documents, 93.3 %"),
         "{told}"
     );
     let told = run("--max-removed 0.05", 2);
-    assert!(told.contains("the input would lose 28 of 330 pages, 8.5 %"), "{told}");
+    assert!(told.contains("the input would lose 28 of 330 documents, 8.5 %"), "{told}");
     assert_eq!(fs::read_dir(top.path()).unwrap().count(), 1, "nothing but the input");
     assert!(run("--max-removed 7", 2).contains("from 0 to 1"));
     run("--max-removed 0.95", 0);
@@ -1438,18 +1443,18 @@ fn items_of_benchmarks_are_found_and_taken_out() {
     let items: String =
         (0..5).map(|seed| format!("{{\"id\": \"i{seed}\", \"question\": \"{}\"}}\n", item(seed))).collect();
     place.put("items.jsonl", items + "{\"id\": \"short\", \"question\": \"too few words to be told\"}\n");
-    let page = |seed: usize, middle: &str| {
+    let document = |seed: usize, middle: &str| {
         let text = format!("{}. {middle} {}", words(100 + seed, 200), words(200 + seed, 200));
         format!("{{\"id\": \"p{seed}\", \"text\": \"{text}\"}}\n")
     };
     place.put(
-        "pages.jsonl",
-        page(0, "") + &page(1, &item(3)) + &page(2, &format!("{}. {}", item(1), item(3))),
+        "documents.jsonl",
+        document(0, "") + &document(1, &item(3)) + &document(2, &format!("{}. {}", item(1), item(3))),
     );
     let read = |file: &str| String::from_utf8(unpacked(&place.at(file)).0).unwrap();
     let run = |options: &str| {
         let command =
-            format!("decontaminate pages.jsonl --against items.jsonl --item-field question {options}");
+            format!("decontaminate documents.jsonl --against items.jsonl --item-field question {options}");
         String::from_utf8(place.run(&command).assert().code(0).get_output().stdout.clone()).unwrap()
     };
     let told = run("--out clean");
@@ -1458,7 +1463,7 @@ fn items_of_benchmarks_are_found_and_taken_out() {
         told.contains("2 of 6 items were found, in 2 documents; 1 item has fewer than 8 words"),
         "{told}"
     );
-    assert_eq!(read("clean/kept.jsonl"), page(0, ""));
+    assert_eq!(read("clean/kept.jsonl"), document(0, ""));
     let rows = fs::read_to_string(place.at("clean/matches.csv")).unwrap();
     let shown: Vec<(&str, &str)> = rows
         .lines()
@@ -1472,21 +1477,21 @@ fn items_of_benchmarks_are_found_and_taken_out() {
     assert_eq!(fs::read_to_string(place.at("clean/items.csv")).unwrap().lines().count(), 7);
     let report: Value = serde_json::from_slice(&fs::read(place.at("clean/report.json")).unwrap()).unwrap();
     assert_eq!((&report["benchmarks"][0]["found"], &report["matches"]), (&2.into(), &3.into()));
-    // The page shows each found item in the first document that has it, and is made from report.json.
-    let page = fs::read_to_string(place.at("clean/report.html")).unwrap();
+    // The document shows each found item in the first document that has it, and is made from report.json.
+    let document = fs::read_to_string(place.at("clean/report.html")).unwrap();
     for said in
         ["<b>2</b> of 3 documents", "2<small>of 5 that were looked for", "i3</bdi>", "in <b>2</b> documents"]
     {
-        assert!(page.contains(said), "{said}");
+        assert!(document.contains(said), "{said}");
     }
     for seed in [1, 3] {
-        assert!(page.contains(&format!("<mark>{}", item(seed))), "{seed}");
+        assert!(document.contains(&format!("<mark>{}", item(seed))), "{seed}");
     }
-    assert!(!page.contains("i0</bdi>"));
+    assert!(!document.contains("i0</bdi>"));
     place.run("inspect clean").assert().code(0);
-    fs::write(place.at("clean/report.html"), page.replace("of 3 documents", "of 4 documents")).unwrap();
+    fs::write(place.at("clean/report.html"), document.replace("of 3 documents", "of 4 documents")).unwrap();
     assert!(place.told("inspect clean", 2).contains("not the page that report.json makes"));
-    fs::write(place.at("clean/report.html"), page).unwrap();
+    fs::write(place.at("clean/report.html"), document).unwrap();
     fs::write(place.at("clean/matches.csv"), rows.lines().next().unwrap()).unwrap();
     assert!(place.told("inspect clean", 2).contains("rows of matches.csv"));
     // The passages alone.
@@ -1500,8 +1505,8 @@ fn items_of_benchmarks_are_found_and_taken_out() {
     }
     run("--out tables --remove nothing");
     assert!(!place.at("tables/kept.jsonl").exists());
-    let told = place.told("decontaminate pages.jsonl --against none.jsonl --out none", 2);
+    let told = place.told("decontaminate documents.jsonl --against none.jsonl --out none", 2);
     assert!(told.contains("none.jsonl"), "{told}");
-    let told = place.told("decontaminate pages.jsonl --against items.jsonl --out none --share 2", 2);
+    let told = place.told("decontaminate documents.jsonl --against items.jsonl --out none --share 2", 2);
     assert!(told.contains("expected a share above 0 and at most 1") && !place.at("none").exists(), "{told}");
 }

@@ -15,7 +15,7 @@ const LEFT_OUT: [(&str, &str); 12] = [
     ("simflip dedup s3://bucket/crawl/ --out result", "a store, which tests/stores has"),
     ("simflip sketch s3://bucket/crawl/ --out sketches", "a store"),
     (
-        "simflip dedup https://data.example.org/a.warc.wet.gz gs://bucket/pages.parquet --out result",
+        "simflip dedup https://data.example.org/a.warc.wet.gz gs://bucket/documents.parquet --out result",
         "a store and a web server",
     ),
     ("simflip dedup s3://bucket/crawl/ --out result --upload s3://bucket/results/november/", "a store"),
@@ -60,9 +60,9 @@ fn command(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Collects the commands of a page of Markdown: of blocks, and commands and options within the text.
-fn of_page(name: &str, page: &str, printed: &mut Vec<Printed>) {
-    for (at, part) in page.split("```").enumerate() {
+/// Collects the commands of a document of Markdown: of blocks, and commands and options within the text.
+fn of_document(name: &str, document: &str, printed: &mut Vec<Printed>) {
+    for (at, part) in document.split("```").enumerate() {
         if at % 2 == 1 {
             let commands: Vec<String> =
                 part.lines().map(str::trim).filter(|line| begins(line)).map(command).collect();
@@ -123,20 +123,21 @@ fn subcommands() -> Vec<String> {
 
 fn printed() -> Vec<Printed> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut pages = vec!["README.md".to_owned(), "python/README.md".to_owned(), "METHODOLOGY.md".to_owned()];
+    let mut documents =
+        vec!["README.md".to_owned(), "python/README.md".to_owned(), "METHODOLOGY.md".to_owned()];
     let docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
     let docs = docs.map(|name| format!("docs/{}", name.to_string_lossy()));
-    pages.extend(docs.filter(|name| name.ends_with(".md")));
-    pages.sort();
+    documents.extend(docs.filter(|name| name.ends_with(".md")));
+    documents.sort();
     let mut printed = Vec::new();
-    for name in pages {
-        of_page(&name, &fs::read_to_string(root.join(&name)).unwrap(), &mut printed);
+    for name in documents {
+        of_document(&name, &fs::read_to_string(root.join(&name)).unwrap(), &mut printed);
     }
     subcommands().iter().for_each(|name| of_help(name, &mut printed));
     printed
 }
 
-/// A page of WET.
+/// A document of WET.
 fn wet(url: &str, text: &str) -> String {
     format!(
         "WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: {url}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n\
@@ -145,21 +146,22 @@ fn wet(url: &str, text: &str) -> String {
     )
 }
 
-/// Pages of which some are near others.
+/// Documents of which some are near others.
 fn texts(from: usize, n: usize) -> impl Iterator<Item = (usize, String)> {
-    (from..from + n).map(|page| (page, words(page / 3, 60) + &words(1_000 + page, page % 3)))
+    (from..from + n)
+        .map(|document| (document, words(document / 3, 60) + &words(1_000 + document, document % 3)))
 }
 
 fn wet_file(host: &str, from: usize, n: usize) -> Vec<u8> {
-    let pages = texts(from, n).map(|(page, text)| wet(&format!("http://{host}/{page}"), &text));
-    gz(pages.collect::<String>().as_bytes())
+    let documents = texts(from, n).map(|(document, text)| wet(&format!("http://{host}/{document}"), &text));
+    gz(documents.collect::<String>().as_bytes())
 }
 
 fn json_lines(field: &str, from: usize, n: usize) -> String {
-    let line = |(page, text): (usize, String)| {
+    let line = |(document, text): (usize, String)| {
         format!(
-            "{{\"id\": \"{page}\", \"url\": \"https://example.org/{page}\", \"quality\": {}, \"{field}\": \"{text}\"}}\n",
-            page % 7
+            "{{\"id\": \"{document}\", \"url\": \"https://example.org/{document}\", \"quality\": {}, \"{field}\": \"{text}\"}}\n",
+            document % 7
         )
     };
     texts(from, n).map(line).collect()
@@ -171,29 +173,29 @@ fn prepare(place: &Place) {
     let a_and_b = ["a", "b"].map(|host| wet(&format!("http://{host}.example/"), &words(900, 60)));
     put("crawl/00000.warc.wet.gz", &gz(a_and_b.concat().as_bytes()));
     put("crawl/part.warc.wet.gz", &wet_file("part.example", 0, 60));
-    put("crawl/pages.jsonl.gz", &gz(json_lines("text", 60, 20).as_bytes()));
-    put("crawl/news/pages.jsonl", &json_lines("text", 90, 9));
-    put("crawl/blogs/pages.jsonl", &json_lines("text", 93, 9));
-    put("november/pages.warc.wet.gz", &wet_file("november.example", 30, 30));
-    put("october/pages.warc.wet.gz", &wet_file("october.example", 20, 30));
+    put("crawl/documents.jsonl.gz", &gz(json_lines("text", 60, 20).as_bytes()));
+    put("crawl/news/documents.jsonl", &json_lines("text", 90, 9));
+    put("crawl/blogs/documents.jsonl", &json_lines("text", 93, 9));
+    put("november/documents.warc.wet.gz", &wet_file("november.example", 30, 30));
+    put("october/documents.warc.wet.gz", &wet_file("october.example", 20, 30));
     put("monday.warc.wet.gz", &wet_file("monday.example", 0, 9));
     let [name, bytes] = archive();
     put(&name, &gz(bytes.as_bytes()));
     put("tuesday.warc.wet.gz", &wet_file("tuesday.example", 5, 9));
-    put("pages.jsonl.gz", &gz(json_lines("text", 0, 9).as_bytes()));
-    put("page.jsonl", &json_lines("text", 0, 1));
+    put("documents.jsonl.gz", &gz(json_lines("text", 0, 9).as_bytes()));
+    put("document.jsonl", &json_lines("text", 0, 1));
     put("benchmark.jsonl", &json_lines("question", 0, 3));
     put("benchmarks/questions.jsonl", &json_lines("text", 3, 3));
-    put("shards/pages.jsonl", &json_lines("raw_content", 0, 9));
+    put("shards/documents.jsonl", &json_lines("raw_content", 0, 9));
     put("site/one.txt", &words(1, 60));
     put("site/two.md", &words(2, 60));
     put("www.example.org/one.txt", &words(1, 60));
-    for name in ["page.txt", "one.txt", "two.txt"] {
+    for name in ["document.txt", "one.txt", "two.txt"] {
         put(name, &words(1, 60));
     }
     // Programs that stand in for a reader's own; and the tool, which says how it ended.
     let programs = [
-        ("crawler", "cat page.jsonl"),
+        ("crawler", "cat document.jsonl"),
         ("decider", "cat > /dev/null"),
         ("man", "cat > /dev/null"),
         ("simflip", "\"$SIMFLIP\" \"$@\"; code=$?; echo $code >> codes; exit $code"),
@@ -205,16 +207,16 @@ fn prepare(place: &Place) {
     }
     for arguments in [
         "dedup crawl --out result --all-pairs --quiet",
-        "dedup crawl/pages.jsonl.gz --out result-of-lines --quiet",
+        "dedup crawl/documents.jsonl.gz --out result-of-lines --quiet",
         "dedup october --out results/september --quiet",
         "dedup crawl/part.warc.wet.gz --out saved --method simhash --weighting tf-idf --save-frequencies frequencies.bin --quiet",
         "sketch crawl/part.warc.wet.gz crawl/00000.warc.wet.gz --out sketches --quiet",
         "join sketches --quiet",
         "cluster sketches --quiet",
-        "sketch october/pages.warc.wet.gz --out sketches/october --quiet",
-        "sketch november/pages.warc.wet.gz --out sketches/november --quiet",
-        "sketch october/pages.warc.wet.gz --out october --quiet",
-        "sketch november/pages.warc.wet.gz --out november --quiet",
+        "sketch october/documents.warc.wet.gz --out sketches/october --quiet",
+        "sketch november/documents.warc.wet.gz --out sketches/november --quiet",
+        "sketch october/documents.warc.wet.gz --out october --quiet",
+        "sketch november/documents.warc.wet.gz --out november --quiet",
         "seen --index yesterday.seen monday.warc.wet.gz",
         "seen --index crawl.seen monday.warc.wet.gz",
         "review result --quiet",
@@ -229,7 +231,7 @@ fn prepare(place: &Place) {
     put("scores.csv.gz", &gz(b"a,b,score\n2,3,0.9\n3,4,0.7\n"));
 }
 
-/// A WARC file as browsertrix-crawler names and writes it: its own notes, a page, and what it says of the page.
+/// A WARC file as browsertrix-crawler names and writes it: its own notes, a document, and what it says of the document.
 fn archive() -> [String; 2] {
     let record = |kind: &str, uri: &str, of: &str, block: &str| {
         format!(
@@ -240,13 +242,13 @@ fn archive() -> [String; 2] {
             block.len()
         )
     };
-    let page = "https://news.example/one";
+    let document = "https://news.example/one";
     let html = format!("<html><body><p>{}</p></body></html>", "some words of news ".repeat(20));
     let response = format!("HTTP/1.1 200 OK\r\ncontent-type: text/html; charset=utf-8\r\n\r\n{html}");
     let records = [
         record("warcinfo", "rec.warc.gz", "application/warc-fields", "software: Browsertrix-Crawler 1.5\r\n"),
-        record("response", page, "application/http; msgtype=response", &response),
-        record("resource", &format!("urn:pageinfo:{page}"), "application/json", "{\"urls\":{}}"),
+        record("response", document, "application/http; msgtype=response", &response),
+        record("resource", &format!("urn:pageinfo:{document}"), "application/json", "{\"urls\":{}}"),
     ];
     ["crawls/collections/news/archive/rec-0a1b-news-20261101000000000-0.warc.gz".to_owned(), records.concat()]
 }

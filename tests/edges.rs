@@ -10,13 +10,13 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A line of JSON with a page of its own words.
+/// A line of JSON with a document of its own words.
 fn line(i: usize) -> String {
-    serde_json::json!({ "id": format!("page {i}"), "text": words(i, 40) }).to_string() + "\n"
+    serde_json::json!({ "id": format!("document {i}"), "text": words(i, 40) }).to_string() + "\n"
 }
 
-fn lines(pages: std::ops::Range<usize>) -> String {
-    pages.map(line).collect()
+fn lines(documents: std::ops::Range<usize>) -> String {
+    documents.map(line).collect()
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -180,7 +180,7 @@ fn what_a_killed_run_left_is_never_read_and_taken_away_by_the_next() {
     drop(input);
     let left = names(place.folder()).into_iter().find(|name| name.starts_with("out.")).unwrap();
     assert!(left.starts_with("out.unfinished-") && !left.ends_with("lock"), "{left}");
-    // As if it had come as far as its kept pages.
+    // As if it had come as far as its kept documents.
     place.put(&format!("{left}/kept.jsonl.gz"), gz(lines(0..50).as_bytes()));
     place.put("a.jsonl", lines(0..9));
     for input in [".", &*format!("a.jsonl {left}")] {
@@ -200,7 +200,7 @@ fn a_folder_tells_what_it_holds_that_is_not_read() {
     let place = Place::new();
     place.put("in/a.jsonl", lines(0..3));
     place.put("in/b.json.gz", gz(lines(3..6).as_bytes()));
-    place.put("in/c.json", "{\"pages\": 7}\n");
+    place.put("in/c.json", "{\"documents\": 7}\n");
     place.put("in/d.json", "{\n  \"text\": \"x\"\n}\n");
     place.put("in/more/e.json", lines(6..8));
     place.put("in/README.md", "words");
@@ -217,8 +217,8 @@ fn a_folder_tells_what_it_holds_that_is_not_read() {
     let row = |path: &str, reason: &str, kind: &str| serde_json::json!({ "path": path, "reason": reason, "kind": kind });
     let all = serde_json::json!([
         row("in/README.md", "other-name", ".md"),
-        row("in/c.json", "no-pages", ".json"),
-        row("in/d.json", "no-pages", ".json"),
+        row("in/c.json", "no-documents", ".json"),
+        row("in/d.json", "no-documents", ".json"),
         row("in/link", "cannot-look", ""),
         row("in/res", "earlier-result", ""),
     ]);
@@ -245,7 +245,7 @@ fn what_many_files_are_that_are_not_read_is_told_by_their_endings() {
 
 #[cfg(not(feature = "html"))]
 #[test]
-fn pages_as_a_server_sent_them_are_not_passed_over_in_silence() {
+fn documents_as_a_server_sent_them_are_not_passed_over_in_silence() {
     let place = Place::new();
     let raw = "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: https://pier.example/9\r\nContent-Length: 19\r\n\r\n\
                HTTP/1.1 200 OK\r\n\r\n\r\n\r\n";
@@ -257,10 +257,13 @@ fn pages_as_a_server_sent_them_are_not_passed_over_in_silence() {
         report["files"].as_array().unwrap().iter().map(|file| file["unread"].clone()).collect();
     assert_eq!(rows, [0, 3]);
     let warnings = report["warnings"].to_string();
-    assert!(warnings.contains("3 records of WARC hold a page as a server sent it"), "{warnings}");
+    assert!(warnings.contains("3 records of WARC hold a document as a server sent it"), "{warnings}");
     assert!(warnings.contains("the first file with such is in/b.warc"), "{warnings}");
     let told = place.told("dedup in/b.warc --out none", 2);
-    assert!(told.contains("there is no page. 3 records of WARC hold a page as a server sent it"), "{told}");
+    assert!(
+        told.contains("there is no document. 3 records of WARC hold a document as a server sent it"),
+        "{told}"
+    );
 }
 
 /// A WET record of its own words.
@@ -283,7 +286,7 @@ fn odd_member(content: &[u8], flags: u8, fields: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn an_odd_member_in_front_of_the_first_kept_page_costs_nothing() {
+fn an_odd_member_in_front_of_the_first_kept_document_costs_nothing() {
     let name = [vec![b'n'; 200_000], vec![0]].concat();
     let members = [
         ("a wrong checksum of the header", odd_member(&record(0), 2, &[0xab, 0xcd])),
@@ -324,7 +327,7 @@ fn changed_meanwhile(place: &Place, change: impl Fn(&Place) + Sync) -> simflip::
 }
 
 #[test]
-fn what_vanishes_or_changes_after_it_was_read_costs_its_own_pages_alone() {
+fn what_vanishes_or_changes_after_it_was_read_costs_its_own_documents_alone() {
     type Change = fn(&Place);
     let changes: [(&str, Change, usize); 6] = [
         ("gone", |place| fs::remove_file(place.at("in/b")).unwrap(), 10),
@@ -355,7 +358,7 @@ fn what_vanishes_or_changes_after_it_was_read_costs_its_own_pages_alone() {
             let report = place.report("out");
             let what = format!("{what}, {name}: {}", report["damage"]);
             assert_eq!(summary.damaged, lost as u64, "{what}");
-            assert_eq!(report["damage"]["pages_lost"], lost, "{what}");
+            assert_eq!(report["damage"]["documents_lost"], lost, "{what}");
             assert_eq!(
                 (&report["corpus"]["documents"], &report["outcome"]["kept"]),
                 (&20.into(), &20.into())
@@ -365,7 +368,7 @@ fn what_vanishes_or_changes_after_it_was_read_costs_its_own_pages_alone() {
             let mut named: Vec<&str> =
                 listed.iter().filter_map(|piece| piece["detail"].as_str()?.split(' ').next()).collect();
             named.dedup();
-            assert_eq!(named.len(), lost, "each lost page is named: {what}");
+            assert_eq!(named.len(), lost, "each lost document is named: {what}");
             let kept = if packed { "out/kept.jsonl.gz" } else { "out/kept.jsonl" };
             let kept = String::from_utf8(unpacked(&place.at(kept)).0).unwrap();
             assert_eq!(kept.lines().count(), 20 - lost, "{what}");
@@ -378,12 +381,12 @@ fn what_vanishes_or_changes_after_it_was_read_costs_its_own_pages_alone() {
 }
 
 #[test]
-fn an_archive_replaced_after_it_was_read_gives_no_page_of_another_kind() {
-    let wet = |pages: std::ops::Range<usize>| pages.flat_map(|i| gz(&record(i))).collect::<Vec<u8>>();
+fn an_archive_replaced_after_it_was_read_gives_no_document_of_another_kind() {
+    let wet = |documents: std::ops::Range<usize>| documents.flat_map(|i| gz(&record(i))).collect::<Vec<u8>>();
     let place = Place::new();
     place.put("in/a.warc.wet.gz", wet(0..5));
     place.put("in/b.warc.wet.gz", wet(10..15));
-    // The same sizes of members at the same places, other pages in them.
+    // The same sizes of members at the same places, other documents in them.
     let summary = changed_meanwhile(&place, |place| drop(place.put("in/b.warc.wet.gz", wet(20..25))));
     assert_eq!(summary.damaged, 5);
     place.told("dedup out/kept.warc.wet.gz --out again", 0);
@@ -407,14 +410,14 @@ fn legal_input_is_no_damage_and_odd_input_is_mended_unless_strict() {
         lenient["warnings"].as_array().unwrap().iter().any(|w| w.as_str().unwrap().contains(what))
     };
     assert!(
-        warned("2 pages hold bytes that are no UTF-8") && warned("1 record has no text but null"),
+        warned("2 documents hold bytes that are no UTF-8") && warned("1 record has no text but null"),
         "{lenient}"
     );
     place.told("inspect out", 0);
     let told = place.told("dedup in --out strict --strict", 1);
     assert!(told.contains("malformed") && told.contains("no-text"), "{told}");
     let strict = place.report("strict");
-    assert_eq!((&strict["corpus"]["documents"], &strict["damage"]["pages_lost"]), (&5.into(), &3.into()));
+    assert_eq!((&strict["corpus"]["documents"], &strict["damage"]["documents_lost"]), (&5.into(), &3.into()));
 }
 
 #[test]
@@ -436,12 +439,12 @@ fn long_windows_of_zstandard_are_read_on_demand() {
 #[test]
 fn what_is_asked_for_and_is_nowhere_stops_a_run_before_it_begins() {
     let place = Place::new();
-    let page = |page: usize| {
-        let text: String = (0..30).map(|word| format!("word{} ", 100 * page + word)).collect();
-        let meta = serde_json::json!({ "url": format!("https://a.example/{page}"), "day": format!("2024-05-{page:02}") });
-        serde_json::json!({ "id": page, "meta": meta, "text": text }).to_string() + "\n"
+    let document = |document: usize| {
+        let text: String = (0..30).map(|word| format!("word{} ", 100 * document + word)).collect();
+        let meta = serde_json::json!({ "url": format!("https://a.example/{document}"), "day": format!("2024-05-{document:02}") });
+        serde_json::json!({ "id": document, "meta": meta, "text": text }).to_string() + "\n"
     };
-    place.put("a.jsonl", (1..6).map(page).collect::<String>());
+    place.put("a.jsonl", (1..6).map(document).collect::<String>());
     for (options, told) in [
         (
             "--text-field raw",
@@ -483,9 +486,9 @@ fn ids_that_a_spreadsheet_would_run_are_guarded_and_read_back() {
     let place = Place::new();
     let text: String = (0..40).map(|word| format!("word{word} ")).collect();
     let ids = ["=cmd|'/c calc'!A1", "+1+1", "-A2", "@SUM(A1)", "-7048155917072976836", "'=quoted", "plain"];
-    let page =
+    let document =
         |id: &str| serde_json::json!({ "id": id, "url": format!("={id}"), "text": text }).to_string() + "\n";
-    place.put("a.jsonl", ids.iter().map(|id| page(id)).collect::<String>());
+    place.put("a.jsonl", ids.iter().map(|id| document(id)).collect::<String>());
     place.put("b.jsonl", serde_json::json!({ "id": "-near", "text": text.clone() + "more" }).to_string());
     place.told("dedup a.jsonl b.jsonl --out out", 0);
     for table in ["pairs.csv", "clusters.csv"] {
@@ -528,10 +531,11 @@ fn ids_that_a_spreadsheet_would_run_are_guarded_and_read_back() {
 #[test]
 fn text_in_utf_16_goes_in_stages_as_in_one() {
     let place = Place::new();
-    let line =
-        |page: usize| format!("{{\"id\": \"{page}\", \"text\": \"{} é 😀\"}}\r\n", words(page % 20, 60));
-    let units = |pages: std::ops::Range<usize>| -> Vec<u8> {
-        let text: String = pages.map(line).collect();
+    let line = |document: usize| {
+        format!("{{\"id\": \"{document}\", \"text\": \"{} é 😀\"}}\r\n", words(document % 20, 60))
+    };
+    let units = |documents: std::ops::Range<usize>| -> Vec<u8> {
+        let text: String = documents.map(line).collect();
         std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
     };
     place.put("crawl/a.jsonl", units(0..30));

@@ -56,8 +56,8 @@ fn tables(out: &Path) -> BTreeMap<&'static str, Vec<u8>> {
 fn whole_or_none(options: &str, calls_tried: u64) {
     let place = Place::new();
     let line = |(at, text): (usize, &String)| json!({"id": at, "text": text}).to_string() + "\n";
-    place.put("pages.jsonl", texts(150, 0, 3).iter().enumerate().map(line).collect::<String>());
-    let arguments = format!("dedup -q pages.jsonl --bands 4x3 --out out {options}");
+    place.put("documents.jsonl", texts(150, 0, 3).iter().enumerate().map(line).collect::<String>());
+    let arguments = format!("dedup -q documents.jsonl --bands 4x3 --out out {options}");
     let clean = |told: &str| {
         let output =
             simflip().current_dir(place.folder()).args(arguments.split_whitespace()).output().unwrap();
@@ -67,7 +67,7 @@ fn whole_or_none(options: &str, calls_tried: u64) {
         fs::remove_dir_all(place.at("out")).unwrap();
         let left: Vec<_> =
             fs::read_dir(place.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert!(left.iter().all(|name| name == "pages.jsonl" || name == "calls"), "{told}: {left:?}");
+        assert!(left.iter().all(|name| name == "documents.jsonl" || name == "calls"), "{told}: {left:?}");
         tables
     };
     let expected = clean("a sound disk");
@@ -111,19 +111,19 @@ fn a_disk_that_fails_at_one_of_many_calls_costs_the_run_and_nothing_else() {
 }
 
 #[test]
-fn pages_whose_answers_were_synced_outlive_the_machine() {
-    let line = |name: String, page: u64| {
-        let text: String = (0..60).map(|at| format!("word{} ", page * 100 + at)).collect();
+fn documents_whose_answers_were_synced_outlive_the_machine() {
+    let line = |name: String, document: u64| {
+        let text: String = (0..60).map(|at| format!("word{} ", document * 100 + at)).collect();
         json!({"url": name, "text": text}).to_string() + "\n"
     };
-    let lines: String = (0..60).map(|page| line(format!("p{page}"), page)).collect();
-    let asked: String = (0..60).map(|page| line(format!("other{page}"), page)).collect();
+    let lines: String = (0..60).map(|document| line(format!("p{document}"), document)).collect();
+    let asked: String = (0..60).map(|document| line(format!("other{document}"), document)).collect();
     let answers = |output: &Output| -> Vec<Value> {
         let out = String::from_utf8_lossy(&output.stdout).into_owned();
         let whole = out.rsplit_once('\n').map_or("", |(whole, _)| whole);
         whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
-    // How many pages were answered before the disk failed, and how many of them were forgotten then.
+    // How many documents were answered before the disk failed, and how many of them were forgotten then.
     let forgotten = |sync: &str, how, at| {
         let (place, told) = (Place::new(), format!("{how} at call {at}"));
         let output = faulty(&place, &format!("seen --index i {sync} --json -"), "i", (how, at), &lines);
@@ -133,14 +133,14 @@ fn pages_whose_answers_were_synced_outlive_the_machine() {
         let again = again.output().unwrap();
         let (given, known) = (answers(&output), answers(&again));
         assert_eq!(known.len(), 60, "{told}: {}", String::from_utf8_lossy(&again.stderr));
-        let page = |answer: &Value| answer["page"].as_str().unwrap()[1..].parse::<usize>().unwrap();
-        (given.len(), given.iter().filter(|answer| known[page(answer)]["answer"] != "same").count())
+        let document = |answer: &Value| answer["document"].as_str().unwrap()[1..].parse::<usize>().unwrap();
+        (given.len(), given.iter().filter(|answer| known[document(answer)]["answer"] != "same").count())
     };
     for how in HOW {
         let counts: Vec<_> = (4..40).step_by(9).map(|at| forgotten("--fsync", how, at)).collect();
         assert!(counts.iter().any(|&(given, _)| given > 0), "{how}: {counts:?}");
         assert!(counts.iter().all(|&(_, forgotten)| forgotten == 0), "{how}: {counts:?}");
     }
-    // Without a sync the machine takes answered pages with it, so that is what this disk does.
+    // Without a sync the machine takes answered documents with it, so that is what this disk does.
     assert!((8..40).step_by(4).any(|at| forgotten("", "lost", at).1 > 0));
 }

@@ -1,4 +1,4 @@
-//! Files that are a page each, made into lines of JSON.
+//! Files that are a document each, made into lines of JSON.
 
 use super::place::{Place, words};
 use serde_json::Value;
@@ -9,9 +9,9 @@ fn site(place: &Place) {
     place.put("site/a.md", format!("{} at the end", words(1, 60)));
     place.put("site/b-latin.TXT", b"caf\xe9");
     place.put("site/empty.text", "");
-    place.put("site/picture.png", "no page");
+    place.put("site/picture.png", "no document");
     place.put("site/b/page.html", format!("<html><body><p>{}</p></body></html>", words(2, 60)));
-    place.put("alone", "\u{feff}a page of another name");
+    place.put("alone", "\u{feff}a document of another name");
 }
 
 fn lines(place: &Place, name: &str) -> Vec<Value> {
@@ -24,10 +24,10 @@ fn files_become_lines_in_the_order_of_their_paths() {
     let place = Place::new();
     site(&place);
     let code = if cfg!(feature = "html") { 0 } else { 1 };
-    let told = place.told("gather site alone --out pages.jsonl --url https://example.org/", code);
+    let told = place.told("gather site alone --out documents.jsonl --url https://example.org/", code);
     assert!(told.contains("Skipped in folders: 1 file of another format"), "{told}");
     assert!(cfg!(feature = "html") || told.contains("site/b/page.html") && told.contains("feature `html`"));
-    let lines = lines(&place, "pages.jsonl");
+    let lines = lines(&place, "documents.jsonl");
     let of = |field: &str| -> Vec<String> {
         let value = |line: &Value| line[field].as_str().unwrap().to_owned();
         lines.iter().filter(|line| line["id"] != "site/b/page.html").map(value).collect()
@@ -37,18 +37,18 @@ fn files_become_lines_in_the_order_of_their_paths() {
     assert_eq!(of("url"), urls.map(|url| format!("https://example.org/{url}")));
     let latin = if cfg!(feature = "html") { "café" } else { "caf\u{fffd}" };
     assert_eq!(of("text")[3..], [latin, ""]);
-    assert_eq!(of("text")[0], "a page of another name");
+    assert_eq!(of("text")[0], "a document of another name");
     if let Some(html) = lines.iter().find(|line| line["id"] == "site/b/page.html") {
         assert_eq!(html["text"].as_str().unwrap().trim(), words(2, 60).trim());
     }
     // What names a folder of a site may end without a slash, and names hold what a URL may not.
-    place.put("odd/100% of #1?q=é%20.txt", "a page");
+    place.put("odd/100% of #1?q=é%20.txt", "a document");
     place.told("gather odd --out odd.jsonl --url https://example.org", 0);
     let odd: Value = serde_json::from_str(&fs::read_to_string(place.at("odd.jsonl")).unwrap()).unwrap();
     assert_eq!(odd["url"], "https://example.org/100%25%20of%20%231?q=%C3%A9%20.txt");
     // One thread, other order, packed: the same pages.
     place.told("gather alone site --out again.jsonl.gz --threads 1 --url https://example.org/", code);
-    place.told("dedup pages.jsonl again.jsonl.gz --out result --write pages.jsonl --quiet", 0);
+    place.told("dedup documents.jsonl again.jsonl.gz --out result --write documents.jsonl --quiet", 0);
     let report = place.report("result");
     assert_eq!(report["corpus"]["documents"], 2 * lines.len());
     assert_eq!(report["files"][0]["text_bytes"], report["files"][1]["text_bytes"]);
@@ -64,17 +64,17 @@ fn what_cannot_be_gathered_is_told() {
     let told = place.told("gather site --out mine.jsonl", 2);
     assert!(told.contains("--out mine.jsonl: expected a new file"), "{told}");
     assert_eq!(fs::read_to_string(place.at("mine.jsonl")).unwrap(), "years of work");
-    let told = place.told("gather site --out pages.csv", 2);
+    let told = place.told("gather site --out documents.csv", 2);
     assert!(told.contains("a name that ends in .jsonl"), "{told}");
     assert!(place.told("gather - --out new.jsonl", 2).contains("this is a stream"));
-    place.put("pictures/one.png", "no page");
+    place.put("pictures/one.png", "no document");
     let told = place.told("gather pictures --out new.jsonl", 2);
     assert!(told.contains("no file called .txt, ") && told.contains("one.png"), "{told}");
     place.put("texts/long.txt", "a".repeat(1_000_001));
     place.put("texts/short.txt", "b");
     let told = place.told("gather texts gone.txt --out new.jsonl", 2);
     assert!(told.contains("no such file or folder: gone.txt") && !place.at("new.jsonl").exists(), "{told}");
-    let told = place.told("gather texts --out new.jsonl --longest-page 1", 1);
+    let told = place.told("gather texts --out new.jsonl --longest-document 1", 1);
     assert!(told.contains("texts/long.txt") && told.contains("1000001 bytes, above the 1000000"), "{told}");
     assert_eq!(lines(&place, "new.jsonl").len(), 1);
     // Who tries these files by themselves is told what reads them.

@@ -1,20 +1,20 @@
-//! Kept pages as they are written: in one file or in one for each input, stored as the inputs are.
+//! Kept documents as they are written: in one file or in one for each input, stored as the inputs are.
 
 use super::place::{Place, gz, unpacked, words, zst};
 use serde_json::Value;
 use std::fs;
 
-fn lines(pages: &[usize]) -> Vec<u8> {
-    let line = |page: &usize| {
-        serde_json::json!({ "id": format!("{page}"), "text": words(*page, 60) }).to_string() + "\n"
+fn lines(documents: &[usize]) -> Vec<u8> {
+    let line = |document: &usize| {
+        serde_json::json!({ "id": format!("{document}"), "text": words(*document, 60) }).to_string() + "\n"
     };
-    pages.iter().map(line).collect::<String>().into_bytes()
+    documents.iter().map(line).collect::<String>().into_bytes()
 }
 
-fn record(page: usize) -> Vec<u8> {
-    let text = words(page, 60);
+fn record(document: usize) -> Vec<u8> {
+    let text = words(document, 60);
     let head = "WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Date: 2025-01-01T00:00:00Z\r\n";
-    format!("{head}WARC-Record-ID: {page}\r\nContent-Length: {}\r\n\r\n{text}\r\n\r\n", text.len())
+    format!("{head}WARC-Record-ID: {document}\r\nContent-Length: {}\r\n\r\n{text}\r\n\r\n", text.len())
         .into_bytes()
 }
 
@@ -36,7 +36,7 @@ fn tables_with_tabs_are_called_so() {
     assert_eq!(fs::read_to_string(place.at("result/kept.t.tsv")).unwrap(), table);
     assert!(place.at("result/kept.u.tsv.gz").is_file());
     place.told("inspect result", 0);
-    // They are the pages that an earlier result has.
+    // They are the documents that an earlier result has.
     place.told("dedup in/t.tsv --against result --out again", 0);
     assert_eq!(place.report("again")["outcome"]["kept"], 0);
     // Of fewer of them nobody would know.
@@ -82,14 +82,14 @@ fn each_input_has_a_file_of_its_own_stored_as_it_is() {
         ("kept.e.warc.wet.zst", "zstd", &[9, 10]),
         ("kept.f.warc.wet", "plain", &[11]),
     ];
-    for (name, compression, pages) in records {
+    for (name, compression, documents) in records {
         let (bytes, packed) = unpacked(&place.at("t1").join(name));
         let text = String::from_utf8(bytes).unwrap();
         assert!(text.starts_with("WARC/1.0\r\nWARC-Type: warcinfo\r\n") && packed == compression, "{name}");
         assert!(text.contains(&format!("WARC-Filename: {name}\r\n")));
         let ids: Vec<&str> =
             text.lines().filter_map(|line| line.strip_prefix("WARC-Record-ID: ")).skip(1).collect();
-        assert_eq!(ids, pages.iter().map(usize::to_string).collect::<Vec<_>>(), "{name}");
+        assert_eq!(ids, documents.iter().map(usize::to_string).collect::<Vec<_>>(), "{name}");
     }
     assert_eq!(kept(&place, "t1").len(), 7);
     for name in kept(&place, "t1") {
@@ -97,7 +97,7 @@ fn each_input_has_a_file_of_its_own_stored_as_it_is() {
             fs::read(place.at("t1").join(&name)).unwrap() == fs::read(place.at("t5").join(&name)).unwrap()
         );
     }
-    // The report says which is whose, and the next run finds the pages.
+    // The report says which is whose, and the next run finds the documents.
     let report: Value = serde_json::from_slice(&fs::read(place.at("t1/report.json")).unwrap()).unwrap();
     let told: Vec<_> =
         report["files"].as_array().unwrap().iter().map(|row| row["kept_in"].as_str().unwrap()).collect();
@@ -113,16 +113,17 @@ fn each_input_has_a_file_of_its_own_stored_as_it_is() {
     assert_eq!(left["outcome"]["kept"], 0);
     place.told("dedup in --out t1 --force", 0);
     let told = place.told("dedup in --out x --write none --kept-files each", 2);
-    assert!(told.contains("--kept-files has no effect where no kept pages are written"), "{told}");
+    assert!(told.contains("--kept-files has no effect where no kept documents are written"), "{told}");
 }
 
 #[test]
 fn a_long_line_in_a_member_of_its_own_goes_with_its_checksum() {
     let place = Place::new();
     let mut members: Vec<Vec<u8>> = (0..6)
-        .map(|page| {
-            let text = words(page * 1_000, if page % 2 == 0 { 300 } else { 150_000 });
-            gz((serde_json::json!({ "id": format!("{page}"), "text": text }).to_string() + "\n").as_bytes())
+        .map(|document| {
+            let text = words(document * 1_000, if document % 2 == 0 { 300 } else { 150_000 });
+            gz((serde_json::json!({ "id": format!("{document}"), "text": text }).to_string() + "\n")
+                .as_bytes())
         })
         .collect();
     let checksum = members[3].len() - 6;
@@ -131,7 +132,7 @@ fn a_long_line_in_a_member_of_its_own_goes_with_its_checksum() {
     for threads in [1, 4] {
         let told = place.told(&format!("dedup in.jsonl.gz --out t{threads} --threads {threads}"), 1);
         assert!(told.contains("in.jsonl.gz: record 3, offset"), "{told}");
-        assert_eq!(place.report(&format!("t{threads}"))["damage"]["pages_lost"], 1);
+        assert_eq!(place.report(&format!("t{threads}"))["damage"]["documents_lost"], 1);
         let (bytes, _) = unpacked(&place.at(&format!("t{threads}/kept.jsonl.gz")));
         assert_eq!(bytes.split_inclusive(|&byte| byte == b'\n').count(), 5, "{threads} threads");
     }
@@ -141,10 +142,10 @@ fn a_long_line_in_a_member_of_its_own_goes_with_its_checksum() {
 fn one_file_of_many_inputs_is_the_same_for_any_threads_and_stays_zstd() {
     let place = Place::new();
     for file in 0..9 {
-        let pages: Vec<usize> = (0..40).map(|page| file * 30 + page).collect();
-        place.put(&format!("zst/{file}.jsonl.zst"), zst(&lines(&pages)));
-        place.put(&format!("mixed/{file}.jsonl"), lines(&pages));
-        let records: Vec<Vec<u8>> = pages.iter().map(|&page| record(1_000 + page)).collect();
+        let documents: Vec<usize> = (0..40).map(|document| file * 30 + document).collect();
+        place.put(&format!("zst/{file}.jsonl.zst"), zst(&lines(&documents)));
+        place.put(&format!("mixed/{file}.jsonl"), lines(&documents));
+        let records: Vec<Vec<u8>> = documents.iter().map(|&document| record(1_000 + document)).collect();
         let packed = match file % 3 {
             0 => records.concat(),
             1 => records.iter().flat_map(|record| gz(record)).collect(),
@@ -171,22 +172,22 @@ fn one_file_of_many_inputs_is_the_same_for_any_threads_and_stays_zstd() {
     let (text, _) = unpacked(&place.at("mixed-4/kept.warc.wet.gz"));
     let text = String::from_utf8(text).unwrap();
     let ids: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("WARC-Record-ID: ")).collect();
-    // One first record for all, whose date is that of the first page.
+    // One first record for all, whose date is that of the first document.
     assert!(ids[0].starts_with("<urn:uuid:") && text.matches("WARC-Type: warcinfo").count() == 1);
-    assert_eq!(ids[1..], all.iter().map(|page| (1_000 + page).to_string()).collect::<Vec<_>>());
+    assert_eq!(ids[1..], all.iter().map(|document| (1_000 + document).to_string()).collect::<Vec<_>>());
 }
 
 #[test]
 fn many_small_files_are_kept_as_one_large_file_is() {
     let place = Place::new();
-    let pages: Vec<usize> = (0..300).collect();
-    place.put("one/0.jsonl", lines(&pages));
-    for page in &pages {
-        place.put(&format!("many/{page:03}.jsonl"), lines(&[*page]));
-        place.put(&format!("packed/{page:03}.jsonl.gz"), gz(&lines(&[*page])));
-        place.put(&format!("mixed/{page:03}.jsonl{}", if page % 70 == 9 { ".gz" } else { "" }), {
-            let lines = lines(&[*page]);
-            if page % 70 == 9 { gz(&lines) } else { lines }
+    let documents: Vec<usize> = (0..300).collect();
+    place.put("one/0.jsonl", lines(&documents));
+    for document in &documents {
+        place.put(&format!("many/{document:03}.jsonl"), lines(&[*document]));
+        place.put(&format!("packed/{document:03}.jsonl.gz"), gz(&lines(&[*document])));
+        place.put(&format!("mixed/{document:03}.jsonl{}", if document % 70 == 9 { ".gz" } else { "" }), {
+            let lines = lines(&[*document]);
+            if document % 70 == 9 { gz(&lines) } else { lines }
         });
     }
     let kept = |input: &str, options: &str| {
@@ -197,7 +198,7 @@ fn many_small_files_are_kept_as_one_large_file_is() {
         (names, unpacked.concat())
     };
     let (names, one) = kept("one", "");
-    assert_eq!((&names[..], one.len()), (&["kept.jsonl".to_owned()][..], lines(&pages).len()));
+    assert_eq!((&names[..], one.len()), (&["kept.jsonl".to_owned()][..], lines(&documents).len()));
     for (input, name) in [("many", "kept.jsonl"), ("packed", "kept.jsonl.gz"), ("mixed", "kept.jsonl.gz")] {
         for options in ["", " --threads 1", " --threads 5"] {
             let (names, text) = kept(input, options);
@@ -209,10 +210,12 @@ fn many_small_files_are_kept_as_one_large_file_is() {
     }
 }
 
-/// A table of these pages, a column of which is nothing to us.
-fn table(pages: &[usize], header: &str) -> Vec<u8> {
-    let row = |page: &usize| format!("{page},\"{}, \"\"{page}\"\"\r\n\",of its own\r\n", words(*page, 60));
-    format!("{header}\r\n{}", pages.iter().map(row).collect::<String>()).into_bytes()
+/// A table of these documents, a column of which is nothing to us.
+fn table(documents: &[usize], header: &str) -> Vec<u8> {
+    let row = |document: &usize| {
+        format!("{document},\"{}, \"\"{document}\"\"\r\n\",of its own\r\n", words(*document, 60))
+    };
+    format!("{header}\r\n{}", documents.iter().map(row).collect::<String>()).into_bytes()
 }
 
 #[test]
@@ -221,7 +224,7 @@ fn tables_keep_their_columns_and_their_records_as_they_were() {
     place.put("in/a.csv", table(&[1, 2, 3], "id,text,more"));
     place.put("in/b.csv.gz", gz(&table(&[3, 4, 1], "id,text,more")));
     place.put("in/c.csv", table(&[2, 5], "id,text,other"));
-    // A table of something else, in a folder of pages.
+    // A table of something else, in a folder of documents.
     place.put("in/labels.csv", b"a,b,label\n1,2,same\n");
     place.put("none.csv", Vec::new());
     for threads in [1, 5] {
@@ -230,7 +233,7 @@ fn tables_keep_their_columns_and_their_records_as_they_were() {
         place.told(&format!("inspect one{threads}"), 0);
         assert_eq!(kept(&place, &format!("one{threads}")), ["kept-2.csv", "kept.csv.gz"]);
         let (first, _) = unpacked(&place.at(&format!("one{threads}/kept.csv.gz")));
-        let rows = |pages: &[usize]| String::from_utf8(table(pages, "id,text,more")).unwrap();
+        let rows = |documents: &[usize]| String::from_utf8(table(documents, "id,text,more")).unwrap();
         let lines = rows(&[1, 2, 3, 4]).replacen("more\r\n", "more\n", 1).replace("its own\r\n", "its own\n");
         assert_eq!(String::from_utf8(first).unwrap(), lines);
         let (second, _) = unpacked(&place.at(&format!("one{threads}/kept-2.csv")));
@@ -239,7 +242,7 @@ fn tables_keep_their_columns_and_their_records_as_they_were() {
     place.told("dedup in none.csv --out each --kept-files each", 0);
     assert_eq!(kept(&place, "each"), ["kept.a.csv", "kept.b.csv.gz", "kept.c.csv", "kept.none.csv"]);
     assert_eq!(unpacked(&place.at("each/kept.none.csv")).0, b"");
-    // What was kept is pages as well as any, in stages too.
+    // What was kept is documents as well as any, in stages too.
     place.told("dedup one1 --out again", 0);
     for stage in [
         "sketch in none.csv --out sketches",
@@ -268,24 +271,24 @@ fn tables_keep_their_columns_and_their_records_as_they_were() {
 }
 
 #[test]
-fn files_of_a_size_are_filled_and_known_as_kept_pages() {
+fn files_of_a_size_are_filled_and_known_as_kept_documents() {
     const SIZE: u64 = 4 << 10;
     let place = Place::new();
-    let pages: Vec<usize> = (0..100).collect();
-    for (file, pages) in pages.chunks(20).enumerate() {
-        let records: Vec<Vec<u8>> = pages.iter().map(|&page| record(200 + page)).collect();
+    let documents: Vec<usize> = (0..100).collect();
+    for (file, documents) in documents.chunks(20).enumerate() {
+        let records: Vec<Vec<u8>> = documents.iter().map(|&document| record(200 + document)).collect();
         let members: Vec<u8> = records.iter().flat_map(|record| gz(record)).collect();
         // Copied as they are, or compressed anew.
         let (ending, bytes) = if file % 2 == 0 { (".gz", members) } else { ("", records.concat()) };
         place.put(&format!("in/{file}.warc.wet{ending}"), bytes);
-        place.put(&format!("in/{file}.jsonl"), lines(pages));
+        place.put(&format!("in/{file}.jsonl"), lines(documents));
         place.put(
             &format!("in/{file}.csv"),
-            table(&pages.iter().map(|page| 400 + page).collect::<Vec<_>>(), "id,text,more"),
+            table(&documents.iter().map(|document| 400 + document).collect::<Vec<_>>(), "id,text,more"),
         );
     }
     place.put("in/other.csv", table(&[600, 601], "id,text,other"));
-    // All of it is on another page, and so it is in no file.
+    // All of it is on another document, and so it is in no file.
     place.put("in/z.jsonl", lines(&[3, 4]));
     for (out, options) in
         [("one", ""), ("t1", " --threads 1 --kept-files 4KiB"), ("t5", " --threads 5 --kept-files 4KiB")]
@@ -344,7 +347,7 @@ fn files_of_a_size_are_filled_and_known_as_kept_pages() {
         let next = number(&of(pair[1])["kept_in"]).unwrap();
         assert!(next == end || next == end + 1, "{pair:?}");
     }
-    // Pages of a result, as new ones and as old ones; and the result gives way to another.
+    // Documents of a result, as new ones and as old ones; and the result gives way to another.
     place.told("dedup t1 --out again", 0);
     assert_eq!(place.report("again")["outcome"]["kept"], place.report("one")["outcome"]["kept"]);
     place.told("dedup in --against t1 --out none-left --kept-files 1MiB", 0);
@@ -358,7 +361,7 @@ fn files_of_a_size_are_filled_and_known_as_kept_pages() {
     let told = place.told("dedup in --out t5 --force", 2);
     assert!(told.contains("kept-00099.jsonl is in it and would be lost"), "{told}");
     let told = place.told("inspect t5", 2);
-    assert!(told.contains("documents in the files of kept pages"), "{told}");
+    assert!(told.contains("documents in the files of kept documents"), "{told}");
     place.told("dedup in --out t1 --force", 0);
     assert_eq!(kept(&place, "t1"), kept(&place, "one"));
     for size in ["2", "0MiB", "many", "4 KiBs", "each "] {

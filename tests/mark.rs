@@ -6,29 +6,29 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 
-/// Two files of pages with gaps: lines that are blank, damaged, without a text, or with an empty one. And a result of
-/// them.
+/// Two files of documents with gaps: lines that are blank, damaged, without a text, or with an empty one. And a result
+/// of them.
 fn result() -> Place {
     let place = Place::new();
-    let page = |id: &str, text: String| json!({"id": id, "text": text}).to_string();
+    let document = |id: &str, text: String| json!({"id": id, "text": text}).to_string();
     let near = format!("{} and more", words(1, 60));
     let first = [
-        page("a", words(1, 60)),
+        document("a", words(1, 60)),
         String::new(),
         "{\"text\": damaged".to_owned(),
-        page("empty", String::new()),
-        page("b", near),
+        document("empty", String::new()),
+        document("b", near),
         json!({"id": "null", "text": null}).to_string(),
-        page("c", words(2, 60)),
-        page("a again", words(1, 60)),
+        document("c", words(2, 60)),
+        document("a again", words(1, 60)),
         json!({"id": 7, "text": words(5, 60)}).to_string(),
     ];
     let second = [
-        page("empty too", String::new()),
-        page("c\u{e4}", format!("{}\u{e4}\u{1f600}", words(2, 60))),
-        page("d", words(3, 60)),
+        document("empty too", String::new()),
+        document("c\u{e4}", format!("{}\u{e4}\u{1f600}", words(2, 60))),
+        document("d", words(3, 60)),
     ];
-    place.put("documents/b/pages.jsonl", first.join("\n") + "\n");
+    place.put("documents/b/documents.jsonl", first.join("\n") + "\n");
     place.put("documents/b-2.jsonl.gz", gz(second.join("\n").as_bytes()));
     place.told("dedup documents --out result --quiet", 1);
     place
@@ -61,9 +61,9 @@ fn datatrove_drops_what_goes() {
     place.told("mark result --for datatrove --out again --threads 1", 0);
     let tasks = fs::read_to_string(place.at("marks/tasks.csv")).unwrap();
     // In the order of bytes; the run has the folder before the file.
-    assert_eq!(tasks, "task,file\n0,documents/b-2.jsonl.gz\n1,documents/b/pages.jsonl\n");
+    assert_eq!(tasks, "task,file\n0,documents/b-2.jsonl.gz\n1,documents/b/documents.jsonl\n");
     let (mut stays, mut clusters) = (Vec::new(), BTreeMap::<u32, Vec<(String, u32)>>::new());
-    for (task, name) in [(1, "documents/b/pages.jsonl"), (0, "documents/b-2.jsonl.gz")] {
+    for (task, name) in [(1, "documents/b/documents.jsonl"), (0, "documents/b-2.jsonl.gz")] {
         let file = |kind: &str| {
             let name = format!("{task:06}.{kind}");
             let bytes = fs::read(place.at("marks").join(&name)).unwrap();
@@ -118,14 +118,14 @@ fn dolma_finds_an_attribute_for_each_document() {
     let place = result();
     place.told("mark result --for dolma --out marks", 0);
     let mut stays = Vec::new();
-    for name in ["b/pages.jsonl", "b-2.jsonl.gz"] {
+    for name in ["b/documents.jsonl", "b-2.jsonl.gz"] {
         let documents = lines(&place, &format!("documents/{name}"));
         let marks = lines(&place, &format!("marks/attributes/simflip/{name}"));
         assert_eq!(ids(&documents), ids(&marks));
         for (document, mark) in documents.into_iter().zip(marks) {
             let spans = mark["attributes"]["simflip_duplicate"].as_array().unwrap().clone();
             match &spans[..] {
-                // A line without a text has its marks, too, but is no page that could be kept.
+                // A line without a text has its marks, too, but is no document that could be kept.
                 [] if document["text"].is_string() => stays.push(document),
                 [] => {}
                 spans => {
@@ -158,9 +158,9 @@ fn what_cannot_be_marked_is_refused() {
     assert!(told.contains("report.json"), "{told}");
     // What the run read has changed, or is read otherwise.
     for (options, more) in [(" --text-field nothing", ""), ("", "{\"text\": \"one more\"}\n")] {
-        let mut pages = fs::read_to_string(place.at("documents/b/pages.jsonl")).unwrap();
-        pages.push_str(more);
-        place.put("documents/b/pages.jsonl", pages);
+        let mut documents = fs::read_to_string(place.at("documents/b/documents.jsonl")).unwrap();
+        documents.push_str(more);
+        place.put("documents/b/documents.jsonl", documents);
         let told = place.told(&format!("mark result --for datatrove --out new{options}"), 2);
         assert!(
             told.contains("jsonl")
@@ -169,37 +169,37 @@ fn what_cannot_be_marked_is_refused() {
             "{told}"
         );
     }
-    fs::remove_file(place.at("documents/b/pages.jsonl")).unwrap();
-    assert!(place.told("mark result --for datatrove --out new", 2).contains("documents/b/pages.jsonl"));
+    fs::remove_file(place.at("documents/b/documents.jsonl")).unwrap();
+    assert!(place.told("mark result --for datatrove --out new", 2).contains("documents/b/documents.jsonl"));
     let csv = format!("text\n{}\n", words(4, 60));
-    place.put("table/pages.csv", csv);
+    place.put("table/documents.csv", csv);
     place.told("dedup table --out of-table --quiet", 0);
     let told = place.told("mark of-table --for dolma --out new", 2);
-    assert!(told.contains("lines of JSON, as Dolma has; table/pages.csv is none"), "{told}");
+    assert!(told.contains("lines of JSON, as Dolma has; table/documents.csv is none"), "{told}");
     place.told("mark of-table --for datatrove --out of-table-marks", 0);
     assert!(!place.at("new").exists());
 }
 
-/// Whoever reads the pages of a result again learns that they stand in another order, which no count tells.
+/// Whoever reads the documents of a result again learns that they stand in another order, which no count tells.
 #[test]
-fn pages_in_another_order_are_others() {
+fn documents_in_another_order_are_others() {
     let place = Place::new();
-    let page = |n: usize| json!({"body": words(1 + n / 2, 60 + n % 2)}).to_string();
-    let pages: Vec<String> = (0..8).map(page).collect();
-    place.put("in/pages.jsonl", pages.join("\n"));
+    let document = |n: usize| json!({"body": words(1 + n / 2, 60 + n % 2)}).to_string();
+    let documents: Vec<String> = (0..8).map(document).collect();
+    place.put("in/documents.jsonl", documents.join("\n"));
     place.put("truth.csv", "a,b\n0,1\n");
     place.told("dedup in --out result --quiet --all-pairs --text-field body", 0);
     // The field of texts is the run's.
     let commands = [
         "mark result --for numpy --out marks",
-        "review result --page page.html",
+        "review result --document page.html",
         "evaluate result --truth truth.csv",
     ];
     commands.iter().for_each(|command| drop(place.told(command, 0)));
     fs::remove_dir_all(place.at("marks")).unwrap();
     fs::remove_file(place.at("page.html")).unwrap();
-    let turned: Vec<&str> = pages.iter().rev().map(String::as_str).collect();
-    place.put("in/pages.jsonl", turned.join("\n"));
+    let turned: Vec<&str> = documents.iter().rev().map(String::as_str).collect();
+    place.put("in/documents.jsonl", turned.join("\n"));
     for command in commands {
         let told = place.told(command, 2);
         assert!(
@@ -213,9 +213,9 @@ fn pages_in_another_order_are_others() {
     report["files"][0].as_object_mut().unwrap().remove("texts").unwrap();
     place.put("result/report.json", report.to_string());
     place.told(commands[0], 0);
-    fs::rename(place.at("in/pages.jsonl"), place.at("in/gone.jsonl")).unwrap();
+    fs::rename(place.at("in/documents.jsonl"), place.at("in/gone.jsonl")).unwrap();
     for command in commands {
         let told = place.told(&command.replace("marks", "new"), 2);
-        assert!(told.contains("in/pages.jsonl") && told.contains("folder in which "), "{told}");
+        assert!(told.contains("in/documents.jsonl") && told.contains("folder in which "), "{told}");
     }
 }

@@ -70,7 +70,8 @@ fn notes(place: &Place) {
     place.put("notes/b.txt", words(1, 60) + " and more");
     place.put("notes/c.md", words(2, 60));
     place.put("notes/d.txt", words(2, 60));
-    let lines = (3..6).map(|page| json!({ "id": format!("r{page}"), "text": words(page, 60) }).to_string());
+    let lines = (3..6)
+        .map(|document| json!({ "id": format!("r{document}"), "text": words(document, 60) }).to_string());
     place.put("notes/more.jsonl", lines.collect::<Vec<_>>().join("\n"));
 }
 
@@ -103,10 +104,10 @@ fn an_agent_finds_duplicates_and_checks_before_it_writes() {
     assert_eq!(found["listed"][0]["document"], "2");
     assert_eq!(found["listed"][0]["duplicate_of"], "0");
 
-    for (page, more, answer, document) in
+    for (number, more, answer, document) in
         [(4, "", "same", "r4"), (4, " and more", "near", "r4"), (7, "", "new", "")]
     {
-        let asked = json!({ "text": words(page, 60) + more, "paths": ["notes"] });
+        let asked = json!({ "text": words(number, 60) + more, "paths": ["notes"] });
         let checked = client.call("check_text", asked).unwrap();
         assert_eq!(checked["answer"], answer, "{checked}");
         assert_eq!(checked["document"].as_str().unwrap_or_default(), document, "{checked}");

@@ -27,9 +27,9 @@ const ALL: Writes = Writes {
     pairs: true,
     kept: true,
     removed: true,
-    pages: true,
-    pages_jsonl: true,
-    pages_parquet: cfg!(feature = "parquet"),
+    documents: true,
+    documents_jsonl: true,
+    documents_parquet: cfg!(feature = "parquet"),
 };
 
 fn job(inputs: &[PathBuf], out: &Path, settings: Settings) -> Job {
@@ -104,9 +104,9 @@ fn with_oddities(path: &Path) {
     let odd = [
         "{\"text\": 5}",
         "no JSON at all",
-        "{\"id\": \"0/0\", \"text\": \"some words that nobody else has, of a page whose id is taken\"}",
-        "{\"url\": \"https://other.example/x\", \"text\": \"a page without an id, and with a few words\"}",
-        "{\"text\": \"a page without any name that says little more than this\"}",
+        "{\"id\": \"0/0\", \"text\": \"some words that nobody else has, of a document whose id is taken\"}",
+        "{\"url\": \"https://other.example/x\", \"text\": \"a document without an id, and with a few words\"}",
+        "{\"text\": \"a document without any name that says little more than this\"}",
     ];
     let mixed = lines.lines().enumerate().flat_map(|(at, line)| {
         let odd = (at % 3 == 1).then(|| odd[at / 3 % odd.len()]);
@@ -119,12 +119,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(10))]
     #[test]
     fn a_run_on_disk_writes_what_a_run_in_memory_writes(
-        pages in 1usize..200, files in prop::sample::select(vec![1usize, 2, 4, 30]), seed: u64, odd: bool,
+        documents in 1usize..200, files in prop::sample::select(vec![1usize, 2, 4, 30]), seed: u64, odd: bool,
         each: bool, connected: bool,
         kind in 0u8..4, threads in 1usize..4,
     ) {
         let top = tempfile::tempdir().unwrap();
-        let paths = write_files(&top.path().join("crawl"), &texts(pages, 0, seed), files);
+        let paths = write_files(&top.path().join("crawl"), &texts(documents, 0, seed), files);
         if odd {
             paths.iter().for_each(|path| with_oddities(path));
         }
@@ -139,14 +139,14 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
-    fn new_pages_against_old_ones_come_to_the_same(
-        pages in 2usize..250, old in 1usize..100, files in prop::sample::select(vec![1usize, 3, 30]),
+    fn new_documents_against_old_ones_come_to_the_same(
+        documents in 2usize..250, old in 1usize..100, files in prop::sample::select(vec![1usize, 3, 30]),
         old_files in prop::sample::select(vec![1usize, 2, 20]), seed: u64, odd: bool,
         each: bool, connected: bool, kind in 0u8..4, threads in 1usize..4,
     ) {
         let top = tempfile::tempdir().unwrap();
-        let first_old = pages - (pages * old / 100).clamp(1, pages - 1);
-        let texts = texts(pages, 0, seed);
+        let first_old = documents - (documents * old / 100).clamp(1, documents - 1);
+        let texts = texts(documents, 0, seed);
         let (new, old) = texts.split_at(first_old);
         // The same names of files and records in both, which come before one another in either order.
         let (before, behind) = (top.path().join("crawl/a"), top.path().join("crawl/b"));
@@ -163,8 +163,8 @@ proptest! {
     }
 }
 
-/// Moves the files of a folder into two below it, and gives their pages URLs of few hosts, of few lengths, some of them
-/// twice or missing, and scores, of which some are equal, missing, or no numbers.
+/// Moves the files of a folder into two below it, and gives their documents URLs of few hosts, of few lengths, some of
+/// them twice or missing, and scores, of which some are equal, missing, or no numbers.
 fn with_urls_and_scores(folder: &Path, paths: &[PathBuf], seed: u64) -> Vec<PathBuf> {
     let mut rng = SplitMix64::new(seed);
     let inner = ["one", "two"].map(|name| folder.join(name));
@@ -172,22 +172,22 @@ fn with_urls_and_scores(folder: &Path, paths: &[PathBuf], seed: u64) -> Vec<Path
     for (at, path) in paths.iter().enumerate() {
         let lines = fs::read_to_string(path).unwrap();
         let line = |line: &str| {
-            let Ok(mut page) = serde_json::from_str::<Value>(line) else { return line.to_owned() + "\n" };
+            let Ok(mut document) = serde_json::from_str::<Value>(line) else { return line.to_owned() + "\n" };
             let host = rng.below(3);
             let end = ["", "/a", "/b", "/a\u{0}", "/a\u{0}\u{1}", "/\u{e4}/long"][rng.below(6) as usize];
-            page["url"] = match rng.below(9) {
+            document["url"] = match rng.below(9) {
                 0 => Value::Null,
                 1 => "".into(),
                 _ => format!("https://h{host}.example{end}").into(),
             };
-            page["score"] = match rng.below(6) {
+            document["score"] = match rng.below(6) {
                 0 => Value::Null,
                 1 => "none".into(),
                 2 => "-0.0".into(),
                 3 => 0.into(),
                 _ => (rng.below(4) as f64 - 1.5).into(),
             };
-            page.to_string() + "\n"
+            document.to_string() + "\n"
         };
         let lines: String = lines.lines().map(line).collect();
         fs::write(inner[at % 2].join(path.file_name().unwrap()), lines).unwrap();
@@ -201,15 +201,15 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
     fn whoever_is_to_stay_stays_on_disk_as_in_memory(
-        pages in 8usize..250, old in 0usize..60, files in 2usize..5, seed: u64, connected: bool, kind in 0u8..4,
+        documents in 8usize..250, old in 0usize..60, files in 2usize..5, seed: u64, connected: bool, kind in 0u8..4,
         keep in prop::sample::select(vec!["first", "fullest", "longest", "shortest-url", "score:score", "input-order"]),
         count in 1u32..4,
         each in prop::option::of(prop::sample::select(vec![Source::Host, Source::File, Source::Folder])),
         threads in 1usize..4,
     ) {
         let top = tempfile::tempdir().unwrap();
-        let texts = texts(pages, 0, seed);
-        let (new, old) = texts.split_at(pages - (pages * old / 100).min(pages - 1));
+        let texts = texts(documents, 0, seed);
+        let (new, old) = texts.split_at(documents - (documents * old / 100).min(documents - 1));
         let [to_new, to_old] = ["crawl", "old"].map(|name| top.path().join(name));
         let paths = write_files(&to_new, new, files);
         let inputs = with_urls_and_scores(&to_new, &paths, seed);
@@ -224,7 +224,7 @@ proptest! {
             s.quota = Quota { count, each };
         });
         let job = job(&inputs, &top.path().join("out"), settings);
-        // Few pages may have no score at all: the two say the same of it.
+        // Few documents may have no score at all: the two say the same of it.
         let at_disk = Job { out: top.path().join("no"), against: against.clone(), ..job.clone() };
         if let Err(held) = pipeline::dedup(&at_disk, &Silent) {
             let staged = staged::dedup_on_disk(&at_disk, &Silent).unwrap_err();
@@ -238,9 +238,10 @@ proptest! {
 #[test]
 fn nothing_is_removed_for_a_document_that_holds_less_of_it_on_disk_as_in_memory() {
     let top = tempfile::tempdir().unwrap();
-    let words = |page: usize, n: usize| (0..n).map(|at| format!("page{page}w{at} ")).collect::<String>();
-    let wholes: Vec<String> = (0..9).map(|page| words(page, 300)).collect();
-    let parts: Vec<String> = (0..9).map(|page| words(page, 3 * (50 + 5 * page))).collect();
+    let words =
+        |document: usize, n: usize| (0..n).map(|at| format!("document{document}w{at} ")).collect::<String>();
+    let wholes: Vec<String> = (0..9).map(|document| words(document, 300)).collect();
+    let parts: Vec<String> = (0..9).map(|document| words(document, 3 * (50 + 5 * document))).collect();
     let [first, last] = ["a", "b"].map(|name| top.path().join(name));
     let kept = |summary: &pipeline::Summary| summary.documents - summary.removed;
     for (name, [to_wholes, to_parts]) in [("whole first", [&first, &last]), ("part first", [&last, &first])] {
@@ -260,7 +261,7 @@ fn nothing_is_removed_for_a_document_that_holds_less_of_it_on_disk_as_in_memory(
         };
         let (both, rows) = run(&[&to_wholes, &to_parts], &[]);
         assert_eq!((kept(&both), rows), (9, 9), "{name}");
-        // Wholes are kept, with their parts as old pages, but for those of which .82 or more stands in them.
+        // Wholes are kept, with their parts as old documents, but for those of which .82 or more stands in them.
         let (new_wholes, _) = run(&[&to_wholes], &[&to_parts]);
         assert_eq!(kept(&new_wholes), 7, "{name}");
         let (new_parts, _) = run(&[&to_parts], &[&to_wholes]);
@@ -312,7 +313,7 @@ fn results_of_earlier_runs_are_held_against_on_disk_as_in_memory() {
     let second = job(&folders[1..2], &at("second"), quick(0.6));
     pipeline::dedup(&second, &Silent).unwrap();
     // A file of the third month that is named as new and as old is old.
-    let both = folders[2].join("pages 00.jsonl");
+    let both = folders[2].join("documents 00.jsonl");
     let against = vec![at("first"), at("second"), both];
     let third = Job { against, ..job(&folders[2..], &at("third"), quick(0.6)) };
     assert_same(&third, 3);
@@ -328,11 +329,11 @@ fn results_of_earlier_runs_are_held_against_on_disk_as_in_memory() {
     assert!(told(at("empty.jsonl")).contains("--against: 1 file was read"));
     let bare = Job { writes: Writes { kept: false, ..ALL }, ..job(&folders[..1], &at("bare"), quick(0.6)) };
     pipeline::dedup(&bare, &Silent).unwrap();
-    assert!(told(at("bare")).contains("a result with its kept pages"));
+    assert!(told(at("bare")).contains("a result with its kept documents"));
 }
 
 #[test]
-fn a_template_that_old_pages_have_comes_to_the_same_pages() {
+fn a_template_that_old_documents_have_comes_to_the_same_documents() {
     let top = tempfile::tempdir().unwrap();
     let mut texts = texts(200, 900, 4);
     texts.rotate_left(500);
@@ -343,7 +344,7 @@ fn a_template_that_old_pages_have_comes_to_the_same_pages() {
 }
 
 #[test]
-fn real_pages_of_all_formats_come_to_the_same() {
+fn real_documents_of_all_formats_come_to_the_same() {
     let top = tempfile::tempdir().unwrap();
     let crawl = top.path().join("crawl");
     write_files(&crawl, &texts(90, 0, 8), 2);
@@ -361,15 +362,15 @@ fn real_pages_of_all_formats_come_to_the_same() {
 }
 
 #[test]
-fn a_template_comes_to_the_same_pages() {
+fn a_template_comes_to_the_same_documents() {
     let top = tempfile::tempdir().unwrap();
     let paths = write_files(&top.path().join("crawl"), &texts(200, 900, 4), 3);
     assert_same(&job(&paths, &top.path().join("out"), quick(0.8)), 2);
 }
 
-/// Pages of two texts, each with as many pages as are given, that differ in white space alone; the one is near the
-/// other.
-fn same_pages(numbers: [usize; 2]) -> Vec<String> {
+/// Documents of two texts, each with as many documents as are given, that differ in white space alone; the one is near
+/// the other.
+fn same_documents(numbers: [usize; 2]) -> Vec<String> {
     let words: Vec<String> = (0..80).map(|at| format!("w{at}")).collect();
     let other = || words.iter().map(String::as_str).chain(["more"]);
     let spaced = |words: Vec<&str>, spaces: usize| words.join(&" ".repeat(spaces));
@@ -379,16 +380,16 @@ fn same_pages(numbers: [usize; 2]) -> Vec<String> {
 }
 
 #[test]
-fn of_very_many_pages_that_are_the_same_to_the_judge_few_stay() {
+fn of_very_many_documents_that_are_the_same_to_the_judge_few_stay() {
     let top = tempfile::tempdir().unwrap();
     // Each is compared with some of them alone. They come in any order, and some are old.
-    let mut pages = same_pages([120, 90]);
+    let mut documents = same_documents([120, 90]);
     let mut rng = SplitMix64::new(7);
-    for at in (1..pages.len()).rev() {
-        pages.swap(at, rng.below(at as u64 + 1) as usize);
+    for at in (1..documents.len()).rev() {
+        documents.swap(at, rng.below(at as u64 + 1) as usize);
     }
-    let paths = write_files(&top.path().join("crawl"), &pages[..150], 3);
-    write_files(&top.path().join("old"), &pages[150..], 2);
+    let paths = write_files(&top.path().join("crawl"), &documents[..150], 3);
+    write_files(&top.path().join("old"), &documents[150..], 2);
     let old = vec![top.path().join("old")];
     for (keep, against) in [("first", &[][..]), ("longest", &old)] {
         let settings = settings(0).with(|s| s.keep = keep.parse().unwrap());
@@ -396,7 +397,7 @@ fn of_very_many_pages_that_are_the_same_to_the_judge_few_stay() {
         let job = Job { against: against.to_vec(), ..job };
         assert_same(&job, 2);
         let summary = pipeline::dedup(&job, &Silent).unwrap();
-        // One, or none where an old page is as they are.
+        // One, or none where an old document is as they are.
         let stay = u64::from(against.is_empty());
         assert_eq!(summary.documents - summary.removed, stay, "{keep}");
         fs::remove_dir_all(&job.out).unwrap();
@@ -430,9 +431,9 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
         let memory = &staged["memory"];
         assert_eq!((&memory["on_disk"], &memory["limit_bytes"]), (&true.into(), &(48u64 << 20).into()));
         let number = |value: &Value| value.as_f64().unwrap();
-        // A quarter off at most: pages, what memory would hold, and what the disk did.
+        // A quarter off at most: documents, what memory would hold, and what the disk did.
         for (expected, fact) in [
-            (&memory["expected_pages"], &staged["corpus"]["documents"]),
+            (&memory["expected_documents"], &staged["corpus"]["documents"]),
             (&held["memory"]["expected_bytes"], &held["peak_memory_bytes"]),
             (&memory["expected_disk_bytes"], &memory["disk_bytes"]),
         ] {
@@ -503,23 +504,23 @@ fn peak_of(said: &str) -> u64 {
 
 #[test]
 #[ignore = "measures memory and time of an optimised build: .ci/nightly"]
-fn long_pages_count_as_often_as_threads_hold_them() {
+fn long_documents_count_as_often_as_threads_hold_them() {
     let top = tempfile::tempdir().unwrap();
     let at = |name: &str| top.path().join(name);
     let mut rng = SplitMix64::new(3);
     let word = |rng: &mut SplitMix64| format!("{:08x} ", rng.next_u64() as u32);
     let text = |rng: &mut SplitMix64, words: usize| (0..words).map(|_| word(rng)).collect::<String>();
-    let pages = (0..24).map(|at| {
+    let documents = (0..24).map(|at| {
         let words = if at % 2 == 1 { 700_000 } else { 60 };
         format!("{{\"id\": \"{at}\", \"text\": \"{}\"}}\n", text(&mut rng, words))
     });
-    let pages: String = pages.collect();
-    fs::write(at("long.jsonl"), pages).unwrap();
+    let documents: String = documents.collect();
+    fs::write(at("long.jsonl"), documents).unwrap();
     let sketch = |memory: &str, out: &str| {
         said(&["sketch", "-q", "--threads", "2", "--memory", memory, "--out", out], &[&at("long.jsonl")])
     };
     let out = |name: &str| at(name).to_string_lossy().into_owned();
-    // Without the long pages it would be enough. Of the first one no more is read than there is room for.
+    // Without the long documents it would be enough. Of the first one no more is read than there is room for.
     let (told, is_well) = sketch("36MiB", &out("little"));
     assert!(!is_well && told.contains("long.jsonl takes more than "), "{told}");
     let (told, is_well) = sketch("80MiB", &out("little"));
@@ -539,7 +540,7 @@ fn long_pages_count_as_often_as_threads_hold_them() {
     assert!(is_well && peak_of(&told) <= 40, "{told}");
     // What a record holds besides counts as well.
     let line = format!(
-        "{{\"id\": 1, \"text\": \"some words of a page\", \"other\": \"{}\"}}\n",
+        "{{\"id\": 1, \"text\": \"some words of a document\", \"other\": \"{}\"}}\n",
         "q".repeat(18 << 20)
     );
     fs::write(at("other.jsonl"), line.repeat(3)).unwrap();
@@ -560,7 +561,7 @@ fn long_pages_count_as_often_as_threads_hold_them() {
 
 #[test]
 #[ignore = "measures memory and time of an optimised build: .ci/nightly"]
-fn what_is_no_page_takes_no_memory_that_grows_with_it() {
+fn what_is_no_document_takes_no_memory_that_grows_with_it() {
     let top = tempfile::tempdir().unwrap();
     let mut rng = SplitMix64::new(5);
     let mut words = |n: usize| (0..n).map(|_| format!("{:08x} ", rng.next_u64() as u32)).collect::<String>();
@@ -569,7 +570,10 @@ fn what_is_no_page_takes_no_memory_that_grows_with_it() {
     // A field of languages that holds something else.
     let named = |at: u32| {
         let language = format!("{at:08x}").repeat(20);
-        format!("{{\"text\": \"page {at:x} of some words {}\", \"language\": \"{language}\"}}\n", at % 977)
+        format!(
+            "{{\"text\": \"document {at:x} of some words {}\", \"language\": \"{language}\"}}\n",
+            at % 977
+        )
     };
     fs::write(top.path().join("named.jsonl"), (0..150_000).map(named).collect::<String>()).unwrap();
     // Members of a megabyte each, three of which are damaged in the middle.
@@ -628,21 +632,22 @@ fn what_stays_is_written_by_as_many_threads_as_memory_is_enough_for() {
 
 #[test]
 #[ignore = "measures memory and time of an optimised build: .ci/nightly"]
-fn pages_that_nobody_expected_go_on_disk() {
+fn documents_that_nobody_expected_go_on_disk() {
     let top = tempfile::tempdir().unwrap();
     let crawl = top.path().join("crawl.jsonl");
-    // The first pages are long, and those that follow short, with every ninth a copy or none at all.
+    // The first documents are long, and those that follow short, with every ninth a copy or none at all.
     let mut rng = SplitMix64::new(5);
     let mut lines = String::new();
-    for page in 0..90_000u64 {
-        let words = if page < 300 { 500 } else { 6 };
+    for document in 0..90_000u64 {
+        let words = if document < 300 { 500 } else { 6 };
         let mut text: String = (0..words).map(|_| format!("{:x} ", rng.below(1 << 24))).collect();
-        match page % 9 {
-            7 => text = format!("copied {}", page % 1000),
+        match document % 9 {
+            7 => text = format!("copied {}", document % 1000),
             8 => lines.push_str("{\"text\": 8}\n"),
             _ => {}
         }
-        let line = serde_json::json!({"id": page, "url": format!("https://a.example/{page}"), "text": text});
+        let line =
+            serde_json::json!({"id": document, "url": format!("https://a.example/{document}"), "text": text});
         lines += &(line.to_string() + "\n");
     }
     fs::write(&crawl, &lines).unwrap();
@@ -752,7 +757,8 @@ fn ended_at(job: &Job, step: usize) -> Option<Vec<String>> {
     }
 }
 
-/// What a folder of results holds, the report without what is not the same in any two runs, and no page that shows it.
+/// What a folder of results holds, the report without what is not the same in any two runs, and no document that shows
+/// it.
 fn results(out: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = contents(out);
     let mut report = report(&files["report.json"]);
@@ -916,9 +922,9 @@ fn a_working_folder_is_one_job_s_and_one_run_s() {
     assert!(staged::dedup_on_disk(&named, &Silent).is_ok());
 }
 
-/// Pages with long names, so that few of them take much memory.
-fn long_names(crawl: &Path, pages: usize, seed: u64) {
-    for path in &write_files(crawl, &texts(pages, 0, seed), 6) {
+/// Documents with long names, so that few of them take much memory.
+fn long_names(crawl: &Path, documents: usize, seed: u64) {
+    for path in &write_files(crawl, &texts(documents, 0, seed), 6) {
         let lines = fs::read_to_string(path).unwrap();
         let mut rng = SplitMix64::new(7);
         let long = |line: &str| {
@@ -938,7 +944,7 @@ fn killed_at_any_moment_the_same_command_goes_on() {
     let command = |out: &Path| {
         let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("simflip"));
         command.args(["dedup", "--memory", "48MiB", "--bands", "4x3", "--threads", "2", "--write"]);
-        command.args(["kept,removed,pages"]).arg(&crawl).arg("--out").arg(out).stdout(Stdio::null());
+        command.args(["kept,removed,documents"]).arg(&crawl).arg("--out").arg(out).stdout(Stdio::null());
         command
     };
     let begun = Instant::now();
@@ -975,7 +981,9 @@ fn killed_at_any_moment_the_same_command_goes_on() {
         }
         fs::remove_dir_all(&out).unwrap();
         // Of a run that was killed when all was in its place, the next one takes the rest away.
-        assert!(!command(&crawl.join("pages 00.jsonl")).stderr(Stdio::null()).status().unwrap().success());
+        assert!(
+            !command(&crawl.join("documents 00.jsonl")).stderr(Stdio::null()).status().unwrap().success()
+        );
         let rest: Vec<_> = listed(&crawl).into_iter().filter(|name| !before.contains(name)).collect();
         assert!(rest.iter().all(|name| name.contains("unfinished")), "{rest:?}");
         // A run whose results are called otherwise would tell of it.
@@ -1051,7 +1059,7 @@ fn the_tables_of_sketches_are_those_of_a_run_in_memory() {
             simflip().arg("inspect").arg(out.join(table)).assert().success();
             got.lines().count() - 1
         });
-        assert!(told.contains(&format!("{} pairs and {} pages listed.", rows[0], rows[1])), "{told}");
+        assert!(told.contains(&format!("{} pairs and {} documents listed.", rows[0], rows[1])), "{told}");
         // Nothing is written over.
         let told = String::from_utf8(cluster().assert().code(2).get_output().stderr.clone()).unwrap();
         assert!(told.contains("--tables") && told.contains("something is there already"), "{told}");
@@ -1060,7 +1068,7 @@ fn the_tables_of_sketches_are_those_of_a_run_in_memory() {
 }
 
 #[test]
-fn stages_keep_the_pages_that_one_says() {
+fn stages_keep_the_documents_that_one_says() {
     let top = tempfile::tempdir().unwrap();
     let top = fs::canonicalize(top.path()).unwrap();
     let paths = write_files(&top.join("crawl"), &texts(200, 0, 12), 4);
@@ -1158,7 +1166,7 @@ fn stages_keep_the_pages_that_one_says() {
     warned.stderr(predicates::str::contains("score scroe: expected a field with numbers or dates"));
     run("join", &[other.as_ref()], 0);
     let message = run("cluster", &[other.as_ref(), "--keep".as_ref(), "score:scroe".as_ref()], 2);
-    assert!(message.contains("some page has a number; none has"), "{message}");
+    assert!(message.contains("some document has a number; none has"), "{message}");
     // A folder that is gone since has priority as before.
     let gone = fs::canonicalize(Path::new(inputs[0])).unwrap();
     let inside = gone.parent().unwrap().join("none/../").join(gone.file_name().unwrap());
@@ -1195,7 +1203,7 @@ fn stages_keep_the_pages_that_one_says() {
 }
 
 #[test]
-fn stages_write_kept_pages_in_as_many_files_as_one_says() {
+fn stages_write_kept_documents_in_as_many_files_as_one_says() {
     let top = tempfile::tempdir().unwrap();
     let at = |name: &str| top.path().join(name);
     let crawl = at("crawl");
@@ -1215,14 +1223,14 @@ fn stages_write_kept_pages_in_as_many_files_as_one_says() {
         let output = command.args(options.split_whitespace()).assert().success().get_output().clone();
         (contents(&at(name)), String::from_utf8(output.stdout).unwrap())
     };
-    // The kept pages of some files as text, in the order of their names.
+    // The kept documents of some files as text, in the order of their names.
     let text = |bytes: &Vec<u8>| String::from_utf8(bytes.clone()).unwrap();
-    let pages = |files: &BTreeMap<String, Vec<u8>>, end: &str| -> Vec<String> {
+    let documents = |files: &BTreeMap<String, Vec<u8>>, end: &str| -> Vec<String> {
         let files = files.iter().filter(|(name, _)| name.ends_with(end) && !name.contains("removed"));
         files.flat_map(|(_, bytes)| text(bytes).lines().map(str::to_owned).collect::<Vec<_>>()).collect()
     };
     let held = Job {
-        writes: Writes { pages_parquet: false, ..ALL },
+        writes: Writes { documents_parquet: false, ..ALL },
         ..job(std::slice::from_ref(&crawl), &at("held"), settings)
     };
     pipeline::dedup(&held, &Silent).unwrap();
@@ -1230,15 +1238,15 @@ fn stages_write_kept_pages_in_as_many_files_as_one_says() {
     let (one, _) = apply("one", "--kept-files one");
     assert!(!kept["kept.jsonl"].is_empty() && kept["kept.jsonl"] == one["part-00001.jsonl"]);
     let (sized, told) = apply("sized", "--kept-files 20kB --threads 3");
-    assert_eq!(pages(&sized, ".jsonl"), pages(&one, ".jsonl"));
-    // Pages of the other formats may be larger alone.
+    assert_eq!(documents(&sized, ".jsonl"), documents(&one, ".jsonl"));
+    // Documents of the other formats may be larger alone.
     let is_kept = |name: &&String| name.ends_with(".jsonl");
     assert!(sized.iter().filter(|(name, _)| is_kept(name)).all(|(_, bytes)| bytes.len() <= 20_000));
     // In several units, of which some have several files.
     let parts =
         |end: &str| sized.keys().filter(|name| name.starts_with("part-") && name.ends_with(end)).count();
     assert!(parts(".note") >= 3 && parts(".jsonl") > parts(".note"), "{:?}", sized.keys());
-    // Every page that goes is listed, in one list for each unit.
+    // Every document that goes is listed, in one list for each unit.
     let lists = |files: &BTreeMap<String, Vec<u8>>| -> BTreeSet<String> {
         let lists = files.iter().filter(|(name, _)| name.ends_with(".removed.csv"));
         lists.flat_map(|(_, bytes)| text(bytes).lines().map(str::to_owned).collect::<Vec<_>>()).collect()
@@ -1247,7 +1255,7 @@ fn stages_write_kept_pages_in_as_many_files_as_one_says() {
     let (each, told_of_each) = apply("each", "");
     let counts = |told: &str| told.split(" Peak memory").next().unwrap_or_default().to_owned();
     assert!(lists(&sized) == lists(&each) && counts(&told) == counts(&told_of_each), "{told} {told_of_each}");
-    // Its pages are read as those of any folder, and no list of others; and held against.
+    // Its documents are read as those of any folder, and no list of others; and held against.
     for folder in ["sized", "each", "one"] {
         let dedup = |arguments: &[&OsStr]| {
             let mut command = simflip();
@@ -1278,13 +1286,13 @@ fn stages_write_kept_pages_in_as_many_files_as_one_says() {
         String::from_utf8(command.assert().code(2).get_output().stderr.clone()).unwrap()
     };
     let told =
-        refused(&[&crawl.join("pages 01.jsonl")], "sized", &["--kept-files", "20kB", "--shard", "2/2"]);
+        refused(&[&crawl.join("documents 01.jsonl")], "sized", &["--kept-files", "20kB", "--shard", "2/2"]);
     assert!(told.contains("name the same inputs, or another folder"), "{told}");
     assert!(contents(&at("sized")) == sized);
     fs::create_dir(at("moved")).unwrap();
-    fs::copy(crawl.join("pages 01.jsonl"), at("moved/pages 01.jsonl")).unwrap();
+    fs::copy(crawl.join("documents 01.jsonl"), at("moved/documents 01.jsonl")).unwrap();
     let told = refused(&[&crawl, &at("moved")], "twice", &[]);
-    assert!(told.contains("one input of its pages") && !at("twice").exists(), "{told}");
+    assert!(told.contains("one input of its documents") && !at("twice").exists(), "{told}");
     assert!(refused(&[&crawl], "twice", &["--keep", "input-order"]).contains("no order of inputs"));
     // What was written in other files stays.
     let mut command = simflip();
@@ -1307,13 +1315,13 @@ fn a_plan_says_what_the_job_takes() {
     let of_files = plan(&[crawl.to_str().unwrap(), "--memory", "14MB"]);
     let sketches = top.path().join("sketches");
     let sketch = sketch_job(&paths, &sketches, &Settings::default(), ONE);
-    let pages = staged::sketch(&sketch, &Silent).unwrap().pages as f64;
+    let documents = staged::sketch(&sketch, &Silent).unwrap().documents as f64;
     let number = |value: &Value| value.as_f64().unwrap();
     let close = |expected: &Value, fact: f64| {
         let ratio = number(expected) / fact;
         assert!((0.75..1.25).contains(&ratio), "{expected} expected, {fact}");
     };
-    close(&of_files["documents"], pages);
+    close(&of_files["documents"], documents);
     let bytes = |end: &str| {
         let files = contents(&sketches);
         files.iter().filter(|(name, _)| name.ends_with(end)).map(|(_, bytes)| bytes.len() as f64).sum::<f64>()
@@ -1329,7 +1337,7 @@ fn a_plan_says_what_the_job_takes() {
     assert_eq!((&month["documents"], &month["threads"]), (&3_000_000_000u64.into(), &16.into()));
     assert_eq!(month["stages"].as_array().unwrap().len(), 4);
     assert!(month["too_little"].is_null() && number(&month["most_disk_bytes"]) < 2e12);
-    // 40 bytes of every page.
+    // 40 bytes of every document.
     let small = plan(&["--documents", "3e9", "--memory", "64GiB"]);
     assert!(small["too_little"].as_str().unwrap().contains("it takes 112GiB at least"));
     let tight = plan(&["--documents", "3e9", "--memory", "128GiB", "--disk", "100GB"]);

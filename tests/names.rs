@@ -52,16 +52,20 @@ fn a_name_is_that_of_one_type() {
 #[test]
 fn a_second_type_of_a_name_is_found_wherever_it_is() {
     let repeated_with = |text: &str| {
-        let files = [("a.rs", "pub struct Page;"), ("b.rs", text)];
+        let files = [("a.rs", "pub struct Document;"), ("b.rs", text)];
         repeated(&files.map(|(name, text)| Source::new(name, text.to_owned())))
     };
-    for text in ["enum Page {}", "pub(crate) type Page = u8;", "mod tests {\n    trait Page {}\n}"] {
-        let line = text.lines().position(|line| line.contains("Page")).unwrap() + 1;
-        assert_eq!(repeated_with(text), [format!("Page: a.rs:1, b.rs:{line}")]);
-    }
     for text in
-        ["// struct Page;", "impl Shown for A {\n    type Page = u8;\n}", "fn f(page: Page) -> [Page; 2] {}"]
+        ["enum Document {}", "pub(crate) type Document = u8;", "mod tests {\n    trait Document {}\n}"]
     {
+        let line = text.lines().position(|line| line.contains("Document")).unwrap() + 1;
+        assert_eq!(repeated_with(text), [format!("Document: a.rs:1, b.rs:{line}")]);
+    }
+    for text in [
+        "// struct Document;",
+        "impl Shown for A {\n    type Document = u8;\n}",
+        "fn f(document: Document) -> [Document; 2] {}",
+    ] {
         assert_eq!(repeated_with(text), [""; 0], "{text}");
     }
 }

@@ -11,10 +11,10 @@ const EXPERIMENTS: &str = "cargo run --release -p simflip-experiments -- ";
 #[test]
 fn the_commands_of_the_paper_run() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = fs::read_to_string(root.join("docs/paper.md")).unwrap();
+    let document = fs::read_to_string(root.join("docs/paper.md")).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut run = 0;
-    for line in page.lines().filter(|line| line.starts_with("cargo ")) {
+    for line in document.lines().filter(|line| line.starts_with("cargo ")) {
         if line.starts_with(EXPERIMENTS) {
             continue;
         }
@@ -60,9 +60,9 @@ fn has_item(source: &str, item: &str) -> bool {
 #[test]
 fn every_item_that_the_paper_leads_to_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = fs::read_to_string(root.join("docs/paper-to-code.md")).unwrap();
+    let document = fs::read_to_string(root.join("docs/paper-to-code.md")).unwrap();
     let (mut items, mut figures, mut experiments) = (0, 0, 0);
-    for line in page.lines() {
+    for line in document.lines() {
         let mut source: Option<(&str, String)> = None;
         for quoted in line.split('`').skip(1).step_by(2) {
             if quoted.ends_with(".rs") {

@@ -36,7 +36,7 @@ const SCHEMA: &str = "message rows {
     optional binary text (STRING);
     optional binary id (STRING);
     optional int64 number;
-    optional group page { optional binary url (STRING); }
+    optional group document { optional binary url (STRING); }
     required group tags (LIST) { repeated group list { required binary element (STRING); } }
 }";
 
@@ -47,7 +47,7 @@ struct Layout {
     dictionary: bool,
     /// For strings, where there is no dictionary.
     encoding: Option<Encoding>,
-    pages: WriterVersion,
+    page_version: WriterVersion,
     page_rows: usize,
     group_rows: usize,
 }
@@ -56,7 +56,7 @@ const PLAIN: Layout = Layout {
     compression: Compression::UNCOMPRESSED,
     dictionary: false,
     encoding: None,
-    pages: WriterVersion::PARQUET_1_0,
+    page_version: WriterVersion::PARQUET_1_0,
     page_rows: 1000,
     group_rows: 1000,
 };
@@ -76,13 +76,13 @@ fn layout() -> impl Strategy<Value = Layout> {
         Encoding::DELTA_LENGTH_BYTE_ARRAY,
         Encoding::DELTA_BYTE_ARRAY,
     ]));
-    let pages = prop::sample::select(vec![WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0]);
-    (compression, any::<bool>(), encoding, pages, 1..9usize, 1..12usize).prop_map(
-        |(compression, dictionary, encoding, pages, page_rows, group_rows)| Layout {
+    let page_version = prop::sample::select(vec![WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0]);
+    (compression, any::<bool>(), encoding, page_version, 1..9usize, 1..12usize).prop_map(
+        |(compression, dictionary, encoding, page_version, page_rows, group_rows)| Layout {
             compression,
             dictionary,
             encoding,
-            pages,
+            page_version,
             page_rows,
             group_rows,
         },
@@ -94,10 +94,10 @@ fn properties(layout: Layout) -> WriterProperties {
         .set_created_by("the tests of simflip".to_owned())
         .set_compression(layout.compression)
         .set_dictionary_enabled(layout.dictionary)
-        .set_writer_version(layout.pages)
+        .set_writer_version(layout.page_version)
         .set_write_batch_size(1)
         .set_data_page_row_count_limit(layout.page_rows);
-    let strings = ["text", "id", "page.url", "tags.list.element"];
+    let strings = ["text", "id", "document.url", "tags.list.element"];
     strings
         .into_iter()
         .fold(properties, |properties, name| match layout.encoding {
@@ -176,7 +176,7 @@ fn rows_plainly(path: &Path) -> Vec<String> {
 }
 
 fn fields() -> JsonlFields {
-    JsonlFields { url: "page.url".into(), group: Some("page.url".into()), ..JsonlFields::default() }
+    JsonlFields { url: "document.url".into(), group: Some("document.url".into()), ..JsonlFields::default() }
 }
 
 pub fn options(threads: usize, block_bytes: usize) -> ReadOptions {
@@ -228,14 +228,14 @@ proptest! {
         block_bytes in prop::sample::select(vec![1, 1000, 1 << 20]),
         salt: u32,
         size in 1..8000u64,
-        text in prop::sample::select(vec!["text", "text", "tags", "/tags", "page.url", "page.url,tags,text"]),
+        text in prop::sample::select(vec!["text", "text", "tags", "/tags", "document.url", "document.url,tags,text"]),
     ) {
         let dir = tempfile::tempdir().expect("temp dir");
         let (stored, lines) = (dir.path().join("rows.parquet"), dir.path().join("rows.jsonl"));
         fs::write(&stored, file(&rows, layout).0).expect("writes");
         let line = |row: &Row| {
             let Row { text, id, url, tags, .. } = row;
-            format!("{}\n", serde_json::json!({"text": text, "id": id, "page": {"url": url}, "tags": tags}))
+            format!("{}\n", serde_json::json!({"text": text, "id": id, "document": {"url": url}, "tags": tags}))
         };
         fs::write(&lines, rows.iter().map(line).collect::<String>()).expect("writes");
 
@@ -332,7 +332,7 @@ proptest! {
             }
         }
         let dir = tempfile::tempdir().expect("temp dir");
-        let good: Vec<Row> = (0..9).map(|i| Row { text: Some(format!("page {i}")), ..Row::default() }).collect();
+        let good: Vec<Row> = (0..9).map(|i| Row { text: Some(format!("document {i}")), ..Row::default() }).collect();
         let paths = ["a.parquet", "b-hurt.parquet", "c.parquet"].map(|name| dir.path().join(name));
         for (path, bytes) in paths.iter().zip([&file(&good, PLAIN).0, &bytes, &file(&good, PLAIN).0]) {
             fs::write(path, bytes).expect("writes");
@@ -368,9 +368,9 @@ fn a_flipped_bit_costs_the_same_with_blocks_of_any_size() {
         |i: usize| (0..30).map(|word| format!("word{} ", (i * 37 + word * word) % 500)).collect::<String>();
     let row = |i: usize| Row { text: Some(texts(i)), id: Some(format!("id {i}")), ..Row::default() };
     let rows: Vec<Row> = (0..85).map(row).collect();
-    let pages = WriterVersion::PARQUET_2_0;
+    let page_version = WriterVersion::PARQUET_2_0;
     let zstd = Compression::ZSTD(Default::default());
-    let plain = Layout { compression: zstd, pages, page_rows: 16, ..PLAIN };
+    let plain = Layout { compression: zstd, page_version, page_rows: 16, ..PLAIN };
     let delta = Layout { encoding: Some(Encoding::DELTA_BYTE_ARRAY), ..plain };
     let dir = tempfile::tempdir().expect("temp dir");
     let path = dir.path().join("hurt.parquet");
@@ -399,7 +399,7 @@ fn a_flipped_bit_costs_the_same_with_blocks_of_any_size() {
 
 #[test]
 fn large_row_groups_are_read_by_several_threads() {
-    let text = |i: usize| Some(format!("page {} ", i + 1000).repeat(150_000));
+    let text = |i: usize| Some(format!("document {} ", i + 1000).repeat(150_000));
     let rows: Vec<Row> = (0..60).map(|i| Row { text: text(i), ..Row::default() }).collect();
     let dir = tempfile::tempdir().expect("temp dir");
     let path = dir.path().join("large.parquet");
@@ -418,7 +418,8 @@ fn large_row_groups_are_read_by_several_threads() {
 fn inputs_with_other_columns_keep_to_a_file_of_their_own() {
     let dir = tempfile::tempdir().expect("temp dir");
     let path = |name: &str| dir.path().join(name);
-    let rows: Vec<Row> = (0..5).map(|i| Row { text: Some(format!("page {i}")), ..Row::default() }).collect();
+    let rows: Vec<Row> =
+        (0..5).map(|i| Row { text: Some(format!("document {i}")), ..Row::default() }).collect();
     fs::write(path("a.parquet"), file(&rows, PLAIN).0).expect("writes");
     fs::write(path("b.parquet"), one_column("optional binary text (STRING)", &[b"x", b"y"])).expect("writes");
     fs::write(path("c.parquet"), file(&rows, Layout { group_rows: 2, ..PLAIN }).0).expect("writes");
@@ -438,14 +439,14 @@ fn inputs_with_other_columns_keep_to_a_file_of_their_own() {
 #[test]
 fn the_tool_finds_the_same_in_parquet_as_in_json() {
     let dir = tempfile::tempdir().expect("temp dir");
-    let page = |i: usize, extra: &str| {
+    let document = |i: usize, extra: &str| {
         let words: Vec<String> = (0..60).map(|w| format!("word{}", (i * 37 + w * w) % 500)).collect();
         let text = Some(format!("{} {extra}", words.join(" ")));
-        Row { text, id: Some(format!("page {i}{extra}")), number: Some(i as i64), ..Row::default() }
+        Row { text, id: Some(format!("document {i}{extra}")), number: Some(i as i64), ..Row::default() }
     };
-    let mut rows: Vec<Row> = (0..40).map(|i| page(i, "")).collect();
-    rows.extend((0..40).step_by(3).map(|i| page(i, "today")));
-    rows.extend((0..40).step_by(7).map(|i| page(i, "")).map(|row| Row { id: None, ..row }));
+    let mut rows: Vec<Row> = (0..40).map(|i| document(i, "")).collect();
+    rows.extend((0..40).step_by(3).map(|i| document(i, "today")));
+    rows.extend((0..40).step_by(7).map(|i| document(i, "")).map(|row| Row { id: None, ..row }));
     let lines = |rows: &[Row]| {
         let line = |row: &Row| format!("{}\n", serde_json::json!({"text": row.text, "id": row.id}));
         rows.iter().map(line).collect::<String>()
@@ -475,7 +476,7 @@ fn the_tool_finds_the_same_in_parquet_as_in_json() {
         simflip(&["inspect", &out]);
         simflip(&["review", &out]);
         let seen = simflip(&["seen", "--seen-at", "2026-11-01", "--index", &format!("{kind}.seen"), kind]);
-        let explained = simflip(&["explain", "page 3", "page 3today", kind, "--json"]);
+        let explained = simflip(&["explain", "document 3", "document 3today", kind, "--json"]);
         (explained, seen.replace("json/", "parquet/").replace(".jsonl", ".parquet"))
     });
     assert_eq!(explained[0], explained[1]);
@@ -500,7 +501,7 @@ fn the_tool_finds_the_same_in_parquet_as_in_json() {
 fn a_missing_column_is_told_with_those_there_are() {
     let dir = tempfile::tempdir().expect("temp dir");
     let path = dir.path().join("a.parquet");
-    let row = Row { text: Some("a page".into()), ..Row::default() };
+    let row = Row { text: Some("a document".into()), ..Row::default() };
     fs::write(&path, file(&[row], PLAIN).0).expect("writes");
     let told = |text: &str| {
         let fields = JsonlFields { text: text.into(), ..fields() };
@@ -509,7 +510,7 @@ fn a_missing_column_is_told_with_those_there_are() {
         assert_eq!((documents.len(), damage.len()), (0, 1));
         (damage[0].kind, damage[0].detail.clone())
     };
-    let there = "--text-field names another one of text, id, number, page.url, tags";
+    let there = "--text-field names another one of text, id, number, document.url, tags";
     assert_eq!(told("body"), (DamageKind::NoText, format!("no column \"body\"; {there}")));
     assert_eq!(told("text,body").0, DamageKind::NoText);
     let (kind, detail) = told("number");
@@ -566,17 +567,18 @@ pub fn specimens(folder: &mut Folder) {
     const EVERY: &[usize] = &[0, 1, 2, 3, 4];
     let rows = all();
     let snappy = Layout { compression: Compression::SNAPPY, dictionary: true, ..PLAIN };
-    let pages = WriterVersion::PARQUET_2_0;
-    let zstd = Layout { compression: Compression::ZSTD(Default::default()), pages, group_rows: 2, ..PLAIN };
+    let page_version = WriterVersion::PARQUET_2_0;
+    let zstd =
+        Layout { compression: Compression::ZSTD(Default::default()), page_version, group_rows: 2, ..PLAIN };
     let gzip = Layout { compression: Compression::GZIP(Default::default()), page_rows: 1, ..PLAIN };
-    let delta = Layout { encoding: Some(Encoding::DELTA_BYTE_ARRAY), pages, ..PLAIN };
+    let delta = Layout { encoding: Some(Encoding::DELTA_BYTE_ARRAY), page_version, ..PLAIN };
     let lengths = Layout { encoding: Some(Encoding::DELTA_LENGTH_BYTE_ARRAY), ..PLAIN };
     let lz4 = Layout { compression: Compression::LZ4_RAW, ..PLAIN };
     let brotli = Layout { compression: Compression::BROTLI(Default::default()), ..PLAIN };
     for (name, layout, note) in [
         ("snappy", snappy, "dictionaries, snappy"),
-        ("zstd", zstd, "three row groups, pages of version 2, zstd"),
-        ("gzip", gzip, "a page for each row, gzip"),
+        ("zstd", zstd, "three row groups, documents of version 2, zstd"),
+        ("gzip", gzip, "a document for each row, gzip"),
         ("lz4", lz4, "lz4"),
         ("brotli", brotli, "brotli"),
         ("plain", PLAIN, "plain values, not compressed"),
@@ -592,7 +594,7 @@ pub fn specimens(folder: &mut Folder) {
     let mut nulls = rows.clone();
     nulls[2].text = None;
     let (bytes, _) = file(&nulls, zstd);
-    let note = "a row whose text is null, which is no page and no damage";
+    let note = "a row whose text is null, which is no document and no damage";
     folder.add("text-null.parquet", bytes, 5, &[0, 1, 3, 4], &[], note);
     let texts: Vec<&[u8]> = vec![TEXTS[0].as_bytes(), b"caf\xe9", TEXTS[1].as_bytes()];
     let bytes = one_column("optional binary text", &texts);
@@ -646,7 +648,7 @@ pub fn specimens(folder: &mut Folder) {
     hurt[to - 20..to].fill(0);
     let damage = [at("corrupt", 2, from as u64, 0)];
     folder.add(
-        "page-noise.parquet",
+        "document-noise.parquet",
         hurt,
         5,
         &[0, 1, 4],
@@ -658,7 +660,7 @@ pub fn specimens(folder: &mut Folder) {
     hurt[id..id + 4].fill(0xff);
     let damage = [at("bad-name", 2, from as u64, 0)];
     folder.add(
-        "page-noise-of-id.parquet",
+        "document-noise-of-id.parquet",
         hurt,
         5,
         EVERY,

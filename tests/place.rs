@@ -1,4 +1,4 @@
-//! What tests of the command line share: a folder of their own, pages, and compression.
+//! What tests of the command line share: a folder of their own, documents, and compression.
 
 use super::cli::simflip;
 use assert_cmd::Command;
@@ -65,9 +65,9 @@ pub fn unpacked(path: &Path) -> (Vec<u8>, &'static str) {
     }
 }
 
-/// A text of so many words, none of which another page has.
-pub fn words(page: usize, words: usize) -> String {
-    (0..words).map(|at| format!("word{} ", page * 1_000 + at)).collect()
+/// A text of so many words, none of which another document has.
+pub fn words(document: usize, words: usize) -> String {
+    (0..words).map(|at| format!("word{} ", document * 1_000 + at)).collect()
 }
 
 pub fn gz(bytes: &[u8]) -> Vec<u8> {

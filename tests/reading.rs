@@ -282,7 +282,7 @@ proptest! {
             prop_assert_eq!(back, expected);
         }
 
-        // Of a size; the same if a page turns out not to be where it was, which takes back what was written.
+        // Of a size; the same if a document turns out not to be where it was, which takes back what was written.
         let mut wanted = wanted;
         let torn = torn.filter(|_| !wanted.is_empty()).map(|at| at.index(wanted.len()));
         if let Some(at) = torn {
@@ -317,17 +317,17 @@ proptest! {
                 let one = discover(std::slice::from_ref(&path), &DiscoverOptions::default()).expect("found");
                 let (read, damage, _) = read_all(&one, 1, block_bytes);
                 prop_assert_eq!((read.len() as u64, damage), (documents, vec![]));
-                back.extend(read_plainly(&path, format).into_iter().map(|page| (shards.clone(), page)));
+                back.extend(read_plainly(&path, format).into_iter().map(|document| (shards.clone(), document)));
             }
             let mut expected = chosen
                 .iter()
                 .enumerate()
                 .filter(|(at, d)| inputs[d.id.shard as usize].format == format && torn != Some(*at))
                 .map(|(_, d)| (d.id.shard, (d.record_id.clone(), d.url.clone(), d.language.clone(), d.text.clone())));
-            for (shards, page) in back {
-                let (shard, expected) = expected.next().expect("a page more");
+            for (shards, document) in back {
+                let (shard, expected) = expected.next().expect("a document more");
                 prop_assert!(shards.contains(&shard));
-                prop_assert_eq!(page, expected);
+                prop_assert_eq!(document, expected);
             }
             prop_assert!(expected.next().is_none());
         }

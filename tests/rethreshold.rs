@@ -74,9 +74,12 @@ fn copies_of_a_text_that_comes_back_are_removed_for_it() {
     let words: Vec<String> = (0..100).map(|at| format!("word{at}")).collect();
     let near = words[..90].join(" ") + " others";
     let line = |id: usize, text: &str| format!("{{\"id\": \"p{id}\", \"text\": \"{text}\"}}\n");
-    let pages = [&words.join(" "), &near, &near, &words.join(" ")];
-    place.put("pages.jsonl", pages.iter().enumerate().map(|(id, text)| line(id, text)).collect::<String>());
-    drop(place.run("dedup pages.jsonl --out result --similarity 0.5 --quiet").assert().success());
+    let documents = [&words.join(" "), &near, &near, &words.join(" ")];
+    place.put(
+        "documents.jsonl",
+        documents.iter().enumerate().map(|(id, text)| line(id, text)).collect::<String>(),
+    );
+    drop(place.run("dedup documents.jsonl --out result --similarity 0.5 --quiet").assert().success());
     assert_eq!(removed(&place.at("result")).len(), 3);
     drop(place.run("rethreshold result --similarity 0.95 --out stricter --quiet").assert().success());
     is_in_order(&place.at("stricter"));

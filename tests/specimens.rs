@@ -139,11 +139,11 @@ fn what_is_kept_reads_back_without_damage() {
     let kept = write_kept(&inputs, &options, &wanted, &|_, _| true, dir.path()).expect("writes");
 
     assert_eq!(kept.lost.len(), 1);
-    assert!(kept.lost[0].path.ends_with("page-noise-of-id.parquet"));
+    assert!(kept.lost[0].path.ends_with("document-noise-of-id.parquet"));
     let (_, documents) = outcome(&inputs, &options);
     for format in [Format::Wet, Format::Jsonl, Format::Parquet, Format::Arrow] {
         // Ids that do not decode show only when the rows are to be copied.
-        let copied = |input: &Input| !input.path.ends_with("page-noise-of-id.parquet");
+        let copied = |input: &Input| !input.path.ends_with("document-noise-of-id.parquet");
         let mut expected: Vec<&String> = documents
             .iter()
             .filter(|(shard, ..)| inputs[*shard as usize].format == format)
@@ -155,7 +155,7 @@ fn what_is_kept_reads_back_without_damage() {
         for file in kept.files.iter().filter(|file| file.format == format) {
             let back = discover(std::slice::from_ref(&file.path), &DiscoverOptions::default());
             let (entries, documents) = outcome(&back.expect("the kept file"), &options);
-            // A page whose address cannot be read is kept as it is.
+            // A document whose address cannot be read is kept as it is.
             let harmless = |d: &str| d.is_empty() || d.starts_with("bad-name@");
             assert!(entries[0].damage.split(' ').all(harmless), "{:?}", entries[0]);
             assert_eq!(file.documents, documents.len() as u64);
@@ -277,7 +277,7 @@ impl Folder {
         self.files.push((entry, bytes));
     }
 
-    /// A file with one more page than those used, of so many bytes, which stand nowhere as they are read.
+    /// A file with one more document than those used, of so many bytes, which stand nowhere as they are read.
     pub fn add_odd(
         &mut self,
         file: &str,
@@ -291,7 +291,7 @@ impl Folder {
         self.one_more(1, text);
     }
 
-    /// One page more, of so many bytes, in each of the last files.
+    /// One document more, of so many bytes, in each of the last files.
     fn one_more(&mut self, files: usize, text: u64) {
         for (entry, _) in self.files.iter_mut().rev().take(files) {
             entry.documents += 1;
@@ -299,7 +299,7 @@ impl Folder {
         }
     }
 
-    /// A plain file and a file of members in which piece 3 (of the warcinfo record and five pages) is
+    /// A plain file and a file of members in which piece 3 (of the warcinfo record and five documents) is
     /// another.
     fn with_piece(&mut self, name: &str, piece: Vec<u8>, used: &[usize], kind: &str, note: &str) {
         let mut pieces = all();
@@ -410,7 +410,7 @@ fn good_files(folder: &mut Folder) {
     let zeros = [packed.concat(), vec![0; 700]].concat();
     folder.add("good-trailing-zeros.warc.wet.gz", zeros, 6, EVERY, &[], "zeros behind the last member");
     folder.add(
-        "good-no-pages.warc.wet.gz",
+        "good-no-documents.warc.wet.gz",
         gz(&info()),
         1,
         &[],
@@ -425,11 +425,11 @@ fn good_files(folder: &mut Folder) {
         3,
         &[1],
         &[],
-        "only conversions are pages",
+        "only conversions are documents",
     );
 
     let jsonl = lines();
-    folder.add("good.jsonl", jsonl.concat(), 5, EVERY, &[], "a line a page");
+    folder.add("good.jsonl", jsonl.concat(), 5, EVERY, &[], "a line a document");
     folder.add("good.jsonl.gz", gz(&jsonl.concat()), 5, EVERY, &[], "the same, gzip");
     let frames: Vec<u8> = jsonl.iter().flat_map(|l| zst(l)).collect();
     folder.add("good.jsonl.zst", frames, 5, EVERY, &[], "a frame a line");
@@ -453,7 +453,7 @@ fn good_files(folder: &mut Folder) {
     folder.add("good-utf-16.jsonl", units.collect(), 5, EVERY, &[], "UTF-16, as PowerShell writes it");
 
     let csv = rows(b',');
-    folder.add("good.csv", csv.concat(), 5, EVERY, &[], "a record a page, quoted where it must be");
+    folder.add("good.csv", csv.concat(), 5, EVERY, &[], "a record a document, quoted where it must be");
     folder.add("good.csv.gz", members(&csv).concat(), 5, EVERY, &[], "a member a record");
     folder.add("good.tsv.zst", zst(&rows(b'\t').concat()), 5, EVERY, &[], "tabs between values");
     let mut loose = b"\xef\xbb\xbf\n\r\n".to_vec();
@@ -467,7 +467,7 @@ fn good_files(folder: &mut Folder) {
         &[],
         "mark, semicolons, blank lines, no line end at the end",
     );
-    folder.add("good-header-alone.csv", csv[0].clone(), 0, &[], &[], "a table of no pages");
+    folder.add("good-header-alone.csv", csv[0].clone(), 0, &[], &[], "a table of no documents");
     folder.add("good-empty.csv", vec![], 0, &[], &[], "no byte, which is no damage");
 }
 
@@ -554,7 +554,13 @@ fn bad_records(folder: &mut Folder) {
     let untyped = replace(&good(2), "WARC-Type: conversion", b"WARC-Type:");
     folder.with_piece("type-empty", untyped, WITHOUT_2, "malformed", "a WARC-Type that says nothing");
     let uri = replace(&good(2), "https://pier.example/2", b"https://pier.example/caf\xe9");
-    folder.with_piece("charset-of-uri", uri, EVERY, "bad-name", "an address in ISO 8859-1; the page is used");
+    folder.with_piece(
+        "charset-of-uri",
+        uri,
+        EVERY,
+        "bad-name",
+        "an address in ISO 8859-1; the document is used",
+    );
     let mut nul = good(2);
     let text = nul.len() - 4 - right;
     nul[text..text + 3].fill(0);
@@ -606,7 +612,14 @@ fn bad_records(folder: &mut Folder) {
     folder.add("empty.warc.wet", vec![], 0, &[], &[at("unknown-format", None, 0, 0)], "no byte");
     let damage = [at("unknown-format", None, 0, 0)];
     folder.add("blank.warc.wet", vec![0; 5_001], 0, &[], &damage, "zeros in place of records");
-    folder.add("blank.jsonl", b" \r\n\n".to_vec(), 0, &[], &[], "blank lines alone: no pages, and no damage");
+    folder.add(
+        "blank.jsonl",
+        b" \r\n\n".to_vec(),
+        0,
+        &[],
+        &[],
+        "blank lines alone: no documents, and no damage",
+    );
     folder.add("blank-zeros.jsonl", vec![0; 5_001], 0, &[], &damage, "zeros in place of lines");
     folder.add("empty.jsonl", vec![], 0, &[], &[], "no line, which is no damage");
     folder.add(
@@ -769,7 +782,7 @@ fn bad_lines(folder: &mut Folder) {
         folder.add(&format!("{name}.jsonl"), pieces.concat(), 5, WITHOUT_2, &damage, note);
     }
     let odd: [(&str, &[u8], Option<&str>, &str); 4] = [
-        ("text-null", b"{\"text\":null}", None, "the third text is null, which is no page and no damage"),
+        ("text-null", b"{\"text\":null}", None, "the third text is null, which is no document and no damage"),
         (
             "text-latin-1",
             b"{\"text\":\"caf\xe9\"}",

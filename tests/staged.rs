@@ -22,23 +22,23 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Pages in families, each a text of the family with some words changed; copies; pages of a word; and, if there
-/// is a template, so many pages of it.
-pub fn texts(pages: usize, template: usize, seed: u64) -> Vec<String> {
+/// Documents in families, each a text of the family with some words changed; copies; documents of a word; and, if there
+/// is a template, so many documents of it.
+pub fn texts(documents: usize, template: usize, seed: u64) -> Vec<String> {
     let mut rng = SplitMix64::new(seed);
     let words = |rng: &mut SplitMix64, n: u64| -> Vec<String> {
         (0..n).map(|_| format!("w{}", rng.below(4000))).collect()
     };
-    let families: Vec<Vec<String>> = (0..pages / 6 + 1).map(|_| words(&mut rng, 60)).collect();
+    let families: Vec<Vec<String>> = (0..documents / 6 + 1).map(|_| words(&mut rng, 60)).collect();
     let line = words(&mut rng, 90);
     let mut texts: Vec<String> = Vec::new();
-    for at in 0..pages + template {
+    for at in 0..documents + template {
         if !texts.is_empty() && rng.below(8) == 0 {
             let copied = rng.below(texts.len() as u64) as usize;
             texts.push(texts[copied].clone());
         } else if rng.below(20) == 0 {
             texts.push(["", "one", "two words"][rng.below(3) as usize].to_owned());
-        } else if at >= pages {
+        } else if at >= documents {
             let mut text = line.clone();
             text.extend(words(&mut rng, 2));
             texts.push(text.join(" "));
@@ -68,7 +68,7 @@ pub fn write_files(folder: &Path, texts: &[String], files: usize) -> Vec<PathBuf
             serde_json::json!({"id": id, "url": url, "text": text}).to_string() + "\n"
         };
         let lines: String = part.iter().enumerate().map(line).collect();
-        let path = folder.join(format!("pages {number:02}.jsonl"));
+        let path = folder.join(format!("documents {number:02}.jsonl"));
         fs::write(&path, lines).unwrap();
         paths.push(path);
     }
@@ -78,8 +78,9 @@ pub fn write_files(folder: &Path, texts: &[String], files: usize) -> Vec<PathBuf
 /// Every text of some files, in order.
 fn read_texts(paths: &[PathBuf]) -> Vec<String> {
     let inputs = discover(paths, &DiscoverOptions::default()).unwrap();
-    let add =
-        |all: &mut Vec<_>, page: simflip::corpus::Document<'_>| all.push((page.id, page.text.to_owned()));
+    let add = |all: &mut Vec<_>, document: simflip::corpus::Document<'_>| {
+        all.push((document.id, document.text.to_owned()))
+    };
     let mut all =
         read(&inputs, &ReadOptions { threads: 1, ..ReadOptions::default() }, Vec::new, add, &|_| ());
     let mut all = std::mem::take(&mut all.workers[0]);
@@ -105,7 +106,7 @@ pub fn sketch_job(paths: &[PathBuf], out: &Path, settings: &Settings, machine: M
     SketchJob {
         inputs: paths.to_vec(),
         fields: JsonlFields::default(),
-        longest_page: None,
+        longest_document: None,
         rules: ReadRules::default(),
         out: out.to_path_buf(),
         force: false,
@@ -244,18 +245,18 @@ fn assert_same(paths: &[PathBuf], top: &Path, settings: &Settings, machine: Mach
             fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.retain(|path| path.extension().is_some_and(|end| end != "csv" && end != "note"));
         let mut got = read_texts(&files);
-        // Files of kept pages are called by hashes; the order among them is not that of the inputs.
+        // Files of kept documents are called by hashes; the order among them is not that of the inputs.
         let mut expected = expected;
         got.sort();
         expected.sort();
-        assert!(got == expected, "{} pages stay, {} expected: {machine:?}", got.len(), expected.len());
+        assert!(got == expected, "{} documents stay, {} expected: {machine:?}", got.len(), expected.len());
         assert_eq!(removed(&kept), gone(&outcome, paths), "{machine:?}");
     }
 }
 
 type Removed = Vec<(String, u32, u64, u64, String)>;
 
-/// File, row, cluster, size and the page that stays of every page that goes, as the lists say.
+/// File, row, cluster, size and the document that stays of every document that goes, as the lists say.
 fn removed(folder: &Path) -> Removed {
     let mut rows = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -285,8 +286,8 @@ fn gone(outcome: &Outcome, paths: &[PathBuf]) -> Removed {
     let mut places = Vec::new();
     for path in paths {
         let real = fs::canonicalize(path).unwrap().display().to_string();
-        let pages = read_texts(std::slice::from_ref(path)).len();
-        places.extend((0..pages as u32).map(|row| (real.clone(), row)));
+        let documents = read_texts(std::slice::from_ref(path)).len();
+        places.extend((0..documents as u32).map(|row| (real.clone(), row)));
     }
     let mut rows = Vec::new();
     for (cluster, (members, kept)) in outcome.clusters.iter().zip(&outcome.representatives).enumerate() {
@@ -301,7 +302,7 @@ fn gone(outcome: &Outcome, paths: &[PathBuf]) -> Removed {
     rows
 }
 
-/// Holds new pages against old ones, in stages and in memory.
+/// Holds new documents against old ones, in stages and in memory.
 fn assert_same_against(
     texts: &[String],
     first_old: usize,
@@ -330,12 +331,12 @@ fn assert_same_against(
         deduper.extend(texts);
         let outcome = deduper.run_with(&Context::default().against(first_old)).unwrap();
         let joined = join_in_parts(&sketches, &old_sketches, linkage, machine);
-        assert_eq!((joined.pages, joined.old), (new.len() as u64, old.len() as u64));
+        assert_eq!((joined.documents, joined.old), (new.len() as u64, old.len() as u64));
         let kept = top.join(linkage.name());
         let clustered = clusters_and_kept(&paths, &sketches, &old_sketches, &kept, linkage, machine);
         let members = outcome.clusters.values().len() as u64;
         assert_eq!(
-            (clustered.pages, clustered.clusters, clustered.in_clusters, clustered.removed),
+            (clustered.documents, clustered.clusters, clustered.in_clusters, clustered.removed),
             (new.len() as u64, outcome.clusters.len() as u64, members, outcome.removed() as u64),
             "{linkage:?} {machine:?}"
         );
@@ -347,7 +348,7 @@ fn assert_same_against(
         got.sort();
         expected.sort();
         assert!(got.iter().eq(expected), "{linkage:?} {machine:?}");
-        // What stays for a page that goes is told, and is an old one where there is one.
+        // What stays for a document that goes is told, and is an old one where there is one.
         let is_old = |stays: &str| stays.contains("/old/");
         let by_old = removed(&kept).iter().filter(|(.., stays)| is_old(stays)).count();
         let goes_for_old = |(members, stays): (&[Document], &Document)| match outcome.is_old(*stays) {
@@ -377,12 +378,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
     fn stages_make_what_memory_makes(
-        pages in 1usize..160, files in prop::sample::select(vec![1usize, 2, 5, 30]), seed: u64,
+        documents in 1usize..160, files in prop::sample::select(vec![1usize, 2, 5, 30]), seed: u64,
         similarity in prop::sample::select(vec![0.6, 0.8]),
         removable: bool, shards in prop::sample::select(vec![1usize, 2, 7]), threads in 1usize..4,
     ) {
         let top = tempfile::tempdir().unwrap();
-        let paths = write_files(&top.path().join("crawl"), &texts(pages, 0, seed), files);
+        let paths = write_files(&top.path().join("crawl"), &texts(documents, 0, seed), files);
         let settings = match removable {
             true => removable_first(),
             false => quick(similarity),
@@ -394,24 +395,24 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
-    fn what_old_sketches_hold_goes_from_new_pages_as_in_memory(
-        pages in 2usize..200, old in 1usize..100, files in prop::sample::select(vec![1usize, 3, 30]),
+    fn what_old_sketches_hold_goes_from_new_documents_as_in_memory(
+        documents in 2usize..200, old in 1usize..100, files in prop::sample::select(vec![1usize, 3, 30]),
         old_files in prop::sample::select(vec![1usize, 2, 20]), seed: u64,
         removable: bool, shards in prop::sample::select(vec![1usize, 3]), threads in 1usize..3,
     ) {
         let top = tempfile::tempdir().unwrap();
-        let first_old = pages - (pages * old / 100).clamp(1, pages - 1);
+        let first_old = documents - (documents * old / 100).clamp(1, documents - 1);
         let settings = match removable {
             true => removable_first(),
             false => quick(0.6),
         };
         let machine = Machine { shards, threads, memory: SMALL };
-        assert_same_against(&texts(pages, 0, seed), first_old, [files, old_files], top.path(), &settings, machine);
+        assert_same_against(&texts(documents, 0, seed), first_old, [files, old_files], top.path(), &settings, machine);
     }
 }
 
 #[test]
-fn new_pages_of_an_old_template_go() {
+fn new_documents_of_an_old_template_go() {
     let top = tempfile::tempdir().unwrap();
     let mut texts = texts(100, 700, 9);
     // Those of the template are among both.
@@ -450,7 +451,7 @@ fn a_template_is_joined_in_stages_as_in_memory() {
 }
 
 #[test]
-fn real_pages_of_several_formats_go_through_stages_as_through_memory() {
+fn real_documents_of_several_formats_go_through_stages_as_through_memory() {
     let top = tempfile::tempdir().unwrap();
     let crawl = top.path().join("crawl");
     fs::create_dir_all(&crawl).unwrap();
@@ -475,7 +476,7 @@ fn real_pages_of_several_formats_go_through_stages_as_through_memory() {
 
 #[test]
 #[ignore = "takes more memory than a small run: .ci/nightly"]
-fn more_pages_than_the_memory_holds_give_the_same_bytes() {
+fn more_documents_than_the_memory_holds_give_the_same_bytes() {
     let top = tempfile::tempdir().unwrap();
     let paths = write_files(&top.path().join("crawl"), &texts(12_000, 9_000, 5), 4);
     let [one, other] =
@@ -510,7 +511,7 @@ fn what_does_not_fit_is_named_and_stays() {
     let sketches = top.path().join("sketches");
     let job = sketch_job(&paths, &sketches, &quick(0.8), ONE);
     let first = staged::sketch(&job, &Silent).unwrap();
-    assert_eq!((first.files, first.there, first.pages), (3, 0, 60));
+    assert_eq!((first.files, first.there, first.documents), (3, 0, 60));
     assert_eq!(staged::sketch(&job, &Silent).unwrap().there, 3);
     let before = contents(&sketches);
     let told = |error: Error| error.to_string();
@@ -640,7 +641,7 @@ fn what_does_not_fit_is_named_and_stays() {
     assert!(told(staged::apply(&others, &Silent).unwrap_err()).contains("name another folder"));
     #[cfg(unix)]
     fs::remove_file(top.path().join("moved/link.jsonl")).unwrap();
-    // What was kept is not read as more pages.
+    // What was kept is not read as more documents.
     assert_eq!(discover(&[top.path().to_path_buf()], &DiscoverOptions::default()).unwrap().len(), 3);
     // Every file is one that inspect knows.
     for folder in [&sketches, &top.path().join("kept")] {
@@ -655,9 +656,10 @@ fn small_files_are_sketched_together_and_anew_where_others_come_between() {
     let top = tempfile::tempdir().unwrap();
     let crawl = top.path().join("crawl");
     let all = write_files(&crawl, &texts(300, 0, 5), 100);
-    // Neither pages nor records; and records that are no pages before and behind one.
-    fs::write(crawl.join("pages 03.jsonl"), "").unwrap();
-    fs::write(crawl.join("pages 04.jsonl"), "no page\n{\"text\": \"one page\"}\nno page\n").unwrap();
+    // Neither documents nor records; and records that are no documents before and behind one.
+    fs::write(crawl.join("documents 03.jsonl"), "").unwrap();
+    fs::write(crawl.join("documents 04.jsonl"), "no document\n{\"text\": \"one document\"}\nno document\n")
+        .unwrap();
     let [sketches, fresh] = ["sketches", "fresh"].map(|name| top.path().join(name));
     let job = sketch_job(&all, &sketches, &quick(0.8), ONE);
     let some: Vec<PathBuf> =
@@ -666,7 +668,7 @@ fn small_files_are_sketched_together_and_anew_where_others_come_between() {
     let files = || contents(&sketches).len();
     assert!(of_some.files == some.len() as u64 && files() < some.len(), "{of_some:?}, {} files", files());
     let of_all = staged::sketch(&job, &Silent).unwrap();
-    assert!(of_all.files == 100 && of_all.pages > of_some.pages, "{of_all:?}");
+    assert!(of_all.files == 100 && of_all.documents > of_some.documents, "{of_all:?}");
     assert_eq!(staged::sketch(&job, &Silent).unwrap(), Sketched { there: 100, ..of_all });
     staged::sketch(&SketchJob { out: fresh.clone(), ..job.clone() }, &Silent).unwrap();
     assert!(contents(&sketches) == contents(&fresh), "nothing of other bundles is left");
@@ -674,9 +676,9 @@ fn small_files_are_sketched_together_and_anew_where_others_come_between() {
         simflip().arg("inspect").arg(sketches.join(name)).assert().success();
     }
     // A file that has changed is told by its own name.
-    fs::write(crawl.join("pages 04.jsonl"), "{\"text\": \"another page\"}\n").unwrap();
+    fs::write(crawl.join("documents 04.jsonl"), "{\"text\": \"another document\"}\n").unwrap();
     let message = staged::sketch(&job, &Silent).unwrap_err().to_string();
-    assert!(message.contains("pages 04.jsonl as it is now"), "{message}");
+    assert!(message.contains("documents 04.jsonl as it is now"), "{message}");
     let forced = staged::sketch(&SketchJob { force: true, ..job }, &Silent).unwrap();
     assert!(forced.there > 0 && forced.there < 100, "{forced:?}");
 }

@@ -5,23 +5,23 @@ use serde_json::{Value, json};
 use std::fs;
 use std::sync::Arc;
 
-fn text(page: usize) -> String {
-    words(page, 60)
+fn text(document: usize) -> String {
+    words(document, 60)
 }
 
 fn jsonl(lines: &[Value]) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// Ids of the pages that stay, by the table of pages.
+/// Ids of the documents that stay, by the table of documents.
 fn stays(place: &Place, out: &str) -> Vec<String> {
-    let lines = fs::read_to_string(place.at(out).join("pages.jsonl")).unwrap();
+    let lines = fs::read_to_string(place.at(out).join("documents.jsonl")).unwrap();
     let rows = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     rows.filter(|row| row["kept"] == true).map(|row| row["id"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn the_page_with_the_highest_score_stays() {
+fn the_document_with_the_highest_score_stays() {
     let place = Place::new();
     place.put(
         "in/a.jsonl",
@@ -35,18 +35,19 @@ fn the_page_with_the_highest_score_stays() {
             json!({"id": "huge", "text": text(2), "quality": [1]}),
         ]),
     );
-    place.told("dedup in --out first --write pages.jsonl", 0);
+    place.told("dedup in --out first --write documents.jsonl", 0);
     assert_eq!(stays(&place, "first"), ["low", "null"]);
     for (out, options) in [("out", "--threads 1"), ("again", "--threads 4")] {
-        place.told(&format!("dedup in --out {out} --write pages.jsonl --keep score:quality {options}"), 0);
+        place
+            .told(&format!("dedup in --out {out} --write documents.jsonl --keep score:quality {options}"), 0);
         assert_eq!(stays(&place, out), ["high", "negative"]);
         place.told(&format!("inspect {out}"), 0);
     }
     let report = place.report("out");
     assert_eq!(report["settings"]["keep"], json!({"score": "quality"}));
     let warnings = report["warnings"].to_string();
-    assert!(warnings.contains("4 pages have no number in \\\"quality\\\""), "{warnings}");
-    place.told("dedup in --out repeated --write pages.jsonl --settings out/report.json", 0);
+    assert!(warnings.contains("4 documents have no number in \\\"quality\\\""), "{warnings}");
+    place.told("dedup in --out repeated --write documents.jsonl --settings out/report.json", 0);
     assert_eq!(stays(&place, "repeated"), ["high", "negative"]);
     let told = place.told("dedup in --out none --keep score:qualty", 2);
     assert!(
@@ -91,23 +92,23 @@ fn scores_of_parquet_columns_are_those_of_json() {
     column.close().unwrap();
     group.close().unwrap();
     writer.close().unwrap();
-    place.told("dedup a.parquet --out out --write pages.jsonl --keep score:score", 0);
+    place.told("dedup a.parquet --out out --write documents.jsonl --keep score:score", 0);
     assert_eq!(stays(&place, "out"), ["row 3"]);
-    assert!(place.report("out")["warnings"].to_string().contains("3 pages have no number"));
-    place.told("dedup a.parquet --out by-rank --write pages.jsonl --keep score:rank", 0);
+    assert!(place.report("out")["warnings"].to_string().contains("3 documents have no number"));
+    place.told("dedup a.parquet --out by-rank --write documents.jsonl --keep score:rank", 0);
     assert_eq!(stays(&place, "by-rank"), ["row 2"]);
 }
 
 #[test]
-fn the_input_that_was_named_first_keeps_its_pages() {
+fn the_input_that_was_named_first_keeps_its_documents() {
     let place = Place::new();
-    let page = |id: &str, page: usize| json!({"id": id, "text": text(page)});
-    place.put("a/x.jsonl", jsonl(&[page("a1", 1), page("a2", 2)]));
-    place.put("b.jsonl", jsonl(&[page("b3", 3), page("b1", 1), page("b1 again", 1)]));
-    place.put("c/x.jsonl", jsonl(&[page("c2", 2), page("c3", 3), page("c4", 4)]));
+    let document = |id: &str, document: usize| json!({"id": id, "text": text(document)});
+    place.put("a/x.jsonl", jsonl(&[document("a1", 1), document("a2", 2)]));
+    place.put("b.jsonl", jsonl(&[document("b3", 3), document("b1", 1), document("b1 again", 1)]));
+    place.put("c/x.jsonl", jsonl(&[document("c2", 2), document("c3", 3), document("c4", 4)]));
     let stays = |inputs: &str, out: &str| {
         place.told(
-            &format!("dedup {inputs} --out {out} --write pages.jsonl --keep input-order --threads 3"),
+            &format!("dedup {inputs} --out {out} --write documents.jsonl --keep input-order --threads 3"),
             0,
         );
         stays(&place, out)
@@ -118,26 +119,27 @@ fn the_input_that_was_named_first_keeps_its_pages() {
 }
 
 #[test]
-fn as_many_pages_stay_of_a_cluster_or_of_each_source_in_it_as_one_says() {
+fn as_many_documents_stay_of_a_cluster_or_of_each_source_in_it_as_one_says() {
     let place = Place::new();
-    let page = |id: &str, url: &str, page: usize| json!({"id": id, "url": url, "text": text(page)});
+    let document =
+        |id: &str, url: &str, document: usize| json!({"id": id, "url": url, "text": text(document)});
     place.put(
         "a/x.jsonl",
         jsonl(&[
-            page("x1", "https://one.example/1", 1),
-            page("x2", "https://ONE.example/2", 1),
-            page("x3", "https://two.example/3", 1),
-            page("x4", "", 1),
-            page("x5", "https://one.example/5", 2),
+            document("x1", "https://one.example/1", 1),
+            document("x2", "https://ONE.example/2", 1),
+            document("x3", "https://two.example/3", 1),
+            document("x4", "", 1),
+            document("x5", "https://one.example/5", 2),
         ]),
     );
     place.put(
         "a/y.jsonl",
-        jsonl(&[page("y1", "https://two.example/1", 1), page("y2", "", 1), page("y3", "", 2)]),
+        jsonl(&[document("y1", "https://two.example/1", 1), document("y2", "", 1), document("y3", "", 2)]),
     );
-    place.put("b/z.jsonl", jsonl(&[page("z1", "https://one.example/9", 1), page("z2", "", 3)]));
+    place.put("b/z.jsonl", jsonl(&[document("z1", "https://one.example/9", 1), document("z2", "", 3)]));
     let stay = |options: &str, out: &str| {
-        place.told(format!("dedup a b --out {out} --write kept,pages.jsonl {options}").trim_end(), 0);
+        place.told(format!("dedup a b --out {out} --write kept,documents.jsonl {options}").trim_end(), 0);
         place.told(&format!("inspect {out}"), 0);
         let kept = stays(&place, out);
         assert_eq!(place.report(out)["outcome"]["kept"], kept.len());
@@ -166,13 +168,13 @@ fn as_many_pages_stay_of_a_cluster_or_of_each_source_in_it_as_one_says() {
     let report = place.report("two");
     assert_eq!(report["settings"]["quota"], json!({"count": 2, "each": "folder"}));
     assert_eq!(place.report("one")["settings"].get("quota"), None);
-    place.told("dedup a b --out repeated --write pages.jsonl --settings two/report.json", 0);
+    place.told("dedup a b --out repeated --write documents.jsonl --settings two/report.json", 0);
     assert_eq!(stays(&place, "repeated"), stays(&place, "two"));
-    // Old pages stay, and count.
-    place.told("dedup a --against b --out new --write pages.jsonl --keep-count 3", 0);
+    // Old documents stay, and count.
+    place.told("dedup a --against b --out new --write documents.jsonl --keep-count 3", 0);
     assert_eq!(stays(&place, "new"), ["x1", "x2", "x5", "y3"]);
     place.told("inspect new", 0);
-    // A page too many, or too few.
+    // A document too many, or too few.
     let clusters = fs::read_to_string(place.at("three/clusters.csv")).unwrap();
     fs::write(place.at("three/clusters.csv"), clusters.replacen(",true,", ",false,", 1)).unwrap();
     let told = place.told("inspect three", 2);
@@ -189,8 +191,10 @@ fn as_many_pages_stay_of_a_cluster_or_of_each_source_in_it_as_one_says() {
 #[test]
 fn what_each_source_loses_is_told_and_a_source_that_is_nearly_gone_is_a_warning() {
     let place = Place::new();
-    let page = |host: &str, n: usize| json!({"id": format!("{host} {n}"), "url": format!("https://{host}/{n}"), "text": text(n)});
-    let of = |host: &str, pages: std::ops::Range<usize>| pages.map(|n| page(host, n)).collect::<Vec<_>>();
+    let document = |host: &str, n: usize| json!({"id": format!("{host} {n}"), "url": format!("https://{host}/{n}"), "text": text(n)});
+    let of = |host: &str, documents: std::ops::Range<usize>| {
+        documents.map(|n| document(host, n)).collect::<Vec<_>>()
+    };
     place.put("in/a/x.jsonl", jsonl(&of("first.example", 0..30)));
     place.put("in/b/x.jsonl", jsonl(&[of("mirror.example", 0..30), of("own.example", 40..45)].concat()));
     place.put("in/b/y.jsonl", jsonl(&of("few.example", 0..5)));
@@ -200,7 +204,7 @@ fn what_each_source_loses_is_told_and_a_source_that_is_nearly_gone_is_a_warning(
     let by = |kind: &str| {
         report["lost_by_source"].as_array().unwrap().iter().find(|it| it["kind"] == kind).unwrap()
     };
-    let row = |source: &str, pages: u64, kept: u64| json!({"source": source, "pages": pages, "kept": kept});
+    let row = |source: &str, documents: u64, kept: u64| json!({"source": source, "documents": documents, "kept": kept});
     let hosts = json!([row("mirror.example", 30, 0), row("few.example", 5, 0)]);
     assert_eq!((&by("host")["most"], &by("host")["number"]), (&hosts, &json!(4)));
     assert_eq!(by("host")["gone"], json!([row("mirror.example", 30, 0)]));
@@ -209,6 +213,6 @@ fn what_each_source_loses_is_told_and_a_source_that_is_nearly_gone_is_a_warning(
     let warnings = report["warnings"].to_string();
     let expected = "1 of 4 hosts loses at least 95 % of its documents: mirror.example (30 of 30 documents).";
     assert!(warnings.contains(expected) && !warnings.contains("folders"), "{warnings}");
-    let page = fs::read_to_string(place.at("out/report.html")).unwrap();
-    assert!(page.contains("Removed, by host") && page.contains("mirror.example</td>"));
+    let document = fs::read_to_string(place.at("out/report.html")).unwrap();
+    assert!(document.contains("Removed, by host") && document.contains("mirror.example</td>"));
 }

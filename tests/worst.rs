@@ -22,20 +22,20 @@ fn usual() -> Settings {
 }
 
 /// Runs over these texts.
-fn run(texts: impl Iterator<Item = String>, settings: Settings, longest_page: Option<usize>) -> Report {
+fn run(texts: impl Iterator<Item = String>, settings: Settings, longest_document: Option<usize>) -> Report {
     let top = tempfile::tempdir().unwrap();
-    let input = top.path().join("pages.jsonl");
+    let input = top.path().join("documents.jsonl");
     let lines = texts.map(|text| serde_json::json!({ "text": text }).to_string() + "\n");
     fs::write(&input, lines.collect::<String>()).unwrap();
-    report(&input, &top.path().join("out"), settings, longest_page)
+    report(&input, &top.path().join("out"), settings, longest_document)
 }
 
-fn report(input: &Path, out: &Path, settings: Settings, longest_page: Option<usize>) -> Report {
+fn report(input: &Path, out: &Path, settings: Settings, longest_document: Option<usize>) -> Report {
     let job = Job {
         inputs: vec![input.to_path_buf()],
         out: out.to_path_buf(),
         settings,
-        longest_page,
+        longest_document,
         ..Job::default()
     };
     dedup(&job, &Silent).unwrap();
@@ -51,21 +51,22 @@ fn methods() -> impl Iterator<Item = Settings> {
         .into_iter()
 }
 
-/// The pages of one template: what all of them share, and four words of their own.
-fn template(pages: usize) -> impl Iterator<Item = String> {
+/// The documents of one template: what all of them share, and four words of their own.
+fn template(documents: usize) -> impl Iterator<Item = String> {
     let shared: Vec<String> = (0..120).map(|word| format!("shared{word}")).collect();
     let shared = shared.join(" ");
-    (0..pages).map(move |page| {
-        let own: Vec<String> =
-            (0..4u64).map(|i| format!("own{}", simflip::hash::fmix64(page as u64 * 4 + i) % 5_000)).collect();
+    (0..documents).map(move |document| {
+        let own: Vec<String> = (0..4u64)
+            .map(|i| format!("own{}", simflip::hash::fmix64(document as u64 * 4 + i) % 5_000))
+            .collect();
         format!("{shared} {}", own.join(" "))
     })
 }
 
 #[test]
-fn empty_pages_and_equal_pages_are_one() {
+fn empty_documents_and_equal_documents_are_one() {
     for settings in methods() {
-        for text in ["", "the same words stand on every one of these many pages again and again"] {
+        for text in ["", "the same words stand on every one of these many documents again and again"] {
             let report = run((0..20_000).map(|_| text.to_owned()), settings.clone(), None);
             let outcome = &report.outcome;
             assert_eq!((outcome.kept, outcome.clusters, outcome.near_duplicates), (1, 1, 0), "{text:?}");
@@ -76,9 +77,9 @@ fn empty_pages_and_equal_pages_are_one() {
 }
 
 #[test]
-fn pages_of_one_word_are_compared_by_their_text() {
+fn documents_of_one_word_are_compared_by_their_text() {
     for settings in methods() {
-        let report = run((0..20_000).map(|page| format!("word{}", page / 2)), settings, None);
+        let report = run((0..20_000).map(|document| format!("word{}", document / 2)), settings, None);
         assert_eq!((report.outcome.kept, report.outcome.clusters), (10_000, 10_000));
         assert_eq!(report.corpus.documents_with_few_features, 20_000);
         assert_eq!(report.search_cost.candidates, 0);
@@ -86,7 +87,7 @@ fn pages_of_one_word_are_compared_by_their_text() {
 }
 
 #[test]
-fn what_all_pages_share_weighs_nothing() {
+fn what_all_documents_share_weighs_nothing() {
     let report = run(template(3_000), usual(), None);
     assert!(report.outcome.kept > 2_900, "{:?}", report.outcome);
     assert!(report.outcome.pairs_found < 3_000);
@@ -109,11 +110,11 @@ fn a_template_that_weighs_is_bounded_told_and_taken_apart() {
     assert!(outcome.pairs_written <= 256 * distinct + n, "{outcome:?} {cost:?}");
     assert!(cost.candidates <= 4 * distinct * distinct, "{cost:?}");
     let warnings = connected.warnings.join("\n");
-    for part in ["most likely pages of one template", "256 nearest", "for example", "--clusters star"] {
+    for part in ["most likely documents of one template", "256 nearest", "for example", "--clusters star"] {
         assert!(warnings.contains(part), "{part:?} in {warnings}");
     }
 
-    // Checked, and each near the page that stays: nothing chains any more.
+    // Checked, and each near the document that stays: nothing chains any more.
     let star = tf.with(|settings| {
         settings.verification = Verification::Weights(0.98);
         settings.linkage = Linkage::Star;
@@ -137,15 +138,15 @@ fn minhash_of_a_template_is_bounded_too() {
 
 #[test]
 #[ignore = "measures memory and time of an optimised build: .ci/nightly"]
-fn one_very_large_page_is_a_page_and_one_beyond_the_cap_is_damage() {
+fn one_very_large_document_is_a_document_and_one_beyond_the_cap_is_damage() {
     let large: String = (0..600_000u64).map(|i| format!("w{} ", simflip::hash::fmix64(i) % 90_000)).collect();
-    let pages = || {
-        let small =
-            (0..200).map(|page| (0..60).map(|w| format!("p{} ", (page * 37 + w * w) % 4_000)).collect());
+    let documents = || {
+        let small = (0..200)
+            .map(|document| (0..60).map(|w| format!("p{} ", (document * 37 + w * w) % 4_000)).collect());
         small.chain([large.clone(), format!("{large} and more"), large.clone()])
     };
     for settings in methods() {
-        let all = run(pages(), settings.clone(), None);
+        let all = run(documents(), settings.clone(), None);
         assert_eq!((all.corpus.documents, all.damage.total), (203, 0));
         assert_eq!(
             (all.outcome.exact_duplicates, all.outcome.near_duplicates),
@@ -153,8 +154,8 @@ fn one_very_large_page_is_a_page_and_one_beyond_the_cap_is_damage() {
             "{:?}",
             settings.generator
         );
-        let capped = run(pages(), settings, Some(1_000_000));
+        let capped = run(documents(), settings, Some(1_000_000));
         assert_eq!((capped.corpus.documents, capped.damage.total, capped.outcome.kept), (200, 3, 200));
-        assert!(capped.damage.listed[0].detail.contains("--longest-page"));
+        assert!(capped.damage.listed[0].detail.contains("--longest-document"));
     }
 }

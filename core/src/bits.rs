@@ -1,6 +1,6 @@
 //! A bit for each of many documents.
 
-/// A bit for each page.
+/// A bit for each document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bits {
     words: Vec<u64>,
@@ -10,8 +10,8 @@ const WORD: u64 = u64::BITS as u64;
 
 impl Bits {
     /// So many bits, all unset.
-    pub fn new(pages: u64) -> Self {
-        Self { words: vec![0; pages.div_ceil(WORD) as usize] }
+    pub fn new(documents: u64) -> Self {
+        Self { words: vec![0; documents.div_ceil(WORD) as usize] }
     }
 
     /// The bits, 64 to a word, the first one lowest.
@@ -19,31 +19,31 @@ impl Bits {
         &self.words
     }
 
-    /// True if a page's bit is set; pages beyond the last have none.
+    /// True if a document's bit is set; documents beyond the last have none.
     #[inline]
-    pub fn get(&self, page: u64) -> bool {
-        self.words.get((page / WORD) as usize).is_some_and(|word| word >> (page % WORD) & 1 == 1)
+    pub fn get(&self, document: u64) -> bool {
+        self.words.get((document / WORD) as usize).is_some_and(|word| word >> (document % WORD) & 1 == 1)
     }
 
-    /// Sets a page's bit.
+    /// Sets a document's bit.
     ///
     /// # Panics
-    /// If there is no such page.
+    /// If there is no such document.
     #[inline]
-    pub fn set(&mut self, page: u64) {
-        self.words[(page / WORD) as usize] |= 1 << (page % WORD);
+    pub fn set(&mut self, document: u64) {
+        self.words[(document / WORD) as usize] |= 1 << (document % WORD);
     }
 
-    /// Unsets a page's bit.
+    /// Unsets a document's bit.
     ///
     /// # Panics
-    /// If there is no such page.
+    /// If there is no such document.
     #[inline]
-    pub fn clear(&mut self, page: u64) {
-        self.words[(page / WORD) as usize] &= !(1 << (page % WORD));
+    pub fn clear(&mut self, document: u64) {
+        self.words[(document / WORD) as usize] &= !(1 << (document % WORD));
     }
 
-    /// The pages whose bits are set, ascending.
+    /// The documents whose bits are set, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u64> {
         (0..).zip(&self.words).flat_map(|(at, &word)| {
             let rest = std::iter::successors(Some(word), |&left| Some(left & left.wrapping_sub(1)));
@@ -61,7 +61,7 @@ impl Bits {
     /// # Panics
     /// If there are not as many of them.
     pub fn add(&mut self, others: &Self) {
-        assert_eq!(self.words.len(), others.words.len(), "bits of as many pages");
+        assert_eq!(self.words.len(), others.words.len(), "bits of as many documents");
         self.words.iter_mut().zip(&others.words).for_each(|(word, other)| *word |= other);
     }
 }
@@ -108,11 +108,11 @@ mod tests {
     #[test]
     fn bits_of_another_list_are_added() {
         let mut bits = Bits::new(200);
-        [0, 3, 63, 64, 127, 128, 199].into_iter().for_each(|page| bits.set(page));
+        [0, 3, 63, 64, 127, 128, 199].into_iter().for_each(|document| bits.set(document));
         let mut others = Bits::new(200);
         others.set(5);
         others.add(&bits);
-        assert!((0..200).all(|page| others.get(page) == (page == 5 || bits.get(page))));
+        assert!((0..200).all(|document| others.get(document) == (document == 5 || bits.get(document))));
     }
 
     proptest! {

@@ -31,7 +31,7 @@ use crate::search::Cost;
 use crate::search::bphs::BphsParams;
 use crate::search::selfjoin::cosine_of_distance;
 use crate::settings::{FARTHEST_KEYED, Generator, Measure, Settings, Verification};
-use crate::similarity::{Anchor, Page};
+use crate::similarity::{Anchor, ComparedDocument};
 use crate::sketch::Hashed;
 use hashbrown::HashSet;
 use rayon::prelude::*;
@@ -96,12 +96,12 @@ impl Edge {
 /// The sketches of some documents.
 pub trait SketchSource: Sync {
     /// The part of a document that verification looks at.
-    type Shown<'s>: Page
+    type Shown<'s>: ComparedDocument
     where
         Self: 's;
 
     /// A document as verification sees it.
-    fn page(&self, rank: Rank) -> Self::Shown<'_>;
+    fn compared(&self, rank: Rank) -> Self::Shown<'_>;
 
     /// The sketches of a document.
     fn two(&self, rank: Rank) -> Two<'_>;
@@ -120,7 +120,7 @@ pub struct Sketched<'a> {
     pub hashed: Option<&'a Hashed>,
 }
 
-impl Page for Sketched<'_> {
+impl ComparedDocument for Sketched<'_> {
     fn digest(&self) -> u128 {
         // Of exact duplicates only one is compared.
         u128::from(self.rank.number())
@@ -461,8 +461,8 @@ impl Rule {
     }
 
     /// A document ready to be compared with many, if a measure decides.
-    fn anchor<P: Page>(&self, page: P) -> Option<Anchor<P>> {
-        self.measure.map(|measure| Anchor::new(measure, page).at_least(f64::from(self.threshold)))
+    fn anchor<P: ComparedDocument>(&self, document: P) -> Option<Anchor<P>> {
+        self.measure.map(|measure| Anchor::new(measure, document).at_least(f64::from(self.threshold)))
     }
 
     /// The similarity of two documents, if they are near.
@@ -494,10 +494,10 @@ impl Rule {
                 bucket.own.push(rank, band, sketches);
                 continue;
             }
-            let (page, own, is_open) = (sketches.page(rank), sketches.two(rank), round.is_open(rank));
-            let size = page.size();
+            let (compared, own, is_open) = (sketches.compared(rank), sketches.two(rank), round.is_open(rank));
+            let size = compared.size();
             let mut anchor = None;
-            let mut page = Some(page);
+            let mut compared = Some(compared);
             let mut is_near = false;
             for leaders in [&bucket.reference, &bucket.own] {
                 let candidates = leaders.candidates(rank, band, sketches);
@@ -509,12 +509,13 @@ impl Rule {
                     if !is_open && !round.is_open(leader) {
                         continue;
                     }
-                    let (other, two) = (sketches.page(leader), sketches.two(leader));
+                    let (other, two) = (sketches.compared(leader), sketches.two(leader));
                     let distance = (own.hash ^ two.hash).count_ones();
                     if self.distance.is_some_and(|most| distance > most) {
                         continue;
                     }
-                    let anchor = anchor.get_or_insert_with(|| page.take().and_then(|page| self.anchor(page)));
+                    let anchor = anchor
+                        .get_or_insert_with(|| compared.take().and_then(|compared| self.anchor(compared)));
                     let similarity = similarity(anchor.as_ref(), &other, distance);
                     statistics.compared += 1;
                     statistics.similarities.add(similarity);
@@ -547,11 +548,11 @@ impl Rule {
             if round.is_reference(document) {
                 continue;
             }
-            let (own, page) = (sketches.two(document), sketches.page(document));
-            let size = page.size();
-            let anchor = self.anchor(page);
+            let (own, compared) = (sketches.two(document), sketches.compared(document));
+            let size = compared.size();
+            let anchor = self.anchor(compared);
             for &leader in &members[..at] {
-                let other = sketches.page(leader);
+                let other = sketches.compared(leader);
                 let distance = (own.hash ^ sketches.two(leader).hash).count_ones();
                 let similarity = similarity(anchor.as_ref(), &other, distance);
                 if let Some(similarity) = self.near(similarity, [other.size(), size]) {
@@ -564,7 +565,11 @@ impl Rule {
 }
 
 /// The similarity of a document to another: by the measure, or else the cosine that their distance tells.
-fn similarity<P: Page>(anchor: Option<&Anchor<P>>, other: &impl Page, distance: u32) -> f32 {
+fn similarity<P: ComparedDocument>(
+    anchor: Option<&Anchor<P>>,
+    other: &impl ComparedDocument,
+    distance: u32,
+) -> f32 {
     anchor.map_or_else(|| cosine_of_distance(distance), |anchor| anchor.with(other))
 }
 
@@ -588,7 +593,7 @@ impl SketchSource for Members<'_, '_> {
     where
         Self: 's;
 
-    fn page(&self, rank: Rank) -> Sketched<'_> {
+    fn compared(&self, rank: Rank) -> Sketched<'_> {
         self.0[rank.index()].sketched
     }
 
@@ -1085,7 +1090,7 @@ mod tests {
 
     struct ShownSet<'a>(&'a [u64], u32);
 
-    impl Page for ShownSet<'_> {
+    impl ComparedDocument for ShownSet<'_> {
         fn digest(&self) -> u128 {
             u128::from(self.1)
         }
@@ -1124,7 +1129,7 @@ mod tests {
         }
 
         fn similarity(&self, a: usize, b: usize) -> f32 {
-            Anchor::new(Measure::Jaccard, self.page(Rank::at(a))).with(&self.page(Rank::at(b)))
+            Anchor::new(Measure::Jaccard, self.compared(Rank::at(a))).with(&self.compared(Rank::at(b)))
         }
 
         fn share(&self, a: usize, b: usize) -> bool {
@@ -1170,7 +1175,7 @@ mod tests {
 
     impl SketchSource for HashedSets {
         type Shown<'s> = ShownSet<'s>;
-        fn page(&self, rank: Rank) -> ShownSet<'_> {
+        fn compared(&self, rank: Rank) -> ShownSet<'_> {
             ShownSet(&self.sets[rank.index()], rank.number())
         }
         fn two(&self, rank: Rank) -> Two<'_> {
@@ -1193,9 +1198,9 @@ mod tests {
             = ShownSet<'s>
         where
             Self: 's;
-        fn page(&self, rank: Rank) -> ShownSet<'_> {
+        fn compared(&self, rank: Rank) -> ShownSet<'_> {
             self.check(rank);
-            self.0.page(rank)
+            self.0.compared(rank)
         }
         fn two(&self, rank: Rank) -> Two<'_> {
             self.check(rank);
@@ -1318,15 +1323,16 @@ mod tests {
         }
     }
 
-    /// Pages of one template: most of the words are the same, and a run of words at a random place is each page's own.
+    /// Documents of one template: most of the words are the same, and a run of words at a random place is each
+    /// document's own.
     fn template(seed: u64, documents: usize, words: u64, own: u64) -> Vec<Vec<u64>> {
         let mut rng = SplitMix64::new(seed);
-        let page = |_| {
+        let document = |_| {
             let from = rng.below(words - own);
             let word = |at: u64| if (from..from + own).contains(&at) { rng.next_u64() >> 8 } else { at };
             (0..words).map(word).collect()
         };
-        (0..documents).map(page).collect()
+        (0..documents).map(document).collect()
     }
 
     #[test]

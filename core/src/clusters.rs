@@ -110,10 +110,11 @@ impl<K: Id> Partition<K> {
 pub enum Linkage {
     /// All that hang together by any chain of pairs. Nothing bounds a chain.
     Connected,
-    /// Around the page to keep: every other member is near that very page, so a chain has at most two steps. The
-    /// default, since it removes nothing but what is near a page that stays. Pages of similarity 1 are the same to most
-    /// verifies ([`Verification::ones_are_same`](crate::settings::Verification::ones_are_same)), and where very many
-    /// are, not all of them are compared: a page that no leader was compared with goes with one that is the same.
+    /// Around the document to keep: every other member is near that very document, so a chain has at most two steps.
+    /// The default, since it removes nothing but what is near a document that stays. Documents of similarity 1 are the
+    /// same to most verifies ([`Verification::ones_are_same`](crate::settings::Verification::ones_are_same)), and where
+    /// very many are, not all of them are compared: a document that no leader was compared with goes with one that is
+    /// the same.
     #[default]
     Star,
 }

@@ -115,9 +115,9 @@ fn is_in_order(item: &[u32], document: &[u32], places: &Range<u32>) -> bool {
 ///
 /// let question = "Which river flows through the town where the second of the old bridges was built?";
 /// let items = Items::new(&[question], Rules::default())?;
-/// let page = format!("Quiz night. {question} Answers are on the back of the sheet.");
-/// let found = Finder::new(&items).find(&page);
-/// assert_eq!(&page[found[0].bytes.clone()], question.trim_end_matches('?'));
+/// let document = format!("Quiz night. {question} Answers are on the back of the sheet.");
+/// let found = Finder::new(&items).find(&document);
+/// assert_eq!(&document[found[0].bytes.clone()], question.trim_end_matches('?'));
 /// assert_eq!(items.share(&found[0], 1), Some(1.0));
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
@@ -437,11 +437,11 @@ mod tests {
     #[test]
     fn items_are_found_where_they_are_and_nowhere_else() {
         let items: Vec<String> = (0..200).map(|seed| words(seed, 8 + seed as usize % 60).join(" ")).collect();
-        let page = |seed: u64| words(1_000 + seed, 400).join(" ");
+        let document = |seed: u64| words(1_000 + seed, 400).join(" ");
         let with = |at: usize| {
-            format!("{}, {}. {}", page(at as u64), items[at].to_uppercase(), page(500 + at as u64))
+            format!("{}, {}. {}", document(at as u64), items[at].to_uppercase(), document(500 + at as u64))
         };
-        let texts: Vec<String> = (0..200).map(with).chain((0..200).map(page)).collect();
+        let texts: Vec<String> = (0..200).map(with).chain((0..200).map(document)).collect();
         let looked_for = Items::new(&items, Rules::default()).unwrap();
         let found = found(&looked_for, &texts);
         for (at, found) in found.iter().enumerate() {
@@ -528,10 +528,10 @@ mod tests {
         let licence = words(78, 60).join(" ");
         let item = |seed: u64| format!("{instruction} {} {licence}", words(seed, 20).join(" "));
         let items: Vec<String> = (0..40).map(item).collect();
-        let page = |seed: u64| {
+        let document = |seed: u64| {
             format!("{} {licence} {}", words(900 + seed, 50).join(" "), words(8_000 + seed, 50).join(" "))
         };
-        let mut texts: Vec<String> = (0..300).map(page).collect();
+        let mut texts: Vec<String> = (0..300).map(document).collect();
         texts.push(format!("{instruction} {}", words(70_005, 300).join(" ")));
         // The whole of an item, and its own part alone.
         texts.push(format!("{} {}", items[7], words(70_006, 99).join(" ")));

@@ -871,8 +871,8 @@ impl buckets::SketchSource for &InMemory<'_> {
     where
         Self: 'p;
 
-    fn page(&self, rank: Rank) -> verification::ComparedText<'_> {
-        self.evidence.page(self.order[rank.index()])
+    fn compared(&self, rank: Rank) -> verification::ComparedText<'_> {
+        self.evidence.compared(self.order[rank.index()])
     }
 
     fn two(&self, rank: Rank) -> Two<'_> {
@@ -1061,7 +1061,7 @@ impl Cohesion {
     ) -> Self {
         let texts = evidence.texts;
         let anchor = evidence.anchor(measure, texts.text_of(kept));
-        let with = |document: Document| anchor.with(&evidence.page(texts.text_of(document)));
+        let with = |document: Document| anchor.with(&evidence.compared(texts.text_of(document)));
         let others = members.iter().filter(|&&member| member != kept);
         Self::of(others.map(|&member| (with(member), member)).collect(), floor)
     }
@@ -1154,7 +1154,7 @@ mod tests {
     use crate::search::bands::Banding;
     use crate::settings::{BandShape, FARTHEST_KEYED, Generator, Recall, USUAL_HASH_BANDS};
     use crate::simhash::distance;
-    use crate::similarity::{Anchor, Page};
+    use crate::similarity::{Anchor, ComparedDocument};
     use crate::sketch::{SketchValue, Sketcher};
     use crate::text::{FeatureExtractor, FeatureKind};
     use proptest::prelude::*;
@@ -1375,8 +1375,8 @@ mod tests {
         let words = |of: &str, n: usize| (0..n).map(|at| format!("{of}{at}")).collect::<Vec<_>>().join(" ");
         let mut texts: Vec<String> = Vec::new();
         for (whole, share) in (0..9).zip((50..=90).step_by(5)) {
-            texts.push(words(&format!("page{whole}w"), 300));
-            texts.push(words(&format!("page{whole}w"), 3 * share));
+            texts.push(words(&format!("document{whole}w"), 300));
+            texts.push(words(&format!("document{whole}w"), 3 * share));
         }
         let quoted = words("quoted", 100);
         texts.extend([
@@ -1485,7 +1485,7 @@ mod tests {
         let mut few = Settings::both(0.5);
         few.sketches = Sketches::Both { bits: 1024, banding: Banding { bands: 1, rows: 40 } };
         let cut: Vec<String> =
-            (0..300).map(|page| (0..40).map(|at| format!("p{page}w{at} ")).collect()).collect();
+            (0..300).map(|document| (0..40).map(|at| format!("p{document}w{at} ")).collect()).collect();
         let cut: Vec<String> = cut
             .iter()
             .flat_map(|text: &String| [text.clone(), text[..text.len() * 7 / 10].to_owned()])
@@ -1540,7 +1540,7 @@ mod tests {
 
     #[test]
     fn the_highest_score_stays_and_no_number_is_the_lowest() {
-        let texts: Vec<String> = vec!["one page of some words and more of them".to_owned(); 5];
+        let texts: Vec<String> = vec!["one document of some words and more of them".to_owned(); 5];
         let kept = |keep: Keep, scores: [Option<f64>; 5]| {
             let mut deduper = Deduper::new(Settings { keep, ..Settings::default() }).unwrap();
             deduper.extend(&texts);
@@ -1558,13 +1558,13 @@ mod tests {
 
     #[test]
     fn a_star_takes_what_is_near_an_old_document_that_is_near_another() {
-        let page = |changed: &[usize]| {
+        let document = |changed: &[usize]| {
             let word = |at| format!("{}{at}", if changed.contains(&at) { "changed" } else { "word" });
             (0..40).map(word).collect::<Vec<_>>().join(" ")
         };
-        // The second old page is near the first; the new one is near the second alone.
-        let old = [page(&[]), page(&[0, 1, 2, 3])];
-        let new = [page(&[0, 1, 2, 3, 4, 5, 6, 7])];
+        // The second old document is near the first; the new one is near the second alone.
+        let old = [document(&[]), document(&[0, 1, 2, 3])];
+        let new = [document(&[0, 1, 2, 3, 4, 5, 6, 7])];
         for linkage in [Linkage::Star, Linkage::Connected] {
             let (verification, generator) = (Verification::Jaccard(0.8), Generator::Join { distance: 15 });
             let settings = Settings {
@@ -1596,7 +1596,7 @@ mod tests {
         features: Vec<u64>,
     }
 
-    impl Page for &NaiveDocument {
+    impl ComparedDocument for &NaiveDocument {
         fn digest(&self) -> u128 {
             self.digest
         }
@@ -1634,7 +1634,7 @@ mod tests {
             };
             let outcome = run_on(&settings, &texts);
             let mut sketcher = Sketcher::new(&settings, None).unwrap();
-            let pages: Vec<NaiveDocument> = texts
+            let documents: Vec<NaiveDocument> = texts
                 .iter()
                 .map(|text| {
                     let sketch = sketcher.sketch(text);
@@ -1646,7 +1646,7 @@ mod tests {
                 .collect();
             let mut expected = BTreeSet::new();
             for (a, b) in (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b))) {
-                let (p, q) = (&pages[a], &pages[b]);
+                let (p, q) = (&documents[a], &documents[b]);
                 let near = p.digest != q.digest
                     && p.features.len() >= 4
                     && q.features.len() >= 4
@@ -1846,7 +1846,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bit_of_each_position_judges_pages_that_share_a_key() {
+    fn one_bit_of_each_position_judges_documents_that_share_a_key() {
         let settings = Settings { features: FeatureKind::Words, ..Settings::one_bit(192, 0.7) };
         let mut listed = 0;
         for seed in 0..20 {

@@ -8,8 +8,8 @@
 //!   often as both have it (Dice 1945).
 //!
 //! Either number alone refuses some copies: a few wrong characters spoil many words, and a few words that moved take
-//! many edits. Pages of one table differ by both numbers, because other numbers and names are other words. A Jaccard
-//! coefficient of short runs of characters does not tell such pages from damaged copies.
+//! many edits. Documents of one table differ by both numbers, because other numbers and names are other words. A
+//! Jaccard coefficient of short runs of characters does not tell such documents from damaged copies.
 //!
 //! The texts are the folded words of features, with a blank between. Long texts are compared by their first 32 KiB.
 

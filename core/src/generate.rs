@@ -1,7 +1,7 @@
 //! Made-up near pairs of SimHashes, for whoever has no data or wants none: plans, benchmarks, experiments.
 //!
-//! The weights behind a hash are 64 independent numbers from N(0, 1). A near page's are the same
-//! vector, turned by a small angle; pages do not change so evenly, but their near hashes differ where
+//! The weights behind a hash are 64 independent numbers from N(0, 1). A near document's are the same
+//! vector, turned by a small angle; documents do not change so evenly, but their near hashes differ where
 //! these do, in their lowest-margin bits.
 //!
 //! The same seed gives the same bits on every machine and with every version of `rand`: the generator and its
@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::simhash::{BITS, SimHash, distance};
 
-/// The largest cosine of a page and its near one.
+/// The largest cosine of a document and its near one.
 const NEAREST: f64 = 0.9999;
 
 /// Pairs of a SimHash and one at distance 1 to h, without end.

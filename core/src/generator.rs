@@ -107,7 +107,7 @@ pub enum Ran {
     },
     /// Sketches brought together that share a key.
     Keys {
-        /// Keys of a page.
+        /// Keys of a document.
         keys: u32,
     },
     /// Signatures compared that agree in a band.
@@ -137,7 +137,7 @@ pub struct MeasuredRecall {
     pub with_identical: Option<f64>,
 }
 
-/// Where documents crowd: pages of one template, most likely, whose pairs would grow with
+/// Where documents crowd: documents of one template, most likely, whose pairs would grow with
 /// the square of their number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]

@@ -1,12 +1,12 @@
-//! Has this page been seen before, or one that is near it? The question of a crawler, asked page by page of an
+//! Has this page been seen before, or one that is near it? The question of a crawler, asked document by document of an
 //! index that grows and shrinks.
 //!
-//! What a run over all pages ([`crate::dedup`]) calls near, the index calls near: the same sketches, the same
-//! keys, the same verification with the same threshold. Asked for each page of a corpus in order, it gives the pairs
-//! that such a run finds between a page and those before it. Where crowds are thinned the two differ: the run
-//! looks at the likeliest pairs of a key that more than 256 sketches share, and at some pairs of texts whose
-//! sketches are equal; the index looks at the first and the latest pages of such a key
-//! ([`keyed::MOST`](crate::search::keyed::MOST)) and says how many it passed over.
+//! What a run over all documents ([`crate::dedup`]) calls near, the index calls near: the same sketches, the same keys,
+//! the same verification with the same threshold. Asked for each document of a corpus in order, it gives the pairs that
+//! such a run finds between a document and those before it. Where crowds are thinned the two differ: the run looks at
+//! the likeliest pairs of a key that more than 256 sketches share, and at some pairs of texts whose sketches are equal;
+//! the index looks at the first and the latest documents of such a key ([`keyed::MOST`](crate::search::keyed::MOST))
+//! and says how many it passed over.
 //!
 //! ```
 //! use simflip_core::index::{Answer, Index, Near};
@@ -49,26 +49,26 @@ use crate::search::online::Online;
 use crate::search::{HammingIndex, Mode, Query, Scratch};
 use crate::settings::{Generator, Recall, Settings, Sketches, Verification};
 use crate::simhash::BITS;
-use crate::similarity::{Anchor, Page};
+use crate::similarity::{Anchor, ComparedDocument};
 use crate::sketch::{Facts, Hashed, Sketch, SketchValue, TwoSketches};
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 use std::f64::consts::PI;
 use std::ops::Range;
 
-/// The pages of an index, by what is kept of each. Documents are numbered from 0; the number of one that was
+/// The documents of an index, by what is kept of each. Documents are numbered from 0; the number of one that was
 /// removed is given again.
 #[derive(Clone, Debug)]
 pub struct Index {
     settings: Settings,
-    /// The digest of every page, by document.
+    /// The digest of every document, by document.
     digests: Vec<u128>,
     features: Vec<u32>,
     stored: Marks,
-    /// The number of pages that were stored before each; nothing as long as no number was given again, when it is the
-    /// number.
+    /// The number of documents that were stored before each; nothing as long as no number was given again, when it is
+    /// the number.
     born: Vec<u64>,
-    /// Pages stored so far, those that are gone as well.
+    /// Documents stored so far, those that are gone as well.
     births: u64,
     /// By hashes of digests.
     by_digest: BucketTable,
@@ -82,17 +82,17 @@ enum Grown {
     Hashes(Box<ByHashes>),
 }
 
-/// Pages with both sketches.
+/// Documents with both sketches.
 #[derive(Clone, Debug)]
 struct ByKeys {
     keyed: Keyed,
-    /// Words of a page's bits.
+    /// Words of a document's bits.
     words: usize,
     hashes: Vec<u64>,
     bits: Vec<u64>,
 }
 
-/// Pages with a SimHash.
+/// Documents with a SimHash.
 #[derive(Clone, Debug)]
 struct ByHashes {
     distance: u32,
@@ -180,21 +180,21 @@ impl SlotDocuments {
     }
 }
 
-/// The answer of an index about a page.
+/// The answer of an index about a document.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Answer {
-    /// The page with the same text, byte for byte. If there is one, others are not looked for.
+    /// The document with the same text, byte for byte. If there is one, others are not looked for.
     pub same: Option<Document>,
-    /// The pages near it, the most similar first, and of equally similar ones the one stored first.
+    /// The documents near it, the most similar first, and of equally similar ones the one stored first.
     pub near: Vec<Near>,
-    /// Pages that it was compared with.
+    /// Documents that it was compared with.
     pub compared: u64,
-    /// Entries of keys that were passed over, as thousands of pages share the key: `near` may be longer then.
+    /// Entries of keys that were passed over, as thousands of documents share the key: `near` may be longer then.
     pub passed_over: u64,
 }
 
-/// A page near another.
+/// A document near another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Near {
     /// Which.
@@ -211,17 +211,18 @@ const FEWEST_EXPECTED: usize = 1 << 20;
 /// Different hashes from which on the number of probes is measured; fewer are searched with all probes.
 const FEWEST_MEASURED: usize = 4096;
 
-/// Pages that are verified for one question to an index of hashes: the nearest ones.
+/// Documents that are verified for one question to an index of hashes: the nearest ones.
 const MOST_JUDGED: usize = 4096;
 
 impl Index {
-    /// An index of no pages. The settings say how pages are sketched, which of them are looked at, and which
+    /// An index of no documents. The settings say how documents are sketched, which of them are looked at, and which
     /// are near:
     ///
     /// - [`Sketches::Both`] with [`Generator::Keys`] and [`Verification::Estimate`], as [`Settings::both`] has them;
     /// - [`Sketches::SimHash`] with [`Generator::Dial`] without key bits of its own, and verification
     ///   [`Verification::Weights`], [`Verification::Mismatch`] or [`Verification::None`]. The probes that a recall
-    ///   below 1 takes are measured on the pages of the index, from 4,096 different hashes on and again whenever their
+    /// below 1 takes are measured on the documents of the index, from 4,096 different hashes on and again whenever
+    /// their
     ///   number has doubled.
     ///
     /// # Errors
@@ -268,12 +269,12 @@ impl Index {
         &self.settings
     }
 
-    /// Number of pages stored.
+    /// Number of documents stored.
     pub fn len(&self) -> usize {
         self.stored.count()
     }
 
-    /// True if no page is stored.
+    /// True if no document is stored.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -289,8 +290,8 @@ impl Index {
         documents
     }
 
-    /// The documents of these numbers that are stored, in the order of their numbers, each with how many pages had been
-    /// stored before it: [`documents`](Self::documents) some at a time.
+    /// The documents of these numbers that are stored, in the order of their numbers, each with how many documents had
+    /// been stored before it: [`documents`](Self::documents) some at a time.
     #[doc(hidden)]
     pub fn births(&self, numbers: Range<usize>) -> impl Iterator<Item = (Document, u64)> + '_ {
         let numbers = numbers.start.min(self.numbers())..numbers.end.min(self.numbers());
@@ -299,7 +300,7 @@ impl Index {
         stored.map(|document| (document, self.born(document)))
     }
 
-    /// The number of pages that had been stored before one.
+    /// The number of documents that had been stored before one.
     fn born(&self, document: Document) -> u64 {
         self.born.get(document.index()).copied().unwrap_or(u64::from(document.number()))
     }
@@ -328,7 +329,7 @@ impl Index {
         found.slots().iter().find(|&&at| self.digests[at as usize] == digest).map(|&at| Document(at))
     }
 
-    /// True if there is a sketch of a document: its page is stored and has features enough.
+    /// True if there is a sketch of a document: its document is stored and has features enough.
     #[doc(hidden)]
     pub fn is_sketched(&self, document: Document) -> bool {
         match &self.generator {
@@ -338,8 +339,8 @@ impl Index {
     }
 
     /// The stored parts of a document: the digest of its text, its number of features, and its sketch, unless these are
-    /// too few for one. The length of the text is not kept, and 0 here. Keys are only kept in the tables that pages are
-    /// found by: for them, all of the index is gone through.
+    /// too few for one. The length of the text is not kept, and 0 here. Keys are only kept in the tables that documents
+    /// are found by: for them, all of the index is gone through.
     #[doc(hidden)]
     pub fn kept(&self, document: Document) -> Option<(Facts, Option<SketchValue>)> {
         if !self.contains(document) {
@@ -357,7 +358,7 @@ impl Index {
         Some((Facts { digest, features, text_bytes: 0 }, value))
     }
 
-    /// The answer about a page.
+    /// The answer about a document.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a sketch of another kind or length.
@@ -370,7 +371,7 @@ impl Index {
         }
     }
 
-    /// The pages near a page, also where there is one with the same text, which is then among them.
+    /// The documents near a document, also where there is one with the same text, which is then among them.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -378,10 +379,10 @@ impl Index {
     pub fn near(&self, sketch: &Sketch) -> Result<Answer> {
         let value = self.fitting(&sketch.facts, Some(&sketch.value))?;
         let Some(value) = value else { return Ok(Answer::default()) };
-        let page = Asked { facts: &sketch.facts, value };
+        let document = Asked { facts: &sketch.facts, value };
         let mut answer = match &self.generator {
-            Grown::Keys(by_keys) => self.by_keys(by_keys, page),
-            Grown::Hashes(by_hashes) => self.by_hashes(by_hashes, page),
+            Grown::Keys(by_keys) => self.by_keys(by_keys, document),
+            Grown::Hashes(by_hashes) => self.by_hashes(by_hashes, document),
         };
         answer.near.sort_unstable_by(|a, b| {
             let order = b.similarity.total_cmp(&a.similarity).then(a.distance.cmp(&b.distance));
@@ -391,7 +392,7 @@ impl Index {
         Ok(answer)
     }
 
-    /// Stores a page, and gives its document; that of an earlier page with the same text if there is one.
+    /// Stores a document, and gives its document; that of an earlier document with the same text if there is one.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a sketch of another kind or length, and if there are 2³¹ documents already.
@@ -399,7 +400,7 @@ impl Index {
         self.restore(&sketch.facts, Some(&sketch.value))
     }
 
-    /// Stores a page again from the parts that [`kept`](Self::kept) gives.
+    /// Stores a document again from the parts that [`kept`](Self::kept) gives.
     ///
     /// # Errors
     /// As [`add`](Self::add).
@@ -438,13 +439,13 @@ impl Index {
         Ok(Document(document))
     }
 
-    /// Stores many pages at once in an index that was empty, in their order: documents are numbered from 0. Its
-    /// [tables](Self::tables) are those that were stored, or else are made from the pages' keys. Gives `false` if it
-    /// is not empty, if two pages have the same text, if columns are of other settings, or if tables are not of so
-    /// many pages; then nothing is stored, and pages are to be [restored](Self::restore) one by one.
+    /// Stores many documents at once in an index that was empty, in their order: documents are numbered from 0. Its
+    /// [tables](Self::tables) are those that were stored, or else are made from the documents' keys. Gives `false` if
+    /// it is not empty, if two documents have the same text, if columns are of other settings, or if tables are not of
+    /// so many documents; then nothing is stored, and documents are to be [restored](Self::restore) one by one.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for 2³¹ pages or more.
+    /// [`Error::Parameter`] for 2³¹ documents or more.
     #[doc(hidden)]
     pub fn fill(&mut self, columns: Columns, stored: Option<&dyn StoredTables>) -> Result<bool> {
         let n = columns.len();
@@ -486,8 +487,8 @@ impl Index {
         Ok(true)
     }
 
-    /// Tables that can be stored ([`entries`](Self::entries)): one of digests, and one for each key of a page; none in
-    /// an index of hashes.
+    /// Tables that can be stored ([`entries`](Self::entries)): one of digests, and one for each key of a document; none
+    /// in an index of hashes.
     #[doc(hidden)]
     pub fn tables(&self) -> usize {
         match &self.generator {
@@ -498,7 +499,7 @@ impl Index {
 
     /// Appends some of a table's entries, in their order: of each the mixed key in the upper half and the document in
     /// the lower. They begin with a mixed key, 0 at first, and are at least so many if there are as many left. Gives
-    /// the mixed key to go on with; pages may be added between one call and the next, and none be removed.
+    /// the mixed key to go on with; documents may be added between one call and the next, and none be removed.
     #[doc(hidden)]
     pub fn entries(&self, table: usize, from: u32, most: usize, entries: &mut Vec<u64>) -> Option<u32> {
         let table = match (&self.generator, table.checked_sub(1)) {
@@ -522,10 +523,10 @@ impl Index {
     /// Removes documents whose sketches the caller knows, as [`kept`](Self::kept) gives them: then the work is linear
     /// in the documents that go. Other sketches than the stored ones cost time and nothing else.
     #[doc(hidden)]
-    pub fn remove_known(&mut self, pages: &[(Document, Option<SketchValue>)]) -> usize {
-        let gone = self.stored_of(pages.iter().map(|&(document, _)| document));
+    pub fn remove_known(&mut self, documents: &[(Document, Option<SketchValue>)]) -> usize {
+        let gone = self.stored_of(documents.iter().map(|&(document, _)| document));
         if let Grown::Keys(by_keys) = &mut self.generator {
-            by_keys.keyed.remove_known(pages.iter().map(|(document, value)| match value {
+            by_keys.keyed.remove_known(documents.iter().map(|(document, value)| match value {
                 Some(SketchValue::Both(two)) => (document.number(), &two.keys[..]),
                 _ => (document.number(), &[][..]),
             }));
@@ -570,7 +571,7 @@ impl Index {
     }
 
     /// Bytes that the index takes in memory, as it is laid out, and how many of these are the sketches
-    /// themselves. The room that columns have for more pages has not been touched, and is not counted.
+    /// themselves. The room that columns have for more documents has not been touched, and is not counted.
     #[doc(hidden)]
     pub fn bytes(&self) -> (usize, usize) {
         let (generator, sketches) = match &self.generator {
@@ -591,12 +592,13 @@ impl Index {
         (generator + facts + self.by_digest.bytes() + self.free.capacity() * size_of::<u32>(), sketches)
     }
 
-    /// The number of stored pages that a page unrelated to all of them is called near, on average: for both sketches,
-    /// stored pages times the probability that a key and so many bits are equal by chance (with estimated containment,
-    /// that a key is); for hashes, that a hash lies within the distance, before verification has looked at it.
+    /// The number of stored documents that a document unrelated to all of them is called near, on average: for both
+    /// sketches, stored documents times the probability that a key and so many bits are equal by chance (with estimated
+    /// containment, that a key is); for hashes, that a hash lies within the distance, before verification has looked at
+    /// it.
     #[doc(hidden)]
     pub fn expected_by_chance(&self) -> f64 {
-        let pages = self.len() as f64;
+        let documents = self.len() as f64;
         match (&self.generator, self.settings.verification, self.settings.sketches) {
             (Grown::Keys(_), verification, Sketches::Both { bits, banding }) => {
                 let key = -f64::exp_m1(banding.bands as f64 * f64::ln_1p(-(0.5f64.powi(32))));
@@ -606,9 +608,9 @@ impl Index {
                     }
                     _ => 1.0,
                 };
-                pages * key * alike
+                documents * key * alike
             }
-            (Grown::Hashes(by_hashes), ..) => pages * within(BITS, by_hashes.distance as usize),
+            (Grown::Hashes(by_hashes), ..) => documents * within(BITS, by_hashes.distance as usize),
             _ => 0.0,
         }
     }
@@ -622,7 +624,7 @@ impl Index {
         }
     }
 
-    /// Checks that a sketch is one of the settings', and gives it where the page has features enough.
+    /// Checks that a sketch is one of the settings', and gives it where the document has features enough.
     fn fitting<'a>(&self, facts: &Facts, value: Option<&'a SketchValue>) -> Result<Option<&'a SketchValue>> {
         let Some(value) = value else { return Ok(None) };
         let fits = match (&self.generator, self.settings.sketches, value) {
@@ -642,13 +644,18 @@ impl Index {
         Ok((facts.features as usize >= self.settings.min_features.max(1)).then_some(value))
     }
 
-    fn stored_page<'a>(&self, at: usize, bits: Option<&'a [u64]>, hashed: Option<&'a Hashed>) -> Stored<'a> {
+    fn stored_document<'a>(
+        &self,
+        at: usize,
+        bits: Option<&'a [u64]>,
+        hashed: Option<&'a Hashed>,
+    ) -> Stored<'a> {
         Stored { digest: self.digests[at], features: self.features[at], bits, hashed }
     }
 
-    fn by_keys(&self, by_keys: &ByKeys, page: Asked<'_>) -> Answer {
+    fn by_keys(&self, by_keys: &ByKeys, asked: Asked<'_>) -> Answer {
         let mut answer = Answer::default();
-        let SketchValue::Both(two) = page.value else { return answer };
+        let SketchValue::Both(two) = asked.value else { return answer };
         let (Some(measure), Some(threshold)) =
             (self.settings.verification.measure(), self.settings.verification.threshold())
         else {
@@ -657,10 +664,10 @@ impl Index {
         let mut candidates = Vec::new();
         answer.passed_over = by_keys.keyed.candidates(&two.keys, &mut candidates);
         answer.compared = candidates.len() as u64;
-        let anchor = Anchor::new(measure, page);
+        let anchor = Anchor::new(measure, asked);
         for document in candidates {
             let at = document as usize;
-            let stored = self.stored_page(at, Some(by_keys.bits(at)), None);
+            let stored = self.stored_document(at, Some(by_keys.bits(at)), None);
             let similarity = anchor.with(&stored);
             if similarity >= threshold as f32 {
                 let distance = (by_keys.hashes[at] ^ two.hash).count_ones();
@@ -670,15 +677,15 @@ impl Index {
         answer
     }
 
-    fn by_hashes(&self, by_hashes: &ByHashes, page: Asked<'_>) -> Answer {
+    fn by_hashes(&self, by_hashes: &ByHashes, asked: Asked<'_>) -> Answer {
         let mut answer = Answer::default();
-        let SketchValue::SimHash(hashed) = page.value else { return answer };
+        let SketchValue::SimHash(hashed) = asked.value else { return answer };
         let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
         let query = Query { hash: hashed.hash, weights: &hashed.weights.weights() };
         by_hashes.online.search(query, Mode::All, &mut scratch, &mut hits);
         hits.sort_unstable_by_key(|hit| (hit.distance, hit.slot));
         let verified = self.settings.verification.measure().zip(self.settings.verification.threshold());
-        let anchor = verified.map(|(measure, threshold)| (Anchor::new(measure, page), threshold as f32));
+        let anchor = verified.map(|(measure, threshold)| (Anchor::new(measure, asked), threshold as f32));
         for hit in hits {
             for &document in by_hashes.documents.of(hit.slot.index()) {
                 if answer.compared as usize == MOST_JUDGED {
@@ -692,7 +699,7 @@ impl Index {
                 let similarity = match &anchor {
                     None => (PI * f64::from(distance) / BITS as f64).cos() as f32,
                     Some((anchor, threshold)) => {
-                        let stored = self.stored_page(at, None, hashed);
+                        let stored = self.stored_document(at, None, hashed);
                         let similarity = anchor.with(&stored);
                         if similarity < *threshold {
                             continue;
@@ -802,7 +809,7 @@ impl ByHashes {
         })
     }
 
-    /// The generator over the pages of an index that was empty; none if they have other sketches.
+    /// The generator over the documents of an index that was empty; none if they have other sketches.
     fn filled(mut self, mut hashed: Vec<Option<Hashed>>, enough: impl Fn(&usize) -> bool) -> Grown {
         let mut slots: HashMap<u64, u32> = HashMap::with_capacity(hashed.len());
         for (document, hashed) in hashed.iter_mut().enumerate() {
@@ -929,14 +936,14 @@ fn digest_hash(digest: u128) -> u32 {
     fmix64(digest as u64 ^ (digest >> 64) as u64) as u32
 }
 
-/// The page that is asked about, as a measure sees it.
+/// The document that is asked about, as a measure sees it.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     facts: &'a Facts,
     value: &'a SketchValue,
 }
 
-impl Page for Asked<'_> {
+impl ComparedDocument for Asked<'_> {
     fn digest(&self) -> u128 {
         self.facts.digest
     }
@@ -966,7 +973,7 @@ impl Page for Asked<'_> {
     fn features(&self, _: impl FnMut(u64, i64)) {}
 }
 
-/// A stored page, as a measure sees it.
+/// A stored document, as a measure sees it.
 struct Stored<'a> {
     digest: u128,
     features: u32,
@@ -974,7 +981,7 @@ struct Stored<'a> {
     hashed: Option<&'a Hashed>,
 }
 
-impl Page for Stored<'_> {
+impl ComparedDocument for Stored<'_> {
     fn digest(&self) -> u128 {
         self.digest
     }

@@ -462,7 +462,7 @@ pub(crate) fn estimate(
     let drawn: Vec<SampledText<'_>> = drawn.into_iter().filter_map(|rank| shown(Text(rank.0))).collect();
     let is_near = |a: &SampledText<'_>, b: &SampledText<'_>| {
         let anchor = evidence.anchor(measure, text(a)).at_least(least);
-        anchor.with(&evidence.page(text(b))) >= least as f32
+        anchor.with(&evidence.compared(text(b))) >= least as f32
     };
     let by = Comparison {
         threshold,

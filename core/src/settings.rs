@@ -101,7 +101,7 @@ pub enum Sketches {
     },
     /// Two sketches of one set of features, made together: a SimHash of 64 bits without the weights behind
     /// it, and bits that tell how alike two sets are ([`resemblance`](crate::resemblance)); and keys, each the
-    /// hash of a band of MinHash positions, which serve to bring pages together and not to compare them.
+    /// hash of a band of MinHash positions, which serve to bring documents together and not to compare them.
     Both {
         /// Bits that tell: a multiple of 64.
         bits: usize,
@@ -109,7 +109,7 @@ pub enum Sketches {
         banding: Banding,
     },
     /// One bit of each MinHash position (Li & König 2010), in place of the 32 of [`MinHash`](Self::MinHash); and keys
-    /// made of other positions. The hash of such a page is its first 64 bits.
+    /// made of other positions. The hash of such a document is its first 64 bits.
     OneBit {
         /// Positions: a multiple of 64.
         bits: usize,
@@ -118,7 +118,7 @@ pub enum Sketches {
     },
 }
 
-/// The forms of a page's bits ([`resemblance`](crate::resemblance)).
+/// The forms of a document's bits ([`resemblance`](crate::resemblance)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(hidden)]
 pub enum Forms {
@@ -181,7 +181,7 @@ pub enum Generator {
         /// The bands of signatures.
         shape: BandShape,
     },
-    /// Pages that share a key ([`Sketches::Both`]): a whole band of positions that their bits do not show.
+    /// Documents that share a key ([`Sketches::Both`]): a whole band of positions that their bits do not show.
     Keys,
 }
 
@@ -324,7 +324,7 @@ pub const USUAL_HASH_BANDS: Banding = Banding { bands: 4, rows: 16 };
 pub const FARTHEST_KEYED: u32 = 3;
 
 /// Up to this distance an exact join of all hashes takes less time than the probes of each hash that find 95
-/// % of the pairs: measured on 1.4 million hashes of real pages, from a third of it at distance 3 to four
+/// % of the pairs: measured on 1.4 million hashes of real documents, from a third of it at distance 3 to four
 /// fifths at distance 10. The more hashes, the farther it is ahead.
 #[doc(hidden)]
 pub const FARTHEST_JOINED: u32 = 10;
@@ -337,7 +337,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The default: both sketches of the 5-word shingles of every page. Pages that share a key are near from
+    /// The default: both sketches of the 5-word shingles of every document. Documents that share a key are near from
     /// a Jaccard coefficient of `similarity` on, as 1,024 bits estimate it.
     pub fn both(similarity: f64) -> Self {
         // What no bands reach is refused by the similarity.
@@ -415,8 +415,8 @@ impl Settings {
         }
     }
 
-    /// MinHash with one bit of each of `bits` positions; pages that share a key are near from a Jaccard coefficient of
-    /// `similarity` on, as they estimate it.
+    /// MinHash with one bit of each of `bits` positions; documents that share a key are near from a Jaccard coefficient
+    /// of `similarity` on, as they estimate it.
     #[doc(hidden)]
     pub fn one_bit(bits: usize, similarity: f64) -> Self {
         let both = Self::both(similarity);
@@ -615,7 +615,7 @@ impl Settings {
             return Err(Error::parameter(
                 "keep-count",
                 0,
-                "1 or more: a cluster without its last page is lost",
+                "1 or more: a cluster without its last document is lost",
             ));
         }
         self.generator.check(self.minhash_params().map_or(0, |params| params.permutations))
@@ -779,7 +779,7 @@ fn check_sets(distance: u32, reading: Reading, recall: f64) -> Result<()> {
     }
     let expected = format!(
         "a number of probes (budget) instead: a share may take one probe for each of the {all} sets of at most {distance} \
-         flips in {bits} bits, for each page; dial and join find it in fewer"
+         flips in {bits} bits, for each document; dial and join find it in fewer"
     );
     Err(Error::parameter("recall", recall, expected))
 }

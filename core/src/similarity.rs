@@ -1,7 +1,7 @@
 //! The similarity of two documents, by any measure, in one place.
 //!
-//! A measure looks at what a [`Page`] can show: features with their weights, a SimHash with its weights, a
-//! MinHash signature. Every measure is symmetric to the last bit, so that it depends on the two pages and on
+//! A measure looks at what a [`Document`] can show: features with their weights, a SimHash with its weights, a
+//! MinHash signature. Every measure is symmetric to the last bit, so that it depends on the two documents and on
 //! nothing else; it is 1 for equal texts and for no others above 1.
 
 use crate::edits::{self, Pattern, Words};
@@ -13,14 +13,14 @@ use crate::sketch::Hashed;
 use hashbrown::HashMap;
 
 /// The parts of a document that a measure can look at.
-pub trait Page {
+pub trait ComparedDocument {
     /// [`text_digest`](crate::hash::text_digest) of the text.
     fn digest(&self) -> u128;
 
-    /// The SimHash; none for a page with too few features, or where there are none.
+    /// The SimHash; none for a document with too few features, or where there are none.
     fn hashed(&self) -> Option<&Hashed>;
 
-    /// The MinHash signature; none for a page with too few features, or where there are none.
+    /// The MinHash signature; none for a document with too few features, or where there are none.
     fn signature(&self) -> Option<&[u32]>;
 
     /// The bits for verification ([`resemblance`]); none as for [`signature`](Self::signature).
@@ -39,31 +39,31 @@ pub trait Page {
     }
 }
 
-/// A page that others are compared with.
+/// A document that others are compared with.
 pub struct Anchor<P> {
     measure: Measure,
-    page: P,
-    /// The page's features with their weights, where the measure looks at them.
+    document: P,
+    /// The document's features with their weights, where the measure looks at them.
     features: HashMap<u64, i64>,
     /// The sum of the squares of the weights.
     square: i128,
-    /// The page's words, where edits are counted.
+    /// The document's words, where edits are counted.
     pattern: Pattern,
     /// A similarity below it may be given as 0.
     least: f64,
 }
 
-impl<P: Page> Anchor<P> {
-    /// Makes a page ready to be compared with many.
-    pub fn new(measure: Measure, page: P) -> Self {
+impl<P: ComparedDocument> Anchor<P> {
+    /// Makes a document ready to be compared with many.
+    pub fn new(measure: Measure, document: P) -> Self {
         let pattern = match measure {
-            Measure::Edits => Pattern::new(Words::of(page.extra().unwrap_or_default())),
+            Measure::Edits => Pattern::new(Words::of(document.extra().unwrap_or_default())),
             _ => Pattern::default(),
         };
-        let mut anchor = Self { measure, page, features: HashMap::new(), square: 0, pattern, least: 0.0 };
-        if measure.needs_features() && anchor.page.extra().is_none() {
-            let Self { page, features, square, .. } = &mut anchor;
-            page.features(|feature, weight| {
+        let mut anchor = Self { measure, document, features: HashMap::new(), square: 0, pattern, least: 0.0 };
+        if measure.needs_features() && anchor.document.extra().is_none() {
+            let Self { document, features, square, .. } = &mut anchor;
+            document.features(|feature, weight| {
                 *square += i128::from(weight) * i128::from(weight);
                 features.insert(feature, weight);
             });
@@ -77,10 +77,10 @@ impl<P: Page> Anchor<P> {
         Self { least, ..self }
     }
 
-    /// The similarity with another page, at most 1. 0 for different texts where a page has no sketch to
+    /// The similarity with another document, at most 1. 0 for different texts where a document has no sketch to
     /// compare.
-    pub fn with(&self, other: &impl Page) -> f32 {
-        if self.page.digest() == other.digest() {
+    pub fn with(&self, other: &impl ComparedDocument) -> f32 {
+        if self.document.digest() == other.digest() {
             return 1.0;
         }
         match self.measure {
@@ -95,7 +95,7 @@ impl<P: Page> Anchor<P> {
     }
 
     /// The similarity by edits; 0 if the estimated Jaccard coefficient shows that it is below the least.
-    fn of_edits(&self, other: &impl Page) -> f32 {
+    fn of_edits(&self, other: &impl ComparedDocument) -> f32 {
         /// Three standard errors of the usual sketch.
         const DOUBT: f64 = 0.1;
         if f64::from(self.estimate(other)) < edits::coefficient(self.least) - DOUBT {
@@ -105,22 +105,26 @@ impl<P: Page> Anchor<P> {
     }
 
     /// The Jaccard coefficient that signatures or bits tell.
-    fn estimate(&self, other: &impl Page) -> f32 {
-        match (self.page.signature(), other.signature(), self.page.bits(), other.bits()) {
+    fn estimate(&self, other: &impl ComparedDocument) -> f32 {
+        match (self.document.signature(), other.signature(), self.document.bits(), other.bits()) {
             (Some(a), Some(b), ..) if !a.is_empty() => minhash::matches(a, b) as f32 / a.len() as f32,
             (.., Some(a), Some(b)) => resemblance::estimate(a, b),
             _ => 0.0,
         }
     }
 
-    fn of_hashes(&self, other: &impl Page, of: impl FnOnce(&Hashed, &Hashed) -> f32) -> f32 {
-        self.page.hashed().zip(other.hashed()).map_or(0.0, |(a, b)| of(a, b))
+    fn of_hashes(&self, other: &impl ComparedDocument, of: impl FnOnce(&Hashed, &Hashed) -> f32) -> f32 {
+        self.document.hashed().zip(other.hashed()).map_or(0.0, |(a, b)| of(a, b))
     }
 
-    /// The share of the features of both pages in a whole, told from the sizes of both
+    /// The share of the features of both documents in a whole, told from the sizes of both
     /// sets and of what they share.
-    fn of_sets(&self, other: &impl Page, whole: impl FnOnce(usize, usize, usize) -> usize) -> f32 {
-        let [own, others, shared] = match (self.page.extra(), other.extra()) {
+    fn of_sets(
+        &self,
+        other: &impl ComparedDocument,
+        whole: impl FnOnce(usize, usize, usize) -> usize,
+    ) -> f32 {
+        let [own, others, shared] = match (self.document.extra(), other.extra()) {
             (Some(own), Some(others)) => {
                 [own.len(), others.len(), lists::shared_of(own, others, 0).unwrap_or(0)]
             }
@@ -137,7 +141,7 @@ impl<P: Page> Anchor<P> {
         if whole == 0 { 1.0 } else { (shared as f64 / whole as f64) as f32 }
     }
 
-    fn of_weights(&self, other: &impl Page) -> f32 {
+    fn of_weights(&self, other: &impl ComparedDocument) -> f32 {
         // Whole numbers, so that no order of adding changes a bit.
         let (mut dot, mut square) = (0i128, 0i128);
         other.features(|feature, weight| {
@@ -159,7 +163,7 @@ mod tests {
     use crate::simhash::hasher::SimHasher;
     use proptest::prelude::*;
 
-    /// A page by the weights of its features.
+    /// A document by the weights of its features.
     #[derive(Clone)]
     struct Plain {
         weights: Vec<(u64, i64)>,
@@ -178,7 +182,7 @@ mod tests {
         }
     }
 
-    impl Page for &Plain {
+    impl ComparedDocument for &Plain {
         fn digest(&self) -> u128 {
             std::ptr::from_ref::<Plain>(self) as usize as u128
         }
@@ -204,25 +208,25 @@ mod tests {
         }
     }
 
-    fn page() -> impl Strategy<Value = Vec<(u64, i64)>> {
-        prop::collection::btree_map(0u64..30, 1i64..1 << 36, 0..20).prop_map(|page| {
-            page.into_iter().map(|(feature, weight)| (crate::hash::fmix64(feature), weight)).collect()
+    fn document() -> impl Strategy<Value = Vec<(u64, i64)>> {
+        prop::collection::btree_map(0u64..30, 1i64..1 << 36, 0..20).prop_map(|document| {
+            document.into_iter().map(|(feature, weight)| (crate::hash::fmix64(feature), weight)).collect()
         })
     }
 
     proptest! {
         #[test]
-        fn measures_are_their_definitions_and_symmetric(a in page(), b in page()) {
+        fn measures_are_their_definitions_and_symmetric(a in document(), b in document()) {
             let (mut x, mut y) = (Plain::new(&a), Plain::new(&b));
             let with = |measure, x: &Plain, y: &Plain| Anchor::new(measure, x).with(&y);
             let near = |a: f32, b: f64| (f64::from(a) - b).abs() < 1e-6;
-            let sorted = |page: &[(u64, i64)]| {
-                let mut sorted = page.to_vec();
+            let sorted = |document: &[(u64, i64)]| {
+                let mut sorted = document.to_vec();
                 sorted.sort_unstable();
                 sorted
             };
             let (a, b) = (sorted(&a), sorted(&b));
-            let sets = [&a, &b].map(|page| page.iter().map(|&(feature, _)| (feature, 1)).collect::<Vec<(u64, u32)>>());
+            let sets = [&a, &b].map(|document| document.iter().map(|&(feature, _)| (feature, 1)).collect::<Vec<(u64, u32)>>());
             let overlap = features::overlap(&sets[0], &sets[1]);
             let smaller = overlap.shared + overlap.only_a.min(overlap.only_b);
             let containment = if smaller == 0 { 1.0 } else { overlap.shared as f64 / smaller as f64 };

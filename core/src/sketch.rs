@@ -165,8 +165,8 @@ const ONE: i64 = 1 << FIXED_POINT_BITS;
 /// use simflip_core::settings::Settings;
 /// use simflip_core::sketch::Sketcher;
 ///
-/// let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
-/// let [a, b] = ["one page about near-duplicates of pages", "One page, about near-duplicates of pages!"]
+/// let mut sketcher = Sketcher::new(&Settings::simhash(), None)?; let [a, b] = ["one document about near-duplicates of
+/// documents", "One document, about near-duplicates of documents!"]
 ///     .map(|text| (sketcher.sketch(text), sketcher.simhash(text).0));
 /// assert_eq!(a.1.hash, b.1.hash);
 /// assert_ne!(a.0.facts.digest, b.0.facts.digest);
@@ -354,7 +354,7 @@ impl TwoSketcher {
             return Err(Error::parameter("sketches", format!("{sketches:?}"), "both or one bit"));
         };
         let forms = sketches.forms();
-        // What brings pages together and what verifies them are to err apart.
+        // What brings documents together and what verifies them are to err apart.
         let seed = fmix64(!seed);
         let judging = MinHashParams { permutations: bits, family: Family::FastSimilarity, seed };
         Ok(Self {

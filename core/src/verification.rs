@@ -9,7 +9,7 @@ use crate::id::{Document, Id, Lists, Slot, Text};
 use crate::resemblance::SetBits;
 use crate::search::selfjoin::SlotPair;
 use crate::settings::{Forms, Measure, Verification};
-use crate::similarity::{Anchor, Page};
+use crate::similarity::{Anchor, ComparedDocument};
 use crate::sketch::{Facts, Hashed, TwoSketches};
 use crate::weight::frequencies::Frequencies;
 use crate::weight::{Weigher, Weighting};
@@ -90,13 +90,13 @@ impl<'a> Evidence<'a> {
     }
 
     /// A text, as a measure sees it.
-    pub(crate) fn page(&self, text: Text) -> ComparedText<'_> {
+    pub(crate) fn compared(&self, text: Text) -> ComparedText<'_> {
         ComparedText { evidence: self, text, document: self.texts.first(text) }
     }
 
     /// A text ready to be compared with many.
     pub(crate) fn anchor(&self, measure: Measure, text: Text) -> Anchor<ComparedText<'_>> {
-        Anchor::new(measure, self.page(text))
+        Anchor::new(measure, self.compared(text))
     }
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct ComparedText<'a> {
     document: Document,
 }
 
-impl Page for ComparedText<'_> {
+impl ComparedDocument for ComparedText<'_> {
     fn digest(&self) -> u128 {
         self.evidence.collection.facts(self.document).digest
     }
@@ -197,8 +197,8 @@ pub(crate) struct Verdicts {
 /// so that the first of them stand for all.
 pub(crate) const WITHIN: usize = 32;
 
-/// Texts of that sketch before it, in the order of digests, that each is compared with besides: few pages are near one
-/// that stays if all are near those alone that stand for them.
+/// Texts of that sketch before it, in the order of digests, that each is compared with besides: few documents are near
+/// one that stays if all are near those alone that stand for them.
 pub(crate) const BESIDE: usize = 16;
 
 /// Pairs of texts that are compared for two sketches.
@@ -236,7 +236,7 @@ pub(crate) fn verification(
             let anchor = evidence.anchor(measure, first);
             for &second in behind(texts, at) {
                 let distance = evidence.distance(first, second).unwrap_or(0);
-                part.compare(first, second, distance, anchor.with(&evidence.page(second)), threshold);
+                part.compare(first, second, distance, anchor.with(&evidence.compared(second)), threshold);
             }
         }
         let all = texts.len() as u64;
@@ -254,7 +254,7 @@ pub(crate) fn verification(
                 if at < most_first {
                     for &second in &seconds[..most_second] {
                         let distance = evidence.distance(first, second).unwrap_or(pair.distance);
-                        let similarity = anchor.with(&evidence.page(second));
+                        let similarity = anchor.with(&evidence.compared(second));
                         part.compare(first, second, distance, similarity, threshold);
                     }
                 }

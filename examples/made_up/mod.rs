@@ -1,13 +1,13 @@
-//! Texts of made-up pages, each of about 1 kB, by their numbers.
+//! Texts of made-up documents, each of about 1 kB, by their numbers.
 
 use simflip::hash::SplitMix64;
 
-/// Words of a page.
+/// Words of a document.
 const WORDS: usize = 160;
 /// Words there are.
 const VOCABULARY: u64 = 60_000;
 
-/// The words of all pages.
+/// The words of all documents.
 pub struct Vocabulary(Vec<String>);
 
 impl Vocabulary {
@@ -21,9 +21,9 @@ impl Vocabulary {
         Self((0..VOCABULARY).map(word).collect())
     }
 
-    /// Appends the text of a page: that of its family, with up to so many words of its own in place of others.
-    pub fn write(&self, page: u64, family: u64, own: u64, text: &mut String) {
-        let (mut draws, mut edits) = (SplitMix64::new(family ^ 0xf11b), SplitMix64::new(page ^ 0x51de));
+    /// Appends the text of a document: that of its family, with up to so many words of its own in place of others.
+    pub fn write(&self, document: u64, family: u64, own: u64, text: &mut String) {
+        let (mut draws, mut edits) = (SplitMix64::new(family ^ 0xf11b), SplitMix64::new(document ^ 0x51de));
         // Few words make most of a text.
         let word = |draws: &mut SplitMix64| {
             let share = draws.unit();

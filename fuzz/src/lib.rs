@@ -58,7 +58,7 @@ fn read_all(
         file.documents,
         file.stored_bytes,
         file.damaged,
-        file.pages_lost,
+        file.documents_lost,
         file.unknown_losses,
         file.mended,
         file.without_text,

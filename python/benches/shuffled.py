@@ -58,7 +58,7 @@ def main(out, paths):
             spark = session(log)
             if road == "files":
                 result = simflip.spark.dedup_files(spark, paths, sketches=f"{work}/sketches", out=f"{work}/kept")
-                pages, stored = result.summary["pages"], result.summary["sketch_bytes"]
+                pages, stored = result.summary["documents"], result.summary["sketch_bytes"]
             else:
                 texts = [text for path in paths for text in texts_of(path)]
                 frame = spark.createDataFrame(list(enumerate(texts)), "id long, text string")

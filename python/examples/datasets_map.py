@@ -31,7 +31,7 @@ def without_duplicates(dataset, clusters="star", **settings):
     sketches = pa.table(sketches).rename_columns([name.removeprefix(SKETCH) for name in names])
     pairs = simflip.join(sketches, **settings)
     members = simflip.clusters(len(sketches), pairs, clusters=clusters)
-    gone = np.asarray(members["page"])[~np.asarray(members["kept"])]
+    gone = np.asarray(members["document"])[~np.asarray(members["kept"])]
     kept = np.setdiff1d(np.arange(len(sketches)), gone)
     return dataset.select(kept).remove_columns(names)
 

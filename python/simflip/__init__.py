@@ -1,7 +1,7 @@
 """Near-duplicates among texts, tables and files, and how many of them were found.
 
 >>> import simflip
->>> result = simflip.dedup(["a page of some words", "another page", "a page of some words"])
+>>> result = simflip.dedup(["a document of some words", "another document", "a document of some words"])
 >>> result.kept.tolist()
 [0, 1]
 
@@ -111,13 +111,13 @@ def dedup(
     prints it.
     method: ``both`` (the default), ``simhash``, ``minhash``, ``psm``, ``dial`` or ``bphs``.
     preset: ``removable`` or ``noisy``.
-    similarity: Jaccard coefficient from which two pages are near, above 0 and at most 1.
+    similarity: Jaccard coefficient from which two documents are near, above 0 and at most 1.
     features: ``words``, ``shingles:N`` or ``characters:N``. feature_hash: ``product`` or ``murmur3``.
-    distance, key_bits: bits of 64. sketch_bytes: bytes of a page. permutations, tables: counts.
-    bands: ``"16x8"`` or ``(16, 8)``. recall, verify_threshold: shares of 1. budget: probes of a page.
+    distance, key_bits: bits of 64. sketch_bytes: bytes of a document. permutations, tables: counts.
+    bands: ``"16x8"`` or ``(16, 8)``. recall, verify_threshold: shares of 1. budget: probes of a document.
     keep: ``first`` (the default), ``fullest`` (most distinct features; the default where containment decides),
     ``longest`` or ``shortest-url``; of files also ``score:FIELD`` or ``input-order``.
-    keep_count: how many pages of a cluster stay, 1 by default; with keep_each, ``host`` (of the URL) or, of files,
+    keep_count: how many documents of a cluster stay, 1 by default; with keep_each, ``host`` (of the URL) or, of files,
     ``file`` or ``folder``, how many of each of these in a cluster.
     clusters: ``star`` or ``connected`` (not where containment decides).
     threads: 0 for one per core; results are the same for any number.
@@ -260,21 +260,21 @@ def join(sketches, *, against=None, progress=None, **settings):
 
 
 def clusters(n, pairs, *, clusters="star", keep=None, features=None):
-    """Makes clusters of ``n`` pages by their near pairs: a table with columns a, b (0 to n - 1) and similarity, as
-    `join` gives it. Where it has a column kind, pages of a pair that is ``exact`` have the same text: they are one in
+    """Makes clusters of ``n`` documents by their near pairs: a table with columns a, b (0 to n - 1) and similarity, as
+    `join` gives it. Where it has a column kind, documents of a pair that is ``exact`` have the same text: they are one in
     the clusters, and what is near one of them is near all.
 
-    clusters: ``connected`` (any chain of pairs) or ``star`` (every page is near the one that stays). keep: ``n`` numbers,
-    of which the largest of a cluster says which page stays; the first page by default, and among equals. ``connected`` and
+    clusters: ``connected`` (any chain of pairs) or ``star`` (every document is near the one that stays). keep: ``n`` numbers,
+    of which the largest of a cluster says which document stays; the first document by default, and among equals. ``connected`` and
     ``keep`` need all near pairs, so join with ``all_pairs=True``. features: instead of keep, ``n`` numbers of distinct
-    features, such as ``sketch(texts)["features"]``. Pairs by containment need them: then the fullest page of a cluster
-    stays, and each page that goes stands in one that stays.
+    features, such as ``sketch(texts)["features"]``. Pairs by containment need them: then the fullest document of a cluster
+    stays, and each document that goes stands in one that stays.
 
-    Gives a `Table` with a row for each page of a cluster of two or more, by cluster: page, cluster, size (uint32),
+    Gives a `Table` with a row for each document of a cluster of two or more, by cluster: document, cluster, size (uint32),
     kept (bool).
     """
     if keep is not None and features is not None:
-        raise ValueError("keep and features: expected one of the two, as either says which page stays")
+        raise ValueError("keep and features: expected one of the two, as either says which document stays")
     if features is not None:
         return _simflip.clusters(n, pairs, clusters, [float(number or 0) for number in features], True)
     return _simflip.clusters(n, pairs, clusters, None if keep is None else list(map(float, keep)))

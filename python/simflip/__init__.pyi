@@ -31,7 +31,7 @@ _Verify: TypeAlias = Literal[
 _Weighting: TypeAlias = Literal["tf-idf", "tf", "binary"]
 _Linkage: TypeAlias = Literal["star", "connected"]
 _Keep: TypeAlias = Literal["first", "fullest", "longest", "shortest-url"]
-_Write: TypeAlias = Literal["kept", "removed", "pages", "pages.jsonl", "pages.parquet", "none"]
+_Write: TypeAlias = Literal["kept", "removed", "documents", "documents.jsonl", "documents.parquet", "none"]
 _Index: TypeAlias = Literal["one-table", "all-bits"]
 
 @overload
@@ -113,7 +113,7 @@ def dedup(
     text_field: str | None = None,
     id_field: str | None = None,
     url_field: str | None = None,
-    longest_page: int | None = None,
+    longest_document: int | None = None,
     longest_window: int | None = None,
     strict: bool = False,
     settings: _Path | None = None,

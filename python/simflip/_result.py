@@ -11,39 +11,39 @@ from simflip._keywords import kept_of
 class Result:
     """What became of some texts. It can be pickled and copied.
 
-    pages: a row for each row of the input, old pages left out: cluster (uint32; null for a page alone), size (uint32),
-    kept (bool), stays (uint32, the row that stays in its place, that of an old page perhaps; itself if it is kept),
+    documents: a row for each row of the input, old documents left out: cluster (uint32; null for a document alone), size (uint32),
+    kept (bool), stays (uint32, the row that stays in its place, that of an old document perhaps; itself if it is kept),
     similarity (float32, to that row; null for itself, and where the two were not compared). A row without text is not
     kept, and the rest of it null.
 
     pairs: near pairs, ascending: a and b (uint32, rows of the input, a < b; row ``i`` of ``against`` is
     ``len(result) + i``), distance (uint32, bits of 64 that differ; null for minhash), similarity (float32, at most 1),
-    kind ("exact" or "near"). Every copy with the page that leads it, and the near pairs of those; all pairs with
+    kind ("exact" or "near"). Every copy with the document that leads it, and the near pairs of those; all pairs with
     ``all_pairs=True``.
 
-    clusters: the pages of clusters of two or more, by cluster: page (uint32, its row), cluster (uint32, from 0), size
+    clusters: the documents of clusters of two or more, by cluster: document (uint32, its row), cluster (uint32, from 0), size
     (uint32), kept (bool).
     """
 
     def __init__(self, tables, report, text, threshold):
-        self.pages, self.pairs, self.clusters = tables
+        self.documents, self.pairs, self.clusters = tables
         self._report, self._text, self._threshold = report, text, threshold
 
     @property
     def kept(self):
         """The rows of the input that stay, ascending: uint32."""
-        return _simflip.chosen_rows(self.pages, True)
+        return _simflip.chosen_rows(self.documents, True)
 
     @property
     def removed(self):
         """The rows of the input that are removed as duplicates, ascending: uint32."""
-        return _simflip.chosen_rows(self.pages, False)
+        return _simflip.chosen_rows(self.documents, False)
 
     @property
     def mask(self):
         """For each row of the input, whether it is kept: an array of bool, as filters of pandas and polars take it. A
         `Column` where there is no numpy."""
-        kept = self.pages["kept"]
+        kept = self.documents["kept"]
         try:
             return kept.__array__()
         except ImportError:
@@ -77,7 +77,7 @@ class Result:
             raise ValueError(f"similarity={similarity}: expected {at_least}; what is less similar was not kept")
         if "quota" in (self.report()["settings"] or {}):
             raise ValueError("keep_count, keep_each: rethreshold takes a result that keeps one row of each cluster")
-        tables = _simflip.rethreshold(self.pages, self.pairs, self.clusters, similarity)
+        tables = _simflip.rethreshold(self.documents, self.pairs, self.clusters, similarity)
         return Result(tables, self._report, self._text, similarity)
 
     def report(self):
@@ -93,7 +93,7 @@ class Result:
         return framed(self.html)
 
     def __len__(self):
-        return len(self.pages)
+        return len(self.documents)
 
     def __repr__(self):
         clusters = len(set(self.clusters["cluster"].tolist()))
@@ -121,13 +121,13 @@ class FolderResult:
 
     @property
     def clusters(self):
-        """Members of clusters of two pages or more, as in ``clusters.csv``: id, cluster (string), size (uint32),
+        """Members of clusters of two documents or more, as in ``clusters.csv``: id, cluster (string), size (uint32),
         kept (bool)."""
         return _simflip.read_clusters(os.path.join(self.out, "clusters.csv"))
 
     @property
     def kept(self):
-        """The paths of the files that hold the kept pages, sorted."""
+        """The paths of the files that hold the kept documents, sorted."""
         names = sorted(name for name in os.listdir(self.out) if name.startswith(("kept.", "kept-")))
         return [os.path.join(self.out, name) for name in names]
 

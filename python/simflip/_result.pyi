@@ -8,7 +8,7 @@ from ._simflip import Column, Table
 _Data = TypeVar("_Data")
 
 class Result:
-    pages: Table
+    documents: Table
     pairs: Table
     clusters: Table
     def __init__(

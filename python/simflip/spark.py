@@ -1,8 +1,8 @@
 """Near-duplicates on Spark: the answer of `simflip.dedup`, with the engine's shuffles between.
 
 >>> import simflip.spark
->>> result = simflip.spark.dedup(pages, text="text", id="url")     # a DataFrame of texts
->>> kept = pages.join(result.pages.where("kept"), "url", "left_semi")
+>>> result = simflip.spark.dedup(documents, text="text", id="url")     # a DataFrame of texts
+>>> kept = documents.join(result.documents.where("kept"), "url", "left_semi")
 
 >>> result = simflip.spark.dedup_files(spark, ["crawl/a.warc.wet.gz", ...], sketches="sketches", out="kept")
 
@@ -31,11 +31,11 @@ _LAST_ROUND = 10_000
 class DataFrameResult:
     """What became of the texts of a DataFrame."""
 
-    def __init__(self, pages, pairs, persisted):
+    def __init__(self, documents, pairs, persisted):
         """Two DataFrames, and those that are kept for them."""
-        self.pages = pages
-        """A row for each of the input: the id; cluster (long; null for a page alone), size (long), kept (boolean),
-        stays (the id of the page that stays in its place). A row without text is not kept, and the rest of it null."""
+        self.documents = documents
+        """A row for each of the input: the id; cluster (long; null for a document alone), size (long), kept (boolean),
+        stays (the id of the document that stays in its place). A row without text is not kept, and the rest of it null."""
         self.pairs = pairs
         """Pairs: a and b (ids, a before b), distance (int, bits of 64), similarity (float), kind (``exact`` or ``near``).
         Every exact duplicate with the document that is kept of its text, and near-duplicates with the document that
@@ -43,20 +43,20 @@ class DataFrameResult:
         self._persisted = persisted
 
     def unpersist(self):
-        """Gives back what is kept for `pages` and `pairs`; whoever uses them then makes it anew."""
+        """Gives back what is kept for `documents` and `pairs`; whoever uses them then makes it anew."""
         for frame in self._persisted:
             frame.unpersist()
 
 
 class FilesResult:
-    """What became of the pages of files. Everything is in two folders, as the command line's stages leave it."""
+    """What became of the documents of files. Everything is in two folders, as the command line's stages leave it."""
 
     def __init__(self, sketches, out, summary):
-        """The folder of sketches, the folder of kept pages, and numbers."""
+        """The folder of sketches, the folder of kept documents, and numbers."""
         self.sketches = sketches
         self.out = out
         self.summary = summary
-        """Numbers: files and pages of all sketches, and sketch_bytes."""
+        """Numbers: files and documents of all sketches, and sketch_bytes."""
 
     def __repr__(self):
         return f"<simflip.spark.FilesResult {self.out}: {self.summary}>"
@@ -66,7 +66,7 @@ def dedup(df, text="text", id="id", *, clusters="star", partitions=None, **setti
     """Finds near-duplicates among the texts of a DataFrame: a `DataFrameResult`.
 
     text: the column of texts; null is no text. id: a column of strings or whole numbers, a different one for each row.
-    Of a cluster the page with the least id stays, so ids stand for the order of pages. The answer is that of ``simflip.dedup(texts, ...)`` with texts in the order of their ids, for
+    Of a cluster the document with the least id stays, so ids stand for the order of documents. The answer is that of ``simflip.dedup(texts, ...)`` with texts in the order of their ids, for
     any number of partitions and machines.
 
     clusters: ``star`` or ``connected``. partitions: of shuffles; ``spark.sql.shuffle.partitions`` by default.
@@ -84,14 +84,14 @@ def dedup(df, text="text", id="id", *, clusters="star", partitions=None, **setti
     id_type = _id_type(df, id)
     schema = f"id {id_type}, digest binary, order binary, compared boolean, keys array<int>, record binary"
     given = df.select(f.col(id).alias("id"), f.col(text).alias("text"))
-    pages = given.mapInArrow(_sketching(made_with), schema).persist()
-    on_the_way, results = [pages], []
+    documents = given.mapInArrow(_sketching(made_with), schema).persist()
+    on_the_way, results = [documents], []
     try:
-        _check_ids(pages, id)
+        _check_ids(documents, id)
         # A sketch follows from its text, so that any copy's will do.
         names = ["order", "compared", "keys", "record"]
         of_text = [f.min("id").alias("id"), *(f.first(name).alias(name) for name in names)]
-        texts = pages.where("digest is not null").groupBy("digest").agg(*of_text).persist()
+        texts = documents.where("digest is not null").groupBy("digest").agg(*of_text).persist()
         on_the_way.append(texts)
         assignments = _Assignments(clusters)
         for edges in _rounds(texts, assignments, partitions, made_with, id_type):
@@ -99,7 +99,7 @@ def dedup(df, text="text", id="id", *, clusters="star", partitions=None, **setti
         removed = spark.createDataFrame(assignments.removed(), f"id {id_type}, leader {id_type}")
         kept = f.coalesce("leader", "id")
         texts_of = texts.join(removed, "id", "left").select("digest", f.col("id").alias("text"), kept.alias("stays"))
-        members = pages.select("id", "digest").join(texts_of, "digest", "left").persist()
+        members = documents.select("id", "digest").join(texts_of, "digest", "left").persist()
         on_the_way.append(members)
         sizes = members.where("stays is not null").groupBy("stays")
         sizes = sizes.agg(f.count("*").alias("size"), f.min("id").alias("first")).persist()
@@ -244,10 +244,10 @@ def _joined(texts, shared, partitions, made_with, id_type, is_first_round):
 
 
 def dedup_files(spark, paths, *, sketches, out, clusters="star", write=None, partitions=None, **settings):
-    """Finds near-duplicates among the pages of files (WET, JSONL, Parquet, Arrow): a `FilesResult`.
+    """Finds near-duplicates among the documents of files (WET, JSONL, Parquet, Arrow): a `FilesResult`.
 
     Spark hands out paths and bands: simflip sketches the files where they are, each executor joins some bands, and kept
-    pages are written by the file. paths: one path or several. sketches, out: folders that all executors share with each
+    documents are written by the file. paths: one path or several. sketches, out: folders that all executors share with each
     other and the driver, as they do the files. All files are those of the stages of the command line (docs/stages.md):
     what is there, whole and of these settings is passed over, so that a job that was ended goes on where it was, and
     ``simflip join``, ``cluster``, ``apply`` and ``inspect`` take them. ``sketches`` may hold sketches of other files, of
@@ -277,7 +277,7 @@ def dedup_files(spark, paths, *, sketches, out, clusters="star", write=None, par
     files = _simflip.sketch_files(sketches)
     summary = {
         "files": len(files),
-        "pages": sum(pages for _, pages in files),
+        "documents": sum(documents for _, documents in files),
         "sketch_bytes": sum(os.path.getsize(path) for path, _ in files),
     }
     return FilesResult(sketches, out, summary)
@@ -379,10 +379,10 @@ def _id_type(df, id):
     return kind
 
 
-def _check_ids(pages, id):
+def _check_ids(documents, id):
     """Refuses ids that are missing or shared."""
     from pyspark.sql import functions as f
 
-    odd = pages.groupBy("id").agg(f.count("*").alias("n")).where("n > 1 or id is null").limit(1).collect()
+    odd = documents.groupBy("id").agg(f.count("*").alias("n")).where("n > 1 or id is null").limit(1).collect()
     if odd:
         raise ValueError(f"id {id}: expected a different one for each row; {odd[0].n} rows have {odd[0].id}")

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 _Path: TypeAlias = str | PathLike[str]
 
 class DataFrameResult:
-    pages: DataFrame
+    documents: DataFrame
     pairs: DataFrame
     def unpersist(self) -> None: ...
 

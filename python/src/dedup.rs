@@ -97,7 +97,7 @@ pub fn kind(kind: PairKind) -> &'static str {
     }
 }
 
-/// Members of clusters as a table: page, cluster, size, kept.
+/// Members of clusters as a table: document, cluster, size, kept.
 ///
 /// # Errors
 /// None that clusters could cause.
@@ -107,18 +107,18 @@ pub fn clusters_table(members: &[(u32, u32, u32, bool)]) -> PyResult<Table> {
     };
     let kept: BooleanArray = members.iter().map(|member| Some(member.3)).collect();
     Table::of(vec![
-        ("page", column(|member| member.0), false),
+        ("document", column(|member| member.0), false),
         ("cluster", column(|member| member.1), false),
         ("size", column(|member| member.2), false),
         ("kept", Arc::new(kept), false),
     ])
 }
 
-/// The tables of a `Result`: of pages, of pairs and of clusters.
+/// The tables of a `Result`: of documents, of pairs and of clusters.
 type Tables = (Table, Table, Table);
 
-/// The table of pages says what became of each row of the input; old pages have none.
-fn pages_table(outcome: &Outcome, rows: &Rows, new: u32) -> PyResult<Table> {
+/// The table of documents says what became of each row of the input; old documents have none.
+fn documents_table(outcome: &Outcome, rows: &Rows, new: u32) -> PyResult<Table> {
     let assignments = Assignments::new(outcome);
     let mut of_row: Vec<Option<DocumentAssignment>> = vec![None; new as usize];
     for document in Document::all(outcome.new) {
@@ -147,25 +147,25 @@ fn fates_table(of_row: &[Option<DocumentAssignment>]) -> PyResult<Table> {
     ])
 }
 
-/// The table of clusters names the members of clusters of two or more, old pages among them.
+/// The table of clusters names the members of clusters of two or more, old documents among them.
 fn members_table(outcome: &Outcome, rows: &Rows) -> PyResult<Table> {
     let members = Cluster::all(outcome.clusters.len()).flat_map(|cluster| {
         let members = outcome.clusters.get(cluster);
-        members.iter().map(move |&page| {
-            let is_kept = outcome.stays_for(cluster, page) == page || outcome.is_old(page);
-            (rows.row(page), cluster.number(), members.len() as u32, is_kept)
+        members.iter().map(move |&document| {
+            let is_kept = outcome.stays_for(cluster, document) == document || outcome.is_old(document);
+            (rows.row(document), cluster.number(), members.len() as u32, is_kept)
         })
     });
     clusters_table(&members.collect::<Vec<_>>())
 }
 
-/// The rows of a table of pages that have a text and are kept, or are not.
+/// The rows of a table of documents that have a text and are kept, or are not.
 ///
 /// # Errors
 /// If it is no such table.
 #[pyfunction]
-pub fn chosen_rows(pages: &Table, kept: bool) -> PyResult<Column> {
-    let (is_kept, stays) = (pages.column("kept")?, pages.column("stays")?);
+pub fn chosen_rows(documents: &Table, kept: bool) -> PyResult<Column> {
+    let (is_kept, stays) = (documents.column("kept")?, documents.column("stays")?);
     let is_kept = is_kept.as_boolean();
     let rows = (0..stays.len()).filter(|&row| stays.is_valid(row) && is_kept.value(row) == kept);
     let rows = UInt32Array::from_iter_values(rows.map(|row| row as u32));
@@ -178,17 +178,17 @@ pub fn chosen_rows(pages: &Table, kept: bool) -> PyResult<Column> {
 /// # Errors
 /// `ValueError` where the two were not compared.
 #[pyfunction]
-pub fn rethreshold(pages: &Table, pairs: &Table, clusters: &Table, similarity: f32) -> PyResult<Tables> {
+pub fn rethreshold(documents: &Table, pairs: &Table, clusters: &Table, similarity: f32) -> PyResult<Tables> {
     let numbers = |table: &Table, name| -> PyResult<UInt32Array> {
         Ok(table.column(name)?.as_primitive::<UInt32Type>().clone())
     };
-    let (page, cluster, kept) =
-        (numbers(clusters, "page")?, numbers(clusters, "cluster")?, clusters.column("kept")?);
-    let members: Vec<Member> = (page.values().iter().zip(cluster.values()))
+    let (document, cluster, kept) =
+        (numbers(clusters, "document")?, numbers(clusters, "cluster")?, clusters.column("kept")?);
+    let members: Vec<Member> = (document.values().iter().zip(cluster.values()))
         .zip(kept.as_boolean().values())
-        .map(|((&page, &cluster), kept)| Member { cluster, kept, old: page as usize >= pages.rows() })
+        .map(|((&document, &cluster), kept)| Member { cluster, kept, old: document as usize >= documents.rows() })
         .collect();
-    let place: HashMap<u32, usize> = page.values().iter().copied().zip(0..).collect();
+    let place: HashMap<u32, usize> = document.values().iter().copied().zip(0..).collect();
     let (a, b, kinds) = (numbers(pairs, "a")?, numbers(pairs, "b")?, pairs.column("kind")?);
     let (alike, kinds) = (pairs.column("similarity")?, kinds.as_string::<i32>());
     let alike = alike.as_primitive::<Float32Type>();
@@ -202,19 +202,19 @@ pub fn rethreshold(pages: &Table, pairs: &Table, clusters: &Table, similarity: f
     let mut of_clusters: Vec<(u32, u32, u32, bool)> = (0..members.len())
         .filter_map(|at| {
             let (number, size) = assigned[at].cluster?;
-            Some((page.value(at), number, size, members[at].old || assigned[at].stays == at))
+            Some((document.value(at), number, size, members[at].old || assigned[at].stays == at))
         })
         .collect();
     of_clusters.sort_by_key(|&(_, number, ..)| number);
-    let stays = numbers(pages, "stays")?;
-    let of_row: Vec<Option<DocumentAssignment>> = (0..pages.rows() as u32)
+    let stays = numbers(documents, "stays")?;
+    let of_row: Vec<Option<DocumentAssignment>> = (0..documents.rows() as u32)
         .map(|row| {
             let alone = DocumentAssignment { cluster: None, size: 1, stays: Document(row), similarity: None };
             let of_member = |&at: &usize| {
                 let Assigned { cluster, stays, similarity } = assigned[at];
                 let (cluster, size) =
                     cluster.map_or((None, 1), |(number, size)| (Some(Cluster(number)), size));
-                DocumentAssignment { cluster, size, stays: Document(page.value(stays)), similarity }
+                DocumentAssignment { cluster, size, stays: Document(document.value(stays)), similarity }
             };
             stays.is_valid(row as usize).then(|| place.get(&row).map_or(alone, of_member))
         })
@@ -362,13 +362,13 @@ pub fn dedup_of_texts<'py>(
     let done = run_part(py, &ticker, progress, |ticker| collector.finish(&job, ticker))?;
     let (outcome, report) = done.map_err(of_library)?;
     let pairs = pairs_table(&outcome.pairs, &settings, &rows)?;
-    let tables = (pages_table(&outcome, &rows, new)?, pairs, members_table(&outcome, &rows)?);
+    let tables = (documents_table(&outcome, &rows, new)?, pairs, members_table(&outcome, &rows)?);
     let closing = as_keywords(&tell::closing(&report));
     let report = serde_json::to_string(&report).map_err(|e| PyValueError::new_err(e.to_string()))?;
     Ok((tables, report, closing, settings.verification.threshold()))
 }
 
-/// Runs `simflip dedup` with these arguments. Gives the numbers of pages, of those that can go, and of pieces of
+/// Runs `simflip dedup` with these arguments. Gives the numbers of documents, of those that can go, and of pieces of
 /// damage, and what the program would print.
 ///
 /// # Errors

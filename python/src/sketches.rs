@@ -85,7 +85,7 @@ pub fn sketch<'py>(
         let texts = held.rows()?;
         if tables.is_empty() {
             // A stream does not say how much there is.
-            ticker.begin("sketch", if items.is_stream() { 0 } else { texts.len() as u64 }, "pages");
+            ticker.begin("sketch", if items.is_stream() { 0 } else { texts.len() as u64 }, "documents");
         }
         let sketches = run_part(py, &ticker, progress, |ticker| {
             pool.install(|| {
@@ -355,12 +355,12 @@ fn list(values: &ArrayRef) -> Vec<u32> {
     values.as_primitive::<UInt32Type>().values().to_vec()
 }
 
-/// Clusters of pages by their near pairs: see the package's `clusters`. Scores are numbers of features if `by_features`
-/// says so.
+/// Clusters of documents by their near pairs: see the package's `clusters`. Scores are numbers of features if
+/// `by_features` says so.
 ///
 /// # Errors
-/// `ValueError` for a pair of pages that are not there, or scores of another number than pages; and for pairs by
-/// containment without numbers of features, or connected clusters of them.
+/// `ValueError` for a pair of documents that are not there, or scores of another number than documents; and for pairs
+/// by containment without numbers of features, or connected clusters of them.
 #[pyfunction]
 #[pyo3(signature = (n, pairs, linkage, scores=None, by_features=false))]
 pub fn clusters(
@@ -380,12 +380,12 @@ pub fn clusters(
         }
     };
     if let Some(scores) = scores.as_ref().filter(|scores| scores.len() != n as usize) {
-        let expected = format!("a score for each of {n} pages");
+        let expected = format!("a score for each of {n} documents");
         return Err(of_library(simflip::Error::parameter("keep", scores.len(), expected)));
     }
     if by_features && linkage == Linkage::Connected {
         let expected =
-            "star with features, for a short page that stands in two long ones would connect these";
+            "star with features, for a short document that stands in two long ones would connect these";
         return Err(of_library(simflip::Error::parameter("clusters", linkage.name(), expected)));
     }
     let edges = Edges::of(n, &mut Items::new(pairs)?, by_features)?;
@@ -393,10 +393,10 @@ pub fn clusters(
     clusters_table(&members)
 }
 
-/// Pairs of pages, the earlier one first, with their similarity.
+/// Pairs of documents, the earlier one first, with their similarity.
 #[derive(Default)]
 struct Edges {
-    /// Of pages with the same text, byte for byte.
+    /// Of documents with the same text, byte for byte.
     exact: Vec<(Document, Document, f32)>,
     near: Vec<(Document, Document, f32)>,
 }
@@ -409,8 +409,8 @@ impl Edges {
             let judged_by = field.metadata().get(JUDGED_BY).map(String::as_str).unwrap_or_default();
             if judged_by == Measure::Containment.name() && !by_features {
                 return Err(PyValueError::new_err(format!(
-                    "these pairs are by {judged_by}, so that the fullest page of a cluster must stay: give features=, a number for \
-                     each page, such as simflip.sketch(texts, ...)[\"features\"], and no keep="
+                    "these pairs are by {judged_by}, so that the fullest document of a cluster must stay: give features=, a number for \
+                     each document, such as simflip.sketch(texts, ...)[\"features\"], and no keep="
                 )));
             }
             let chunk =
@@ -438,7 +438,7 @@ impl Edges {
             for row in 0..chunk.len() {
                 let (a, b, similarity) = (a.value(row), b.value(row), similarity.value(row));
                 if a >= n || b >= n || a == b {
-                    return Err(PyValueError::new_err(format!("pair {a}, {b}: expected two of {n} pages")));
+                    return Err(PyValueError::new_err(format!("pair {a}, {b}: expected two of {n} documents")));
                 }
                 let edge = (Document(a.min(b)), Document(a.max(b)), similarity);
                 match kinds.map_or(kind(PairKind::Near), |kinds| kinds.value(row)) {
@@ -464,8 +464,8 @@ fn once(mut edges: Vec<(Document, Document, f32)>) -> Vec<(Document, Document, f
     edges
 }
 
-/// Members of clusters of two or more: page, cluster, size, whether it stays. Copies of a text are together, and what
-/// is near one of them is near all.
+/// Members of clusters of two or more: document, cluster, size, whether it stays. Copies of a text are together, and
+/// what is near one of them is near all.
 fn members(n: u32, edges: &Edges, linkage: Linkage, scores: Option<&[f64]>) -> Vec<(u32, u32, u32, bool)> {
     let mut order: Vec<Document> = Document::all(n as usize).collect();
     if let Some(scores) = scores {
@@ -481,19 +481,19 @@ fn members(n: u32, edges: &Edges, linkage: Linkage, scores: Option<&[f64]>) -> V
     let leaders: Vec<Document> = best.iter().map(|best| leaders[best.index()]).collect();
     let mut sizes = vec![0u32; n as usize];
     leaders.iter().for_each(|leader| sizes[leader.index()] += 1);
-    // Clusters are numbered in order of their first pages.
+    // Clusters are numbered in order of their first documents.
     let (mut numbers, mut next) = (vec![None; n as usize], 0);
     let mut members = Vec::new();
-    for (page, leader) in (0..).zip(&leaders) {
+    for (document, leader) in (0..).zip(&leaders) {
         let size = sizes[leader.index()];
         if size > 1 {
             let number = *numbers[leader.index()].get_or_insert_with(|| {
                 next += 1;
                 next - 1
             });
-            members.push((page, number, size, page == leader.0));
+            members.push((document, number, size, document == leader.0));
         }
     }
-    members.sort_unstable_by_key(|&(page, cluster, ..)| (cluster, page));
+    members.sort_unstable_by_key(|&(document, cluster, ..)| (cluster, document));
     members
 }

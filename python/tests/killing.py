@@ -2,7 +2,7 @@
 
     python killing.py TEXTS.jsonl MOST
 
-Prints JSON: in how many stages one was killed, at most so many, the pairs and the pages.
+Prints JSON: in how many stages one was killed, at most so many, the pairs and the documents.
 """
 
 import json
@@ -66,11 +66,11 @@ def main(texts, most):
         frame = spark.read.schema("id long, text string").json(texts).repartition(4)
         result = simflip.spark.dedup(frame)
         pairs = sorted((row.a, row.b, row.distance, row.similarity, row.kind) for row in result.pairs.collect())
-        pages = sorted((row.id, row.cluster, row.size, row.kept, row.stays) for row in result.pages.collect())
+        documents = sorted((row.id, row.cluster, row.size, row.kept, row.stays) for row in result.documents.collect())
     finally:
         ended.set()
         killing.join()
-    print(json.dumps({"killed": len(killed), "pairs": pairs, "pages": pages}))
+    print(json.dumps({"killed": len(killed), "pairs": pairs, "documents": documents}))
     spark.stop()
 
 

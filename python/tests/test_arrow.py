@@ -8,8 +8,8 @@ pa = pytest.importorskip("pyarrow")
 
 COLUMNS = {
     "pairs": ["a", "b", "distance", "similarity", "kind"],
-    "clusters": ["page", "cluster", "size", "kept"],
-    "pages": ["cluster", "size", "kept", "stays", "similarity"],
+    "clusters": ["document", "cluster", "size", "kept"],
+    "documents": ["cluster", "size", "kept", "stays", "similarity"],
 }
 
 
@@ -49,11 +49,11 @@ def test_whatever_holds_the_texts_the_result_is_the_same(texts, kinds):
         assert result.kept.tolist() == expected.kept.tolist(), name
 
 
-def test_nulls_are_no_pages(texts):
+def test_nulls_are_no_documents(texts):
     given = [None, *texts[:50], None, *texts[50:90]]
     result = simflip.dedup(pa.table({"text": given}))
     assert list(result.pairs) == list(simflip.dedup(given).pairs)
-    assert 0 not in result.kept.tolist() and result.pages["kept"][51] is False
+    assert 0 not in result.kept.tolist() and result.documents["kept"][51] is False
     assert simflip.dedup(pa.table({"text": pa.nulls(3)})).kept.tolist() == []
 
 
@@ -84,7 +84,7 @@ def test_results_go_to_each_package(texts):
     kept = np.asarray(result.kept)
     assert kept.dtype == np.uint32
     given = pa.table({"text": texts})
-    assert given.take(pa.array(result.kept)).num_rows == given.filter(pa.array(result.pages["kept"])).num_rows
+    assert given.take(pa.array(result.kept)).num_rows == given.filter(pa.array(result.documents["kept"])).num_rows
     with pytest.raises(KeyError):
         result.pairs["nonsense"]
     with pytest.raises(IndexError):
@@ -120,14 +120,14 @@ def test_sketches_come_to_what_texts_come_to(texts, settings):
 
 def parts_and_wholes():
     """Texts, each behind its first 50 to 90 %, and a short one that stands in two long ones."""
-    words = [[f"page{page}w{word}" for word in range(300)] for page in range(11)]
-    pairs = [(" ".join(page[: 150 + 15 * number]), " ".join(page)) for number, page in enumerate(words[:9])]
+    words = [[f"document{document}w{word}" for word in range(300)] for document in range(11)]
+    pairs = [(" ".join(document[: 150 + 15 * number]), " ".join(document)) for number, document in enumerate(words[:9])]
     quoted = " ".join(words[9][:100])
     quoting = [f"{' '.join(words[9][100:230])} {quoted}", f"{quoted} {' '.join(words[10][:140])}"]
     return [text for pair in pairs for text in pair] + [quoted, *quoting], {*range(1, 18, 2), 19, 20}
 
 
-def test_the_fullest_page_stays_where_containment_decides():
+def test_the_fullest_document_stays_where_containment_decides():
     texts, wholes = parts_and_wholes()
     for given, expected in [(texts, wholes), (texts[::-1], {20 - row for row in wholes})]:
         for settings in [{"preset": "removable"}, {"verify": "containment", "similarity": 0.5}]:
@@ -181,7 +181,7 @@ def test_pairs_make_the_clusters_of_the_whole_run(texts):
             assert len(whole.clusters) > 100
             made = simflip.clusters(len(texts), whole.pairs, clusters=linkage, keep=scores)
             assert list(made) == list(whole.clusters)
-    # Without kinds page 2 leads, as page 1, which it is near, does not; as a copy of page 1 it is near page 0, too.
+    # Without kinds document 2 leads, as document 1, which it is near, does not; as a copy of document 1 it is near document 0, too.
     near = {"a": [0, 1], "b": [1, 2], "similarity": [0.9, 1.0]}
     assert [row[0] for row in simflip.clusters(3, pa.table(near))] == [0, 1]
     assert [row[0] for row in simflip.clusters(3, pa.table({**near, "kind": ["near", "exact"]}))] == [0, 1, 2]
@@ -191,11 +191,11 @@ def test_pairs_make_the_clusters_of_the_whole_run(texts):
     rows = [(0, 0, 2, True), (2, 0, 2, False), (1, 1, 2, True), (3, 1, 2, False)]
     assert list(simflip.clusters(5, pairs)) == rows
     assert [row[3] for row in simflip.clusters(5, pairs, keep=[0, 1, 2, 3, 4])] == [False, True, False, True]
-    with pytest.raises(ValueError, match="pair 0, 2: expected two of 2 pages"):
+    with pytest.raises(ValueError, match="pair 0, 2: expected two of 2 documents"):
         simflip.clusters(2, pairs)
     with pytest.raises(ValueError, match='clusters="nonsense": expected connected or star'):
         simflip.clusters(5, pairs, clusters="nonsense")
-    with pytest.raises(ValueError, match="a score for each of 5 pages"):
+    with pytest.raises(ValueError, match="a score for each of 5 documents"):
         simflip.clusters(5, pairs, keep=[1.0])
 
 

@@ -8,13 +8,13 @@ import simflip
 pa = pytest.importorskip("pyarrow")
 
 
-def pages():
+def documents():
     words = [f"word{(i * 37 + w * w) % 500}" for i in range(40) for w in range(60)]
     texts = [" ".join(words[60 * i : 60 * i + 60]) for i in range(40)]
     texts += [text + " today" for text in texts[::3]]
     return {
         "text": texts,
-        "id": [f"page {i}" for i in range(len(texts))],
+        "id": [f"document {i}" for i in range(len(texts))],
         "meta": [{"url": f"https://pier.example/{i}", "tags": ["pier"] * (i % 3)} for i in range(len(texts))],
         "label": [i % 2 for i in range(len(texts))],
     }
@@ -22,13 +22,13 @@ def pages():
 
 def test_data_sets_come_back_as_they_were_saved(tmp_path):
     datasets = pytest.importorskip("datasets")
-    data = datasets.Dataset.from_dict(pages()).cast_column("label", datasets.ClassLabel(names=["far", "near"]))
+    data = datasets.Dataset.from_dict(documents()).cast_column("label", datasets.ClassLabel(names=["far", "near"]))
     data.save_to_disk(tmp_path / "whole", num_shards=2)
     # Shuffled rows are saved in their order, and what `map` keeps there is not read.
     shuffled = data.shuffle(seed=7)
     datasets.DatasetDict({"train": shuffled, "test": data.select(range(5))}).save_to_disk(tmp_path / "both")
     loaded = datasets.load_from_disk(tmp_path / "both" / "train")
-    loaded.map(lambda page: page, load_from_cache_file=False, cache_file_name=str(tmp_path / "both/train/cache-1.arrow"))
+    loaded.map(lambda document: document, load_from_cache_file=False, cache_file_name=str(tmp_path / "both/train/cache-1.arrow"))
     for given, expected in [("whole", data), ("both/train", shuffled)]:
         result = simflip.dedup(str(tmp_path / given), out=str(tmp_path / f"of-{given}".replace("/", "-")))
         kept = datasets.Dataset.from_file(str(result.kept[0]))
@@ -43,7 +43,7 @@ def test_data_sets_come_back_as_they_were_saved(tmp_path):
 
 def test_chosen_rows_are_refused_with_a_command_that_writes_them(tmp_path):
     datasets = pytest.importorskip("datasets")
-    datasets.Dataset.from_dict(pages()).save_to_disk(tmp_path / "old")
+    datasets.Dataset.from_dict(documents()).save_to_disk(tmp_path / "old")
     folder = tmp_path / "old"
     with pa.OSFile(str(folder / "indices.arrow"), "wb") as sink:
         table = pa.table({"indices": pa.array([3, 1, 2], pa.uint64())})
@@ -56,13 +56,13 @@ def test_chosen_rows_are_refused_with_a_command_that_writes_them(tmp_path):
     told = str(refused.value)
     command = told[told.index('python -c "') + len('python -c "') : told.index('" writes these rows')]
     exec(command.replace("'chosen'", repr(str(tmp_path / "chosen"))))
-    assert datasets.load_from_disk(tmp_path / "chosen")["id"][:] == ["page 3", "page 1", "page 2"]
+    assert datasets.load_from_disk(tmp_path / "chosen")["id"][:] == ["document 3", "document 1", "document 2"]
 
 
 def test_files_of_pyarrow_and_polars_are_read(tmp_path):
     pl = pytest.importorskip("polars")
     feather = pytest.importorskip("pyarrow.feather")
-    table = pa.table(pages())
+    table = pa.table(documents())
     feather.write_feather(table, str(tmp_path / "lz4.feather"), compression="lz4")
     feather.write_feather(table, str(tmp_path / "zstd.feather"), compression="zstd")
     pl.from_arrow(table).write_ipc(tmp_path / "views.arrow", compat_level=pl.CompatLevel.newest())
@@ -73,5 +73,5 @@ def test_files_of_pyarrow_and_polars_are_read(tmp_path):
         result = simflip.dedup(str(tmp_path / name), out=str(tmp_path / f"of-{name}"))
         kept = pa.ipc.open_stream(str(result.kept[0])).read_all()
         assert kept.num_rows == 40 and kept.schema.names == table.schema.names
-        assert kept["id"].to_pylist() == [f"page {i}" for i in range(40)]
+        assert kept["id"].to_pylist() == [f"document {i}" for i in range(40)]
         assert kept["meta"].to_pylist() == table["meta"].to_pylist()[:40]

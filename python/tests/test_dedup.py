@@ -57,13 +57,13 @@ def test_the_newcomer_s_lines():
 
 @pytest.mark.parametrize(("keywords", "typed"), SETTINGS, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
 def test_texts_come_to_what_the_command_line_makes_of_them(texts, tmp_path, keywords, typed):
-    pages = tmp_path / "pages.jsonl"
-    # A null is no page, and its row keeps its place.
+    documents = tmp_path / "documents.jsonl"
+    # A null is no document, and its row keeps its place.
     given = [None if row % 37 == 5 else text for row, text in enumerate(texts)]
     lines = (json.dumps({"id": str(row), "text": text}) for row, text in enumerate(given))
-    pages.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    documents.write_text("\n".join(lines) + "\n", encoding="utf-8")
     out = tmp_path / "out"
-    command_line("dedup", str(pages), "--out", str(out), *typed)
+    command_line("dedup", str(documents), "--out", str(out), *typed)
     result = simflip.dedup(given, **keywords)
     expected = rows(out / "pairs.csv")
     assert len(expected) > 20
@@ -73,7 +73,7 @@ def test_texts_come_to_what_the_command_line_makes_of_them(texts, tmp_path, keyw
     ]
     similarities = [float(row["similarity"]) for row in expected]
     assert result.pairs["similarity"].tolist() == pytest.approx(similarities, abs=5e-5)
-    clusters = [(str(page), str(size), str(kept).lower()) for page, _, size, kept in result.clusters]
+    clusters = [(str(document), str(size), str(kept).lower()) for document, _, size, kept in result.clusters]
     assert clusters == [(row["id"], row["size"], row["kept"]) for row in rows(out / "clusters.csv")]
     report = json.loads((out / "report.json").read_text())
     own = result.report()
@@ -88,13 +88,13 @@ def test_results_do_not_depend_on_threads(texts):
     assert list(one.pairs) == list(three.pairs) and one.kept.tolist() == three.kept.tolist()
 
 
-def test_pages_say_who_stays(texts):
+def test_documents_say_who_stays(texts):
     given = [None, *texts]
     result = simflip.dedup(given, keep="longest")
     kept = set(result.kept)
-    members = {page: (cluster, size) for page, cluster, size, _ in result.clusters}
-    assert len(result) == len(given) == len(result.pages)
-    for row, (cluster, size, stays_itself, stays, _) in enumerate(result.pages):
+    members = {document: (cluster, size) for document, cluster, size, _ in result.clusters}
+    assert len(result) == len(given) == len(result.documents)
+    for row, (cluster, size, stays_itself, stays, _) in enumerate(result.documents):
         assert stays_itself == (row in kept)
         if row == 0:
             assert (cluster, size, stays) == (None, None, None)
@@ -108,29 +108,29 @@ def test_pages_say_who_stays(texts):
 def test_urls_say_which_copy_stays():
     texts, urls = [HOURS, HOURS, HARBOUR], ["http://a.example/long", "http://a.example/", None]
     assert simflip.dedup(texts, url=urls, keep="shortest-url").kept.tolist() == [1, 2]
-    table = {"page": texts, "address": urls}
-    assert simflip.dedup(table, column="page", url="address", keep="shortest-url").kept.tolist() == [1, 2]
+    table = {"document": texts, "address": urls}
+    assert simflip.dedup(table, column="document", url="address", keep="shortest-url").kept.tolist() == [1, 2]
     with pytest.raises(ValueError, match="url 1: expected as many as texts, 3"):
         simflip.dedup(texts, url=["http://a.example/"], keep="shortest-url")
 
 
-def test_as_many_pages_stay_as_one_says():
+def test_as_many_documents_stay_as_one_says():
     texts, urls = [HOURS] * 4, ["http://a.example/1", "http://a.example/2", "http://b.example/", None]
     assert simflip.dedup(texts, keep_count=3).kept.tolist() == [0, 1, 2]
     result = simflip.dedup(texts, url=urls, keep_each="host")
     assert result.kept.tolist() == [0, 2, 3]
-    assert [row[2:4] for row in result.pages] == [(True, 0), (False, 0), (True, 2), (True, 3)]
+    assert [row[2:4] for row in result.documents] == [(True, 0), (False, 0), (True, 2), (True, 3)]
     assert [row[3] for row in result.clusters] == [True, False, True, True]
     with pytest.raises(ValueError, match='keep_each="file": expected host'):
         simflip.dedup(texts, keep_each="file")
 
 
 def test_files_come_to_a_folder(tmp_path, texts):
-    pages = tmp_path / "pages.jsonl"
+    documents = tmp_path / "documents.jsonl"
     lines = [json.dumps({"id": f"p{row}", "body": text}) for row, text in enumerate(texts)]
-    pages.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    result = simflip.dedup(pages, out=tmp_path / "out", column="body", similarity=0.7)
-    command_line("dedup", str(pages), "--out", str(tmp_path / "other"), "--text-field", "body", "--similarity", "0.7")
+    documents.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    result = simflip.dedup(documents, out=tmp_path / "out", column="body", similarity=0.7)
+    command_line("dedup", str(documents), "--out", str(tmp_path / "other"), "--text-field", "body", "--similarity", "0.7")
     for name in ["pairs.csv", "clusters.csv"]:
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
     of_texts = simflip.dedup(texts, similarity=0.7)
@@ -140,17 +140,17 @@ def test_files_come_to_a_folder(tmp_path, texts):
     assert result.report()["outcome"] == of_texts.report()["outcome"]
     assert "<iframe" in result._repr_html_()
     with pytest.raises(ValueError, match="out"):
-        simflip.dedup(pages, out=tmp_path / "out")
-    simflip.dedup([pages], out=tmp_path / "out", column="body", force=True)
+        simflip.dedup(documents, out=tmp_path / "out")
+    simflip.dedup([documents], out=tmp_path / "out", column="body", force=True)
     # Nothing is new when it is held against itself.
-    (tmp_path / "again.jsonl").write_bytes(pages.read_bytes())
-    again = simflip.dedup(tmp_path / "again.jsonl", out=tmp_path / "new", column="body", against=[pages])
+    (tmp_path / "again.jsonl").write_bytes(documents.read_bytes())
+    again = simflip.dedup(tmp_path / "again.jsonl", out=tmp_path / "new", column="body", against=[documents])
     assert (again.report()["outcome"]["kept"], again.report()["against"]["documents"]) == (0, len(texts))
 
 
 @pytest.mark.parametrize(("keywords", "typed"), SETTINGS, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
 def test_new_texts_against_old_ones_come_to_what_the_command_line_makes_of_them(texts, tmp_path, keywords, typed):
-    # A null is no page, and its row keeps its place.
+    # A null is no document, and its row keeps its place.
     new, old = ([None if row % 41 == 7 else text for row, text in enumerate(side)] for side in (texts[::2], texts[1::2]))
     for name, side, first in [("new", new, 0), ("old", old, len(new))]:
         lines = (json.dumps({"id": str(first + row), "text": text}) for row, text in enumerate(side))
@@ -161,7 +161,7 @@ def test_new_texts_against_old_ones_come_to_what_the_command_line_makes_of_them(
     expected = rows(tmp_path / "out" / "pairs.csv")
     pairs = [(str(a), str(b), kind) for a, b, _, _, kind in result.pairs]
     assert pairs == [(row["a_id"], row["b_id"], row["kind"]) for row in expected] and len(pairs) > 10
-    clusters = [(str(page), str(size), str(kept).lower()) for page, _, size, kept in result.clusters]
+    clusters = [(str(document), str(size), str(kept).lower()) for document, _, size, kept in result.clusters]
     members = rows(tmp_path / "out" / "clusters.csv")
     assert clusters == [(row["id"], row["size"], row["kept"]) for row in members]
     report, own = json.loads((tmp_path / "out" / "report.json").read_text()), result.report()
@@ -173,8 +173,8 @@ def test_new_texts_against_old_ones_come_to_what_the_command_line_makes_of_them(
     assert "reference documents, unchanged" in str(result) and "against " in result.html
     gone = {int(row["id"]) for row in members if row["kept"] == "false"}
     assert result.kept.tolist() == [row for row, text in enumerate(new) if text is not None and row not in gone]
-    assert len(result) == len(result.pages) == len(new)
-    stays = result.pages["stays"].tolist()
+    assert len(result) == len(result.documents) == len(new)
+    stays = result.documents["stays"].tolist()
     assert any(row >= len(new) for row in stays if row is not None)
     settings = {name: value for name, value in keywords.items() if name not in ("clusters", "keep")}
     # Containment counts features, which sketches in a table do not hold.
@@ -188,11 +188,11 @@ def test_new_texts_against_old_ones_come_to_what_the_command_line_makes_of_them(
 def test_old_texts_may_be_none_and_may_be_tables():
     empty = simflip.dedup([HOURS, HARBOUR], against=[], features="words")
     assert (empty.kept.tolist(), empty.report()["against"]["documents"]) == ([0, 1], 0)
-    tables = {"page": [HOURS, HARBOUR]}, {"page": [HOURS.replace(".", "!")]}
-    result = simflip.dedup(tables[0], against=tables[1], column="page", features="words")
-    assert (result.kept.tolist(), list(result.pairs)[0][:2], result.pages["stays"].tolist()) == ([1], (0, 2), [2, 1])
-    with pytest.raises(ValueError, match="column page"):
-        simflip.dedup(tables[0], against={"text": []}, column="page")
+    tables = {"document": [HOURS, HARBOUR]}, {"document": [HOURS.replace(".", "!")]}
+    result = simflip.dedup(tables[0], against=tables[1], column="document", features="words")
+    assert (result.kept.tolist(), list(result.pairs)[0][:2], result.documents["stays"].tolist()) == ([1], (0, 2), [2, 1])
+    with pytest.raises(ValueError, match="column document"):
+        simflip.dedup(tables[0], against={"text": []}, column="document")
 
 
 def test_what_is_refused_has_the_command_line_s_words(tmp_path):
@@ -201,16 +201,16 @@ def test_what_is_refused_has_the_command_line_s_words(tmp_path):
         assert run.returncode == 2
         return run.stderr.removeprefix("simflip: ").removeprefix("error: ").rstrip()
 
-    pages, out = tmp_path / "pages.jsonl", tmp_path / "out"
-    pages.write_text('{"text": "a page"}\n')
+    documents, out = tmp_path / "documents.jsonl", tmp_path / "out"
+    documents.write_text('{"text": "a document"}\n')
     for keywords, options in [
         ({"method": "simhash", "distance": 99}, ["--method", "simhash", "--distance", "99"]),
         ({"weighting": "tf"}, ["--weighting", "tf"]),
         ({"similarity": 1.5}, ["--similarity", "1.5"]),
         ({"sketch_bytes": 3}, ["--sketch-bytes", "3"]),
     ]:
-        words = typed(str(pages), "--out", str(out), *options)
-        for call in [lambda: simflip.dedup([HOURS], **keywords), lambda: simflip.dedup(pages, out=out, **keywords)]:
+        words = typed(str(documents), "--out", str(out), *options)
+        for call in [lambda: simflip.dedup([HOURS], **keywords), lambda: simflip.dedup(documents, out=out, **keywords)]:
             with pytest.raises(ValueError) as refused:
                 call()
             assert str(refused.value) == simflip._simflip.as_keywords(words)
@@ -225,7 +225,7 @@ def test_what_is_refused_has_the_command_line_s_words(tmp_path):
     with pytest.raises(TypeError, match="expected texts"):
         simflip.dedup(HOURS)
     with pytest.raises(ValueError, match="files need out"):
-        simflip.dedup(pages)
+        simflip.dedup(documents)
     assert not out.exists()
 
 
@@ -239,7 +239,7 @@ def test_progress_is_told_and_may_end_the_run(monkeypatch):
     heard = []
     simflip.dedup(texts, progress=lambda *told: heard.append(told))
     assert heard and all(isinstance(stage, str) and 0 <= done for stage, done, _, _ in heard)
-    assert {unit for *_, unit in heard} <= {"bytes", "pages", "texts", "pairs", "pairs of sketches", "distinct sketches"}
+    assert {unit for *_, unit in heard} <= {"bytes", "documents", "texts", "pairs", "pairs of sketches", "distinct sketches"}
 
     def enough(*_):
         raise LookupError("enough")
@@ -250,14 +250,14 @@ def test_progress_is_told_and_may_end_the_run(monkeypatch):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
 def test_an_interrupt_ends_a_run_and_leaves_nothing(tmp_path):
-    pages = tmp_path / "pages.jsonl"
-    with open(pages, "w", encoding="utf-8") as file:
+    documents = tmp_path / "documents.jsonl"
+    with open(documents, "w", encoding="utf-8") as file:
         for row, text in enumerate(drawn(60_000)):
             file.write(json.dumps({"id": str(row), "text": text}) + "\n")
     script = (
         "import simflip, sys\n"
         "try:\n"
-        f"    simflip.dedup({str(pages)!r}, out={str(tmp_path / 'out')!r}, progress=lambda *t: print(*t, flush=True))\n"
+        f"    simflip.dedup({str(documents)!r}, out={str(tmp_path / 'out')!r}, progress=lambda *t: print(*t, flush=True))\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted', flush=True)\n"
     )
@@ -267,7 +267,7 @@ def test_an_interrupt_ends_a_run_and_leaves_nothing(tmp_path):
     out, err = run.communicate(timeout=60)
     assert out.splitlines()[-1] == "interrupted", (out, err)
     assert "panicked" not in err
-    assert os.listdir(tmp_path) == ["pages.jsonl"]
+    assert os.listdir(tmp_path) == ["documents.jsonl"]
 
 
 def test_other_threads_run_meanwhile():
@@ -298,7 +298,7 @@ def test_other_threads_run_meanwhile():
     assert seen >= 3
 
 
-def test_notebooks_get_a_page(texts):
+def test_notebooks_get_a_document(texts):
     shown = simflip.dedup(texts)._repr_html_()
     assert shown.startswith("<iframe srcdoc=") and "sandbox" in shown
     evil = [HOURS + " <script>alert(1)</script>", HOURS + " <script>alert(2)</script>", HOURS]
@@ -314,9 +314,9 @@ def test_an_explanation_has_words_and_figures():
 
 
 def test_a_result_is_scored_as_on_the_command_line(tmp_path, texts):
-    pages, truth = tmp_path / "pages.jsonl", tmp_path / "truth.csv"
-    pages.write_text("".join(json.dumps({"id": f"p{row}", "text": text}) + "\n" for row, text in enumerate(texts)))
-    result = simflip.dedup(pages, out=tmp_path / "out", all_pairs=True)
+    documents, truth = tmp_path / "documents.jsonl", tmp_path / "truth.csv"
+    documents.write_text("".join(json.dumps({"id": f"p{row}", "text": text}) + "\n" for row, text in enumerate(texts)))
+    result = simflip.dedup(documents, out=tmp_path / "out", all_pairs=True)
     pairs = [(a, b) for a, b, *_ in result.pairs]
     truth.write_text("a_id,b_id\n" + "".join(f"{a},{b}\n" for a, b in pairs[: len(pairs) // 2]))
     scores = simflip.evaluate(result, truth=truth, resamples=10)

@@ -13,20 +13,20 @@ import simflip
 WORDS = [f"word{number}" for number in range(5000)]
 
 
-def frame(pages):
-    """Pages of a few words of their own each, every third one near the one before, every tenth without text."""
+def frame(documents):
+    """Documents of a few words of their own each, every third one near the one before, every tenth without text."""
     texts = []
-    for page in range(pages):
-        own = page - 1 if page % 3 == 2 else page
+    for document in range(documents):
+        own = document - 1 if document % 3 == 2 else document
         words = [WORDS[(own * 7919 + at * at * 31) % 5000] for at in range(60)]
-        texts.append(None if page % 10 == 9 else " ".join(words) + (" today" if page % 3 == 2 else ""))
-    return pd.DataFrame({"id": range(pages), "text": texts})
+        texts.append(None if document % 10 == 9 else " ".join(words) + (" today" if document % 3 == 2 else ""))
+    return pd.DataFrame({"id": range(documents), "text": texts})
 
 
-def expected(pages, **settings):
-    given = frame(pages)
+def expected(documents, **settings):
+    given = frame(documents)
     kept = simflip.dedup(given, **settings).apply(given)
-    assert 0 < len(kept) < 0.9 * pages
+    assert 0 < len(kept) < 0.9 * documents
     return kept["id"].tolist()
 
 

@@ -21,20 +21,20 @@ def test_datatrove_keeps_what_simflip_keeps(texts, tmp_path):
     pytest.importorskip("datatrove")
     from datatrove_dedup import main
 
-    pages = tmp_path / "pages"
-    pages.mkdir()
+    documents = tmp_path / "documents"
+    documents.mkdir()
     for file, first in enumerate(range(0, len(texts), 100)):
-        write(pages / f"{file}.jsonl", texts[first : first + 100], first)
-    main(str(pages), str(tmp_path / "work"), 4, similarity=0.7)
+        write(documents / f"{file}.jsonl", texts[first : first + 100], first)
+    main(str(documents), str(tmp_path / "work"), 4, similarity=0.7)
     result = simflip.dedup(texts, similarity=0.7)
-    sizes = {page: size for page, _, size, _ in result.clusters}
+    sizes = {document: size for document, _, size, _ in result.clusters}
     kept = []
     for file in sorted((tmp_path / "work" / "kept").iterdir()):
         with gzip.open(file, "rt", encoding="utf-8") as lines:
             kept.extend(json.loads(line) for line in lines)
-    assert sorted(int(page["id"]) for page in kept) == result.kept.tolist()
-    for page in kept:
-        assert page["metadata"]["minhash_cluster_size"] == sizes.get(int(page["id"]), 1)
+    assert sorted(int(document["id"]) for document in kept) == result.kept.tolist()
+    for document in kept:
+        assert document["metadata"]["minhash_cluster_size"] == sizes.get(int(document["id"]), 1)
 
 
 @pytest.fixture
@@ -48,13 +48,13 @@ def marked(texts, tmp_path):
         documents, result, marks = (tmp_path / name for name in ["documents", "result", "marks"])
         (documents / "b").mkdir(parents=True)
         # datatrove passes over a text of nothing, which counts for us.
-        for file, name in enumerate(["b/pages.jsonl", "b-2.jsonl", "c.jsonl"]):
+        for file, name in enumerate(["b/documents.jsonl", "b-2.jsonl", "c.jsonl"]):
             write(documents / name, [*texts[file::3], ""] if program == "datatrove" else texts[file::3], 1000 * file)
         simflip_run("dedup", documents, "--out", result)
         simflip_run("mark", result, "--for", program, "--out", marks)
         with open(result / "kept.jsonl", encoding="utf-8") as lines:
             kept = [json.loads(line) for line in lines]
-        return documents, marks, sorted(page["id"] for page in kept if page["text"])
+        return documents, marks, sorted(document["id"] for document in kept if document["text"])
 
     return mark
 
@@ -119,7 +119,7 @@ def test_datasets_keep_what_simflip_keeps(texts, method):
 
 @pytest.fixture
 def site(tmp_path):
-    """A site of some pages, two of which are nearly the same and two the same."""
+    """A site of some documents, two of which are nearly the same and two the same."""
     from functools import partial
     from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
     from threading import Thread
@@ -131,10 +131,10 @@ def site(tmp_path):
     folder = tmp_path / "site"
     folder.mkdir()
     words = {name: " ".join(f"{name}{word}" for word in range(200)) for name in "abc"}
-    pages = {**words, "a2": words["a"] + " today", "b2": words["b"]}
-    for name, text in pages.items():
+    documents = {**words, "a2": words["a"] + " today", "b2": words["b"]}
+    for name, text in documents.items():
         (folder / f"{name}.html").write_text(f"<body><p>{text}</p></body>")
-    links = "".join(f'<a href="{name}.html">page</a>' for name in pages)
+    links = "".join(f'<a href="{name}.html">document</a>' for name in documents)
     (folder / "index.html").write_text(f"<body><h1>Contents of this site</h1>{links}</body>")
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
         Thread(target=server.serve_forever, daemon=True).start()
@@ -159,9 +159,9 @@ def test_scrapy_drops_what_was_seen(site, tmp_path):
     # Which of two comes first is the network's to say.
     names = sorted(item["url"].removeprefix(site).removesuffix(".html")[:1] for item in items)
     assert names == ["", "a", "b", "c"]
-    assert all(item["seen"]["answer"] == "new" and item["seen"]["page"] == item["url"] for item in items)
+    assert all(item["seen"]["answer"] == "new" and item["seen"]["document"] == item["url"] for item in items)
     with simflip.Seen(tmp_path / "index", ask_only=True) as seen:
-        # A page with the text of another is not stored again.
+        # A document with the text of another is not stored again.
         assert len(seen) == 5
     told, items = crawl(tmp_path / "second.jsonl")
     assert (told, items) == ("{'new': 0, 'near': 0, 'same': 6, 'stale': 0}", [])

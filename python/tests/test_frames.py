@@ -53,7 +53,7 @@ def test_a_result_can_be_pickled_copied_and_sent_between_processes():
     for other in [copy.deepcopy(result), pickle.loads(pickle.dumps(result))]:
         assert (repr(other), str(other), other.html) == (repr(result), str(result), result.html)
         assert other.report() == result.report() and len(other) == 6
-        for of, to in [(result.pages, other.pages), (result.pairs, other.pairs), (result.clusters, other.clusters)]:
+        for of, to in [(result.documents, other.documents), (result.pairs, other.pairs), (result.clusters, other.clusters)]:
             assert of.to_pylist() == to.to_pylist() and pa.table(of).schema == pa.table(to).schema
     kept = result.kept
     column = pickle.loads(pickle.dumps(kept))
@@ -64,17 +64,17 @@ def test_a_result_can_be_pickled_copied_and_sent_between_processes():
 
 def test_a_higher_threshold_needs_no_texts():
     words = [f"word{number}" for number in range(100)]
-    # Two pages of nine words in ten, one of all but one, a copy.
+    # Two documents of nine words in ten, one of all but one, a copy.
     texts = [" ".join(words[:at] + ["new"] * (100 - at)) for at in (100, 90, 99)] + [" ".join(words), None]
     result = simflip.dedup(texts, similarity=0.5, features="words")
     assert result.kept.tolist() == [0]
-    alike = result.pages["similarity"].tolist()
+    alike = result.documents["similarity"].tolist()
     assert alike[0] is None and alike[1] < 0.93 < alike[2] < 1 == alike[3] and alike[4] is None
     higher = result.rethreshold(0.93)
     assert (higher.kept.tolist(), higher.removed.tolist()) == ([0, 1], [2, 3])
-    assert [page["cluster"] for page in higher.pages.to_pylist()] == [0, None, 0, 0, None]
-    assert [page["size"] for page in higher.pages.to_pylist()] == [3, 1, 3, 3, None]
-    assert {page["page"] for page in higher.clusters.to_pylist()} == {0, 2, 3}
+    assert [document["cluster"] for document in higher.documents.to_pylist()] == [0, None, 0, 0, None]
+    assert [document["size"] for document in higher.documents.to_pylist()] == [3, 1, 3, 3, None]
+    assert {document["document"] for document in higher.clusters.to_pylist()} == {0, 2, 3}
     assert all(pair["similarity"] >= 0.93 for pair in higher.pairs.to_pylist())
     again = simflip.dedup(texts, similarity=0.93, features="words")
     assert higher.kept.tolist() == again.kept.tolist()
@@ -82,7 +82,7 @@ def test_a_higher_threshold_needs_no_texts():
     assert (alone.kept.tolist(), alone.removed.tolist()) == ([0, 1, 2], [3])
     # Of a text that comes back, one copy does.
     copies = simflip.dedup(texts[:2] + texts[1:2], similarity=0.5, features="words").rethreshold(0.95)
-    assert (copies.kept.tolist(), copies.pages["stays"].tolist()) == ([0, 1], [0, 1, 1])
+    assert (copies.kept.tolist(), copies.documents["stays"].tolist()) == ([0, 1], [0, 1, 1])
     with pytest.raises(ValueError, match="keep_count, keep_each: rethreshold takes"):
         simflip.dedup(texts, similarity=0.5, features="words", keep_count=2).rethreshold(0.9)
     with pytest.raises(ValueError, match=r'a chain \(clusters="connected"\)'):
@@ -101,7 +101,7 @@ def test_tables_show_their_rows_and_become_frames():
     assert rows == [dict(zip(result.pairs.columns, row)) for row in result.pairs]
     frame = result.pairs.to_pandas()
     assert frame["b"].tolist() == result.pairs["b"].tolist() and list(frame) == result.pairs.columns
-    many = simflip.dedup([f"{TEXTS[0]} {page % 2}" for page in range(40)])
+    many = simflip.dedup([f"{TEXTS[0]} {document % 2}" for document in range(40)])
     assert repr(many.pairs).endswith("… and 29 more")
     least = simflip.dedup(TEXTS + [TEXTS[0] + " And more of it."], similarity=0.5).least_similar(1)
     assert [pair["b"] for pair in least] == [6] and least[0]["similarity"] < 1
@@ -126,19 +126,19 @@ def test_rows_columns_and_conversations_are_texts():
     plain = [{"messages": text and [{"role": "user", "content": text}]} for text in TEXTS]
     for table in (pd.DataFrame(plain), pl.DataFrame(plain), pa.Table.from_pylist(plain)):
         assert simflip.dedup(table, column="messages").kept.tolist() == KEPT
-    nested = [{"page": {"body": text, "meta": {"url": f"https://a.example/{at}"}}} for at, text in enumerate(TEXTS)]
+    nested = [{"document": {"body": text, "meta": {"url": f"https://a.example/{at}"}}} for at, text in enumerate(TEXTS)]
     frames = (pd.DataFrame(nested), pl.DataFrame(nested), pa.Table.from_pylist(nested))
-    for data in (nested, *frames, {"page": [row["page"] for row in nested]}):
-        for column in ("page.body", "/page/body", ["page.body"], ["page.body", "page.meta.none"][:1]):
+    for data in (nested, *frames, {"document": [row["document"] for row in nested]}):
+        for column in ("document.body", "/document/body", ["document.body"], ["document.body", "document.meta.none"][:1]):
             assert simflip.dedup(data, column=column).kept.tolist() == KEPT, (type(data), column)
-        urls = simflip.dedup(data, column="page.body", url="page.meta.url", keep="shortest-url")
+        urls = simflip.dedup(data, column="document.body", url="document.meta.url", keep="shortest-url")
         assert urls.kept.tolist() == KEPT
-        with pytest.raises(ValueError, match="column page.none: expected one of page"):
-            simflip.dedup(data, column="page.none")
+        with pytest.raises(ValueError, match="column document.none: expected one of document"):
+            simflip.dedup(data, column="document.none")
     masked = pa.StructArray.from_arrays([pa.array(["c d", "a b", "a b"])], names=["body"], mask=pa.array([False, True, False]))
-    assert simflip.dedup(pa.table({"page": masked}), column="page.body").kept.tolist() == [0, 2]
-    named = pa.table({"page.body": TEXTS, "page": pa.array([{"body": "none"}] * 6)})
-    assert simflip.dedup(named, column="page.body").kept.tolist() == KEPT
+    assert simflip.dedup(pa.table({"document": masked}), column="document.body").kept.tolist() == [0, 2]
+    named = pa.table({"document.body": TEXTS, "document": pa.array([{"body": "none"}] * 6)})
+    assert simflip.dedup(named, column="document.body").kept.tolist() == KEPT
     for data in (rows, pd.DataFrame(rows), pa.Table.from_pylist(rows)):
         with pytest.raises(ValueError, match="column body: expected one of id, title, text"):
             simflip.dedup(data, column=["title", "body"])
@@ -165,9 +165,9 @@ def test_keywords_of_other_tools_are_answered_with_ours(capsys):
     assert simflip.dedup(TEXTS, progress=True).kept.tolist() == KEPT
     assert capsys.readouterr().err.startswith("\rread: ")
     tell = progress_of(True)
-    tell("read", 500, 1000, "pages")
-    tell("read", 1000, 1000, "pages")
-    assert capsys.readouterr().err == "\rread: 500 pages 50 %\033[K\rread: 1,000 pages 100 %\033[K\n"
+    tell("read", 500, 1000, "documents")
+    tell("read", 1000, 1000, "documents")
+    assert capsys.readouterr().err == "\rread: 500 documents 50 %\033[K\rread: 1,000 documents 100 %\033[K\n"
     assert progress_of(None) is None
 
 
@@ -195,9 +195,9 @@ def test_hugging_face_datasets_are_read_in_their_order(tmp_path):
     assert simflip.dedup(splits["test"], against=splits["train"]).kept.tolist() == []
     with pytest.raises(ValueError, match="column body: expected one of text, n"):
         simflip.dedup(dataset, column="body")
-    nested = datasets.Dataset.from_list([{"page": {"body": text}} for text in TEXTS])
+    nested = datasets.Dataset.from_list([{"document": {"body": text}} for text in TEXTS])
     for data in (nested, nested.to_iterable_dataset()):
-        assert simflip.dedup(data, column="page.body").kept.tolist() == KEPT
+        assert simflip.dedup(data, column="document.body").kept.tolist() == KEPT
     # A folder that save_to_disk wrote.
     dataset.save_to_disk(tmp_path / "saved")
     assert simflip.dedup(datasets.load_from_disk(tmp_path / "saved")).kept.tolist() == KEPT

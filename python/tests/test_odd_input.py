@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 
-def words(page, count=60):
-    return " ".join(f"word{page}x{at}" for at in range(count))
+def words(document, count=60):
+    return " ".join(f"word{document}x{at}" for at in range(count))
 
 
-TEXTS = [words(page // 2) + " and more" * (page % 2) for page in range(40)]
+TEXTS = [words(document // 2) + " and more" * (document % 2) for document in range(40)]
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
@@ -131,7 +131,7 @@ def test_numpy_s_truth_and_paths_of_bytes(tmp_path):
     assert len(pa.table(simflip.dedup(TEXTS, all_pairs=np.True_).pairs)) == 20
     assert len(pa.table(simflip.dedup(TEXTS, all_pairs=np.False_).pairs)) == 20
     with simflip.Seen(os.fsencode(tmp_path / "index")) as seen:
-        seen.add(["one page"], ["a"])
+        seen.add(["one document"], ["a"])
     assert (tmp_path / "index").is_dir()
     for recall in (0, 1, 1.5):
         with pytest.raises(ValueError, match="recall"):
@@ -143,8 +143,8 @@ def test_a_fork_neither_hangs_nor_touches_its_parent_s_index(tmp_path):
     script = """
         import os, sys
         import simflip
-        texts = [" ".join(f"word{page}x{at}" for at in range(60)) for page in range(300)]
-        ids = [str(page) for page in range(300)]
+        texts = [" ".join(f"word{document}x{at}" for at in range(60)) for document in range(300)]
+        ids = [str(document) for document in range(300)]
         path = sys.argv[1]
         seen = simflip.Seen(path)
         assert all(answer.answer == "new" for answer in seen.check_and_add(texts, ids))
@@ -168,7 +168,7 @@ def test_a_fork_neither_hangs_nor_touches_its_parent_s_index(tmp_path):
             pass
         else:
             raise SystemExit("two write")
-        seen.add(["one more page"], ["more"])
+        seen.add(["one more document"], ["more"])
         seen.close()
         with simflip.Seen(path, ask_only=True) as own:
             assert len(own) == 301

@@ -77,7 +77,7 @@ def test_a_data_frame_comes_to_what_dedup_makes_of_its_texts(spark, crowd, parti
     given = [None if row % 41 == 7 else text for row, text in enumerate(crowd)]
     expected = simflip.dedup(given, clusters=clusters, **settings)
     # Strings in one order are numbers in another: ids say which it is, and where rows stand does not matter.
-    name = "page {:04}".format if partitions < 8 else lambda row: row * 7 - 1000
+    name = "document {:04}".format if partitions < 8 else lambda row: row * 7 - 1000
     ids = [name(row) for row in range(len(given))]
     rows = list(zip(given, ids, strict=True))
     random.Random(partitions).shuffle(rows)
@@ -89,10 +89,10 @@ def test_a_data_frame_comes_to_what_dedup_makes_of_its_texts(spark, crowd, parti
     pairs = sorted((row.a, row.b, row.distance, row.similarity, row.kind) for row in result.pairs.collect())
     assert len(pairs) > 600
     assert pairs == [(ids[a], ids[b], *rest) for a, b, *rest in expected.pairs]
-    pages = sorted((row.url, row.cluster, row.size, row.kept, row.stays) for row in result.pages.collect())
-    assert pages == [
+    documents = sorted((row.url, row.cluster, row.size, row.kept, row.stays) for row in result.documents.collect())
+    assert documents == [
         (url, cluster, size, kept, None if stays is None else ids[stays])
-        for url, (cluster, size, kept, stays, _) in zip(ids, expected.pages, strict=True)
+        for url, (cluster, size, kept, stays, _) in zip(ids, expected.documents, strict=True)
     ]
     result.unpersist()
 
@@ -104,28 +104,28 @@ def test_containment_is_refused(spark):
 
 
 def test_executors_that_are_killed_change_nothing(crowd, tmp_path):
-    pages = tmp_path / "pages.jsonl"
+    documents = tmp_path / "documents.jsonl"
     lines = (json.dumps({"id": row, "text": text}) + "\n" for row, text in enumerate(crowd))
-    pages.write_text("".join(lines), encoding="utf-8")
+    documents.write_text("".join(lines), encoding="utf-8")
     # Each that is killed takes seconds to be begun again.
     most = os.environ.get("SIMFLIP_KILLED_STAGES", "3")
     script = os.path.join(os.path.dirname(__file__), "killing.py")
-    done = subprocess.run([sys.executable, "-P", script, str(pages), most], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-P", script, str(documents), most], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     got = json.loads(done.stdout.splitlines()[-1])
     assert got["killed"] > 1
     expected = simflip.dedup(crowd)
     assert got["pairs"] == [[a, b, distance, similarity, kind] for a, b, distance, similarity, kind in expected.pairs]
-    assert got["pages"] == [[row, *fate[:4]] for row, fate in enumerate(expected.pages)]
+    assert got["documents"] == [[row, *fate[:4]] for row, fate in enumerate(expected.documents)]
 
 
 def test_texts_without_duplicates_and_no_texts(spark):
     frame = spark.createDataFrame([(1, "some words"), (2, "other ones"), (3, None)], "id int, text string")
     result = simflip.spark.dedup(frame)
     assert result.pairs.count() == 0
-    pages = sorted((row.id, row.cluster, row.size, row.kept, row.stays) for row in result.pages.collect())
-    assert pages == [(1, None, 1, True, 1), (2, None, 1, True, 2), (3, None, None, False, None)]
-    assert simflip.spark.dedup(frame.where("id > 3")).pages.count() == 0
+    documents = sorted((row.id, row.cluster, row.size, row.kept, row.stays) for row in result.documents.collect())
+    assert documents == [(1, None, 1, True, 1), (2, None, 1, True, 2), (3, None, None, False, None)]
+    assert simflip.spark.dedup(frame.where("id > 3")).documents.count() == 0
 
 
 def test_what_is_refused(spark, tmp_path):
@@ -150,7 +150,7 @@ def files_of(texts, folder):
     for at, from_ in enumerate([0, 100, 100, 550]):
         to = [100, 100, 550, len(texts)][at]
         lines = (json.dumps({"id": str(row), "text": texts[row]}) + "\n" for row in range(from_, to))
-        # One file has a damaged line and no page.
+        # One file has a damaged line and no document.
         path = folder / f"part-{at}.jsonl"
         path.write_text("".join(lines) or '{"id": "none"}\n', encoding="utf-8")
         paths.append(str(path))
@@ -164,11 +164,11 @@ def content(folder):
 
 @pytest.mark.parametrize(("partitions", "clusters"), [(1, "star"), (2, "connected"), (8, "star")])
 def test_files_come_to_what_the_stages_make_of_them(spark, crowd, tmp_path, partitions, clusters):
-    paths = files_of(crowd, tmp_path / "pages")
+    paths = files_of(crowd, tmp_path / "documents")
 
     def stage(*arguments):
         done = subprocess.run([sys.executable, "-m", "simflip", *map(str, arguments)], capture_output=True, text=True)
-        # One line of the files is no page.
+        # One line of the files is no document.
         assert done.returncode in (0, 1), done.stderr
 
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
@@ -190,7 +190,7 @@ def test_files_come_to_what_the_stages_make_of_them(spark, crowd, tmp_path, part
 
     result = run()
     assert content(ours) == content(theirs)
-    assert result.summary["pages"] == len(crowd)
+    assert result.summary["documents"] == len(crowd)
     # What is there is passed over, and what went is made anew.
     before = content(ours)
     names = ["band-003.edges", "kept/part-2*", "*.assignments", "*.pairs"]

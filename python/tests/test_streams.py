@@ -92,7 +92,7 @@ def test_a_stream_comes_to_what_a_list_comes_to(texts, keywords):
         [pl.DataFrame({"text": texts[at : at + 70]}) for at in range(0, len(texts), 70)],
     ):
         result = simflip.dedup(stream, **keywords)
-        assert list(result.pages) == list(expected.pages) and list(result.pairs) == list(expected.pairs)
+        assert list(result.documents) == list(expected.documents) and list(result.pairs) == list(expected.pairs)
     sizes = [("corpus", "text_bytes"), ("outcome", "kept"), ("corpus", "documents")]
     assert [result.report()[part][name] for part, name in sizes] == [expected.report()[part][name] for part, name in sizes]
 
@@ -103,7 +103,7 @@ def test_old_texts_may_come_as_a_stream(texts):
     assert len(expected.removed) > 10 and "against 301" in str(expected.report())
     for of in (iter, lambda them: pa.table({"text": them}).to_reader(max_chunksize=9)):
         result = simflip.dedup(of(new), against=of(old))
-        assert list(result.pages) == list(expected.pages) and list(result.pairs) == list(expected.pairs)
+        assert list(result.documents) == list(expected.documents) and list(result.pairs) == list(expected.pairs)
         assert result.report()["against"] == expected.report()["against"]
 
 
@@ -122,8 +122,8 @@ def test_what_is_kept_of_parts_comes_back_in_parts(texts):
 
 
 def test_urls_come_with_the_rows_of_a_stream(texts):
-    rows = [{"page": {"body": text}, "url": f"https://a.example/{'x' * (400 - row)}"} for row, text in enumerate(texts)]
-    keywords = {"column": "page.body", "url": "url", "keep": "shortest-url"}
+    rows = [{"document": {"body": text}, "url": f"https://a.example/{'x' * (400 - row)}"} for row, text in enumerate(texts)]
+    keywords = {"column": "document.body", "url": "url", "keep": "shortest-url"}
     expected = simflip.dedup(rows, **keywords).kept.tolist()
     assert expected != simflip.dedup(texts).kept.tolist()
     table = pa.Table.from_pylist(rows)

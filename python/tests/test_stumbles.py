@@ -22,9 +22,9 @@ TEXTS = [
 KEPT = [0, 1, 3]
 
 
-def template(pages=200):
-    """Pages of which nearly all go: a template, and a few words of their own."""
-    return [" ".join(f"word{at}" for at in range(400)) + f" page {page}" for page in range(pages)]
+def template(documents=200):
+    """Documents of which nearly all go: a template, and a few words of their own."""
+    return [" ".join(f"word{at}" for at in range(400)) + f" document {document}" for document in range(documents)]
 
 
 def test_whatever_holds_texts_is_deduplicated():
@@ -47,7 +47,7 @@ def test_a_mask_filters_frames_and_rows_have_their_names():
     assert result.apply(lazy).collect()["n"].to_list() == KEPT
     pairs = pd.DataFrame(result.pairs)
     assert list(pairs) == ["a", "b", "distance", "similarity", "kind"] and pairs["b"].tolist() == [2]
-    assert list(frame.join(pd.DataFrame(result.pages)))[:3] == ["text", "cluster", "size"]
+    assert list(frame.join(pd.DataFrame(result.documents)))[:3] == ["text", "cluster", "size"]
     found = result.pairs
     assert duckdb.sql("select a, b from found").fetchall() == [(0, 2)]
 
@@ -69,9 +69,9 @@ def test_warnings_of_the_report_are_warnings(tmp_path):
     with pytest.warns(UserWarning, match="largest cluster holds 200 of 200"):
         simflip.dedup(template())
     lines = "".join(f'{{"text": "{text}"}}\n' for text in template())
-    (tmp_path / "pages.jsonl").write_text(lines)
+    (tmp_path / "documents.jsonl").write_text(lines)
     with pytest.warns(UserWarning, match="1 of 1 files? loses at least 95 %") as caught:
-        simflip.dedup(tmp_path / "pages.jsonl", out=tmp_path / "result")
+        simflip.dedup(tmp_path / "documents.jsonl", out=tmp_path / "result")
     assert not any("--" in str(warning.message) for warning in caught)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -79,24 +79,24 @@ def test_warnings_of_the_report_are_warnings(tmp_path):
 
 
 def test_what_the_command_line_notes_is_logged(tmp_path, caplog):
-    (tmp_path / "pages.jsonl").write_text('{"text": "a text of some words"}\nno json\n')
+    (tmp_path / "documents.jsonl").write_text('{"text": "a text of some words"}\nno json\n')
     with caplog.at_level(logging.WARNING, logger="simflip"):
-        simflip.dedup(tmp_path / "pages.jsonl", out=tmp_path / "result")
-    assert any("pages.jsonl" in record.message for record in caplog.records)
+        simflip.dedup(tmp_path / "documents.jsonl", out=tmp_path / "result")
+    assert any("documents.jsonl" in record.message for record in caplog.records)
 
 
 def test_progress_true_is_taken_by_runs_of_any_length(tmp_path, capsys):
-    (tmp_path / "pages.jsonl").write_text("".join(f'{{"text": "{text}"}}\n' for text in TEXTS))
-    simflip.dedup(tmp_path / "pages.jsonl", out=tmp_path / "result", progress=True)
-    many = [f"{page} {TEXTS[page % 4]}" for page in range(30_000)]
+    (tmp_path / "documents.jsonl").write_text("".join(f'{{"text": "{text}"}}\n' for text in TEXTS))
+    simflip.dedup(tmp_path / "documents.jsonl", out=tmp_path / "result", progress=True)
+    many = [f"{document} {TEXTS[document % 4]}" for document in range(30_000)]
     assert len(simflip.dedup(many, progress=True)) == 30_000
     assert "\r" in capsys.readouterr().err
 
 
 def test_a_folder_of_results_answers_as_a_result_does(tmp_path):
     texts = [TEXTS[0], TEXTS[1], TEXTS[0] + " And more.", TEXTS[3]]
-    (tmp_path / "pages.jsonl").write_text("".join(f'{{"id": "p{at}", "text": "{text}"}}\n' for at, text in enumerate(texts)))
-    result = simflip.dedup(tmp_path / "pages.jsonl", out=tmp_path / "result", similarity=0.5)
+    (tmp_path / "documents.jsonl").write_text("".join(f'{{"id": "p{at}", "text": "{text}"}}\n' for at, text in enumerate(texts)))
+    result = simflip.dedup(tmp_path / "documents.jsonl", out=tmp_path / "result", similarity=0.5)
     opened = simflip.FolderResult(tmp_path / "result")
     assert str(opened) == str(result) and str(opened).startswith("Kept 3 of 4 documents.")
     assert result.duplicate_ratio == 0.25
@@ -113,7 +113,7 @@ def test_a_folder_of_results_answers_as_a_result_does(tmp_path):
 
 
 def test_messages_speak_of_keywords(tmp_path):
-    (tmp_path / "pages.jsonl").write_text('{"text": "a text of some words"}\n')
+    (tmp_path / "documents.jsonl").write_text('{"text": "a text of some words"}\n')
     for keywords in (
         {"method": "nonsense"}, {"method": "simhash", "distance": 99}, {"weighting": "tf"}, {"keep": "nonsense"},
         {"keep_each": "host"}, {"keep": "shortest-url"}, {"similarity": 2}, {"recall": 1.5}, {"bands": "1"},
@@ -121,7 +121,7 @@ def test_messages_speak_of_keywords(tmp_path):
         {"frequencies": "none"}, {"features": "shingles:0"}, {"method": "minhash", "permutations": 7, "bands": "16x8"},
         {"search": "psm"}, {"min_features": -1}, {"sketch_bytes": 1}, {"all_pairs": True, "clusters": "nonsense"},
     ):
-        for data, more in ((TEXTS, {}), (tmp_path / "pages.jsonl", {"out": tmp_path / "result"})):
+        for data, more in ((TEXTS, {}), (tmp_path / "documents.jsonl", {"out": tmp_path / "result"})):
             if more and keywords.get("keep") == "shortest-url":
                 continue
             with pytest.raises((ValueError, OSError)) as refused:
@@ -149,13 +149,13 @@ def test_rows_of_tomorrow_are_held_against_sketches_of_today():
 
 
 def test_a_notebook_speaks_of_no_files_where_there_are_none():
-    page = simflip.dedup(TEXTS).html
-    assert "0 files" not in page and "pairs.csv" not in page
+    document = simflip.dedup(TEXTS).html
+    assert "0 files" not in document and "pairs.csv" not in document
 
 
 def test_lines_of_an_open_file_are_no_texts(tmp_path):
-    path = tmp_path / "pages.jsonl"
-    path.write_text('{"text": "a page"}\n{"text": "a page"}\n')
+    path = tmp_path / "documents.jsonl"
+    path.write_text('{"text": "a document"}\n{"text": "a document"}\n')
     for call in (simflip.dedup, simflip.sketch, lambda file: simflip.decontaminate(file, ["an item"])):
         with open(path) as file, pytest.raises(TypeError, match="not an open file"):
             call(file)

@@ -51,7 +51,7 @@ pub(crate) struct FieldArgs {
     /// Skip documents above this size, in MB, and report them. A document takes about 12 times its size in memory
     /// [default: 128]
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=4000), help_heading = "Input", hide_short_help = true)]
-    longest_page: Option<u32>,
+    longest_document: Option<u32>,
 
     /// Skip documents whose text is null or not UTF-8, and report them. Without it, U+FFFD stands for invalid
     /// bytes, null is no document, and both are counted
@@ -64,9 +64,9 @@ pub(crate) struct FieldArgs {
 }
 
 impl FieldArgs {
-    /// The longest page that is read, in bytes, if it was given.
-    pub(crate) fn longest_page(&self) -> Option<usize> {
-        self.longest_page.map(|megabytes| megabytes as usize * 1_000_000)
+    /// The longest document that is read, in bytes, if it was given.
+    pub(crate) fn longest_document(&self) -> Option<usize> {
+        self.longest_document.map(|megabytes| megabytes as usize * 1_000_000)
     }
 
     /// The rules for odd input.
@@ -81,7 +81,7 @@ impl FieldArgs {
             text_field: self.text_field.or(earlier.text_field),
             id_field: self.id_field.or(earlier.id_field),
             url_field: self.url_field.or(earlier.url_field),
-            longest_page: self.longest_page.or(earlier.longest_page),
+            longest_document: self.longest_document.or(earlier.longest_document),
             strict: self.strict || earlier.strict,
             longest_window: self.longest_window.or(earlier.longest_window),
         }
@@ -103,13 +103,13 @@ impl FieldArgs {
         }
     }
 
-    /// Which of them were given, for a command that may read no pages.
+    /// Which of them were given, for a command that may read no documents.
     pub(crate) fn given(&self) -> [(&'static str, bool); 6] {
         [
             ("text-field", self.text_field.is_some()),
             ("id-field", self.id_field.is_some()),
             ("url-field", self.url_field.is_some()),
-            ("longest-page", self.longest_page.is_some()),
+            ("longest-document", self.longest_document.is_some()),
             ("strict", self.strict),
             ("longest-window", self.longest_window.is_some()),
         ]
@@ -386,7 +386,7 @@ pub(crate) struct GroupArgs {
     quota: QuotaArgs,
 }
 
-/// Parses in how many files kept pages are written. A number without a unit may be meant as one of files.
+/// Parses in how many files kept documents are written. A number without a unit may be meant as one of files.
 pub(crate) fn kept_files(text: &str) -> Result<KeptFiles, String> {
     let has_unit = text.ends_with(|last: char| !last.is_ascii_digit());
     match text {
@@ -523,7 +523,7 @@ impl Given<'_> {
         }
         anyhow::ensure!(
             *search != Some(SearchName::Keys),
-            "--search keys has no effect with --method {}: pages of --method both alone have keys. Drop one of the two",
+            "--search keys has no effect with --method {}: documents of --method both alone have keys. Drop one of the two",
             method.name()
         );
         let own = method.search();
@@ -950,7 +950,7 @@ enum VerifyName {
     Jaccard,
     /// Share of the removed document's features that is also in the kept one, counted
     Containment,
-    /// Cosine of the two pages' feature weights
+    /// Cosine of the two documents' feature weights
     Cosine,
     /// Share of the characters that stay if one text is edited to be the other, or of the words, wherever they stand
     Edits,
@@ -1039,7 +1039,7 @@ enum WeightingName {
     TfIdf,
     /// Term frequency: the number of occurrences
     Tf,
-    /// 1 for each feature of a page
+    /// 1 for each feature of a document
     Binary,
 }
 

@@ -78,7 +78,7 @@ impl CalibrateArgs {
         let job = Job {
             inputs: expand_patterns(&self.input.inputs)?,
             fields: self.input.names.fields(),
-            longest_page: self.input.names.longest_page(),
+            longest_document: self.input.names.longest_document(),
             rules: self.input.names.rules(),
             threads: self.threads,
             settings,
@@ -100,13 +100,13 @@ fn show(table: &ProbeTable, distance: u32) -> String {
         let _ = writeln!(
             text,
             "{}; pairs of distinct hashes at distance 1 to {distance}: {} to choose budgets on, {} in {} held out",
-            counted(table.documents, "page", "pages"),
+            counted(table.documents, "document", "documents"),
             first.chosen_on,
             first.held_out,
             counted(first.held_out_clusters, "cluster", "clusters")
         );
     }
-    let _ = writeln!(text, "wanted   probes a page   reached   95 % interval");
+    let _ = writeln!(text, "wanted   probes a document   reached   95 % interval");
     for (recall, row) in &table.rows {
         let probes = row.budget.map_or_else(|| format!("{} (all)", table.all_probes), |b| b.to_string());
         let measured = match row.held_out {

@@ -15,7 +15,7 @@ use simflip::wording::printable_path;
 /// psm, dial and bphs run as searches of the paper's hashes, if nothing else is asked for: words weighted by tf-idf,
 /// pairs within 3 bits, and no check. The other methods run as `dedup` runs them. Each is held against an exact answer:
 /// SimHashes against an exact join of the same hashes, MinHash and both against counted Jaccard coefficients of a
-/// sample of pages with all others.
+/// sample of documents with all others.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   simflip compare crawl/*.warc.wet.gz --out comparison
@@ -60,7 +60,7 @@ impl CompareArgs {
             saves_frequencies: self.run.save_frequencies.is_some(),
         };
         let mut all = given.settings_of_all(&self.methods, &format!("with --methods {}", names.join(",")))?;
-        // Pages are read once for all of one kind of features, and SimHash keeps its hash.
+        // Documents are read once for all of one kind of features, and SimHash keeps its hash.
         let hashes: Vec<_> = all
             .iter()
             .filter(|settings| matches!(settings.sketches, Sketches::SimHash { .. }))

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// Remove documents that hold items of a benchmark, or the passages that do.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  simflip decontaminate pages.jsonl.gz --against benchmark.jsonl --item-field question --out clean
+  simflip decontaminate documents.jsonl.gz --against benchmark.jsonl --item-field question --out clean
   simflip decontaminate crawl --against benchmarks --out cut --remove passages
   simflip decontaminate crawl --against benchmarks --out look --remove nothing
 
@@ -88,7 +88,7 @@ impl DecontaminateArgs {
             against: expand_patterns(&self.against)?,
             fields: self.input.names.fields(),
             item_field: self.item_field,
-            longest_page: self.input.names.longest_page(),
+            longest_document: self.input.names.longest_document(),
             reading: self.input.names.rules(),
             out: self.out,
             rules: Rules { ngram: self.ngram, share: self.share, min_words: self.min_words },
@@ -103,8 +103,9 @@ impl DecontaminateArgs {
             created: now(),
         };
         let report = decontaminate(&job, &Bars::new(self.quiet))?;
-        let [table, page] = ["matches.csv", "report.html"].map(|name| printable_path(&job.out.join(name)));
-        tell(&format!("{}\n{table}\n{page}\n", report.text()))?;
+        let [table, document] =
+            ["matches.csv", "report.html"].map(|name| printable_path(&job.out.join(name)));
+        tell(&format!("{}\n{table}\n{document}\n", report.text()))?;
         Ok(if report.damaged > 0 { Done::WithDamage } else { Done::Well })
     }
 }

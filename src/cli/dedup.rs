@@ -24,7 +24,7 @@ use std::time::SystemTime;
   simflip dedup crawl/*.warc.wet.gz --out result
   simflip dedup data.jsonl --out result --text-field content --url-field metadata.url
   simflip dedup november --against october --out result
-  zcat pages.jsonl.gz | simflip dedup - --out result
+  zcat documents.jsonl.gz | simflip dedup - --out result
 
 All options: simflip dedup --help. Exit code: 0 done; 1 done, but corrupt input was skipped; 2 failed.",
     after_long_help = "Examples:
@@ -34,7 +34,7 @@ All options: simflip dedup --help. Exit code: 0 done; 1 done, but corrupt input 
   simflip dedup crawl --out result --preset removable
   simflip dedup crawl --out result --method minhash --similarity 0.8
   simflip dedup crawl --out result --method psm --features words --weighting tf-idf --verify none   # as in the paper
-  zcat pages.jsonl.gz | simflip dedup - --out result --method dial --distance 6 --recall 0.99
+  zcat documents.jsonl.gz | simflip dedup - --out result --method dial --distance 6 --recall 0.99
 
 Exit code: 0 done; 1 done, but corrupt input was skipped; 2 failed."
 )]
@@ -126,14 +126,14 @@ enum WriteName {
     Kept,
     /// removed.csv: each removed document, and the one kept for it
     Removed,
-    /// pages.csv: every document, its cluster, whether it is kept, and the one kept for it
-    Pages,
-    /// pages.jsonl: the same, an object a line
-    #[value(name = "pages.jsonl")]
-    PagesJsonl,
-    /// pages.parquet: the same in columns
-    #[value(name = "pages.parquet")]
-    PagesParquet,
+    /// documents.csv: every document, its cluster, whether it is kept, and the one kept for it
+    ReadDocuments,
+    /// documents.jsonl: the same, an object a line
+    #[value(name = "documents.jsonl")]
+    DocumentsJsonl,
+    /// documents.parquet: the same in columns
+    #[value(name = "documents.parquet")]
+    DocumentsParquet,
     /// The report alone
     None,
 }
@@ -205,16 +205,16 @@ impl DedupArgs {
         );
         refuse(
             &[("kept-files", self.kept_files.is_some() && !is_asked(WriteName::Kept))],
-            "where no kept pages are written",
+            "where no kept documents are written",
             "leave it out, or name kept in --write",
         )?;
         let writes = Writes {
             pairs: !is_asked(WriteName::None),
             kept: is_asked(WriteName::Kept),
             removed: is_asked(WriteName::Removed),
-            pages: is_asked(WriteName::Pages),
-            pages_jsonl: is_asked(WriteName::PagesJsonl),
-            pages_parquet: is_asked(WriteName::PagesParquet),
+            documents: is_asked(WriteName::ReadDocuments),
+            documents_jsonl: is_asked(WriteName::DocumentsJsonl),
+            documents_parquet: is_asked(WriteName::DocumentsParquet),
         };
         Ok(Job {
             against: expand_patterns(&self.against)?,
@@ -301,7 +301,7 @@ pub(super) fn job(
     Ok(Job {
         inputs: expand_patterns(&input.inputs)?,
         fields: input.names.fields(),
-        longest_page: input.names.longest_page(),
+        longest_document: input.names.longest_document(),
         rules: input.names.rules(),
         out: run.out.clone(),
         force: run.force,

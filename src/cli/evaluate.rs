@@ -112,7 +112,7 @@ impl EvaluateArgs {
             .with_context(|| format!("{} is no folder of results", printable_path(result)))?;
         let corpus = match &self.corpus[..] {
             [] if report.files.iter().any(|file| file.path == "-") => anyhow::bail!(
-                "the pages came by standard input, which is gone; --corpus names files that hold the same ones"
+                "the documents came by standard input, which is gone; --corpus names files that hold the same ones"
             ),
             [] => {
                 let needed = report.files.iter().filter(|file| !file.is_dispensable());
@@ -121,7 +121,7 @@ impl EvaluateArgs {
             corpus => corpus.to_vec(),
         };
         let fields = report.fields(self.names.fields());
-        let options = ReadOptions::new(fields.clone(), self.names.longest_page(), self.names.rules());
+        let options = ReadOptions::new(fields.clone(), self.names.longest_document(), self.names.rules());
         let discovery = DiscoverOptions { fields, ..DiscoverOptions::default() };
         let (names, files) =
             discover(&corpus, &discovery).and_then(|inputs| record_names(&inputs, &options)).context(
@@ -134,8 +134,8 @@ impl EvaluateArgs {
         if documents as u64 != read {
             anyhow::bail!(
                 "the corpus has {}, and {} was made from {read}; if the input has changed since, run dedup again, and if it was \
-                 read with --text-field or --longest-page, give them",
-                counted(documents as u64, "page", "pages"),
+                 read with --text-field or --longest-document, give them",
+                counted(documents as u64, "document", "documents"),
                 printable_path(result)
             );
         }

@@ -14,20 +14,20 @@ use std::path::PathBuf;
 ///
 /// Shows the distance, the bits that differ and the features that pushed them, which probe finds the pair,
 /// the exact similarities, each method's verdict and the setting that would change it, and a diff. With
-/// INPUT, A and B are pages of that corpus, weighted by it; without, they are text files.
+/// INPUT, A and B are documents of that corpus, weighted by it; without, they are text files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   simflip explain http://a.example/ http://b.example/ crawl/*.warc.wet.gz
   simflip explain 17 42 crawl/part.warc.wet.gz --distance 6 --json
   simflip explain one.txt two.txt --weighting tf-idf --frequencies frequencies.bin")]
 pub(crate) struct ExplainArgs {
-    /// First page: its id, its URL, or its number (counted from 0); without INPUT, a plain text file
+    /// First document: its id, its URL, or its number (counted from 0); without INPUT, a plain text file
     a: String,
 
-    /// Second page, named likewise
+    /// Second document, named likewise
     b: String,
 
-    /// The corpus that holds the pages: files and folders as for `dedup`
+    /// The corpus that holds the documents: files and folders as for `dedup`
     #[arg(value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 
@@ -58,24 +58,23 @@ pub(crate) struct ExplainArgs {
 impl ExplainArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         if self.inputs.is_empty() {
-            let why = "A and B are files of plain text then. Leave it out, or name the corpus that the pages are of";
+            let why = "A and B are files of plain text then. Leave it out, or name the corpus that the documents are of";
             refuse(&self.names.given(), "without INPUT", why)?;
             let given =
                 [("budget", self.search.budget.is_some()), ("key-bits", self.search.key_bits.is_some())];
             refuse(
                 &[("boilerplate-by", self.boilerplate.ignored() != Ignored::None)],
                 "without INPUT",
-                "what is boilerplate, the pages of a host tell. Leave it out, or name the corpus that the pages are of",
+                "what is boilerplate, the documents of a host tell. Leave it out, or name the corpus that the documents are of",
             )?;
-            let why =
-                "two files alone are not searched. Leave it out, or name the corpus that the pages are of";
+            let why = "two files alone are not searched. Leave it out, or name the corpus that the documents are of";
             refuse(&given, "without INPUT", why)?;
         }
         let methods = methods(&self.search, &self.check, &self.features)?;
         let job = Job {
             inputs: expand_patterns(&self.inputs)?,
             fields: self.names.fields(),
-            longest_page: self.names.longest_page(),
+            longest_document: self.names.longest_document(),
             rules: self.names.rules(),
             frequencies: self.features.frequencies.clone(),
             ignored: self.boilerplate.ignored(),

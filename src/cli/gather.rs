@@ -14,7 +14,7 @@ use std::path::PathBuf;
   simflip gather site --out site.jsonl.gz && simflip dedup site.jsonl.gz --out result
   simflip gather www.example.org --url https://www.example.org/ --out site.jsonl   # as wget --mirror leaves it
 
-Of folders, files called .txt, .text, .md, .markdown, .html, .htm or .xhtml are pages. A page's id is its path.
+Of folders, files called .txt, .text, .md, .markdown, .html, .htm or .xhtml are documents. A document's id is its path.
 
 Exit code: 0 done; 1 done, but files that could not be read were skipped; 2 failed.")]
 pub(crate) struct GatherArgs {
@@ -26,13 +26,13 @@ pub(crate) struct GatherArgs {
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 
-    /// How a page's URL begins: its path below the folder named follows [default: pages have no URL]
+    /// How a document's URL begins: its path below the folder named follows [default: documents have no URL]
     #[arg(long, value_name = "START")]
     url: Option<String>,
 
     /// Skip files longer than this, in MB, and report them as damage [default: 128]
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=4000))]
-    longest_page: Option<u32>,
+    longest_document: Option<u32>,
 
     /// Number of threads (0 = one per core); results are identical
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
@@ -49,7 +49,7 @@ impl GatherArgs {
             inputs: expand_patterns(&self.inputs)?,
             out: self.out,
             url: self.url,
-            longest_page: self.longest_page.map(|megabytes| megabytes as usize * 1_000_000),
+            longest_document: self.longest_document.map(|megabytes| megabytes as usize * 1_000_000),
             threads: self.threads,
         };
         let bars = Bars::new(self.quiet);
@@ -62,7 +62,7 @@ impl GatherArgs {
         gathered.passed_over.told().iter().for_each(|told| bars.note(told));
         let reading = gathered.reading;
         reading.damage_told().iter().for_each(|told| bars.note(told));
-        let mut text = counted(reading.documents, "page", "pages");
+        let mut text = counted(reading.documents, "document", "documents");
         if reading.extracted > 0 {
             text += &format!(", {} of them HTML", reading.extracted);
         }

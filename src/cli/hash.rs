@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// only the (sublinear) term frequency matters.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  simflip hash page.txt
+  simflip hash document.txt
   echo 'a rose is a rose' | simflip hash - --features shingles:2 --json")]
 pub(crate) struct HashArgs {
     /// A text file, or - for standard input

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// Knows folders of results and each file in them, judged.csv, the output of `simflip seen`, files of
 /// document frequencies and of seen pages, and what sketch, join, cluster and apply write. Fails if something
 /// is inconsistent: counts, checksums, a report.html that does not follow from its report.json, a line
-/// without an end. A single table or file of pages cannot show that its last rows or pages are missing; the
+/// without an end. A single table or file of documents cannot show that its last rows or documents are missing; the
 /// folder can.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

@@ -60,7 +60,7 @@ impl MarkArgs {
                 FilterName::Dolma => Filter::Dolma,
                 FilterName::Numpy => Filter::Numpy,
             },
-            options: ReadOptions::new(self.names.fields(), self.names.longest_page(), self.names.rules()),
+            options: ReadOptions::new(self.names.fields(), self.names.longest_document(), self.names.rules()),
             out: self.out,
             threads: self.threads,
         };
@@ -68,7 +68,7 @@ impl MarkArgs {
         tell(&format!(
             "Marked {} of {} in {} for removal.\n{}\n",
             marked.removed,
-            counted(marked.pages, "document", "documents"),
+            counted(marked.documents, "document", "documents"),
             counted(marked.files, "file", "files"),
             printable_path(&job.out)
         ))

@@ -200,14 +200,19 @@ fn check(asked: &Check, index: Option<&Path>) -> anyhow::Result<Checked> {
 /// What `simflip dedup` reads for these paths: texts and HTML are gathered in the folder.
 fn inputs(paths: &[PathBuf], folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     corpus::check_exist(paths)?;
-    let (pages, mut inputs): (Vec<PathBuf>, Vec<PathBuf>) =
-        paths.iter().cloned().partition(|path| path.is_dir() || corpus::is_page(path));
-    if pages.is_empty() {
+    let (documents, mut inputs): (Vec<PathBuf>, Vec<PathBuf>) =
+        paths.iter().cloned().partition(|path| path.is_dir() || corpus::is_document(path));
+    if documents.is_empty() {
         return Ok(inputs);
     }
     let out = folder.join("gathered.jsonl");
-    let job =
-        GatherJob { inputs: pages.clone(), out: out.clone(), url: None, longest_page: None, threads: 0 };
+    let job = GatherJob {
+        inputs: documents.clone(),
+        out: out.clone(),
+        url: None,
+        longest_document: None,
+        threads: 0,
+    };
     match gather(&job, &|_, _| {}) {
         Ok(_) => inputs.push(out),
         Err(simflip::Error::NoDocuments(_)) => {}
@@ -216,9 +221,9 @@ fn inputs(paths: &[PathBuf], folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let options = DiscoverOptions::default();
     let holds_records =
         |path: &&PathBuf| path.is_dir() && discover_all(&[path.to_path_buf()], &options).is_ok();
-    inputs.extend(pages.iter().filter(holds_records).cloned());
+    inputs.extend(documents.iter().filter(holds_records).cloned());
     // A folder in which nothing is has its own error.
-    Ok(if inputs.is_empty() { pages } else { inputs })
+    Ok(if inputs.is_empty() { documents } else { inputs })
 }
 
 /// Writes texts as lines of JSON, each called by its number.

@@ -191,7 +191,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             clap_complete::generate(shell, &mut Cli::command(), "simflip", &mut script);
             print(&script)
         }
-        Command::Man => manual().and_then(|page| print(&page)),
+        Command::Man => manual().and_then(|document| print(&document)),
     };
     match result {
         Ok(Done::Well) => 0,
@@ -288,17 +288,17 @@ fn with_our_name(mut error: clap::Error) -> clap::Error {
 /// The manual page, with a section for each command.
 fn manual() -> anyhow::Result<Vec<u8>> {
     let command = Cli::command();
-    let mut page = Vec::new();
-    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    let mut document = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut document)?;
     for subcommand in command.get_subcommands() {
         let name = format!("simflip {}", subcommand.get_name());
         let man = clap_mangen::Man::new(subcommand.clone().name(name.clone()).bin_name(name.clone()));
-        writeln!(page, ".SH {}", name.to_uppercase())?;
-        man.render_description_section(&mut page)?;
-        man.render_synopsis_section(&mut page)?;
-        man.render_options_section(&mut page)?;
+        writeln!(document, ".SH {}", name.to_uppercase())?;
+        man.render_description_section(&mut document)?;
+        man.render_synopsis_section(&mut document)?;
+        man.render_options_section(&mut document)?;
     }
-    Ok(page)
+    Ok(document)
 }
 
 /// Writes a result to standard output.
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn causes_are_told_once() {
-        let missing = || Error::io("pages.wet", io::Error::from(io::ErrorKind::NotFound));
+        let missing = || Error::io("documents.wet", io::Error::from(io::ErrorKind::NotFound));
         assert_eq!(told(&missing().into(), &[]), missing().to_string());
         let context = anyhow::Error::from(missing()).context("reading");
         assert_eq!(told(&context, &[]), format!("reading: {}", missing()));
@@ -487,10 +487,10 @@ mod tests {
 
     #[test]
     fn the_manual_names_every_command() {
-        let page = String::from_utf8(manual().unwrap()).unwrap();
+        let document = String::from_utf8(manual().unwrap()).unwrap();
         for command in Cli::command().get_subcommands() {
             assert!(
-                page.contains(&format!("SIMFLIP {}", command.get_name().to_uppercase())),
+                document.contains(&format!("SIMFLIP {}", command.get_name().to_uppercase())),
                 "{}",
                 command.get_name()
             );

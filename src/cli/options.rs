@@ -110,7 +110,7 @@ struct ExplainSettings {
 }
 
 /// The settings of a run over texts, from options such as `--similarity=0.7`: those of `simflip dedup` that
-/// speak of no file of pages.
+/// speak of no file of documents.
 ///
 /// # Errors
 /// For options that are unknown, have no meaning, or would change nothing.
@@ -197,7 +197,7 @@ pub struct OfSeen {
     pub seen: Seen,
     /// The document frequencies that its sketches are weighed by; empty ones if it has none.
     pub frequencies: Arc<Frequencies>,
-    /// Pages last seen longer ago than this are stale.
+    /// Documents last seen longer ago than this are stale.
     pub fresh: Option<Duration>,
 }
 
@@ -220,7 +220,7 @@ pub fn of_seen(options: &[OsString], ask_only: bool) -> Result<OfSeen, Refused> 
     Ok(OfSeen { seen, frequencies, fresh: index.fresh })
 }
 
-/// Parses the age from which on pages expire, such as 30d.
+/// Parses the age from which on documents expire, such as 30d.
 ///
 /// # Errors
 /// If it is no length of time, or 0.
@@ -376,7 +376,7 @@ mod tests {
             "--method=simhash --search=dial --distance=6 --recall=0.99 --clusters=star --keep=longest --all-pairs",
             "--method=psm --features=words --weighting=tf-idf --verify=none --seed=7",
         ] {
-            let job = of_files(&options(&format!("{typed} --out=r pages.jsonl"))).unwrap();
+            let job = of_files(&options(&format!("{typed} --out=r documents.jsonl"))).unwrap();
             assert_eq!(of_texts(&options(typed)).unwrap().settings, job.settings, "{typed}");
         }
     }
@@ -412,7 +412,7 @@ mod tests {
             let told = told(typed);
             assert!(!told.contains("Usage") && !told.contains("--help"), "{told}");
         }
-        let missing = of_files(&options("--settings=no-such-file --out=r pages.jsonl")).unwrap_err();
+        let missing = of_files(&options("--settings=no-such-file --out=r documents.jsonl")).unwrap_err();
         assert_eq!(missing.io, Some(io::ErrorKind::NotFound), "{missing}");
     }
 

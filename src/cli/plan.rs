@@ -14,12 +14,12 @@ use std::path::PathBuf;
 
 /// Estimate memory, disk and time for N documents.
 ///
-/// With --method both, the default: what dedup, or its stages, take for so many pages. Hours come from about a
+/// With --method both, the default: what dedup, or its stages, take for so many documents. Hours come from about a
 /// second of measuring this machine; ids, URLs and texts are taken to be as long as in your files, or as usual;
-/// shares of pages that are near others are assumed.
+/// shares of documents that are near others are assumed.
 ///
 /// With --method simhash, an index that is probed: tables, key bits, probes, memory and speed. Recall and probes are
-/// estimated from near pairs of a sample of your pages, if you give files, otherwise from a built-in model. `dedup`
+/// estimated from near pairs of a sample of your documents, if you give files, otherwise from a built-in model. `dedup`
 /// chooses its index by the same rule where it probes with the dial (--method dial, or beyond distance
 /// 10); up to distance 10 it joins all hashes by default, without an index.
 #[derive(Debug, clap::Args)]
@@ -31,14 +31,14 @@ use std::path::PathBuf;
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct PlanArgs {
-    /// Sample pages, like those to come: WET, JSONL, CSV, Parquet and Arrow files, or folders of them
+    /// Sample documents, like those to come: WET, JSONL, CSV, Parquet and Arrow files, or folders of them
     #[arg(value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 
     #[command(flatten)]
     names: FieldArgs,
 
-    /// Number of pages to plan for, such as 60000000 or 6e7 [default: those of the files]
+    /// Number of documents to plan for, such as 60000000 or 6e7 [default: those of the files]
     #[arg(long, value_name = "N", value_parser = parse_count)]
     documents: Option<u64>,
 
@@ -63,15 +63,15 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<u64>,
 
-    /// both: disk that may be taken beside the input and the kept pages, such as 2TB [default: no limit]
+    /// both: disk that may be taken beside the input and the kept documents, such as 2TB [default: no limit]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     disk: Option<u64>,
 
-    /// simhash: number of pages to search for that are not stored [default: every stored page is searched for]
+    /// simhash: number of documents to search for that are not stored [default: every stored document is searched for]
     #[arg(long, value_name = "N", value_parser = parse_count)]
     queries: Option<u64>,
 
-    /// simhash: bits of a lookup key [default: chosen by the number of pages]
+    /// simhash: bits of a lookup key [default: chosen by the number of documents]
     #[arg(long, value_name = "BITS")]
     key_bits: Option<u32>,
 
@@ -82,7 +82,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
     threads: usize,
 
-    /// simhash: seed of the sample of pages [default: 0]
+    /// simhash: seed of the sample of documents [default: 0]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
@@ -113,7 +113,7 @@ enum PlanSearch {
     Join,
 }
 
-/// Numbers of pages that are planned for besides.
+/// Numbers of documents that are planned for besides.
 const SIZES: [u64; 5] = [1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000];
 
 impl PlanArgs {
@@ -129,7 +129,7 @@ impl PlanArgs {
         refuse(
             &[("distance", self.distance.is_some() && self.search == PlanSearch::Keys)],
             "with --search keys",
-            "pages share keys at any distance. Leave it out, or give --search join or --method simhash",
+            "documents share keys at any distance. Leave it out, or give --search join or --method simhash",
         )?;
         let given = [
             ("recall", self.recall.is_some()),
@@ -142,13 +142,13 @@ impl PlanArgs {
         refuse(&self.features.given(), "with --method both", why)?;
         if self.inputs.is_empty() {
             let why =
-                "ids, URLs and texts are taken to be as usual then. Leave it out, or name files of pages";
+                "ids, URLs and texts are taken to be as usual then. Leave it out, or name files of documents";
             refuse(&self.names.given(), "without INPUT", why)?;
         }
         let job = PlanJob {
             inputs: expand_patterns(&self.inputs)?,
             fields: self.names.fields(),
-            longest_page: self.names.longest_page(),
+            longest_document: self.names.longest_document(),
             rules: self.names.rules(),
             documents: self.documents,
             memory: self.memory,
@@ -175,7 +175,7 @@ impl PlanArgs {
         refuse(&given, "with --method simhash", why)?;
         self.features.check()?;
         if self.inputs.is_empty() {
-            let why = "a built-in model stands for the pages then. Leave it out, or name files of pages to count on";
+            let why = "a built-in model stands for the documents then. Leave it out, or name files of documents to count on";
             refuse(&self.names.given(), "without INPUT", why)?;
             refuse(&self.features.given(), "without INPUT", why)?;
             refuse(&[("seed", self.seed.is_some())], "without INPUT", why)?;
@@ -188,7 +188,7 @@ impl PlanArgs {
         let job = Job {
             inputs: expand_patterns(&self.inputs)?,
             fields: self.names.fields(),
-            longest_page: self.names.longest_page(),
+            longest_document: self.names.longest_document(),
             rules: self.names.rules(),
             threads: self.threads,
             settings,
@@ -222,7 +222,7 @@ fn show_job(plan: &JobPlan) -> String {
     let _ = writeln!(
         text,
         "{}, of {} bytes of text and {} of ids and URLs each ({}); {} of memory, {}.",
-        counted(plan.documents, "page", "pages"),
+        counted(plan.documents, "document", "documents"),
         plan.text_bytes.round(),
         plan.name_bytes.round(),
         if plan.sampled { "as in the files" } else { "as usual; give files to count on" },
@@ -265,7 +265,7 @@ fn show_job(plan: &JobPlan) -> String {
         let disk = &plan.disk_bytes;
         let _ = writeln!(
             text,
-            "\nDisk beside input and kept pages: {} at most (sketches {}, names {}, edges and assignments {}, tables {}).",
+            "\nDisk beside input and kept documents: {} at most (sketches {}, names {}, edges and assignments {}, tables {}).",
             bytes(plan.most_disk_bytes),
             bytes(disk.sketches as u64),
             bytes(disk.names as u64),
@@ -276,8 +276,8 @@ fn show_job(plan: &JobPlan) -> String {
     let _ = writeln!(
         text,
         "Times are counted from {} made up here and now, and say nothing of waiting for disks. What pairs take depends on \
-         the pages.",
-        counted(plan.rates.pages, "page", "pages")
+         the documents.",
+        counted(plan.rates.documents, "document", "documents")
     );
     if let Some(why) = &plan.too_little {
         let _ = writeln!(text, "{why}.");
@@ -294,12 +294,12 @@ fn show(plan: &Plan, join: bool, memory: Option<u64>) -> String {
             text,
             "Recall and candidates: counted on {} of {}.",
             counted(plan.pairs, "near pair", "near pairs"),
-            counted(plan.sampled_documents, "page", "pages")
+            counted(plan.sampled_documents, "document", "documents")
         ),
         false => writeln!(
             text,
             "Recall and candidates: of a built-in model, normally distributed weights and evenly spread hashes ({} pairs).\n\
-             Real pages take more; give files of them to count on.",
+             Real documents take more; give files of them to count on.",
             plan.pairs
         ),
     };
@@ -313,8 +313,11 @@ fn show(plan: &Plan, join: bool, memory: Option<u64>) -> String {
         lines.join(", "),
         plan.machine.candidate
     );
-    let whom =
-        if join { "every page searched for among all" } else { "pages searched for that are not stored" };
+    let whom = if join {
+        "every document searched for among all"
+    } else {
+        "documents searched for that are not stored"
+    };
     let _ = writeln!(
         text,
         "Task: pairs within {}, {recall} % of them; {whom}.\n",
@@ -323,7 +326,7 @@ fn show(plan: &Plan, join: bool, memory: Option<u64>) -> String {
     let _ = writeln!(
         text,
         "{:>14}  {:<11}  {:>6}  {:>8}  {:>5}  {:>6}  {:>6}  {:>9}  {:>10}  {:>11}  {:>10}",
-        "pages",
+        "documents",
         "index",
         "tables",
         "key bits",
@@ -356,7 +359,7 @@ fn show(plan: &Plan, join: bool, memory: Option<u64>) -> String {
     if plan.rows.iter().any(|row| row.choice.is_some_and(|choice| choice.parts > 1)) {
         let _ = writeln!(
             text,
-            "One index holds fewer than 2^32 pages in all its tables together; more are several indexes, each asked every query."
+            "One index holds fewer than 2^32 documents in all its tables together; more are several indexes, each asked every query."
         );
     }
     text

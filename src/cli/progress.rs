@@ -227,27 +227,27 @@ mod tests {
             let at = CurrentStage { part, stage: None };
             at.which(stage) + &stage.so_far(done, Duration::from_secs(seconds))
         };
-        let join = stage("join", 12_345, "pages");
-        assert_eq!(told(None, &join, 5_100, 125), "join: 41 % of 12,345 pages, 3 minutes left");
+        let join = stage("join", 12_345, "documents");
+        assert_eq!(told(None, &join, 5_100, 125), "join: 41 % of 12,345 documents, 3 minutes left");
         assert_eq!(
-            told(Some((2, 4)), &stage("join 3/15", 100, "pages"), 1, 60),
-            "stage 2 of 4, join 3/15: 1 % of 100 pages, 2 hours left"
+            told(Some((2, 4)), &stage("join 3/15", 100, "documents"), 1, 60),
+            "stage 2 of 4, join 3/15: 1 % of 100 documents, 2 hours left"
         );
-        assert_eq!(told(None, &join, 0, 61), "join: 0 % of 12,345 pages, 61 seconds so far");
+        assert_eq!(told(None, &join, 0, 61), "join: 0 % of 12,345 documents, 61 seconds so far");
         // More than was expected, as of a file that grows.
-        assert_eq!(told(None, &join, 20_000, 61), "join: 100 % of 12,345 pages, 0 seconds left");
+        assert_eq!(told(None, &join, 20_000, 61), "join: 100 % of 12,345 documents, 0 seconds left");
         assert_eq!(
             told(None, &stage("read", 3 << 30, "bytes"), 1 << 30, 600),
             "read: 33 % of 3.00 GiB, 20 minutes left"
         );
-        assert_eq!(told(None, &stage("rates", 0, "pages"), 7, 300), "rates: 5 minutes so far");
+        assert_eq!(told(None, &stage("rates", 0, "documents"), 7, 300), "rates: 5 minutes so far");
     }
 
     #[test]
     fn a_long_stage_is_told_of_while_it_lasts_and_at_its_end_and_a_short_one_is_not() {
         let (bars, said) = lines(Duration::from_millis(20));
         bars.part(1, 4);
-        bars.begin("sketch", 1_000, "pages");
+        bars.begin("sketch", 1_000, "documents");
         bars.advance(250);
         let begun = Instant::now();
         while said.lock().unwrap().len() < 2 && begun.elapsed() < Duration::from_secs(60) {
@@ -258,15 +258,17 @@ mod tests {
         let (last, before) = told.split_last().unwrap();
         assert!(
             before.len() > 1
-                && before.iter().all(|line| line.starts_with("stage 1 of 4, sketch: 25 % of 1,000 pages, "))
+                && before
+                    .iter()
+                    .all(|line| line.starts_with("stage 1 of 4, sketch: 25 % of 1,000 documents, "))
         );
-        assert!(last.starts_with("stage 1 of 4, sketch: 1,000 pages in "), "{last}");
+        assert!(last.starts_with("stage 1 of 4, sketch: 1,000 documents in "), "{last}");
         // No stage, no word.
         std::thread::sleep(Duration::from_millis(60));
         assert!(said.lock().unwrap().is_empty());
 
         let (bars, said) = lines(INTERVAL);
-        bars.begin("sketch", 1_000, "pages");
+        bars.begin("sketch", 1_000, "documents");
         bars.advance(1_000);
         bars.end();
         assert!(said.lock().unwrap().is_empty());

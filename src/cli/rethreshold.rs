@@ -90,7 +90,7 @@ impl RethresholdArgs {
             out: self.out.unwrap_or_default(),
             force: self.force,
             kept: self.write == Some(KeptOutput::Kept),
-            options: ReadOptions::new(names.fields(), names.longest_page(), names.rules()),
+            options: ReadOptions::new(names.fields(), names.longest_document(), names.rules()),
             threads: self.threads,
             command_line,
             created: now(),

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use simflip::corpus::{
     self, DiscoverOptions, Discovered, Document, FileReading, Input, JsonlFields, ReadOptions, discover_all,
-    page_of_line,
+    document_of_line,
 };
 use simflip::document::DocId;
 use simflip::format;
@@ -232,13 +232,13 @@ impl SeenArgs {
                 let settings = staged::settings_of(path)?;
                 seen.takes(path, &SeenParams { settings, frequencies: None })?;
                 let mut left_out = 0;
-                staged::pages_of(path, |page| {
-                    let request = Request { name: &page.name, seen: now, ..Request::default() };
+                staged::documents_of(path, |document| {
+                    let request = Request { name: &document.name, seen: now, ..Request::default() };
                     if request.check().is_err() {
                         left_out += 1;
                         return Ok(());
                     }
-                    seen.put(&page.name, now, page.facts, Some(&page.value))
+                    seen.put(&document.name, now, document.facts, Some(&document.value))
                 })?;
                 seen.acknowledge()?;
                 if left_out > 0 {
@@ -256,7 +256,7 @@ impl SeenArgs {
     /// The reading options for files of pages.
     fn read_options(&self) -> ReadOptions {
         let mut options =
-            ReadOptions::new(self.names.fields(), self.names.longest_page(), self.names.rules());
+            ReadOptions::new(self.names.fields(), self.names.longest_document(), self.names.rules());
         if self.threads > 0 {
             options.threads = self.threads;
         }
@@ -283,7 +283,8 @@ impl SeenArgs {
 
     /// Answers lines as they come, and gives how many were no pages.
     fn pipe(&self, opened: &mut Opened, out: &mut AnswerOutput) -> anyhow::Result<u64> {
-        let lines = lines_of_input(self.names.longest_page().unwrap_or(ReadOptions::default().record_cap));
+        let lines =
+            lines_of_input(self.names.longest_document().unwrap_or(ReadOptions::default().record_cap));
         let (fields, strict) = (self.names.fields(), self.names.rules().strict);
         let mut sketcher = opened.sketcher()?;
         let (mut damaged, mut number) = (0, 0);
@@ -336,7 +337,7 @@ impl SeenArgs {
                 return Some(AskedLine::Error(place(), "longer than --longest-page allows".to_owned()));
             }
         };
-        match page_of_line(bytes, fields, strict) {
+        match document_of_line(bytes, fields, strict) {
             Ok(None) => None,
             Ok(Some(page)) => {
                 let name = page.url.or(page.id).unwrap_or_else(place);

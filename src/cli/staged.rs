@@ -1,4 +1,4 @@
-//! `simflip sketch`, `join`, `cluster` and `apply`: a run in stages, for more pages than memory holds.
+//! `simflip sketch`, `join`, `cluster` and `apply`: a run in stages, for more documents than memory holds.
 
 use super::arguments::{
     CheckArgs, FeatureArgs, Given, InputArgs, MethodName, QuotaArgs, SearchArgs, bytes, kept_files, parsed,
@@ -45,7 +45,7 @@ pub(crate) struct SketchArgs {
     #[command(flatten)]
     machine: MachineArgs,
 
-    /// Which sketch a page gets: both; or bphs, SimHashes that differ in --distance bits, 3 at most
+    /// Which sketch a document gets: both; or bphs, SimHashes that differ in --distance bits, 3 at most
     #[arg(long, value_enum, default_value_t = MethodName::Both)]
     method: MethodName,
 
@@ -79,7 +79,7 @@ impl SketchArgs {
         let job = staged::SketchJob {
             inputs: expand_patterns(&self.input.inputs)?,
             fields: JsonlFields { score: self.score, ..self.input.names.fields() },
-            longest_page: self.input.names.longest_page(),
+            longest_document: self.input.names.longest_document(),
             rules: self.input.names.rules(),
             out: self.out,
             force: self.force,
@@ -91,7 +91,7 @@ impl SketchArgs {
         let sketched = staged::sketch(&job, &Bars::new(self.machine.quiet))?;
         let mut text = format!(
             "{} of {} are sketched",
-            counted(sketched.pages, "page", "pages"),
+            counted(sketched.documents, "document", "documents"),
             counted(sketched.files, "file", "files")
         );
         if sketched.there > 0 {
@@ -122,11 +122,11 @@ struct MachineArgs {
     quiet: bool,
 }
 
-/// The sketches of earlier pages.
+/// The sketches of earlier documents.
 #[derive(Debug, clap::Args)]
 struct AgainstArgs {
-    /// Folder of the sketches of old pages, made with the same settings (several times for several): what they hold
-    /// goes from the new pages, and they stay. Give the same ones to join, cluster and apply
+    /// Folder of the sketches of old documents, made with the same settings (several times for several): what they hold
+    /// goes from the new documents, and they stay. Give the same ones to join, cluster and apply
     #[arg(long, value_name = "DIR")]
     against: Vec<PathBuf>,
 }
@@ -177,7 +177,7 @@ impl JoinArgs {
         };
         let mut text = format!(
             "{}{old}, of which {}. {} joined: {} compared, {} found.",
-            counted(joined.pages, "document", "documents"),
+            counted(joined.documents, "document", "documents"),
             counted(joined.copies, "is an exact duplicate", "are exact duplicates"),
             counted(joined.bands, "band", "bands"),
             counted(joined.statistics.compared, "pair", "pairs"),
@@ -197,9 +197,9 @@ impl JoinArgs {
 /// The linkages that need not all pairs at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum StagedLinkage {
-    /// Every page is near the one that stays
+    /// Every document is near the one that stays
     Star,
-    /// All pages linked by any chain of pairs
+    /// All documents linked by any chain of pairs
     Connected,
 }
 
@@ -297,7 +297,7 @@ impl ClusterArgs {
             Some(folder) => {
                 let (done, listed) = staged::cluster_with_tables(&job, folder, &bars)?;
                 let rows = counted(listed.pairs, "pair", "pairs");
-                (done, format!(" {rows} and {} listed.", counted(listed.pages, "page", "pages")))
+                (done, format!(" {rows} and {} listed.", counted(listed.documents, "document", "documents")))
             }
             None => (staged::cluster(&job, &bars)?, String::new()),
         };
@@ -307,7 +307,7 @@ impl ClusterArgs {
         tell(&format!(
             "{} of {} are duplicates, in {}; the largest has {}.{estimate}{listed}{}\n",
             done.removed,
-            counted(done.pages, "document", "documents"),
+            counted(done.documents, "document", "documents"),
             counted(done.clusters, "cluster", "clusters"),
             counted(done.largest, "document", "documents"),
             peak()
@@ -319,7 +319,7 @@ impl ClusterArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: simflip apply sketches crawl/*.warc.wet.gz --out kept")]
 pub(crate) struct ApplyArgs {
-    /// Folder of sketches whose pages simflip cluster has clustered
+    /// Folder of sketches whose documents simflip cluster has clustered
     sketches: PathBuf,
 
     #[command(flatten)]
@@ -340,7 +340,7 @@ pub(crate) struct ApplyArgs {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT", default_value = "kept,removed")]
     write: Vec<OutputName>,
 
-    /// In how many files the pages that stay are written: one for each input; one for all inputs of a format; or as
+    /// In how many files the documents that stay are written: one for each input; one for all inputs of a format; or as
     /// many as it takes for none to be larger than a size, as stored, such as 256MiB
     #[arg(long, value_name = "one|each|BYTES", value_parser = kept_files, default_value = "each")]
     kept_files: KeptFiles,
@@ -366,9 +366,9 @@ pub(crate) struct ApplyArgs {
 /// An output for each input file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum OutputName {
-    /// The pages that stay, in the format of the input
+    /// The documents that stay, in the format of the input
     Kept,
-    /// A table of the pages that can go, each with the page that stays for it
+    /// A table of the documents that can go, each with the document that stays for it
     Removed,
 }
 

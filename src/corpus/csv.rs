@@ -258,7 +258,7 @@ pub(crate) fn step(bytes: &[u8], end: End, delimiter: u8, cap: usize) -> Step {
     let line = || memchr(b'\n', bytes).unwrap_or(bytes.len());
     let record = |content_end: usize, end: usize| match content_end > cap {
         true => {
-            let detail = format!("a record above {cap} bytes (--longest-page)");
+            let detail = format!("a record above {cap} bytes (--longest-document)");
             Step::Flaw { kind: DamageKind::TooLarge, at: end.saturating_sub(1), record: true, detail }
         }
         false => {
@@ -269,7 +269,7 @@ pub(crate) fn step(bytes: &[u8], end: End, delimiter: u8, cap: usize) -> Step {
         (Ends::At(content_end, next), _) => record(content_end, next),
         _ if bytes.len() > cap + 1 => {
             let detail =
-                format!("a record above {cap} bytes (--longest-page), or a quote that is not closed");
+                format!("a record above {cap} bytes (--longest-document), or a quote that is not closed");
             Step::Flaw { kind: DamageKind::TooLarge, at: line(), record: true, detail }
         }
         // It is looked at from its beginning again, so there should be much more of it then.

@@ -33,9 +33,9 @@ pub enum DamageKind {
     UnknownFormat,
     /// The file ends inside a gzip member, a Zstandard frame or a record, or before its footer (Parquet, Arrow).
     Truncated,
-    /// Bytes that do not decode: a gzip member, a Zstandard frame, also one above
-    /// [`super::ReadRules::longest_window`], a footer or pages of Parquet, a message of Arrow. What they yielded before
-    /// is used; the rest of a row group or a record batch is lost.
+    /// Bytes that do not decode: a gzip member, a Zstandard frame, also one above [`super::ReadRules::longest_window`],
+    /// a footer or documents of Parquet, a message of Arrow. What they yielded before is used; the rest of a row group
+    /// or a record batch is lost.
     Corrupt,
     /// A gzip member whose checksum or length does not fit its content. Lost if it holds a single record;
     /// several records are used, since it is not known which of them is altered.
@@ -51,7 +51,7 @@ pub enum DamageKind {
     /// The document is used, but its address, id or language is not UTF-8, or does not decode (Parquet), and
     /// was left out.
     BadName,
-    /// The file is gone, or no longer what was read: a page of it is not among those that were kept.
+    /// The file is gone, or no longer what was read: a document of it is not among those that were kept.
     Changed,
 }
 
@@ -72,8 +72,8 @@ impl DamageKind {
         }
     }
 
-    /// The number of pages that a piece of this kind costs, in a record or not; none where nobody can tell.
-    fn pages(self, of_record: bool) -> Option<u64> {
+    /// The number of documents that a piece of this kind costs, in a record or not; none where nobody can tell.
+    fn documents(self, of_record: bool) -> Option<u64> {
         match self {
             Self::BadName => Some(0),
             // What is behind a stream's damage is not known, though it is one record at the least.
@@ -109,8 +109,8 @@ pub struct Damage {
     pub within: u64,
     /// The sort of damage.
     pub kind: DamageKind,
-    /// Pages that are lost by it; `None` where nobody can tell.
-    pub pages: Option<u64>,
+    /// Documents that are lost by it; `None` where nobody can tell.
+    pub documents: Option<u64>,
     /// The finding, in words.
     pub detail: String,
 }
@@ -118,8 +118,8 @@ pub struct Damage {
 impl Damage {
     /// Damage of a file that belongs to no record, and costs what its kind does.
     pub(crate) fn of_file(path: &Path, offset: u64, kind: DamageKind, detail: impl Into<String>) -> Self {
-        let (path, pages) = (path.to_path_buf(), kind.pages(false));
-        Self { path, record: None, offset, within: 0, kind, pages, detail: detail.into() }
+        let (path, documents) = (path.to_path_buf(), kind.documents(false));
+        Self { path, record: None, offset, within: 0, kind, documents, detail: detail.into() }
     }
 
     /// Damage at the offset and the decoded bytes of a place, which costs what its kind does.
@@ -130,8 +130,8 @@ impl Damage {
         kind: DamageKind,
         detail: impl Into<String>,
     ) -> Self {
-        let (pages, within) = (kind.pages(record.is_some()), place.within);
-        Self { record, within, pages, ..Self::of_file(path, place.offset, kind, detail) }
+        let (documents, within) = (kind.documents(record.is_some()), place.within);
+        Self { record, within, documents, ..Self::of_file(path, place.offset, kind, detail) }
     }
 
     /// File order; everything that can differ takes part, so that a sorted list is the same in every run.
@@ -171,7 +171,7 @@ pub(crate) struct RecordPosition<'a> {
 pub(crate) struct Tally {
     /// Records of any kind, damaged ones too.
     pub records: u64,
-    /// Records that hold a page in a form that is not read.
+    /// Records that hold a document in a form that is not read.
     pub unread: u64,
     /// Stored bytes used up.
     pub stored: u64,
@@ -182,10 +182,10 @@ pub(crate) struct Tally {
     pub too_long: Option<TooLong>,
 }
 
-/// The limits of a page while its text is extracted.
+/// The limits of a document while its text is extracted.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "html"), expect(dead_code))]
-pub(crate) struct PageRoom {
+pub(crate) struct DocumentRoom {
     /// Bytes of a body, unpacked; longer ones are damage.
     cap: usize,
     /// Bytes that a record may have.
@@ -193,7 +193,7 @@ pub(crate) struct PageRoom {
     exceeded: Cell<Option<u64>>,
 }
 
-impl PageRoom {
+impl DocumentRoom {
     pub fn new(cap: usize, most: u64) -> Self {
         Self { cap, most, exceeded: Cell::new(None) }
     }
@@ -211,7 +211,7 @@ impl PageRoom {
         if body < self.cap {
             self.exceeded.set(Some(TooLong::of(0, body + 1).bytes));
         }
-        (DamageKind::TooLarge, format!("a body above {body} bytes (--longest-page)"))
+        (DamageKind::TooLarge, format!("a body above {body} bytes (--longest-document)"))
     }
 
     /// Takes what is in memory as a record of so many bytes is.
@@ -272,9 +272,9 @@ pub struct FileReading {
     pub damaged: u64,
     /// The first 1,000 pieces of damage in file order.
     pub damage: Vec<Damage>,
-    /// Pages that are lost by damage, where that can be told.
-    pub pages_lost: u64,
-    /// Pieces of damage that cost nobody knows how many pages.
+    /// Documents that are lost by damage, where that can be told.
+    pub documents_lost: u64,
+    /// Pieces of damage that cost nobody knows how many documents.
     pub unknown_losses: u64,
     /// Documents in whose text something stands for bytes that are no UTF-8, or for half a character.
     pub mended: u64,
@@ -283,7 +283,7 @@ pub struct FileReading {
     pub truncated: u64,
     /// Lines and rows whose text is null: no documents, and no damage.
     pub without_text: u64,
-    /// Records that hold a page in a form that is not read: WARC `response` and `resource`, from which no text
+    /// Records that hold a document in a form that is not read: WARC `response` and `resource`, from which no text
     /// was taken. No documents, and no damage.
     pub unread: u64,
     /// Documents whose text was taken from what a server sent.
@@ -423,7 +423,7 @@ impl FileReading {
         self.extracted += part.extracted;
         // What a part has dropped it has counted.
         self.damaged += part.damaged;
-        self.pages_lost += part.pages_lost;
+        self.documents_lost += part.documents_lost;
         self.unknown_losses += part.unknown_losses;
         part.damage.into_iter().for_each(|damage| self.keep(damage));
     }
@@ -431,8 +431,8 @@ impl FileReading {
     /// Counts a piece of damage and keeps it for now.
     pub(crate) fn add(&mut self, damage: Damage) {
         self.damaged += 1;
-        self.pages_lost += damage.pages.unwrap_or(0);
-        self.unknown_losses += u64::from(damage.pages.is_none());
+        self.documents_lost += damage.documents.unwrap_or(0);
+        self.unknown_losses += u64::from(damage.documents.is_none());
         self.keep(damage);
     }
 
@@ -462,7 +462,7 @@ mod tests {
             offset,
             within: 0,
             kind: DamageKind::Malformed,
-            pages: Some(1),
+            documents: Some(1),
             detail: String::new(),
         }
     }
@@ -510,9 +510,12 @@ mod tests {
 
     #[test]
     fn gives_no_orders_to_a_terminal() {
-        let path = "pages\n\u{1b}[31m.wet".into();
+        let path = "documents\n\u{1b}[31m.wet".into();
         let d = Damage { path, detail: "the id \u{9b}2J".into(), ..damage(7) };
-        assert_eq!(d.to_string(), r"pages\n\u{1b}[31m.wet: record 7, offset 7: malformed: the id \u{9b}2J");
+        assert_eq!(
+            d.to_string(),
+            r"documents\n\u{1b}[31m.wet: record 7, offset 7: malformed: the id \u{9b}2J"
+        );
     }
 
     #[test]

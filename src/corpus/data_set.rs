@@ -111,7 +111,7 @@ mod tests {
         let names = ["data-0.arrow", "cache-1.arrow", "state.json", "dataset_info.json", "more.jsonl"];
         assert_eq!(names.map(|name| set.is_beside(name)), [false, true, true, true, false]);
         // Lines of JSON may be called so, too.
-        assert!(of("{\"text\": \"a page\"}\n{\"text\": \"another\"}").unwrap().is_none());
+        assert!(of("{\"text\": \"a document\"}\n{\"text\": \"another\"}").unwrap().is_none());
         let cache = DataSet::of(Path::new("set"), |name| (name == INFO).then(Vec::new)).unwrap().unwrap();
         assert_eq!(names.map(|name| cache.is_beside(name)), [false, true, false, true, false]);
     }

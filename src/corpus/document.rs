@@ -30,7 +30,7 @@ pub struct Document<'a> {
     pub truncated: bool,
     /// Where it is stored.
     pub place: Place,
-    /// Bytes of memory that are taken beside it to read it: by the tree of its HTML, or by pages of Parquet.
+    /// Bytes of memory that are taken beside it to read it: by the tree of its HTML, or by documents of Parquet.
     pub(crate) beside: u64,
 }
 
@@ -38,7 +38,7 @@ pub struct Document<'a> {
 /// features takes as much as three of these.
 pub(crate) const IN_MEMORY: u64 = 6;
 
-/// Bytes that a feature takes in the set of those of a page.
+/// Bytes that a feature takes in the set of those of a document.
 const FEATURE: u64 = 24;
 
 /// About how many words a text has: of scripts that do not part them, a character is one.
@@ -61,8 +61,8 @@ impl<'a> Document<'a> {
     /// The memory that it takes while it is read and sketched, in bytes of a record that is there six times and has
     /// words of usual length.
     pub fn bytes(&self) -> u64 {
-        let page = self.name_bytes() + self.text.len() as u64;
-        let buffers = (self.place.length.max(page) + page) * 3 / 2;
+        let document = self.name_bytes() + self.text.len() as u64;
+        let buffers = (self.place.length.max(document) + document) * 3 / 2;
         (buffers + FEATURE * words(self.text) + self.beside).div_ceil(IN_MEMORY)
     }
 

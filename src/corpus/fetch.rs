@@ -15,7 +15,7 @@ use super::{parquet, wet};
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
 
-/// Hands over all that may be a page in a file, by its row, as it stands there: a line, or the text of a record.
+/// Hands over all that may be a document in a file, by its row, as it stands there: a line, or the text of a record.
 ///
 /// # Errors
 /// As `each`.

@@ -312,13 +312,13 @@ pub(crate) fn stem(name: &str) -> &str {
     stem
 }
 
-/// True if a file's name is that of pages and nothing else.
+/// True if a file's name is that of documents and nothing else.
 pub(crate) fn has_known_name(path: &Path) -> bool {
     by_name(path).0.is_some_and(|format| format != Format::Csv)
 }
 
-/// True if a file is called as tables are, which hold pages at times, and other things more often.
-pub(crate) fn may_be_table_of_pages(path: &Path) -> bool {
+/// True if a file is called as tables are, which hold documents at times, and other things more often.
+pub(crate) fn may_be_table_of_documents(path: &Path) -> bool {
     by_name(path).0 == Some(Format::Csv)
 }
 
@@ -409,7 +409,7 @@ mod tests {
             encoder.finish().unwrap()
         };
         let long: Vec<u8> = (0..100_000u32).flat_map(|n| n.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
-        let (long, short) = (gzip(&long), gzip(b"a page"));
+        let (long, short) = (gzip(&long), gzip(b"a document"));
         let is_short = |members: &[&[u8]], length: usize| {
             let all = members.concat();
             Compression::Gzip.has_short_members(&all[..all.len().min(length)])

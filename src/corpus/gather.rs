@@ -1,4 +1,4 @@
-//! Files that are a page each, texts and HTML, made into lines of JSON.
+//! Files that are a document each, texts and HTML, made into lines of JSON.
 
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -19,14 +19,14 @@ use crate::{Error, Result};
 /// The files to gather, and the file of lines to make.
 #[derive(Clone, Debug)]
 pub struct GatherJob {
-    /// Folders, of which every file with the name of a text or of HTML is a page, and files.
+    /// Folders, of which every file with the name of a text or of HTML is a document, and files.
     pub inputs: Vec<PathBuf>,
     /// The file to make: its name ends in `.jsonl`, `.jsonl.gz` or `.jsonl.zst`.
     pub out: PathBuf,
-    /// The start of URLs, which the path of a page below its folder follows; without it, pages have none.
+    /// The start of URLs, which the path of a document below its folder follows; without it, documents have none.
     pub url: Option<String>,
     /// The longest file that is read, in bytes; `None` for the default of [`ReadOptions`].
-    pub longest_page: Option<usize>,
+    pub longest_document: Option<usize>,
     /// Threads; 0 for as many as the machine has.
     pub threads: usize,
 }
@@ -50,13 +50,13 @@ fn ends_with(path: &Path, endings: &[&str]) -> bool {
 }
 
 /// True if a file is a document by its name: a text, Markdown or HTML.
-pub fn is_page(path: &Path) -> bool {
+pub fn is_document(path: &Path) -> bool {
     ends_with(path, &TEXT) || ends_with(path, &HTML)
 }
 
-/// True if files that hold a page each are among what is not read; [`gather`] reads such.
-pub(crate) fn holds_pages(passed_over: &PassedOver) -> bool {
-    passed_over.list.iter().any(|file| is_page(&file.path))
+/// True if files that hold a document each are among what is not read; [`gather`] reads such.
+pub(crate) fn holds_documents(passed_over: &PassedOver) -> bool {
+    passed_over.list.iter().any(|file| is_document(&file.path))
 }
 
 #[derive(Serialize)]
@@ -67,16 +67,16 @@ struct GatheredLine<'a> {
     text: &'a str,
 }
 
-/// A page that was read.
-struct GatheredPage {
+/// A document that was read.
+struct GatheredDocument {
     line: Vec<u8>,
     mended: bool,
     extracted: bool,
     text_bytes: u64,
 }
 
-/// Writes a line of JSON for each file that is a page: its path as its id, its text, and its URL if [`GatherJob::url`]
-/// says how that begins. Pages come in the order of their paths.
+/// Writes a line of JSON for each file that is a document: its path as its id, its text, and its URL if
+/// [`GatherJob::url`] says how that begins. Documents come in the order of their paths.
 ///
 /// The text of HTML, which is known by its name, or by its first bytes where the name says nothing, is taken as that of
 /// a server's response is, in its charset. A build without the feature `html` reads texts in UTF-8 alone, and refuses
@@ -101,14 +101,14 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
         return Err(Error::parameter("out", job.out.display(), expected));
     }
     check_file("out", &job.out, "an earlier one", |_| false)?;
-    let Files { files, broken, passed_over } = find_files(&job.inputs, is_page)?;
+    let Files { files, broken, passed_over } = find_files(&job.inputs, is_document)?;
     if files.is_empty() && broken.is_empty() {
         let names = TEXT.into_iter().chain(HTML).collect::<Vec<_>>().join(", ");
         let told = passed_over.told().map(|told| format!(". {told}"));
         return Err(Error::NoDocuments(format!("no file called {names}{}", told.unwrap_or_default())));
     }
     progress(Some(files.len() as u64), 0);
-    let cap = job.longest_page.unwrap_or(ReadOptions::default().record_cap);
+    let cap = job.longest_document.unwrap_or(ReadOptions::default().record_cap);
     let pool = pool(job.threads)?;
     let mut reading = FileReading { path: job.inputs[0].clone(), ..FileReading::default() };
     let mut damage: Vec<Damage> = broken
@@ -119,16 +119,16 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
     let io = |error| Error::io(&job.out, error);
     let mut lines = Vec::new();
     for files in files.chunks(AT_ONCE) {
-        let page = |(real, shown): &'_ (PathBuf, PathBuf)| read(job, real, shown, cap);
-        let pages: Vec<_> = pool.install(|| files.par_iter().map(page).collect());
-        for ((_, shown), page) in files.iter().zip(pages) {
-            match page {
-                Ok(page) => {
+        let document = |(real, shown): &'_ (PathBuf, PathBuf)| read(job, real, shown, cap);
+        let documents: Vec<_> = pool.install(|| files.par_iter().map(document).collect());
+        for ((_, shown), document) in files.iter().zip(documents) {
+            match document {
+                Ok(document) => {
                     reading.documents += 1;
-                    reading.extracted += u64::from(page.extracted);
-                    reading.mended += u64::from(page.mended);
-                    reading.text_bytes += page.text_bytes;
-                    lines.extend(page.line);
+                    reading.extracted += u64::from(document.extracted);
+                    reading.mended += u64::from(document.mended);
+                    reading.text_bytes += document.text_bytes;
+                    lines.extend(document.line);
                 }
                 Err((kind, detail)) => damage.push(Damage::of_file(shown, 0, kind, detail)),
             }
@@ -140,21 +140,21 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
         progress(None, files.len() as u64);
     }
     out.file().write_all(&pack(&lines, compression)?).map_err(io)?;
-    damage.into_iter().for_each(|damage| reading.add(Damage { pages: Some(1), ..damage }));
+    damage.into_iter().for_each(|damage| reading.add(Damage { documents: Some(1), ..damage }));
     out.finish()?;
     Ok(Gathered { reading, passed_over })
 }
 
-/// Reads a page and makes its line.
-fn read(job: &GatherJob, real: &Path, shown: &Path, cap: usize) -> Result<GatheredPage, DamageCause> {
+/// Reads a document and makes its line.
+fn read(job: &GatherJob, real: &Path, shown: &Path, cap: usize) -> Result<GatheredDocument, DamageCause> {
     let mut bytes = Vec::new();
     let read = File::open(real).and_then(|file| file.take(cap as u64 + 1).read_to_end(&mut bytes));
     read.map_err(|error| (DamageKind::Unreadable, error.to_string()))?;
     if bytes.len() > cap {
         let length = fs::metadata(real).map_or(bytes.len() as u64, |found| found.len());
-        return Err((DamageKind::TooLarge, format!("{length} bytes, above the {cap} of --longest-page")));
+        return Err((DamageKind::TooLarge, format!("{length} bytes, above the {cap} of --longest-document")));
     }
-    let is_html = ends_with(shown, &HTML) || !is_page(shown) && looks_like_html(&bytes);
+    let is_html = ends_with(shown, &HTML) || !is_document(shown) && looks_like_html(&bytes);
     let (text, mended) = text_of(&bytes, is_html)?;
     let id = shown.to_string_lossy();
     let url = job.url.as_ref().map(|start| {
@@ -168,7 +168,7 @@ fn read(job: &GatherJob, real: &Path, shown: &Path, cap: usize) -> Result<Gather
     let line = GatheredLine { id: &id, url: url.as_deref(), text: &text };
     let mut line = serde_json::to_vec(&line).map_err(|error| (DamageKind::Unreadable, error.to_string()))?;
     line.push(b'\n');
-    Ok(GatheredPage { line, mended, extracted: is_html, text_bytes: text.len() as u64 })
+    Ok(GatheredDocument { line, mended, extracted: is_html, text_bytes: text.len() as u64 })
 }
 
 /// A part of a path as one of a URL has it. What is encoded stays as it is, and so does a question mark: programs that
@@ -191,14 +191,14 @@ fn encoded(name: &str) -> String {
     url
 }
 
-/// The text of a page, and whether something in it was none of its charset.
+/// The text of a document, and whether something in it was none of its charset.
 #[cfg(feature = "html")]
 fn text_of(bytes: &[u8], is_html: bool) -> Result<(Cow<'_, str>, bool), DamageCause> {
     let text = super::html::text_of(
         bytes.into(),
         None,
         is_html,
-        &super::damage::PageRoom::new(usize::MAX, u64::MAX),
+        &super::damage::DocumentRoom::new(usize::MAX, u64::MAX),
     )?;
     Ok((text.text, text.mended))
 }

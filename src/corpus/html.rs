@@ -13,7 +13,7 @@ use html2text::config;
 use html2text::render::TrivialDecorator;
 use memchr::{memchr, memchr_iter, memmem};
 
-use super::damage::{DamageCause, DamageKind, PageRoom};
+use super::damage::{DamageCause, DamageKind, DocumentRoom};
 use super::document::IN_MEMORY;
 use super::filetype::{GZIP_MAGIC, ZSTD_MAGIC, looks_like_html};
 
@@ -65,7 +65,7 @@ fn charset_of(parameters: &str) -> Option<&str> {
 pub(crate) fn text_of_resource<'a>(
     content: &'a [u8],
     content_type: &str,
-    room: &PageRoom,
+    room: &DocumentRoom,
 ) -> Result<Option<Text<'a>>, DamageCause> {
     let content_type = content_type.to_ascii_lowercase();
     let (media, parameters) = content_type.split_once(';').unwrap_or((&content_type, ""));
@@ -81,7 +81,7 @@ pub(crate) fn text_of_resource<'a>(
 /// The kind of damage and what was found.
 pub(crate) fn text_of_response<'a>(
     content: &'a [u8],
-    room: &PageRoom,
+    room: &DocumentRoom,
     mut cut: bool,
 ) -> Result<Option<Text<'a>>, DamageCause> {
     // Crawlers keep answers of name servers as responses, too.
@@ -132,7 +132,7 @@ pub(crate) fn text_of<'a>(
     body: Cow<'a, [u8]>,
     charset: Option<&str>,
     is_html: bool,
-    room: &PageRoom,
+    room: &DocumentRoom,
 ) -> Result<Text<'a>, DamageCause> {
     let (text, mended) = in_utf8(body, charset, is_html);
     if !is_html {
@@ -264,7 +264,7 @@ fn dechunked<'a>(body: &'a [u8], cut: &mut bool) -> Cow<'a, [u8]> {
 fn decoded<'a>(
     body: Cow<'a, [u8]>,
     coding: &str,
-    room: &PageRoom,
+    room: &DocumentRoom,
     cut: &mut bool,
 ) -> Result<Cow<'a, [u8]>, DamageCause> {
     // Codings that begin with no mark of their own decode whatever bytes there are, for a while.
@@ -410,8 +410,8 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn room(cap: usize) -> PageRoom {
-        PageRoom::new(cap, u64::MAX)
+    fn room(cap: usize) -> DocumentRoom {
+        DocumentRoom::new(cap, u64::MAX)
     }
 
     fn text(head: &str, body: &[u8]) -> Result<Option<(String, bool)>, DamageKind> {
@@ -614,7 +614,7 @@ mod tests {
         let page = b"<p>a</p>".repeat(1_000);
         let content = [b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", &page[..]].concat();
         let read = |most: u64| {
-            let room = PageRoom::new(1 << 20, most);
+            let room = DocumentRoom::new(1 << 20, most);
             let read = text_of_response(&content, &room, false).map(|it| it.map(|it| it.markup));
             (read.map_err(|(kind, _)| kind), room.exceeded())
         };

@@ -15,9 +15,9 @@ use super::data_set::{self, DataSet};
 use super::feed::Feed;
 use super::filetype::{
     Compression, FileType, Format, StreamFormat, foreign, has_known_name, may_be_json_lines,
-    may_be_table_of_pages, skip_blank, utf16_of,
+    may_be_table_of_documents, skip_blank, utf16_of,
 };
-use super::gather::holds_pages;
+use super::gather::holds_documents;
 use super::gzip;
 use super::jsonl::{self, JsonlFields};
 use super::kept::is_kept_of;
@@ -96,13 +96,13 @@ pub struct DiscoverOptions {
 pub enum Reason {
     /// A file whose name says nothing of a format.
     OtherName,
-    /// A file called `.json`, `.csv` or `.tsv` that holds something else than pages.
-    NoPages,
+    /// A file called `.json`, `.csv` or `.tsv` that holds something else than documents.
+    NoDocuments,
     /// A file of Hugging Face beside the shards of a data set.
     BesideShards,
     /// A folder of earlier results.
     EarlierResult,
-    /// A file of an earlier result that was named, beside the kept pages.
+    /// A file of an earlier result that was named, beside the kept documents.
     OfResult,
     /// A leftover of a run that was killed, or the unfinished result of another one.
     Unfinished,
@@ -118,7 +118,7 @@ pub enum Reason {
 impl Reason {
     const ALL: [Self; 9] = [
         Self::OtherName,
-        Self::NoPages,
+        Self::NoDocuments,
         Self::BesideShards,
         Self::EarlierResult,
         Self::OfResult,
@@ -137,7 +137,7 @@ impl Reason {
     fn words(self) -> [&'static str; 2] {
         match self {
             Self::OtherName => ["file of another format", "files of other formats"],
-            Self::NoPages => [".json or .csv file without texts", ".json and .csv files without texts"],
+            Self::NoDocuments => [".json or .csv file without texts", ".json and .csv files without texts"],
             Self::BesideShards => {
                 ["file of a data set beside its shards", "files of a data set beside its shards"]
             }
@@ -418,7 +418,7 @@ impl Input {
                         Ok(header) => input.header = header.map(Arc::new),
                         Err(error) => input.problem = Some(Problem::CannotOpen(error.to_string())),
                     }
-                    // An empty file is one without pages.
+                    // An empty file is one without documents.
                     if input.header.is_none() && !head.is_empty() {
                         input.problem.get_or_insert(Problem::UnknownFormat(None));
                     }
@@ -434,7 +434,7 @@ impl Input {
 fn held_to_decode(input: &Input, head: &[u8]) -> u64 {
     let window = input.stored_bytes().min(1 << 20);
     match input.compression {
-        // Pages of its columns count with what is read of them.
+        // Documents of its columns count with what is read of them.
         _ if input.format.is_columnar() => parquet::held(input),
         Compression::None => 0,
         Compression::Gzip if input.has_short_members => window + (2 << 20),
@@ -488,7 +488,8 @@ fn in_utf8(name: &Path, original: &Storage, options: &DiscoverOptions) -> io::Re
 fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Result<Input> {
     let folder = std::env::temp_dir();
     let io = |error: io::Error| {
-        let told = format!("{error}, where the pages of a stream are copied to; TMPDIR names another folder");
+        let told =
+            format!("{error}, where the documents of a stream are copied to; TMPDIR names another folder");
         Error::io(&folder, io::Error::new(error.kind(), told))
     };
     let (stored, mut file) = Unfinished::private_file(&folder.join(SPOOLED)).map_err(io)?;
@@ -512,7 +513,7 @@ fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Resul
     Ok(input)
 }
 
-/// True if a file that is called `.json` holds lines of pages: its first line is an object with a text.
+/// True if a file that is called `.json` holds lines of documents: its first line is an object with a text.
 fn is_json_lines(storage: &Storage, fields: &JsonlFields) -> io::Result<bool> {
     /// The longest first line that is looked at.
     const LONGEST: usize = 128_000_000;
@@ -544,13 +545,13 @@ fn has_texts(storage: &Storage, fields: &JsonlFields) -> io::Result<bool> {
 /// True if a file is called as CSV is, and has no column of texts.
 pub(crate) fn is_other_table(path: &Path) -> bool {
     let has_texts = |path: &Path| has_texts(&Storage::File(path.to_path_buf()), &JsonlFields::default());
-    may_be_table_of_pages(path) && has_texts(path).is_ok_and(|has_texts| !has_texts)
+    may_be_table_of_documents(path) && has_texts(path).is_ok_and(|has_texts| !has_texts)
 }
 
 /// Everything that was found, by its real path, so that a file named twice is read once.
 struct FoundFiles<'a> {
     options: &'a DiscoverOptions,
-    /// Which files of folders are wanted by their names, where it is not those of pages.
+    /// Which files of folders are wanted by their names, where it is not those of documents.
     wanted: Option<fn(&Path) -> bool>,
     /// Real path to the spelling to show.
     files: BTreeMap<PathBuf, PathBuf>,
@@ -605,16 +606,17 @@ impl<'a> FoundFiles<'a> {
         }
     }
 
-    /// Decides whether a folder's file is one of pages, by its name and, where that does not say it, by its content.
+    /// Decides whether a folder's file is one of documents, by its name and, where that does not say it, by its
+    /// content.
     fn is_wanted(&self, storage: &Storage) -> io::Result<Result<(), Reason>> {
         let (path, fields) = (storage.path(), &self.options.fields);
-        let is_pages = |is_pages: bool| if is_pages { Ok(()) } else { Err(Reason::NoPages) };
+        let is_documents = |is_documents: bool| if is_documents { Ok(()) } else { Err(Reason::NoDocuments) };
         Ok(match self.wanted {
             Some(is_wanted) if is_wanted(path) => Ok(()),
             Some(_) => Err(Reason::OtherName),
             None if has_known_name(path) => Ok(()),
-            None if may_be_json_lines(path) => is_pages(is_json_lines(storage, fields)?),
-            None if may_be_table_of_pages(path) => is_pages(has_texts(storage, fields)?),
+            None if may_be_json_lines(path) => is_documents(is_json_lines(storage, fields)?),
+            None if may_be_table_of_documents(path) => is_documents(has_texts(storage, fields)?),
             None => Err(Reason::OtherName),
         })
     }
@@ -734,7 +736,7 @@ impl<'a> FoundFiles<'a> {
             }
         }
         paths.sort();
-        // Of a result that is named itself, the pages that it kept are read, and no table of pages.
+        // Of a result that is named itself, the documents that it kept are read, and no table of documents.
         let of_result = format::results_of(path);
         let set = if self.wanted.is_none() { DataSet::of_folder(path)? } else { None };
         for (path, real) in paths {
@@ -764,7 +766,7 @@ impl<'a> FoundFiles<'a> {
                 continue;
             }
             match fs::metadata(&path) {
-                // The pages that an earlier run kept are copies of pages that are here anyway.
+                // The documents that an earlier run kept are copies of documents that are here anyway.
                 Ok(m) if m.is_dir() && format::is_result_folder(&path) => {
                     self.passed_over.push(path, Reason::EarlierResult);
                 }
@@ -941,7 +943,7 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
             None => {
                 let names = ".wet, .warc, .jsonl, .ndjson, .jl, .csv, .tsv; also .gz, .zst; .parquet, .arrow, .feather";
                 let passed_over = found.passed_over.told().map(|told| format!(". {told}"));
-                let advice = match holds_pages(&found.passed_over) {
+                let advice = match holds_documents(&found.passed_over) {
                     true => " simflip gather makes lines of JSON of texts and HTML.",
                     false => "",
                 };
@@ -959,7 +961,7 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
 /// Why an input of an earlier run cannot be read again, if that shows at once: what is at an address does not.
 pub(crate) fn gone(path: &Path) -> Option<String> {
     if path == Path::new("-") {
-        return Some("the pages came by standard input, which is gone".to_owned());
+        return Some("the documents came by standard input, which is gone".to_owned());
     }
     if is_address(path) {
         return None;

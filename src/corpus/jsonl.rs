@@ -142,7 +142,7 @@ pub(crate) fn step(bytes: &[u8], end: End, scanned: &mut usize, cap: usize) -> S
         None => (line.len(), next),
     };
     if content_end > cap {
-        let detail = format!("a line above {cap} bytes (--longest-page)");
+        let detail = format!("a line above {cap} bytes (--longest-document)");
         return Step::Flaw { kind: DamageKind::TooLarge, at: line_end, record: true, detail };
     }
     Step::Record { content_start: 0, content_end, end: next, document: true, raw: false, record: true }
@@ -166,9 +166,9 @@ pub(crate) struct Line<'a> {
     pub mended: bool,
 }
 
-/// A page that stands in a line of JSON.
+/// A document that stands in a line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinePage {
+pub struct LineDocument {
     /// Its text.
     pub text: String,
     /// Its id, if the line has one.
@@ -182,14 +182,18 @@ pub struct LinePage {
 ///
 /// # Errors
 /// What is wrong with it, in words.
-pub fn page_of_line(line: &[u8], fields: &JsonlFields, strict: bool) -> Result<Option<LinePage>, String> {
+pub fn document_of_line(
+    line: &[u8],
+    fields: &JsonlFields,
+    strict: bool,
+) -> Result<Option<LineDocument>, String> {
     if is_blank(line) {
         return Ok(None);
     }
     match parse(line, fields, strict) {
         Ok(Some(Line { text, id, url, .. })) => {
             let owned = |field: Option<Cow<'_, str>>| field.map(Cow::into_owned);
-            Ok(Some(LinePage { text: text.into_owned(), id: owned(id), url: owned(url) }))
+            Ok(Some(LineDocument { text: text.into_owned(), id: owned(id), url: owned(url) }))
         }
         Ok(None) => Err(format!("the {} is null", fields.text)),
         Err((kind, detail)) => Err(format!("{kind}: {detail}")),

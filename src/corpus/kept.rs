@@ -40,7 +40,7 @@ pub enum KeptFiles {
     /// One for each input.
     Each,
     /// As many for all inputs of a format as it takes for none to have more stored bytes than these, unless it
-    /// holds one page alone. The footer of a Parquet file comes on top.
+    /// holds one document alone. The footer of a Parquet file comes on top.
     OfSize(u64),
 }
 
@@ -65,7 +65,7 @@ pub struct Kept {
 }
 
 /// The documents to keep, file by file: IDs ascending, each with its place as reading found it.
-pub trait KeptPages: Sync {
+pub trait KeptDocuments: Sync {
     /// The kept documents of a file.
     ///
     /// # Errors
@@ -85,11 +85,11 @@ pub trait KeptPages: Sync {
     fn number(&self, shard: u32) -> Result<u64>;
 }
 
-/// Kept pages of a file, one after the other.
+/// Kept documents of a file, one after the other.
 pub type EachKept<'a> = Box<dyn Iterator<Item = Result<(DocId, Place)>> + 'a>;
 
 /// All that is kept, ascending by id.
-impl KeptPages for Vec<(DocId, Place)> {
+impl KeptDocuments for Vec<(DocId, Place)> {
     fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>> {
         Ok(Cow::Borrowed(of_shard(self, shard)))
     }

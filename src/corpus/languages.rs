@@ -1,16 +1,16 @@
-//! The number of pages in each language.
+//! The number of documents in each language.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Pages by the first language that they name. Where these are too many to be languages, as in a column of something
-/// else, they are not counted.
+/// Documents by the first language that they name. Where these are too many to be languages, as in a column of
+/// something else, they are not counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Languages {
     /// None once they were too many.
-    pages: Option<BTreeMap<String, u64>>,
+    documents: Option<BTreeMap<String, u64>>,
     /// Bytes of their names, and of what keeps them.
     #[serde(skip)]
     bytes: usize,
@@ -23,43 +23,43 @@ const MOST: usize = 256 << 10;
 
 impl Default for Languages {
     fn default() -> Self {
-        Self { pages: Some(BTreeMap::new()), bytes: 0 }
+        Self { documents: Some(BTreeMap::new()), bytes: 0 }
     }
 }
 
 impl Languages {
-    /// Counts so many pages of a language, or of none, if that is empty.
+    /// Counts so many documents of a language, or of none, if that is empty.
     pub fn add(&mut self, language: &str, count: u64) {
-        let Some(pages) = &mut self.pages else { return };
-        if let Some(sum) = pages.get_mut(language) {
+        let Some(documents) = &mut self.documents else { return };
+        if let Some(sum) = documents.get_mut(language) {
             *sum += count;
             return;
         }
         self.bytes += ENTRY + language.len();
         if self.bytes > MOST {
-            self.pages = None;
+            self.documents = None;
         } else {
-            pages.insert(language.to_owned(), count);
+            documents.insert(language.to_owned(), count);
         }
     }
 
-    /// Counts the pages of others, too.
+    /// Counts the documents of others, too.
     pub fn merge(&mut self, others: Self) {
-        match others.pages {
-            Some(pages) => pages.iter().for_each(|(language, &count)| self.add(language, count)),
-            None => self.pages = None,
+        match others.documents {
+            Some(documents) => documents.iter().for_each(|(language, &count)| self.add(language, count)),
+            None => self.documents = None,
         }
     }
 
-    /// Each language that is named and its pages, in order of names; nothing if they are not counted.
+    /// Each language that is named and its documents, in order of names; nothing if they are not counted.
     pub fn each(&self) -> impl Iterator<Item = (&str, u64)> {
-        let named = self.pages.iter().flatten().filter(|(language, _)| !language.is_empty());
-        named.map(|(language, &pages)| (&**language, pages))
+        let named = self.documents.iter().flatten().filter(|(language, _)| !language.is_empty());
+        named.map(|(language, &documents)| (&**language, documents))
     }
 
     /// True if they were too many to be counted.
     pub fn are_too_many(&self) -> bool {
-        self.pages.is_none()
+        self.documents.is_none()
     }
 }
 

@@ -62,17 +62,17 @@ pub use fetch::fetch;
 pub(crate) use filetype::split_name;
 pub use filetype::{Compression, Format};
 #[doc(hidden)]
-pub use gather::{GatherJob, Gathered, gather, is_page};
+pub use gather::{GatherJob, Gathered, gather, is_document};
 pub use inputs::{DiscoverOptions, Input, discover};
 #[doc(hidden)]
 pub use inputs::{Discovered, NotRead, PassedOver, Reason, discover_all, expand_patterns};
 pub(crate) use inputs::{check_exist, gone, is_other_table, is_stream};
 pub use jsonl::JsonlFields;
 #[doc(hidden)]
-pub use jsonl::{LinePage, page_of_line};
+pub use jsonl::{LineDocument, document_of_line};
 pub use kept::KeptFiles;
 #[doc(hidden)]
-pub use kept::{EachKept, Kept, KeptFile, KeptPages};
+pub use kept::{EachKept, Kept, KeptDocuments, KeptFile};
 pub(crate) use kept::{is_kept_name, kept_files};
 pub use languages::Languages;
 pub(crate) use object::Prefix;
@@ -89,7 +89,7 @@ pub(crate) use write::pack;
 #[doc(hidden)]
 pub use write::{IsSame, KeptJob, write_kept};
 
-/// The extractor of text from pages as servers sent them; none in a build that does not read these.
+/// The extractor of text from documents as servers sent them; none in a build that does not read these.
 #[doc(hidden)]
 pub const EXTRACTOR: Option<&str> = {
     #[cfg(feature = "html")]

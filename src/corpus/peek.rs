@@ -1,15 +1,15 @@
-//! The number of pages in files, estimated by their sizes and the first pages of some of them.
+//! The number of documents in files, estimated by their sizes and the first documents of some of them.
 
 use super::damage::{FileReading, TooLong};
 use super::inputs::Input;
 use super::options::ReadOptions;
 use super::reader::{Block, ReadInput, Reader};
 
-/// The sums over some pages.
+/// The sums over some documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peeked {
-    /// Pages.
-    pub pages: u64,
+    /// Documents.
+    pub documents: u64,
     /// Bytes of the stored files that they took.
     pub stored_bytes: u64,
     /// Bytes of their ids and URLs.
@@ -20,16 +20,16 @@ pub struct Peeked {
     pub text_bytes: u64,
 }
 
-/// Reads the first pages of some files, evenly from the whole list: little of each, and of Parquet what the footer
+/// Reads the first documents of some files, evenly from the whole list: little of each, and of Parquet what the footer
 /// says.
 pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
     /// Files that are looked into.
     const FILES: usize = 8;
     /// Decoded bytes of each, about.
     const BYTES: usize = 1 << 18;
-    /// Blocks of so many bytes in which a page is looked for.
+    /// Blocks of so many bytes in which a document is looked for.
     const BLOCKS: usize = 64;
-    /// Blocks with pages that are enough.
+    /// Blocks with documents that are enough.
     const ENOUGH: usize = 3;
     /// Bytes of a record at most: a longer one ends the look.
     const RECORD: u64 = 2 << 20;
@@ -42,14 +42,14 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
         let read = ReadInput { shard: 0, input, options: &options };
         let (mut reader, mut block) = (Reader::open(read), Block::default());
         if let Some((rows, text_bytes)) = reader.rows() {
-            sum.pages += rows;
+            sum.documents += rows;
             sum.stored_bytes += input.stored_bytes();
             sum.name_bytes += rows * NAMES[0];
             sum.packed_name_bytes += rows * NAMES[1];
             sum.text_bytes += text_bytes;
             continue;
         }
-        let (mut with_pages, mut stored, mut decoded) = (0, 0u64, 0u64);
+        let (mut with_documents, mut stored, mut decoded) = (0, 0u64, 0u64);
         let (mut first, mut has_long) = (None, false);
         for _ in 0..BLOCKS {
             if !reader.next_block_of(None, RECORD, &mut block) {
@@ -57,29 +57,30 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
             }
             stored += block.tally.stored;
             decoded += block.tally.decoded;
-            let (before, mut names) = (sum.pages, Vec::new());
-            let too_long = block.process(read, RECORD, &mut FileReading::default(), |page| {
-                sum.pages += 1;
-                sum.text_bytes += page.text.len() as u64;
-                page.record_id
+            let (before, mut names) = (sum.documents, Vec::new());
+            let too_long = block.process(read, RECORD, &mut FileReading::default(), |document| {
+                sum.documents += 1;
+                sum.text_bytes += document.text.len() as u64;
+                document
+                    .record_id
                     .into_iter()
-                    .chain(page.url)
+                    .chain(document.url)
                     .for_each(|name| names.extend_from_slice(name.as_bytes()));
             });
             sum.name_bytes += names.len() as u64;
             sum.packed_name_bytes +=
                 zstd::bulk::compress(&names, 3).map_or(names.len(), |packed| packed.len()) as u64;
-            // What is known of the longer one counts as a page.
+            // What is known of the longer one counts as a document.
             if let Some(TooLong { bytes, .. }) = too_long {
-                sum.pages += 1;
+                sum.documents += 1;
                 sum.text_bytes += bytes;
                 decoded += reader.decoded_ahead();
                 has_long = true;
                 break;
             }
-            with_pages += usize::from(sum.pages > before);
+            with_documents += usize::from(sum.documents > before);
             first.get_or_insert((stored, decoded + reader.decoded_ahead()));
-            if with_pages == ENOUGH {
+            if with_documents == ENOUGH {
                 break;
             }
         }
@@ -101,35 +102,38 @@ mod tests {
     use crate::hash::SplitMix64;
     use std::io::Write;
 
-    /// Pages of a file, by its size and what a look at it said.
+    /// Documents of a file, by its size and what a look at it said.
     fn told(name: &str, bytes: &[u8]) -> f64 {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         std::fs::write(&path, bytes).unwrap();
         let inputs = discover(&[path], &DiscoverOptions::default()).unwrap();
         let found = peek(&inputs, &ReadOptions::default());
-        found.pages as f64 / found.stored_bytes as f64 * bytes.len() as f64
+        found.documents as f64 / found.stored_bytes as f64 * bytes.len() as f64
     }
 
     #[test]
-    fn pages_are_told_of_files_of_any_size_and_compression() {
+    fn documents_are_told_of_files_of_any_size_and_compression() {
         let mut rng = SplitMix64::new(1);
-        let mut line = |page: u64| {
+        let mut line = |document: u64| {
             let words: Vec<String> = (0..40).map(|_| format!("{:x}", rng.below(1 << 24))).collect();
-            format!("{{\"id\":\"{page}\",\"text\":\"{}\"}}\n", words.join(" "))
+            format!("{{\"id\":\"{document}\",\"text\":\"{}\"}}\n", words.join(" "))
         };
-        for pages in [1, 30, 1_500, 60_000] {
-            let lines: String = (0..pages).map(&mut line).collect();
+        for documents in [1, 30, 1_500, 60_000] {
+            let lines: String = (0..documents).map(&mut line).collect();
             let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             gzip.write_all(lines.as_bytes()).unwrap();
             let zstd = zstd::bulk::compress(lines.as_bytes(), 1).unwrap();
             for (name, bytes) in [
-                ("pages.jsonl", lines.as_bytes()),
-                ("pages.jsonl.gz", &gzip.finish().unwrap()),
-                ("pages.jsonl.zst", &zstd),
+                ("documents.jsonl", lines.as_bytes()),
+                ("documents.jsonl.gz", &gzip.finish().unwrap()),
+                ("documents.jsonl.zst", &zstd),
             ] {
                 let told = told(name, bytes);
-                assert!((0.8..1.25).contains(&(told / pages as f64)), "{name}: {told} instead of {pages}");
+                assert!(
+                    (0.8..1.25).contains(&(told / documents as f64)),
+                    "{name}: {told} instead of {documents}"
+                );
             }
         }
     }

@@ -426,15 +426,15 @@ mod tests {
         let lines: Vec<String> = texts.iter().map(|text| format!("{{\"text\": \"{text}\"}}\n")).collect();
         let csv = format!("text\n{}", texts.iter().map(|text| format!("{text}\n")).collect::<String>());
         let mut files = vec![
-            ("pages.jsonl", lines.concat().into_bytes()),
+            ("documents.jsonl", lines.concat().into_bytes()),
             ("lines.jsonl.gz", lines.iter().flat_map(|line| gz(line.as_bytes())).collect()),
-            ("pages.jsonl.zst", zstd::bulk::compress(lines.concat().as_bytes(), 1).unwrap()),
-            ("pages.csv", csv.into_bytes()),
+            ("documents.jsonl.zst", zstd::bulk::compress(lines.concat().as_bytes(), 1).unwrap()),
+            ("documents.csv", csv.into_bytes()),
             ("plain.warc.wet", wet.concat()),
-            ("pages.warc.wet.gz", wet.iter().flat_map(|record| gz(record)).collect()),
+            ("documents.warc.wet.gz", wet.iter().flat_map(|record| gz(record)).collect()),
         ];
         #[cfg(feature = "parquet")]
-        files.push(("pages.parquet", parquet()));
+        files.push(("documents.parquet", parquet()));
         #[cfg(feature = "html")]
         {
             let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Encoding: gzip\r\n\r\n";
@@ -446,7 +446,7 @@ mod tests {
                 let warc = format!("WARC/1.0\r\nWARC-Type: response\r\nContent-Length: {length}\r\n\r\n");
                 [warc.as_bytes(), head, &body, b"\r\n\r\n"].concat()
             });
-            files.push(("pages.warc.gz", bodies.flat_map(|record| gz(&record)).collect()));
+            files.push(("documents.warc.gz", bodies.flat_map(|record| gz(&record)).collect()));
         }
         let folder = tempfile::tempdir().unwrap();
         for (name, bytes) in files {
@@ -456,7 +456,8 @@ mod tests {
             for (threads, block_bytes) in [(1, 1 << 20), (1, 1 << 10), (2, 1 << 20)] {
                 let options = ReadOptions { threads, block_bytes, ..ReadOptions::default() };
                 let read = |most: u64| {
-                    let each = |lengths: &mut Vec<u64>, page: Document<'_>| lengths.push(page.bytes());
+                    let each =
+                        |lengths: &mut Vec<u64>, document: Document<'_>| lengths.push(document.bytes());
                     let reading =
                         ReadJob { inputs: &inputs, options: &options, most: &|| most, progress: &|_| () }
                             .read(Vec::new, each);
@@ -467,7 +468,7 @@ mod tests {
                 let (lengths, too_long) = read(MOST);
                 let (input, TooLong { record, bytes }) = too_long.unwrap_or_else(|| panic!("{name}"));
                 assert!(lengths.iter().all(|&length| length <= MOST), "{name}: {lengths:?}");
-                // Rows of a page come at once.
+                // Rows of a document come at once.
                 match inputs[0].format {
                     Format::Parquet => assert!(record <= 3 && bytes > LONG as u64 / IN_MEMORY, "{name}"),
                     _ => assert!(

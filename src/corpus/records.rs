@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::cut::{End, MemberStarts};
-use super::damage::{DamageCause, DamageKind, FileReading, PageRoom, RecordPosition, TooLong};
+use super::damage::{DamageCause, DamageKind, DocumentRoom, FileReading, RecordPosition, TooLong};
 use super::document::Document;
 use super::filetype::StreamFormat;
 #[cfg(feature = "html")]
@@ -92,17 +92,17 @@ pub(crate) struct RecordParser<'a> {
     format: StreamFormat,
     input: &'a Input,
     options: &'a ReadOptions,
-    room: PageRoom,
+    room: DocumentRoom,
 }
 
 impl<'a> RecordParser<'a> {
     /// A parser for records of `most` bytes at most.
     pub fn new(format: StreamFormat, input: &'a Input, options: &'a ReadOptions, most: u64) -> Self {
-        Self { format, input, options, room: PageRoom::new(options.record_cap, most) }
+        Self { format, input, options, room: DocumentRoom::new(options.record_cap, most) }
     }
 
-    /// Makes a document of a record in `bytes`, or damage that only a close look shows. A page for which there is no
-    /// room is none.
+    /// Makes a document of a record in `bytes`, or damage that only a close look shows. A document for which there is
+    /// no room is none.
     pub fn document<T>(
         &self,
         span: &Span,
@@ -139,7 +139,7 @@ impl<'a> RecordParser<'a> {
                     }
                 };
                 if strict && mended {
-                    damage(DamageKind::Malformed, "bytes that are none of the page's charset".to_owned());
+                    damage(DamageKind::Malformed, "bytes that are none of the document's charset".to_owned());
                     return None;
                 }
                 if let Some(name) = fields.not_utf8 {

@@ -55,7 +55,7 @@ pub(crate) struct StreamReader {
     damaged: bool,
     /// Zeros were passed over.
     zeros: bool,
-    /// A file of this name is never empty, even without pages.
+    /// A file of this name is never empty, even without documents.
     never_empty: bool,
     /// Stretches that threads inflate ahead of their turn, if there is more than one thread.
     claims: Option<Claims>,

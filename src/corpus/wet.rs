@@ -140,7 +140,7 @@ impl Head<'_> {
         self.is(b"response") || self.is(b"resource")
     }
 
-    /// True if it may be one of a page that is read.
+    /// True if it may be one of a document that is read.
     fn is_document(&self) -> bool {
         self.is(b"conversion") || (cfg!(feature = "html") && self.is_raw())
     }
@@ -250,7 +250,7 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &MemberStarts<'_>, cap: usize
     let length = match length {
         Some(n) if n <= cap as u64 => n as usize,
         Some(n) => {
-            let detail = format!("Content-Length {n}, at most {cap} are read (--longest-page)");
+            let detail = format!("Content-Length {n}, at most {cap} are read (--longest-document)");
             return flaw(DamageKind::TooLarge, head.end, detail);
         }
         None if digits => {
@@ -842,7 +842,7 @@ mod tests {
             let start = bytes.len() - 7;
             assert_eq!(content_of_document(bytes.as_bytes()), document.then_some((start, raw)), "{kind}");
         }
-        for damaged in ["conv\u{1}rsion", "conversion\u{fffd}", "a page", ""] {
+        for damaged in ["conv\u{1}rsion", "conversion\u{fffd}", "a document", ""] {
             let bytes = format!("WARC/1.0\r\nWARC-Type: {damaged}\r\nContent-Length: 3\r\n\r\nabc\r\n\r\n");
             assert_eq!(text(bytes.as_bytes()), Err(DamageKind::Malformed), "{damaged:?}");
         }

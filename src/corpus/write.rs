@@ -18,7 +18,7 @@ use super::damage::{Damage, DamageKind};
 use super::fetch::{fetch, header_at};
 use super::filetype::{Compression, Format, StreamFormat, is_called_tsv, stem};
 use super::inputs::Input;
-use super::kept::{EachKept, Kept, KeptFile, KeptFiles, KeptPages, path_of, unnamed};
+use super::kept::{EachKept, Kept, KeptDocuments, KeptFile, KeptFiles, path_of, unnamed};
 use super::options::{ReadOptions, pool};
 use super::reader::{Block, ReadInput, Reader};
 use super::records::{Span, copyable};
@@ -29,10 +29,10 @@ use crate::hash::murmur3_x64_128;
 use crate::{Error, Result};
 
 /// A file that is to be written, or, where a size is set, several: its place, how it is stored, and the inputs
-/// whose pages go there.
+/// whose documents go there.
 struct Target {
     path: PathBuf,
-    /// Stored bytes that no file has more of, unless it holds one page alone.
+    /// Stored bytes that no file has more of, unless it holds one document alone.
     size: Option<u64>,
     format: StreamFormat,
     compression: Compression,
@@ -334,7 +334,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Why kept pages of a file were not written.
+/// Why kept documents of a file were not written.
 enum Broken {
     /// The file is not what it was; the run goes on without them.
     Input(String),
@@ -356,11 +356,11 @@ pub(crate) fn pack(bytes: &[u8], compression: Compression) -> Result<Cow<'_, [u8
     /// Less than half the time of the library's usual level, for one byte in ten more.
     const GZIP_LEVEL: i32 = 1;
     thread_local! {
-        // To make one takes as long as to compress a short page.
+        // To make one takes as long as to compress a short document.
         static COMPRESSOR: RefCell<Compressor> =
             RefCell::new(Compressor::new(CompressionLvl::new(GZIP_LEVEL).unwrap_or_default()));
     }
-    let failed = |error| Error::io("kept pages", error);
+    let failed = |error| Error::io("kept documents", error);
     match compression {
         Compression::None => Ok(Cow::Borrowed(bytes)),
         Compression::Zstd => {
@@ -451,7 +451,7 @@ pub struct KeptJob<'a> {
     /// The options by which the inputs were read.
     pub options: &'a ReadOptions,
     /// The documents that are kept of each input.
-    pub kept: &'a dyn KeptPages,
+    pub kept: &'a dyn KeptDocuments,
     /// Tells the documents that are still as they were read.
     pub is_same: IsSame<'a>,
 }
@@ -463,7 +463,7 @@ pub struct KeptJob<'a> {
 pub fn write_kept(
     inputs: &[Input],
     options: &ReadOptions,
-    kept: &dyn KeptPages,
+    kept: &dyn KeptDocuments,
     is_same: IsSame<'_>,
     dir: &Path,
 ) -> Result<Kept> {
@@ -488,13 +488,13 @@ impl KeptJob<'_> {
     /// With [`KeptFiles::Each`] every input has a file of its own, stored as the input is, whatever is kept of it:
     /// `kept.NAME`, where the name is that of the input with the usual ending.
     ///
-    /// With [`KeptFiles::OfSize`] each of these files is several, which end where the next page would be too much:
+    /// With [`KeptFiles::OfSize`] each of these files is several, which end where the next document would be too much:
     /// `kept-00001.jsonl.gz`, `kept-2-00001.csv.gz` and so on. Each begins as a file does, with a warcinfo record or a
     /// header, and one is there even if nothing is kept.
     ///
     /// What is written does not depend on the number of threads.
     ///
-    /// Where an input is gone or has changed since it was found, the pages that can still be read there and that
+    /// Where an input is gone or has changed since it was found, the documents that can still be read there and that
     /// [`is_same`](Self::is_same) knows are written, and each of the others is named in [`Kept::lost`].
     ///
     /// # Errors
@@ -578,9 +578,9 @@ impl KeptJob<'_> {
         Ok(kept_in)
     }
 
-    /// Reads the pages of one file again that were read before.
+    /// Reads the documents of one file again that were read before.
     pub(crate) fn still_there(&self, kept: &[(DocId, Place)]) -> Still {
-        /// Pages that do not read any more, after which the others are given up: each costs a new beginning.
+        /// Documents that do not read any more, after which the others are given up: each costs a new beginning.
         const GIVEN_UP: usize = 100;
         let (mut there, mut why) = (Vec::new(), None);
         let mut rest = kept;
@@ -607,8 +607,8 @@ impl KeptJob<'_> {
     }
 }
 
-/// True if the stored bytes of all pages that are kept of a file can be copied.
-fn are_copies(kept: &dyn KeptPages, shard: u32) -> Result<bool> {
+/// True if the stored bytes of all documents that are kept of a file can be copied.
+fn are_copies(kept: &dyn KeptDocuments, shard: u32) -> Result<bool> {
     for kept in kept.each_of(shard)? {
         if kept?.1.member == 0 {
             return Ok(false);
@@ -687,23 +687,24 @@ impl KeptWriter<'_> {
         let KeptJob { inputs, kept, .. } = *self.job;
         let input = &inputs[shard as usize];
         let mark = output.mark();
-        let write = |kept: &dyn KeptPages, copies: bool, output: &mut Output<'_>| -> Result<Option<String>> {
-            let now = input.stamp();
-            let each = kept.each_of(shard)?;
-            let wrote = if copies {
-                self.copy_members(input, each, output)
-            } else {
-                self.write_anew(shard, each, kept.number(shard)?, output)
+        let write =
+            |kept: &dyn KeptDocuments, copies: bool, output: &mut Output<'_>| -> Result<Option<String>> {
+                let now = input.stamp();
+                let each = kept.each_of(shard)?;
+                let wrote = if copies {
+                    self.copy_members(input, each, output)
+                } else {
+                    self.write_anew(shard, each, kept.number(shard)?, output)
+                };
+                let why = match wrote {
+                    Ok(()) if now == input.stamp() => return Ok(None),
+                    Ok(()) => "the file changed while its kept documents were copied".to_owned(),
+                    Err(Broken::Input(why)) => why,
+                    Err(Broken::Output(error)) => return Err(error),
+                };
+                output.back_to(mark)?;
+                Ok(Some(why))
             };
-            let why = match wrote {
-                Ok(()) if now == input.stamp() => return Ok(None),
-                Ok(()) => "the file changed while its kept pages were copied".to_owned(),
-                Err(Broken::Input(why)) => why,
-                Err(Broken::Output(error)) => return Err(error),
-            };
-            output.back_to(mark)?;
-            Ok(Some(why))
-        };
         let mut why = String::new();
         if input.is_as_found() {
             match write(kept, copies, output)? {
@@ -753,7 +754,7 @@ impl KeptWriter<'_> {
         Ok(())
     }
 
-    /// Reads a file again and writes what is kept of it, so many pages, record by record.
+    /// Reads a file again and writes what is kept of it, so many documents, record by record.
     fn write_anew(
         &self,
         shard: u32,
@@ -812,7 +813,7 @@ impl KeptWriter<'_> {
         output.block = block;
         match found as u64 == number {
             true => Ok(()),
-            false => Err(Broken::Input(format!("{found} of {number} pages stand where they stood"))),
+            false => Err(Broken::Input(format!("{found} of {number} documents stand where they stood"))),
         }
     }
 }
@@ -827,11 +828,11 @@ struct PartOf<'a> {
 /// The documents of a file that are still as they were read.
 pub(crate) struct Still {
     pub there: Vec<(DocId, Place)>,
-    /// Why a page is not.
+    /// Why a document is not.
     pub why: Option<String>,
 }
 
-/// The pages of a file that are not among those that are there.
+/// The documents of a file that are not among those that are there.
 pub(crate) fn lost(
     input: &Input,
     kept: &[(DocId, Place)],
@@ -842,7 +843,7 @@ pub(crate) fn lost(
     let damage = |&(id, place): &(DocId, Place)| {
         let detail = format!("{} was to be kept, and cannot be read any more: {why}", input.name_of(id.row));
         let damage = Damage::at(&input.path, None, place, DamageKind::Changed, detail);
-        Damage { pages: Some(1), ..damage }
+        Damage { documents: Some(1), ..damage }
     };
     kept.iter().filter(is_lost).map(damage).collect()
 }
@@ -897,7 +898,7 @@ fn write_lines(
     Ok(())
 }
 
-/// The ending of the name of a file of kept pages; of CSV, `tsv` tells whether a tab parts its values.
+/// The ending of the name of a file of kept documents; of CSV, `tsv` tells whether a tab parts its values.
 pub(crate) fn ending(format: Format, tsv: bool, compression: Compression) -> String {
     let of_format = match format {
         Format::Wet => ".warc.wet",

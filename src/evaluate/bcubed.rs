@@ -33,7 +33,7 @@ pub struct BCubedScore {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BCubed {
     /// Over all documents. Documents that are alone in both count as right, so it is near 1
-    /// for any page collection.
+    /// for any document collection.
     pub all: BCubedScore,
     /// Over the documents that have a partner in the truth or in the result: the figure to look at.
     pub clustered: BCubedScore,

@@ -318,7 +318,7 @@ pub fn read_judgements(
 /// The first columns of judgements, by which a table of them is known.
 pub(crate) const COLUMNS: [&str; 4] = ["a_id", "b_id", "stratum", "stratum_pairs"];
 
-/// Checks judgements, as the page of a review saves them.
+/// Checks judgements, as the document of a review saves them.
 ///
 /// # Errors
 /// If the file cannot be read.

@@ -302,7 +302,7 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let place = top.path().join("out");
         let folder = Unfinished::folder(&place).unwrap();
-        fs::write(folder.path().join("page"), "x").unwrap();
+        fs::write(folder.path().join("document"), "x").unwrap();
         assert_eq!(names(top.path()).len(), 2);
         assert!(names(top.path()).iter().all(|name| is_unfinished(name)));
         drop(folder);

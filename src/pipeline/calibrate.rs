@@ -34,15 +34,15 @@ pub fn calibrate(job: &Job, recalls: &[f64], progress: &dyn Progress) -> Result<
     Probed::new(&[], &job.settings.generator)?;
     job.with_threads(|| {
         let stages = Stages::new(progress);
-        let (pages, frequencies, _) = read(job, &job.settings, None, &stages)?;
-        let prepared = Prepared::new(&pages.collection, &job.settings, frequencies, &stages);
+        let (read, frequencies, _) = read(job, &job.settings, None, &stages)?;
+        let prepared = Prepared::new(&read.collection, &job.settings, frequencies, &stages);
         let evidence = prepared.evidence(&job.settings);
         let hashes = Hashes::new(&evidence, &stages);
         let index = Probed::new(hashes.hashes(), &job.settings.generator)?;
         let sample = index.sample(&hashes, job.settings.seed, &stages);
         Ok(ProbeTable {
-            documents: pages.len() as u64,
-            damaged: pages.damaged(),
+            documents: read.len() as u64,
+            damaged: read.damaged(),
             all_probes: index.all_probes(),
             rows: recalls.iter().map(|&recall| (recall, sample.budget(recall))).collect(),
         })

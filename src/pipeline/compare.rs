@@ -1,7 +1,7 @@
 //! Several methods on the same corpus, side by side.
 
+use super::documents::ReadDocuments;
 use super::output::OutputFolder;
-use super::pages::Pages;
 use super::samples::{Shown, sample_pairs};
 use super::sources::SourceNumbers;
 use super::stages::{Progress, SEARCH, Stages};
@@ -129,53 +129,53 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
     let saves = groups.iter().position(|group| group.settings.needs_frequencies()).unwrap_or(0);
     let mut warnings = Vec::new();
     let mut runs: Vec<Option<MethodRun>> = contenders.iter().map(|_| None).collect();
-    let (mut first, mut shared, mut few) = (None::<Pages>, Vec::new(), 0);
+    let (mut first, mut shared, mut few) = (None::<ReadDocuments>, Vec::new(), 0);
     for (at, group) in groups.iter().enumerate() {
         let save_frequencies = job.save_frequencies.clone().filter(|_| at == saves);
         let job = Job { save_frequencies, ..job.clone() };
         // What is to be said of the input was said when it was first read.
         let own = Stages::new(if at == 0 { progress } else { &Silent });
-        let (pages, frequencies, _) =
+        let (read, frequencies, _) =
             read_files(&job, &group.settings, Some(Keeping::Features), Some(files.clone()), &own)?;
         if let Some(first) = &first
-            && first.len() != pages.len()
+            && first.len() != read.len()
         {
             let changed = "the input has changed while it was read for several methods";
             return Err(Error::io(&job.inputs[0], std::io::Error::other(changed)));
         }
-        let mut prepared = Prepared::new(&pages.collection, &group.settings, frequencies, &own);
+        let mut prepared = Prepared::new(&read.collection, &group.settings, frequencies, &own);
         if let Some(weighting) = group.weighting.filter(|_| weighting(&group.settings).is_none()) {
             prepared.hash(weighting, &own);
         }
-        super::save_frequencies(&job, &pages, prepared.frequencies(), &own)?;
+        super::save_frequencies(&job, &read, prepared.frequencies(), &own)?;
         shared.extend(own.done());
-        let mut methods = GroupMethods { job: &job, pages: &pages, prepared, exact: Vec::new(), progress };
+        let mut methods = GroupMethods { job: &job, read: &read, prepared, exact: Vec::new(), progress };
         for &member in &group.members {
             let (run, outcome) = methods.run(&contenders[member])?;
             few = outcome.documents_with_few_features;
-            let name = |document| pages.shown_name(document);
+            let name = |document| read.shown_name(document);
             warnings.extend(tell::search_warnings(&outcome.searched, outcome.verified.as_ref(), &name));
             runs[member] = Some(run);
         }
-        first.get_or_insert(pages);
+        first.get_or_insert(read);
     }
-    let Some(pages) = first else { return Err(Error::parameter("methods", "none", "two or more")) };
+    let Some(read) = first else { return Err(Error::parameter("methods", "none", "two or more")) };
     let runs: Vec<MethodRun> = runs.into_iter().flatten().collect();
-    let mut of_input: Vec<String> = tell::odd_input_warnings(&pages.files);
-    of_input.extend(pages.not_read.told());
-    of_input.extend(tell::languages_warning(&pages.languages));
-    let agreement = stages.run("samples", 0, "pairs", 0, |_| agreement(job, &pages, contenders, &runs))?;
+    let mut of_input: Vec<String> = tell::odd_input_warnings(&read.files);
+    of_input.extend(read.not_read.told());
+    of_input.extend(tell::languages_warning(&read.languages));
+    let agreement = stages.run("samples", 0, "pairs", 0, |_| agreement(job, &read, contenders, &runs))?;
     Ok(CompareReport {
         schema: SCHEMA,
         tool: Tool::this(),
         created: job.created.clone(),
         command_line: job.command_line.clone(),
-        corpus: tell::corpus(&pages.files, pages.len() as u64, few, &pages.languages),
+        corpus: tell::corpus(&read.files, read.len() as u64, few, &read.languages),
         methods: runs.into_iter().map(|run| run.result).collect(),
         agreement,
         shared_stages: shared.into_iter().chain(stages.done()).collect(),
         peak_memory_bytes: peak_memory_bytes(),
-        damage: tell::damage(&pages.files, &[]),
+        damage: tell::damage(&read.files, &[]),
         warnings: of_input.into_iter().chain(warnings).collect(),
     })
 }
@@ -183,7 +183,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
 /// Documents and sketches that the methods of a group run on.
 struct GroupMethods<'a> {
     job: &'a Job,
-    pages: &'a Pages,
+    read: &'a ReadDocuments,
     prepared: Prepared<'a>,
     /// Exact answers that were worked out, by the settings that gave them.
     exact: Vec<(Settings, Vec<[Document; 2]>)>,
@@ -192,7 +192,7 @@ struct GroupMethods<'a> {
 
 impl GroupMethods<'_> {
     fn run(&mut self, Contender { label, settings }: &Contender) -> Result<(MethodRun, Outcome)> {
-        let (job, pages) = (self.job, self.pages);
+        let (job, read) = (self.job, self.read);
         let own = Stages::new(self.progress);
         if settings.sketches.keyed().is_some() {
             self.prepared.sketch_both(settings, &own);
@@ -215,7 +215,7 @@ impl GroupMethods<'_> {
             method: tell::method(settings, frequencies, searched, verified.as_ref()),
             pairs: outcome.pairs.len() as u64,
             clusters: outcome.clusters.len() as u64,
-            kept: (pages.len() - outcome.removed()) as u64,
+            kept: (read.len() - outcome.removed()) as u64,
             wall_seconds: done.iter().map(|stage| stage.wall_seconds).sum(),
             cpu_seconds: done.iter().map(|stage| stage.cpu_seconds).sum(),
             peak_memory_bytes: None,
@@ -230,8 +230,8 @@ impl GroupMethods<'_> {
     }
 
     fn outcome(&self, settings: &Settings, progress: &Stages<'_>) -> Result<Outcome> {
-        let url = |document| self.pages.url(document);
-        let sources = SourceNumbers::new(settings, self.pages);
+        let url = |document| self.read.url(document);
+        let sources = SourceNumbers::new(settings, self.read);
         let source = |document| sources.of(document);
         let context = Context::new(&url, progress).from_sources(&source);
         Ok(self.prepared.find(&searched(settings), &context)?.outcome_of_texts()?)
@@ -324,7 +324,7 @@ fn different(texts: &Texts, pairs: &[Pair]) -> Vec<[Document; 2]> {
 /// For each set of methods, the pairs that those found and no other, with examples.
 fn agreement(
     job: &Job,
-    pages: &Pages,
+    read: &ReadDocuments,
     contenders: &[Contender],
     runs: &[MethodRun],
 ) -> Result<Vec<Agreement>> {
@@ -350,7 +350,7 @@ fn agreement(
     let samples: Vec<Vec<Pair>> =
         sets.iter().map(|(_, pairs)| sample_pairs(pairs, EXAMPLES, job.settings.seed)).collect();
     let wanted = samples.iter().flatten().flat_map(Pair::documents).collect();
-    let shown = Shown::fetch(pages, &job.read_options(), wanted);
+    let shown = Shown::fetch(read, &job.read_options(), wanted);
     let others = |pair: &Pair| -> Vec<OtherScore> {
         let at = found.partition_point(|&(a, b, ..)| (a, b) < (pair.a, pair.b));
         found[at..]
@@ -371,7 +371,7 @@ fn agreement(
             pairs: pairs.len() as u64,
             examples: sample
                 .iter()
-                .map(|pair| PairSample { others: others(pair), ..shown.pair(pages, pair, distance) })
+                .map(|pair| PairSample { others: others(pair), ..shown.pair(read, pair, distance) })
                 .collect(),
         }
     };

@@ -1,8 +1,8 @@
 //! One method from files to a folder of results.
 
+use super::documents::ReadDocuments;
 use super::listing::Assignments;
 use super::output::{self, OutputFolder};
-use super::pages::Pages;
 use super::samples::{Catalogue, Shown, sample_pairs};
 use super::sources::{Scores, SourceNumbers, lost_by_source};
 use super::stages::{Progress, Stages};
@@ -16,9 +16,9 @@ use crate::report::model::{
 };
 use crate::report::{html, tell};
 use crate::resources::peak_memory_bytes;
-use crate::tables::{self, ClusterRow, PAGES, PAGES_JSONL, PairRow, REMOVED};
+use crate::tables::{self, ClusterRow, DOCUMENTS, DOCUMENTS_JSONL, PairRow, REMOVED};
 #[cfg(feature = "parquet")]
-use crate::tables::{PAGES_PARQUET, write_pages_parquet};
+use crate::tables::{DOCUMENTS_PARQUET, write_documents_parquet};
 use crate::wording::{counted, printable};
 use hashbrown::HashSet;
 use rayon::prelude::*;
@@ -38,7 +38,7 @@ pub(crate) const SHOWN_PAIRS: usize = 24;
 pub(crate) const SHOWN_CLUSTERS: usize = 10;
 pub(crate) const SHOWN_MEMBERS: usize = 4;
 
-/// Finds the near-duplicates of a corpus and writes pairs, clusters, the kept pages and a
+/// Finds the near-duplicates of a corpus and writes pairs, clusters, the kept documents and a
 /// report into a new folder.
 ///
 /// # Errors
@@ -58,28 +58,28 @@ pub(crate) fn dedup_files(
     folder: Option<OutputFolder>,
     progress: &dyn Progress,
 ) -> Result<Summary> {
-    if job.writes.pages_parquet && cfg!(not(feature = "parquet")) {
+    if job.writes.documents_parquet && cfg!(not(feature = "parquet")) {
         let expected = "another table; this build of simflip has not the feature `parquet`";
-        return Err(Error::parameter("write", "pages.parquet", expected));
+        return Err(Error::parameter("write", "documents.parquet", expected));
     }
     let folder = folder.map_or_else(|| OutputFolder::begin(&job.out, job.force), Ok)?;
     let upload = Upload::of(job)?;
     let summary = job.with_threads(|| {
         let stages = Stages::new(progress);
-        let (pages, frequencies, _) = read_files(job, &job.settings, None, files, &stages)?;
-        let prepared = Prepared::new(&pages.collection, &job.settings, frequencies, &stages);
-        save_frequencies(job, &pages, prepared.frequencies(), &stages)?;
-        let url = |document| pages.url(document);
-        let scores = Scores::new(job, &pages)?;
-        let score = |document| scores.of(&pages, document);
-        let sources = SourceNumbers::new(&job.settings, &pages);
+        let (read, frequencies, _) = read_files(job, &job.settings, None, files, &stages)?;
+        let prepared = Prepared::new(&read.collection, &job.settings, frequencies, &stages);
+        save_frequencies(job, &read, prepared.frequencies(), &stages)?;
+        let url = |document| read.url(document);
+        let scores = Scores::new(job, &read)?;
+        let score = |document| scores.of(&read, document);
+        let sources = SourceNumbers::new(&job.settings, &read);
         let source = |document| sources.of(document);
         let context =
-            Context::new(&url, &stages).scored(&score).from_sources(&source).against(pages.new_pages());
+            Context::new(&url, &stages).scored(&score).from_sources(&source).against(read.new_documents());
         let outcome = prepared.find(&job.settings, &context)?.outcome()?;
-        let written = write(job, &pages, &outcome, &folder, &stages)?;
-        let findings = Findings::of(job, &pages, &outcome, written)?;
-        report(job, &findings, &pages, &folder, &stages)
+        let written = write(job, &read, &outcome, &folder, &stages)?;
+        let findings = Findings::of(job, &read, &outcome, written)?;
+        report(job, &findings, &read, &folder, &stages)
     })??;
     folder.finish()?;
     upload.map_or(Ok(()), |upload| upload.put(&job.out, progress))?;
@@ -88,53 +88,52 @@ pub(crate) fn dedup_files(
 
 /// The written files, and the counts that the report takes from writing them.
 struct Written {
-    /// For each new page, whether it stays.
+    /// For each new document, whether it stays.
     stays: Vec<bool>,
     /// The losses of each source.
     lost_by_source: Vec<Sources>,
-    /// Bytes of text of the pages that can go.
+    /// Bytes of text of the documents that can go.
     removed_text_bytes: u64,
-    /// Input that turned out to be lost when kept pages were copied.
+    /// Input that turned out to be lost when kept documents were copied.
     lost: Vec<corpus::Damage>,
-    /// The files of kept pages.
+    /// The files of kept documents.
     files: Vec<corpus::KeptFile>,
 }
 
-/// Writes the tables and the kept pages, side by side, for these wait for the disk.
+/// Writes the tables and the kept documents, side by side, for these wait for the disk.
 fn write(
     job: &Job,
-    pages: &Pages,
+    read: &ReadDocuments,
     outcome: &Outcome,
     folder: &OutputFolder,
     stages: &Stages<'_>,
 ) -> Result<Written> {
     let mut stays = outcome.stays();
-    // What becomes of old pages is not asked.
+    // What becomes of old documents is not asked.
     stays.truncate(outcome.new);
     let (kept, removed): (Vec<Document>, Vec<Document>) =
         Document::all(stays.len()).partition(|document| stays[document.index()]);
     let text_bytes = |documents: &[Document]| -> u64 {
-        documents.iter().map(|&document| pages.collection.facts(document).text_bytes).sum()
+        documents.iter().map(|&document| read.collection.facts(document).text_bytes).sum()
     };
     let (kept_bytes, removed_text_bytes) = (text_bytes(&kept), text_bytes(&removed));
     let write_kept = || {
         if !job.writes.kept {
             return Ok(corpus::Kept::default());
         }
-        let places = kept.iter().map(|&document| pages.documents.row(document));
+        let places = kept.iter().map(|&document| read.documents.row(document));
         let places: Vec<_> = places.map(|row| (row.id, row.place)).collect();
-        let is_same = |id, text: &str| pages.is_same(id, text);
-        let (files, inputs, options) =
-            (job.kept_files, &pages.inputs[..pages.new_files], &job.read_options());
+        let is_same = |id, text: &str| read.is_same(id, text);
+        let (files, inputs, options) = (job.kept_files, &read.inputs[..read.new_files], &job.read_options());
         KeptJob { files, inputs, options, kept: &places, is_same: &is_same }.write(folder.path())
     };
     let write_tables = || {
-        let tables = || write_tables(job, pages, outcome, &stays, folder);
-        rayon::join(tables, || lost_by_source(pages, &stays))
+        let tables = || write_tables(job, read, outcome, &stays, folder);
+        rayon::join(tables, || lost_by_source(read, &stays))
     };
     let bytes = if job.writes.kept { kept_bytes.max(1) } else { 0 };
     let (kept_in, (tables, lost_by_source)) =
-        stages.run("write results", kept.len() as u64, "pages", bytes, |_| {
+        stages.run("write results", kept.len() as u64, "documents", bytes, |_| {
             rayon::join(write_kept, write_tables)
         });
     tables?;
@@ -143,45 +142,51 @@ fn write(
     Ok(Written { stays, removed_text_bytes, lost, files, lost_by_source })
 }
 
-/// Writes pairs, clusters, and the tables of pages that are asked for.
+/// Writes pairs, clusters, and the tables of documents that are asked for.
 fn write_tables(
     job: &Job,
-    pages: &Pages,
+    read: &ReadDocuments,
     outcome: &Outcome,
     stays: &[bool],
     folder: &OutputFolder,
 ) -> Result<()> {
     if job.writes.pairs {
-        let rows = outcome.pairs.iter().map(|pair| Ok(pair_row(pages, pair, &job.settings)));
+        let rows = outcome.pairs.iter().map(|pair| Ok(pair_row(read, pair, &job.settings)));
         let (pairs, clusters) = rayon::join(
             || tables::write(&folder.path().join("pairs.csv"), rows),
-            || tables::write(&folder.path().join("clusters.csv"), cluster_rows(pages, outcome)),
+            || tables::write(&folder.path().join("clusters.csv"), cluster_rows(read, outcome)),
         );
         pairs.and(clusters)?;
     }
-    if !job.writes.any_pages() {
+    if !job.writes.any_documents() {
         return Ok(());
     }
     let assignments = Assignments::new(outcome);
     let all = || Document::all(stays.len());
-    if job.writes.pages {
-        tables::write(&folder.path().join(PAGES), all().map(|page| Ok(assignments.row(pages, page))))?;
+    if job.writes.documents {
+        tables::write(
+            &folder.path().join(DOCUMENTS),
+            all().map(|document| Ok(assignments.row(read, document))),
+        )?;
     }
-    if job.writes.pages_jsonl {
-        tables::write_pages_jsonl(
-            &folder.path().join(PAGES_JSONL),
-            all().map(|page| assignments.row(pages, page)),
+    if job.writes.documents_jsonl {
+        tables::write_documents_jsonl(
+            &folder.path().join(DOCUMENTS_JSONL),
+            all().map(|document| assignments.row(read, document)),
         )?;
     }
     #[cfg(feature = "parquet")]
-    if job.writes.pages_parquet {
-        let path = folder.path().join(PAGES_PARQUET);
+    if job.writes.documents_parquet {
+        let path = folder.path().join(DOCUMENTS_PARQUET);
         let settings = serde_json::to_string(&job.settings).map_err(|e| Error::io(&path, e.into()))?;
-        write_pages_parquet(&path, &settings, all().map(|page| assignments.row(pages, page)))?;
+        write_documents_parquet(&path, &settings, all().map(|document| assignments.row(read, document)))?;
     }
     if job.writes.removed {
-        let removed = all().filter(|page| !stays[page.index()]);
-        tables::write(&folder.path().join(REMOVED), removed.map(|page| Ok(assignments.row(pages, page))))?;
+        let removed = all().filter(|document| !stays[document.index()]);
+        tables::write(
+            &folder.path().join(REMOVED),
+            removed.map(|document| Ok(assignments.row(read, document))),
+        )?;
     }
     Ok(())
 }
@@ -192,19 +197,19 @@ pub(crate) struct Findings {
     pub files: Vec<corpus::FileReading>,
     /// Number of files that are new.
     pub new_files: usize,
-    /// Number of new pages by language.
+    /// Number of new documents by language.
     pub languages: Languages,
     /// Entries of folders that were not read.
     pub not_read: corpus::PassedOver,
-    /// New pages whose record id an earlier page has already.
+    /// New documents whose record id an earlier document has already.
     pub repeated: u64,
-    /// All pages, and how many of them are new.
+    /// All documents, and how many of them are new.
     pub documents: [u64; 2],
-    /// New pages with too few features for a sketch.
+    /// New documents with too few features for a sketch.
     pub few: u64,
     /// The counts of the outcome.
     pub counts: Counts,
-    /// Clusters with pages that are unlike.
+    /// Clusters with documents that are unlike.
     pub chaining: tell::Chaining,
     /// Numbers of clusters by size.
     pub cluster_sizes: Vec<ClusterSizes>,
@@ -222,13 +227,13 @@ pub(crate) struct Findings {
     pub lost_by_source: Vec<Sources>,
     /// A row for each new file.
     pub rows: Vec<FileRow>,
-    /// Input that turned out to be lost when kept pages were copied.
+    /// Input that turned out to be lost when kept documents were copied.
     pub lost: Vec<corpus::Damage>,
     /// The boilerplate that was left out.
     pub boilerplate: Option<BoilerplateReport>,
-    /// The effect of old pages.
+    /// The effect of old documents.
     pub against: Option<AgainstReport>,
-    /// A warning of pages without a score.
+    /// A warning of documents without a score.
     pub scores: Option<String>,
     /// The memory that was expected, and the disk that was used.
     pub memory: Option<MemoryReport>,
@@ -238,16 +243,16 @@ pub(crate) struct Findings {
 #[derive(Clone, Debug)]
 pub(crate) struct Large {
     pub cluster: Cluster,
-    /// Its pages.
+    /// Its documents.
     pub size: u64,
-    /// The page that stays, and some of the others.
+    /// The document that stays, and some of the others.
     pub shown: Vec<Document>,
-    /// The similarities of its pages to the one that stays.
+    /// The similarities of its documents to the one that stays.
     pub cohesion: Option<Cohesion>,
 }
 
 impl Findings {
-    fn of(job: &Job, pages: &Pages, outcome: &Outcome, written: Written) -> Result<Self> {
+    fn of(job: &Job, read: &ReadDocuments, outcome: &Outcome, written: Written) -> Result<Self> {
         let Written { stays, removed_text_bytes, lost, files, lost_by_source } = written;
         let large = |(cluster, shown): (Cluster, Vec<Document>)| Large {
             cluster,
@@ -257,11 +262,11 @@ impl Findings {
         };
         let near = outcome.pairs.iter().filter(|pair| pair.kind == PairKind::Near).count() as u64;
         Ok(Self {
-            files: pages.files.clone(),
-            new_files: pages.new_files,
-            languages: pages.languages.clone(),
-            not_read: pages.not_read.clone(),
-            repeated: pages.repeated_ids.iter().filter(|&&page| !pages.is_old(page)).count() as u64,
+            files: read.files.clone(),
+            new_files: read.new_files,
+            languages: read.languages.clone(),
+            not_read: read.not_read.clone(),
+            repeated: read.repeated_ids.iter().filter(|&&document| !read.is_old(document)).count() as u64,
             documents: [outcome.documents as u64, outcome.new as u64],
             few: outcome.documents_with_few_features,
             counts: tell::counts(outcome, removed_text_bytes),
@@ -273,19 +278,19 @@ impl Findings {
             verified: outcome.verified,
             recall_estimate: outcome.recall_estimate,
             lost_by_source,
-            rows: file_rows(pages, &stays, &files),
+            rows: file_rows(read, &stays, &files),
             lost,
-            boilerplate: pages.left_out.as_ref().map(|left_out| {
+            boilerplate: read.left_out.as_ref().map(|left_out| {
                 let groups = left_out.groups.iter().map(|(group, &share)| (group.clone(), share));
                 tell::boilerplate(left_out.by.clone(), groups, left_out.mistaken, job.ignored.file())
             }),
             against: (!job.against.is_empty()).then(|| AgainstReport {
                 named: job.against.clone(),
-                both: pages.both,
-                files: rows_of_old(&pages.files[pages.new_files..]),
-                ..against(&pages.collection, outcome)
+                both: read.both,
+                files: rows_of_old(&read.files[read.new_files..]),
+                ..against(&read.collection, outcome)
             }),
-            scores: Scores::new(job, pages)?.warning(&job.settings.keep, pages.new_pages()),
+            scores: Scores::new(job, read)?.warning(&job.settings.keep, read.new_documents()),
             memory: job
                 .expected
                 .as_ref()
@@ -293,7 +298,7 @@ impl Findings {
         })
     }
 
-    /// The pages that the report shows or names.
+    /// The documents that the report shows or names.
     pub fn shown(&self) -> BTreeSet<Document> {
         let named = self.searched.crowds.iter().flat_map(|crowds| crowds.examples()).copied();
         self.sample
@@ -310,15 +315,15 @@ impl Findings {
 pub(crate) fn report(
     job: &Job,
     findings: &Findings,
-    pages: &(impl Catalogue + Sync),
+    read: &(impl Catalogue + Sync),
     folder: &OutputFolder,
     stages: &Stages<'_>,
 ) -> Result<Summary> {
     check_removed(job, findings)?;
     let settings = &job.settings;
     let (sample_pairs, largest_clusters) =
-        stages.run("samples", SHOWN_PAIRS as u64, "pairs", 0, |_| samples(job, pages, findings));
-    let name = |document| pages.shown_name(document);
+        stages.run("samples", SHOWN_PAIRS as u64, "pairs", 0, |_| samples(job, read, findings));
+    let name = |document| read.shown_name(document);
     let Findings { files, searched, verified, lost, boilerplate, .. } = findings;
     // Losses first.
     let mut warnings: Vec<String> = told_first(lost).collect();
@@ -384,14 +389,14 @@ pub(crate) fn report(
 fn check_removed(job: &Job, findings: &Findings) -> Result<()> {
     let Some(allowed) = job.max_removed else { return Ok(()) };
     let [_, new] = findings.documents;
-    let all = SourceRow { source: String::new(), pages: new, kept: new - findings.counts.removed };
+    let all = SourceRow { source: String::new(), documents: new, kept: new - findings.counts.removed };
     let worst = |sources: &Sources| {
         sources.worst.clone().map(|row| (format!("{} {}", sources.kind, printable(&row.source)), row))
     };
     let of_sources = findings.lost_by_source.iter().filter_map(worst);
     for (of, row) in std::iter::once(("the input".to_owned(), all)).chain(of_sources) {
         if row.share_lost() > allowed {
-            return Err(Error::TooManyRemoved { allowed, of, removed: row.lost(), pages: row.pages });
+            return Err(Error::TooManyRemoved { allowed, of, removed: row.lost(), documents: row.documents });
         }
     }
     Ok(())
@@ -401,7 +406,7 @@ fn check_removed(job: &Job, findings: &Findings) -> Result<()> {
 pub(crate) fn told_first(lost: &[corpus::Damage]) -> impl Iterator<Item = String> + '_ {
     const TOLD: usize = 20;
     let more = (lost.len() > TOLD).then(|| {
-        let more = counted((lost.len() - TOLD) as u64, "more page", "more pages");
+        let more = counted((lost.len() - TOLD) as u64, "more document", "more documents");
         format!("{more} that were to be kept cannot be read any more")
     });
     lost.iter().take(TOLD).map(ToString::to_string).chain(more)
@@ -410,7 +415,7 @@ pub(crate) fn told_first(lost: &[corpus::Damage]) -> impl Iterator<Item = String
 type Samples = (Vec<crate::report::model::PairSample>, Vec<ClusterSample>);
 
 /// Pairs and clusters for a person to look at.
-fn samples(job: &Job, pages: &(impl Catalogue + Sync), findings: &Findings) -> Samples {
+fn samples(job: &Job, read: &(impl Catalogue + Sync), findings: &Findings) -> Samples {
     let has_distance = job.settings.sketches.has_hash();
     let Findings { sample, largest, .. } = findings;
     let shown = sample
@@ -418,52 +423,55 @@ fn samples(job: &Job, pages: &(impl Catalogue + Sync), findings: &Findings) -> S
         .flat_map(Pair::documents)
         .chain(largest.iter().flat_map(|large| large.shown.iter().copied()))
         .collect();
-    let shown = Shown::fetch(pages, &job.read_options(), shown);
-    let pairs = sample.par_iter().map(|pair| shown.pair(pages, pair, has_distance)).collect();
+    let shown = Shown::fetch(read, &job.read_options(), shown);
+    let pairs = sample.par_iter().map(|pair| shown.pair(read, pair, has_distance)).collect();
     let clusters = largest.iter().map(|large| ClusterSample {
         cluster: large.cluster.to_string(),
         size: large.size,
-        kept: shown.page(pages, large.shown[0]),
-        members: large.shown[1..].iter().map(|&member| shown.page(pages, member)).collect(),
+        kept: shown.document(read, large.shown[0]),
+        members: large.shown[1..].iter().map(|&member| shown.document(read, member)).collect(),
         lowest_similarity: large.cohesion.map(|c| f64::from(c.lowest)),
         median_similarity: large.cohesion.map(|c| f64::from(c.median)),
     });
     (pairs, clusters.collect())
 }
 
-fn pair_row<'a>(pages: &'a Pages, pair: &Pair, settings: &Settings) -> PairRow<'a> {
-    let url = |document| Cow::Borrowed(pages.url(document).unwrap_or_default());
+fn pair_row<'a>(read: &'a ReadDocuments, pair: &Pair, settings: &Settings) -> PairRow<'a> {
+    let url = |document| Cow::Borrowed(read.url(document).unwrap_or_default());
     PairRow {
-        a_id: pages.id_of(pair.a),
-        b_id: pages.id_of(pair.b),
+        a_id: read.id_of(pair.a),
+        b_id: read.id_of(pair.b),
         a_url: url(pair.a),
         b_url: url(pair.b),
         distance: settings.sketches.has_hash().then_some(pair.distance),
         similarity: f64::from(pair.similarity),
         kind: pair.kind,
         measure: tell::measure_name(settings, pair.kind),
-        a_at: pages.standing(pair.a),
-        b_at: pages.standing(pair.b),
+        a_at: read.standing(pair.a),
+        b_at: read.standing(pair.b),
     }
 }
 
-fn cluster_rows<'a>(pages: &'a Pages, outcome: &'a Outcome) -> impl Iterator<Item = Result<ClusterRow<'a>>> {
+fn cluster_rows<'a>(
+    read: &'a ReadDocuments,
+    outcome: &'a Outcome,
+) -> impl Iterator<Item = Result<ClusterRow<'a>>> {
     Cluster::all(outcome.clusters.len()).flat_map(move |cluster| {
         let members = outcome.clusters.get(cluster);
         members.iter().map(move |&member| {
             Ok(ClusterRow {
-                id: pages.id_of(member),
-                url: Cow::Borrowed(pages.url(member).unwrap_or_default()),
+                id: read.id_of(member),
+                url: Cow::Borrowed(read.url(member).unwrap_or_default()),
                 cluster: Cow::Owned(cluster.to_string()),
                 size: members.len() as u64,
                 kept: outcome.is_old(member) || outcome.stays_for(cluster, member) == member,
-                at: pages.standing(member),
+                at: read.standing(member),
             })
         })
     })
 }
 
-/// The largest clusters, each with its kept page first and some of the others.
+/// The largest clusters, each with its kept document first and some of the others.
 pub(super) fn largest_clusters(outcome: &Outcome) -> Vec<(Cluster, Vec<Document>)> {
     let mut order: Vec<Cluster> = Cluster::all(outcome.clusters.len()).collect();
     order.sort_by_key(|&cluster| (std::cmp::Reverse(outcome.clusters.get(cluster).len()), cluster));
@@ -488,7 +496,7 @@ pub(super) fn cluster_sizes(outcome: &Outcome) -> Vec<ClusterSizes> {
     sizes.into_iter().map(|(size, clusters)| ClusterSizes { size, clusters }).collect()
 }
 
-/// Counts the effect of old pages on new ones.
+/// Counts the effect of old documents on new ones.
 pub(super) fn against(collection: &Collection, outcome: &Outcome) -> AgainstReport {
     let digest = |document| collection.facts(document).digest;
     let old_texts: HashSet<u128> =
@@ -515,15 +523,15 @@ pub(super) fn against(collection: &Collection, outcome: &Outcome) -> AgainstRepo
     }
 }
 
-fn file_rows(pages: &Pages, stays: &[bool], files: &[corpus::KeptFile]) -> Vec<FileRow> {
-    let mut kept = vec![0; pages.new_files];
-    for (row, _) in pages.documents.rows().iter().zip(stays).filter(|(_, stays)| **stays) {
+fn file_rows(read: &ReadDocuments, stays: &[bool], files: &[corpus::KeptFile]) -> Vec<FileRow> {
+    let mut kept = vec![0; read.new_files];
+    for (row, _) in read.documents.rows().iter().zip(stays).filter(|(_, stays)| **stays) {
         kept[row.id.shard as usize] += 1;
     }
-    rows_of_files(&pages.files, &kept, files)
+    rows_of_files(&read.files, &kept, files)
 }
 
-/// A row for each file, by how many of its pages stay and the files that these were written to.
+/// A row for each file, by how many of its documents stay and the files that these were written to.
 pub(crate) fn rows_of_files(
     read: &[corpus::FileReading],
     kept: &[u64],
@@ -534,7 +542,7 @@ pub(crate) fn rows_of_files(
     rows
 }
 
-/// Notes the files that kept pages were written to; `row_of` gives the row of an input.
+/// Notes the files that kept documents were written to; `row_of` gives the row of an input.
 pub(super) fn rows_kept_in(rows: &mut [FileRow], files: &[corpus::KeptFile], row_of: impl Fn(u32) -> usize) {
     for file in files {
         let name = file.path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -548,7 +556,7 @@ pub(super) fn rows_kept_in(rows: &mut [FileRow], files: &[corpus::KeptFile], row
     }
 }
 
-/// A row for each old file, of which all pages stay.
+/// A row for each old file, of which all documents stay.
 pub(crate) fn rows_of_old(read: &[corpus::FileReading]) -> Vec<FileRow> {
     read.iter().map(|file| file_row(file, file.documents)).collect()
 }

@@ -1,9 +1,9 @@
-//! Why two pages are near-duplicates or not: every figure behind the verdict is made here;
+//! Why two documents are near-duplicates or not: every figure behind the verdict is made here;
 //! [`explanation`] has the words.
 //!
 //! [`explanation`]: crate::report::explanation
 
-use super::pages::Pages;
+use super::documents::ReadDocuments;
 use super::samples::Shown;
 use super::stages::{Progress, Stages};
 use super::{Job, grouped, read};
@@ -15,7 +15,7 @@ use crate::features;
 use crate::frequencies;
 use crate::minhash::MinHasher;
 use crate::report::explanation::{
-    Banded, Both, DifferingBit, ExplainedPage, Explanation, Methods, PairFigures, PsmTrace, index_of_two,
+    Banded, Both, DifferingBit, ExplainedDocument, Explanation, Methods, PairFigures, PsmTrace, index_of_two,
     index_over, opinion_of_text, opinions, weighed_by, weights_from,
 };
 use crate::search::psm::{Psm, PsmParams, Reading};
@@ -34,7 +34,7 @@ use simflip_core::id::{Document, Id};
 use simflip_core::internal::{Hashes, Probed};
 use simflip_core::resemblance::SetBits;
 use simflip_core::settings::{Generator, Measure, Recall, Settings};
-use simflip_core::similarity::{Anchor, Page as Shows};
+use simflip_core::similarity::{Anchor, ComparedDocument as Shows};
 use simflip_core::sketch::{Facts, Hashed, TwoSketcher};
 use std::fs;
 use std::path::Path;
@@ -46,7 +46,7 @@ const NAMED: usize = 4;
 /// ids, URLs, or numbers of documents there; without, they are files of plain text.
 ///
 /// # Errors
-/// If the corpus or a file cannot be read, a setting has no meaning, or a page is not there or there twice.
+/// If the corpus or a file cannot be read, a setting has no meaning, or a document is not there or there twice.
 pub fn explain(
     job: &Job,
     methods: &Methods,
@@ -71,34 +71,34 @@ fn check(methods: &Methods) -> Result<()> {
 fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Progress) -> Result<Explanation> {
     let settings = &methods.probing;
     let stages = Stages::new(progress);
-    let (pages, frequencies, boilerplate) = read(job, settings, Some(Keeping::Features), &stages)?;
-    let prepared = Prepared::new(&pages.collection, settings, frequencies, &stages);
-    let pair = [find(&pages, names[0])?, find(&pages, names[1])?];
+    let (read, frequencies, boilerplate) = read(job, settings, Some(Keeping::Features), &stages)?;
+    let prepared = Prepared::new(&read.collection, settings, frequencies, &stages);
+    let pair = [find(&read, names[0])?, find(&read, names[1])?];
     let options = grouped(job.read_options(), boilerplate.as_ref().map(|boilerplate| &boilerplate.by));
-    let shown = Shown::fetch(&pages, &options, pair.into_iter().collect());
+    let shown = Shown::fetch(&read, &options, pair.into_iter().collect());
     if let Some(&gone) = pair.iter().find(|&&document| !shown.holds(document)) {
-        let expected = "a page that can be read again; was its file changed during the run?";
-        return Err(Error::parameter("page", pages.shown_name(gone), expected));
+        let expected = "a document that can be read again; was its file changed during the run?";
+        return Err(Error::parameter("document", read.shown_name(gone), expected));
     }
     let none = Frequencies::new(settings.extraction());
     let frequencies = prepared.frequencies().map_or(&none, |known| known);
     let own_text = pair.map(|document| {
-        let input = &pages.inputs[pages.documents.row(document).id.shard as usize].path;
-        let said = Grouped { url: pages.url(document), group: shown.group(document) };
+        let input = &read.inputs[read.documents.row(document).id.shard as usize].path;
+        let said = Grouped { url: read.url(document), group: shown.group(document) };
         OwnText::new(boilerplate.as_ref(), input, said, shown.text(document))
     });
     let sides = [0, 1].map(|side| {
         let (document, own_text) = (pair[side], &own_text[side]);
         let mut counts: Vec<(u64, u32)> =
-            pages.collection.counted(document).iter().flat_map(|counted| counted.counts()).collect();
+            read.collection.counted(document).iter().flat_map(|counted| counted.counts()).collect();
         counts.sort_unstable();
-        ComparedPage {
-            id: pages.id_of(document).into_owned(),
-            url: pages.url(document).unwrap_or_default().to_owned(),
+        ComparedDocument {
+            id: read.id_of(document).into_owned(),
+            url: read.url(document).unwrap_or_default().to_owned(),
             text: &own_text.own,
             boilerplate: &own_text.boilerplate,
-            is_whole: own_text.len() as u64 == pages.collection.facts(document).text_bytes,
-            facts: *pages.collection.facts(document),
+            is_whole: own_text.len() as u64 == read.collection.facts(document).text_bytes,
+            facts: *read.collection.facts(document),
             counts,
         }
     });
@@ -129,14 +129,14 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
     })
 }
 
-/// Two files of plain text, each a page.
+/// Two files of plain text, each a document.
 fn of_files(job: &Job, methods: &Methods, paths: [&str; 2]) -> Result<Explanation> {
     let mut texts = Vec::with_capacity(2);
     for path in paths {
         let bytes = fs::read(path).map_err(|e| match e.kind() {
             std::io::ErrorKind::NotFound => {
-                let expected = "a file of plain text, as no INPUT is named; name the corpus to compare pages by id, URL or number";
-                Error::parameter("page", path, expected)
+                let expected = "a file of plain text, as no INPUT is named; name the corpus to compare documents by id, URL or number";
+                Error::parameter("document", path, expected)
             }
             _ => Error::io(path, e),
         })?;
@@ -173,7 +173,7 @@ pub fn explain_texts(
     let mut extractor = FeatureExtractor::new(settings.extraction());
     let sides = [0, 1].map(|side| {
         let counts = extractor.counts(texts[side]);
-        ComparedPage {
+        ComparedDocument {
             id: names[side].to_owned(),
             url: String::new(),
             text: texts[side],
@@ -202,15 +202,15 @@ pub fn explain_texts(
 /// Probes that two files are given to meet.
 const MOST_PROBES: u32 = 1 << 18;
 
-/// A page as it is compared.
-struct ComparedPage<'a> {
+/// A document as it is compared.
+struct ComparedDocument<'a> {
     id: String,
     url: String,
     /// The text without its boilerplate, or the beginning of it.
     text: &'a str,
     /// The boilerplate.
     boilerplate: &'a [(usize, String)],
-    /// True if that is all of the page.
+    /// True if that is all of the document.
     is_whole: bool,
     facts: Facts,
     /// Features with their numbers of occurrences, by hash.
@@ -256,14 +256,14 @@ impl Shows for &Weighed<'_> {
 /// Everything but the search.
 fn explanation(
     methods: &Methods,
-    sides: [ComparedPage<'_>; 2],
+    sides: [ComparedDocument<'_>; 2],
     frequencies: &Frequencies,
     weights_from: String,
     trace: impl FnOnce(&[SimHash; 2]) -> Result<PsmTrace>,
 ) -> Result<Explanation> {
     let settings = &methods.simhash;
     let weigher = Weigher::new(methods.weighting());
-    // A page that nobody has seen before is a document, too.
+    // A document that nobody has seen before is a document, too.
     let documents = frequencies.documents().max(1);
     let weights = [0, 1].map(|side| weigher.weights(&sides[side].counts, documents, |f| frequencies.get(f)));
     let hashes = [&weights[0], &weights[1]].map(|w| SimHasher::default().hash(w.iter().copied()));
@@ -275,7 +275,7 @@ fn explanation(
     let mut both = TwoSketcher::new(&methods.both)?;
     // MinHash may know features by another hash than SimHash.
     let features = |side: usize, method: &Settings| -> Vec<u64> {
-        let ComparedPage { counts, text, .. } = &sides[side];
+        let ComparedDocument { counts, text, .. } = &sides[side];
         let distinct = |counts: &[(u64, u32)]| counts.iter().map(|&(feature, _)| feature).collect();
         match method.extraction() {
             extraction if extraction == methods.probing.extraction() => distinct(counts),
@@ -337,7 +337,7 @@ fn explanation(
         opinions.push(by_text("every other method", settings));
     }
     Ok(Explanation {
-        pages: [0, 1].map(|side: usize| ExplainedPage {
+        documents: [0, 1].map(|side: usize| ExplainedDocument {
             id: sides[side].id.clone(),
             url: sides[side].url.clone(),
             text_bytes: sides[side].facts.text_bytes,
@@ -366,21 +366,22 @@ fn explanation(
 }
 
 /// The document of this id, URL or number.
-fn find(pages: &Pages, name: &str) -> Result<Document> {
-    let named = |&document: &Document| pages.url(document) == Some(name) || pages.id_of(document) == name;
-    let by_name: Vec<Document> = Document::all(pages.len()).filter(named).collect();
+fn find(read: &ReadDocuments, name: &str) -> Result<Document> {
+    let named = |&document: &Document| read.url(document) == Some(name) || read.id_of(document) == name;
+    let by_name: Vec<Document> = Document::all(read.len()).filter(named).collect();
     match (&by_name[..], name.parse::<u32>()) {
         (&[document], _) => Ok(document),
-        ([], Ok(number)) if (number as usize) < pages.len() => Ok(Document(number)),
+        ([], Ok(number)) if (number as usize) < read.len() => Ok(Document(number)),
         ([], _) => Err(Error::parameter(
-            "page",
+            "document",
             name,
-            "the id or URL of a page of the input, or its number, counted from 0",
+            "the id or URL of a document of the input, or its number, counted from 0",
         )),
         (several, _) => {
-            let ids: Vec<String> = several.iter().take(5).map(|&d| pages.id_of(d).into_owned()).collect();
-            let expected = format!("one page; {} have this name, such as {}", several.len(), ids.join(", "));
-            Err(Error::parameter("page", name, expected))
+            let ids: Vec<String> = several.iter().take(5).map(|&d| read.id_of(d).into_owned()).collect();
+            let expected =
+                format!("one document; {} have this name, such as {}", several.len(), ids.join(", "));
+            Err(Error::parameter("document", name, expected))
         }
     }
 }
@@ -422,7 +423,7 @@ fn differing_bits(
 ) -> Vec<DifferingBit> {
     let norms = [&weights[0], &weights[1]]
         .map(|w| w.iter().map(|&(_, n)| n as f64 * n as f64).sum::<f64>().sqrt().max(f64::MIN_POSITIVE));
-    // What a feature adds to page a's unit vector beyond what it adds to page b's.
+    // What a feature adds to document a's unit vector beyond what it adds to document b's.
     let mut parting: HashMap<u64, f64> = HashMap::new();
     for (side, sign) in [(0, 1.0), (1, -1.0)] {
         for &(feature, weight) in &weights[side] {

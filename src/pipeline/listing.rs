@@ -1,7 +1,7 @@
-//! The assignment of every page of a run: kept or not, and the page that stays for it.
+//! The assignment of every document of a run: kept or not, and the document that stays for it.
 
-use super::pages::Pages;
-use crate::tables::{At, PageRow};
+use super::documents::ReadDocuments;
+use crate::tables::{At, DocumentRow};
 use hashbrown::HashMap;
 use simflip_core::clusters::Partition;
 use simflip_core::dedup::{Outcome, PairKind};
@@ -45,7 +45,8 @@ impl<'a> Assignments<'a> {
         for pair in outcome.pairs.iter().filter(|pair| pair.kind == PairKind::Exact) {
             copies.join(pair.a, pair.b);
         }
-        let first: Vec<Document> = Document::all(outcome.documents).map(|page| copies.find(page)).collect();
+        let first: Vec<Document> =
+            Document::all(outcome.documents).map(|document| copies.find(document)).collect();
         let mut stays = vec![false; outcome.documents];
         outcome.representatives.iter().for_each(|kept| stays[first[kept.index()].index()] = true);
         let mut near = HashMap::new();
@@ -74,19 +75,19 @@ impl<'a> Assignments<'a> {
         if a == b { Some(1.0) } else { self.near.get(&(a.min(b), a.max(b))).copied() }
     }
 
-    /// The row of a page in a table.
-    pub(super) fn row<'p>(&self, pages: &'p Pages, page: Document) -> PageRow<'p> {
-        let At { file, row, .. } = pages.standing(page);
-        let DocumentAssignment { cluster, size, stays, similarity } = self.of(page);
-        PageRow {
+    /// The row of a document in a table.
+    pub(super) fn row<'p>(&self, read: &'p ReadDocuments, document: Document) -> DocumentRow<'p> {
+        let At { file, row, .. } = read.standing(document);
+        let DocumentAssignment { cluster, size, stays, similarity } = self.of(document);
+        DocumentRow {
             file,
             row,
-            id: pages.id_of(page),
-            url: Cow::Borrowed(pages.url(page).unwrap_or_default()),
+            id: read.id_of(document),
+            url: Cow::Borrowed(read.url(document).unwrap_or_default()),
             cluster: cluster.map(Id::number),
             size: u64::from(size),
-            kept: stays == page,
-            stays: pages.id_of(stays),
+            kept: stays == document,
+            stays: read.id_of(stays),
             similarity: similarity.map(f64::from),
         }
     }

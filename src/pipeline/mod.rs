@@ -3,12 +3,12 @@
 mod calibrate;
 mod compare;
 pub(crate) mod dedup;
+#[doc(hidden)]
+pub mod documents;
 mod explain;
 pub(crate) mod finished;
 mod listing;
 pub(crate) mod output;
-#[doc(hidden)]
-pub mod pages;
 mod plan;
 mod rethreshold;
 mod review;
@@ -56,7 +56,7 @@ use crate::report::model::{MemoryReport, Report, WrittenFile};
 use crate::report::tell;
 use crate::seen;
 use crate::weight::frequencies::Frequencies;
-use pages::{Pages, Wanted, count_boilerplate};
+use documents::{ReadDocuments, Wanted, count_boilerplate};
 use serde::{Deserialize, Serialize};
 use simflip_core::clusters::{Keep, Source};
 use simflip_core::collection::Keeping;
@@ -73,35 +73,35 @@ use std::sync::Arc;
 pub struct Writes {
     /// `pairs.csv` and `clusters.csv`.
     pub pairs: bool,
-    /// The pages that stay, in the format of the input.
+    /// The documents that stay, in the format of the input.
     pub kept: bool,
-    /// `removed.csv`: the pages that can go, each with the page that stays for it.
+    /// `removed.csv`: the documents that can go, each with the document that stays for it.
     pub removed: bool,
-    /// `pages.csv`: all pages.
-    pub pages: bool,
-    /// `pages.jsonl`: the same, an object a line.
-    pub pages_jsonl: bool,
-    /// `pages.parquet`: the same in columns. Refused in a build without the feature `parquet`.
-    pub pages_parquet: bool,
+    /// `documents.csv`: all documents.
+    pub documents: bool,
+    /// `documents.jsonl`: the same, an object a line.
+    pub documents_jsonl: bool,
+    /// `documents.parquet`: the same in columns. Refused in a build without the feature `parquet`.
+    pub documents_parquet: bool,
 }
 
 impl Writes {
-    /// True if a table of pages is among them.
-    pub(crate) fn any_pages(self) -> bool {
-        self.removed || self.pages || self.pages_jsonl || self.pages_parquet
+    /// True if a table of documents is among them.
+    pub(crate) fn any_documents(self) -> bool {
+        self.removed || self.documents || self.documents_jsonl || self.documents_parquet
     }
 }
 
-/// The pages that stay, pairs and clusters.
+/// The documents that stay, pairs and clusters.
 impl Default for Writes {
     fn default() -> Self {
         Self {
             pairs: true,
             kept: true,
             removed: false,
-            pages: false,
-            pages_jsonl: false,
-            pages_parquet: false,
+            documents: false,
+            documents_jsonl: false,
+            documents_parquet: false,
         }
     }
 }
@@ -111,13 +111,13 @@ impl Default for Writes {
 pub struct Job {
     /// Files and folders; `-` is standard input.
     pub inputs: Vec<PathBuf>,
-    /// Files, folders and earlier results whose pages are old: see
-    /// [`Context::against`](simflip_core::dedup::Context::against). Of a result, the pages that it kept.
+    /// Files, folders and earlier results whose documents are old: see
+    /// [`Context::against`](simflip_core::dedup::Context::against). Of a result, the documents that it kept.
     pub against: Vec<PathBuf>,
     /// Names of the JSONL fields and Parquet columns.
     pub fields: JsonlFields,
-    /// The longest page that is read, in bytes; `None` for the default of [`ReadOptions`].
-    pub longest_page: Option<usize>,
+    /// The longest document that is read, in bytes; `None` for the default of [`ReadOptions`].
+    pub longest_document: Option<usize>,
     /// The rules for odd input.
     pub rules: ReadRules,
     /// The folder to make.
@@ -138,10 +138,11 @@ pub struct Job {
     pub save_boilerplate: Option<PathBuf>,
     /// The outputs beside the report.
     pub writes: Writes,
-    /// In how many files the kept pages are written.
+    /// In how many files the kept documents are written.
     pub kept_files: KeptFiles,
-    /// The largest share that may be removed, 0 to 1, of the new pages and of those of a file, folder or host that has
-    /// [20 or more](crate::report::model::Sources::LEAST); if more would be, nothing is written. `None` for any share.
+    /// The largest share that may be removed, 0 to 1, of the new documents and of those of a file, folder or host that
+    /// has [20 or more](crate::report::model::Sources::LEAST); if more would be, nothing is written. `None` for any
+    /// share.
     pub max_removed: Option<f64>,
     /// The settings that decide the result.
     pub settings: Settings,
@@ -190,7 +191,7 @@ impl Job {
         let fields = JsonlFields { score, ..self.fields.clone() };
         let options = ReadOptions {
             threads: rayon::current_num_threads(),
-            ..ReadOptions::new(fields, self.longest_page, self.rules)
+            ..ReadOptions::new(fields, self.longest_document, self.rules)
         };
         match &self.ignored {
             Ignored::Counted(by) => grouped(options, Some(by)),
@@ -213,14 +214,14 @@ pub(crate) fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + S
 }
 
 /// Reads the job's input, and the document frequencies if a file of them is named and `settings`, one of
-/// those that the pages are for, weigh features by them, and the boilerplate that were left out. What would be
+/// those that the documents are for, weigh features by them, and the boilerplate that were left out. What would be
 /// lost by writing the results is told before.
 fn read(
     job: &Job,
     settings: &Settings,
     keeping: Option<Keeping>,
     stages: &Stages<'_>,
-) -> Result<(Pages, Option<Arc<Frequencies>>, Option<Boilerplate>)> {
+) -> Result<(ReadDocuments, Option<Arc<Frequencies>>, Option<Boilerplate>)> {
     read_files(job, settings, keeping, None, stages)
 }
 
@@ -231,7 +232,7 @@ fn read_files(
     keeping: Option<Keeping>,
     files: Option<Against>,
     stages: &Stages<'_>,
-) -> Result<(Pages, Option<Arc<Frequencies>>, Option<Boilerplate>)> {
+) -> Result<(ReadDocuments, Option<Arc<Frequencies>>, Option<Boilerplate>)> {
     settings.check()?;
     if let Some(path) = &job.save_frequencies {
         let is_ours = |path: &Path| format::is_of_kind(path, format::FREQUENCIES);
@@ -277,25 +278,25 @@ fn read_files(
     if let (Some(path), Some(boilerplate)) = (&job.save_boilerplate, &boilerplate) {
         boilerplate::save(boilerplate, path)?;
     }
-    let mut pages = stages.run("read", 0, "pages", stored.max(1), |progress| {
+    let mut read = stages.run("read", 0, "documents", stored.max(1), |progress| {
         let (extraction, frequencies, boilerplate) =
             (settings.extraction(), loaded.clone(), boilerplate.as_ref());
         let wanted = Wanted { extraction, keeping, frequencies, boilerplate };
-        Pages::read(inputs, new_files, &options, &wanted, progress)
+        ReadDocuments::read(inputs, new_files, &options, &wanted, progress)
     })?;
-    stages.amend(pages.len() as u64, pages.collection.text_bytes());
+    stages.amend(read.len() as u64, read.collection.text_bytes());
     passed_over.told().iter().for_each(|told| stages.progress().note(told));
-    pages.not_read = passed_over;
-    tell_damage(&pages, stages.progress());
-    pages.both = both;
-    let (new, old) = pages.files.split_at(new_files);
-    if pages.new_pages() == 0 {
+    read.not_read = passed_over;
+    tell_damage(&read, stages.progress());
+    read.both = both;
+    let (new, old) = read.files.split_at(new_files);
+    if read.new_documents() == 0 {
         return Err(Error::NoDocuments(tell::why_none(new)));
     }
-    if !old.is_empty() && pages.new_pages() == pages.len() {
+    if !old.is_empty() && read.new_documents() == read.len() {
         return Err(Error::NoDocuments(format!("--against: {}", tell::why_none(old))));
     }
-    Ok((pages, loaded, boilerplate))
+    Ok((read, loaded, boilerplate))
 }
 
 /// New files and old ones.
@@ -321,7 +322,7 @@ pub(crate) fn all_inputs(job: &Job) -> Result<Against> {
     hold_against(job, inputs, passed_over, &options)
 }
 
-/// Checks that the new pages have what is asked for.
+/// Checks that the new documents have what is asked for.
 ///
 /// # Errors
 /// If none of the first has it.
@@ -359,13 +360,13 @@ fn hold_against(
         return Err(Error::parameter(
             "against",
             "-",
-            "files; standard input is read once, for the new pages",
+            "files; standard input is read once, for the new documents",
         ));
     }
     let mut paths = Vec::new();
     for path in &job.against {
         if seen::is_index(path) {
-            let expected = "files of pages, or a folder of results; simflip seen asks an index";
+            let expected = "files of documents, or a folder of results; simflip seen asks an index";
             return Err(Error::parameter("against", path.display(), expected));
         }
         if format::is_result_folder(path) {
@@ -383,11 +384,12 @@ fn hold_against(
                     Err(error) if error.kind() == io::ErrorKind::NotFound => format!("{name} is gone"),
                     Err(error) => return Err(Error::io(&file, error)),
                 };
-                let expected = format!("all kept pages of that result; {why}");
+                let expected = format!("all kept documents of that result; {why}");
                 return Err(Error::parameter("against", path.display(), expected));
             }
             if kept.is_empty() {
-                let expected = "a result with its kept pages (--write kept), or the files that they are in";
+                let expected =
+                    "a result with its kept documents (--write kept), or the files that they are in";
                 return Err(Error::parameter("against", path.display(), expected));
             }
             paths.extend(kept);
@@ -416,7 +418,7 @@ fn hold_against(
 /// now.
 fn save_frequencies(
     job: &Job,
-    pages: &Pages,
+    read: &ReadDocuments,
     used: Option<&Arc<Frequencies>>,
     stages: &Stages<'_>,
 ) -> Result<()> {
@@ -424,17 +426,17 @@ fn save_frequencies(
     match used {
         Some(used) => frequencies::save(used, path),
         None => {
-            let n = pages.len() as u64;
-            let counted = stages.run("frequencies", n, "pages", 0, |_| pages.collection.frequencies());
+            let n = read.len() as u64;
+            let counted = stages.run("frequencies", n, "documents", 0, |_| read.collection.frequencies());
             frequencies::save(&counted, path)
         }
     }
 }
 
 /// Tells the first pieces of damage of each file at once; the report lists more.
-fn tell_damage(pages: &Pages, progress: &dyn Progress) {
-    pages.files.iter().flat_map(corpus::FileReading::damage_told).for_each(|line| progress.note(&line));
-    tell::odd_input_warnings(&pages.files).iter().for_each(|line| progress.note(line));
+fn tell_damage(read: &ReadDocuments, progress: &dyn Progress) {
+    read.files.iter().flat_map(corpus::FileReading::damage_told).for_each(|line| progress.note(&line));
+    tell::odd_input_warnings(&read.files).iter().for_each(|line| progress.note(line));
 }
 
 /// The summary of a run, for the program that called it.

@@ -236,8 +236,8 @@ fn foreign(folder: &Path) -> Result<Option<String>> {
 pub(crate) const PAGES: [&str; 2] = ["report.html", "review.html"];
 
 /// True if a title of ours is that of the page of this name.
-pub(crate) fn is_title_of(page: &str, title: &str) -> bool {
-    (title == TITLE) == (page == PAGES[1])
+pub(crate) fn is_title_of(document: &str, title: &str) -> bool {
+    (title == TITLE) == (document == PAGES[1])
 }
 
 /// True if we wrote a file of a folder of results: by its name, and by its length as the report lists it.
@@ -396,7 +396,7 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let place = top.path().join("out");
         result(&place, &[("kept.jsonl.gz", "x")]);
-        let outside = top.path().join("pages.jsonl");
+        let outside = top.path().join("documents.jsonl");
         fs::write(&outside, "{}").unwrap();
         spare(&place, [&*outside, &*top.path().join("new")]).unwrap();
         spare(&top.path().join("other"), [&*outside]).unwrap();

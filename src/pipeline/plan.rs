@@ -96,14 +96,15 @@ pub fn plan(job: &Job, purpose: &Purpose, progress: &dyn Progress) -> Result<Pla
         let model = if job.inputs.is_empty() {
             Model::built_in(purpose.distance, MODEL_PAIRS)
         } else {
-            let (pages, frequencies, _) = read(job, settings, None, &stages)?;
-            let prepared = Prepared::new(&pages.collection, settings, frequencies, &stages);
-            (sampled, damaged) = (pages.len() as u64, pages.damaged());
+            let (read, frequencies, _) = read(job, settings, None, &stages)?;
+            let prepared = Prepared::new(&read.collection, settings, frequencies, &stages);
+            (sampled, damaged) = (read.len() as u64, read.damaged());
             let evidence = prepared.evidence(settings);
             let hashes = Hashes::new(&evidence, &stages);
             stored = Some(hashes.hashes().len() as u64).filter(|&n| n > 0);
-            stages
-                .run("near pairs", sampled, "pages", 0, |_| model(&hashes, purpose.distance, settings.seed))?
+            stages.run("near pairs", sampled, "documents", 0, |_| {
+                model(&hashes, purpose.distance, settings.seed)
+            })?
         };
         let machine =
             stages.run("machine", 1, "second", 0, |_| Machine::measure(crate::resources::thread_seconds));

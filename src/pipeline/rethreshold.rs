@@ -12,7 +12,7 @@ use crate::hash::feature;
 use crate::report::model::{ClusterSizes, Derived, FileRow, Outcome, PairKind, Report, Tool};
 use crate::report::{html, tell};
 use crate::tables::table::Table;
-use crate::tables::{self, ClusterRow, PageRow, PairRow, REMOVED, TableRow};
+use crate::tables::{self, ClusterRow, DocumentRow, PairRow, REMOVED, TableRow};
 use crate::wording::counted;
 use csv::StringRecord;
 use hashbrown::{HashMap, HashSet};
@@ -343,7 +343,7 @@ impl ResultTables {
         removed.sort_unstable_by_key(|&at| self.places[at]);
         let row = |at: usize| {
             let (own, Assigned { cluster, stays, similarity }) = (&self.rows[at], assigned[at]);
-            Ok(PageRow {
+            Ok(DocumentRow {
                 file: Cow::Borrowed(&own[FILE]),
                 row: self.places[at].1,
                 id: Cow::Borrowed(&own[0]),
@@ -494,7 +494,7 @@ impl ResultTables {
         if let Some(lost) = written.lost.first() {
             return Err(refused(format!(
                 "{} of them changed: {lost}",
-                counted(written.lost.len() as u64, "page", "pages")
+                counted(written.lost.len() as u64, "document", "documents")
             )));
         }
         let rows: HashMap<String, usize> =

@@ -1,7 +1,7 @@
 //! From a folder of results to the page on which a person judges a sample of its pairs.
 
+use super::documents::count_boilerplate;
 use super::grouped;
-use super::pages::count_boilerplate;
 use super::samples::LONGEST;
 use super::stages::{Progress, Stages};
 use crate::boilerplate::{self, OwnText};
@@ -29,8 +29,8 @@ pub struct ReviewJob {
     pub corpus: Vec<PathBuf>,
     /// Names of the JSONL fields and Parquet columns.
     pub fields: JsonlFields,
-    /// The longest page that is read, in bytes, if it was given for the result.
-    pub longest_page: Option<usize>,
+    /// The longest document that is read, in bytes, if it was given for the result.
+    pub longest_document: Option<usize>,
     /// The rules for odd input, as for the result.
     pub rules: ReadRules,
     /// Pairs to draw.
@@ -40,7 +40,7 @@ pub struct ReviewJob {
     /// The bands; `None`: of distance where pairs have one and passed no check, otherwise of similarity.
     pub bands: Option<Bands>,
     /// The page to write.
-    pub page: PathBuf,
+    pub document: PathBuf,
     /// The time of writing, RFC 3339.
     pub created: String,
 }
@@ -68,8 +68,8 @@ pub const SIMILARITY_CUTS: [f64; 8] = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98
 pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary> {
     let mut stages = Stages::new(progress);
     let report = Report::of_result(&job.result)?;
-    check_file("page", &job.page, "an earlier page of this kind", |page| {
-        title_of(page).is_some_and(|title| title == TITLE)
+    check_file("document", &job.document, "an earlier document of this kind", |document| {
+        title_of(document).is_some_and(|title| title == TITLE)
     })?;
     let job = &ReviewJob { fields: report.fields(job.fields.clone()), ..job.clone() };
     let listed = stages.run("pairs", 0, "pairs", 0, |_| ListedPairs::read(&job.result))?;
@@ -110,8 +110,8 @@ pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary>
         found: report.outcome.pairs_found,
         seed: job.seed,
     };
-    stages.run("page", sample.pairs.len() as u64, "pairs", 0, |_| {
-        write(&head, &sample, &listed.ids, &sides, &job.page)
+    stages.run("document", sample.pairs.len() as u64, "pairs", 0, |_| {
+        write(&head, &sample, &listed.ids, &sides, &job.document)
     })?;
     Ok(ReviewSummary {
         sampled: sample.pairs.len() as u64,
@@ -129,14 +129,14 @@ fn usual_bands(report: &Report, pairs: &[FoundPair]) -> Bands {
     }
 }
 
-/// A page that the sample names, as it was found in the corpus.
-struct FoundPage {
-    /// A page's own id goes before the name of its place, and the first page that has it before others.
+/// A document that the sample names, as it was found in the corpus.
+struct FoundDocument {
+    /// A document's own id goes before the name of its place, and the first document that has it before others.
     rank: (bool, DocId),
     side: ReviewPage,
 }
 
-/// The two pages of every sampled pair.
+/// The two documents of every sampled pair.
 fn texts(
     job: &ReviewJob,
     report: &Report,
@@ -152,7 +152,7 @@ fn texts(
             wanted.insert(&ids[document.index()], document);
         }
     }
-    // Pages without an id of their own are named by file and row.
+    // Documents without an id of their own are named by file and row.
     let mut by_place: HashMap<DocId, Document> = HashMap::new();
     for (&id, &document) in &wanted {
         let place = id.rsplit_once(':').and_then(|(file, row)| Some((file, row.parse::<u32>().ok()?)));
@@ -161,7 +161,7 @@ fn texts(
             by_place.extend(shards.map(|(shard, _)| (DocId::new(shard, row), document)));
         }
     }
-    let options = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
+    let options = ReadOptions::new(job.fields.clone(), job.longest_document, job.rules);
     let options = grouped(options, report.boilerplate.as_ref().map(|boilerplate| &boilerplate.by));
     let boilerplate = match &report.boilerplate {
         Some(BoilerplateReport { from: Some(path), .. }) => Some(boilerplate::load(path)?),
@@ -169,17 +169,17 @@ fn texts(
         None => None,
     };
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
-    let reading = stages.run("read", 0, "pages", stored.max(1), |progress| {
+    let reading = stages.run("read", 0, "documents", stored.max(1), |progress| {
         corpus::read_and_sum(
             &inputs,
             &options,
-            HashMap::<Document, FoundPage>::new,
-            |pages, document| {
+            HashMap::<Document, FoundDocument>::new,
+            |found, document| {
                 let own = document.record_id.and_then(|id| wanted.get(id)).map(|&number| (number, false));
                 let place = by_place.get(&document.id).map(|&number| (number, true));
                 for (number, by_place) in own.into_iter().chain(place) {
                     let rank = (by_place, document.id);
-                    if pages.get(&number).is_none_or(|page| rank < page.rank) {
+                    if found.get(&number).is_none_or(|earlier| rank < earlier.rank) {
                         let end = document.text.floor_char_boundary(LONGEST);
                         let side = ReviewPage {
                             id: ids[number.index()].clone(),
@@ -192,25 +192,25 @@ fn texts(
                             ),
                             text_bytes: document.text.len() as u64,
                         };
-                        pages.insert(number, FoundPage { rank, side });
+                        found.insert(number, FoundDocument { rank, side });
                     }
                 }
             },
             progress,
         )
     });
-    let mut pages: HashMap<Document, FoundPage> = HashMap::new();
-    for (number, page) in reading.workers.into_iter().flatten() {
-        if pages.get(&number).is_none_or(|known| page.rank < known.rank) {
-            pages.insert(number, page);
+    let mut found: HashMap<Document, FoundDocument> = HashMap::new();
+    for (number, earlier) in reading.workers.into_iter().flatten() {
+        if found.get(&number).is_none_or(|known| earlier.rank < known.rank) {
+            found.insert(number, earlier);
         }
     }
     unchanged(&files, &reading.files, &called, job)?;
-    let side = |document: Document| match pages.get(&document) {
-        Some(page) => Ok(page.side.clone()),
+    let side = |document: Document| match found.get(&document) {
+        Some(earlier) => Ok(earlier.side.clone()),
         None => Err(Error::parameter(
             "corpus",
-            format!("no page {:?}", ids[document.index()]),
+            format!("no document {:?}", ids[document.index()]),
             "the corpus that the result was made from; --corpus says where it is now, --id-field what its ids are called",
         )),
     };
@@ -228,7 +228,7 @@ fn inputs(job: &ReviewJob, files: &[FileRow]) -> Result<(Vec<Input>, Vec<String>
     };
     let paths: Vec<PathBuf> = match &job.corpus[..] {
         [] => {
-            // A file that gave no page is not missed.
+            // A file that gave no document is not missed.
             let needed = files.iter().filter(|file| file.documents > 0);
             let paths: Vec<PathBuf> = needed.map(|file| PathBuf::from(&file.path)).collect();
             if let Some(why) = paths.iter().find_map(|path| corpus::gone(path)) {
@@ -269,13 +269,13 @@ fn unchanged(
         "corpus",
         format!(
             "{} with {} of text{other_texts}{where_}",
-            counted(is.0, "page", "pages"),
+            counted(is.0, "document", "documents"),
             counted(is.1, "byte", "bytes")
         ),
         format!(
             "the {} with {} that {} was made from; if the input has changed since, run dedup again, and if it \
-             was read with --text-field or --longest-page, give them",
-            counted(was.0, "page", "pages"),
+             was read with --text-field or --longest-document, give them",
+            counted(was.0, "document", "documents"),
             counted(was.1, "byte", "bytes"),
             job.result.display()
         ),

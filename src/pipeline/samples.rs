@@ -1,10 +1,10 @@
 //! Pairs and clusters for a person to look at, with the texts fetched from the files again.
 
-use super::pages::{Pages, reported};
+use super::documents::{ReadDocuments, reported};
 use crate::corpus::{self, Input, ReadOptions};
 use crate::document::{DocId, Place};
 use crate::hash::fmix64;
-use crate::report::model::{PageSample, PairSample};
+use crate::report::model::{DocumentSample, PairSample};
 use simflip_core::dedup::{Pair, PairKind};
 use simflip_core::id::Document;
 use std::borrow::Cow;
@@ -13,28 +13,28 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Longest text that is fetched for showing; a longer one is cut.
 pub const LONGEST: usize = 200_000;
 
-/// Pages that can be shown: what they are called, and where they stand.
+/// Documents that can be shown: what they are called, and where they stand.
 pub trait Catalogue {
     /// All files, in the order that numbers them.
     fn inputs(&self) -> &[Input];
 
-    /// Where a page stands, and where it is stored.
+    /// Where a document stands, and where it is stored.
     fn place(&self, document: Document) -> (DocId, Place);
 
-    /// True if a text is the one that was read of a page.
+    /// True if a text is the one that was read of a document.
     fn is_same(&self, id: DocId, text: &str) -> bool;
 
-    /// A page's id in results, and its URL, empty where it has none.
+    /// A document's id in results, and its URL, empty where it has none.
     fn names(&self, document: Document) -> (Cow<'_, str>, &str);
 
-    /// True if a page is an old one.
+    /// True if a document is an old one.
     fn is_old(&self, document: Document) -> bool;
 
-    /// The name of a page in warnings.
+    /// The name of a document in warnings.
     fn shown_name(&self, document: Document) -> String;
 }
 
-impl Catalogue for Pages {
+impl Catalogue for ReadDocuments {
     fn inputs(&self) -> &[Input] {
         &self.inputs
     }
@@ -66,18 +66,18 @@ pub struct Shown(BTreeMap<Document, (String, Option<String>)>);
 
 impl Shown {
     /// Fetches the texts of the documents. One that cannot be read any more is shown empty.
-    pub fn fetch(pages: &impl Catalogue, options: &ReadOptions, documents: BTreeSet<Document>) -> Self {
-        let wanted: Vec<_> = documents.iter().map(|&document| pages.place(document)).collect();
+    pub fn fetch(read: &impl Catalogue, options: &ReadOptions, documents: BTreeSet<Document>) -> Self {
+        let wanted: Vec<_> = documents.iter().map(|&document| read.place(document)).collect();
         let by_id: BTreeMap<_, Document> =
-            documents.iter().map(|&document| (pages.place(document).0, document)).collect();
+            documents.iter().map(|&document| (read.place(document).0, document)).collect();
         let mut texts = BTreeMap::new();
         let mut rest = &wanted[..];
         loop {
             let mut handed = 0;
-            let done = corpus::fetch(pages.inputs(), options, rest, |document| {
+            let done = corpus::fetch(read.inputs(), options, rest, |document| {
                 handed += 1;
                 if let Some(&number) = by_id.get(&document.id)
-                    && pages.is_same(document.id, document.text)
+                    && read.is_same(document.id, document.text)
                 {
                     let end = document.text.floor_char_boundary(LONGEST);
                     let group = document.group.map(str::to_owned);
@@ -108,20 +108,22 @@ impl Shown {
         self.0.get(&document)?.1.as_deref()
     }
 
-    /// A page with its first words.
-    pub fn page(&self, pages: &impl Catalogue, document: Document) -> PageSample {
-        let (id, url) = pages.names(document);
+    /// A document with its first words.
+    pub fn document(&self, read: &impl Catalogue, document: Document) -> DocumentSample {
+        let (id, url) = read.names(document);
         let [id, url] = [id.into_owned(), url.to_owned()].map(reported);
-        let sample = PageSample::new(id, url, self.text(document));
-        PageSample { old: pages.is_old(document), ..sample }
+        let sample = DocumentSample::new(id, url, self.text(document));
+        DocumentSample { old: read.is_old(document), ..sample }
     }
 
     /// A pair with the places where the two differ.
-    pub fn pair(&self, pages: &impl Catalogue, pair: &Pair, has_distance: bool) -> PairSample {
+    pub fn pair(&self, read: &impl Catalogue, pair: &Pair, has_distance: bool) -> PairSample {
         let (of_pair, distance) = (pair.documents(), has_distance.then_some(pair.distance));
-        let (pages, texts) =
-            (of_pair.map(|document| self.page(pages, document)), of_pair.map(|document| self.text(document)));
-        let sample = PairSample::new(pages, texts, distance, f64::from(pair.similarity));
+        let (read, texts) = (
+            of_pair.map(|document| self.document(read, document)),
+            of_pair.map(|document| self.text(document)),
+        );
+        let sample = PairSample::new(read, texts, distance, f64::from(pair.similarity));
         // Only the beginnings of very long texts are at hand.
         PairSample { kind: pair.kind, ..sample }
     }

@@ -1,7 +1,7 @@
-//! Where pages come from: which source's copy stays, and what each source loses.
+//! Where documents come from: which source's copy stays, and what each source loses.
 
 use super::Job;
-use super::pages::Pages;
+use super::documents::ReadDocuments;
 use crate::boilerplate::{folder_name, host_of};
 use crate::corpus::Input;
 use crate::error::{Error, Result};
@@ -17,12 +17,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// By what it is decided which copy stays, where a page alone does not say it.
+/// By what it is decided which copy stays, where a document alone does not say it.
 pub enum Scores<'a> {
     /// By nothing of the kind.
     None,
-    /// The scores of pages.
-    OfPages(&'a [f64]),
+    /// The scores of documents.
+    OfDocuments(&'a [f64]),
     /// The scores of files: of those named first the highest.
     OfFiles(Vec<f64>),
 }
@@ -31,48 +31,51 @@ impl<'a> Scores<'a> {
     /// The scores that `--keep` asks for.
     ///
     /// # Errors
-    /// If a field of scores is named and no page has a number there.
-    pub fn new(job: &Job, pages: &'a Pages) -> Result<Self> {
+    /// If a field of scores is named and no document has a number there.
+    pub fn new(job: &Job, read: &'a ReadDocuments) -> Result<Self> {
         match &job.settings.keep {
             keep @ Keep::Score(_) => {
-                let scores = pages.scores.as_deref().unwrap_or_default();
+                let scores = read.scores.as_deref().unwrap_or_default();
                 if scores.iter().all(|score| score.is_infinite()) {
                     return Err(no_score(keep));
                 }
-                Ok(Self::OfPages(scores))
+                Ok(Self::OfDocuments(scores))
             }
-            Keep::InputOrder => Ok(Self::OfFiles(scores_of_files(&job.inputs, &pages.inputs))),
+            Keep::InputOrder => Ok(Self::OfFiles(scores_of_files(&job.inputs, &read.inputs))),
             _ => Ok(Self::None),
         }
     }
 
-    /// The score of a page.
-    pub fn of(&self, pages: &Pages, document: Document) -> Option<f64> {
+    /// The score of a document.
+    pub fn of(&self, read: &ReadDocuments, document: Document) -> Option<f64> {
         match self {
             Self::None => None,
-            Self::OfPages(scores) => scores.get(document.index()).copied(),
-            Self::OfFiles(scores) => scores.get(pages.documents.row(document).id.shard as usize).copied(),
+            Self::OfDocuments(scores) => scores.get(document.index()).copied(),
+            Self::OfFiles(scores) => scores.get(read.documents.row(document).id.shard as usize).copied(),
         }
     }
 
-    /// A warning of pages without a score.
-    pub fn warning(&self, keep: &Keep, new_pages: usize) -> Option<String> {
-        let Self::OfPages(scores) = self else { return None };
-        let none = scores.iter().take(new_pages).filter(|score| score.is_infinite()).count();
+    /// A warning of documents without a score.
+    pub fn warning(&self, keep: &Keep, new_documents: usize) -> Option<String> {
+        let Self::OfDocuments(scores) = self else { return None };
+        let none = scores.iter().take(new_documents).filter(|score| score.is_infinite()).count();
         unscored_warning(keep, none as u64)
     }
 }
 
-/// The error of a run in which no page has a score.
+/// The error of a run in which no document has a score.
 pub(crate) fn no_score(keep: &Keep) -> Error {
-    Error::parameter("keep", keep, "a field or column in which some page has a number; none has")
+    Error::parameter("keep", keep, "a field or column in which some document has a number; none has")
 }
 
-/// A warning of so many new pages without a score.
-pub(crate) fn unscored_warning(keep: &Keep, pages: u64) -> Option<String> {
-    (pages > 0).then(|| {
-        let pages = counted(pages, "page has", "pages have");
-        format!("{pages} no number in {:?}, and so the lowest score.", keep.score_field().unwrap_or_default())
+/// A warning of so many new documents without a score.
+pub(crate) fn unscored_warning(keep: &Keep, documents: u64) -> Option<String> {
+    (documents > 0).then(|| {
+        let documents = counted(documents, "document has", "documents have");
+        format!(
+            "{documents} no number in {:?}, and so the lowest score.",
+            keep.score_field().unwrap_or_default()
+        )
     })
 }
 
@@ -97,10 +100,10 @@ pub(crate) fn score_of_place(place: Option<usize>) -> f64 {
     place.map_or(f64::NEG_INFINITY, |place| -(place as f64))
 }
 
-/// Number of the source of each page, of the kind of which [`Quota::each`](simflip_core::clusters::Quota::each)
+/// Number of the source of each document, of the kind of which [`Quota::each`](simflip_core::clusters::Quota::each)
 /// keeps some.
 pub struct SourceNumbers<'a> {
-    pages: &'a Pages,
+    read: &'a ReadDocuments,
     each: Option<Source>,
     /// The number of each file's folder.
     folders: Vec<u64>,
@@ -108,7 +111,7 @@ pub struct SourceNumbers<'a> {
 
 impl<'a> SourceNumbers<'a> {
     /// The sources that settings ask for.
-    pub fn new(settings: &Settings, pages: &'a Pages) -> Self {
+    pub fn new(settings: &Settings, read: &'a ReadDocuments) -> Self {
         let mut numbers: HashMap<String, u64> = HashMap::new();
         let mut number = |input: &Input| {
             let next = numbers.len() as u64;
@@ -116,20 +119,20 @@ impl<'a> SourceNumbers<'a> {
         };
         let each = settings.quota.each;
         let folders = match each {
-            Some(Source::Folder) => pages.inputs.iter().map(&mut number).collect(),
+            Some(Source::Folder) => read.inputs.iter().map(&mut number).collect(),
             _ => Vec::new(),
         };
-        Self { pages, each, folders }
+        Self { read, each, folders }
     }
 
-    /// The number of a page's source.
+    /// The number of a document's source.
     pub fn of(&self, document: Document) -> u64 {
-        let file = || self.pages.documents.row(document).id.shard;
+        let file = || self.read.documents.row(document).id.shard;
         match self.each {
             None => 0,
             Some(Source::File) => u64::from(file()),
             Some(Source::Folder) => self.folders[file() as usize],
-            Some(Source::Host) => number_of_host(self.pages.url(document)),
+            Some(Source::Host) => number_of_host(self.read.url(document)),
         }
     }
 }
@@ -139,31 +142,32 @@ pub(crate) fn number_of_host(url: Option<&str>) -> u64 {
     url.and_then(host_of).map_or(0, |host| feature(host.as_bytes()))
 }
 
-/// The losses of each source. `stays` says of each new page whether it is kept.
-pub fn lost_by_source(pages: &Pages, stays: &[bool]) -> Vec<Sources> {
-    let of_file = |document: Document| pages.documents.row(document).id.shard;
+/// The losses of each source. `stays` says of each new document whether it is kept.
+pub fn lost_by_source(read: &ReadDocuments, stays: &[bool]) -> Vec<Sources> {
+    let of_file = |document: Document| read.documents.row(document).id.shard;
     let mut files: HashMap<u32, SourceRow> = HashMap::new();
     let mut hosts: HashMap<String, SourceRow> = HashMap::new();
     for (document, &stays) in Document::all(stays.len()).zip(stays) {
         files.entry(of_file(document)).or_default().count(stays);
-        if let Some(host) = pages.url(document).and_then(host_of) {
+        if let Some(host) = read.url(document).and_then(host_of) {
             hosts.entry(host).or_default().count(stays);
         }
     }
-    let files = files.iter().map(|(&shard, row)| (&*pages.inputs[shard as usize].path, row.pages, row.kept));
+    let files =
+        files.iter().map(|(&shard, row)| (&*read.inputs[shard as usize].path, row.documents, row.kept));
     let hosts = hosts.into_iter().map(|(source, row)| SourceRow { source, ..row }).collect::<Vec<_>>();
     let hosts = (!hosts.is_empty()).then(|| Sources::new("host", hosts));
     lost_by_file(files).into_iter().chain(hosts).collect()
 }
 
-/// The losses of each folder and each file, by the names of files, and their pages and kept pages.
+/// The losses of each folder and each file, by the names of files, and their documents and kept documents.
 pub(crate) fn lost_by_file<'p>(files: impl Iterator<Item = (&'p Path, u64, u64)>) -> [Sources; 2] {
     let (mut folders, mut all): (BTreeMap<String, SourceRow>, _) = (BTreeMap::new(), Sources::of("file"));
-    for (path, pages, kept) in files.filter(|&(_, pages, _)| pages > 0) {
+    for (path, documents, kept) in files.filter(|&(_, documents, _)| documents > 0) {
         let folder = folders.entry(folder_name(path)).or_default();
-        folder.pages += pages;
+        folder.documents += documents;
         folder.kept += kept;
-        all.add(SourceRow { source: path.display().to_string(), pages, kept });
+        all.add(SourceRow { source: path.display().to_string(), documents, kept });
     }
     let mut of_folders = Sources::of("folder");
     folders.into_iter().for_each(|(source, row)| of_folders.add(SourceRow { source, ..row }));

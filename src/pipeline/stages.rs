@@ -131,11 +131,11 @@ pub(crate) const SEARCH: &str = "join";
 /// The name of a step of the core, and the unit that it counts.
 fn words(step: Step) -> (&'static str, &'static str) {
     match step {
-        Step::ExactCopies => ("exact copies", "pages"),
-        Step::Frequencies => ("frequencies", "pages"),
-        Step::SimHash => ("simhash", "pages"),
-        Step::MinHash => ("minhash", "pages"),
-        Step::Group => ("group", "pages"),
+        Step::ExactCopies => ("exact copies", "documents"),
+        Step::Frequencies => ("frequencies", "documents"),
+        Step::SimHash => ("simhash", "documents"),
+        Step::MinHash => ("minhash", "documents"),
+        Step::Group => ("group", "documents"),
         Step::Index => ("index", "distinct sketches"),
         Step::Calibrate => ("calibrate", "distinct sketches"),
         Step::Join => (SEARCH, "distinct sketches"),
@@ -144,8 +144,8 @@ fn words(step: Step) -> (&'static str, &'static str) {
         Step::Containment => ("containment", "texts"),
         Step::RecallEstimate => ("recall estimate", "texts"),
         Step::Pairs => ("pairs", "pairs of sketches"),
-        Step::Clusters => ("clusters", "pages"),
-        Step::Cohesion => ("cohesion", "pages"),
+        Step::Clusters => ("clusters", "documents"),
+        Step::Cohesion => ("cohesion", "documents"),
         _ => ("other work", "items"),
     }
 }

@@ -8,7 +8,7 @@ use super::stages::{Progress, Stages};
 use super::with_threads;
 use crate::error::{Error, Result};
 use crate::frequencies;
-use crate::report::model::{ClusterSample, Corpus, PageSample, PairSample, Report, SCHEMA, Stage, Tool};
+use crate::report::model::{ClusterSample, Corpus, DocumentSample, PairSample, Report, SCHEMA, Stage, Tool};
 use crate::report::tell;
 use crate::resources::{cpu_seconds, peak_memory_bytes};
 use crate::weight::frequencies::Frequencies;
@@ -117,7 +117,7 @@ impl TextCollector {
             _ => None,
         };
         let collection = Collection::new(settings.extraction(), Keeping::of(settings), loaded.clone())?;
-        let read = Stage { name: "read".to_owned(), item_unit: "pages".to_owned(), ..Stage::default() };
+        let read = Stage { name: "read".to_owned(), item_unit: "documents".to_owned(), ..Stage::default() };
         Ok(Self { settings: settings.clone(), loaded, threads, collection, read })
     }
 
@@ -208,22 +208,25 @@ fn report<T: AsRef<str>>(
         let text = job.texts.get(document.index()).map_or("", AsRef::as_ref);
         &text[..text.floor_char_boundary(LONGEST)]
     };
-    let page = |document| PageSample {
+    let sample = |document| DocumentSample {
         old: outcome.is_old(document),
-        ..PageSample::new(name(document), job.url(document).unwrap_or_default(), text(document))
+        ..DocumentSample::new(name(document), job.url(document).unwrap_or_default(), text(document))
     };
     let pair = |pair: &Pair| {
-        let (pages, texts) = (pair.documents().map(page), pair.documents().map(text));
+        let (samples, texts) = (pair.documents().map(sample), pair.documents().map(text));
         let distance = settings.sketches.has_hash().then_some(pair.distance);
-        PairSample { kind: pair.kind, ..PairSample::new(pages, texts, distance, f64::from(pair.similarity)) }
+        PairSample {
+            kind: pair.kind,
+            ..PairSample::new(samples, texts, distance, f64::from(pair.similarity))
+        }
     };
     let cluster = |(cluster, members): (simflip_core::id::Cluster, Vec<Document>)| {
         let cohesion = outcome.cohesion.get(cluster.index());
         ClusterSample {
             cluster: cluster.to_string(),
             size: outcome.clusters.get(cluster).len() as u64,
-            kept: page(members[0]),
-            members: members[1..].iter().map(|&member| page(member)).collect(),
+            kept: sample(members[0]),
+            members: members[1..].iter().map(|&member| sample(member)).collect(),
             lowest_similarity: cohesion.map(|c| f64::from(c.lowest)),
             median_similarity: cohesion.map(|c| f64::from(c.median)),
         }

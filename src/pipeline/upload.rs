@@ -212,10 +212,10 @@ mod tests {
     #[test]
     fn a_build_without_stores_says_so_before_anything_is_read() {
         let top = tempfile::tempdir().unwrap();
-        let (pages, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
-        fs::write(&pages, "{\"text\": \"a page\"}\n").unwrap();
+        let (read, out) = (top.path().join("documents.jsonl"), top.path().join("out"));
+        fs::write(&read, "{\"text\": \"a document\"}\n").unwrap();
         let address = PathBuf::from("s3://bucket/result/");
-        let job = Job { inputs: vec![pages], out, upload: Some(address.clone()), ..Job::default() };
+        let job = Job { inputs: vec![read], out, upload: Some(address.clone()), ..Job::default() };
         let told = dedup(&job, &Silent).unwrap_err().to_string();
         assert!(told.contains("s3://bucket/result/") && told.contains("the feature `stores`"), "{told}");
         assert_eq!(fs::read_dir(top.path()).unwrap().count(), 1);

@@ -1,6 +1,6 @@
 //! The report of a decontamination: what `report.json` holds, and what its page is drawn from.
 
-use super::model::{PageSample, Tool, read_json};
+use super::model::{DocumentSample, Tool, read_json};
 use crate::error::Result;
 use crate::wording::{counted, plural, printable_path};
 use serde::{Deserialize, Serialize};
@@ -82,7 +82,7 @@ pub struct FoundItem {
     /// The largest share of its n-grams in one of them.
     pub share: f64,
     /// The first of these documents, and the passage in it; none where enough others are shown.
-    pub example: Option<PageSample>,
+    pub example: Option<DocumentSample>,
 }
 
 impl DecontaminationReport {

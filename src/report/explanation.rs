@@ -1,4 +1,4 @@
-//! Why two pages are near-duplicates or not: the figures behind it, and the words.
+//! Why two documents are near-duplicates or not: the figures behind it, and the words.
 
 use super::tell::meaning;
 use crate::evaluate::diff::{Change, WordRun};
@@ -33,9 +33,9 @@ impl Methods {
     }
 }
 
-/// A page.
+/// A document.
 #[derive(Clone, Debug, Serialize)]
-pub struct ExplainedPage {
+pub struct ExplainedDocument {
     /// Its id in results.
     pub id: String,
     /// Its URL, or an empty string.
@@ -60,7 +60,7 @@ pub struct DifferingBit {
     pub bit: u32,
     /// The weights behind it.
     pub weights: [f32; 2],
-    /// Its volatility rank in either page, 1 being the lowest-margin bit.
+    /// Its volatility rank in either document, 1 being the lowest-margin bit.
     pub ranks: [usize; 2],
     /// The features that part the two weights most, with their share in (weight of a − weight of b).
     pub pushed_by: Vec<(String, f64)>,
@@ -82,7 +82,7 @@ pub struct Opinion {
 pub struct PsmTrace {
     /// Which index, and over what.
     pub index: String,
-    /// The probe that comes upon the other page, from either; none where no probe does, or
+    /// The probe that comes upon the other document, from either; none where no probe does, or
     /// none within the distance.
     pub probes: [Option<u32>; 2],
     /// Probes of an exhaustive search.
@@ -91,11 +91,11 @@ pub struct PsmTrace {
     pub budget: Option<u32>,
 }
 
-/// Why two pages are near-duplicates or not.
+/// Why two documents are near-duplicates or not.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
-    /// The two pages.
-    pub pages: [ExplainedPage; 2],
+    /// The two documents.
+    pub documents: [ExplainedDocument; 2],
     /// True if the texts are the same, byte for byte.
     pub same_text: bool,
     /// The one thing that the texts differ in, if that is something that readers overlook.
@@ -110,7 +110,7 @@ pub struct Explanation {
     pub psm: PsmTrace,
     /// Jaccard coefficient of the sets of features.
     pub jaccard: f64,
-    /// The share of either page's set that the other has.
+    /// The share of either document's set that the other has.
     pub containment: [f64; 2],
     /// Cosine of the features' weights.
     pub cosine: f64,
@@ -124,7 +124,7 @@ pub struct Explanation {
     pub cut: bool,
     /// The way, long common runs shortened.
     pub diff: Vec<WordRun>,
-    /// The lines of either page that are boilerplate: the figures above and the way leave them out.
+    /// The lines of either document that are boilerplate: the figures above and the way leave them out.
     pub boilerplate: [Vec<String>; 2],
 }
 
@@ -139,19 +139,19 @@ pub(crate) struct Banded {
     pub positions: usize,
 }
 
-/// The common bits of two pages' sketches.
+/// The common bits of two documents' sketches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Both {
     /// The features, if they are not those of the other methods.
     pub features: Option<FeatureKind>,
-    /// Keys of a page, and how many of them are equal.
+    /// Keys of a document, and how many of them are equal.
     pub keys: usize,
     pub equal_keys: usize,
     /// The measure of their verification.
     pub similarity: f64,
 }
 
-/// The figures of a pair of pages by which methods judge it.
+/// The figures of a pair of documents by which methods judge it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PairFigures<'a> {
     /// Hamming distance of the hashes.
@@ -171,13 +171,13 @@ fn of_features(features: Option<FeatureKind>) -> String {
     features.map_or_else(String::new, |features| format!(", of {features}"))
 }
 
-/// The only opinion on a page of few features: that of its text.
+/// The only opinion on a document of few features: that of its text.
 pub(crate) fn opinion_of_text(by: &str, fewest: usize, min_features: usize, same_text: bool) -> Opinion {
     Opinion {
         by: by.to_owned(),
         near: same_text,
         why: format!(
-            "a page of {} is compared by its exact text only (--min-features {min_features}); the texts are {}",
+            "a document of {} is compared by its exact text only (--min-features {min_features}); the texts are {}",
             counted(fewest as u64, "distinct feature", "distinct features"),
             if same_text { "the same" } else { "not the same" }
         ),
@@ -194,7 +194,7 @@ pub(crate) fn index_over(generator: &Generator, hashes: u64) -> String {
     format!("{name}, over {} of the input", counted(hashes, "distinct hash", "distinct hashes"))
 }
 
-/// The index of two pages alone, and the number of probes at most.
+/// The index of two documents alone, and the number of probes at most.
 pub(crate) fn index_of_two(radius: u32, most_probes: u32) -> String {
     format!(
         "all-bits: without a corpus, a probe is the place of the flips among all sets of at most {radius} flips in 64 bits, \
@@ -208,12 +208,12 @@ pub(crate) fn weighed_by(features: FeatureKind, weights_from: &str) -> String {
 }
 
 /// Where the weights of features come from: a file of document frequencies, or those
-/// counted in so many pages read.
+/// counted in so many documents read.
 pub(crate) fn weights_from(
     weighting: Weighting,
     file: Option<&Path>,
     documents: u64,
-    counted_pages: bool,
+    counted_documents: bool,
 ) -> String {
     match (file, weighting.needs_frequencies()) {
         (_, false) => format!("{}, which need no document frequencies", weighting.name()),
@@ -222,8 +222,8 @@ pub(crate) fn weights_from(
             path.display(),
             counted(documents, "document", "documents")
         ),
-        (None, true) if counted_pages => {
-            format!("document frequencies of {} read", counted(documents, "page", "pages"))
+        (None, true) if counted_documents => {
+            format!("document frequencies of {} read", counted(documents, "document", "documents"))
         }
         (None, true) => "no document frequencies: all features count as equally rare, so that weights are those of TF \
                          alone (sublinear), and distance and cosine are not those of any corpus; --frequencies FILE \
@@ -245,7 +245,7 @@ fn of_distance(d: u32, h: u32) -> (bool, String) {
     (near, format!("{d} of 64 bits differ, and {h} may; {otherwise}"))
 }
 
-/// The judgement of each method on a pair of pages.
+/// The judgement of each method on a pair of documents.
 pub(crate) fn opinions(
     methods: &Methods,
     figures: &PairFigures<'_>,
@@ -287,21 +287,21 @@ pub(crate) fn opinions(
         (true, Some(0), _) => (format!("{why}; equal hashes are found without a probe"), true),
         (true, Some(probe), None) => (
             format!(
-                "{why}; fewer than {} a page would miss it",
+                "{why}; fewer than {} a document would miss it",
                 counted(u64::from(probe), "probe", "probes")
             ),
             true,
         ),
         (true, Some(probe), Some(budget)) if probe <= budget => (
             format!(
-                "{why}; {} made for a page, and fewer than {probe} would miss it",
+                "{why}; {} made for a document, and fewer than {probe} would miss it",
                 counted(u64::from(budget), "probe is", "probes are")
             ),
             true,
         ),
         (true, Some(probe), Some(budget)) => (
             format!(
-                "{why}; but only {} made for a page, and it takes {probe}",
+                "{why}; but only {} made for a document, and it takes {probe}",
                 counted(u64::from(budget), "probe is", "probes are")
             ),
             false,
@@ -347,16 +347,16 @@ pub(crate) fn opinions(
 
 impl std::fmt::Display for Explanation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Pages are not to give orders to a terminal.
+        // Documents are not to give orders to a terminal.
         let plain = |text: &str| text.chars().map(visible).collect::<String>();
-        for (name, page) in ["a", "b"].into_iter().zip(&self.pages) {
-            writeln!(f, "{name}: {} {}", plain(&page.id), plain(&page.url))?;
+        for (name, document) in ["a", "b"].into_iter().zip(&self.documents) {
+            writeln!(f, "{name}: {} {}", plain(&document.id), plain(&document.url))?;
             writeln!(
                 f,
                 "   {}, {}, SimHash {:016x}",
-                counted(page.text_bytes, "byte", "bytes"),
-                counted(page.features, "feature", "features"),
-                page.hash
+                counted(document.text_bytes, "byte", "bytes"),
+                counted(document.features, "feature", "features"),
+                document.hash
             )?;
         }
         writeln!(f, "features: {}", self.weighed)?;

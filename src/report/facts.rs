@@ -23,7 +23,7 @@ pub struct RunFacts {
 pub enum Reach {
     /// All of them.
     All,
-    /// All but those of crowds of pages of one template, which were thinned.
+    /// All but those of crowds of documents of one template, which were thinned.
     AllButCrowds,
     /// As many as were measured.
     Measured,

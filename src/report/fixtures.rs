@@ -5,7 +5,7 @@ use crate::boilerplate::{BoilerplateShare, GroupBy};
 use crate::corpus::{NotRead, Reason, TextSum};
 use simflip_core::recall_estimate::Estimated;
 
-/// Text that must never reach a page as it is.
+/// Text that must never reach a document as it is.
 pub const EVIL: &str = "</svg></p><script>alert('1')</script><img src=x onerror=\"alert(2)\">&\u{202e}\u{0}";
 
 const NEWS: &str = "City council approves tram extension. The council voted on Tuesday evening to extend line 4 from the \
@@ -24,8 +24,8 @@ sort_by_cached_key. <b>Note</b>: both are stable. For f64 use total_cmp, because
 viewed 41k times, last edited by reader in May.";
 
 fn pair(a: (&str, &str, &str), b: (&str, &str, &str), distance: Option<u32>, similarity: f64) -> PairSample {
-    let pages = [a, b].map(|(id, url, text)| PageSample::new(id, url, text));
-    PairSample::new(pages, [a.2, b.2], distance, similarity)
+    let documents = [a, b].map(|(id, url, text)| DocumentSample::new(id, url, text));
+    PairSample::new(documents, [a.2, b.2], distance, similarity)
 }
 
 fn pairs(bits: bool) -> Vec<PairSample> {
@@ -82,8 +82,8 @@ fn cluster(cluster: &str, size: u64, text: &str, host: &str, lowest: f64) -> Clu
     ClusterSample {
         cluster: cluster.into(),
         size,
-        kept: PageSample::new(cluster, url(1), text),
-        members: (2..5).map(|n| PageSample::new(format!("0:{n}"), url(n), text)).collect(),
+        kept: DocumentSample::new(cluster, url(1), text),
+        members: (2..5).map(|n| DocumentSample::new(format!("0:{n}"), url(n), text)).collect(),
         lowest_similarity: Some(lowest),
         median_similarity: Some(lowest + (1.0 - lowest) * 0.7),
     }
@@ -124,7 +124,7 @@ fn corpus() -> Corpus {
 
 fn damage() -> DamageReport {
     DamageReport {
-        pages_lost: 3,
+        documents_lost: 3,
         unknown_losses: 1,
         total: 15,
         by_kind: vec![
@@ -134,7 +134,7 @@ fn damage() -> DamageReport {
         ],
         listed: vec![
             DamagedRecord {
-                pages: Some(1),
+                documents: Some(1),
                 file: "crawl/CC-MAIN-20260101-00002.warc.wet.gz".into(),
                 record: Some(31_009),
                 offset: Some(109_441_220),
@@ -142,7 +142,7 @@ fn damage() -> DamageReport {
                 detail: "checksum is 5e1f00c2, but 88ab1290 was expected".into(),
             },
             DamagedRecord {
-                pages: Some(1),
+                documents: Some(1),
                 kind: "text is not UTF-8".into(),
                 record: Some(4),
                 ..DamagedRecord::default()
@@ -152,9 +152,9 @@ fn damage() -> DamageReport {
 }
 
 fn boilerplate() -> BoilerplateReport {
-    let share = |pages, lines, boilerplate_lines| BoilerplateShare {
-        pages,
-        whole_pages: 1,
+    let share = |documents, lines, boilerplate_lines| BoilerplateShare {
+        documents,
+        whole_documents: 1,
         lines,
         boilerplate_lines,
         bytes: 40 * lines,
@@ -204,7 +204,7 @@ pub fn psm() -> Report {
         recall_estimate: None,
         memory: Some(MemoryReport {
             limit_bytes: 4 << 30,
-            expected_pages: 1_400_000,
+            expected_documents: 1_400_000,
             expected_bytes: 7 << 30,
             pair_bytes: None,
             on_disk: true,
@@ -271,13 +271,13 @@ pub fn psm() -> Report {
         ],
         sample_pairs: pairs(true),
         stages: vec![
-            Stage { bytes: 1_094_220_118, ..stage("read and unpack", 3.11, 5.98, 120_004, "pages") },
-            Stage { bytes: 1_094_220_118, ..stage("words and frequencies", 2.05, 4.01, 120_004, "pages") },
-            Stage { bytes: 1_094_220_118, ..stage("sketch", 1.62, 3.17, 120_004, "pages") },
+            Stage { bytes: 1_094_220_118, ..stage("read and unpack", 3.11, 5.98, 120_004, "documents") },
+            Stage { bytes: 1_094_220_118, ..stage("words and frequencies", 2.05, 4.01, 120_004, "documents") },
+            Stage { bytes: 1_094_220_118, ..stage("sketch", 1.62, 3.17, 120_004, "documents") },
             stage("calibrate", 0.41, 0.80, 4_210, "pairs"),
-            Stage { bytes: 960_032, ..stage("search", 0.184, 0.352, 120_004, "pages") },
+            Stage { bytes: 960_032, ..stage("search", 0.184, 0.352, 120_004, "documents") },
             stage("clusters", 0.038, 0.038, 1_410_233, "pairs"),
-            Stage { bytes: 881_332_708, ..stage("write", 0.921, 0.920, 61_791, "pages") },
+            Stage { bytes: 881_332_708, ..stage("write", 0.921, 0.920, 61_791, "documents") },
         ],
         peak_memory_bytes: Some(311_427_072),
         search_cost: SearchCost {
@@ -288,7 +288,7 @@ pub fn psm() -> Report {
             distinct_hashes: 79_010,
         },
         damage: damage(),
-        warnings: vec!["3,871 pages have fewer than 8 words; their hashes say little, and they were matched only when equal.".into()],
+        warnings: vec!["3,871 documents have fewer than 8 words; their hashes say little, and they were matched only when equal.".into()],
         files: (0..3)
             .map(|n| FileRow {
                 path: format!("crawl/CC-MAIN-20260101-0000{n}.warc.wet.gz"),
@@ -310,7 +310,7 @@ pub fn psm() -> Report {
 }
 
 fn sources(kind: &str, source: String) -> Sources {
-    let row = |n: u64| SourceRow { source: source.clone(), pages: 400 + n, kept: 4 };
+    let row = |n: u64| SourceRow { source: source.clone(), documents: 400 + n, kept: 4 };
     Sources::new(kind, (0..200).map(row).collect())
 }
 
@@ -348,8 +348,8 @@ pub fn minhash() -> Report {
     }
 }
 
-/// A run on one page.
-pub fn one_page() -> Report {
+/// A run on one document.
+pub fn one_document() -> Report {
     Report {
         schema: SCHEMA,
         written: Vec::new(),
@@ -373,33 +373,38 @@ pub fn one_page() -> Report {
         method: Method { name: "bphs".into(), ..psm().method },
         histograms: vec![Histogram::new("table 0", "64 − distance", &[(61, 0), (62, 0), (63, 0), (64, 0)])],
         stages: vec![
-            Stage { bytes: 700, ..stage("read", 0.000_4, 0.000_3, 1, "pages") },
-            stage("search", 0.0, 0.0, 1, "pages"),
+            Stage { bytes: 700, ..stage("read", 0.000_4, 0.000_3, 1, "documents") },
+            stage("search", 0.0, 0.0, 1, "documents"),
         ],
         peak_memory_bytes: Some(4_194_304),
         ..Report::default()
     }
 }
 
-/// Far more of everything than a page can show, in the longest of words.
+/// Far more of everything than a document can show, in the longest of words.
 pub fn large() -> Report {
     let base = psm();
     let long = "<&\u{10ffff}".repeat(2_000);
     let wide = |n: usize| format!("https://{n}.example/{long}");
-    let page = |n: usize| PageSample {
+    let document = |n: usize| DocumentSample {
         id: wide(n),
         url: wide(n),
         opening: long.clone(),
         excerpt: vec![Piece { text: long.clone(), differs: true }; 50],
         old: n.is_multiple_of(2),
     };
-    let pair =
-        PairSample { a: page(1), b: page(2), distance: None, similarity: 0.5, ..PairSample::default() };
+    let pair = PairSample {
+        a: document(1),
+        b: document(2),
+        distance: None,
+        similarity: 0.5,
+        ..PairSample::default()
+    };
     let cluster = ClusterSample {
         cluster: "c".into(),
         size: 9_000_000_000,
-        kept: page(3),
-        members: vec![page(4); 10],
+        kept: document(3),
+        members: vec![document(4); 10],
         ..ClusterSample::default()
     };
     let scores: Vec<(u32, u64)> = (0..=128).map(|s| (s, 10u64.pow(s % 19))).collect();
@@ -427,13 +432,13 @@ pub fn large() -> Report {
         lost_by_source: vec![sources("host", wide(1)); 3],
         not_read: (0..90_000).map(|n| not_read(if n < 150 { wide(n) } else { n.to_string() })).collect(),
         damage: DamageReport {
-            pages_lost: 3,
+            documents_lost: 3,
             unknown_losses: 1,
             total: u64::MAX,
             by_kind: vec![DamageCount { kind: long.clone(), records: 1 }; 100],
             listed: vec![
                 DamagedRecord {
-                    pages: Some(1),
+                    documents: Some(1),
                     file: long.clone(),
                     detail: long.clone(),
                     kind: long.clone(),
@@ -452,7 +457,7 @@ pub fn large() -> Report {
 pub fn hostile() -> Report {
     let base = psm();
     let evil = || EVIL.to_string();
-    let page = PageSample {
+    let document = DocumentSample {
         id: evil(),
         url: format!("javascript:{EVIL}"),
         opening: evil(),
@@ -476,19 +481,19 @@ pub fn hostile() -> Report {
         largest_clusters: vec![ClusterSample {
             cluster: evil(),
             size: 2,
-            kept: page.clone(),
-            members: vec![page.clone()],
+            kept: document.clone(),
+            members: vec![document.clone()],
             ..ClusterSample::default()
         }],
-        sample_pairs: vec![PairSample { a: page.clone(), b: page, ..PairSample::default() }],
+        sample_pairs: vec![PairSample { a: document.clone(), b: document, ..PairSample::default() }],
         stages: vec![Stage { bytes: 1, ..stage(EVIL, 1.0, 1.0, 1, EVIL) }],
         damage: DamageReport {
-            pages_lost: 3,
+            documents_lost: 3,
             unknown_losses: 1,
             total: 1,
             by_kind: vec![DamageCount { kind: evil(), records: 1 }],
             listed: vec![DamagedRecord {
-                pages: Some(1),
+                documents: Some(1),
                 file: evil(),
                 kind: evil(),
                 detail: evil(),

@@ -23,7 +23,7 @@ use simflip_core::dedup::{Searched, Verified};
 use simflip_core::recall_estimate::{Estimated, RecallEstimate};
 use simflip_core::settings::{Generator, Settings};
 
-/// Characters of a page's opening.
+/// Characters of a document's opening.
 const OPENING_CHARS: usize = 200;
 
 /// The version of the form of reports.
@@ -51,9 +51,9 @@ pub struct Report {
     pub derived: Option<Derived>,
     /// The boilerplate that was left out, if some was.
     pub boilerplate: Option<BoilerplateReport>,
-    /// The input, without old pages.
+    /// The input, without old documents.
     pub corpus: Corpus,
-    /// The old pages that the new ones were held against, if any were.
+    /// The old documents that the new ones were held against, if any were.
     pub against: Option<AgainstReport>,
     /// The outcome.
     pub outcome: Outcome,
@@ -83,7 +83,7 @@ pub struct Report {
     pub searched: Option<Searched>,
     /// The counts of verification, if there was one.
     pub verified: Option<Verified>,
-    /// The estimate of recall by a sample of the pages; none for runs of one sketch.
+    /// The estimate of recall by a sample of the documents; none for runs of one sketch.
     pub recall_estimate: Option<RecallEstimate>,
     /// Input that could not be read.
     pub damage: DamageReport,
@@ -113,18 +113,18 @@ pub struct Derived {
     pub threshold: f64,
 }
 
-/// The memory and disk that a run was expected to take, by the sizes of its files and their first pages, and the disk
-/// that it took. The memory that it took is [`Report::peak_memory_bytes`].
+/// The memory and disk that a run was expected to take, by the sizes of its files and their first documents, and the
+/// disk that it took. The memory that it took is [`Report::peak_memory_bytes`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryReport {
     /// Bytes that were not to be exceeded.
     pub limit_bytes: u64,
-    /// Pages that were expected.
-    pub expected_pages: u64,
-    /// Bytes that the run was expected to hold in memory, for its pages.
+    /// Documents that were expected.
+    pub expected_documents: u64,
+    /// Bytes that the run was expected to hold in memory, for its documents.
     pub expected_bytes: u64,
-    /// Bytes that near pairs took besides, in memory: how many there are is known when pages are compared, and not
+    /// Bytes that near pairs took besides, in memory: how many there are is known when documents are compared, and not
     /// before. None in earlier reports, and where it went on disk, which holds them.
     pub pair_bytes: Option<u64>,
     /// True if it went in stages on disk.
@@ -135,7 +135,7 @@ pub struct MemoryReport {
     pub disk_bytes: Option<u64>,
 }
 
-/// The boilerplate that was left out of pages.
+/// The boilerplate that was left out of documents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BoilerplateReport {
@@ -143,7 +143,7 @@ pub struct BoilerplateReport {
     pub by: GroupBy,
     /// The file of boilerplate that was given; none if it was counted in the corpus.
     pub from: Option<PathBuf>,
-    /// The share of boilerplate in all pages of groups with three different contents or more; others have none.
+    /// The share of boilerplate in all documents of groups with three different contents or more; others have none.
     pub all: BoilerplateShare,
     /// Number of these groups.
     pub groups: u64,
@@ -158,28 +158,28 @@ pub struct BoilerplateReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GroupBoilerplate {
-    /// The host, file or folder; empty where all pages are one group.
+    /// The host, file or folder; empty where all documents are one group.
     pub group: String,
-    /// The share in its pages.
+    /// The share in its documents.
     #[serde(flatten)]
     pub share: BoilerplateShare,
 }
 
-/// The old pages that new ones were held against. They are counted nowhere else but among pairs and in clusters.
+/// The old documents that new ones were held against. They are counted nowhere else but among pairs and in clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgainstReport {
     /// The inputs that were named as old, in the order in which they were named.
     pub named: Vec<PathBuf>,
-    /// Old pages.
+    /// Old documents.
     pub documents: u64,
-    /// New pages that can go and whose very text an old one has.
+    /// New documents that can go and whose very text an old one has.
     pub exact: u64,
-    /// Other new pages that can go because an old one stays for them.
+    /// Other new documents that can go because an old one stays for them.
     pub near: u64,
-    /// Clusters with an old page.
+    /// Clusters with an old document.
     pub clusters: u64,
-    /// Old pages in them.
+    /// Old documents in them.
     pub documents_in_clusters: u64,
     /// Files that were named as new ones, too; they are old.
     pub both: u64,
@@ -195,14 +195,14 @@ pub struct Sources {
     pub kind: String,
     /// Number of sources.
     pub number: u64,
-    /// The number of sources that have [`Sources::LEAST`] pages or more and lose [`Sources::NEARLY_ALL`] of them or
+    /// The number of sources that have [`Sources::LEAST`] documents or more and lose [`Sources::NEARLY_ALL`] of them or
     /// more.
     pub nearly_gone: u64,
-    /// The sources that lose the most pages, most first, at most [`Sources::LISTED`].
+    /// The sources that lose the most documents, most first, at most [`Sources::LISTED`].
     pub most: Vec<SourceRow>,
     /// The sources that are nearly gone, largest first, at most [`Sources::LISTED`].
     pub gone: Vec<SourceRow>,
-    /// Of those that have [`Sources::LEAST`] pages or more, the one that loses the largest share.
+    /// Of those that have [`Sources::LEAST`] documents or more, the one that loses the largest share.
     #[serde(default)]
     pub worst: Option<SourceRow>,
 }
@@ -213,40 +213,40 @@ pub struct Sources {
 pub struct SourceRow {
     /// The source.
     pub source: String,
-    /// Its pages.
-    pub pages: u64,
-    /// Kept pages among them.
+    /// Its documents.
+    pub documents: u64,
+    /// Kept documents among them.
     pub kept: u64,
 }
 
 impl SourceRow {
-    /// Counts a page.
+    /// Counts a document.
     pub fn count(&mut self, stays: bool) {
-        self.pages += 1;
+        self.documents += 1;
         self.kept += u64::from(stays);
     }
 
-    /// Pages that can go.
+    /// Documents that can go.
     pub fn lost(&self) -> u64 {
-        self.pages.saturating_sub(self.kept)
+        self.documents.saturating_sub(self.kept)
     }
 
-    /// The share of its pages that can go, 0 to 1.
+    /// The share of its documents that can go, 0 to 1.
     pub fn share_lost(&self) -> f64 {
-        self.lost() as f64 / self.pages.max(1) as f64
+        self.lost() as f64 / self.documents.max(1) as f64
     }
 
     fn is_nearly_gone(&self) -> bool {
-        self.pages >= Sources::LEAST && self.lost() as f64 >= Sources::NEARLY_ALL * self.pages as f64
+        self.documents >= Sources::LEAST && self.lost() as f64 >= Sources::NEARLY_ALL * self.documents as f64
     }
 }
 
 impl Sources {
     /// Sources that are listed.
     pub const LISTED: usize = 50;
-    /// The share of a source's pages that is nearly all.
+    /// The share of a source's documents that is nearly all.
     pub const NEARLY_ALL: f64 = 0.95;
-    /// The fewest pages of a source of which that is said.
+    /// The fewest documents of a source of which that is said.
     pub const LEAST: u64 = 20;
 
     /// All sources of a kind.
@@ -264,10 +264,13 @@ impl Sources {
     /// Adds a source.
     pub fn add(&mut self, row: SourceRow) {
         self.number += 1;
-        if row.pages >= Self::LEAST {
+        if row.documents >= Self::LEAST {
             let is_worse = |worst: &SourceRow| {
                 let order = row.share_lost().total_cmp(&worst.share_lost());
-                order.then(row.pages.cmp(&worst.pages)).then_with(|| worst.source.cmp(&row.source)).is_gt()
+                order
+                    .then(row.documents.cmp(&worst.documents))
+                    .then_with(|| worst.source.cmp(&row.source))
+                    .is_gt()
             };
             if self.worst.as_ref().is_none_or(is_worse) {
                 self.worst = Some(row.clone());
@@ -294,7 +297,7 @@ impl Sources {
 
     /// Leaves those that are listed.
     fn cut(&mut self) {
-        self.gone.sort_by(|a, b| b.pages.cmp(&a.pages).then_with(|| a.source.cmp(&b.source)));
+        self.gone.sort_by(|a, b| b.documents.cmp(&a.documents).then_with(|| a.source.cmp(&b.source)));
         self.gone.truncate(Self::LISTED);
         self.most.sort_by(|a, b| b.lost().cmp(&a.lost()).then_with(|| a.source.cmp(&b.source)));
         self.most.truncate(Self::LISTED);
@@ -537,9 +540,9 @@ pub struct ClusterSample {
     /// Documents in it.
     pub size: u64,
     /// The document that stays.
-    pub kept: PageSample,
+    pub kept: DocumentSample,
     /// Some of the others.
-    pub members: Vec<PageSample>,
+    pub members: Vec<DocumentSample>,
     /// Lowest similarity of a member with the document that stays, where known.
     pub lowest_similarity: Option<f64>,
     /// Median similarity of the members with the document that stays, where known.
@@ -549,7 +552,7 @@ pub struct ClusterSample {
 /// A document as a person sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct PageSample {
+pub struct DocumentSample {
     /// Its id.
     pub id: String,
     /// Its address, or an empty string.
@@ -558,7 +561,7 @@ pub struct PageSample {
     pub opening: String,
     /// In a pair: where it differs from the other, see [`differences`]; of a benchmark's item: its passage.
     pub excerpt: Vec<Piece>,
-    /// True if it is one of the old pages that new ones were held against.
+    /// True if it is one of the old documents that new ones were held against.
     pub old: bool,
 }
 
@@ -576,9 +579,9 @@ pub struct Piece {
 #[serde(default)]
 pub struct PairSample {
     /// The document with the lower id.
-    pub a: PageSample,
+    pub a: DocumentSample,
     /// The other.
-    pub b: PageSample,
+    pub b: DocumentSample,
     /// Hamming distance of the hashes, for methods that have one.
     pub distance: Option<u32>,
     /// Similarity in 0..=1; [`Method::similarity`] says which.
@@ -610,7 +613,7 @@ pub struct Stage {
     pub cpu_seconds: f64,
     /// The number of items.
     pub items: u64,
-    /// The unit of `items`, in the plural: `pages`, `pairs`.
+    /// The unit of `items`, in the plural: `documents`, `pairs`.
     pub item_unit: String,
     /// Bytes it worked through, 0 where that has no meaning.
     pub bytes: u64,
@@ -638,9 +641,9 @@ pub struct SearchCost {
 pub struct DamageReport {
     /// Pieces of damage.
     pub total: u64,
-    /// Pages that are lost by them, where that can be told; 0 in earlier reports.
-    pub pages_lost: u64,
-    /// Pieces that cost nobody knows how many pages; 0 in earlier reports.
+    /// Documents that are lost by them, where that can be told; 0 in earlier reports.
+    pub documents_lost: u64,
+    /// Pieces that cost nobody knows how many documents; 0 in earlier reports.
     pub unknown_losses: u64,
     /// The number of each kind, most first.
     pub by_kind: Vec<DamageCount>,
@@ -667,8 +670,8 @@ pub struct DamagedRecord {
     pub record: Option<u64>,
     /// Byte offset in the file as stored, where known.
     pub offset: Option<u64>,
-    /// Pages that are lost by it, where that can be told.
-    pub pages: Option<u64>,
+    /// Documents that are lost by it, where that can be told.
+    pub documents: Option<u64>,
     /// The kind in words.
     pub kind: String,
     /// The expectation, and the finding.
@@ -724,17 +727,18 @@ pub struct FileRow {
     pub kept_to: Option<String>,
     /// Damaged records in it.
     pub damaged: u64,
-    /// Records in it that hold a page in a form that is not read.
+    /// Records in it that hold a document in a form that is not read.
     pub unread: u64,
 }
 
 impl FileRow {
-    /// True of a file that gave no page and does not exist now, so that nobody needs it.
+    /// True of a file that gave no document and does not exist now, so that nobody needs it.
     pub(crate) fn is_dispensable(&self) -> bool {
         self.documents == 0 && corpus::gone(Path::new(&self.path)).is_some()
     }
 
-    /// True if a file that was read again has as many pages with the same texts, as far as the report and reading tell.
+    /// True if a file that was read again has as many documents with the same texts, as far as the report and reading
+    /// tell.
     pub fn is_same(&self, now: &FileReading) -> bool {
         let other_texts = self.texts.zip(now.texts).is_some_and(|(before, now)| before != now);
         (self.documents, self.text_bytes) == (now.documents, now.text_bytes) && !other_texts
@@ -828,17 +832,22 @@ pub struct Agreement {
     pub examples: Vec<PairSample>,
 }
 
-impl PageSample {
-    /// The page as it is shown outside of a pair.
+impl DocumentSample {
+    /// The document as it is shown outside of a pair.
     pub fn new(id: impl Into<String>, url: impl Into<String>, text: &str) -> Self {
         Self { id: id.into(), url: url.into(), opening: opening(text, OPENING_CHARS), ..Self::default() }
     }
 }
 
 impl PairSample {
-    /// The pair with its differences marked, of two pages and their texts.
-    pub fn new(pages: [PageSample; 2], texts: [&str; 2], distance: Option<u32>, similarity: f64) -> Self {
-        let ([mut a, mut b], [text_a, text_b]) = (pages, texts);
+    /// The pair with its differences marked, of two documents and their texts.
+    pub fn new(
+        documents: [DocumentSample; 2],
+        texts: [&str; 2],
+        distance: Option<u32>,
+        similarity: f64,
+    ) -> Self {
+        let ([mut a, mut b], [text_a, text_b]) = (documents, texts);
         (a.excerpt, b.excerpt) = differences(text_a, text_b);
         let kind = if text_a == text_b { PairKind::Exact } else { PairKind::Near };
         Self { a, b, distance, similarity, kind, others: Vec::new() }
@@ -865,7 +874,7 @@ impl Report {
         self.files.iter().chain(old).cloned().collect()
     }
 
-    /// The fields that pages were read from, of which the report has that of texts, where `given` names no other.
+    /// The fields that documents were read from, of which the report has that of texts, where `given` names no other.
     pub fn fields(&self, given: JsonlFields) -> JsonlFields {
         match &self.corpus.text_field {
             Some(text) if given.text == JsonlFields::default().text => {

@@ -1,4 +1,4 @@
-//! Short excerpts for a person: how a page begins, and where two pages differ.
+//! Short excerpts for a person: how a document begins, and where two documents differ.
 //!
 //! The work is bounded whatever the texts are: what two texts share at both ends is stripped byte by byte,
 //! and only a window of what is left is cut into words and compared. Nothing depends on a clock, so an

@@ -27,16 +27,16 @@ use std::path::{Path, PathBuf};
 /// The meaning of a measure.
 pub fn meaning(measure: Measure) -> &'static str {
     match measure {
-        Measure::Weights => "cosine of the weight vectors behind the pages' hashes",
+        Measure::Weights => "cosine of the weight vectors behind the documents' hashes",
         Measure::Mismatch => {
-            "share of the weight behind the pages' hashes that is on bits where the hashes agree"
+            "share of the weight behind the documents' hashes that is on bits where the hashes agree"
         }
-        Measure::Estimate => "Jaccard coefficient of the pages' sets of features, estimated",
-        Measure::Jaccard => "Jaccard coefficient of the pages' sets of features, counted",
+        Measure::Estimate => "Jaccard coefficient of the documents' sets of features, estimated",
+        Measure::Jaccard => "Jaccard coefficient of the documents' sets of features, counted",
         Measure::Containment => {
-            "share of the smaller page's set of features that the larger one has, counted"
+            "share of the smaller document's set of features that the larger one has, counted"
         }
-        Measure::Cosine => "cosine of the pages' feature weights, counted",
+        Measure::Cosine => "cosine of the documents' feature weights, counted",
         Measure::Edits => {
             "share of the characters that stay if one text is edited to be the other, or of the words, wherever they stand"
         }
@@ -54,7 +54,7 @@ pub fn measure_name(settings: &Settings, kind: PairKind) -> &'static str {
     }
 }
 
-/// The sketch that settings give a page, as `--method` spells it.
+/// The sketch that settings give a document, as `--method` spells it.
 pub fn method_name(settings: &Settings) -> &'static str {
     match settings.sketches {
         Sketches::MinHash { .. } | Sketches::OneBit { .. } => "minhash",
@@ -80,7 +80,7 @@ fn search_words(searched: &Searched) -> String {
             "bands of hashes; pairs within the distance that agree in no band are not found".to_owned()
         }
         Ran::Bands { .. } => "bands of signatures".to_owned(),
-        Ran::Keys { .. } => "keys that pages share, hashes of bands of MinHash positions".to_owned(),
+        Ran::Keys { .. } => "keys that documents share, hashes of bands of MinHash positions".to_owned(),
         _ => "a search of this version's own".to_owned(),
     }
 }
@@ -100,11 +100,11 @@ pub fn method(
     let mut similarity = match settings.sketches {
         Sketches::MinHash { permutations } => {
             parameters.push(("permutations", permutations.to_string()));
-            format!("Jaccard coefficient of the pages' sets of {}, estimated", settings.features)
+            format!("Jaccard coefficient of the documents' sets of {}, estimated", settings.features)
         }
         Sketches::SimHash { weighting } => {
             parameters.push(("weighting", weighting.name().to_owned()));
-            "cosine of the pages' feature weights, as estimated by the distance d of their hashes: cos(π·d/64)".to_owned()
+            "cosine of the documents' feature weights, as estimated by the distance d of their hashes: cos(π·d/64)".to_owned()
         }
         Sketches::Both { bits, banding } => {
             parameters.push(("sketch", format!("SimHash of 64 bits, {bits} bits of resemblance")));
@@ -150,7 +150,10 @@ pub fn method(
                 ("tables", tables.to_string()),
                 ("key bits", key_bits.to_string()),
                 ("flips in a key", flips.to_string()),
-                ("probes a page", probes.map_or_else(|| format!("{all_probes} (all)"), |n| n.to_string())),
+                (
+                    "probes a document",
+                    probes.map_or_else(|| format!("{all_probes} (all)"), |n| n.to_string()),
+                ),
             ]);
         }
         Ran::Bphs { tables, .. } => parameters.push(("tables", tables.to_string())),
@@ -181,8 +184,8 @@ pub fn method(
                 match largest_odd(bits) {
                     [0, _] => error(u32::MAX),
                     [small, middle] => format!(
-                        "none for pages of up to {} features, {} up to {small}, {} from {} on, {:.3} where one of two \
-                         pages has {small} or fewer and the other more",
+                        "none for documents of up to {} features, {} up to {small}, {} from {} on, {:.3} where one of two \
+                         documents has {small} or fewer and the other more",
                         largest_exact(bits),
                         error(small),
                         error(u32::MAX),
@@ -221,7 +224,7 @@ pub fn recall(searched: &Searched) -> Option<Recall> {
     let Ran::Probing { distance: h, all_probes, .. } = searched.ran else { return None };
     let mut denominator = match calibration.budget {
         Some(_) => format!(
-            "of the pairs of distinct hashes at distance 1 to {h} around a sample of pages, exhaustively searched; half of \
+            "of the pairs of distinct hashes at distance 1 to {h} around a sample of documents, exhaustively searched; half of \
              the duplicate clusters chose the number of probes, the other half ({}) measured this recall",
             counted(calibration.held_out_clusters, "cluster", "clusters")
         ),
@@ -334,7 +337,7 @@ pub fn boilerplate(
 
 /// A warning of boilerplate whose table of counts is full.
 pub fn boilerplate_warning(boilerplate: &BoilerplateReport) -> Option<String> {
-    /// Below it hardly a page is compared otherwise than it would be.
+    /// Below it hardly a document is compared otherwise than it would be.
     const FEW: f64 = 0.02;
     (boilerplate.mistaken > FEW).then(|| {
         format!(
@@ -381,7 +384,7 @@ pub fn corpus(
 /// A warning of languages that were not counted.
 pub fn languages_warning(languages: &Languages) -> Option<String> {
     languages.are_too_many().then(|| {
-        "The pages name thousands of languages, which are not counted: the field `language` may hold something else.".to_owned()
+        "The documents name thousands of languages, which are not counted: the field `language` may hold something else.".to_owned()
     })
 }
 
@@ -395,25 +398,25 @@ pub fn damage_told(damage: &DamageReport) -> String {
     )
 }
 
-/// The number of pages that damage costs, in words.
+/// The number of documents that damage costs, in words.
 pub fn damage_cost(damage: &DamageReport) -> String {
-    let lost = counted(damage.pages_lost, "document is", "documents are");
+    let lost = counted(damage.documents_lost, "document is", "documents are");
     let unknown = counted(damage.unknown_losses, "section", "sections");
-    match (damage.pages_lost, damage.unknown_losses) {
+    match (damage.documents_lost, damage.unknown_losses) {
         (_, 0) => format!("{lost} lost"),
         (0, _) => format!("the number of documents lost in {unknown} is unknown"),
         _ => format!("{lost} lost, and an unknown number in {unknown}"),
     }
 }
 
-/// The hint for records that hold a page in a form that is not read.
+/// The hint for records that hold a document in a form that is not read.
 fn unread() -> &'static str {
     match EXTRACTOR {
         Some(_) => {
             "what a server sent (response, resource) and no page of HTML or plain text with a status of 2xx, and is passed over"
         }
         None => {
-            "a page as a server sent it (response, resource), and is passed over: text is read from conversion records, as \
+            "a document as a server sent it (response, resource), and is passed over: text is read from conversion records, as \
              WET files have them (a build with the feature `html` takes it from responses, too)"
         }
     }
@@ -430,15 +433,15 @@ pub fn odd_input_warnings<'a>(files: impl IntoIterator<Item = &'a FileReading> +
     [
         told(
             |file| file.mended,
-            "page holds",
-            "pages hold",
+            "document holds",
+            "documents hold",
             "bytes that are no UTF-8, or half a surrogate pair; U+FFFD stands for what cannot be read (--strict skips \
-             such pages)",
+             such documents)",
         ),
         told(
             |file| file.truncated,
-            "page breaks",
-            "pages break",
+            "document breaks",
+            "documents break",
             "off in the input, as the crawler cut it or its connection ended; the text that is there is compared and kept",
         ),
         told(
@@ -472,9 +475,9 @@ pub fn damage(files: &[FileReading], later: &[Damage]) -> DamageReport {
     by_kind.sort_by(|a, b| b.records.cmp(&a.records).then_with(|| a.kind.cmp(&b.kind)));
     DamageReport {
         total: later.len() as u64 + files.iter().map(|file| file.damaged).sum::<u64>(),
-        pages_lost: later.iter().filter_map(|damage| damage.pages).sum::<u64>()
-            + files.iter().map(|file| file.pages_lost).sum::<u64>(),
-        unknown_losses: later.iter().filter(|damage| damage.pages.is_none()).count() as u64
+        documents_lost: later.iter().filter_map(|damage| damage.documents).sum::<u64>()
+            + files.iter().map(|file| file.documents_lost).sum::<u64>(),
+        unknown_losses: later.iter().filter(|damage| damage.documents.is_none()).count() as u64
             + files.iter().map(|file| file.unknown_losses).sum::<u64>(),
         by_kind,
         listed: listed()
@@ -483,7 +486,7 @@ pub fn damage(files: &[FileReading], later: &[Damage]) -> DamageReport {
                 file: damage.path.display().to_string(),
                 record: damage.record,
                 offset: Some(damage.offset),
-                pages: damage.pages,
+                documents: damage.documents,
                 kind: damage.kind.to_string(),
                 detail: damage.detail.clone(),
             })
@@ -491,9 +494,9 @@ pub fn damage(files: &[FileReading], later: &[Damage]) -> DamageReport {
     }
 }
 
-/// The advice on pages of one template.
-const TEMPLATE_ADVICE: &str = "Look at them: such pages may have little in common but the template. --verify looks closer, and \
-                               --clusters star, the default, joins a page only with one that it is near.";
+/// The advice on documents of one template.
+const TEMPLATE_ADVICE: &str = "Look at them: such documents may have little in common but the template. --verify looks closer, and \
+                               --clusters star, the default, joins a document only with one that it is near.";
 
 /// Warnings of the search and of verification. `name` gives the name of a document.
 pub fn search_warnings(
@@ -507,8 +510,8 @@ pub fn search_warnings(
     let mut warnings = Vec::new();
     match &searched.crowds {
         Some(Crowds::Sampled { hashes, sampled, examples }) => warnings.push(format!(
-            "{} in crowds, most likely pages of one template, whose pairs would grow with the square of their number; each \
-             was compared with {} drawn from all, and joined with the nearest of them; all pairs of other pages \
+            "{} in crowds, most likely documents of one template, whose pairs would grow with the square of their number; each \
+             was compared with {} drawn from all, and joined with the nearest of them; all pairs of other documents \
              were found; for example {}. {TEMPLATE_ADVICE}",
             counted(*hashes, "hash lies", "hashes lie"),
             counted(*sampled, "hash", "hashes"),
@@ -524,7 +527,7 @@ pub fn search_warnings(
                 _ => 0,
             };
             warnings.push(format!(
-                "{} more than {most} neighbours within {}, most likely pages of one template; each was joined with its \
+                "{} more than {most} neighbours within {}, most likely documents of one template; each was joined with its \
                  {most} nearest, and {} passed over; for example {}. {TEMPLATE_ADVICE}",
                 counted(*hashes, "hash has", "hashes have"),
                 counted(u64::from(distance), "bit", "bits"),
@@ -540,7 +543,7 @@ pub fn search_warnings(
                 counted(*skipped, "pair that shares a band hash was", "pairs that share a band hash were"),
             )),
         Some(Crowds::Bands { skipped, full_bucket, neighbours, examples }) => warnings.push(format!(
-            "{} not compared, because more than {full_bucket} different pages share it, most likely pages of one template. \
+            "{} not compared, because more than {full_bucket} different documents share it, most likely documents of one template. \
              Each was compared with its {neighbours} likeliest neighbours; for example {}. {TEMPLATE_ADVICE}",
             counted(*skipped, "pair that shares a band was", "pairs that share a band were"),
             named(examples)
@@ -549,14 +552,14 @@ pub fn search_warnings(
     }
     if let Some(verified) = verified.filter(|verified| verified.skipped > 0) {
         warnings.push(format!(
-            "{} not compared, because too many pages with different texts share a sketch.",
-            counted(verified.skipped, "pair of pages was", "pairs of pages were")
+            "{} not compared, because too many documents with different texts share a sketch.",
+            counted(verified.skipped, "pair of documents was", "pairs of documents were")
         ));
     }
     warnings
 }
 
-/// Tells of sources that lose nearly all of their pages.
+/// Tells of sources that lose nearly all of their documents.
 pub fn sources_warnings(sources: &[Sources]) -> Vec<String> {
     /// Sources that are named.
     const NAMED: usize = 3;
@@ -567,13 +570,13 @@ pub fn sources_warnings(sources: &[Sources]) -> Vec<String> {
                 "{} ({} of {})",
                 printable(&row.source),
                 row.lost(),
-                counted(row.pages, "document", "documents")
+                counted(row.documents, "document", "documents")
             )
         });
         let named = named.collect::<Vec<_>>().join(", ");
         let more = if sources.nearly_gone > NAMED as u64 { ", …" } else { "" };
         format!(
-            "{} of {} {}s {} at least {:.0} % of {} documents: {named}{more}. Either they mirror others, or pages of one template \
+            "{} of {} {}s {} at least {:.0} % of {} documents: {named}{more}. Either they mirror others, or documents of one template \
              were taken for duplicates. Check some before you delete them.",
             sources.nearly_gone,
             sources.number,
@@ -586,7 +589,7 @@ pub fn sources_warnings(sources: &[Sources]) -> Vec<String> {
     gone.map(warning).collect()
 }
 
-/// Why there is no page to work on.
+/// Why there is no document to work on.
 pub fn why_none(read: &[FileReading]) -> String {
     let files = counted(read.len() as u64, "file was", "files were");
     let damaged = read.iter().map(|file| file.damaged).sum();
@@ -596,34 +599,34 @@ pub fn why_none(read: &[FileReading]) -> String {
             format!("{files} read, {pieces}; the first: {first}")
         }
         None => match odd_input_warnings(read).first() {
-            Some(odd) => format!("{files} read, and there is no page. {odd}"),
+            Some(odd) => format!("{files} read, and there is no document. {odd}"),
             None => format!("{files} read, and there is no conversion record or line of JSON"),
         },
     }
 }
 
-/// A warning of record IDs that several pages have.
+/// A warning of record IDs that several documents have.
 pub fn repeated_ids_warning(repeated: u64) -> Option<String> {
     (repeated > 0).then(|| {
         format!(
-            "{} a record id that an earlier page has already; results name {} by file and place.",
-            counted(repeated, "page has", "pages have"),
+            "{} a record id that an earlier document has already; results name {} by file and place.",
+            counted(repeated, "document has", "documents have"),
             plural(repeated, "it", "them")
         )
     })
 }
 
-/// Pages of clusters that are unlike the one that stays.
+/// Documents of clusters that are unlike the one that stays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chaining {
-    /// The measure of similarity, and the value below which pages are unlike.
+    /// The measure of similarity, and the value below which documents are unlike.
     by: (Measure, f64),
-    /// Pages that are unlike.
+    /// Documents that are unlike.
     unlike: u64,
-    /// Clusters with such pages.
+    /// Clusters with such documents.
     clusters: u64,
-    /// The clusters whose least similar page is the least similar: its similarity, the cluster, the page, and the one
-    /// that stays; the worst first.
+    /// The clusters whose least similar document is the least similar: its similarity, the cluster, the document, and
+    /// the one that stays; the worst first.
     worst: Vec<(f32, Cluster, [Document; 2])>,
 }
 
@@ -645,7 +648,7 @@ impl Chaining {
         chaining
     }
 
-    /// Adds the next cluster, of which the page `kept` stays.
+    /// Adds the next cluster, of which the document `kept` stays.
     pub fn add(&mut self, cluster: Cluster, cohesion: &Cohesion, kept: Document) {
         if cohesion.unlike == 0 {
             return;
@@ -658,13 +661,13 @@ impl Chaining {
         self.worst.truncate(Self::NAMED);
     }
 
-    /// The pages that are named.
+    /// The documents that are named.
     pub fn named(&self) -> impl Iterator<Item = Document> {
-        self.worst.iter().flat_map(|&(.., pages)| pages)
+        self.worst.iter().flat_map(|&(.., documents)| documents)
     }
 }
 
-/// Tells of clusters that hold pages unlike the one that stays, with the worst examples.
+/// Tells of clusters that hold documents unlike the one that stays, with the worst examples.
 pub fn chaining_warning(
     chaining: &Chaining,
     linkage: Linkage,
@@ -679,15 +682,15 @@ pub fn chaining_warning(
         .collect();
     (unlike > 0).then(|| {
         format!(
-            "{} in {} {} unlike the page that stays (below {floor:.2}; {}), the worst: {}.{}",
-            counted(unlike, "page", "pages"),
+            "{} in {} {} unlike the document that stays (below {floor:.2}; {}), the worst: {}.{}",
+            counted(unlike, "document", "documents"),
             counted(clusters, "cluster", "clusters"),
             plural(unlike, "is", "are"),
             meaning(measure),
             examples.join("; "),
             match linkage {
                 Linkage::Connected =>
-                    " They may hang together through others in between: --clusters star joins a page only with the one that \
+                    " They may hang together through others in between: --clusters star joins a document only with the one that \
                      stays.",
                 _ => "",
             }
@@ -695,25 +698,25 @@ pub fn chaining_warning(
     })
 }
 
-/// A warning of a cluster of `largest` of so many pages, made by `linkage`, if it is the largest.
+/// A warning of a cluster of `largest` of so many documents, made by `linkage`, if it is the largest.
 pub fn largest_warning(largest: u64, documents: u64, linkage: Linkage) -> Option<String> {
     let why = match linkage {
-        Linkage::Connected => "Pages far from each other may have been chained through others in between",
+        Linkage::Connected => "Documents far from each other may have been chained through others in between",
         Linkage::Star => "They may be one template about different things",
     };
     (largest > 100 && largest * 20 > documents).then(|| {
-        format!("The largest cluster holds {largest} of {documents} pages. {why}: look at it before you delete anything.")
+        format!("The largest cluster holds {largest} of {documents} documents. {why}: look at it before you delete anything.")
     })
 }
 
 /// A warning of a run in memory that took more than it was allowed.
-pub fn memory_warning(told: &MemoryReport, peak: Option<u64>, pages: u64) -> Option<String> {
-    let &MemoryReport { limit_bytes, expected_pages, on_disk, .. } = told;
+pub fn memory_warning(told: &MemoryReport, peak: Option<u64>, documents: u64) -> Option<String> {
+    let &MemoryReport { limit_bytes, expected_documents, on_disk, .. } = told;
     let peak = peak.filter(|&peak| !on_disk && peak > limit_bytes)?;
     let mb = |bytes: u64| bytes.div_ceil(1_000_000);
     Some(format!(
-        "{} MB of memory were taken, and {} MB allowed: by the first pages of the files {expected_pages} pages were expected, and \
-         {pages} came. simflip sketch and the stages behind it keep to the memory that they are given.",
+        "{} MB of memory were taken, and {} MB allowed: by the first documents of the files {expected_documents} documents were expected, and \
+         {documents} came. simflip sketch and the stages behind it keep to the memory that they are given.",
         mb(peak),
         mb(limit_bytes)
     ))
@@ -725,11 +728,11 @@ pub fn unlisted_warning(counts: &Counts, verified: bool) -> Option<String> {
     let once = if verified {
         "copies of a text are"
     } else {
-        "copies of a text, and pages with equal sketches, are"
+        "copies of a text, and documents with equal sketches, are"
     };
     (listed < found).then(|| {
         format!(
-            "pairs.csv lists {listed} of {found} pairs: {once} listed once, with the page that leads them; --all-pairs lists \
+            "pairs.csv lists {listed} of {found} pairs: {once} listed once, with the document that leads them; --all-pairs lists \
              every pair."
         )
     })
@@ -742,7 +745,7 @@ pub fn promise(reach: Reach) -> Option<&'static str> {
             Some("The search was exact: it passed over no document within the distance of a kept one.")
         }
         Reach::AllButCrowds => Some(
-            "The search was exact except for crowds of pages of one template (see the warnings): it compared every other pair \
+            "The search was exact except for crowds of documents of one template (see the warnings): it compared every other pair \
              within the distance.",
         ),
         Reach::Measured => None,
@@ -962,14 +965,14 @@ pub fn closing(report: &Report) -> String {
             "\nIgnored boilerplate: {:.1} % of the lines and {:.1} % of the text of {} in {} with three contents or more.",
             per_cent(boilerplate.all.boilerplate_lines, boilerplate.all.lines),
             per_cent(boilerplate.all.boilerplate_bytes, boilerplate.all.bytes),
-            counted(boilerplate.all.pages, "document", "documents"),
+            counted(boilerplate.all.documents, "document", "documents"),
             boilerplate.by.counted(boilerplate.groups)
         ));
-        if boilerplate.all.whole_pages > 0 {
+        if boilerplate.all.whole_documents > 0 {
             text.push_str(&format!(
                 " {} of nothing else, and {} compared whole.",
-                counted(boilerplate.all.whole_pages, "document is", "documents are"),
-                plural(boilerplate.all.whole_pages, "was", "were")
+                counted(boilerplate.all.whole_documents, "document is", "documents are"),
+                plural(boilerplate.all.whole_documents, "was", "were")
             ));
         }
     }
@@ -982,7 +985,7 @@ pub fn closing(report: &Report) -> String {
     text
 }
 
-/// A sentence on the effect of old pages on new ones.
+/// A sentence on the effect of old documents on new ones.
 pub fn held_against(against: &AgainstReport) -> String {
     let AgainstReport { exact, near, documents, files, .. } = against;
     // Texts in memory are of no file.
@@ -1000,14 +1003,14 @@ pub fn held_against(against: &AgainstReport) -> String {
 
 /// A few sentences on what a comparison came to.
 pub fn comparison(report: &CompareReport) -> String {
-    let mut text = format!("{}.", counted(report.corpus.documents, "page", "pages"));
+    let mut text = format!("{}.", counted(report.corpus.documents, "document", "documents"));
     for method in &report.methods {
         text.push_str(&format!(
             "\n{}: {} of different texts, {}, {} kept",
             method.label,
             counted(method.pairs, "pair", "pairs"),
             counted(method.clusters, "cluster", "clusters"),
-            counted(method.kept, "page", "pages"),
+            counted(method.kept, "document", "documents"),
         ));
         if let Some(exact) = &method.exact {
             let recall = exact.recall.map_or("too few to measure recall".to_owned(), |recall| {
@@ -1075,7 +1078,8 @@ mod tests {
 
     #[test]
     fn memory_beyond_what_was_allowed_is_told() {
-        let told = MemoryReport { limit_bytes: 65_000_000, expected_pages: 684, ..MemoryReport::default() };
+        let told =
+            MemoryReport { limit_bytes: 65_000_000, expected_documents: 684, ..MemoryReport::default() };
         let warning = |told: &MemoryReport, peak| memory_warning(told, peak, 400_200);
         let words = warning(&told, Some(237_000_000)).unwrap();
         assert!(words.contains("237 MB") && words.contains("65 MB") && words.contains("684"), "{words}");

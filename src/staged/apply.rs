@@ -1,11 +1,11 @@
-//! The last stage: for each input file the pages that stay, and a list of the others.
+//! The last stage: for each input file the documents that stay, and a list of the others.
 
 use super::cluster::{self, Grouping, goes_of};
 use super::estimate::{RowCopying, copied_by_thread, writers};
 use super::kept::{InputNames, StagedKept};
 use super::record::Assignment;
 use super::sketch::{Shard, tell_broken};
-use super::sketches::{self, Folder, FolderInput, InputMark, PageRows};
+use super::sketches::{self, DocumentRows, Folder, FolderInput, InputMark};
 use super::{names, odd_length, told_bytes, workplace};
 use crate::corpus::{Damage, DiscoverOptions, Input, KeptFiles, KeptJob, ReadOptions, discover_all};
 use crate::document::DocId;
@@ -16,7 +16,7 @@ use crate::inspection::Inspection;
 use crate::kernel::memory::give_back;
 use crate::making::{check_is_here, is_unfinished, sweep};
 use crate::pipeline::{Progress, with_threads};
-use crate::tables::{self, PageRow, REMOVED};
+use crate::tables::{self, DocumentRow, REMOVED};
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ use std::sync::{Mutex, OnceLock};
 /// The sketches to apply, and the outputs.
 #[derive(Clone, Debug)]
 pub struct ApplyJob {
-    /// The folder of sketches whose pages were clustered.
+    /// The folder of sketches whose documents were clustered.
     pub sketches: PathBuf,
     /// The folders that they were joined against.
     pub against: Vec<PathBuf>,
@@ -42,8 +42,8 @@ pub struct ApplyJob {
     pub grouping: Grouping,
     /// The outputs for each file.
     pub writes: Outputs,
-    /// In how many files the pages that stay are written: one for each input, one for all of a format, or so many that
-    /// none is larger than a size.
+    /// In how many files the documents that stay are written: one for each input, one for all of a format, or so many
+    /// that none is larger than a size.
     pub kept_files: KeptFiles,
     /// Bytes of memory that are not exceeded, for which files are written by fewer threads; `None` for as many as it
     /// takes.
@@ -57,9 +57,9 @@ pub struct ApplyJob {
 /// The outputs for each input file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outputs {
-    /// The pages that stay, in the format of the input.
+    /// The documents that stay, in the format of the input.
     pub kept: bool,
-    /// A list of the pages that can go, each with the page that stays for it.
+    /// A list of the documents that can go, each with the document that stays for it.
     pub removed: bool,
 }
 
@@ -70,11 +70,11 @@ pub struct Applied {
     pub files: u64,
     /// Of these, files that were written already.
     pub there: u64,
-    /// Pages that stay.
+    /// Documents that stay.
     pub kept: u64,
-    /// Pages that can go.
+    /// Documents that can go.
     pub removed: u64,
-    /// Kept pages that could not be read any more.
+    /// Kept documents that could not be read any more.
     pub lost: u64,
 }
 
@@ -119,7 +119,7 @@ struct FileNote {
 /// Writes for each input file what stays of it; passes over what is there already.
 ///
 /// # Errors
-/// If the pages are not clustered yet; if an input has no sketches, or has changed since; if the folder holds
+/// If the documents are not clustered yet; if an input has no sketches, or has changed since; if the folder holds
 /// something else; if the memory is too little for one thread; or if a file cannot be written. What was finished
 /// before stays.
 pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
@@ -153,7 +153,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
         inputs: (job.kept_files != KeptFiles::Each).then(|| hash_of(&folder, &places)),
         file: None,
     };
-    let options = ReadOptions::new(reading.fields.clone(), Some(reading.longest_page), reading.rules);
+    let options = ReadOptions::new(reading.fields.clone(), Some(reading.longest_document), reading.rules);
     let threads = threads_within(job, &folder, &inputs, &places)?;
     begin(&job.out, &note)?;
     let all: Vec<(&Input, usize)> = inputs.into_iter().zip(places).collect();
@@ -163,7 +163,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     progress.begin("apply", part.iter().map(|(_, unit)| stored(unit)).sum::<u64>().max(1), "bytes");
     let files = part.iter().map(|(_, unit)| unit.len() as u64).sum();
     let sum = Mutex::new(Applied { files, ..Applied::default() });
-    let rows: Vec<OnceLock<PageRows>> = folder.files.iter().map(|_| OnceLock::new()).collect();
+    let rows: Vec<OnceLock<DocumentRows>> = folder.files.iter().map(|_| OnceLock::new()).collect();
     let done = with_threads(threads, || {
         let threads = (rayon::current_num_threads() / part.len().max(1)).max(1);
         let options = ReadOptions { threads, ..options };
@@ -209,8 +209,9 @@ fn threads_within(job: &ApplyJob, folder: &Folder, inputs: &[&Input], places: &[
     let longest = headers().filter_map(|header| header.longest).max().unwrap_or(0);
     let is_copied = |input: &Input| input.format.is_columnar() && job.writes.kept;
     let parquet = || places.iter().zip(inputs).filter(|(_, input)| is_copied(input));
-    let pages = |place: &usize| folder.inputs[*place].pages.end - folder.inputs[*place].pages.start;
-    let rows = parquet().map(|(place, _)| pages(place)).max().unwrap_or(0);
+    let documents =
+        |place: &usize| folder.inputs[*place].documents.end - folder.inputs[*place].documents.start;
+    let rows = parquet().map(|(place, _)| documents(place)).max().unwrap_or(0);
     let copied = parquet().map(|(_, input)| copied_by_thread(input)).max().unwrap_or(0);
     let threads = with_threads(job.threads, rayon::current_num_threads)?;
     let copying = RowCopying { rows, copied, at_once: job.kept_files != KeptFiles::Each };
@@ -277,7 +278,7 @@ fn match_inputs(folder: &Folder, inputs: &[&Input]) -> Result<Vec<usize>> {
             return Err(wrong(folder.files[*file].path(), "the input", expected, got, advice));
         }
         if let Some(other) = taken.insert(place, input) {
-            let expected = format!("one input of its pages; {} is the same", other.path.display());
+            let expected = format!("one input of its documents; {} is the same", other.path.display());
             return Err(Error::parameter("input", input.path.display(), expected));
         }
         places.push(place);
@@ -322,7 +323,7 @@ struct Unit<'a> {
     assignments: &'a Body,
     names: &'a InputNames<'a>,
     /// The rows of each file of sketches, as far as they were asked for.
-    rows: &'a [OnceLock<PageRows>],
+    rows: &'a [OnceLock<DocumentRows>],
     options: &'a ReadOptions,
     note: &'a Note,
     progress: &'a dyn Progress,
@@ -360,13 +361,13 @@ impl Unit<'_> {
             return Err(wrong(&path, "the clusters or the inputs", expected, got, "name another folder"));
         }
         let work = workplace(&path)?;
-        let (mut pages, mut removed, mut kept) = (0, 0, Vec::with_capacity(inputs.len()));
+        let (mut documents, mut removed, mut kept) = (0, 0, Vec::with_capacity(inputs.len()));
         for &(_, place) in inputs {
-            let numbers = folder.inputs[place].pages.clone();
+            let numbers = folder.inputs[place].documents.clone();
             let of_file = numbers.end - numbers.start;
             let mut goes = 0;
             goes_of(self.assignments, numbers)?.try_for_each(|assignment| assignment.map(|_| goes += 1))?;
-            pages += of_file;
+            documents += of_file;
             removed += goes;
             kept.push(of_file - goes);
         }
@@ -384,17 +385,23 @@ impl Unit<'_> {
             files.push(to);
         }
         lost.iter().take(3).for_each(|damage| progress.note(&damage.to_string()));
-        let pages_lost: u64 = lost.iter().map(|damage| damage.pages.unwrap_or(1)).sum();
-        let written =
-            FileNote { input, others, kept: pages - removed - pages_lost, removed, lost: pages_lost, files };
-        // At last, for it says that all else is there. Pages that are lost may be there again another time.
+        let documents_lost: u64 = lost.iter().map(|damage| damage.documents.unwrap_or(1)).sum();
+        let written = FileNote {
+            input,
+            others,
+            kept: documents - removed - documents_lost,
+            removed,
+            lost: documents_lost,
+            files,
+        };
+        // At last, for it says that all else is there. Documents that are lost may be there again another time.
         if lost.is_empty() {
             format::write(&path, APPLIED, &Note { file: Some(written.clone()), ..note.clone() }, &[])?;
         }
         Ok((false, written))
     }
 
-    /// Writes the pages that stay, so many of each input, and tells of those that cannot be read any more.
+    /// Writes the documents that stay, so many of each input, and tells of those that cannot be read any more.
     fn write_kept(&self, numbers: &[u64], to: &Path) -> Result<Vec<Damage>> {
         let places = self.inputs.iter().map(|&(_, place)| place);
         let files: BTreeSet<usize> = places.clone().map(|place| self.folder.inputs[place].file).collect();
@@ -409,33 +416,40 @@ impl Unit<'_> {
         Ok(KeptJob { files, inputs: &inputs, options, kept: &kept, is_same: &is_same }.write(to)?.lost)
     }
 
-    /// Writes the list of pages that can go.
+    /// Writes the list of documents that can go.
     fn write_removed(&self, path: &Path) -> Result<()> {
-        let of_input = |&(_, place): &(&Input, usize)| -> Box<dyn Iterator<Item = Result<PageRow<'static>>>> {
-            match self.removed_of(place) {
-                Ok(rows) => Box::new(rows),
-                Err(error) => Box::new(std::iter::once(Err(error))),
-            }
-        };
+        let of_input =
+            |&(_, place): &(&Input, usize)| -> Box<dyn Iterator<Item = Result<DocumentRow<'static>>>> {
+                match self.removed_of(place) {
+                    Ok(rows) => Box::new(rows),
+                    Err(error) => Box::new(std::iter::once(Err(error))),
+                }
+            };
         tables::write(path, self.inputs.iter().flat_map(of_input)).map(drop)
     }
 
-    /// The rows of the pages of an input that can go.
-    fn removed_of(&self, place: usize) -> Result<impl Iterator<Item = Result<PageRow<'static>>>> {
-        let FolderInput { file, pages, .. } = &self.folder.inputs[place];
-        let mut names = pages.clone().zip(self.names.of(place)?);
-        let goes = goes_of(self.assignments, pages.clone())?;
+    /// The rows of the documents of an input that can go.
+    fn removed_of(&self, place: usize) -> Result<impl Iterator<Item = Result<DocumentRow<'static>>>> {
+        let FolderInput { file, documents, .. } = &self.folder.inputs[place];
+        let mut names = documents.clone().zip(self.names.of(place)?);
+        let goes = goes_of(self.assignments, documents.clone())?;
         Ok(goes.map(move |assignment| {
             let assignment = assignment?;
             let short = || odd_length(&self.folder.files[*file].names_path(), NAMES, 0);
-            let (_, named) = names.find(|&(page, _)| page == assignment.page).ok_or_else(short)?;
+            let (_, named) =
+                names.find(|&(document, _)| document == assignment.document).ok_or_else(short)?;
             self.row(place, &assignment, named?)
         }))
     }
 
-    /// A row of the list of pages that can go. The page that stays is told by its file and its place there,
+    /// A row of the list of documents that can go. The document that stays is told by its file and its place there,
     /// which takes no look into other files of names.
-    fn row(&self, place: usize, assignment: &Assignment, named: names::Named) -> Result<PageRow<'static>> {
+    fn row(
+        &self,
+        place: usize,
+        assignment: &Assignment,
+        named: names::Named,
+    ) -> Result<DocumentRow<'static>> {
         let row = named.row;
         let (file, kept_at) = self.folder.place(assignment.stays);
         let rows = &self.rows[file];
@@ -448,7 +462,7 @@ impl Unit<'_> {
         };
         let path = &self.folder.inputs[place].mark.path;
         let of_kept = &self.folder.inputs[self.folder.input_of(assignment.stays)].mark.path;
-        Ok(PageRow {
+        Ok(DocumentRow {
             file: Cow::Owned(path.clone()),
             row,
             id: Cow::Owned(named.id.unwrap_or_else(|| place_name(path, u64::from(row)))),
@@ -462,7 +476,7 @@ impl Unit<'_> {
     }
 }
 
-/// The name of a page by its place.
+/// The name of a document by its place.
 fn place_name(path: &str, row: u64) -> String {
     format!("{path}:{row}")
 }
@@ -509,8 +523,8 @@ pub fn check(path: &Path) -> Result<Inspection> {
         for mark in std::iter::once(&file.input).chain(&file.others) {
             inspection.fact("input", &mark.path);
         }
-        inspection.fact("kept pages", file.kept);
-        inspection.fact("removed pages", file.removed);
+        inspection.fact("kept documents", file.kept);
+        inspection.fact("removed documents", file.removed);
         for name in &file.files {
             let there = path.parent().is_some_and(|folder| folder.join(name).is_file());
             match there {

@@ -43,19 +43,19 @@ pub struct ClusterJob {
     pub threads: usize,
 }
 
-/// The rules of clustering: the linkage, and which pages of a cluster are kept.
+/// The rules of clustering: the linkage, and which documents of a cluster are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grouping {
     /// The linkage: star or connected.
     pub linkage: Linkage,
-    /// Which page of a cluster stays.
+    /// Which document of a cluster stays.
     #[serde(default, skip_serializing_if = "is_first")]
     pub keep: Keep,
-    /// The number of pages that are kept.
+    /// The number of documents that are kept.
     #[serde(default, skip_serializing_if = "Quota::is_one")]
     pub quota: Quota,
-    /// With [`Keep::InputOrder`], the input files and folders whose pages stay first, as [`priority_of`] has them; the
-    /// pages of others come last.
+    /// With [`Keep::InputOrder`], the input files and folders whose documents stay first, as [`priority_of`] has them;
+    /// the documents of others come last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub priority: Vec<String>,
 }
@@ -78,13 +78,13 @@ pub fn priority_of(paths: &[PathBuf]) -> Vec<String> {
     paths.iter().map(|path| real(path).to_string_lossy().into_owned()).collect()
 }
 
-/// True if the first page of a cluster stays, as usual.
+/// True if the first document of a cluster stays, as usual.
 fn is_first(keep: &Keep) -> bool {
     *keep == Keep::First
 }
 
 impl Grouping {
-    /// Clusters of which the first page stays.
+    /// Clusters of which the first document stays.
     pub fn of(linkage: Linkage) -> Self {
         Self { linkage, ..Self::default() }
     }
@@ -142,18 +142,18 @@ impl Grouping {
 /// The outcome of the stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Clustered {
-    /// Pages of all sketches, old ones left out.
-    pub pages: u64,
-    /// Old pages.
+    /// Documents of all sketches, old ones left out.
+    pub documents: u64,
+    /// Old documents.
     #[serde(default)]
     pub old: u64,
-    /// Clusters of two pages or more, one of them new.
+    /// Clusters of two documents or more, one of them new.
     pub clusters: u64,
-    /// Pages in them, old ones among them.
+    /// Documents in them, old ones among them.
     pub in_clusters: u64,
-    /// Pages of the largest one.
+    /// Documents of the largest one.
     pub largest: u64,
-    /// Pages that can go.
+    /// Documents that can go.
     pub removed: u64,
     /// New documents that are removed because their text stays in another.
     pub copies: u64,
@@ -189,7 +189,7 @@ fn pairs_place(folder: &Folder, grouping: &Grouping) -> PathBuf {
     place(folder, grouping).with_extension("pairs")
 }
 
-/// Clusters the pages whose edges are in a folder of sketches, unless that was done.
+/// Clusters the documents whose edges are in a folder of sketches, unless that was done.
 ///
 /// # Errors
 /// If a band is not joined yet, a file is damaged, the memory is too little, or the linkage needs all pairs of
@@ -206,8 +206,8 @@ pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
 /// Refuses what sketches alone do not tell.
 ///
 /// # Errors
-/// If pages are to stay by the order of inputs, or by a score that was not read; or as [`Settings::check`] for how they
-/// form clusters.
+/// If documents are to stay by the order of inputs, or by a score that was not read; or as [`Settings::check`] for how
+/// they form clusters.
 pub(super) fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
     folder.settings.clone().with(|settings| settings.linkage = grouping.linkage).check()?;
     let refuse = |expected: String| Err(Error::parameter("keep", &grouping.keep, expected));
@@ -243,7 +243,7 @@ pub(super) fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
     }
 }
 
-/// Clusters the pages of a folder that is open, on the threads of the pool that it is called in.
+/// Clusters the documents of a folder that is open, on the threads of the pool that it is called in.
 ///
 /// # Errors
 /// As [`cluster`].
@@ -345,33 +345,33 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
     progress.end();
     let Joined { mut assignments, mut later, statistics: mut more } = assigned?;
     if let Some(threshold) = joining.rule.contained() {
-        progress.begin("containment", folder.pages(), "pages");
+        progress.begin("containment", folder.documents(), "documents");
         let removed = containment::remove(&store, threshold, &mut assignments);
         progress.end();
         let (edges, statistics) = removed?;
         buckets::merge(&mut later, edges);
         more = more.and(statistics);
     }
-    progress.begin(ESTIMATE_STEP, folder.pages(), "pages");
+    progress.begin(ESTIMATE_STEP, folder.documents(), "documents");
     let recall_estimate =
-        store.estimate(&joining.rule, &assignments, reference, &|pages| progress.advance(pages));
+        store.estimate(&joining.rule, &assignments, reference, &|documents| progress.advance(documents));
     progress.end();
-    let documents = folder.pages() as usize;
+    let documents = folder.documents() as usize;
     let mut kept: Vec<Rank> = Rank::all(documents).map(|rank| assignments.leader(rank)).collect();
     copies.iter().for_each(|(copy, best)| kept[copy.index()] = assignments.leader(best));
-    let (mut sizes, mut has_new) = (vec![0u32; documents], Bits::new(folder.pages()));
+    let (mut sizes, mut has_new) = (vec![0u32; documents], Bits::new(folder.documents()));
     for (rank, &kept) in Rank::all(documents).zip(&kept) {
         sizes[kept.index()] += 1;
         if rank.number() >= reference {
             has_new.set(u64::from(kept.number()));
         }
     }
-    let mut assigned = AssignedRanks { kept, sizes, has_new, also: Bits::new(folder.pages()) };
+    let mut assigned = AssignedRanks { kept, sizes, has_new, also: Bits::new(folder.documents()) };
     if !grouping.quota.is_one() {
         assigned.keep_more(joining, grouping.quota, files)?;
     }
     let mut counts = Clustered {
-        pages: folder.pages() - folder.first_new(),
+        documents: folder.documents() - folder.first_new(),
         old: folder.first_new(),
         compared: store.compared(),
         statistics: statistics.and(more),
@@ -394,8 +394,8 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
     };
     let mut clusters = vec![u32::MAX; documents];
     let mut records = Vec::new();
-    for page in 0..folder.pages() {
-        let rank = order.rank(page);
+    for document in 0..folder.documents() {
+        let rank = order.rank(document);
         let (kept, size) = (assigned.kept[rank.index()], assigned.sizes[assigned.kept[rank.index()].index()]);
         if size < 2 || !assigned.has_new.get(u64::from(kept.number())) {
             continue;
@@ -410,8 +410,8 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
         counts.in_clusters += 1;
         counts.removed += u64::from(!is_kept);
         let assignment = Assignment {
-            page,
-            stays: if is_kept { page } else { order.document(kept) },
+            document,
+            stays: if is_kept { document } else { order.document(kept) },
             cluster: u64::from(*cluster),
             size: u64::from(size),
             similarity: if is_kept { None } else { similarity(rank) },
@@ -551,7 +551,7 @@ impl RecordReader {
     }
 }
 
-/// The assignments of all pages that are in clusters, in order.
+/// The assignments of all documents that are in clusters, in order.
 pub struct AssignmentReader {
     reader: BufReader<BodyReader>,
     path: PathBuf,
@@ -583,13 +583,13 @@ impl AssignmentReader {
     }
 }
 
-/// The assignments of some pages, in their order, of which few are in memory at a time.
+/// The assignments of some documents, in their order, of which few are in memory at a time.
 ///
 /// # Errors
 /// If the file cannot be read.
 pub fn fates_of(
     body: &Body,
-    pages: std::ops::Range<u64>,
+    documents: std::ops::Range<u64>,
 ) -> Result<impl Iterator<Item = Result<Assignment>> + use<>> {
     let number = body.len() / Assignment::WIDTH as u64;
     let mut reader = body.reader()?;
@@ -599,7 +599,7 @@ pub fn fates_of(
         let middle = low + (high - low) / 2;
         reader.seek(middle * Assignment::WIDTH as u64)?;
         reader.fill(&mut record)?;
-        if Assignment::of(&record).page < pages.start { low = middle + 1 } else { high = middle }
+        if Assignment::of(&record).document < documents.start { low = middle + 1 } else { high = middle }
     }
     reader.seek(low * Assignment::WIDTH as u64)?;
     let mut reader = BufReader::with_capacity(1 << 16, reader);
@@ -609,22 +609,22 @@ pub fn fates_of(
         read.map(|()| Assignment::of(&record)).map_err(|error| Error::io(&path, error))
     });
     Ok(assignments.take_while(move |assignment| {
-        assignment.as_ref().map_or(true, |assignment| assignment.page < pages.end)
+        assignment.as_ref().map_or(true, |assignment| assignment.document < documents.end)
     }))
 }
 
-/// Of [`fates_of`] some pages, those of pages that go.
+/// Of [`fates_of`] some documents, those of documents that go.
 ///
 /// # Errors
 /// As [`fates_of`].
 pub fn goes_of(
     body: &Body,
-    pages: std::ops::Range<u64>,
+    documents: std::ops::Range<u64>,
 ) -> Result<impl Iterator<Item = Result<Assignment>> + use<>> {
     let goes = |assignment: &Result<Assignment>| {
-        assignment.as_ref().map_or(true, |assignment| assignment.stays != assignment.page)
+        assignment.as_ref().map_or(true, |assignment| assignment.stays != assignment.document)
     };
-    Ok(fates_of(body, pages)?.filter(goes))
+    Ok(fates_of(body, documents)?.filter(goes))
 }
 
 /// Checks a file of pairs for [`inspect`](crate::inspect).
@@ -640,7 +640,7 @@ pub fn check_pairs(path: &Path) -> Result<Inspection> {
     inspection.fact("sketches", &header.sketches);
     inspection.fact("pairs", pairs);
     let (mut reader, mut record) = (body.reader()?, [0; Edge::WIDTH]);
-    let documents = header.counts.old.saturating_add(header.counts.pages);
+    let documents = header.counts.old.saturating_add(header.counts.documents);
     for at in 0..pairs {
         reader.fill(&mut record)?;
         let Edge { later, earlier, similarity, .. } = Edge::of(&record);
@@ -662,35 +662,35 @@ pub fn check(path: &Path) -> Result<Inspection> {
     inspection.fact("clusters", header.grouping.linkage.name());
     inspection.fact("who stays", header.grouping.stays());
     inspection.fact("sketches", &header.sketches);
-    inspection.fact("pages", counts.pages);
+    inspection.fact("documents", counts.documents);
     if counts.old > 0 {
-        inspection.fact("old pages", counts.old);
+        inspection.fact("old documents", counts.old);
     }
-    inspection.fact("clusters of two pages or more", counts.clusters);
-    inspection.fact("pages in clusters", counts.in_clusters);
+    inspection.fact("clusters of two documents or more", counts.clusters);
+    inspection.fact("documents in clusters", counts.in_clusters);
     inspection.fact("largest cluster", counts.largest);
-    inspection.fact("pages that can go", counts.removed);
+    inspection.fact("documents that can go", counts.removed);
     let mut reader = BufReader::with_capacity(1 << 16, body.reader()?);
     let (mut before, mut record, mut removed) = (None, [0; Assignment::WIDTH], 0);
     for at in 0..counts.in_clusters {
         reader.read_exact(&mut record).map_err(|error| Error::io(path, error))?;
         let assignment = Assignment::of(&record);
-        removed += u64::from(assignment.stays != assignment.page);
-        let pages = counts.old.saturating_add(counts.pages);
-        let is_right = assignment.page.max(assignment.stays) < pages
-            && (!assignment.beside || assignment.stays == assignment.page)
-            && (assignment.page >= counts.old || assignment.stays == assignment.page)
+        removed += u64::from(assignment.stays != assignment.document);
+        let documents = counts.old.saturating_add(counts.documents);
+        let is_right = assignment.document.max(assignment.stays) < documents
+            && (!assignment.beside || assignment.stays == assignment.document)
+            && (assignment.document >= counts.old || assignment.stays == assignment.document)
             && assignment.cluster < counts.clusters
             && (2..=counts.largest).contains(&assignment.size)
-            && before.is_none_or(|before| before < assignment.page);
+            && before.is_none_or(|before| before < assignment.document);
         if !is_right {
             inspection.problem(format!("row {at} is none, or stands in the wrong place"));
             break;
         }
-        before = Some(assignment.page);
+        before = Some(assignment.document);
     }
     if inspection.problems.is_empty() && removed != counts.removed {
-        inspection.problem(format!("{removed} pages go, but {} are counted", counts.removed));
+        inspection.problem(format!("{removed} documents go, but {} are counted", counts.removed));
     }
     Ok(inspection)
 }

@@ -24,9 +24,9 @@ use crate::making::{keep, kept_told, place_of, sweep};
 use crate::pipeline::dedup::{
     Findings, SHOWN_PAIRS, dedup_files, report, rows_of_files, rows_of_old, told_first,
 };
+use crate::pipeline::documents::reported;
 use crate::pipeline::finished::finished;
 use crate::pipeline::output::{self, OutputFolder};
-use crate::pipeline::pages::reported;
 use crate::pipeline::samples::{Catalogue, Sampler};
 use crate::pipeline::sources::{lost_by_file, scores_of_files};
 use crate::pipeline::stages::Stages;
@@ -34,9 +34,9 @@ use crate::pipeline::{Against, Ignored, Job, Progress, Summary, Upload, all_inpu
 use crate::report::model::{AgainstReport, MemoryReport, Outcome as Counts};
 use crate::report::tell;
 use crate::resources::memory_share;
-use crate::tables::{PAGES, PAGES_JSONL, REMOVED, write_pages_jsonl};
+use crate::tables::{DOCUMENTS, DOCUMENTS_JSONL, REMOVED, write_documents_jsonl};
 #[cfg(feature = "parquet")]
-use crate::tables::{PAGES_PARQUET, write_pages_parquet};
+use crate::tables::{DOCUMENTS_PARQUET, write_documents_parquet};
 use crate::wording::{counted, printable_path};
 use simflip_core::clusters::Keep;
 use simflip_core::dedup::Verified;
@@ -53,8 +53,8 @@ use std::time::{Duration, Instant};
 /// memory is named, and where the estimate says that much of it is needed, and otherwise in memory. What is written is
 /// the same, byte for byte, but for what the report says of time and memory.
 ///
-/// [`Job::memory`] is kept to on disk alone, as the estimate rests on the first pages of the files. What cannot go on
-/// disk goes in memory if the estimate fits into the memory that was named. On disk it works in a folder beside
+/// [`Job::memory`] is kept to on disk alone, as the estimate rests on the first documents of the files. What cannot go
+/// on disk goes in memory if the estimate fits into the memory that was named. On disk it works in a folder beside
 /// [`Job::out`], in which the same job goes on if it was ended, and which is gone once the results are there.
 ///
 /// # Errors
@@ -87,7 +87,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let held = expected.in_memory(&job.settings) + boilerplate;
     let told = MemoryReport {
         limit_bytes: limit,
-        expected_pages: expected.pages,
+        expected_documents: expected.documents,
         expected_bytes: held,
         ..MemoryReport::default()
     };
@@ -139,19 +139,19 @@ pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let expected_bytes = expected.in_memory(&job.settings);
     let told = MemoryReport {
         limit_bytes: limit,
-        expected_pages: expected.pages,
+        expected_documents: expected.documents,
         expected_bytes,
         ..MemoryReport::default()
     };
     on_disk(job, DiskPlan { files, expected, told, rooms }, progress)
 }
 
-/// The job's files, and what their pages are expected to be.
+/// The job's files, and what their documents are expected to be.
 fn expected(job: &Job) -> Result<(Against, Estimate)> {
     let files = all_inputs(job)?;
     let options = job.with_threads(|| job.read_options())?;
     if let Some(memory) = job.memory {
-        // The first pages are read for what is expected, and with them what a file has at its end.
+        // The first documents are read for what is expected, and with them what a file has at its end.
         let read_ahead = read_ahead(files.inputs.iter(), options.threads);
         if read_ahead > memory
             && let Err(least) = Rooms::new(memory, options.threads, read_ahead, true)
@@ -184,16 +184,16 @@ fn columnar(inputs: &[Input]) -> impl Iterator<Item = &Input> {
     inputs.iter().filter(|input| input.format.is_columnar())
 }
 
-/// Room of threads for pages while they are sketched, if the memory is enough for all stages.
+/// Room of threads for documents while they are sketched, if the memory is enough for all stages.
 fn rooms(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result<Rooms, String> {
-    let held = held_of(expected.pages) + sketched_bytes(bundles(inputs).len(), inputs.len());
+    let held = held_of(expected.documents) + sketched_bytes(bundles(inputs).len(), inputs.len());
     Budget::beside(limit, held).map_err(|error| format!("it is not enough on disk either: {error}"))?;
     let rooms = expected.rooms(limit, job.memory.is_some()).map_err(|least| {
         let threads = if job.threads == 0 { rayon::current_num_threads() } else { job.threads };
         let threads = counted(threads as u64, "thread", "threads");
         format!("on disk it takes {} with {threads}; use that much, or fewer --threads", told_bytes(least))
     })?;
-    // Pages are copied one after the other, but the rows of a Parquet file are gathered before.
+    // Documents are copied one after the other, but the rows of a Parquet file are gathered before.
     let largest = columnar(inputs).max_by_key(|input| input.stored_bytes()).filter(|_| job.writes.kept);
     let at_once = if job.kept_files == KeptFiles::Each { inputs.len() } else { 1 };
     let needed = largest.map_or(0, |largest| expected.keeping(largest, at_once, held));
@@ -270,14 +270,14 @@ struct DiskPlan {
     files: Against,
     expected: Estimate,
     told: MemoryReport,
-    /// Room of threads for pages while they are sketched.
+    /// Room of threads for documents while they are sketched.
     rooms: Rooms,
 }
 
 fn on_disk(job: &Job, plan: DiskPlan, progress: &dyn Progress) -> Result<Summary> {
-    if job.writes.pages_parquet && cfg!(not(feature = "parquet")) {
+    if job.writes.documents_parquet && cfg!(not(feature = "parquet")) {
         let expected = "another table; this build of simflip has not the feature `parquet`";
-        return Err(Error::parameter("write", "pages.parquet", expected));
+        return Err(Error::parameter("write", "documents.parquet", expected));
     }
     let folder = OutputFolder::begin(&job.out, job.force)?;
     let upload = Upload::of(job)?;
@@ -352,28 +352,29 @@ impl StagedRun<'_> {
         };
         part(1);
         let (Read { files: files_read, languages }, opened) = self.sketch(stages)?;
-        let pages = opened.pages();
-        check_number(pages)?;
+        let documents = opened.documents();
+        check_number(documents)?;
         let scores = unscored(&opened, &settings.keep)?;
         part(2);
         let (grouping, of_files) = (Grouping::of_settings(settings), self.of_files(&opened));
-        let joining = stages.timed("join", pages, "pages", || {
+        let joining = stages.timed("join", documents, "documents", || {
             let joining = Joining::new(&opened, &grouping, &of_files, limit, self.watching)?;
             joining.run(Shard::default())?;
             Ok::<_, Error>(joining)
         })?;
         part(3);
-        let clustered = stages
-            .timed("clusters", pages, "pages", || cluster::cluster_joined(&joining, &grouping, &of_files))?;
+        let clustered = stages.timed("clusters", documents, "documents", || {
+            cluster::cluster_joined(&joining, &grouping, &of_files)
+        })?;
         drop(joining);
         part(4);
         let (order, folder) = (ResultOrder::of(&opened), opened.new_first());
         let called = self.called(&folder)?;
-        let budget = Budget::beside(limit, held_of(pages) + opened.files_bytes())?;
+        let budget = Budget::beside(limit, held_of(documents) + opened.files_bytes())?;
         let assignments = renumber::assignments(&opened, &grouping, self.scratch, &budget)?;
         let pairs = cluster::pairs(&opened, &grouping)?;
-        let new = order.new_pages();
-        let lookup = stages.run("names", pages, "pages", 0, |_| {
+        let new = order.new_documents();
+        let lookup = stages.run("names", documents, "documents", 0, |_| {
             Lookup::new(&folder, &called, new, self.scratch, budget.bytes / 2)
         })?;
         let repeated = lookup.repeated();
@@ -397,7 +398,7 @@ impl StagedRun<'_> {
                 Ok::<_, Error>((pairs, tables.clusters(path("clusters.csv").as_deref())?))
             })?;
         let mut chaining = tell::Chaining::new(settings.cohesion());
-        stages.run("cohesion", clustered.in_clusters, "pages", 0, |_| {
+        stages.run("cohesion", clustered.in_clusters, "documents", 0, |_| {
             tables.cohesion(|cluster, cohesion, kept| {
                 chaining.add(cluster, &cohesion, kept);
                 let large = clusters.largest.iter_mut().find(|large| large.cluster == cluster);
@@ -408,9 +409,11 @@ impl StagedRun<'_> {
         })?;
         // Of a cluster of which all are kept nothing is compared.
         clusters.largest.iter_mut().for_each(|large| _ = large.cohesion.get_or_insert_default());
-        let counted = stages.run("count", new, "pages", 0, |_| tables.counts())?;
-        if job.writes.any_pages() {
-            stages.run("write tables of pages", new, "pages", 0, |_| self.tables_of_pages(&tables, out))?;
+        let counted = stages.run("count", new, "documents", 0, |_| tables.counts())?;
+        if job.writes.any_documents() {
+            stages.run("write tables of documents", new, "documents", 0, |_| {
+                self.tables_of_documents(&tables, out)
+            })?;
         }
         let mut kept = vec![0; new_files];
         for (called, &stays) in called.iter().zip(&counted.kept) {
@@ -426,7 +429,7 @@ impl StagedRun<'_> {
         }
         let all = StagedKept::new(&folder, places, &assignments, &kept);
         let corpus::Kept { lost, files } = match job.writes.kept {
-            true => stages.run("write kept pages", kept.iter().sum(), "pages", 0, |_| {
+            true => stages.run("write kept documents", kept.iter().sum(), "documents", 0, |_| {
                 tables.lookup.borrow_mut().release();
                 let is_same = |id, text: &str| all.is_same(id, text);
                 let (files, inputs, options) = (job.kept_files, &inputs[..new_files], &job.read_options());
@@ -435,7 +438,7 @@ impl StagedRun<'_> {
             false => corpus::Kept::default(),
         };
         told_first(&lost).for_each(|line| stages.progress().note(&line));
-        let ClusterCounts { sizes, largest, clusters, pages: in_clusters, old } = clusters;
+        let ClusterCounts { sizes, largest, clusters, documents: in_clusters, old } = clusters;
         let of_file = |shard: usize| files_read[shard].documents;
         let paths = inputs[..new_files].iter().enumerate();
         let paths = paths.map(|(at, input)| (&*input.path, of_file(at), kept[at]));
@@ -443,7 +446,7 @@ impl StagedRun<'_> {
         let against = (!job.against.is_empty()).then(|| {
             Ok::<_, Error>(AgainstReport {
                 named: job.against.clone(),
-                documents: order.old_pages(),
+                documents: order.old_documents(),
                 exact: clustered.copies_of_old,
                 near: old.gone - clustered.copies_of_old,
                 clusters: old.clusters,
@@ -460,7 +463,7 @@ impl StagedRun<'_> {
             languages,
             not_read: passed_over.clone(),
             repeated,
-            documents: [pages, new],
+            documents: [documents, new],
             few: counted.few,
             counts: Counts {
                 exact_duplicates: clustered.copies,
@@ -497,7 +500,7 @@ impl StagedRun<'_> {
     }
 
     /// Sketches new files and old ones, each into a folder, and tells what reading them came to, in their order; the
-    /// languages are those of new pages.
+    /// languages are those of new documents.
     fn sketch(&self, stages: &Stages<'_>) -> Result<(Read, Folder)> {
         let Self { watching, plan, .. } = self;
         let Against { inputs, new_files, passed_over, .. } = &plan.files;
@@ -505,7 +508,7 @@ impl StagedRun<'_> {
         let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
         let [of_new, of_old] = FOLDERS.map(|name| self.work.join(name));
         watching.begin("sketch", stored.max(1), "bytes");
-        let read = stages.timed("sketch", 0, "pages", || {
+        let read = stages.timed("sketch", 0, "documents", || {
             let mut read = self.sketch_into(&of_new, new)?;
             if !old.is_empty() {
                 read.files.extend(self.sketch_into(&of_old, old)?.files);
@@ -542,7 +545,7 @@ impl StagedRun<'_> {
         let sketch = SketchJob {
             inputs: job.inputs.clone(),
             fields: job.read_options().fields,
-            longest_page: job.longest_page,
+            longest_document: job.longest_document,
             rules: job.rules,
             out: folder.to_path_buf(),
             // What a machine that went down has damaged is made again.
@@ -579,28 +582,28 @@ impl StagedRun<'_> {
         let called = self.inputs_of(folder).into_iter();
         let called: Vec<Called> =
             called.map(|(shard, input)| Called { name: input.path.clone(), shard }).collect();
-        // Names that are no UTF-8 may lose their order, and then pages would be numbered otherwise.
+        // Names that are no UTF-8 may lose their order, and then documents would be numbered otherwise.
         if called.len() < folder.inputs.len() || !called.is_sorted_by_key(|called| called.shard) {
-            let expected = "paths in UTF-8, where memory does not hold all pages";
+            let expected = "paths in UTF-8, where memory does not hold all documents";
             return Err(Error::parameter("input", self.job.inputs[0].display(), expected));
         }
         Ok(called)
     }
 
-    fn tables_of_pages(&self, tables: &Tables<'_>, out: &OutputFolder) -> Result<()> {
+    fn tables_of_documents(&self, tables: &Tables<'_>, out: &OutputFolder) -> Result<()> {
         let writes = self.job.writes;
-        if writes.pages {
-            tables.pages(&out.path().join(PAGES))?;
+        if writes.documents {
+            tables.documents(&out.path().join(DOCUMENTS))?;
         }
-        if writes.pages_jsonl {
-            tables.pages_by(|rows| write_pages_jsonl(&out.path().join(PAGES_JSONL), rows))?;
+        if writes.documents_jsonl {
+            tables.documents_by(|rows| write_documents_jsonl(&out.path().join(DOCUMENTS_JSONL), rows))?;
         }
         #[cfg(feature = "parquet")]
-        if writes.pages_parquet {
-            let path = out.path().join(PAGES_PARQUET);
+        if writes.documents_parquet {
+            let path = out.path().join(DOCUMENTS_PARQUET);
             let settings =
                 serde_json::to_string(&self.job.settings).map_err(|error| Error::io(&path, error.into()))?;
-            tables.pages_by(|rows| write_pages_parquet(&path, &settings, rows))?;
+            tables.documents_by(|rows| write_documents_parquet(&path, &settings, rows))?;
         }
         if writes.removed {
             tables.removed(&out.path().join(REMOVED))?;
@@ -609,11 +612,11 @@ impl StagedRun<'_> {
     }
 }
 
-/// Some pages, with all that a report shows of them.
+/// Some documents, with all that a report shows of them.
 struct Few<'a> {
     inputs: &'a [Input],
     order: ResultOrder,
-    pages: BTreeMap<Document, OneDocument>,
+    documents: BTreeMap<Document, OneDocument>,
     digests: BTreeMap<DocId, [u8; 16]>,
 }
 
@@ -628,22 +631,22 @@ struct OneDocument {
 impl<'a> Few<'a> {
     fn fetch(inputs: &'a [Input], tables: &Tables<'_>, wanted: &BTreeSet<Document>) -> Result<Self> {
         let (mut few, mut digest) = (
-            Self { inputs, order: tables.order, pages: BTreeMap::new(), digests: BTreeMap::new() },
+            Self { inputs, order: tables.order, documents: BTreeMap::new(), digests: BTreeMap::new() },
             Vec::new(),
         );
         let mut lookup = tables.lookup.borrow_mut();
         for &wanted in wanted {
-            let page = u64::from(wanted.number());
-            let found = lookup.page(page)?;
-            let shown_name = lookup.shown_name(page, &found);
-            let (file, at) = tables.folder.place(page);
+            let document = u64::from(wanted.number());
+            let found = lookup.document(document)?;
+            let shown_name = lookup.shown_name(document, &found);
+            let (file, at) = tables.folder.place(document);
             tables.folder.files[file].reader()?.read(Column::Digests, at, 1, &mut digest)?;
             let mut bytes = [0; 16];
             bytes.copy_from_slice(&digest);
             few.digests.insert(found.at, bytes);
             let place = found.named.place;
             let [id, url] = [found.id, found.url].map(reported);
-            few.pages.insert(wanted, OneDocument { at: found.at, place, id, url, shown_name });
+            few.documents.insert(wanted, OneDocument { at: found.at, place, id, url, shown_name });
         }
         Ok(few)
     }
@@ -655,7 +658,7 @@ impl Catalogue for Few<'_> {
     }
 
     fn place(&self, document: Document) -> (DocId, Place) {
-        let one = &self.pages[&document];
+        let one = &self.documents[&document];
         (one.at, one.place)
     }
 
@@ -664,7 +667,7 @@ impl Catalogue for Few<'_> {
     }
 
     fn names(&self, document: Document) -> (Cow<'_, str>, &str) {
-        let one = &self.pages[&document];
+        let one = &self.documents[&document];
         (Cow::Borrowed(&one.id), &one.url)
     }
 
@@ -673,6 +676,6 @@ impl Catalogue for Few<'_> {
     }
 
     fn shown_name(&self, document: Document) -> String {
-        self.pages[&document].shown_name.clone()
+        self.documents[&document].shown_name.clone()
     }
 }

@@ -1,4 +1,4 @@
-//! An estimate of what a run takes, before it begins: from the sizes of its files and their first pages.
+//! An estimate of what a run takes, before it begins: from the sizes of its files and their first documents.
 
 use crate::corpus::{self, IN_MEMORY, Input, Peeked, ReadOptions, peek};
 use simflip_core::collection::Keeping;
@@ -6,18 +6,18 @@ use simflip_core::edits;
 use simflip_core::settings::{Settings, Sketches};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The expected sums over the pages of some files.
+/// The expected sums over the documents of some files.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// Pages.
-    pub pages: u64,
-    /// Pages for each stored byte.
+    /// Documents.
+    pub documents: u64,
+    /// Documents for each stored byte.
     density: f64,
-    /// Bytes of a page's id and URL.
+    /// Bytes of a document's id and URL.
     pub names: f64,
     /// Their bytes when compressed.
     pub packed_names: f64,
-    /// Bytes of a page's text.
+    /// Bytes of a document's text.
     pub text: f64,
     /// Threads that work on them.
     threads: usize,
@@ -45,8 +45,8 @@ pub fn sketched_bytes(files: usize, inputs: usize) -> u64 {
     files as u64 * SKETCHED_FILE + inputs as u64 * SKETCHED_INPUT
 }
 
-/// Bytes of a feature of a page that is kept: its number and count, and, as if no other page had it, its hash in what
-/// each thread has, in what is put together of these, and in the tables by which it is found.
+/// Bytes of a feature of a document that is kept: its number and count, and, as if no other document had it, its hash
+/// in what each thread has, in what is put together of these, and in the tables by which it is found.
 const FEATURE: f64 = 62.0;
 /// Bytes of the least tables of features.
 const FEATURE_TABLES: u64 = 12 << 20;
@@ -54,23 +54,24 @@ const FEATURE_TABLES: u64 = 12 << 20;
 const BOILERPLATE: (f64, u64) = (40.0 / 12.0, 640 << 20);
 /// The number of copies of a record that is only copied: it has no features.
 const WHILE_COPIED: u64 = 4;
-/// Bytes of a page's row in a table of documents, beside its names.
+/// Bytes of a document's row in a table of documents, beside its names.
 const ROW: f64 = 88.0;
-/// Bytes of a page while it is sketched, beside its sketches and names: its row and its place.
+/// Bytes of a document while it is sketched, beside its sketches and names: its row and its place.
 const NAMED: f64 = 24.0;
-/// Bytes of a page of a Parquet file that is kept, while these are written: its list may have grown by half.
+/// Bytes of a document of a Parquet file that is kept, while these are written: its list may have grown by half.
 const KEPT: f64 = 60.0;
-/// The least that each thread may hold of pages that are sketched.
+/// The least that each thread may hold of documents that are sketched.
 pub const LEAST_ROOM: u64 = 1 << 20;
-/// Bytes of what is known of a page's text.
+/// Bytes of what is known of a document's text.
 const FACTS: f64 = 40.0;
 
 impl Estimate {
     /// The estimate for some files.
     pub fn of(inputs: &[Input], options: &ReadOptions) -> Self {
-        let Peeked { pages, stored_bytes, name_bytes, packed_name_bytes, text_bytes } = peek(inputs, options);
-        let each = |bytes: u64| bytes as f64 / pages.max(1) as f64;
-        let density = pages as f64 / stored_bytes.max(1) as f64;
+        let Peeked { documents, stored_bytes, name_bytes, packed_name_bytes, text_bytes } =
+            peek(inputs, options);
+        let each = |bytes: u64| bytes as f64 / documents.max(1) as f64;
+        let density = documents as f64 / stored_bytes.max(1) as f64;
         let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
         let [names, packed_names, text] = [name_bytes, packed_name_bytes, text_bytes].map(each);
         Self {
@@ -81,21 +82,21 @@ impl Estimate {
         }
     }
 
-    /// The estimate for so many pages, whose IDs and URLs have so many bytes, as they are and compressed, and whose
+    /// The estimate for so many documents, whose IDs and URLs have so many bytes, as they are and compressed, and whose
     /// texts, and for so many threads.
-    pub fn new(pages: u64, [names, packed_names]: [f64; 2], text: f64, threads: usize) -> Self {
+    pub fn new(documents: u64, [names, packed_names]: [f64; 2], text: f64, threads: usize) -> Self {
         let (density, read_ahead, files) = (0.0, 0, 0);
-        Self { pages, density, names, packed_names, text, threads, read_ahead, files }
+        Self { documents, density, names, packed_names, text, threads, read_ahead, files }
     }
 
-    /// Bytes of pages that each thread may hold when files are sketched in so much memory; if that is too little, what
-    /// it takes.
+    /// Bytes of documents that each thread may hold when files are sketched in so much memory; if that is too little,
+    /// what it takes.
     pub fn room(&self, memory: u64) -> Result<u64, u64> {
         room(memory, self.threads, self.read_ahead, 0)
     }
 
-    /// The rooms of threads while pages are read, whose records may be longer than those before. Unless the memory was
-    /// promised, there is always some.
+    /// The rooms of threads while documents are read, whose records may be longer than those before. Unless the memory
+    /// was promised, there is always some.
     ///
     /// # Errors
     /// What it takes, if that is more.
@@ -106,26 +107,26 @@ impl Estimate {
     /// Bytes that sketching these files in so much memory is expected to take.
     pub fn sketching(&self, settings: &Settings, memory: u64) -> u64 {
         let sketches = sketch_bytes(settings) as f64 + self.hash_bytes(settings);
-        let pages = self.pages as f64 * (sketches + NAMED + self.names);
-        let held = beside_pages(self.threads, held_by_thread(0, IN_MEMORY), self.read_ahead);
+        let documents = self.documents as f64 * (sketches + NAMED + self.names);
+        let held = beside_documents(self.threads, held_by_thread(0, IN_MEMORY), self.read_ahead);
         let room = self.room(memory).unwrap_or(LEAST_ROOM);
-        held + (pages as u64).min(self.threads as u64 * room)
+        held + (documents as u64).min(self.threads as u64 * room)
     }
 
-    /// Bytes that writing kept pages takes, one after the other.
+    /// Bytes that writing kept documents takes, one after the other.
     pub fn writing(&self, held: u64) -> u64 {
-        beside_pages(self.threads, held_by_thread(0, WHILE_COPIED), self.read_ahead) + held
+        beside_documents(self.threads, held_by_thread(0, WHILE_COPIED), self.read_ahead) + held
     }
 
-    /// Bytes that writing the kept pages of a Parquet file is expected to take, which are gathered before; of so many
-    /// files at once, and besides so much.
+    /// Bytes that writing the kept documents of a Parquet file is expected to take, which are gathered before; of so
+    /// many files at once, and besides so much.
     pub fn keeping(&self, largest: &Input, files: usize, held: u64) -> u64 {
         let files = files.clamp(1, self.threads.max(1)) as u64;
-        let pages = largest.stored_bytes() as f64 * self.density * files as f64;
-        self.writing(held) + (pages * KEPT) as u64 + self.threads as u64 * copied_by_thread(largest)
+        let documents = largest.stored_bytes() as f64 * self.density * files as f64;
+        self.writing(held) + (documents * KEPT) as u64 + self.threads as u64 * copied_by_thread(largest)
     }
 
-    /// Bytes of a page while the parts of threads are put together: its row is there twice.
+    /// Bytes of a document while the parts of threads are put together: its row is there twice.
     fn merged(&self, kept: f64) -> f64 {
         2.0 * ROW + self.names + FACTS + kept
     }
@@ -133,11 +134,12 @@ impl Estimate {
     /// Bytes that the working folder of a run on disk takes at most.
     pub fn disk(&self, settings: &Settings) -> u64 {
         let names = [self.names, self.packed_names];
-        super::plan::disk_bytes(self.pages as f64, names, self.hash_bytes(settings), settings).most() as u64
+        super::plan::disk_bytes(self.documents as f64, names, self.hash_bytes(settings), settings).most()
+            as u64
     }
 
     /// Bytes that a run in memory is expected to hold at most, but for those of near pairs beyond the few that
-    /// ordinary pages have: nothing says beforehand how many are of one template.
+    /// ordinary documents have: nothing says beforehand how many are of one template.
     pub fn in_memory(&self, settings: &Settings) -> u64 {
         let keeping = Keeping::of(settings);
         let tables = if keeping == Keeping::Features { FEATURE_TABLES } else { 0 };
@@ -160,17 +162,17 @@ impl Estimate {
             _ => settings.block_tables().map_or(250.0, |blocks| 80.0 + 4.0 * f64::from(blocks.tables)),
         };
         let read = ROW + self.names + FACTS + kept;
-        let pages = |each: f64| (self.pages as f64 * each) as u64;
-        let most = (self.read_ahead + pages(read)).max(pages(self.merged(kept).max(read + joined)));
-        beside_pages(self.threads, held_by_thread(0, IN_MEMORY), self.files * FILE) + tables + most
+        let documents = |each: f64| (self.documents as f64 * each) as u64;
+        let most = (self.read_ahead + documents(read)).max(documents(self.merged(kept).max(read + joined)));
+        beside_documents(self.threads, held_by_thread(0, IN_MEMORY), self.files * FILE) + tables + most
     }
 
-    /// Features of a page: a word has six bytes.
+    /// Features of a document: a word has six bytes.
     fn features(&self) -> f64 {
         self.text / 6.0
     }
 
-    /// Bytes of the hashes of a page's features, where they are kept.
+    /// Bytes of the hashes of a document's features, where they are kept.
     pub fn hash_bytes(&self, settings: &Settings) -> f64 {
         if settings.keeps_feature_hashes() { 4.0 * self.features() } else { 0.0 }
     }
@@ -178,7 +180,7 @@ impl Estimate {
     /// Bytes that counting lines for boilerplate is expected to take beside that.
     pub fn boilerplate(&self) -> u64 {
         let (each, most) = BOILERPLATE;
-        ((self.pages as f64 * self.text * each) as u64).min(most)
+        ((self.documents as f64 * self.text * each) as u64).min(most)
     }
 }
 
@@ -195,7 +197,7 @@ pub fn is_long(record: u64) -> bool {
 }
 
 /// True if a run of so many bytes is on disk where nobody named the memory, of which there is so much: if it takes more
-/// than a quarter. The first pages of a file may say little of the rest, and a large run is as fast on disk.
+/// than a quarter. The first documents of a file may say little of the rest, and a large run is as fast on disk.
 pub fn is_large(held: u64, memory: u64) -> bool {
     held > memory / 4
 }
@@ -234,13 +236,13 @@ pub fn writers<'a>(
         let gathered = (rows as f64 * KEPT) as u64 * if at_once { 1 } else { threads as u64 };
         let gathered = gathered + threads as u64 * copied;
         let held = held_by_thread(longest, WHILE_COPIED);
-        beside_pages(threads, held, read_ahead(inputs.clone(), threads)) + gathered
+        beside_documents(threads, held, read_ahead(inputs.clone(), threads)) + gathered
     };
     (1..=threads).rev().find(|&threads| needed(threads) <= memory).ok_or_else(|| needed(1))
 }
 
-/// The memory of a run beside pages: of its threads, each of which holds so many bytes, and of what is read ahead.
-fn beside_pages(threads: usize, by_thread: u64, read_ahead: u64) -> u64 {
+/// The memory of a run beside documents: of its threads, each of which holds so many bytes, and of what is read ahead.
+fn beside_documents(threads: usize, by_thread: u64, read_ahead: u64) -> u64 {
     HELD_ANYWAY + threads as u64 * by_thread + read_ahead
 }
 
@@ -249,8 +251,8 @@ fn held_by_thread(longest: u64, times: u64) -> u64 {
     longest.saturating_mul(times).saturating_add(BUFFERS).max(HELD_BY_THREAD)
 }
 
-/// Room of threads for pages that they sketch, beside the buffers that records are read in: the longer these are, the
-/// less.
+/// Room of threads for documents that they sketch, beside the buffers that records are read in: the longer these are,
+/// the less.
 #[derive(Debug)]
 pub struct Rooms {
     memory: u64,
@@ -261,7 +263,7 @@ pub struct Rooms {
     most: u64,
     /// Bytes of the longest record so far.
     longest: AtomicU64,
-    /// Bytes of pages that each thread may hold.
+    /// Bytes of documents that each thread may hold.
     room: AtomicU64,
 }
 
@@ -293,7 +295,7 @@ impl Rooms {
         Self { memory: 0, threads: 1, read_ahead: 0, is_promised: false, most: u64::MAX, longest, room }
     }
 
-    /// Bytes of pages that each thread may hold.
+    /// Bytes of documents that each thread may hold.
     pub fn bytes(&self) -> u64 {
         self.room.load(Ordering::Relaxed)
     }
@@ -333,10 +335,10 @@ impl Rooms {
     }
 }
 
-/// Bytes of pages that each of so many threads may hold when files are sketched in so much memory, of which they hold
-/// so many read ahead, and buffers for a record of so many; if that is too little, what it takes.
+/// Bytes of documents that each of so many threads may hold when files are sketched in so much memory, of which they
+/// hold so many read ahead, and buffers for a record of so many; if that is too little, what it takes.
 fn room(memory: u64, threads: usize, read_ahead: u64, longest: u64) -> Result<u64, u64> {
-    let held = beside_pages(threads.max(1), held_by_thread(longest, IN_MEMORY), read_ahead);
+    let held = beside_documents(threads.max(1), held_by_thread(longest, IN_MEMORY), read_ahead);
     let threads = threads.max(1) as u64;
     // Lists grow in parts of memory of their own, which leave gaps: seen up to a third.
     match memory.saturating_sub(held) / threads * 2 / 3 {
@@ -354,7 +356,7 @@ fn longest_of(memory: u64, threads: usize, read_ahead: u64) -> u64 {
     left.saturating_sub(LEAST_WITH_GAPS + BUFFERS) / IN_MEMORY
 }
 
-/// Bytes of a page in a file of sketches.
+/// Bytes of a document in a file of sketches.
 pub fn sketch_bytes(settings: &Settings) -> u64 {
     match settings.sketches {
         Sketches::Both { bits, banding } => {
@@ -399,7 +401,7 @@ mod tests {
         let before = rooms.bytes();
         assert_eq!((rooms.hear(170 << 10), rooms.bytes()), (Ok(()), before));
         assert_eq!(rooms.hear(2 << 20), Ok(()));
-        // Each thread holds it six times, and three MiB, instead of four, and of what is left two thirds for pages.
+        // Each thread holds it six times, and three MiB, instead of four, and of what is left two thirds for documents.
         assert!(
             rooms.bytes().abs_diff(before - (12 + 3 - 4) * (1 << 20) * 2 / 3) < 9,
             "{before} {}",

@@ -6,7 +6,7 @@
 
 use super::cluster::{Grouping, check_keep};
 use super::keep_order::{OfFiles, Order, unscored};
-use super::record::{Edge, PAGE};
+use super::record::{DOCUMENT, Edge};
 use super::sketch::Shard;
 use super::sketches::Folder;
 use super::sorter::Merge;
@@ -49,7 +49,7 @@ pub struct JoinJob {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Joined {
     /// Documents of all sketches, reference documents left out.
-    pub pages: u64,
+    pub documents: u64,
     /// Reference documents.
     pub old: u64,
     /// New documents whose text stands in a better document, or in a reference document.
@@ -71,14 +71,14 @@ struct EdgesHeader {
     sketches: String,
     settings: Settings,
     grouping: Grouping,
-    pages: u64,
+    documents: u64,
     band: usize,
     statistics: Statistics,
 }
 
-/// Bytes that bits of all pages take.
-pub(super) fn bits_bytes(pages: u64) -> u64 {
-    pages.div_ceil(64) * 8
+/// Bytes that bits of all documents take.
+pub(super) fn bits_bytes(documents: u64) -> u64 {
+    documents.div_ceil(64) * 8
 }
 
 /// Finds the near-duplicates among all documents whose sketches are in a folder; passes over what is there already.
@@ -120,19 +120,20 @@ impl<'a> Joining<'a> {
         memory: u64,
         progress: &'a dyn Progress,
     ) -> Result<Self> {
-        if u32::try_from(folder.pages()).is_err() {
-            return Err(Error::parameter("pages", folder.pages(), "fewer than 2^32 in one join"));
+        if u32::try_from(folder.documents()).is_err() {
+            return Err(Error::parameter("documents", folder.documents(), "fewer than 2^32 in one join"));
         }
         let grouping = grouping.of_join();
         let rule = Rule::new(&grouping.settings(&folder.settings))?;
-        let budget = Budget::beside(memory, held(&folder.settings) * folder.pages() + folder.files_bytes())?;
+        let budget =
+            Budget::beside(memory, held(&folder.settings) * folder.documents() + folder.files_bytes())?;
         let place = folder.joined(&grouping);
         fs::create_dir_all(&place).map_err(|error| Error::io(&place, error))?;
         sweep(&place);
-        progress.begin("check sketches", folder.pages(), "pages");
+        progress.begin("check sketches", folder.documents(), "documents");
         let checked = folder.files.iter().try_for_each(|file| {
             file.check()?;
-            progress.advance(file.header.pages);
+            progress.advance(file.header.documents);
             Ok::<_, Error>(())
         });
         progress.end();
@@ -140,8 +141,8 @@ impl<'a> Joining<'a> {
         let work = workplace(&place.join("order"))?;
         let order = Order::of(folder, &grouping, files, work.path(), &budget)?;
         drop(work);
-        progress.begin("exact duplicates", folder.pages(), "pages");
-        let copies = Copies::of(folder, &order, &|pages| progress.advance(pages));
+        progress.begin("exact duplicates", folder.documents(), "documents");
+        let copies = Copies::of(folder, &order, &|documents| progress.advance(documents));
         progress.end();
         Ok(Self { folder, grouping, rule, budget, order, copies: copies?, place, progress })
     }
@@ -164,7 +165,7 @@ impl<'a> Joining<'a> {
     pub fn run(&self, shard: Shard) -> Result<Joined> {
         let store = self.store()?;
         let mut joined = Joined {
-            pages: self.folder.pages() - self.folder.first_new(),
+            documents: self.folder.documents() - self.folder.first_new(),
             old: self.folder.first_new(),
             copies: self.copies.of_new(self.reference()),
             bands: 0,
@@ -188,12 +189,12 @@ impl<'a> Joining<'a> {
         if missing.is_empty() {
             return Ok(Joined { there, ..joined });
         }
-        self.progress.begin("join", self.folder.pages() * missing.len() as u64, "pages");
+        self.progress.begin("join", self.folder.documents() * missing.len() as u64, "documents");
         let round = Round::first(self.reference());
         let done = buckets::join(&store, &self.rule, &round, &missing, |band, edges, statistics| {
             self.write_edges(band, &edges, statistics)?;
             add((edges.len() as u64, statistics));
-            self.progress.advance(self.folder.pages());
+            self.progress.advance(self.folder.documents());
             Ok(())
         });
         self.progress.end();
@@ -206,7 +207,7 @@ impl<'a> Joining<'a> {
             sketches: self.folder.id.clone(),
             settings: self.folder.settings.clone(),
             grouping: self.grouping.clone(),
-            pages: self.folder.pages(),
+            documents: self.folder.documents(),
             band,
             statistics,
         }
@@ -252,7 +253,7 @@ impl<'a> Joining<'a> {
             statistics = statistics.and(of_band);
             bodies.push(body);
         }
-        Ok((Edges { bodies, pages: self.folder.pages() }, statistics))
+        Ok((Edges { bodies, documents: self.folder.documents() }, statistics))
     }
 }
 
@@ -264,7 +265,7 @@ fn shard_bands(bands: usize, shard: Shard) -> u64 {
 /// The edges of all bands.
 pub(super) struct Edges {
     bodies: Vec<Body>,
-    pages: u64,
+    documents: u64,
 }
 
 impl Edges {
@@ -276,10 +277,10 @@ impl Edges {
     /// All of them, by document and then by leader, each once.
     pub fn iter(&self) -> Result<impl Iterator<Item = Result<buckets::Edge>> + use<>> {
         let sources = self.bodies.iter().map(source).collect::<Result<Vec<_>>>()?;
-        let (mut merge, pages) = (Merge::of(Edge::WIDTH, sources)?, self.pages);
+        let (mut merge, documents) = (Merge::of(Edge::WIDTH, sources)?, self.documents);
         let mut next = move || {
             let Some(edge) = merge.next()?.map(Edge::of) else { return Ok(None) };
-            in_range(Path::new("edges"), edge.later.max(edge.earlier), pages)?;
+            in_range(Path::new("edges"), edge.later.max(edge.earlier), documents)?;
             Ok(Some(buckets::Edge {
                 document: Rank::new(edge.later as u32),
                 leader: Rank::new(edge.earlier as u32),
@@ -325,13 +326,13 @@ pub(super) fn unless_damaged<T>(read: Result<Option<T>>, progress: &dyn Progress
     }
 }
 
-/// A page's number, if there is such a page.
-pub fn in_range(path: &Path, page: u64, pages: u64) -> Result<u64> {
-    if page < pages {
-        return Ok(page);
+/// A document's number, if there is such a document.
+pub fn in_range(path: &Path, document: u64, documents: u64) -> Result<u64> {
+    if document < documents {
+        return Ok(document);
     }
-    let (expected, got) = (format!("below {pages}"), page.to_string());
-    Err(wrong(path, "a page's number", expected, got, "the file is damaged; make it again"))
+    let (expected, got) = (format!("below {documents}"), document.to_string());
+    Err(wrong(path, "a document's number", expected, got, "the file is damaged; make it again"))
 }
 
 /// A body as a source of records.
@@ -358,7 +359,7 @@ pub fn check_edge_file(path: &Path) -> Result<Inspection> {
     inspection.fact("sketches", &header.sketches);
     inspection.fact("clusters", header.grouping.linkage.name());
     inspection.fact("keep", &header.grouping.keep);
-    inspection.fact("pages", header.pages);
+    inspection.fact("documents", header.documents);
     inspection.fact("edges", edges);
     inspection.fact("buckets", header.statistics.buckets);
     inspection.fact("largest bucket", header.statistics.largest);
@@ -370,10 +371,10 @@ pub fn check_edge_file(path: &Path) -> Result<Inspection> {
         reader.fill(&mut record)?;
         let edge = Edge::of(&record);
         let is_right = edge.earlier < edge.later
-            && edge.later < header.pages
+            && edge.later < header.documents
             && edge.distance.is_some()
             && (0.0..=1.0).contains(&edge.similarity);
-        if !is_right || at > 0 && record[..2 * PAGE] <= before[..2 * PAGE] {
+        if !is_right || at > 0 && record[..2 * DOCUMENT] <= before[..2 * DOCUMENT] {
             inspection.problem(format!("edge {at} is none, or stands in the wrong place"));
             break;
         }

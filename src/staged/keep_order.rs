@@ -4,7 +4,7 @@
 use super::Budget;
 use super::cluster::Grouping;
 use super::join::words;
-use super::record::{PAGE, page_bytes, page_of};
+use super::record::{DOCUMENT, document_bytes, document_of};
 use super::sketches::{CHUNK, Column, Folder};
 use super::sorter::{LongSorter, Merge};
 use crate::boilerplate::folder_name;
@@ -19,7 +19,7 @@ use std::path::Path;
 pub struct OfFiles {
     /// The number of the folder that each is in.
     folders: Vec<u64>,
-    /// The score of each input's pages, where the order in which inputs were named decides.
+    /// The score of each input's documents, where the order in which inputs were named decides.
     scores: Vec<f64>,
 }
 
@@ -46,10 +46,10 @@ impl OfFiles {
     }
 }
 
-/// A warning of new pages without a score, where scores decide which document is kept.
+/// A warning of new documents without a score, where scores decide which document is kept.
 ///
 /// # Errors
-/// If no page has a score, or a file cannot be read.
+/// If no document has a score, or a file cannot be read.
 pub fn unscored(folder: &Folder, keep: &Keep) -> Result<Option<String>> {
     if keep.score_field().is_none() {
         return Ok(None);
@@ -58,15 +58,15 @@ pub fn unscored(folder: &Folder, keep: &Keep) -> Result<Option<String>> {
     for (at, file) in folder.files.iter().enumerate() {
         let is_new = at >= folder.old_files;
         if file.header.reading.fields.score.as_deref() != keep.score_field() {
-            none += if is_new { file.header.pages } else { 0 };
+            none += if is_new { file.header.documents } else { 0 };
             continue;
         }
         let mut columns = file.reader()?;
-        for from in (0..file.header.pages).step_by(CHUNK as usize) {
+        for from in (0..file.header.documents).step_by(CHUNK as usize) {
             columns.read(
                 Column::Scores,
                 from,
-                (file.header.pages - from).min(CHUNK) as usize,
+                (file.header.documents - from).min(CHUNK) as usize,
                 &mut scores,
             )?;
             let without =
@@ -104,10 +104,10 @@ impl Order {
             return Ok(Self::ByNumber);
         }
         let mut sorted = Ranking { folder, keep: &grouping.keep, files, work, budget }.sorted()?;
-        let documents = folder.pages() as usize;
+        let documents = folder.documents() as usize;
         let (mut ranks, mut by_rank) = (vec![Rank::default(); documents], Vec::with_capacity(documents));
         while let Some(record) = sorted.next()? {
-            let document = page_of(&record[record.len() - PAGE..]);
+            let document = document_of(&record[record.len() - DOCUMENT..]);
             ranks[document as usize] = Rank::at(by_rank.len());
             by_rank.push(document as u32);
         }
@@ -138,7 +138,7 @@ impl Order {
 /// # Errors
 /// If names cannot be read.
 pub fn sources(folder: &Folder, each: SourceKind, files: &OfFiles) -> Result<Vec<u64>> {
-    let mut sources = Vec::with_capacity(folder.pages() as usize);
+    let mut sources = Vec::with_capacity(folder.documents() as usize);
     if each == SourceKind::Host {
         for file in &folder.files {
             for named in file.each_name()? {
@@ -152,7 +152,7 @@ pub fn sources(folder: &Folder, each: SourceKind, files: &OfFiles) -> Result<Vec
             SourceKind::Folder => files.folders.get(at).copied().unwrap_or_default(),
             _ => at as u64,
         };
-        sources.resize(input.pages.end as usize, number);
+        sources.resize(input.documents.end as usize, number);
     }
     Ok(sources)
 }
@@ -179,8 +179,8 @@ impl Ranking<'_> {
             file.check()?;
             let mut names = if needs_names { Some(file.each_name()?) } else { None };
             let (mut columns, is_new) = (file.reader()?, at >= self.folder.old_files);
-            for from in (0..file.header.pages).step_by(CHUNK as usize) {
-                let count = (file.header.pages - from).min(CHUNK) as usize;
+            for from in (0..file.header.documents).step_by(CHUNK as usize) {
+                let count = (file.header.documents - from).min(CHUNK) as usize;
                 columns.read(Column::Digests, from, count, &mut digests)?;
                 columns.read(Column::Lengths, from, count, &mut lengths)?;
                 columns.read(Column::Features, from, count, &mut features)?;
@@ -191,7 +191,7 @@ impl Ranking<'_> {
                     columns.read(Column::Scores, from, count, &mut scores)?;
                 }
                 for (place, (length, features)) in words(&lengths).zip(words(&features)).enumerate() {
-                    let page = start + from + place as u64;
+                    let document = start + from + place as u64;
                     let named = names.as_mut().and_then(Iterator::next).transpose()?;
                     let url = named.as_ref().and_then(|named| named.url.as_deref());
                     record.clear();
@@ -199,7 +199,7 @@ impl Ranking<'_> {
                     match keep {
                         Keep::First => {}
                         Keep::InputOrder => {
-                            let at = self.folder.input_of(page);
+                            let at = self.folder.input_of(document);
                             put_score(self.files.scores.get(at).copied(), &mut record);
                         }
                         Keep::Score(_) => put_score(score_at(&scores, place), &mut record),
@@ -217,7 +217,7 @@ impl Ranking<'_> {
                         record.extend(digests[16 * place..][..16].iter().rev());
                         put_text(url, &mut record);
                     }
-                    record.extend_from_slice(&page_bytes(page));
+                    record.extend_from_slice(&document_bytes(document));
                     keyed.push(&record)?;
                 }
             }

@@ -1,10 +1,10 @@
-//! The pages of stages that stay, file by file, as they are written.
+//! The documents of stages that stay, file by file, as they are written.
 
 use super::cluster::goes_of;
 use super::names::Named;
 use super::record::Assignment;
 use super::sketches::{Column, Folder, FolderInput};
-use crate::corpus::{EachKept, KeptPages, Place};
+use crate::corpus::{EachKept, KeptDocuments, Place};
 use crate::document::DocId;
 use crate::error::Result;
 use crate::format::Body;
@@ -12,7 +12,7 @@ use crate::hash::text_digest;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The pages that stay, file by file.
+/// The documents that stay, file by file.
 pub struct StagedKept<'a> {
     folder: &'a Folder,
     /// The place in the folder of each input, if it has sketches.
@@ -25,7 +25,7 @@ pub struct StagedKept<'a> {
     last: Mutex<Option<Digests>>,
 }
 
-/// Rows of the pages of an input, and the digests of their texts, 16 bytes each.
+/// Rows of the documents of an input, and the digests of their texts, 16 bytes each.
 struct Digests {
     shard: u32,
     rows: Vec<u32>,
@@ -33,7 +33,7 @@ struct Digests {
 }
 
 impl<'a> StagedKept<'a> {
-    /// Takes inputs with their places in the folder, if they have sketches, and so many pages that stay.
+    /// Takes inputs with their places in the folder, if they have sketches, and so many documents that stay.
     pub fn new(
         folder: &'a Folder,
         inputs: Vec<Option<usize>>,
@@ -43,7 +43,7 @@ impl<'a> StagedKept<'a> {
         Self { folder, inputs, assignments, numbers, names: InputNames::new(folder), last: Mutex::default() }
     }
 
-    /// True if a text is the one that was read of a page.
+    /// True if a text is the one that was read of a document.
     pub fn is_same(&self, id: DocId, text: &str) -> bool {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.as_ref().is_none_or(|last| last.shard != id.shard) {
@@ -56,15 +56,15 @@ impl<'a> StagedKept<'a> {
 
     fn digests(&self, shard: u32) -> Result<Option<Digests>> {
         let Some(at) = self.inputs[shard as usize] else { return Ok(None) };
-        let FolderInput { file, pages, .. } = &self.folder.inputs[at];
+        let FolderInput { file, documents, .. } = &self.folder.inputs[at];
         let rows = self.names.of(at)?.map(|named| Ok(named?.row)).collect::<Result<Vec<u32>>>()?;
-        let (mut digests, from) = (Vec::new(), pages.start - self.folder.starts[*file]);
+        let (mut digests, from) = (Vec::new(), documents.start - self.folder.starts[*file]);
         self.folder.files[*file].reader()?.read(Column::Digests, from, rows.len(), &mut digests)?;
         Ok(Some(Digests { shard, rows, digests }))
     }
 }
 
-/// The names of the pages of inputs, one input after the other.
+/// The names of the documents of inputs, one input after the other.
 pub struct InputNames<'a> {
     folder: &'a Folder,
     /// The names of the small inputs that are in one file of sketches, which are read once.
@@ -77,12 +77,12 @@ impl<'a> InputNames<'a> {
         Self { folder, bundle: Mutex::default() }
     }
 
-    /// The names of the pages of an input.
+    /// The names of the documents of an input.
     ///
     /// # Errors
     /// If they cannot be read, or are damaged.
     pub fn of(&self, input: usize) -> Result<Box<dyn Iterator<Item = Result<Named>> + '_>> {
-        let FolderInput { file: at, pages, .. } = &self.folder.inputs[input];
+        let FolderInput { file: at, documents, .. } = &self.folder.inputs[input];
         let file = &self.folder.files[*at];
         if file.header.inputs.len() == 1 {
             return Ok(Box::new(file.each_name()?));
@@ -93,23 +93,23 @@ impl<'a> InputNames<'a> {
             _ => Arc::clone(&bundle.insert((*at, Arc::new(file.names()?))).1),
         };
         let start = self.folder.starts[*at];
-        let places = (pages.start - start) as usize..(pages.end - start) as usize;
+        let places = (documents.start - start) as usize..(documents.end - start) as usize;
         Ok(Box::new(places.map(move |place| Ok(names[place].clone()))))
     }
 }
 
-impl KeptPages for StagedKept<'_> {
+impl KeptDocuments for StagedKept<'_> {
     fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>> {
         self.each_of(shard)?.collect::<Result<_>>().map(Cow::Owned)
     }
 
     fn each_of(&self, shard: u32) -> Result<EachKept<'_>> {
         let Some(at) = self.inputs[shard as usize] else { return Ok(Box::new(std::iter::empty())) };
-        let pages = self.folder.inputs[at].pages.clone();
-        let mut goes = goes_of(self.assignments, pages.clone())?.peekable();
-        let stays = move |(page, named): (u64, Result<Named>)| {
+        let documents = self.folder.inputs[at].documents.clone();
+        let mut goes = goes_of(self.assignments, documents.clone())?.peekable();
+        let stays = move |(document, named): (u64, Result<Named>)| {
             let is_next = |assignment: &Result<Assignment>| {
-                assignment.as_ref().map_or(true, |assignment| assignment.page == page)
+                assignment.as_ref().map_or(true, |assignment| assignment.document == document)
             };
             match goes.next_if(is_next) {
                 Some(Ok(_)) => None,
@@ -117,7 +117,7 @@ impl KeptPages for StagedKept<'_> {
                 None => Some(named.map(|named| (DocId::new(shard, named.row), named.place))),
             }
         };
-        Ok(Box::new(pages.zip(self.names.of(at)?).filter_map(stays)))
+        Ok(Box::new(documents.zip(self.names.of(at)?).filter_map(stays)))
     }
 
     fn number(&self, shard: u32) -> Result<u64> {

@@ -19,16 +19,16 @@ use std::path::{Path, PathBuf};
 pub struct Listed {
     /// Pairs.
     pub pairs: u64,
-    /// Pages in clusters.
-    pub pages: u64,
+    /// Documents in clusters.
+    pub documents: u64,
 }
 
-/// Clusters pages as [`cluster`](super::cluster()) does, and writes `pairs.csv` and `clusters.csv` into a new folder:
-/// what [`dedup`](super::dedup()) writes of the same pages, with input files by their real paths.
+/// Clusters documents as [`cluster`](super::cluster()) does, and writes `pairs.csv` and `clusters.csv` into a new
+/// folder: what [`dedup`](super::dedup()) writes of the same pages, with input files by their real paths.
 ///
 /// # Errors
-/// As [`cluster`](super::cluster()); if there are more pages than tables can number; or if something is in the folder's
-/// place already, or it cannot be written.
+/// As [`cluster`](super::cluster()); if there are more documents than tables can number; or if something is in the
+/// folder's place already, or it cannot be written.
 pub fn cluster_with_tables(
     job: &ClusterJob,
     out: &Path,
@@ -37,12 +37,12 @@ pub fn cluster_with_tables(
     OutputFolder::must_be_new("tables", out)?;
     OutputFolder::may_be(out, false)?;
     let folder = Folder::open_against(&job.sketches, &job.against)?;
-    check_number(folder.pages())?;
+    check_number(folder.documents())?;
     check_keep(&folder, &job.grouping)?;
     unscored(&folder, &job.grouping.keep)?.iter().for_each(|told| progress.note(told));
     let files = OfFiles::of(&folder, &job.grouping);
     let memory = job.memory.unwrap_or_else(memory_share);
-    let budget = Budget::beside(memory, held_of(folder.pages()) + folder.files_bytes())?;
+    let budget = Budget::beside(memory, held_of(folder.documents()) + folder.files_bytes())?;
     with_threads(job.threads, || {
         let clustered = cluster_folder(&folder, &job.grouping, &files, memory, progress)?;
         let making = OutputFolder::begin(out, false)?;
@@ -67,8 +67,8 @@ fn write(
     let called = (0..).zip(&new_first.inputs);
     let called = called.map(|(shard, input)| Called { name: PathBuf::from(&input.mark.path), shard });
     let called: Vec<Called> = called.collect();
-    progress.begin("names", folder.pages(), "pages");
-    let lookup = Lookup::new(&new_first, &called, order.new_pages(), work, budget.bytes / 2);
+    progress.begin("names", folder.documents(), "documents");
+    let lookup = Lookup::new(&new_first, &called, order.new_documents(), work, budget.bytes / 2);
     progress.end();
     let (lookup, settings) = (RefCell::new(lookup?), &folder.settings);
     let budget = Budget { bytes: budget.bytes / 2 };
@@ -77,8 +77,8 @@ fn write(
     progress.begin("write tables", 0, "pairs");
     let written = (|| {
         let pairs = tables.pairs(Some(&out.join("pairs.csv")), |_| ())?.written;
-        let pages = tables.clusters(Some(&out.join("clusters.csv")))?.pages;
-        Ok(Listed { pairs, pages })
+        let documents = tables.clusters(Some(&out.join("clusters.csv")))?.documents;
+        Ok(Listed { pairs, documents })
     })();
     progress.end();
     written

@@ -1,13 +1,13 @@
-//! The names and places of pages, looked up by their numbers: on disk, with a bounded part of them in memory.
+//! The names and places of documents, looked up by their numbers: on disk, with a bounded part of them in memory.
 
 use super::names::Named;
-use super::record::{PAGE, page_bytes, page_of};
+use super::record::{DOCUMENT, document_bytes, document_of};
 use super::sketches::Folder;
 use super::sorter::Sorter;
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash::text_digest;
-use crate::pipeline::pages::shortened;
+use crate::pipeline::documents::shortened;
 use crate::tables::{At, Side};
 use simflip_core::bits::Bits;
 use std::borrow::Cow;
@@ -24,24 +24,24 @@ pub struct Called {
     pub shard: u32,
 }
 
-/// The names of all pages of a folder of sketches, in the order of its files.
+/// The names of all documents of a folder of sketches, in the order of its files.
 pub struct Lookup<'a> {
     folder: &'a Folder,
     /// Of each input.
     called: &'a [Called],
-    /// Pages whose record id an earlier page has.
+    /// Documents whose record id an earlier document has.
     repeated: Bits,
-    /// The first old page.
+    /// The first old document.
     first_old: u64,
-    /// Where each page's names begin, 8 bytes a page and 8 more.
+    /// Where each document's names begin, 8 bytes a document and 8 more.
     starts: BlockCache,
     names: BlockCache,
     bytes: Vec<u8>,
 }
 
-/// A page as results call it.
+/// A document as results call it.
 #[derive(Clone, Debug)]
-pub struct NamedPage {
+pub struct NamedDocument {
     /// Its id: the record's own, or its file and its place there.
     pub id: String,
     /// Its address; empty where it has none.
@@ -53,7 +53,7 @@ pub struct NamedPage {
 }
 
 impl<'a> Lookup<'a> {
-    /// Puts the names of all pages, of which those from `first_old` on are old, into a folder, using about `memory`
+    /// Puts the names of all documents, of which those from `first_old` on are old, into a folder, using about `memory`
     /// bytes.
     ///
     /// # Errors
@@ -66,13 +66,13 @@ impl<'a> Lookup<'a> {
         memory: u64,
     ) -> Result<Self> {
         let (starts, names) = (work.join("names.starts"), work.join("names.all"));
-        let mut ids = Sorter::new(16 + PAGE, memory / 2, work, "ids");
+        let mut ids = Sorter::new(16 + DOCUMENT, memory / 2, work, "ids");
         let create = |path: &Path| {
             let file = File::create(path).map_err(|error| Error::io(path, error))?;
             Ok::<_, Error>(BufWriter::with_capacity(1 << 18, file))
         };
         let (mut to_starts, mut to_names) = (create(&starts)?, create(&names)?);
-        let (mut at, mut page, mut bytes) = (0u64, 0u64, Vec::new());
+        let (mut at, mut document, mut bytes) = (0u64, 0u64, Vec::new());
         for file in &folder.files {
             for named in file.each_name()? {
                 let named = named?;
@@ -82,23 +82,23 @@ impl<'a> Lookup<'a> {
                 to_names.write_all(&bytes).map_err(|error| Error::io(&names, error))?;
                 at += bytes.len() as u64;
                 if let Some(id) = &named.id {
-                    let mut record = [0; 16 + PAGE];
+                    let mut record = [0; 16 + DOCUMENT];
                     record[..16].copy_from_slice(&text_digest(id).to_be_bytes());
-                    record[16..].copy_from_slice(&page_bytes(page));
+                    record[16..].copy_from_slice(&document_bytes(document));
                     ids.push(&record)?;
                 }
-                page += 1;
+                document += 1;
             }
         }
         let ended = to_starts.write_all(&at.to_le_bytes()).and_then(|()| to_starts.flush());
         ended.map_err(|error| Error::io(&starts, error))?;
         to_names.flush().map_err(|error| Error::io(&names, error))?;
-        let (mut ids, mut repeated, mut last) = (ids.finish()?, Bits::new(folder.pages()), None);
+        let (mut ids, mut repeated, mut last) = (ids.finish()?, Bits::new(folder.documents()), None);
         while let Some(record) = ids.next()? {
             let mut id = [0; 16];
             id.copy_from_slice(&record[..16]);
             if last.replace(id) == Some(id) {
-                repeated.set(page_of(&record[16..]));
+                repeated.set(document_of(&record[16..]));
             }
         }
         let room = memory / 4;
@@ -106,9 +106,9 @@ impl<'a> Lookup<'a> {
         Ok(Self { folder, called, repeated, first_old, starts, names, bytes: Vec::new() })
     }
 
-    /// New pages whose record id an earlier page has.
+    /// New documents whose record id an earlier document has.
     pub fn repeated(&self) -> u64 {
-        (0..self.first_old).filter(|&page| self.repeated.get(page)).count() as u64
+        (0..self.first_old).filter(|&document| self.repeated.get(document)).count() as u64
     }
 
     /// Gives back memory that makes looking up faster, until something is looked up again.
@@ -117,13 +117,13 @@ impl<'a> Lookup<'a> {
         self.names.release();
     }
 
-    /// A page's names.
+    /// A document's names.
     ///
     /// # Errors
     /// If they cannot be read.
-    pub fn page(&mut self, page: u64) -> Result<NamedPage> {
+    pub fn document(&mut self, document: u64) -> Result<NamedDocument> {
         let mut range = [0; 16];
-        self.starts.read(page * 8, &mut range)?;
+        self.starts.read(document * 8, &mut range)?;
         let [from, to] = [0, 8].map(|at| {
             let mut number = [0; 8];
             number.copy_from_slice(&range[at..at + 8]);
@@ -133,32 +133,32 @@ impl<'a> Lookup<'a> {
         self.names.read(from, &mut self.bytes)?;
         let broken = || Error::io(&self.names.path, std::io::ErrorKind::InvalidData.into());
         let mut named = Named::take(&mut &self.bytes[..]).ok_or_else(broken)?;
-        let Called { name, shard } = &self.called[self.folder.input_of(page)];
+        let Called { name, shard } = &self.called[self.folder.input_of(document)];
         let id = match named.id.take() {
-            Some(id) if !self.repeated.get(page) => id,
+            Some(id) if !self.repeated.get(document) => id,
             _ => format!("{}:{}", name.display(), named.row),
         };
         let url = named.url.clone().unwrap_or_default();
-        Ok(NamedPage { id, url, at: DocId::new(*shard, named.row), named })
+        Ok(NamedDocument { id, url, at: DocId::new(*shard, named.row), named })
     }
 
-    /// Where a page stands, for tables.
-    pub fn standing(&self, page: u64, found: &NamedPage) -> At<'a> {
+    /// Where a document stands, for tables.
+    pub fn standing(&self, document: u64, found: &NamedDocument) -> At<'a> {
         let called: &'a [Called] = self.called;
-        let file = called[self.folder.input_of(page)].name.to_string_lossy();
-        let side = if page < self.first_old { Side::New } else { Side::Old };
+        let file = called[self.folder.input_of(document)].name.to_string_lossy();
+        let side = if document < self.first_old { Side::New } else { Side::Old };
         At { file, row: found.at.row, side }
     }
 
-    /// The name of a page in warnings.
-    pub fn shown_name(&self, page: u64, found: &NamedPage) -> String {
-        let name = &self.called[self.folder.input_of(page)].name;
+    /// The name of a document in warnings.
+    pub fn shown_name(&self, document: u64, found: &NamedDocument) -> String {
+        let name = &self.called[self.folder.input_of(document)].name;
         let place = || format!("{}:{}", name.display(), found.at.row);
         shortened(found.named.url.clone().unwrap_or_else(place))
     }
 }
 
-impl NamedPage {
+impl NamedDocument {
     /// Its id, for a row.
     pub fn id(&self) -> Cow<'static, str> {
         Cow::Owned(self.id.clone())

@@ -1,15 +1,15 @@
-//! A run in stages, for more pages than memory holds: sketch, join, cluster, apply.
+//! A run in stages, for more documents than memory holds: sketch, join, cluster, apply.
 //!
 //! ```text
 //! input files ─sketch──► sketches/NAME.sketches, NAME.names   one of each for an input file
 //!             ─join────► sketches/joined-ID/…                 edges, by bands
 //!             ─cluster─► sketches/joined-ID/LINKAGE.assignments     one file
-//!             ─apply───► kept/…                               for an input file, kept pages and a list of others
+//!             ─apply───► kept/…                               for an input file, kept documents and a list of others
 //! ```
 //!
 //! Each file is made under a temporary name, appears when it is whole, and is named by what it depends on; there
 //! is no state besides. So a run that was ended goes on with the same command: what is there is passed over. A
-//! page is known by its number: pages are numbered through all files, these in order of their paths.
+//! document is known by its number: documents are numbered through all files, these in order of their paths.
 //!
 //! What comes of it is what [`pipeline::dedup`](crate::pipeline::dedup) makes of the same pages with the same
 //! settings, for any memory, any number of threads and any split of the work.
@@ -18,6 +18,7 @@ mod apply;
 mod check;
 mod cluster;
 mod dedup;
+mod documents;
 mod estimate;
 mod join;
 mod keep_order;
@@ -25,7 +26,6 @@ mod kept;
 mod listing;
 mod lookup;
 mod names;
-mod pages;
 mod parts;
 mod plan;
 mod record;
@@ -41,9 +41,9 @@ pub use apply::{Applied, ApplyJob, Outputs, apply};
 pub use check::check;
 pub use cluster::{ClusterJob, Clustered, Grouping, cluster, priority_of};
 pub use dedup::{dedup, dedup_on_disk};
+pub use documents::{SketchedDocument, documents_of, settings_of};
 pub use join::{JoinJob, Joined, join};
 pub use listing::{Listed, cluster_with_tables};
-pub use pages::{SketchedPage, pages_of, settings_of};
 pub use plan::{Disk, JobPlan, PlanJob, Rates, StagePlan, plan};
 pub use sketch::{Shard, SketchJob, Sketched, sketch};
 pub use sketches::sketched_files;
@@ -74,7 +74,7 @@ impl Budget {
         match memory.checked_sub(FIXED + held + 2 * sorter::MERGE_MEMORY) {
             Some(bytes) if bytes >= LEAST => Ok(Self { bytes }),
             _ => {
-                let expected = format!("at least {} for so many pages", told_bytes(Self::least(held)));
+                let expected = format!("at least {} for so many documents", told_bytes(Self::least(held)));
                 Err(Error::parameter("memory", told_bytes(memory), expected))
             }
         }

@@ -1,5 +1,5 @@
-//! Files of names: what the pages of an input file are called and where they stand, compressed in blocks, apart
-//! from the sketches, which alone decide about pages.
+//! Files of names: what the documents of an input file are called and where they stand, compressed in blocks, apart
+//! from the sketches, which alone decide about documents.
 
 use super::parts::{Scratch, ScratchFile};
 use crate::document::Place;
@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The most pages of a block.
+/// The most documents of a block.
 const BLOCK: usize = 4096;
 /// Compression: beyond it, little is gained for much time.
 const LEVEL: i32 = 3;
-/// Bytes of a block before it is compressed, from which on no more pages are put into it.
+/// Bytes of a block before it is compressed, from which on no more documents are put into it.
 const FULL: usize = 1 << 20;
 /// Bytes of whole blocks that are held in memory while names are gathered.
 const HELD: usize = 1 << 20;
@@ -24,16 +24,16 @@ const HELD: usize = 1 << 20;
 pub struct NamesHeader {
     /// The input files.
     pub inputs: Vec<String>,
-    /// Their pages.
-    pub pages: u64,
+    /// Their documents.
+    pub documents: u64,
     /// Where each block ends in the body.
     ends: Vec<u64>,
 }
 
-/// A page's names and place.
+/// A document's names and place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Named {
-    /// Its place among the records of its input that may be pages, counted from 0; the sketches tell it.
+    /// Its place among the records of its input that may be documents, counted from 0; the sketches tell it.
     pub row: u32,
     /// Where it is stored.
     pub place: Place,
@@ -78,7 +78,7 @@ pub struct NamedIn<'a> {
 }
 
 impl<'a> NamedIn<'a> {
-    /// Puts a page behind others that are looked up one by one.
+    /// Puts a document behind others that are looked up one by one.
     pub fn put(&self, out: &mut Vec<u8>) {
         let Place { offset, within, length, member } = self.place;
         [u64::from(self.row), offset, within, length, member].into_iter().for_each(|number| put(out, number));
@@ -124,10 +124,10 @@ fn take_name<'a>(bytes: &mut &'a [u8]) -> Option<Option<&'a str>> {
     std::str::from_utf8(name).ok().map(Some)
 }
 
-/// Names of pages while they are gathered.
+/// Names of documents while they are gathered.
 pub struct Names<'a> {
     scratch: &'a Scratch,
-    pages: u64,
+    documents: u64,
     block: Vec<u8>,
     in_block: usize,
     before: u64,
@@ -141,10 +141,10 @@ impl<'a> Names<'a> {
     /// No names; of their blocks, those that are more than a few go to `scratch`.
     pub fn new(scratch: &'a Scratch) -> Self {
         let (block, body, ends) = (Vec::new(), Vec::new(), Vec::new());
-        Self { scratch, pages: 0, block, in_block: 0, before: 0, on_disk: None, body, ends }
+        Self { scratch, documents: 0, block, in_block: 0, before: 0, on_disk: None, body, ends }
     }
 
-    /// Adds a page.
+    /// Adds a document.
     ///
     /// # Errors
     /// If a block cannot be compressed, or put on disk.
@@ -156,7 +156,7 @@ impl<'a> Names<'a> {
         [within, length, member].into_iter().for_each(|number| put(&mut self.block, number));
         self.before = offset;
         [id, url].into_iter().for_each(|name| put_name(&mut self.block, name));
-        self.pages += 1;
+        self.documents += 1;
         self.in_block += 1;
         if self.in_block == BLOCK || self.block.len() >= FULL {
             self.end_block()?;
@@ -190,7 +190,7 @@ impl<'a> Names<'a> {
         if !self.block.is_empty() {
             self.end_block()?;
         }
-        let header = NamesHeader { inputs, pages: self.pages, ends: self.ends };
+        let header = NamesHeader { inputs, documents: self.documents, ends: self.ends };
         let mut file = NewBinary::begin(path, NAMES, &header)?;
         let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(|error| Error::io(path, error));
         if let Some(mut on_disk) = self.on_disk {
@@ -209,10 +209,10 @@ impl<'a> Names<'a> {
 /// The names one after the other, with a block in memory at a time.
 ///
 /// # Errors
-/// If it cannot be read, is damaged, or is of other input files or of another number of pages; of damage within a block
-/// when that is come to.
-pub fn each(path: &Path, inputs: &[String], pages: u64) -> Result<Blocks> {
-    let (header, body) = open(path, inputs, pages)?;
+/// If it cannot be read, is damaged, or is of other input files or of another number of documents; of damage within a
+/// block when that is come to.
+pub fn each(path: &Path, inputs: &[String], documents: u64) -> Result<Blocks> {
+    let (header, body) = open(path, inputs, documents)?;
     body.check()?;
     Blocks::open(header, &body)
 }
@@ -221,15 +221,21 @@ pub fn each(path: &Path, inputs: &[String], pages: u64) -> Result<Blocks> {
 ///
 /// # Errors
 /// As [`each`].
-pub fn open(path: &Path, inputs: &[String], pages: u64) -> Result<(NamesHeader, Body)> {
+pub fn open(path: &Path, inputs: &[String], documents: u64) -> Result<(NamesHeader, Body)> {
     let (header, body): (NamesHeader, Body) = format::open(path, NAMES)?;
     let advice = "it does not belong to the sketches beside it; sketch the file again";
     if header.inputs != inputs {
         let [expected, got] = [inputs, &header.inputs].map(|paths| paths.join(", "));
         return Err(wrong(path, "the input files", expected, got, advice));
     }
-    if header.pages != pages {
-        return Err(wrong(path, "the number of pages", pages.to_string(), header.pages.to_string(), advice));
+    if header.documents != documents {
+        return Err(wrong(
+            path,
+            "the number of documents",
+            documents.to_string(),
+            header.documents.to_string(),
+            advice,
+        ));
     }
     Ok((header, body))
 }
@@ -238,7 +244,7 @@ fn all(header: NamesHeader, body: &Body) -> Result<Vec<Named>> {
     Blocks::open(header, body)?.collect()
 }
 
-/// The names of the pages of a file, in order, of which a block is in memory at a time. They have no rows yet.
+/// The names of the documents of a file, in order, of which a block is in memory at a time. They have no rows yet.
 pub struct Blocks {
     header: NamesHeader,
     path: PathBuf,
@@ -248,7 +254,7 @@ pub struct Blocks {
     /// The block that is read next, and where it begins.
     next: (usize, u64),
     block: std::vec::IntoIter<Named>,
-    pages: u64,
+    documents: u64,
     /// Nothing comes behind what is broken.
     is_broken: bool,
 }
@@ -267,7 +273,7 @@ impl Blocks {
             length,
             next: (0, 0),
             block,
-            pages: 0,
+            documents: 0,
             is_broken: false,
         })
     }
@@ -276,12 +282,12 @@ impl Blocks {
     fn next_block(&mut self) -> Result<Option<Vec<Named>>> {
         let broken = || {
             let (expected, got) =
-                ("names of as many pages as the header says".to_owned(), "others".to_owned());
+                ("names of as many documents as the header says".to_owned(), "others".to_owned());
             wrong(&self.path, "the body", expected, got, "the file is damaged; sketch the input again")
         };
         let (at, start) = self.next;
         let Some(&end) = self.header.ends.get(at) else {
-            return if self.pages == self.header.pages && start == self.length {
+            return if self.documents == self.header.documents && start == self.length {
                 Ok(None)
             } else {
                 Err(broken())
@@ -295,7 +301,7 @@ impl Blocks {
         let block = zstd::decode_all(&packed[..]).map_err(|_| broken())?;
         let mut names = Vec::new();
         read_block(&block, &mut names).ok_or_else(broken)?;
-        self.pages += names.len() as u64;
+        self.documents += names.len() as u64;
         self.next = (at + 1, end);
         Ok(Some(names))
     }
@@ -352,7 +358,7 @@ pub fn check(path: &Path) -> Result<Inspection> {
     body.check()?;
     let mut inspection = Inspection::of(NAMES.name);
     show_inputs(&mut inspection, &header.inputs);
-    inspection.fact("pages", header.pages);
+    inspection.fact("documents", header.documents);
     if let Err(error) = all(header, &body) {
         inspection.problem(error.to_string());
     }
@@ -368,7 +374,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]
         fn names_are_read_as_they_were_written(
-            pages in prop::collection::vec(
+            documents in prop::collection::vec(
                 (any::<[u64; 4]>(), prop::option::of(".{0,9}"), prop::option::of(".{0,30}")), 0..30
             ),
             times in prop::sample::select(vec![1usize, 300]),
@@ -377,7 +383,7 @@ mod tests {
             let path = folder.path().join("names");
             let scratch = Scratch::beside(&path);
             let (mut names, mut expected) = (Names::new(&scratch), Vec::new());
-            for ([offset, within, length, member], id, url) in pages.iter().cycle().take(pages.len() * times) {
+            for ([offset, within, length, member], id, url) in documents.iter().cycle().take(documents.len() * times) {
                 let place = Place { offset: *offset, within: *within, length: *length, member: *member };
                 names.push(place, id.as_deref(), url.as_deref()).unwrap();
                 expected.push(Named { row: 0, place, id: id.clone(), url: url.clone() });

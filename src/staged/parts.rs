@@ -1,4 +1,4 @@
-//! The pages of input files while they are sketched. Each thread holds those that it reads, column by column; where
+//! The documents of input files while they are sketched. Each thread holds those that it reads, column by column; where
 //! they outgrow its memory, it puts them on disk as a part. At last all parts are read in order of the file, a
 //! column at a time.
 
@@ -93,8 +93,8 @@ impl ScratchFile {
     }
 }
 
-/// The columns of pages, and the bytes that a page has in each: first its input and its row there, then what a file of
-/// sketches has.
+/// The columns of documents, and the bytes that a document has in each: first its input and its row there, then what a
+/// file of sketches has.
 struct Shape {
     columns: Vec<Column>,
     widths: Vec<usize>,
@@ -120,30 +120,30 @@ impl Shape {
         Self { columns, widths }
     }
 
-    /// Where a column of so many pages begins.
-    fn start(&self, column: usize, pages: u64) -> u64 {
-        pages * self.widths[..column].iter().sum::<usize>() as u64
+    /// Where a column of so many documents begins.
+    fn start(&self, column: usize, documents: u64) -> u64 {
+        documents * self.widths[..column].iter().sum::<usize>() as u64
     }
 }
 
-/// Pages that were put on disk together: columns, then names, then hashes of features.
+/// Documents that were put on disk together: columns, then names, then hashes of features.
 #[derive(Clone, Copy, Debug)]
 struct SpilledPart {
     start: u64,
-    pages: u64,
+    documents: u64,
     /// Bytes of names, and of hashes.
     rest: [u64; 2],
 }
 
-/// The pages that a thread has read, in order of the files.
+/// The documents that a thread has read, in order of the files.
 #[derive(Default)]
-struct ThreadPages {
+struct ThreadDocuments {
     parts: Vec<SpilledPart>,
     file: Option<ScratchFile>,
-    /// Pages in memory, behind those of all parts.
+    /// Documents in memory, behind those of all parts.
     held: u64,
     columns: Vec<Vec<u8>>,
-    /// Names, and hashes of features: what has other lengths in each page.
+    /// Names, and hashes of features: what has other lengths in each document.
     rest: [Vec<u8>; 2],
 }
 
@@ -151,20 +151,20 @@ struct ThreadPages {
 const NAMES: usize = 0;
 const HASHES: usize = 1;
 
-/// Where a page stands in a stream: a part, and a place in it.
+/// Where a document stands in a stream: a part, and a place in it.
 #[derive(Clone, Copy, Debug, Default)]
 struct StreamPlace {
     part: usize,
-    page: u64,
+    document: u64,
 }
 
-impl ThreadPages {
+impl ThreadDocuments {
     fn bytes(&self) -> usize {
         self.columns.iter().chain(&self.rest).map(Vec::len).sum()
     }
 
-    fn pages(&self) -> u64 {
-        self.parts.iter().map(|part| part.pages).sum::<u64>() + self.held
+    fn documents(&self) -> u64 {
+        self.parts.iter().map(|part| part.documents).sum::<u64>() + self.held
     }
 
     /// Puts on disk what is in memory.
@@ -174,7 +174,7 @@ impl ThreadPages {
             none => none.insert(scratch.file()?),
         };
         let rest = self.rest.each_ref().map(|bytes| bytes.len() as u64);
-        self.parts.push(SpilledPart { start: file.len(), pages: self.held, rest });
+        self.parts.push(SpilledPart { start: file.len(), documents: self.held, rest });
         for bytes in self.columns.iter_mut().chain(&mut self.rest) {
             file.append(bytes)?;
             bytes.clear();
@@ -195,8 +195,8 @@ impl ThreadPages {
         Ok(())
     }
 
-    /// Puts what a column has of the next pages, `count` at most and all of one part, behind `bytes`; tells how many
-    /// they are.
+    /// Puts what a column has of the next documents, `count` at most and all of one part, behind `bytes`; tells how
+    /// many they are.
     fn read(
         &mut self,
         shape: &Shape,
@@ -206,20 +206,20 @@ impl ThreadPages {
         bytes: &mut Vec<u8>,
     ) -> Result<u64> {
         let width = shape.widths[column] as u64;
-        while self.parts.get(at.part).is_some_and(|part| part.pages == at.page) {
-            *at = StreamPlace { part: at.part + 1, page: 0 };
+        while self.parts.get(at.part).is_some_and(|part| part.documents == at.document) {
+            *at = StreamPlace { part: at.part + 1, document: 0 };
         }
-        let (part, from) = (self.parts.get(at.part), at.page * width);
-        let pages = part.map_or(self.held, |part| part.pages);
-        let count = count.min(pages - at.page);
+        let (part, from) = (self.parts.get(at.part), at.document * width);
+        let documents = part.map_or(self.held, |part| part.documents);
+        let count = count.min(documents - at.document);
         let length = (count * width) as usize;
         match (part, &mut self.file) {
             (Some(part), Some(file)) => {
-                file.read(part.start + shape.start(column, pages) + from, length, bytes)?;
+                file.read(part.start + shape.start(column, documents) + from, length, bytes)?;
             }
             _ => bytes.extend_from_slice(&self.columns[column][from as usize..][..length]),
         }
-        at.page += count;
+        at.document += count;
         Ok(count)
     }
 
@@ -229,7 +229,7 @@ impl ThreadPages {
         match (self.parts.get(part), &mut self.file) {
             (Some(part), Some(file)) => {
                 let before = part.rest[..which].iter().sum::<u64>();
-                let from = part.start + shape.start(shape.widths.len(), part.pages) + before;
+                let from = part.start + shape.start(shape.widths.len(), part.documents) + before;
                 file.read(from, part.rest[which] as usize, bytes)
             }
             _ => {
@@ -243,7 +243,7 @@ impl ThreadPages {
 /// The state of a thread.
 struct SketchWorker {
     sketcher: Sketcher,
-    stream: ThreadPages,
+    stream: ThreadDocuments,
     /// Of each input.
     sums: Vec<TextSum>,
     text_bytes: u64,
@@ -257,16 +257,16 @@ struct SketchWorker {
 pub struct InputReading<'a> {
     /// The settings of the sketches.
     pub settings: &'a Settings,
-    /// True if pages have scores.
+    /// True if documents have scores.
     pub scored: bool,
-    /// Room for pages.
+    /// Room for documents.
     pub rooms: &'a Rooms,
     /// Where the rest goes.
     pub scratch: &'a Scratch,
 }
 
 impl InputReading<'_> {
-    /// Reads files and makes the sketches of their pages. `progress` hears of stored bytes as they are read.
+    /// Reads files and makes the sketches of their documents. `progress` hears of stored bytes as they are read.
     ///
     /// # Errors
     /// For settings whose sketches no file can have, if what does not fit in memory cannot be put on disk, or if a
@@ -288,7 +288,7 @@ impl InputReading<'_> {
             let columns = vec![Vec::new(); shape.widths.len()];
             Ok(SketchWorker {
                 sketcher: sketcher()?,
-                stream: ThreadPages { columns, ..ThreadPages::default() },
+                stream: ThreadDocuments { columns, ..ThreadDocuments::default() },
                 sums: vec![TextSum::default(); inputs.len()],
                 text_bytes: 0,
                 longest: 0,
@@ -301,29 +301,29 @@ impl InputReading<'_> {
         let too_long = |input: &Input, record: u64, (least, takes): (String, String)| {
             let shown = printable_path(&input.path);
             let expected = match input.format {
-                // A page is in memory whole, whatever is left out of it.
+                // A document is in memory whole, whatever is left out of it.
                 Format::Parquet | Format::Arrow => {
                     format!(
-                        "{least}, or fewer threads: row {record} of {shown}, with the pages it is in, takes {takes} in a thread"
+                        "{least}, or fewer threads: row {record} of {shown}, with the documents it is in, takes {takes} in a thread"
                     )
                 }
                 _ => format!(
-                    "{least}, fewer threads, or --longest-page, which leaves such records out: record {record} of {shown} takes \
+                    "{least}, fewer threads, or --longest-document, which leaves such records out: record {record} of {shown} takes \
                      {takes} in a thread"
                 ),
             };
             Error::parameter("memory", told_bytes(rooms.memory()), expected)
         };
         let has_failed = AtomicBool::new(false);
-        let each = |worker: &mut Result<SketchWorker>, page: Document<'_>| {
+        let each = |worker: &mut Result<SketchWorker>, document: Document<'_>| {
             let Ok(working) = worker else { return };
-            let heard = rooms.hear(page.bytes()).map_err(|needed| {
-                let takes = told_bytes(page.bytes() * IN_MEMORY);
-                let input = &inputs[page.id.shard as usize];
-                too_long(input, page.id.row.into(), (format!("at least {}", told_bytes(needed)), takes))
+            let heard = rooms.hear(document.bytes()).map_err(|needed| {
+                let takes = told_bytes(document.bytes() * IN_MEMORY);
+                let input = &inputs[document.id.shard as usize];
+                too_long(input, document.id.row.into(), (format!("at least {}", told_bytes(needed)), takes))
             });
             let done = heard.and_then(|()| {
-                working.add(&shape, &page);
+                working.add(&shape, &document);
                 let is_full = working.stream.bytes() as u64 >= rooms.bytes();
                 if is_full { working.stream.spill(scratch) } else { Ok(()) }
             });
@@ -360,14 +360,14 @@ impl InputReading<'_> {
         }
         let files = reading.files.into_iter().zip(sums);
         let files = files.map(|(file, sum)| FileReading { texts: Some(sum), ..file }).collect();
-        let pages = streams.iter().map(ThreadPages::pages).sum();
-        Ok(Parts { shape, streams, pages, text_bytes, longest, hashes, files, languages })
+        let documents = streams.iter().map(ThreadDocuments::documents).sum();
+        Ok(Parts { shape, streams, documents, text_bytes, longest, hashes, files, languages })
     }
 }
 
 impl SketchWorker {
-    fn add(&mut self, shape: &Shape, page: &Document<'_>) {
-        let Sketch { facts, value } = self.sketcher.sketch_part(page.text, page.text);
+    fn add(&mut self, shape: &Shape, document: &Document<'_>) {
+        let Sketch { facts, value } = self.sketcher.sketch_part(document.text, document.text);
         let two = match value {
             SketchValue::Both(two) => two,
             SketchValue::SimHash(Hashed { hash, weights }) => {
@@ -378,10 +378,10 @@ impl SketchWorker {
             // The settings are of neither.
             _ => return,
         };
-        let ThreadPages { columns, rest: [names, hashes], held, .. } = &mut self.stream;
+        let ThreadDocuments { columns, rest: [names, hashes], held, .. } = &mut self.stream;
         *held += 1;
         let (rows, columns) = columns.split_at_mut(1);
-        rows[0].extend_from_slice(&row_of(page.id).to_le_bytes());
+        rows[0].extend_from_slice(&row_of(document.id).to_le_bytes());
         for (bytes, column) in columns.iter_mut().zip(&shape.columns) {
             match *column {
                 Column::Digests => bytes.extend_from_slice(&facts.digest.to_le_bytes()),
@@ -394,29 +394,30 @@ impl SketchWorker {
                 Column::Bits => two.bits.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes())),
                 Column::Keys(band) => bytes.extend_from_slice(&two.keys[band].to_le_bytes()),
                 Column::Scores => {
-                    bytes.extend_from_slice(&page.score.unwrap_or(f64::NEG_INFINITY).to_le_bytes());
+                    bytes.extend_from_slice(&document.score.unwrap_or(f64::NEG_INFINITY).to_le_bytes());
                 }
             }
         }
-        NamedIn { row: page.id.row, place: page.place, id: page.record_id, url: page.url }.put(names);
+        NamedIn { row: document.id.row, place: document.place, id: document.record_id, url: document.url }
+            .put(names);
         if self.keeps_hashes {
             hashes.extend_from_slice(&(two.extra.len() as u32).to_le_bytes());
             two.extra.iter().for_each(|hash| hashes.extend_from_slice(&hash.to_le_bytes()));
             self.hashes += two.extra.len() as u64;
         }
-        self.sums[page.id.shard as usize].add(page.id.row, facts.digest);
+        self.sums[document.id.shard as usize].add(document.id.row, facts.digest);
         self.text_bytes += facts.text_bytes;
-        self.longest = self.longest.max(page.bytes());
-        self.languages.add(page.first_language(), 1);
+        self.longest = self.longest.max(document.bytes());
+        self.languages.add(document.first_language(), 1);
     }
 }
 
-/// The pages of input files, as threads have read them.
+/// The documents of input files, as threads have read them.
 pub struct Parts {
     shape: Shape,
-    streams: Vec<ThreadPages>,
-    /// The number of pages.
-    pub pages: u64,
+    streams: Vec<ThreadDocuments>,
+    /// The number of documents.
+    pub documents: u64,
     /// Bytes of their texts.
     pub text_bytes: u64,
     /// Bytes of the longest record.
@@ -425,15 +426,15 @@ pub struct Parts {
     pub hashes: u64,
     /// The outcome of reading each file.
     pub files: Vec<FileReading>,
-    /// Pages by the first language that their record names.
+    /// Documents by the first language that their record names.
     pub languages: Languages,
 }
 
-/// Pages that stand together in the files and in a stream.
+/// Documents that stand together in the files and in a stream.
 #[derive(Clone, Copy, Debug)]
-struct PageStretch {
+struct DocumentStretch {
     stream: u32,
-    pages: u32,
+    documents: u32,
 }
 
 /// The rows of a stream, some at a time.
@@ -448,7 +449,7 @@ impl StreamRows {
     const AT_ONCE: u64 = 1 << 12;
 
     /// The next row, which stays the next one.
-    fn peek(&mut self, shape: &Shape, stream: &mut ThreadPages) -> Result<Option<u64>> {
+    fn peek(&mut self, shape: &Shape, stream: &mut ThreadDocuments) -> Result<Option<u64>> {
         if self.taken == self.bytes.len() {
             self.bytes.clear();
             self.taken = 0;
@@ -459,7 +460,7 @@ impl StreamRows {
 }
 
 impl Parts {
-    /// Finds in which order the streams have the pages of the files.
+    /// Finds in which order the streams have the documents of the files.
     ///
     /// # Errors
     /// If what is on disk cannot be read.
@@ -480,9 +481,9 @@ impl Parts {
             };
             let Some((_, at)) = least(None) else { break };
             let end = least(Some(at)).map(|(row, _)| row);
-            let mut pages = 0;
+            let mut documents = 0;
             while let Some(row) = heads[at]
-                && pages < u32::MAX
+                && documents < u32::MAX
                 && end.is_none_or(|end| row < end)
             {
                 if row < next {
@@ -492,28 +493,28 @@ impl Parts {
                 next = next.max(first_row(row));
                 gaps += u64::from(row > next);
                 next = row.saturating_add(1);
-                pages += 1;
+                documents += 1;
                 rows[at].taken += ROW;
                 heads[at] = rows[at].peek(shape, &mut streams[at])?;
             }
             // Two that have the same row would have none after the other.
-            if pages == 0 {
+            if documents == 0 {
                 return Err(broken());
             }
-            order.push(PageStretch { stream: at as u32, pages });
+            order.push(DocumentStretch { stream: at as u32, documents });
         }
         Ok(InOrder { parts: self, order, gaps, of_inputs })
     }
 }
 
-/// The pages of input files, in their order.
+/// The documents of input files, in their order.
 pub struct InOrder {
-    /// The pages.
+    /// The documents.
     pub parts: Parts,
-    order: Vec<PageStretch>,
-    /// Places in the files where records that are no pages come before one that is.
+    order: Vec<DocumentStretch>,
+    /// Places in the files where records that are no documents come before one that is.
     pub gaps: u64,
-    /// The number of pages of each input.
+    /// The number of documents of each input.
     pub of_inputs: Vec<u64>,
 }
 
@@ -523,9 +524,9 @@ impl InOrder {
         let Parts { shape, streams, .. } = &mut self.parts;
         let mut at = vec![StreamPlace::default(); streams.len()];
         let mut bytes = Vec::new();
-        for &PageStretch { stream, pages } in &self.order {
+        for &DocumentStretch { stream, documents } in &self.order {
             let (stream, at) = (&mut streams[stream as usize], &mut at[stream as usize]);
-            let mut left = u64::from(pages);
+            let mut left = u64::from(documents);
             while left > 0 {
                 bytes.clear();
                 let read = stream.read(shape, column, at, left.min(1 << 14), &mut bytes)?;
@@ -544,26 +545,27 @@ impl InOrder {
         (1..self.parts.shape.widths.len()).try_for_each(|column| self.column(column, &mut each))
     }
 
-    /// Hands over [`gaps`](Self::gaps): the place among the pages of the one behind, and how many records are no pages.
+    /// Hands over [`gaps`](Self::gaps): the place among the documents of the one behind, and how many records are no
+    /// documents.
     ///
     /// # Errors
     /// If what is on disk cannot be read, or what is done with a gap fails.
     pub fn each_gap(&mut self, mut each: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
-        let (mut page, mut next) = (0, 0u64);
+        let (mut document, mut next) = (0, 0u64);
         self.column(0, |bytes| {
             let (rows, _) = bytes.as_chunks();
             for row in rows.iter().map(|&row| u64::from_le_bytes(row)) {
                 next = next.max(first_row(row));
                 if row > next {
-                    each(page, (row - next) as u32)?;
+                    each(document, (row - next) as u32)?;
                 }
-                (page, next) = (page + 1, row.saturating_add(1));
+                (document, next) = (document + 1, row.saturating_add(1));
             }
             Ok(())
         })
     }
 
-    /// The names of all pages, as a file of names has them, and no more than once.
+    /// The names of all documents, as a file of names has them, and no more than once.
     ///
     /// # Errors
     /// If what is on disk cannot be read, or a block cannot be compressed or put on disk.
@@ -577,7 +579,7 @@ impl InOrder {
         Ok(names)
     }
 
-    /// Hands over the hashes of the features of all pages, as a file of sketches has them, and no more than once.
+    /// Hands over the hashes of the features of all documents, as a file of sketches has them, and no more than once.
     ///
     /// # Errors
     /// If what is on disk cannot be read, or what is done with a piece fails.
@@ -595,15 +597,15 @@ impl InOrder {
         })
     }
 
-    /// Hands over the names or the hashes of one page after the other, which `each` takes from the beginning.
+    /// Hands over the names or the hashes of one document after the other, which `each` takes from the beginning.
     fn rest(&mut self, which: usize, mut each: impl FnMut(&mut &[u8]) -> Result<()>) -> Result<()> {
         let Parts { shape, streams, .. } = &mut self.parts;
-        // Of each stream, the part that is read next, what the one before has, and where its next page begins.
+        // Of each stream, the part that is read next, what the one before has, and where its next document begins.
         let mut reading: Vec<(usize, Vec<u8>, usize)> = streams.iter().map(|_| Default::default()).collect();
-        for &PageStretch { stream, pages } in &self.order {
+        for &DocumentStretch { stream, documents } in &self.order {
             let (at, stream) = (stream as usize, &mut streams[stream as usize]);
             let (part, bytes, from) = &mut reading[at];
-            for _ in 0..pages {
+            for _ in 0..documents {
                 while *from == bytes.len() && *part <= stream.parts.len() {
                     stream.rest_of(shape, *part, which, bytes)?;
                     (*part, *from) = (*part + 1, 0);
@@ -621,81 +623,87 @@ impl InOrder {
 mod tests {
     use super::*;
     use crate::corpus::{DiscoverOptions, JsonlFields, discover};
-    use crate::pipeline::pages::{Pages, Wanted};
+    use crate::pipeline::documents::{ReadDocuments, Wanted};
     use proptest::prelude::*;
     use simflip_core::collection::Keeping;
-    use simflip_core::id::{Document as Page, Id};
+    use simflip_core::id::{Document as ComparedDocument, Id};
 
-    /// Columns, gaps, names and what else is known, of pages sketched in so much room.
+    /// Columns, gaps, names and what else is known, of documents sketched in so much room.
     fn sketched(input: &Input, options: &ReadOptions, settings: &Settings, room: u64) -> [Vec<u8>; 4] {
         let folder = tempfile::tempdir().unwrap();
-        let place = folder.path().join("pages");
+        let place = folder.path().join("documents");
         let scratch = Scratch::beside(&place);
         let sketching = InputReading { settings, scored: true, rooms: &Rooms::of(room), scratch: &scratch };
         let inputs = std::slice::from_ref(input);
         let parts = sketching.read(inputs, options, &|_| ()).unwrap();
-        let known =
-            format!("{} {} {:?} {:?}", parts.pages, parts.text_bytes, parts.files[0].texts, parts.languages);
-        let mut pages = parts.in_order(inputs).unwrap();
+        let known = format!(
+            "{} {} {:?} {:?}",
+            parts.documents, parts.text_bytes, parts.files[0].texts, parts.languages
+        );
+        let mut documents = parts.in_order(inputs).unwrap();
         let [mut columns, mut gaps] = [Vec::new(), Vec::new()];
-        pages
+        documents
             .columns(|bytes| {
                 columns.extend_from_slice(bytes);
                 Ok(())
             })
             .unwrap();
         let mut number = 0;
-        pages
-            .each_gap(|page, records| {
+        documents
+            .each_gap(|document, records| {
                 number += 1;
-                gaps.extend_from_slice(format!("{page} {records}\n").as_bytes());
+                gaps.extend_from_slice(format!("{document} {records}\n").as_bytes());
                 Ok(())
             })
             .unwrap();
-        assert_eq!(number, pages.gaps);
-        pages.names(&scratch).unwrap().write(&place, vec!["input".to_owned()]).unwrap();
+        assert_eq!(number, documents.gaps);
+        documents.names(&scratch).unwrap().write(&place, vec!["input".to_owned()]).unwrap();
         [columns, gaps, std::fs::read(&place).unwrap(), known.into_bytes()]
     }
 
-    /// The columns of pages that are all in memory.
+    /// The columns of documents that are all in memory.
     fn held(input: &Input, options: &ReadOptions, settings: &Settings) -> [Vec<u8>; 4] {
         let wanted = Wanted::new(settings.extraction(), Keeping::of(settings));
-        let pages = Pages::read(vec![input.clone()], 1, options, &wanted, &|_| ()).unwrap();
-        let (collection, all) = (&pages.collection, || Page::all(pages.len()));
+        let read = ReadDocuments::read(vec![input.clone()], 1, options, &wanted, &|_| ()).unwrap();
+        let (collection, all) = (&read.collection, || ComparedDocument::all(read.len()));
         let facts = collection.all_facts();
-        let two = |page| collection.two(page).unwrap();
+        let two = |document| collection.two(document).unwrap();
         let mut columns = Vec::new();
         facts.iter().for_each(|facts| columns.extend(facts.digest.to_le_bytes()));
         facts.iter().for_each(|facts| columns.extend(facts.features.to_le_bytes()));
         facts.iter().for_each(|facts| columns.extend((facts.text_bytes as u32).to_le_bytes()));
-        all().for_each(|page| columns.extend(two(page).hash.to_le_bytes()));
-        all().for_each(|page| columns.extend(two(page).bits.iter().flat_map(|word| word.to_le_bytes())));
-        let bands = all().next().map_or(0, |page| two(page).keys.len());
-        (0..bands).for_each(|band| all().for_each(|page| columns.extend(two(page).keys[band].to_le_bytes())));
-        pages.scores.iter().flatten().for_each(|score| columns.extend(score.to_le_bytes()));
+        all().for_each(|document| columns.extend(two(document).hash.to_le_bytes()));
+        all().for_each(|document| {
+            columns.extend(two(document).bits.iter().flat_map(|word| word.to_le_bytes()))
+        });
+        let bands = all().next().map_or(0, |document| two(document).keys.len());
+        (0..bands).for_each(|band| {
+            all().for_each(|document| columns.extend(two(document).keys[band].to_le_bytes()))
+        });
+        read.scores.iter().flatten().for_each(|score| columns.extend(score.to_le_bytes()));
         let (mut gaps, mut next) = (String::new(), 0);
-        for (page, row) in pages.documents.rows().iter().enumerate() {
+        for (document, row) in read.documents.rows().iter().enumerate() {
             if row.id.row > next {
-                gaps += &format!("{page} {}\n", row.id.row - next);
+                gaps += &format!("{document} {}\n", row.id.row - next);
             }
             next = row.id.row + 1;
         }
         let folder = tempfile::tempdir().unwrap();
-        let place = folder.path().join("pages");
+        let place = folder.path().join("documents");
         let scratch = Scratch::beside(&place);
         let mut names = Names::new(&scratch);
-        for page in all() {
-            let documents = &pages.documents;
-            let (id, url) = (documents.record_id(page), documents.url(page));
-            names.push(documents.row(page).place, id, url).unwrap();
+        for document in all() {
+            let documents = &read.documents;
+            let (id, url) = (documents.record_id(document), documents.url(document));
+            names.push(documents.row(document).place, id, url).unwrap();
         }
         names.write(&place, vec!["input".to_owned()]).unwrap();
         let known = format!(
             "{} {} {:?} {:?}",
-            pages.len(),
+            read.len(),
             collection.text_bytes(),
-            pages.files[0].texts,
-            pages.languages
+            read.files[0].texts,
+            read.languages
         );
         [columns, gaps.into_bytes(), std::fs::read(&place).unwrap(), known.into_bytes()]
     }
@@ -703,24 +711,24 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
         #[test]
-        fn in_whatever_room_pages_are_those_of_a_run_that_holds_them_all(
+        fn in_whatever_room_documents_are_those_of_a_run_that_holds_them_all(
             lines in prop::collection::vec((0u8..8, 0usize..30), 0..400), threads in 1usize..5,
             block_bytes in prop::sample::select(vec![64usize, 1000, 1 << 20]),
             room in prop::sample::select(vec![0u64, 300, 2000, 20_000, 1 << 30]),
         ) {
             let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("pages.jsonl");
+            let path = folder.path().join("documents.jsonl");
             let line = |(at, &(kind, words)): (usize, &(u8, usize))| match kind {
                 0 => "{\"text\": 7}\n".to_owned(),
-                1 => "no page\n".to_owned(),
+                1 => "no document\n".to_owned(),
                 2 => format!("{{\"text\": \"{}\"}}\n", "same ".repeat(words)),
                 _ => {
                     let text: String = (0..words).map(|word| format!("w{} ", at * word % 97)).collect();
                     let (url, score) = (format!("https://a.example/{at}"), at as f64 / 3.0);
-                    let page = serde_json::json!({
+                    let document = serde_json::json!({
                         "id": at, "url": url, "text": text, "score": score, "language": format!("l{}", at % 3)
                     });
-                    page.to_string() + "\n"
+                    document.to_string() + "\n"
                 }
             };
             std::fs::write(&path, lines.iter().enumerate().map(line).collect::<String>()).unwrap();
@@ -738,7 +746,7 @@ mod tests {
     #[test]
     fn a_disk_that_takes_nothing_ends_the_reading() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("pages.jsonl");
+        let path = folder.path().join("documents.jsonl");
         std::fs::write(&path, "{\"text\": \"some words\"}\n".repeat(100_000)).unwrap();
         let input = discover(&[path], &DiscoverOptions::default()).unwrap().remove(0);
         let scratch = Scratch::beside(&folder.path().join("none/at all"));

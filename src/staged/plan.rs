@@ -1,4 +1,4 @@
-//! A plan for a job of so many pages: stages, hours, memory and disk, from rates that were measured.
+//! A plan for a job of so many documents: stages, hours, memory and disk, from rates that were measured.
 
 use super::apply::{ApplyJob, Outputs, apply};
 use super::cluster::{ClusterJob, Grouping, cluster};
@@ -39,42 +39,42 @@ impl Disk {
     }
 }
 
-/// Assumptions about pages that are not known before they are joined. The generated crawl whose rows are in
-/// `experiments/results/stages` has 0.19 pairs a page, and a fifth of its pages are removed.
+/// Assumptions about documents that are not known before they are joined. The generated crawl whose rows are in
+/// `experiments/results/stages` has 0.19 pairs a document, and a fifth of its documents are removed.
 mod usual {
-    /// Of all pages, those that share a band hash with others in a band; and those that do so in any band.
+    /// Of all documents, those that share a band hash with others in a band; and those that do so in any band.
     pub const COMPANY: f64 = 0.2;
     pub const COMPANY_OF_ANY: f64 = 0.6;
-    /// Edges of a page, over all bands.
+    /// Edges of a document, over all bands.
     pub const PAIRS: f64 = 0.25;
     /// Of the text, the share that goes.
     pub const GOES: f64 = 0.2;
 }
 
-/// The disk that so many pages take, of which IDs and URLs have so many bytes, as they are and compressed.
-pub fn disk_bytes(pages: f64, [names, packed]: [f64; 2], hash_bytes: f64, settings: &Settings) -> Disk {
-    /// Bytes of a page's place, compressed, and as it is.
+/// The disk that so many documents take, of which IDs and URLs have so many bytes, as they are and compressed.
+pub fn disk_bytes(documents: f64, [names, packed]: [f64; 2], hash_bytes: f64, settings: &Settings) -> Disk {
+    /// Bytes of a document's place, compressed, and as it is.
     const PLACE: [f64; 2] = [4.0, 20.0];
     Disk {
-        sketches: pages * (sketch_bytes(settings) as f64 + hash_bytes),
-        names: pages * (packed + PLACE[0]),
-        joined: pages * 16.0 * usual::PAIRS,
-        looked_up: pages * (names + PLACE[1]),
+        sketches: documents * (sketch_bytes(settings) as f64 + hash_bytes),
+        names: documents * (packed + PLACE[0]),
+        joined: documents * 16.0 * usual::PAIRS,
+        looked_up: documents * (names + PLACE[1]),
     }
 }
 
 /// A job to be planned.
 #[derive(Clone, Debug)]
 pub struct PlanJob {
-    /// Files of pages like those of the job; without them, names and texts are taken to be as long as usual.
+    /// Files of documents like those of the job; without them, names and texts are taken to be as long as usual.
     pub inputs: Vec<PathBuf>,
     /// Names of the JSONL fields and Parquet columns.
     pub fields: JsonlFields,
-    /// The longest page that is read, in bytes; `None` for the default of [`ReadOptions`].
-    pub longest_page: Option<usize>,
+    /// The longest document that is read, in bytes; `None` for the default of [`ReadOptions`].
+    pub longest_document: Option<usize>,
     /// The rules for odd input.
     pub rules: ReadRules,
-    /// Pages; without them, those of the inputs.
+    /// Documents; without them, those of the inputs.
     pub documents: Option<u64>,
     /// Bytes of memory that may be taken; `None` for a share of what the machine has.
     pub memory: Option<u64>,
@@ -89,11 +89,11 @@ pub struct PlanJob {
 /// The plan of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobPlan {
-    /// Pages.
+    /// Documents.
     pub documents: u64,
-    /// Bytes of a page's id and URL.
+    /// Bytes of a document's id and URL.
     pub name_bytes: f64,
-    /// Bytes of a page's text.
+    /// Bytes of a document's text.
     pub text_bytes: f64,
     /// True if these are those of files; else they are as usual.
     pub sampled: bool,
@@ -144,28 +144,28 @@ pub struct StagePlan {
     pub disk_bytes: f64,
 }
 
-/// Processor seconds, measured by stages over pages made up for it.
+/// Processor seconds, measured by stages over documents made up for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
-    /// Pages that were made up.
-    pub pages: u64,
+    /// Documents that were made up.
+    pub documents: u64,
     /// To sketch a byte of text.
     pub sketch: f64,
-    /// To join a page.
+    /// To join a document.
     pub join: f64,
-    /// To hold a page against one that is drawn.
+    /// To hold a document against one that is drawn.
     pub recall_estimate: f64,
-    /// To cluster a page, the recall estimate aside.
+    /// To cluster a document, the recall estimate aside.
     pub cluster: f64,
     /// To copy or pass over a byte of text.
     pub apply: f64,
 }
 
-/// Says what a job will take. The rates are measured, in a second or two; shares of pages that are near others are
+/// Says what a job will take. The rates are measured, in a second or two; shares of documents that are near others are
 /// assumed.
 ///
 /// # Errors
-/// If no number of pages is known, the settings cannot go on disk, or inputs or a temporary folder cannot be used.
+/// If no number of documents is known, the settings cannot go on disk, or inputs or a temporary folder cannot be used.
 pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     /// Of Common Crawl's WET files, about.
     const NAMES: [f64; 2] = [120.0, 48.0];
@@ -178,27 +178,27 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
         return Err(Error::parameter("documents", 0, "at least 1"));
     }
     let mut names = NAMES;
-    let (mut text, mut pages) = (TEXT, None);
+    let (mut text, mut counted) = (TEXT, None);
     if !job.inputs.is_empty() {
         let discovery = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
         let found = discover_all(&job.inputs, &discovery)?;
         found.passed_over.told().iter().for_each(|told| progress.note(told));
-        let options = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
+        let options = ReadOptions::new(job.fields.clone(), job.longest_document, job.rules);
         let sample = Estimate::of(&found.inputs, &options);
-        if sample.pages == 0 {
-            return Err(Error::NoDocuments("no page in the first files of INPUT".to_owned()));
+        if sample.documents == 0 {
+            return Err(Error::NoDocuments("no document in the first files of INPUT".to_owned()));
         }
         (names, text) = ([sample.names, sample.packed_names], sample.text);
-        pages = Some(sample.pages);
+        counted = Some(sample.documents);
     }
-    let Some(documents) = job.documents.or(pages) else {
-        return Err(Error::parameter("documents", "missing", "a number of pages, or INPUT to count on"));
+    let Some(documents) = job.documents.or(counted) else {
+        return Err(Error::parameter("documents", "missing", "a number of documents, or INPUT to count on"));
     };
     let threads = match job.threads {
         0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         threads => threads,
     };
-    progress.begin("rates", 0, "pages");
+    progress.begin("rates", 0, "documents");
     let rates = Rates::measure(settings);
     progress.end();
     let rates = rates?;
@@ -224,7 +224,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     let held = |least: u64, sorted: u64| (least + sorted).min(memory.max(least));
     let texts = n * text;
     let recall_estimate = rates.recall_estimate * most_drawn(documents, texts as u64) as f64;
-    let join = rates.join * (1.0 + EACH_DOUBLING * (n / rates.pages.max(1) as f64).log2().max(0.0));
+    let join = rates.join * (1.0 + EACH_DOUBLING * (n / rates.documents.max(1) as f64).log2().max(0.0));
     // Sketches of the documents that share a band hash in any band, if memory holds them; else those of one band.
     let together = n * usual::COMPANY_OF_ANY * width <= memory as f64 / 2.0;
     let (sketches, readings) = match together {
@@ -311,29 +311,29 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     })
 }
 
-/// The share by which joining a page takes longer when there are twice as many: more is sorted, and less of it is in
-/// the processor's caches. By `experiments/results/stages/rows.csv`, between a million pages and 50.
+/// The share by which joining a document takes longer when there are twice as many: more is sorted, and less of it is
+/// in the processor's caches. By `experiments/results/stages/rows.csv`, between a million documents and 50.
 const EACH_DOUBLING: f64 = 0.06;
 
 impl Rates {
-    /// Runs all stages over few pages and over more: the difference is what pages take, without what a stage takes
-    /// however few there are.
+    /// Runs all stages over few documents and over more: the difference is what documents take, without what a stage
+    /// takes however few there are.
     fn measure(settings: &Settings) -> Result<Self> {
         const FEW: u64 = 1_000;
         let few = Taken::measure(settings, FEW)?;
         // A slow machine, and code that is not optimised, take as long for fewer.
         let sizes = [FEW, if few.sketch < 0.015 { 30_000 } else { 4_000 }];
         let many = Taken::measure(settings, sizes[1])?;
-        let pages = (sizes[1] - sizes[0]) as f64;
+        let documents = (sizes[1] - sizes[0]) as f64;
         let bytes = [few.text_bytes, many.text_bytes];
         let drawn = [0, 1].map(|at| sizes[at] as f64 * most_drawn(sizes[at], bytes[at] as u64) as f64);
         let each = |of: fn(&Taken) -> f64, more: f64| (of(&many) - of(&few)).max(0.0) / more;
         Ok(Self {
-            pages: sizes.iter().sum(),
+            documents: sizes.iter().sum(),
             sketch: each(|taken| taken.sketch, many.text_bytes - few.text_bytes),
-            join: each(|taken| taken.join, pages),
+            join: each(|taken| taken.join, documents),
             recall_estimate: each(|taken| taken.recall_estimate, drawn[1] - drawn[0]),
-            cluster: each(|taken| taken.cluster, pages),
+            cluster: each(|taken| taken.cluster, documents),
             apply: each(|taken| taken.apply, many.text_bytes - few.text_bytes),
         })
     }
@@ -351,19 +351,19 @@ struct Taken {
 }
 
 impl Taken {
-    /// Runs all stages over so many pages of about 1 kB, three in ten of which are like others.
-    fn measure(settings: &Settings, pages: u64) -> Result<Self> {
+    /// Runs all stages over so many documents of about 1 kB, three in ten of which are like others.
+    fn measure(settings: &Settings, documents: u64) -> Result<Self> {
         const WORDS: u64 = 150;
         const JOINS: usize = 5;
         /// Processor seconds after which no further join is measured.
         const LONG_ENOUGH: f64 = 0.5;
         let io = |error| Error::io("a temporary folder", error);
         let folder = tempfile::tempdir().map_err(io)?;
-        let path = folder.path().join("pages.jsonl");
+        let path = folder.path().join("documents.jsonl");
         let (mut lines, mut text_bytes) = (String::new(), 0);
-        for page in 0..pages {
-            let family = if page % 10 < 3 { page / 30 } else { page };
-            let (mut draws, mut own) = (SplitMix64::new(family), SplitMix64::new(!page));
+        for document in 0..documents {
+            let family = if document % 10 < 3 { document / 30 } else { document };
+            let (mut draws, mut own) = (SplitMix64::new(family), SplitMix64::new(!document));
             let changed = own.below(WORDS);
             let before = lines.len();
             lines.push_str("{\"text\":\"");
@@ -384,7 +384,7 @@ impl Taken {
         let sketch_job = SketchJob {
             inputs: inputs.clone(),
             fields,
-            longest_page: None,
+            longest_document: None,
             rules,
             out: sketches.clone(),
             force: false,

@@ -3,23 +3,23 @@
 use simflip_core::buckets;
 use simflip_core::id::Id;
 
-/// Bytes of a page's number.
-pub const PAGE: usize = 5;
-/// The most pages of a run.
-pub const MOST_PAGES: u64 = 1 << 40;
+/// Bytes of a document's number.
+pub const DOCUMENT: usize = 5;
+/// The most documents of a run.
+pub const MOST_DOCUMENTS: u64 = 1 << 40;
 
-/// A page's number as a record has it.
-pub fn page_bytes(page: u64) -> [u8; PAGE] {
-    let [_, _, _, a, b, c, d, e] = page.to_be_bytes();
+/// A document's number as a record has it.
+pub fn document_bytes(document: u64) -> [u8; DOCUMENT] {
+    let [_, _, _, a, b, c, d, e] = document.to_be_bytes();
     [a, b, c, d, e]
 }
 
 /// The number of five bytes.
-pub fn page_of(bytes: &[u8]) -> u64 {
-    bytes[..PAGE].iter().fold(0, |page, &byte| page << 8 | u64::from(byte))
+pub fn document_of(bytes: &[u8]) -> u64 {
+    bytes[..DOCUMENT].iter().fold(0, |document, &byte| document << 8 | u64::from(byte))
 }
 
-/// Two pages that belong together: later page 5, earlier page 5, distance 2, similarity 4.
+/// Two documents that belong together: later document 5, earlier document 5, distance 2, similarity 4.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Edge {
     /// The greater number.
@@ -37,13 +37,13 @@ const COPY: u16 = u16::MAX;
 
 impl Edge {
     /// Bytes of a record.
-    pub const WIDTH: usize = 2 * PAGE + 6;
+    pub const WIDTH: usize = 2 * DOCUMENT + 6;
 
     /// As bytes.
     pub fn bytes(&self) -> [u8; Self::WIDTH] {
         let mut bytes = [0; Self::WIDTH];
-        bytes[..PAGE].copy_from_slice(&page_bytes(self.later));
-        bytes[PAGE..2 * PAGE].copy_from_slice(&page_bytes(self.earlier));
+        bytes[..DOCUMENT].copy_from_slice(&document_bytes(self.later));
+        bytes[DOCUMENT..2 * DOCUMENT].copy_from_slice(&document_bytes(self.earlier));
         bytes[10..12].copy_from_slice(&self.distance.map_or(COPY, |distance| distance as u16).to_be_bytes());
         bytes[12..].copy_from_slice(&self.similarity.to_bits().to_be_bytes());
         bytes
@@ -54,8 +54,8 @@ impl Edge {
         let distance = u16::from_be_bytes([bytes[10], bytes[11]]);
         let similarity = f32::from_bits(u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]));
         Self {
-            later: page_of(bytes),
-            earlier: page_of(&bytes[PAGE..]),
+            later: document_of(bytes),
+            earlier: document_of(&bytes[DOCUMENT..]),
             distance: (distance != COPY).then_some(u32::from(distance)),
             similarity,
         }
@@ -70,21 +70,22 @@ impl From<buckets::Edge> for Edge {
     }
 }
 
-/// The assignment of a page in a cluster: page 5 bytes, the page that stays 5, number of the cluster 5, pages in it 5,
-/// similarity with the page that stays 4, which also tells whether a page stays beside that one.
+/// The assignment of a document in a cluster: document 5 bytes, the document that stays 5, number of the cluster 5,
+/// documents in it 5, similarity with the document that stays 4, which also tells whether a document stays beside that
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Assignment {
-    /// The page.
-    pub page: u64,
-    /// The page that stays; itself, if it does.
+    /// The document.
+    pub document: u64,
+    /// The document that stays; itself, if it does.
     pub stays: u64,
-    /// The cluster, counted in order of first pages.
+    /// The cluster, counted in order of first documents.
     pub cluster: u64,
-    /// Pages in it.
+    /// Documents in it.
     pub size: u64,
-    /// The similarity with the page that stays, where the two were compared.
+    /// The similarity with the document that stays, where the two were compared.
     pub similarity: Option<f32>,
-    /// True if it stays itself, beside the page that others of the cluster go for.
+    /// True if it stays itself, beside the document that others of the cluster go for.
     pub beside: bool,
 }
 
@@ -93,32 +94,32 @@ const BESIDE: u32 = 0x7fc0_0001;
 
 impl Assignment {
     /// Bytes of a record.
-    pub const WIDTH: usize = 4 * PAGE + 4;
+    pub const WIDTH: usize = 4 * DOCUMENT + 4;
 
     /// As bytes.
     pub fn bytes(&self) -> [u8; Self::WIDTH] {
         let mut bytes = [0; Self::WIDTH];
-        for (at, number) in [self.page, self.stays, self.cluster, self.size].into_iter().enumerate() {
-            bytes[at * PAGE..][..PAGE].copy_from_slice(&page_bytes(number));
+        for (at, number) in [self.document, self.stays, self.cluster, self.size].into_iter().enumerate() {
+            bytes[at * DOCUMENT..][..DOCUMENT].copy_from_slice(&document_bytes(number));
         }
         let similarity = match self.beside {
             true => BESIDE.to_be_bytes(),
             false => similarity_bytes(self.similarity),
         };
-        bytes[4 * PAGE..].copy_from_slice(&similarity);
+        bytes[4 * DOCUMENT..].copy_from_slice(&similarity);
         bytes
     }
 
     /// From bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        let number = |at: usize| page_of(&bytes[at * PAGE..]);
+        let number = |at: usize| document_of(&bytes[at * DOCUMENT..]);
         Self {
-            page: number(0),
+            document: number(0),
             stays: number(1),
             cluster: number(2),
             size: number(3),
-            similarity: similarity_of(&bytes[4 * PAGE..]),
-            beside: bytes[4 * PAGE..].starts_with(&BESIDE.to_be_bytes()),
+            similarity: similarity_of(&bytes[4 * DOCUMENT..]),
+            beside: bytes[4 * DOCUMENT..].starts_with(&BESIDE.to_be_bytes()),
         }
     }
 }
@@ -142,14 +143,14 @@ mod tests {
     proptest! {
         #[test]
         fn records_are_read_as_they_were_written_and_ascend_as_they_should(
-            numbers in prop::collection::vec(0..MOST_PAGES, 4), distance in prop::option::of(0u32..=64), similarity: u8,
+            numbers in prop::collection::vec(0..MOST_DOCUMENTS, 4), distance in prop::option::of(0u32..=64), similarity: u8,
         ) {
             let [later, earlier, cluster, size] = numbers[..] else { unreachable!() };
             let similarity = f32::from(similarity) / 255.0;
             let edge = Edge { later, earlier, distance, similarity };
             prop_assert_eq!(Edge::of(&edge.bytes()), edge);
             for (similarity, beside) in [(None, false), (Some(similarity), false), (None, true)] {
-                let assignment = Assignment { page: later, stays: earlier, cluster, size, similarity, beside };
+                let assignment = Assignment { document: later, stays: earlier, cluster, size, similarity, beside };
                 prop_assert_eq!(Assignment::of(&assignment.bytes()), assignment);
             }
             let swapped = Edge { later: earlier, earlier: later, ..edge };

@@ -30,15 +30,15 @@ pub struct SketchJob {
     pub inputs: Vec<PathBuf>,
     /// Names of the JSONL fields and Parquet columns.
     pub fields: JsonlFields,
-    /// The longest page that is read, in bytes; `None` for the default of [`ReadOptions`].
-    pub longest_page: Option<usize>,
+    /// The longest document that is read, in bytes; `None` for the default of [`ReadOptions`].
+    pub longest_document: Option<usize>,
     /// The rules for odd input.
     pub rules: ReadRules,
     /// The folder for files of sketches; it is made if it is not there.
     pub out: PathBuf,
     /// True if sketches that do not fit are made again: of other settings, of a file that has changed, or cut.
     pub force: bool,
-    /// Memory that pages may take; what does not fit goes to disk. `None` for a share of what there is.
+    /// Memory that documents may take; what does not fit goes to disk. `None` for a share of what there is.
     pub memory: Option<u64>,
     /// Threads; 0 for as many as the machine has.
     pub threads: usize,
@@ -95,8 +95,8 @@ pub struct Sketched {
     pub files: u64,
     /// Of these, files whose sketches were there already.
     pub there: u64,
-    /// Pages of all of them.
-    pub pages: u64,
+    /// Documents of all of them.
+    pub documents: u64,
     /// Pieces of damage met in them.
     pub damaged: u64,
 }
@@ -128,7 +128,7 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
             input.open().map_err(|error| Error::io(&input.path, error))?;
         }
     }
-    let reading = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
+    let reading = ReadOptions::new(job.fields.clone(), job.longest_document, job.rules);
     let score = job.fields.score.iter().map(|field| Needed::score("score", field.clone()));
     // These may be few of the files of a job, of which others have what is missing here.
     if let Err(error) = check_fields(&found.inputs, &reading, &[], &score.collect::<Vec<_>>()) {
@@ -166,9 +166,9 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
         let _ = fs::remove_dir(&job.out);
     }
     let mut sketched = Sketched { files, damaged: broken.len() as u64, ..Sketched::default() };
-    for Made { there, pages, damaged, .. } in done? {
+    for Made { there, documents, damaged, .. } in done? {
         sketched.there += there;
-        sketched.pages += pages;
+        sketched.documents += documents;
         sketched.damaged += damaged;
     }
     Ok(sketched)
@@ -225,7 +225,7 @@ pub(super) fn tell_broken(broken: &[&Input], progress: &dyn Progress) {
 struct Made {
     /// Inputs whose sketches were there.
     there: u64,
-    pages: u64,
+    documents: u64,
     damaged: u64,
     /// The outcome of reading them, if they were read now, or that was kept.
     read: Option<Read>,
@@ -238,7 +238,7 @@ pub(super) struct Read {
     pub languages: Languages,
 }
 
-/// Sketches these files, with so much memory for the pages of each thread, passing over what is there already, and
+/// Sketches these files, with so much memory for the documents of each thread, passing over what is there already, and
 /// tells what reading them came to, in their order, which is kept beside their sketches. One that cannot be opened is
 /// damage, and has no sketches.
 ///
@@ -304,11 +304,11 @@ impl<'a> Sketching<'a> {
         keeps_reading: bool,
         progress: &'a dyn Progress,
     ) -> Self {
-        let options = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
-        let (fields, longest_page) = (job.fields.clone(), options.record_cap);
+        let options = ReadOptions::new(job.fields.clone(), job.longest_document, job.rules);
+        let (fields, longest_document) = (job.fields.clone(), options.record_cap);
         let threads = (rayon::current_num_threads() / bundles.max(1)).max(1);
         let options = ReadOptions { threads, ..options };
-        let rules = ReadingRules { fields, longest_page, rules: job.rules };
+        let rules = ReadingRules { fields, longest_document, rules: job.rules };
         Self { job, rules, options, rooms, keeps_reading, progress }
     }
 
@@ -335,9 +335,9 @@ impl<'a> Sketching<'a> {
             let kept = || self.keeps_reading.then(|| working::read_reading(&path)).transpose();
             match self.fitting(&path, &marks).and_then(|file| Ok((file, kept()?))) {
                 Ok((Some(file), read)) => {
-                    let (pages, damaged) = (file.header.pages, file.header.damaged);
+                    let (documents, damaged) = (file.header.documents, file.header.damaged);
                     self.progress.advance(inputs.iter().map(Input::stored_bytes).sum());
-                    return Ok(Made { there: inputs.len() as u64, pages, damaged, read });
+                    return Ok(Made { there: inputs.len() as u64, documents, damaged, read });
                 }
                 Ok((None, _)) => {}
                 Err(_) if (job.force || self.keeps_reading) && format::is_of_kind(&path, SKETCHES) => {}
@@ -347,7 +347,7 @@ impl<'a> Sketching<'a> {
         let scratch = Scratch::beside(&path);
         let parts = self.read(inputs, &scratch)?;
         let read = Read::of(&parts);
-        let (pages, damaged) = (parts.pages, parts.files.iter().map(|file| file.damaged).sum());
+        let (documents, damaged) = (parts.documents, parts.files.iter().map(|file| file.damaged).sum());
         let mut parts = parts.in_order(inputs)?;
         let names = parts.names(&scratch)?;
         for (input, mark) in inputs.iter().zip(&marks) {
@@ -363,7 +363,7 @@ impl<'a> Sketching<'a> {
             working::write_reading(&path, &read)?;
         }
         sketches::write(&path, &job.settings, rules.clone(), marks, &mut parts)?;
-        Ok(Made { there: 0, pages, damaged, read: Some(read) })
+        Ok(Made { there: 0, documents, damaged, read: Some(read) })
     }
 
     /// The file of sketches that is there, if it is what this run would make; none if it is of other inputs beside
@@ -391,7 +391,7 @@ impl<'a> Sketching<'a> {
             file.check()?;
             file.each_name()?.try_for_each(|named| named.map(drop))?;
         } else {
-            super::names::open(&path.with_extension("names"), &header.paths(), header.pages)?;
+            super::names::open(&path.with_extension("names"), &header.paths(), header.documents)?;
         }
         Ok(Some(file))
     }
@@ -403,7 +403,7 @@ pub(super) fn sketched_file(input: &Path, out: &Path, settings: Settings) {
     let job = SketchJob {
         inputs: vec![input.to_path_buf()],
         fields: JsonlFields::default(),
-        longest_page: None,
+        longest_document: None,
         rules: ReadRules::default(),
         out: out.to_path_buf(),
         force: false,

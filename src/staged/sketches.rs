@@ -5,7 +5,7 @@ use super::estimate::{is_long, sketched_bytes};
 use super::names::{self, Named};
 use super::odd_length;
 use super::parts::InOrder;
-use super::record::MOST_PAGES;
+use super::record::MOST_DOCUMENTS;
 use crate::corpus::{Input, JsonlFields, ReadRules};
 use crate::error::{Error, Result};
 use crate::format::{self, Body, BodyReader, SKETCHES, wrong};
@@ -36,14 +36,14 @@ pub struct SketchHeader {
     /// The hash of features.
     feature_hash: String,
     tokenizer: String,
-    /// The settings that decide which pages are near.
+    /// The settings that decide which documents are near.
     pub settings: Settings,
     /// The rules by which the file was read.
     pub reading: ReadingRules,
     /// The files that were read, in order: one, or small ones together.
     pub inputs: Vec<SketchedInput>,
-    /// Their pages.
-    pub pages: u64,
+    /// Their documents.
+    pub documents: u64,
     /// Bytes of their texts.
     pub text_bytes: u64,
     /// Bytes of the longest record, if they are more than buffers have anyway.
@@ -51,11 +51,11 @@ pub struct SketchHeader {
     pub longest: Option<u64>,
     /// Pieces of damage met.
     pub damaged: u64,
-    /// Places in the inputs where records come that turned out to be no pages. The last of the body has each of them:
-    /// the place of the page behind (8 bytes) and the number of records (4).
+    /// Places in the inputs where records come that turned out to be no documents. The last of the body has each of
+    /// them: the place of the document behind (8 bytes) and the number of records (4).
     gaps: u64,
-    /// Hashes of features, 4 bytes each, at the end of the body: those of one page after the other, as many as it has
-    /// features. None unless containment decides.
+    /// Hashes of features, 4 bytes each, at the end of the body: those of one document after the other, as many as it
+    /// has features. None unless containment decides.
     #[serde(default, skip_serializing_if = "is_zero")]
     hashes: u64,
 }
@@ -79,13 +79,13 @@ fn is_zero(number: &u64) -> bool {
 /// Bytes of a gap.
 const GAP: u64 = 12;
 
-/// The rules that decide which pages a file has.
+/// The rules that decide which documents a file has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadingRules {
     /// Names of JSON fields and Parquet columns.
     pub fields: JsonlFields,
-    /// The longest page that is read, in bytes.
-    pub longest_page: usize,
+    /// The longest document that is read, in bytes.
+    pub longest_document: usize,
     /// The rules for odd input.
     pub rules: ReadRules,
 }
@@ -96,8 +96,8 @@ pub struct SketchedInput {
     /// The file.
     #[serde(flatten)]
     pub mark: InputMark,
-    /// Its pages.
-    pub pages: u64,
+    /// Its documents.
+    pub documents: u64,
 }
 
 /// An input file, as far as it must stay the same.
@@ -155,16 +155,16 @@ pub fn stem_of(path: &Path) -> String {
     format!("{name}-{:016x}", text_digest(&path.to_string_lossy()) as u64)
 }
 
-/// Where what is in a body, of so many pages.
+/// Where what is in a body, of so many documents.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLayout {
-    /// Pages of the file.
-    pub pages: u64,
-    /// Words of a page's bits; of a SimHash, of the weights behind it.
+    /// Documents of the file.
+    pub documents: u64,
+    /// Words of a document's bits; of a SimHash, of the weights behind it.
     pub words: usize,
-    /// Keys of a page that stand in the file; those of a SimHash follow from it.
+    /// Keys of a document that stand in the file; those of a SimHash follow from it.
     pub bands: usize,
-    /// True if pages have scores.
+    /// True if documents have scores.
     pub scored: bool,
 }
 
@@ -183,19 +183,19 @@ pub enum Column {
     Bits,
     /// 4: keys of a band.
     Keys(usize),
-    /// 8, where a field of scores was named: scores, negative infinity where a page has no number there.
+    /// 8, where a field of scores was named: scores, negative infinity where a document has no number there.
     Scores,
 }
 
 impl BodyLayout {
-    /// The layout of so many pages, if files of sketches can have those of these settings.
-    pub fn new(settings: &Settings, pages: u64, scored: bool) -> Option<Self> {
+    /// The layout of so many documents, if files of sketches can have those of these settings.
+    pub fn new(settings: &Settings, documents: u64, scored: bool) -> Option<Self> {
         let (words, bands) = match settings.sketches {
             Sketches::Both { bits, banding } => (bits / 64, banding.bands),
             Sketches::SimHash { .. } => (size_of::<QuantisedWeights>() / 8, 0),
             _ => return None,
         };
-        Some(Self { pages, words, bands, scored })
+        Some(Self { documents, words, bands, scored })
     }
 
     /// All columns, in their order.
@@ -207,17 +207,17 @@ impl BodyLayout {
             .chain(self.scored.then_some(Column::Scores))
     }
 
-    /// Bytes of a page in a column.
+    /// Bytes of a document in a column.
     pub fn width_of(&self, column: Column) -> usize {
         self.place(column).1
     }
 
-    /// Bytes of a page.
+    /// Bytes of a document.
     pub fn width(&self) -> u64 {
         32 + 8 * self.words as u64 + 4 * self.bands as u64 + if self.scored { 8 } else { 0 }
     }
 
-    /// Where a column begins, and its bytes a page.
+    /// Where a column begins, and its bytes a document.
     fn place(&self, column: Column) -> (u64, usize) {
         let bits = 8 * self.words as u64;
         let (before, width) = match column {
@@ -229,51 +229,51 @@ impl BodyLayout {
             Column::Keys(band) => (32 + bits + 4 * band as u64, 4),
             Column::Scores => (32 + bits + 4 * self.bands as u64, 8),
         };
-        (self.pages * before, width)
+        (self.documents * before, width)
     }
 }
 
-/// The weights that a page has in its bits' place.
+/// The weights that a document has in its bits' place.
 pub fn weights_of(bytes: &[u8]) -> QuantisedWeights {
     let mut weights = [0; size_of::<QuantisedWeights>()];
     weights.iter_mut().zip(bytes).for_each(|(weight, &byte)| *weight = byte.cast_signed());
     QuantisedWeights::from_bytes(weights)
 }
 
-/// Writes the sketches of the pages of some input files.
+/// Writes the sketches of the documents of some input files.
 ///
 /// # Errors
-/// If the file cannot be written, or what is on disk of the pages cannot be read.
+/// If the file cannot be written, or what is on disk of the documents cannot be read.
 pub fn write(
     path: &Path,
     settings: &Settings,
     reading: ReadingRules,
     marks: Vec<InputMark>,
-    pages: &mut InOrder,
+    documents: &mut InOrder,
 ) -> Result<()> {
-    let inputs = marks.into_iter().zip(&pages.of_inputs);
+    let inputs = marks.into_iter().zip(&documents.of_inputs);
     let header = SketchHeader {
         digest: DIGEST.to_owned(),
         feature_hash: settings.feature_hash.name().to_owned(),
         tokenizer: TOKENIZER.to_owned(),
         settings: settings.clone(),
         reading,
-        inputs: inputs.map(|(mark, &pages)| SketchedInput { mark, pages }).collect(),
-        pages: pages.parts.pages,
-        text_bytes: pages.parts.text_bytes,
-        longest: Some(pages.parts.longest).filter(|&longest| is_long(longest)),
-        damaged: pages.parts.files.iter().map(|file| file.damaged).sum(),
-        gaps: pages.gaps,
-        hashes: pages.parts.hashes,
+        inputs: inputs.map(|(mark, &documents)| SketchedInput { mark, documents }).collect(),
+        documents: documents.parts.documents,
+        text_bytes: documents.parts.text_bytes,
+        longest: Some(documents.parts.longest).filter(|&longest| is_long(longest)),
+        damaged: documents.parts.files.iter().map(|file| file.damaged).sum(),
+        gaps: documents.gaps,
+        hashes: documents.parts.hashes,
     };
     let mut file = format::NewBinary::begin(path, SKETCHES, &header)?;
     let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(|error| Error::io(path, error));
-    pages.columns(&mut put)?;
-    pages.each_gap(|page, records| {
-        put(&page.to_le_bytes())?;
+    documents.columns(&mut put)?;
+    documents.each_gap(|document, records| {
+        put(&document.to_le_bytes())?;
         put(&records.to_le_bytes())
     })?;
-    pages.hashes(put)?;
+    documents.hashes(put)?;
     file.finish()
 }
 
@@ -306,19 +306,19 @@ impl SketchFile {
         must("the tokenizer", TOKENIZER, &header.tokenizer)?;
         header.settings.check()?;
         let scored = header.reading.fields.score.is_some();
-        let layout = BodyLayout::new(&header.settings, header.pages, scored);
+        let layout = BodyLayout::new(&header.settings, header.documents, scored);
         let fits = |layout: &BodyLayout| {
-            let columns = layout.pages.checked_mul(layout.width());
+            let columns = layout.documents.checked_mul(layout.width());
             let gaps = columns.and_then(|columns| columns.checked_add(header.gaps.checked_mul(GAP)?));
             gaps.and_then(|gaps| gaps.checked_add(header.hashes.checked_mul(4)?)) == Some(body.len())
         };
         let layout = layout.filter(fits).ok_or_else(|| odd_length(path, SKETCHES, body.len()))?;
-        let sum = header.inputs.iter().try_fold(0, |sum: u64, input| sum.checked_add(input.pages));
-        if sum != Some(header.pages) || header.inputs.is_empty() {
-            let (expected, got) = (header.pages.to_string(), "others in its inputs".to_owned());
+        let sum = header.inputs.iter().try_fold(0, |sum: u64, input| sum.checked_add(input.documents));
+        if sum != Some(header.documents) || header.inputs.is_empty() {
+            let (expected, got) = (header.documents.to_string(), "others in its inputs".to_owned());
             return Err(wrong(
                 path,
-                "the number of pages",
+                "the number of documents",
                 expected,
                 got,
                 "the file is damaged; make it again",
@@ -332,12 +332,12 @@ impl SketchFile {
         self.body.path()
     }
 
-    /// Where the names of its pages are.
+    /// Where the names of its documents are.
     pub fn names_path(&self) -> PathBuf {
         self.path().with_extension("names")
     }
 
-    /// The names and places of its pages, checked.
+    /// The names and places of its documents, checked.
     ///
     /// # Errors
     /// If they cannot be read, or are damaged.
@@ -350,20 +350,23 @@ impl SketchFile {
     /// # Errors
     /// As [`names`](Self::names).
     pub fn each_name(&self) -> Result<impl Iterator<Item = Result<Named>>> {
-        let names = names::each(&self.names_path(), &self.header.paths(), self.header.pages)?;
+        let names = names::each(&self.names_path(), &self.header.paths(), self.header.documents)?;
         let (mut run, mut runs) = (RowRun::default(), self.each_run()?.peekable());
-        Ok((0u64..).zip(names).map(move |(page, named)| {
-            while let Some(next) = runs.next_if(|run| run.as_ref().map_or(true, |run| run.page <= page)) {
+        Ok((0u64..).zip(names).map(move |(document, named)| {
+            while let Some(next) =
+                runs.next_if(|run| run.as_ref().map_or(true, |run| run.document <= document))
+            {
                 run = next?;
             }
-            named.map(|named| Named { row: run.row_of(page) as u32, ..named })
+            named.map(|named| Named { row: run.row_of(document) as u32, ..named })
         }))
     }
 
-    /// The runs of pages whose rows follow one another: each begins with an input, or behind records that are no pages.
+    /// The runs of documents whose rows follow one another: each begins with an input, or behind records that are no
+    /// documents.
     fn each_run(&self) -> Result<impl Iterator<Item = Result<RowRun>>> {
         let mut reader = self.body.reader()?;
-        reader.seek(self.layout.pages * self.layout.width())?;
+        reader.seek(self.layout.documents * self.layout.width())?;
         let (path, mut reader) = (self.path().to_path_buf(), BufReader::with_capacity(1 << 14, reader));
         let gaps = (0..self.header.gaps).map(move |_| {
             let mut gap = [0; GAP as usize];
@@ -373,30 +376,30 @@ impl SketchFile {
         });
         let mut next = 0;
         let starts = self.header.inputs.iter().map(|input| {
-            next += input.pages;
-            next - input.pages
+            next += input.documents;
+            next - input.documents
         });
         let (mut starts, mut gaps) = (starts.collect::<Vec<_>>().into_iter().peekable(), gaps.peekable());
         let mut run = RowRun::default();
         Ok(std::iter::from_fn(move || {
-            let gap = gaps.peek().map(|gap| gap.as_ref().map_or(0, |&(page, _)| page));
-            if let Some(page) = starts.next_if(|&start| gap.is_none_or(|page| start <= page)) {
-                run = RowRun { page, row: 0 };
+            let gap = gaps.peek().map(|gap| gap.as_ref().map_or(0, |&(document, _)| document));
+            if let Some(document) = starts.next_if(|&start| gap.is_none_or(|document| start <= document)) {
+                run = RowRun { document, row: 0 };
                 return Some(Ok(run));
             }
-            Some(gaps.next()?.map(|(page, records)| {
-                run = RowRun { page, row: run.row_of(page).saturating_add(records.into()) };
+            Some(gaps.next()?.map(|(document, records)| {
+                run = RowRun { document, row: run.row_of(document).saturating_add(records.into()) };
                 run
             }))
         }))
     }
 
-    /// The places of pages among the records of their inputs that may be pages.
+    /// The places of documents among the records of their inputs that may be documents.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn rows(&self) -> Result<PageRows> {
-        Ok(PageRows { runs: self.each_run()?.collect::<Result<_>>()? })
+    pub fn rows(&self) -> Result<DocumentRows> {
+        Ok(DocumentRows { runs: self.each_run()?.collect::<Result<_>>()? })
     }
 
     /// Compares its checksum.
@@ -412,38 +415,38 @@ impl SketchFile {
     /// # Errors
     /// If it cannot be opened.
     pub fn reader(&self) -> Result<Columns> {
-        let hashes = self.layout.pages * self.layout.width() + self.header.gaps * GAP;
+        let hashes = self.layout.documents * self.layout.width() + self.header.gaps * GAP;
         Ok(Columns { layout: self.layout, hashes, reader: self.body.reader()?, bytes: Vec::new() })
     }
 }
 
-/// Pages whose rows follow one another.
+/// Documents whose rows follow one another.
 #[derive(Clone, Copy, Debug, Default)]
 struct RowRun {
-    /// The first page.
-    page: u64,
+    /// The first document.
+    document: u64,
     /// The row of it in its input.
     row: u64,
 }
 
 impl RowRun {
-    /// The row of a page behind the first one.
-    fn row_of(self, page: u64) -> u64 {
-        self.row.saturating_add(page.saturating_sub(self.page))
+    /// The row of a document behind the first one.
+    fn row_of(self, document: u64) -> u64 {
+        self.row.saturating_add(document.saturating_sub(self.document))
     }
 }
 
-/// The places of the pages of a file of sketches among the records of their inputs that may be pages.
+/// The places of the documents of a file of sketches among the records of their inputs that may be documents.
 #[derive(Clone, Debug)]
-pub struct PageRows {
+pub struct DocumentRows {
     runs: Vec<RowRun>,
 }
 
-impl PageRows {
-    /// The place of a page.
-    pub fn of(&self, page: u64) -> u64 {
-        let behind = self.runs.partition_point(|run| run.page <= page);
-        behind.checked_sub(1).map_or(page, |last| self.runs[last].row_of(page))
+impl DocumentRows {
+    /// The place of a document.
+    pub fn of(&self, document: u64) -> u64 {
+        let behind = self.runs.partition_point(|run| run.document <= document);
+        behind.checked_sub(1).map_or(document, |last| self.runs[last].row_of(document))
     }
 }
 
@@ -457,7 +460,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// The bytes of a column for `count` pages from `from` on, into `bytes`.
+    /// The bytes of a column for `count` documents from `from` on, into `bytes`.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -482,20 +485,20 @@ impl Columns {
     }
 }
 
-/// Pages of which columns are read at once.
+/// Documents of which columns are read at once.
 pub const CHUNK: u64 = 1 << 12;
 
-/// All files of sketches of a folder, in order of the paths of their first inputs, behind those of old pages, if new
-/// ones are held against such; pages are numbered through them.
+/// All files of sketches of a folder, in order of the paths of their first inputs, behind those of old documents, if
+/// new ones are held against such; documents are numbered through them.
 #[derive(Debug)]
 pub struct Folder {
     /// The folder.
     pub path: PathBuf,
     /// The files.
     pub files: Vec<SketchFile>,
-    /// The first so many files are of old pages.
+    /// The first so many files are of old documents.
     pub old_files: usize,
-    /// The number of each file's first page, and the number of all pages.
+    /// The number of each file's first document, and the number of all documents.
     pub starts: Vec<u64>,
     /// The inputs of all files, in order.
     pub inputs: Vec<FolderInput>,
@@ -512,18 +515,18 @@ pub struct FolderInput {
     pub mark: InputMark,
     /// The place of the file of sketches.
     pub file: usize,
-    /// The numbers of its pages.
-    pub pages: Range<u64>,
+    /// The numbers of its documents.
+    pub documents: Range<u64>,
 }
 
-/// The number of each file's first page and of all pages, and the inputs of all files.
+/// The number of each file's first document and of all documents, and the inputs of all files.
 fn numbered(files: &[SketchFile]) -> (Vec<u64>, Vec<FolderInput>) {
     let (mut starts, mut inputs, mut next) = (Vec::new(), Vec::new(), 0u64);
     for (at, file) in files.iter().enumerate() {
         starts.push(next);
-        for SketchedInput { mark, pages } in &file.header.inputs {
-            let end = next.saturating_add(*pages);
-            inputs.push(FolderInput { mark: mark.clone(), file: at, pages: next..end });
+        for SketchedInput { mark, documents } in &file.header.inputs {
+            let end = next.saturating_add(*documents);
+            inputs.push(FolderInput { mark: mark.clone(), file: at, documents: next..end });
             next = end;
         }
     }
@@ -540,7 +543,7 @@ impl Folder {
         Self::open_against(folder, &[])
     }
 
-    /// Opens the sketches of a folder, and those of folders of old pages.
+    /// Opens the sketches of a folder, and those of folders of old documents.
     ///
     /// # Errors
     /// If a folder has none, or if they are of different settings, or one cannot be read; then it is named.
@@ -548,7 +551,7 @@ impl Folder {
         let mut files = Vec::new();
         for old in old {
             if fs::canonicalize(old).ok() == fs::canonicalize(folder).ok() {
-                let expected = "another folder than that of the new pages";
+                let expected = "another folder than that of the new documents";
                 return Err(Error::parameter("against", old.display(), expected));
             }
             files.extend(files_of(old)?);
@@ -570,7 +573,7 @@ impl Folder {
             if at == old_files && at > 0 {
                 names.push_str("against these\n");
             }
-            // Old pages may have been read in another way.
+            // Old documents may have been read in another way.
             let fits = header.settings == settings && (at < old_files || header.reading == reading);
             if !fits {
                 let expected = format!("those of {}", first.path().display());
@@ -580,8 +583,8 @@ impl Folder {
             let sum = format::checksum(file.path())?;
             names.push_str(&format!("{}\n{sum}\n", header.paths().join("\n")));
         }
-        if starts[files.len()] > MOST_PAGES {
-            return Err(Error::parameter("pages", starts[files.len()], "at most 2^40 pages"));
+        if starts[files.len()] > MOST_DOCUMENTS {
+            return Err(Error::parameter("documents", starts[files.len()], "at most 2^40 documents"));
         }
         let id = format!("{:016x}", text_digest(&names) as u64);
         let folder = Self { path: folder.to_path_buf(), files, old_files, starts, inputs, settings, id };
@@ -609,7 +612,7 @@ impl Folder {
         Ok(())
     }
 
-    /// The folder with the files of new pages first, as results number pages.
+    /// The folder with the files of new documents first, as results number documents.
     pub fn new_first(&self) -> Self {
         let mut files = self.files.clone();
         files.rotate_left(self.old_files);
@@ -623,17 +626,17 @@ impl Folder {
         sketched_bytes(self.files.len(), self.inputs.len())
     }
 
-    /// Number of all pages, old ones among them.
-    pub fn pages(&self) -> u64 {
+    /// Number of all documents, old ones among them.
+    pub fn documents(&self) -> u64 {
         self.starts[self.files.len()]
     }
 
-    /// Number of the first new page, which is that of old ones.
+    /// Number of the first new document, which is that of old ones.
     pub fn first_new(&self) -> u64 {
         self.starts[self.old_files]
     }
 
-    /// Hands over the columns of all files in pieces: the number of the first page, its place in the file, and
+    /// Hands over the columns of all files in pieces: the number of the first document, its place in the file, and
     /// how many there are.
     ///
     /// # Errors
@@ -643,49 +646,49 @@ impl Folder {
         advance: &dyn Fn(u64),
         mut each: impl FnMut(&mut Columns, u64, u64, usize) -> Result<()>,
     ) -> Result<()> {
-        self.scan_of(0..self.pages(), |columns, page, from, count| {
-            each(columns, page, from, count)?;
+        self.scan_of(0..self.documents(), |columns, document, from, count| {
+            each(columns, document, from, count)?;
             advance(count as u64);
             Ok(())
         })
     }
 
-    /// As [`scan`](Self::scan), the pieces that have some of these pages.
+    /// As [`scan`](Self::scan), the pieces that have some of these documents.
     ///
     /// # Errors
     /// As [`scan`](Self::scan).
     pub fn scan_of(
         &self,
-        pages: Range<u64>,
+        documents: Range<u64>,
         mut each: impl FnMut(&mut Columns, u64, u64, usize) -> Result<()>,
     ) -> Result<()> {
         for (file, &start) in self.files.iter().zip(&self.starts) {
-            let wanted =
-                pages.start.saturating_sub(start)..pages.end.saturating_sub(start).min(file.header.pages);
+            let wanted = documents.start.saturating_sub(start)
+                ..documents.end.saturating_sub(start).min(file.header.documents);
             if wanted.is_empty() {
                 continue;
             }
             let mut columns = file.reader()?;
             for from in (wanted.start / CHUNK * CHUNK..wanted.end).step_by(CHUNK as usize) {
-                let count = (file.header.pages - from).min(CHUNK);
+                let count = (file.header.documents - from).min(CHUNK);
                 each(&mut columns, start + from, from, count as usize)?;
             }
         }
         Ok(())
     }
 
-    /// The file that a page is in, and its place there.
-    pub fn place(&self, page: u64) -> (usize, u64) {
-        let file = self.starts.partition_point(|&start| start <= page) - 1;
-        (file, page - self.starts[file])
+    /// The file that a document is in, and its place there.
+    pub fn place(&self, document: u64) -> (usize, u64) {
+        let file = self.starts.partition_point(|&start| start <= document) - 1;
+        (file, document - self.starts[file])
     }
 
-    /// The place of the input that a page is of.
-    pub fn input_of(&self, page: u64) -> usize {
-        self.inputs.partition_point(|input| input.pages.start <= page) - 1
+    /// The place of the input that a document is of.
+    pub fn input_of(&self, document: u64) -> usize {
+        self.inputs.partition_point(|input| input.documents.start <= document) - 1
     }
 
-    /// The inputs of new pages, each with its place.
+    /// The inputs of new documents, each with its place.
     pub fn new_inputs(&self) -> impl Iterator<Item = (usize, &FolderInput)> {
         self.inputs.iter().enumerate().filter(|(_, input)| input.file >= self.old_files)
     }
@@ -731,7 +734,7 @@ pub fn paths_in(folder: &Path) -> Result<Vec<PathBuf>> {
 /// If there are none, or if they are of different settings, or one cannot be read; then it is named.
 pub fn sketched_files(folder: &Path) -> Result<Vec<(PathBuf, u64)>> {
     let Folder { files, .. } = Folder::open(folder)?;
-    Ok(files.iter().map(|file| (file.path().to_path_buf(), file.header.pages)).collect())
+    Ok(files.iter().map(|file| (file.path().to_path_buf(), file.header.documents)).collect())
 }
 
 /// Checks a file of sketches for [`inspect`](crate::inspect).
@@ -742,10 +745,10 @@ pub fn check(path: &Path) -> Result<Inspection> {
     let mut inspection = Inspection::of(SKETCHES.name);
     names::show_inputs(&mut inspection, &header.paths());
     inspection.fact("input bytes", header.inputs.iter().map(|input| input.mark.bytes).sum::<u64>());
-    inspection.fact("pages", header.pages);
+    inspection.fact("documents", header.documents);
     inspection.fact("text bytes", header.text_bytes);
     inspection.fact("damaged", header.damaged);
-    inspection.fact("bytes a page", file.layout.width());
+    inspection.fact("bytes a document", file.layout.width());
     inspection.fact("seed", header.settings.seed);
     inspection.fact("hash of texts", &header.digest);
     inspection.fact("feature hash", &header.feature_hash);
@@ -766,24 +769,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_give_pages_their_rows() {
+    fn gaps_give_documents_their_rows() {
         let top = tempfile::tempdir().unwrap();
-        let (input, out) = (top.path().join("pages.jsonl"), top.path().join("sketches"));
-        // Lines that are no pages: none, two or three before a page, and one behind the last.
-        let gap = |page: usize| [0, 2, 0, 3, 0][page % 5];
-        let line = |page: usize| "no page\n".repeat(gap(page)) + &format!("{{\"text\": \"page {page}\"}}\n");
-        fs::write(&input, (0..50).map(line).collect::<String>() + "no page\n").unwrap();
+        let (input, out) = (top.path().join("documents.jsonl"), top.path().join("sketches"));
+        // Lines that are no documents: none, two or three before a document, and one behind the last.
+        let gap = |document: usize| [0, 2, 0, 3, 0][document % 5];
+        let line = |document: usize| {
+            "no document\n".repeat(gap(document)) + &format!("{{\"text\": \"document {document}\"}}\n")
+        };
+        fs::write(&input, (0..50).map(line).collect::<String>() + "no document\n").unwrap();
         sketched_file(&input, &out, Settings::default());
         let expected: Vec<u32> =
-            (0..50).map(|page| (page + (0..=page).map(gap).sum::<usize>()) as u32).collect();
+            (0..50).map(|document| (document + (0..=document).map(gap).sum::<usize>()) as u32).collect();
         let file = Folder::open(&out).unwrap().files.remove(0);
         assert_eq!(file.header.gaps, 20);
         let rows: Vec<u32> = file.each_name().unwrap().map(|named| named.unwrap().row).collect();
         assert_eq!(rows, expected);
         let rows = file.rows().unwrap();
-        assert!((0u64..).zip(&expected).all(|(page, &row)| rows.of(page) == u64::from(row)));
+        assert!((0u64..).zip(&expected).all(|(document, &row)| rows.of(document) == u64::from(row)));
         assert!(check(file.path()).unwrap().problems.is_empty());
-        let mut columns = vec![0; (file.layout.pages * file.layout.width()) as usize];
+        let mut columns = vec![0; (file.layout.documents * file.layout.width()) as usize];
         file.body.reader().unwrap().fill(&mut columns).unwrap();
         let mut header = serde_json::to_value(&file.header).unwrap();
         // A number of gaps that the body has not.

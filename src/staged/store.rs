@@ -70,7 +70,7 @@ impl Copies {
                 })
                 .collect()
         };
-        let mut repeats = Repeats::new(folder.pages() as usize);
+        let mut repeats = Repeats::new(folder.documents() as usize);
         let mut bytes = Vec::new();
         folder.scan(&|_| (), |columns, _, from, count| {
             columns.read(Column::Digests, from, count, &mut bytes)?;
@@ -78,11 +78,11 @@ impl Copies {
             Ok(())
         })?;
         let mut texts = Vec::new();
-        folder.scan(advance, |columns, page, from, count| {
+        folder.scan(advance, |columns, document, from, count| {
             columns.read(Column::Digests, from, count, &mut bytes)?;
-            for (page, digest) in (page..).zip(digests(&bytes)) {
+            for (document, digest) in (document..).zip(digests(&bytes)) {
                 if repeats.may_repeat(digest[0]) {
-                    texts.push((digest, order.rank(page)));
+                    texts.push((digest, order.rank(document)));
                 }
             }
             Ok(())
@@ -138,14 +138,14 @@ impl<'a> SketchStore<'a> {
     /// # Errors
     /// If it cannot be read.
     pub fn new(folder: &'a Folder, order: &'a Order, copies: &Copies, budget: &Budget) -> Result<Self> {
-        let mut compared = Bits::new(folder.pages());
+        let mut compared = Bits::new(folder.documents());
         let least = folder.settings.min_features.max(1);
         let mut features = Vec::new();
-        folder.scan(&|_| (), |columns, page, from, count| {
+        folder.scan(&|_| (), |columns, document, from, count| {
             columns.read(Column::Features, from, count, &mut features)?;
-            for (page, features) in (page..).zip(words(&features)) {
+            for (document, features) in (document..).zip(words(&features)) {
                 if features as usize >= least {
-                    compared.set(u64::from(order.rank(page).number()));
+                    compared.set(u64::from(order.rank(document).number()));
                 }
             }
             Ok(())
@@ -165,10 +165,10 @@ impl<'a> SketchStore<'a> {
         let bytes = self.folder.files.iter().map(|file| file.header.text_bytes).sum();
         let (mut drawing, mut digests) =
             (Drawing::new(self.folder.settings.seed, most_drawn(self.compared(), bytes)), Vec::new());
-        self.folder.scan(&|_| (), |columns, page, from, count| {
+        self.folder.scan(&|_| (), |columns, document, from, count| {
             columns.read(Column::Digests, from, count, &mut digests)?;
-            for (page, digest) in (page..).zip(digests.as_chunks::<16>().0) {
-                let rank = self.order.rank(page);
+            for (document, digest) in (document..).zip(digests.as_chunks::<16>().0) {
+                let rank = self.order.rank(document);
                 if self.compared.get(u64::from(rank.number())) && is_drawn(rank) {
                     drawing.add(rank, u128::from_le_bytes(*digest));
                 }
@@ -202,7 +202,7 @@ impl<'a> SketchStore<'a> {
         if let Some(threshold) = rule.contained() {
             return containment::estimate(self, threshold, assignments, &drawn, drawn_from).map(Some);
         }
-        let mut ranks = Bits::new(self.folder.pages());
+        let mut ranks = Bits::new(self.folder.documents());
         drawn.iter().for_each(|rank| ranks.set(u64::from(rank.number())));
         let loaded = self.load(&ranks)?;
         let threshold = threshold as f32;
@@ -216,10 +216,10 @@ impl<'a> SketchStore<'a> {
             let mut sum = None;
             let room = (self.room() as u64).clamp(1 << 12, 1 << 18);
             let mut from = 0;
-            while from < self.folder.pages() {
-                let end = self.folder.pages().min(from + room);
-                let mut ranks = Bits::new(self.folder.pages());
-                let all = (from..end).map(|page| u64::from(self.order.rank(page).number()));
+            while from < self.folder.documents() {
+                let end = self.folder.documents().min(from + room);
+                let mut ranks = Bits::new(self.folder.documents());
+                let all = (from..end).map(|document| u64::from(self.order.rank(document).number()));
                 all.filter(|&rank| self.compared.get(rank)).for_each(|rank| ranks.set(rank));
                 let loaded = self.load_of(&ranks, from..end)?;
                 let mut others: Vec<SampledText<'_>> =
@@ -240,8 +240,8 @@ impl<'a> SketchStore<'a> {
         Ok(Some(sample.estimate([drawn_from, others], Some(threshold), Some(assignments.removed()))))
     }
 
-    /// Loads the sketches of some documents, all of them among some pages.
-    fn load_of(&self, ranks: &Bits, pages: Range<u64>) -> Result<Loaded> {
+    /// Loads the sketches of some documents, all of them among some documents.
+    fn load_of(&self, ranks: &Bits, documents: Range<u64>) -> Result<Loaded> {
         let layout = self.folder.files[0].layout;
         let (count, bands) = (ranks.count() as usize, self.bands());
         let (words_of, hashed) = match &self.blocks {
@@ -259,10 +259,10 @@ impl<'a> SketchStore<'a> {
             hashed,
         };
         let (mut column, mut places) = (Vec::new(), Vec::new());
-        self.folder.scan_of(pages, |columns, page, from, rows| {
+        self.folder.scan_of(documents, |columns, document, from, rows| {
             places.clear();
             places.extend((0..rows).filter_map(|row| {
-                let rank = u64::from(self.order.rank(page + row as u64).number());
+                let rank = u64::from(self.order.rank(document + row as u64).number());
                 ranks.get(rank).then(|| (row, loaded.subset.place(rank)))
             }));
             let Some((&(first, _), &(last, _))) = places.first().zip(places.last()) else { return Ok(()) };
@@ -330,7 +330,7 @@ impl Loaded {
 impl SketchSource for Loaded {
     type Shown<'s> = Sketched<'s>;
 
-    fn page(&self, rank: Rank) -> Sketched<'_> {
+    fn compared(&self, rank: Rank) -> Sketched<'_> {
         let at = self.subset.place(u64::from(rank.number()));
         Sketched { rank, features: self.features[at], two: self.two(rank), hashed: self.hashed.get(at) }
     }
@@ -354,7 +354,7 @@ impl Store for SketchStore<'_> {
         Self: 's;
 
     fn documents(&self) -> usize {
-        self.folder.pages() as usize
+        self.folder.documents() as usize
     }
 
     fn bands(&self) -> usize {
@@ -366,22 +366,22 @@ impl Store for SketchStore<'_> {
 
     fn each_key(&self, band: usize, each: &mut dyn FnMut(Rank, u32)) -> Result<()> {
         let mut column = Vec::new();
-        let mut each = |page: u64, key: u32| {
-            let rank = self.order.rank(page);
+        let mut each = |document: u64, key: u32| {
+            let rank = self.order.rank(document);
             if self.compared.get(u64::from(rank.number())) {
                 each(rank, key);
             }
         };
-        self.folder.scan(&|_| (), |columns, page, from, count| {
+        self.folder.scan(&|_| (), |columns, document, from, count| {
             match &self.blocks {
                 Some(blocks) => {
                     columns.read(Column::Hashes, from, count, &mut column)?;
                     let keys = longs(&column).map(|hash| blocks.key(hash, band));
-                    (page..).zip(keys).for_each(|(page, key)| each(page, key));
+                    (document..).zip(keys).for_each(|(document, key)| each(document, key));
                 }
                 None => {
                     columns.read(Column::Keys(band), from, count, &mut column)?;
-                    (page..).zip(words(&column)).for_each(|(page, key)| each(page, key));
+                    (document..).zip(words(&column)).for_each(|(document, key)| each(document, key));
                 }
             }
             Ok(())
@@ -389,7 +389,7 @@ impl Store for SketchStore<'_> {
     }
 
     fn load(&self, ranks: &Bits) -> Result<Loaded> {
-        self.load_of(ranks, 0..self.folder.pages())
+        self.load_of(ranks, 0..self.folder.documents())
     }
 
     fn room(&self) -> usize {
@@ -399,7 +399,7 @@ impl Store for SketchStore<'_> {
     }
 
     fn bands_at_once(&self) -> usize {
-        (self.budget / 4 / (8 * self.folder.pages().max(1))).clamp(1, 1 << 10) as usize
+        (self.budget / 4 / (8 * self.folder.documents().max(1))).clamp(1, 1 << 10) as usize
     }
 
     fn members_at_once(&self) -> usize {
@@ -435,14 +435,14 @@ impl SketchStore<'_> {
         mut each: impl FnMut(&mut Columns, u64, &[(Rank, u64, u64, usize)]) -> Result<()>,
     ) -> Result<()> {
         let (mut sizes, mut at, mut wanted) = (Vec::new(), 0, Vec::new());
-        self.folder.scan(&|_| (), |columns, page, from, count| {
+        self.folder.scan(&|_| (), |columns, document, from, count| {
             if from == 0 {
                 at = 0;
             }
             columns.read(Column::Features, from, count, &mut sizes)?;
             wanted.clear();
             for (row, size) in words(&sizes).enumerate() {
-                let (rank, begin) = (self.order.rank(page + row as u64), at);
+                let (rank, begin) = (self.order.rank(document + row as u64), at);
                 at += u64::from(size);
                 if self.compared.get(u64::from(rank.number())) && is_wanted(rank) {
                     wanted.push((rank, begin, at, row));
@@ -461,7 +461,7 @@ impl FeatureLists for SketchStore<'_> {
         Self: 's;
 
     fn ranks(&self) -> usize {
-        self.folder.pages() as usize
+        self.folder.documents() as usize
     }
 
     fn each_list(&self, each: &mut dyn FnMut(&[Listed<'_>])) -> Result<()> {

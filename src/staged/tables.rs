@@ -1,11 +1,11 @@
-//! The tables of pairs, clusters and pages from the records of stages: in the same order and with the same names as
+//! The tables of pairs, clusters and documents from the records of stages: in the same order and with the same names as
 //! those of a run in memory, and with a bounded part in memory.
 
 use super::Budget;
 use super::cluster::{AssignmentReader, List, RecordReader};
 use super::join::bits_bytes;
 use super::lookup::Lookup;
-use super::record::{Assignment, Edge, PAGE, page_bytes, page_of};
+use super::record::{Assignment, DOCUMENT, Edge, document_bytes, document_of};
 use super::renumber::ResultOrder;
 use super::sketches::{Column, Folder, weights_of};
 use super::sorter::Sorter;
@@ -15,28 +15,28 @@ use crate::format::Body;
 use crate::pipeline::dedup::{Large, SHOWN_CLUSTERS, SHOWN_MEMBERS};
 use crate::report::model::{ClusterSizes, SourceRow, Sources};
 use crate::report::tell;
-use crate::tables::{self, ClusterRow, PageRow, PairRow};
+use crate::tables::{self, ClusterRow, DocumentRow, PairRow};
 use simflip_core::dedup::{Cohesion, Pair, PairKind};
 use simflip_core::id::{Cluster, Document, Id};
 use simflip_core::resemblance::SetBits;
 use simflip_core::settings::{Settings, Sketches};
-use simflip_core::similarity::{Anchor, Page};
+use simflip_core::similarity::{Anchor, ComparedDocument};
 use simflip_core::sketch::Hashed;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A folder of sketches whose pages are clustered, with all that results call them. Pages have the numbers that results
-/// give them, where nothing else is said.
+/// A folder of sketches whose documents are clustered, with all that results call them. Documents have the numbers that
+/// results give them, where nothing else is said.
 pub struct Tables<'a> {
-    /// With the files of new pages first.
+    /// With the files of new documents first.
     pub folder: &'a Folder,
     pub order: ResultOrder,
     pub settings: &'a Settings,
-    /// All pairs that are listed, as stages number pages.
+    /// All pairs that are listed, as stages number documents.
     pub pairs: &'a Body,
-    /// As results number pages and clusters.
+    /// As results number documents and clusters.
     pub assignments: &'a Body,
     pub lookup: RefCell<Lookup<'a>>,
     pub budget: Budget,
@@ -56,38 +56,38 @@ pub struct PairCounts {
 pub struct ClusterCounts {
     pub sizes: Vec<ClusterSizes>,
     pub clusters: u64,
-    pub pages: u64,
+    pub documents: u64,
     pub largest: Vec<Large>,
     pub old: OldCounts,
 }
 
-/// The effect of old pages in clusters.
+/// The effect of old documents in clusters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OldCounts {
-    /// Clusters with an old page.
+    /// Clusters with an old document.
     pub clusters: u64,
-    /// Old pages in them.
+    /// Old documents in them.
     pub members: u64,
-    /// New pages that go for an old one.
+    /// New documents that go for an old one.
     pub gone: u64,
 }
 
-/// The counts of all pages.
+/// The counts of all documents.
 #[derive(Clone, Debug, Default)]
-pub struct PageCounts {
-    /// Of each file of sketches, the pages that stay.
+pub struct DocumentCounts {
+    /// Of each file of sketches, the documents that stay.
     pub kept: Vec<u64>,
-    /// Pages with too few features.
+    /// Documents with too few features.
     pub few: u64,
     /// Bytes of the texts that go.
     pub removed_text_bytes: u64,
-    /// The losses of hosts; none where no page has one.
+    /// The losses of hosts; none where no document has one.
     pub hosts: Option<Sources>,
 }
 
-/// The page of a number, as results in memory have it; there are at most 2³² of them.
-pub fn document(page: u64) -> Document {
-    Document::new(page as u32)
+/// The document of a number, as results in memory have it; there are at most 2³² of them.
+pub fn document_numbered(number: u64) -> Document {
+    Document::new(number as u32)
 }
 
 impl Tables<'_> {
@@ -95,7 +95,7 @@ impl Tables<'_> {
         Sorter::new(width, self.budget.bytes / 4, self.work, name)
     }
 
-    /// Goes through all pairs, ascending, and writes them to a table, if one is named. Pairs of old pages are none.
+    /// Goes through all pairs, ascending, and writes them to a table, if one is named. Pairs of old documents are none.
     ///
     /// # Errors
     /// If what is there cannot be read, or the table cannot be written.
@@ -105,7 +105,7 @@ impl Tables<'_> {
         for _ in 0..self.pairs.len() / Edge::WIDTH as u64 {
             edges.fill(&mut record)?;
             let edge = Edge::of(&record);
-            let [a, b] = [edge.earlier, edge.later].map(|page| self.order.in_results(page));
+            let [a, b] = [edge.earlier, edge.later].map(|document| self.order.in_results(document));
             listed.push(&Edge { later: a.min(b), earlier: a.max(b), ..edge }.bytes())?;
         }
         let mut listed = listed.finish()?;
@@ -114,7 +114,7 @@ impl Tables<'_> {
             let Edge { later: a, earlier: b, distance, similarity } = Edge::of(record);
             counts.written += 1;
             let kind = if distance.is_some() { PairKind::Near } else { PairKind::Exact };
-            let (a, b, distance) = (document(a), document(b), distance.unwrap_or(0));
+            let (a, b, distance) = (document_numbered(a), document_numbered(b), distance.unwrap_or(0));
             let pair = Pair { a, b, distance, similarity, kind };
             each(&pair);
             Ok(Some(pair))
@@ -133,7 +133,7 @@ impl Tables<'_> {
     fn pair_row(&self, pair: &Pair) -> Result<PairRow<'_>> {
         let mut lookup = self.lookup.borrow_mut();
         let [a, b] = pair.documents().map(|document| u64::from(document.number()));
-        let (first, second) = (lookup.page(a)?, lookup.page(b)?);
+        let (first, second) = (lookup.document(a)?, lookup.document(b)?);
         let has_distance = self.settings.sketches.has_hash();
         Ok(PairRow {
             a_id: first.id(),
@@ -149,67 +149,68 @@ impl Tables<'_> {
         })
     }
 
-    /// Goes through all clusters in their order, and writes their pages to a table, if one is named.
+    /// Goes through all clusters in their order, and writes their documents to a table, if one is named.
     ///
     /// # Errors
     /// As [`pairs`](Self::pairs).
     pub fn clusters(&self, path: Option<&Path>) -> Result<ClusterCounts> {
-        const WIDTH: usize = 4 * PAGE + 1;
+        const WIDTH: usize = 4 * DOCUMENT + 1;
         let mut by_cluster = self.sorter(WIDTH, "clusters");
         let mut assignments = AssignmentReader::open(self.assignments)?;
-        while let Some(Assignment { page, stays, cluster, size, beside, .. }) = assignments.take()? {
+        while let Some(Assignment { document, stays, cluster, size, beside, .. }) = assignments.take()? {
             by_cluster.push(
-                &[&[cluster, page, stays, size].map(page_bytes).concat()[..], &[u8::from(beside)]].concat(),
+                &[&[cluster, document, stays, size].map(document_bytes).concat()[..], &[u8::from(beside)]]
+                    .concat(),
             )?;
         }
         let mut by_cluster = by_cluster.finish()?;
         let (mut sizes, mut counts): (BTreeMap<u64, u64>, _) = (BTreeMap::new(), ClusterCounts::default());
-        // Of its cluster, how many pages other than the one that stays are still to come, once that one was there.
+        // Of its cluster, how many documents other than the one that stays are still to come, once that one was there.
         let (mut last, mut others) = (None, 0);
         let (largest, old) = (&mut counts.largest, &mut counts.old);
         let mut next = || -> Result<Option<[u64; 4]>> {
             let Some(record) = by_cluster.next()? else { return Ok(None) };
-            let member = [0, 1, 2, 3].map(|at| page_of(&record[at * PAGE..]));
-            let ([cluster, page, stays, size], beside) = (member, record[4 * PAGE] == 1);
+            let member = [0, 1, 2, 3].map(|at| document_of(&record[at * DOCUMENT..]));
+            let ([cluster, document, stays, size], beside) = (member, record[4 * DOCUMENT] == 1);
             if last.replace(cluster) != Some(cluster) {
                 others = size - 1;
                 *sizes.entry(size).or_default() += 1;
                 counts.clusters += 1;
-                counts.pages += size;
+                counts.documents += size;
                 let place = largest.partition_point(|other: &Large| other.size >= size);
                 let of = Cluster::new(cluster as u32);
                 largest.insert(place, Large { cluster: of, size, shown: Vec::new(), cohesion: None });
                 largest.truncate(SHOWN_CLUSTERS);
             }
-            let is_kept = page == stays && !beside;
-            old.members += u64::from(self.order.is_old(page));
-            old.clusters += u64::from(is_kept && self.order.is_old(page));
-            old.gone += u64::from(page != stays && self.order.is_old(stays));
+            let is_kept = document == stays && !beside;
+            old.members += u64::from(self.order.is_old(document));
+            old.clusters += u64::from(is_kept && self.order.is_old(document));
+            old.gone += u64::from(document != stays && self.order.is_old(stays));
             others -= u64::from(!is_kept);
             // Of the others, evenly from the last one on.
             let step = (size as usize - 1).div_ceil(SHOWN_MEMBERS).max(1) as u64;
             if let Some(large) = largest.iter_mut().find(|large| u64::from(large.cluster.number()) == cluster)
             {
                 if is_kept {
-                    large.shown.insert(0, document(page));
+                    large.shown.insert(0, document_numbered(document));
                 } else if others.is_multiple_of(step) {
-                    large.shown.push(document(page));
+                    large.shown.push(document_numbered(document));
                 }
             }
             Ok(Some(member))
         };
         match path {
             Some(path) => {
-                let row = |[cluster, page, stays, size]: [u64; 4]| {
+                let row = |[cluster, document, stays, size]: [u64; 4]| {
                     let mut lookup = self.lookup.borrow_mut();
-                    let found = lookup.page(page)?;
+                    let found = lookup.document(document)?;
                     Ok(ClusterRow {
                         id: found.id(),
                         url: found.url(),
                         cluster: Cow::Owned(cluster.to_string()),
                         size,
-                        kept: page == stays,
-                        at: lookup.standing(page, &found),
+                        kept: document == stays,
+                        at: lookup.standing(document, &found),
                     })
                 };
                 let rows = std::iter::from_fn(|| next().transpose());
@@ -223,33 +224,33 @@ impl Tables<'_> {
         Ok(counts)
     }
 
-    /// Tells the similarities of each cluster's pages to the one that stays, in the order of clusters.
+    /// Tells the similarities of each cluster's documents to the one that stays, in the order of clusters.
     ///
     /// # Errors
     /// If what is there cannot be read.
     pub fn cohesion(&self, each: impl FnMut(Cluster, Cohesion, Document)) -> Result<()> {
         let (measure, floor) = self.settings.cohesion();
         let words = self.folder.files.first().map_or(0, |file| file.layout.words);
-        let width = 2 * PAGE + 1 + 16 + 4 + 8 * words;
-        // Cluster, similarity with the page that stays, page, the page that stays.
-        let mut by_similarity = self.sorter(3 * PAGE + 4, "similarities");
-        let mut put = |cluster, similarity, page, stays| {
+        let width = 2 * DOCUMENT + 1 + 16 + 4 + 8 * words;
+        // Cluster, similarity with the document that stays, document, the document that stays.
+        let mut by_similarity = self.sorter(3 * DOCUMENT + 4, "similarities");
+        let mut put = |cluster, similarity, document, stays| {
             let record = [
-                &page_bytes(cluster)[..],
+                &document_bytes(cluster)[..],
                 &ordered(similarity),
-                &page_bytes(self.order.in_results(page)),
-                &page_bytes(self.order.in_results(stays)),
+                &document_bytes(self.order.in_results(document)),
+                &document_bytes(self.order.in_results(stays)),
             ];
             by_similarity.push(&record.concat())
         };
         if self.settings.keeps_feature_hashes() {
-            // Where containment decides, what pages are removed for was measured.
+            // Where containment decides, what documents are removed for was measured.
             let mut assignments = AssignmentReader::open(self.assignments)?;
             while let Some(assignment) = assignments.take()? {
-                if assignment.stays != assignment.page {
-                    let [page, stays] =
-                        [assignment.page, assignment.stays].map(|page| self.order.in_stages(page));
-                    put(assignment.cluster, assignment.similarity.unwrap_or(1.0), page, stays)?;
+                if assignment.stays != assignment.document {
+                    let [document, stays] = [assignment.document, assignment.stays]
+                        .map(|document| self.order.in_stages(document));
+                    put(assignment.cluster, assignment.similarity.unwrap_or(1.0), document, stays)?;
                 }
             }
             return self.tell_cohesion(by_similarity, floor as f32, each);
@@ -260,20 +261,20 @@ impl Tables<'_> {
         let (mut digests, mut features, mut bits, mut record) = (vec![], vec![], vec![], vec![]);
         self.folder.scan(&|_| (), |columns, start, from, count| {
             let end = start + count as u64;
-            if next.is_none_or(|assignment| assignment.page >= end) {
+            if next.is_none_or(|assignment| assignment.document >= end) {
                 return Ok(());
             }
             columns.read(Column::Digests, from, count, &mut digests)?;
             columns.read(Column::Features, from, count, &mut features)?;
             columns.read(Column::Bits, from, count, &mut bits)?;
-            while let Some(assignment) = next.filter(|assignment| assignment.page < end) {
-                let at = (assignment.page - start) as usize;
+            while let Some(assignment) = next.filter(|assignment| assignment.document < end) {
+                let at = (assignment.document - start) as usize;
                 record.clear();
-                // The page that others are removed for comes first.
-                let page = self.order.in_stages(assignment.page);
-                record.extend(page_bytes(assignment.cluster));
-                record.push(u8::from(assignment.stays != assignment.page || assignment.beside));
-                record.extend(page_bytes(page));
+                // The document that others are removed for comes first.
+                let document = self.order.in_stages(assignment.document);
+                record.extend(document_bytes(assignment.cluster));
+                record.push(u8::from(assignment.stays != assignment.document || assignment.beside));
+                record.extend(document_bytes(document));
                 record.extend_from_slice(&digests[16 * at..][..16]);
                 record.extend_from_slice(&features[4 * at..][..4]);
                 record.extend_from_slice(&bits[8 * words * at..][..8 * words]);
@@ -284,20 +285,20 @@ impl Tables<'_> {
         })?;
         let (mut by_cluster, mut kept): (_, Option<(u64, u64, Owned)>) = (by_cluster.finish()?, None);
         while let Some(record) = by_cluster.next()? {
-            let (cluster, page) = (page_of(record), page_of(&record[PAGE + 1..]));
-            let sketch = Owned::of(&record[2 * PAGE + 1..], self.settings.sketches);
+            let (cluster, document) = (document_of(record), document_of(&record[DOCUMENT + 1..]));
+            let sketch = Owned::of(&record[2 * DOCUMENT + 1..], self.settings.sketches);
             match &kept {
                 Some((of, stays, first)) if *of == cluster => {
-                    put(cluster, Anchor::new(measure, first).with(&&sketch), page, *stays)?;
+                    put(cluster, Anchor::new(measure, first).with(&&sketch), document, *stays)?;
                 }
-                _ => kept = Some((cluster, page, sketch)),
+                _ => kept = Some((cluster, document, sketch)),
             }
         }
         drop(by_cluster);
         self.tell_cohesion(by_similarity, floor as f32, each)
     }
 
-    /// Tells how alike the pages of each cluster are, from records of similarities.
+    /// Tells how alike the documents of each cluster are, from records of similarities.
     fn tell_cohesion(
         &self,
         by_similarity: Sorter,
@@ -313,12 +314,12 @@ impl Tables<'_> {
                 ahead.take()?;
                 number += 1;
             }
-            let (mut cohesion, mut kept) = (Cohesion::default(), document(0));
+            let (mut cohesion, mut kept) = (Cohesion::default(), document_numbered(0));
             for at in 0..number {
-                let Some((_, similarity, page, stays)) = behind.take()? else { break };
+                let Some((_, similarity, document, stays)) = behind.take()? else { break };
                 if at == 0 {
                     (cohesion.lowest, cohesion.farthest, kept) =
-                        (similarity, document(page), document(stays));
+                        (similarity, document_numbered(document), document_numbered(stays));
                 }
                 if at == number / 2 {
                     cohesion.median = similarity;
@@ -330,43 +331,44 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Every new page with what becomes of it, in order.
-    fn rows(&self) -> Result<impl Iterator<Item = Result<PageRow<'_>>>> {
-        let (mut assignments, pages) = (AssignmentReader::open(self.assignments)?, self.order.new_pages());
+    /// Every new document with what becomes of it, in order.
+    fn rows(&self) -> Result<impl Iterator<Item = Result<DocumentRow<'_>>>> {
+        let (mut assignments, documents) =
+            (AssignmentReader::open(self.assignments)?, self.order.new_documents());
         let mut next = assignments.take()?;
-        let row = move |page: u64| {
-            let assignment = next.filter(|assignment| assignment.page == page);
+        let row = move |document: u64| {
+            let assignment = next.filter(|assignment| assignment.document == document);
             if assignment.is_some() {
                 next = assignments.take()?;
             }
             let mut lookup = self.lookup.borrow_mut();
-            let found = lookup.page(page)?;
-            let at = lookup.standing(page, &found);
-            let stays = assignment.map_or(page, |assignment| assignment.stays);
-            Ok(PageRow {
+            let found = lookup.document(document)?;
+            let at = lookup.standing(document, &found);
+            let stays = assignment.map_or(document, |assignment| assignment.stays);
+            Ok(DocumentRow {
                 file: at.file,
                 row: at.row,
                 id: found.id(),
                 url: found.url(),
                 cluster: assignment.and_then(|assignment| u32::try_from(assignment.cluster).ok()),
                 size: assignment.map_or(1, |assignment| assignment.size),
-                kept: stays == page,
-                stays: if stays == page { found.id() } else { lookup.page(stays)?.id() },
+                kept: stays == document,
+                stays: if stays == document { found.id() } else { lookup.document(stays)?.id() },
                 similarity: assignment.and_then(|assignment| assignment.similarity).map(f64::from),
             })
         };
-        Ok((0..pages).map(row))
+        Ok((0..documents).map(row))
     }
 
-    /// Writes every new page to a table.
+    /// Writes every new document to a table.
     ///
     /// # Errors
     /// As [`pairs`](Self::pairs).
-    pub fn pages(&self, path: &Path) -> Result<u64> {
+    pub fn documents(&self, path: &Path) -> Result<u64> {
         tables::write(path, self.rows()?)
     }
 
-    /// Writes the pages that go to a table.
+    /// Writes the documents that go to a table.
     ///
     /// # Errors
     /// As [`pairs`](Self::pairs).
@@ -374,13 +376,13 @@ impl Tables<'_> {
         tables::write(path, self.rows()?.filter(|row| row.as_ref().map_or(true, |row| !row.kept)))
     }
 
-    /// Hands every new page to a table that takes no errors.
+    /// Hands every new document to a table that takes no errors.
     ///
     /// # Errors
     /// As [`pairs`](Self::pairs).
-    pub fn pages_by(
+    pub fn documents_by(
         &self,
-        write: impl FnOnce(&mut dyn Iterator<Item = PageRow<'_>>) -> Result<u64>,
+        write: impl FnOnce(&mut dyn Iterator<Item = DocumentRow<'_>>) -> Result<u64>,
     ) -> Result<u64> {
         let failed = Cell::new(None);
         let mut rows = self.rows()?.map_while(|row| row.map_err(|error| failed.set(Some(error))).ok());
@@ -391,33 +393,33 @@ impl Tables<'_> {
         }
     }
 
-    /// Counts all new pages.
+    /// Counts all new documents.
     ///
     /// # Errors
     /// If what is there cannot be read.
-    pub fn counts(&self) -> Result<PageCounts> {
+    pub fn counts(&self) -> Result<DocumentCounts> {
         let inputs = &self.folder.inputs;
-        let mut counts = PageCounts { kept: vec![0; inputs.len()], ..PageCounts::default() };
+        let mut counts = DocumentCounts { kept: vec![0; inputs.len()], ..DocumentCounts::default() };
         let mut input = 0;
         let least = self.settings.min_features.max(1);
-        let mut hosts = self.sorter(16 + PAGE + 1, "hosts");
+        let mut hosts = self.sorter(16 + DOCUMENT + 1, "hosts");
         let mut assignments = AssignmentReader::open(self.assignments)?;
         let mut next = assignments.take()?;
         let (mut lengths, mut features) = (Vec::new(), Vec::new());
         let words = super::join::words;
-        self.folder.scan(&|_| (), |columns, page, from, count| {
-            if self.order.is_old(page) {
+        self.folder.scan(&|_| (), |columns, document, from, count| {
+            if self.order.is_old(document) {
                 return Ok(());
             }
             columns.read(Column::Lengths, from, count, &mut lengths)?;
             columns.read(Column::Features, from, count, &mut features)?;
-            for (page, (length, features)) in (page..).zip(words(&lengths).zip(words(&features))) {
-                let assignment = next.filter(|assignment| assignment.page == page);
+            for (document, (length, features)) in (document..).zip(words(&lengths).zip(words(&features))) {
+                let assignment = next.filter(|assignment| assignment.document == document);
                 if assignment.is_some() {
                     next = assignments.take()?;
                 }
-                let stays = assignment.is_none_or(|assignment| assignment.stays == page);
-                while inputs[input].pages.end <= page {
+                let stays = assignment.is_none_or(|assignment| assignment.stays == document);
+                while inputs[input].documents.end <= document {
                     input += 1;
                 }
                 counts.kept[input] += u64::from(stays);
@@ -425,11 +427,11 @@ impl Tables<'_> {
                 if !stays {
                     counts.removed_text_bytes += u64::from(length);
                 }
-                if let Some(host) = host_of(&self.lookup.borrow_mut().page(page)?.url) {
-                    let mut record = [0; 16 + PAGE + 1];
+                if let Some(host) = host_of(&self.lookup.borrow_mut().document(document)?.url) {
+                    let mut record = [0; 16 + DOCUMENT + 1];
                     record[..16].copy_from_slice(&crate::hash::text_digest(&host).to_be_bytes());
-                    record[16..16 + PAGE].copy_from_slice(&page_bytes(page));
-                    record[16 + PAGE] = u8::from(stays);
+                    record[16..16 + DOCUMENT].copy_from_slice(&document_bytes(document));
+                    record[16 + DOCUMENT] = u8::from(stays);
                     hosts.push(&record)?;
                 }
             }
@@ -442,14 +444,16 @@ impl Tables<'_> {
             let host = record.map(|record| {
                 let mut host = [0; 16];
                 host.copy_from_slice(&record[..16]);
-                (host, page_of(&record[16..]), record[16 + PAGE] == 1)
+                (host, document_of(&record[16..]), record[16 + DOCUMENT] == 1)
             });
-            if let Some((_, page, counted)) = row.take_if(|row| host.is_none_or(|(host, ..)| host != row.0)) {
-                let source = host_of(&self.lookup.borrow_mut().page(page)?.url).unwrap_or_default();
+            if let Some((_, document, counted)) =
+                row.take_if(|row| host.is_none_or(|(host, ..)| host != row.0))
+            {
+                let source = host_of(&self.lookup.borrow_mut().document(document)?.url).unwrap_or_default();
                 all.add(SourceRow { source, ..counted });
             }
-            let Some((host, page, stays)) = host else { break };
-            row.get_or_insert_with(|| (host, page, SourceRow::default())).2.count(stays);
+            let Some((host, document, stays)) = host else { break };
+            row.get_or_insert_with(|| (host, document, SourceRow::default())).2.count(stays);
         }
         counts.hosts = (all.number > 0).then(|| all.settled());
         Ok(counts)
@@ -471,23 +475,23 @@ struct Similar {
 
 impl Similar {
     fn open(path: &Path) -> Result<Self> {
-        let mut similar = Self { list: RecordReader::open(path, 3 * PAGE + 4)?, next: None };
+        let mut similar = Self { list: RecordReader::open(path, 3 * DOCUMENT + 4)?, next: None };
         similar.take()?;
         Ok(similar)
     }
 
-    /// Takes the next one: cluster, similarity, page, and the page that stays.
+    /// Takes the next one: cluster, similarity, document, and the document that stays.
     fn take(&mut self) -> Result<Option<(u64, f32, u64, u64)>> {
         let next = self.list.next()?.map(|record| {
             let ordered = u32::from_be_bytes([record[5], record[6], record[7], record[8]]);
             let bits = if ordered >> 31 == 1 { ordered ^ 1 << 31 } else { !ordered };
-            (page_of(record), f32::from_bits(bits), page_of(&record[9..]), page_of(&record[14..]))
+            (document_of(record), f32::from_bits(bits), document_of(&record[9..]), document_of(&record[14..]))
         });
         Ok(std::mem::replace(&mut self.next, next))
     }
 }
 
-/// The parts of a page by which similarity is measured.
+/// The parts of a document by which similarity is measured.
 struct Owned {
     digest: u128,
     features: u32,
@@ -514,7 +518,7 @@ impl Owned {
     }
 }
 
-impl Page for &Owned {
+impl ComparedDocument for &Owned {
     fn digest(&self) -> u128 {
         self.digest
     }
@@ -538,15 +542,17 @@ impl Page for &Owned {
     fn features(&self, _: impl FnMut(u64, i64)) {}
 }
 
-/// The memory that stages and tables take for so many pages, beside what is known of files.
-pub fn held_of(pages: u64) -> u64 {
-    3 * bits_bytes(pages)
+/// The memory that stages and tables take for so many documents, beside what is known of files.
+pub fn held_of(documents: u64) -> u64 {
+    3 * bits_bytes(documents)
 }
 
-/// An error where a run has more pages than results can number.
-pub fn check_number(pages: u64) -> Result<()> {
-    match u32::try_from(pages) {
+/// An error where a run has more documents than results can number.
+pub fn check_number(documents: u64) -> Result<()> {
+    match u32::try_from(documents) {
         Ok(_) => Ok(()),
-        Err(_) => Err(Error::parameter("pages", pages, "at most 2^32 - 1 pages in one run with tables")),
+        Err(_) => {
+            Err(Error::parameter("documents", documents, "at most 2^32 - 1 documents in one run with tables"))
+        }
     }
 }

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 const LOCK: &str = "lock";
-/// Sketches of new pages, and those of old ones.
+/// Sketches of new documents, and those of old ones.
 pub const FOLDERS: [&str; 2] = ["sketches", "old"];
 
 /// The mark of a working folder.
@@ -54,7 +54,7 @@ impl Mark {
             job.settings.keep == Keep::InputOrder || job.settings.quota.each == Some(Source::Folder);
         let called = || files.inputs.iter().map(|input| input.path.clone()).collect::<Vec<_>>();
         let named = by_name.then(|| (&job.inputs, called()));
-        let read = (&job.fields, job.longest_page, job.rules);
+        let read = (&job.fields, job.longest_document, job.rules);
         let decides = (&job.settings, read, files.new_files, paths, marks, written, named);
         let bytes = serde_json::to_vec(&decides).map_err(|error| Error::io(&job.out, error.into()))?;
         let (low, high) = murmur3_x64_128(&bytes, 0);
@@ -373,7 +373,7 @@ pub fn check_reading(path: &Path) -> Result<Inspection> {
     let mut inspection = Inspection::of(READING.name);
     let paths: Vec<String> = files.iter().map(|file| file.path.display().to_string()).collect();
     show_inputs(&mut inspection, &paths);
-    inspection.fact("pages", files.iter().map(|file| file.documents).sum::<u64>());
+    inspection.fact("documents", files.iter().map(|file| file.documents).sum::<u64>());
     inspection.fact("damaged", files.iter().map(|file| file.damaged).sum::<u64>());
     inspection.fact("languages", languages.each().count());
     Ok(inspection)

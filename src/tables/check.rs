@@ -1,7 +1,7 @@
 //! Are the tables in order, by themselves and beside one another?
 
 use super::read::{ClustersReader, PairsReader};
-use super::{ClusterRow, PageRow, PairRow, TableRow};
+use super::{ClusterRow, DocumentRow, PairRow, TableRow};
 use crate::Result;
 use crate::hash::feature;
 use crate::inspection::{Inspection, OF_TABLES};
@@ -31,7 +31,7 @@ impl Together {
         /// Similarities are written with four decimals.
         const ROUNDED: f64 = 5.1e-5;
         let [a, b] = [a, b].map(|id| self.cluster_of.get(&feature(id.as_bytes())));
-        // Of two near pages one may stay and lead none, where the other went for a third.
+        // Of two near documents one may stay and lead none, where the other went for a third.
         if a.is_none() && b.is_none() || self.connected && a.is_none() | b.is_none() {
             return Some("a document that is in no cluster of clusters.csv");
         }
@@ -158,7 +158,7 @@ pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection,
         }
         match row.kept() {
             None => wrong("kept is neither true nor false"),
-            Some(false) if row.is_old() => wrong("an old page that does not stay"),
+            Some(false) if row.is_old() => wrong("an old document that does not stay"),
             Some(_) => {}
         }
         if cluster_of.insert(feature(row.id().as_bytes()), entry.number).is_some() {
@@ -190,14 +190,14 @@ pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection,
     Ok((inspection, CheckedClusters { documents, clusters, cluster_of }))
 }
 
-/// Checks a table of pages; counts its rows, and the pages among them that stay.
+/// Checks a table of documents; counts its rows, and the documents among them that stay.
 ///
 /// # Errors
 /// If the file cannot be read, or has not the header of such a table.
-pub(crate) fn pages(path: &Path) -> Result<(Inspection, [u64; 2])> {
-    let mut inspection = Inspection::of("table of pages");
+pub(crate) fn documents(path: &Path) -> Result<(Inspection, [u64; 2])> {
+    let mut inspection = Inspection::of("table of documents");
     let mut table = Table::open_ours(path)?;
-    table.begins_with(PageRow::COLUMNS)?;
+    table.begins_with(DocumentRow::COLUMNS)?;
     let mut row = StringRecord::new();
     let (mut rows, mut kept, mut last) = (0, 0, None);
     while let Some(line) = inspection.row(table.next(&mut row)) {
@@ -213,27 +213,27 @@ pub(crate) fn pages(path: &Path) -> Result<(Inspection, [u64; 2])> {
         };
         kept += u64::from(stays);
         if stays != (row[2] == row[7]) {
-            wrong("a page stays exactly where it stays for itself");
+            wrong("a document stays exactly where it stays for itself");
         }
         if row[4].is_empty() != (&row[5] == "1") {
-            wrong("a cluster has two pages or more, and a page without one is alone");
+            wrong("a cluster has two documents or more, and a document without one is alone");
         }
         if !row[8].is_empty() && !row[8].parse().is_ok_and(|share: f64| (0.0..=1.0).contains(&share)) {
             wrong("no similarity from 0 to 1");
         }
-        // Pages stand in the order of their files.
+        // Documents stand in the order of their files.
         let place = row[1].parse::<u64>().ok().map(|number| (row[0].to_owned(), number));
         match (&place, &last) {
-            (None, _) => wrong("no number of a page"),
+            (None, _) => wrong("no number of a document"),
             (Some((file, number)), Some((other, before))) if file == other && number <= before => {
-                wrong("a page that stands behind a later one of its file");
+                wrong("a document that stands behind a later one of its file");
             }
             _ => {}
         }
         last = place.or(last);
     }
     inspection.check_end(path)?;
-    inspection.fact("pages", rows);
+    inspection.fact("documents", rows);
     inspection.fact("of these kept", kept);
     inspection.fact(OF_TABLES.0, OF_TABLES.1);
     Ok((inspection, [rows, kept]))

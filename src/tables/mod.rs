@@ -1,5 +1,5 @@
-//! `pairs.csv`, `clusters.csv` and tables of pages: written and read here, and nowhere else, row by row, so that their
-//! size is no matter of memory.
+//! `pairs.csv`, `clusters.csv` and tables of documents: written and read here, and nowhere else, row by row, so that
+//! their size is no matter of memory.
 //!
 //! UTF-8, comma, quotes where needed, one header line, lines end in a line feed. Rows stand in the order
 //! given; the caller gives them sorted by document id. Similarities have four decimals. What a spreadsheet would
@@ -18,9 +18,9 @@ pub(crate) mod table;
 mod write;
 
 #[cfg(feature = "parquet")]
-pub use parquet::write_pages_parquet;
+pub use parquet::write_documents_parquet;
 pub use read::{ClusterLine, ClustersReader, PairLine, PairsReader};
-pub use write::{TableRow, write, write_pages_jsonl};
+pub use write::{TableRow, write, write_documents_jsonl};
 pub(crate) use write::{guard, write_cells};
 
 use crate::Result;
@@ -28,34 +28,34 @@ use serde::{Serialize, Serializer};
 use simflip_core::dedup::PairKind;
 use std::borrow::Cow;
 
-/// The table of all pages.
-pub(crate) const PAGES: &str = "pages.csv";
+/// The table of all documents.
+pub(crate) const DOCUMENTS: &str = "documents.csv";
 
-/// The table of all pages, an object a line.
-pub(crate) const PAGES_JSONL: &str = "pages.jsonl";
+/// The table of all documents, an object a line.
+pub(crate) const DOCUMENTS_JSONL: &str = "documents.jsonl";
 
-/// The table of all pages in columns.
-pub(crate) const PAGES_PARQUET: &str = "pages.parquet";
+/// The table of all documents in columns.
+pub(crate) const DOCUMENTS_PARQUET: &str = "documents.parquet";
 
-/// The table of the pages that can go.
+/// The table of the documents that can go.
 pub(crate) const REMOVED: &str = "removed.csv";
 
-/// Where a page stands.
+/// Where a document stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct At<'a> {
     /// The file, as it was found.
     pub file: Cow<'a, str>,
-    /// Which page of that file, counted from 0.
+    /// Which document of that file, counted from 0.
     pub row: u32,
-    /// The side: a page to be kept or removed, or one that such pages were held against.
+    /// The side: a document to be kept or removed, or one that such documents were held against.
     pub side: Side,
 }
 
-/// Which of two sets a page belongs to.
+/// Which of two sets a document belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
-    /// The pages that a run is about.
+    /// The documents that a run is about.
     #[default]
     New,
     /// A document that new ones were held against; it stays.
@@ -105,26 +105,26 @@ pub struct ClusterRow<'a> {
     pub at: At<'a>,
 }
 
-/// A row of `pages.csv` and `removed.csv`.
+/// A row of `documents.csv` and `removed.csv`.
 #[derive(Clone, Debug, Serialize)]
-pub struct PageRow<'a> {
-    /// The file that the page stands in, as it was found.
+pub struct DocumentRow<'a> {
+    /// The file that the document stands in, as it was found.
     pub file: Cow<'a, str>,
-    /// Which page of that file, counted from 0.
+    /// Which document of that file, counted from 0.
     pub row: u32,
-    /// Id of the page.
+    /// Id of the document.
     pub id: Cow<'a, str>,
     /// Its address.
     pub url: Cow<'a, str>,
     /// Number of its cluster; none where nothing is near it.
     pub cluster: Option<u32>,
-    /// Pages in that cluster, itself included.
+    /// Documents in that cluster, itself included.
     pub size: u64,
-    /// True if the page stays.
+    /// True if the document stays.
     pub kept: bool,
-    /// Id of the page that stays for it; its own, if it stays.
+    /// Id of the document that stays for it; its own, if it stays.
     pub stays: Cow<'a, str>,
-    /// Similarity to that page in 0..=1; none for itself, and where the two were not compared.
+    /// Similarity to that document in 0..=1; none for itself, and where the two were not compared.
     #[serde(serialize_with = "perhaps_four_decimals")]
     pub similarity: Option<f64>,
 }

@@ -1,6 +1,6 @@
-//! `pages.parquet`: the table of pages for programs that read columns.
+//! `documents.parquet`: the table of documents for programs that read columns.
 
-use super::{PageRow, rounded};
+use super::{DocumentRow, rounded};
 use crate::{Error, Result};
 use arrow_array::RecordBatch;
 use arrow_array::builder::{BooleanBuilder, Float64Builder, StringBuilder, UInt32Builder, UInt64Builder};
@@ -22,15 +22,15 @@ const GROUP_ROWS: usize = 1 << 14;
 /// The version of the columns.
 const VERSION: &str = "1";
 
-/// Writes a whole table of pages and tells the number of rows. Key-value metadata name the version of the
-/// table (`simflip.pages`) and hold `settings`, the run's settings in JSON (`simflip.settings`).
+/// Writes a whole table of documents and tells the number of rows. Key-value metadata name the version of the
+/// table (`simflip.documents`) and hold `settings`, the run's settings in JSON (`simflip.settings`).
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn write_pages_parquet<'a>(
+pub fn write_documents_parquet<'a>(
     path: &Path,
     settings: &str,
-    rows: impl IntoIterator<Item = PageRow<'a>>,
+    rows: impl IntoIterator<Item = DocumentRow<'a>>,
 ) -> Result<u64> {
     write(path, settings, rows).map_err(|error| match error {
         ParquetError::External(error) => match error.downcast::<std::io::Error>() {
@@ -44,7 +44,7 @@ pub fn write_pages_parquet<'a>(
 fn write<'a>(
     path: &Path,
     settings: &str,
-    rows: impl IntoIterator<Item = PageRow<'a>>,
+    rows: impl IntoIterator<Item = DocumentRow<'a>>,
 ) -> Result<u64, ParquetError> {
     let schema = Arc::new(Schema::new(vec![
         Field::new("file", DataType::Utf8, false),
@@ -63,14 +63,14 @@ fn write<'a>(
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_max_row_group_row_count(Some(GROUP_ROWS))
         .set_key_value_metadata(Some(vec![
-            entry("simflip.pages", VERSION),
+            entry("simflip.documents", VERSION),
             entry("simflip.settings", settings),
         ]))
         .build();
     let options = ArrowWriterOptions::new()
         .with_properties(properties)
         .with_skip_arrow_metadata(true)
-        .with_schema_root("pages".to_owned());
+        .with_schema_root("documents".to_owned());
     let file = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut writer = ArrowWriter::try_new_with_options(file, schema.clone(), options)?;
     let (mut columns, mut waiting, mut written) = (WaitingRows::default(), 0, 0);
@@ -103,7 +103,7 @@ struct WaitingRows {
 }
 
 impl WaitingRows {
-    fn push(&mut self, row: &PageRow<'_>) {
+    fn push(&mut self, row: &DocumentRow<'_>) {
         self.file.append_value(&row.file);
         self.row.append_value(row.row);
         self.id.append_value(&row.id);

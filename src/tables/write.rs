@@ -1,7 +1,7 @@
 //! The tables while they are written.
 
 use super::cell::guarded;
-use super::{ClusterRow, PageRow, PairRow, rounded};
+use super::{ClusterRow, DocumentRow, PairRow, rounded};
 use crate::{Error, Result};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -52,7 +52,7 @@ impl TableRow for ClusterRow<'_> {
     }
 }
 
-impl TableRow for PageRow<'_> {
+impl TableRow for DocumentRow<'_> {
     const COLUMNS: &'static [&'static str] =
         &["file", "row", "id", "url", "cluster", "size", "kept", "stays", "similarity"];
 
@@ -68,12 +68,15 @@ pub(crate) fn guard(cell: &mut Cow<'_, str>) {
     }
 }
 
-/// Writes a whole table of pages with an object a line, and tells the number of rows. What a page does not have
+/// Writes a whole table of documents with an object a line, and tells the number of rows. What a document does not have
 /// is null; nothing is guarded, as no spreadsheet reads it.
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn write_pages_jsonl<'a>(path: &Path, rows: impl IntoIterator<Item = PageRow<'a>>) -> Result<u64> {
+pub fn write_documents_jsonl<'a>(
+    path: &Path,
+    rows: impl IntoIterator<Item = DocumentRow<'a>>,
+) -> Result<u64> {
     #[derive(Serialize)]
     struct WrittenLine<'a> {
         file: &'a str,

@@ -18,8 +18,8 @@ use serde_json::Value;
 use servers::{Faults, KEYS, Server, pause};
 use tempfile::TempDir;
 
-/// A page of so many words, drawn by its number.
-fn page(number: u64, words: usize) -> String {
+/// A document of so many words, drawn by its number.
+fn document(number: u64, words: usize) -> String {
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let word = |_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -28,41 +28,41 @@ fn page(number: u64, words: usize) -> String {
     (0..words).map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Pages of which each fifth is nearly an earlier one, and each seventh one over again.
-fn pages(first: u64, number: u64, words: usize) -> Vec<String> {
+/// Documents of which each fifth is nearly an earlier one, and each seventh one over again.
+fn documents(first: u64, number: u64, words: usize) -> Vec<String> {
     let of = |at: u64| match at {
-        _ if at % 7 == 6 => page(first + at - 6, words),
-        _ if at % 5 == 4 => page(first + at - 4, words) + " and another end",
-        _ => page(first + at, words),
+        _ if at % 7 == 6 => document(first + at - 6, words),
+        _ if at % 5 == 4 => document(first + at - 4, words) + " and another end",
+        _ => document(first + at, words),
     };
     (0..number).map(of).collect()
 }
 
-fn jsonl(pages: &[String], name: &str) -> Vec<u8> {
+fn jsonl(documents: &[String], name: &str) -> Vec<u8> {
     let line = |(at, text): (usize, &String)| {
         serde_json::json!({"id": format!("{name}-{at}"), "url": format!("https://{name}.example/{at}"), "text": text})
             .to_string()
             + "\n"
     };
-    pages.iter().enumerate().map(line).collect::<String>().into_bytes()
+    documents.iter().enumerate().map(line).collect::<String>().into_bytes()
 }
 
-/// A Parquet file of these pages in two row groups.
-fn parquet(path: &Path, pages: &[String]) {
+/// A Parquet file of these documents in two row groups.
+fn parquet(path: &Path, documents: &[String]) {
     let schema = "message rows { required binary text (STRING); required binary id (STRING); }";
     let schema = Arc::new(parse_message_type(schema).expect("a schema"));
     let properties = WriterProperties::builder()
         .set_compression(Compression::UNCOMPRESSED)
         .set_dictionary_enabled(false)
-        .set_data_page_row_count_limit(100)
+        .set_data_document_row_count_limit(100)
         .set_write_batch_size(50)
         .build();
     let file = fs::File::create(path).expect("a file");
     let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties)).expect("a writer");
-    for (number, pages) in pages.chunks(pages.len().div_ceil(2)).enumerate() {
+    for (number, documents) in documents.chunks(documents.len().div_ceil(2)).enumerate() {
         let mut group = writer.next_row_group().expect("a row group");
-        let ids: Vec<String> = (0..pages.len()).map(|at| format!("row-{number}-{at}")).collect();
-        for texts in [pages, &ids[..]] {
+        let ids: Vec<String> = (0..documents.len()).map(|at| format!("row-{number}-{at}")).collect();
+        for texts in [documents, &ids[..]] {
             let mut column = group.next_column().expect("a column").expect("one more");
             let values: Vec<ByteArray> = texts.iter().map(|text| ByteArray::from(text.as_str())).collect();
             column.typed::<ByteArrayType>().write_batch(&values, None, None).expect("values");
@@ -91,9 +91,9 @@ impl Files {
         files.put("crawl/b.warc.wet.gz", &fs::read(data.join("aptitude.warc.wet.gz")).expect("data"));
         files.put("crawl/part/a.warc.wet.gz", &fs::read(data.join("debian-faq.warc.wet.gz")).expect("data"));
         // Longer than what is read ahead at once.
-        files.put("crawl/c.jsonl", &jsonl(&pages(0, 6000, 300), "c"));
-        files.put("crawl/d.csv", b"id,text\n1,\"one page, of a table\"\n2,another page of the same table\n");
-        parquet(&files.at("crawl/e.parquet"), &pages(1000, 4000, 300));
+        files.put("crawl/c.jsonl", &jsonl(&documents(0, 6000, 300), "c"));
+        files.put("crawl/d.csv", b"id,text\n1,\"one document, of a table\"\n2,another document of the same table\n");
+        parquet(&files.at("crawl/e.parquet"), &documents(1000, 4000, 300));
         files
     }
 
@@ -192,9 +192,9 @@ fn facts(folder: &Path, [from, to]: [&str; 2]) -> Value {
     }
     strip(&mut report);
     let fields = report.as_object_mut().expect("fields");
-    let of_pages = ["corpus", "damage", "files", "lost_by_source", "outcome", "sample_pairs", "warnings"];
-    fields.retain(|name, _| of_pages.contains(&&**name));
-    assert_eq!(fields.len(), of_pages.len());
+    let of_documents = ["corpus", "damage", "files", "lost_by_source", "outcome", "sample_pairs", "warnings"];
+    fields.retain(|name, _| of_documents.contains(&&**name));
+    assert_eq!(fields.len(), of_documents.len());
     report
 }
 
@@ -202,7 +202,7 @@ fn facts(folder: &Path, [from, to]: [&str; 2]) -> Value {
 fn assert_same(here: &Path, there: &Path, prefixes: [&str; 2]) {
     let (mut ours, mut theirs) = (content(here, prefixes), content(there, prefixes));
     for found in [&mut ours, &mut theirs] {
-        // They tell of times, and the page of names as well.
+        // They tell of times, and the document of names as well.
         assert!(found.remove("report.json").is_some() && found.remove("report.html").is_some());
     }
     assert_eq!(ours.keys().collect::<Vec<_>>(), theirs.keys().collect::<Vec<_>>());
@@ -212,7 +212,7 @@ fn assert_same(here: &Path, there: &Path, prefixes: [&str; 2]) {
     assert_eq!(facts(here, prefixes), facts(there, prefixes));
 }
 
-const WRITES: [&str; 2] = ["--write", "kept,removed,pages"];
+const WRITES: [&str; 2] = ["--write", "kept,removed,documents"];
 
 #[test]
 fn results_are_those_of_files() {
@@ -309,12 +309,12 @@ fn stages_come_to_the_same_and_read_each_byte_once() {
     assert_eq!(kept[0].keys().collect::<Vec<_>>(), kept[1].keys().collect::<Vec<_>>());
     assert_eq!(kept[0].len(), 10);
     for (name, bytes) in &kept[0] {
-        // A WET file of kept pages names itself.
+        // A WET file of kept documents names itself.
         assert!(name.contains(".wet") || *bytes == kept[1][name], "{name} differs");
     }
     // One that has changed since is told.
     pause();
-    files.put("crawl/c.jsonl", &jsonl(&pages(7, 6000, 300), "c"));
+    files.put("crawl/c.jsonl", &jsonl(&documents(7, 6000, 300), "c"));
     let told = run(
         &server,
         out.path(),
@@ -428,14 +428,14 @@ fn an_object_that_changes_is_noticed_whenever_it_does() {
         for &name in names {
             let files = Files::empty();
             let put = |first: u64| match name {
-                "c.jsonl" => files.put(name, &jsonl(&pages(first, number, words), "c")),
-                _ => parquet(&files.at(name), &pages(first, number, words)),
+                "c.jsonl" => files.put(name, &jsonl(&documents(first, number, words), "c")),
+                _ => parquet(&files.at(name), &documents(first, number, words)),
             };
             put(0);
             let server = files.s3();
             let input = format!("{BUCKET}{name}");
             let dedup = |out: &str| {
-                let arguments = ["dedup", &input, "--out", out, "--threads", "1", "--write", "kept,pages"];
+                let arguments = ["dedup", &input, "--out", out, "--threads", "1", "--write", "kept,documents"];
                 simflip(&server, files.root.path(), &arguments)
             };
             let result = |run: &str| out.path().join(format!("{number}-{name}-{run}"));
@@ -478,10 +478,10 @@ fn an_object_that_changes_is_noticed_whenever_it_does() {
                                 || told.contains("are not among the kept"),
                             "{told}"
                         );
-                        // Its tables are those of the pages that were read.
-                        let pages = &kept(&run)["pages.csv"];
+                        // Its tables are those of the documents that were read.
+                        let documents = &kept(&run)["documents.csv"];
                         assert!(
-                            pages.len() == kept_of_old["pages.csv"].len(),
+                            documents.len() == kept_of_old["documents.csv"].len(),
                             "{name}, request {request}: {told}"
                         );
                     }
@@ -505,12 +505,12 @@ fn an_object_that_changes_is_noticed_whenever_it_does() {
 fn a_folder_is_what_is_below_it() {
     let (files, out) = (Files::empty(), tempfile::tempdir().expect("a folder"));
     let server = files.s3();
-    files.put("crawl/a.jsonl", &jsonl(&pages(0, 40, 60), "a"));
-    files.put("crawl/sub/b.json", &jsonl(&pages(100, 40, 60), "b"));
+    files.put("crawl/a.jsonl", &jsonl(&documents(0, 40, 60), "a"));
+    files.put("crawl/sub/b.json", &jsonl(&documents(100, 40, 60), "b"));
     files.put("crawl/sub/no.json", b"{\"version\": 1}");
     files.put("crawl/notes.txt", b"a note");
     files.put("crawl/empty.jsonl", b"");
-    files.put("crawlers/c.jsonl", &jsonl(&pages(200, 40, 60), "c"));
+    files.put("crawlers/c.jsonl", &jsonl(&documents(200, 40, 60), "c"));
     let crawl = files.prefix() + "crawl";
     let inside = crawl.clone() + "/result";
     run(&server, out.path(), &["dedup", &crawl, "--out", &inside], 0);
@@ -525,7 +525,7 @@ fn a_folder_is_what_is_below_it() {
     });
     assert_eq!(told[0], told[1]);
     assert_same(&out.path().join("here"), &out.path().join("there"), [BUCKET, &files.prefix()]);
-    // Of a result that is named itself, the pages that it kept.
+    // Of a result that is named itself, the documents that it kept.
     let kept = run(&server, out.path(), &["dedup", "s3://bucket/crawl/result/", "--out", "of-result"], 0);
     assert!(kept.contains("of a result beside its documents"), "{kept}");
     // One object under several names, and as old and as new.
@@ -538,8 +538,8 @@ fn a_folder_is_what_is_below_it() {
         "twice",
     ];
     run(&server, out.path(), &arguments, 0);
-    let pages = |name: &str| facts(&out.path().join(name), ["", ""]);
-    assert_eq!(pages("twice"), pages("there"));
+    let documents = |name: &str| facts(&out.path().join(name), ["", ""]);
+    assert_eq!(documents("twice"), documents("there"));
     let arguments =
         ["dedup", "s3://bucket/crawlers/", "--against", "s3://bucket/crawlers/c.jsonl", "--out", "none"];
     assert!(run(&server, out.path(), &arguments, 2).contains("each of these is named as both"));
@@ -559,12 +559,12 @@ fn nothing_is_written_to_a_store() {
         vec!["sketch", input, "--out", "s3://bucket/sketches"],
         vec!["apply", sketches, input, "--out", "s3://bucket/kept"],
         vec!["dedup", input, "--out", "result", "--save-frequencies", "s3://bucket/f"],
-        vec!["gather", "crawl", "--out", "s3://bucket/pages.jsonl"],
+        vec!["gather", "crawl", "--out", "s3://bucket/documents.jsonl"],
     ] {
         let told = run(&server, out.path(), &arguments, 2);
         assert!(told.contains("results are not written to stores"), "{arguments:?}: {told}");
     }
-    let told = run(&server, out.path(), &["gather", "s3://bucket/crawl/", "--out", "pages.jsonl"], 2);
+    let told = run(&server, out.path(), &["gather", "s3://bucket/crawl/", "--out", "documents.jsonl"], 2);
     assert!(told.contains("files and folders of this machine"), "{told}");
     assert_eq!(fs::read_dir(out.path()).expect("a folder").count(), 0);
 }
@@ -581,7 +581,7 @@ fn uploaded(files: &Files) -> BTreeMap<String, Vec<u8>> {
 fn results_are_uploaded_as_they_are() {
     let (files, out) = (Files::new(), tempfile::tempdir().expect("a folder"));
     // More than goes in one request.
-    parquet(&files.at("crawl/f.parquet"), &pages(20_000, 9000, 300));
+    parquet(&files.at("crawl/f.parquet"), &documents(20_000, 9000, 300));
     let server = files.s3();
     server.fail(Faults { refused: 11, dropped: 7, ..Faults::default() });
     let dedup = ["dedup", "s3://bucket/crawl/", "--upload", RESULT, "--write", "kept,removed"];
@@ -617,7 +617,7 @@ fn results_are_uploaded_as_they_are() {
             && second.contains_key("kept.parquet")
             && !second.contains_key("kept.d.csv")
     );
-    // It is a result there, whose kept pages are read.
+    // It is a result there, whose kept documents are read.
     let told = run(&server, out.path(), &["dedup", RESULT, "--out", "again"], 0);
     assert!(told.contains("of a result beside its documents"), "{told}");
     let report = |name: &str| -> Value {
@@ -639,7 +639,7 @@ fn results_are_uploaded_as_they_are() {
 #[test]
 fn an_upload_that_fails_leaves_the_result_and_is_begun_again() {
     let (files, out) = (Files::new(), tempfile::tempdir().expect("a folder"));
-    parquet(&files.at("crawl/e.parquet"), &pages(20_000, 9000, 300));
+    parquet(&files.at("crawl/e.parquet"), &documents(20_000, 9000, 300));
     let server = files.s3();
     let crawl = files.prefix() + "crawl";
     let dedup = |name: &str, code: i32| {

@@ -1,54 +1,54 @@
-//! Many pages in columns, as an index that was empty takes them over without copying.
+//! Many documents in columns, as an index that was empty takes them over without copying.
 
 use crate::kernel::huge_pages;
 use crate::settings::{Settings, Sketches};
 use crate::sketch::{Facts, Hashed};
 
-/// Pages in columns, as [`Index::fill`](super::Index::fill) takes them: what [`Index::kept`](super::Index::kept)
+/// Documents in columns, as [`Index::fill`](super::Index::fill) takes them: what [`Index::kept`](super::Index::kept)
 /// gives of each, at the place of its document. Columns are made as long as they are to be; then [rows](Self::rows)
 /// are written, some by one thread and some by another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Columns {
     pub(super) digests: Vec<u128>,
     pub(super) features: Vec<u32>,
-    /// True if a page has a sketch.
+    /// True if a document has a sketch.
     pub(super) sketched: Vec<bool>,
-    /// With both sketches, words of a page's bits.
+    /// With both sketches, words of a document's bits.
     pub(super) words: usize,
     pub(super) hashes: Vec<u64>,
     pub(super) bits: Vec<u64>,
-    /// By bands; none where tables come with the pages.
+    /// By bands; none where tables come with the documents.
     pub(super) keys: Vec<Vec<u32>>,
     /// With a SimHash.
     pub(super) hashed: Vec<Option<Hashed>>,
 }
 
 impl Columns {
-    /// Columns for so many pages of an index of such settings, all of them without a sketch. Pages whose tables are
-    /// stored need no keys.
-    pub fn new(settings: &Settings, pages: usize, keyed: bool) -> Self {
+    /// Columns for so many documents of an index of such settings, all of them without a sketch. Documents whose tables
+    /// are stored need no keys.
+    pub fn new(settings: &Settings, documents: usize, keyed: bool) -> Self {
         let (both, words, bands) = match settings.sketches {
             Sketches::Both { bits, banding } => (true, bits / u64::BITS as usize, banding.bands),
             _ => (false, 0, 0),
         };
         Self {
-            digests: zeros(pages),
-            features: zeros(pages),
-            sketched: vec![false; pages],
+            digests: zeros(documents),
+            features: zeros(documents),
+            sketched: vec![false; documents],
             words,
-            hashes: zeros(if both { pages } else { 0 }),
-            bits: zeros(pages * words),
-            keys: (0..if keyed { bands } else { 0 }).map(|_| zeros(pages)).collect(),
-            hashed: vec![None; if both { 0 } else { pages }],
+            hashes: zeros(if both { documents } else { 0 }),
+            bits: zeros(documents * words),
+            keys: (0..if keyed { bands } else { 0 }).map(|_| zeros(documents)).collect(),
+            hashed: vec![None; if both { 0 } else { documents }],
         }
     }
 
-    /// Number of pages.
+    /// Number of documents.
     pub fn len(&self) -> usize {
         self.digests.len()
     }
 
-    /// True if there is no page.
+    /// True if there is no document.
     pub fn is_empty(&self) -> bool {
         self.digests.is_empty()
     }
@@ -69,7 +69,7 @@ impl Columns {
 }
 
 /// So many zeros in memory that has not been touched, with room for some more, as [`lengthen`](super::lengthen) makes
-/// it: the first page that comes need not move all.
+/// it: the first document that comes need not move all.
 fn zeros<T: Clone + Default>(count: usize) -> Vec<T> {
     let mut zeros = huge_pages::untouched(super::room(count));
     zeros.truncate(count);
@@ -115,8 +115,8 @@ impl<'c> Rows<'c> {
         }
     }
 
-    /// Writes a page with both sketches; none if these have another length, or there is no such row. Of columns without
-    /// keys, the keys are left out.
+    /// Writes a document with both sketches; none if these have another length, or there is no such row. Of columns
+    /// without keys, the keys are left out.
     pub fn put_both(
         &mut self,
         row: usize,
@@ -141,13 +141,13 @@ impl<'c> Rows<'c> {
         self.put(row, facts, true)
     }
 
-    /// Writes a page with a SimHash; none if pages have others, or there is no such row.
+    /// Writes a document with a SimHash; none if documents have others, or there is no such row.
     pub fn put_hashed(&mut self, row: usize, facts: &Facts, hashed: Hashed) -> Option<()> {
         *self.hashed.get_mut(row)? = Some(hashed);
         self.put(row, facts, true)
     }
 
-    /// Writes a page without a sketch; none if there is no such row.
+    /// Writes a document without a sketch; none if there is no such row.
     pub fn put_bare(&mut self, row: usize, facts: &Facts) -> Option<()> {
         self.put(row, facts, false)
     }

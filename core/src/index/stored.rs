@@ -1,9 +1,9 @@
 //! Tables of an index as they are stored, so that whoever reads the index again need not make them from the keys of its
-//! pages: entries in the order in which they stand in the table, in parts of any length.
+//! documents: entries in the order in which they stand in the table, in parts of any length.
 //!
-//! An entry is the key, mixed as the table has it, and a page's place. Of a part the first byte is how many bytes a
+//! An entry is the key, mixed as the table has it, and a document's place. Of a part the first byte is how many bytes a
 //! place takes; then come, for each entry, how far its key is above the one before (two bytes; where these are `ffff`,
-//! four more that say it), and its place. Keys of a million pages are some thousands apart: five bytes an entry.
+//! four more that say it), and its place. Keys of a million documents are some thousands apart: five bytes an entry.
 
 use crate::search::bucket_table::{BucketTable, Filling};
 
@@ -18,9 +18,9 @@ pub trait StoredTables: Sync {
 }
 
 /// Some entries of a table ([`Index::entries`](super::Index::entries)) as bytes: they ascend, and of each the mixed key
-/// stands in the upper half, and in the lower, not the document, but the place of its page among so many.
-pub fn table_part(entries: &[u64], pages: usize) -> Vec<u8> {
-    let width = width(pages);
+/// stands in the upper half, and in the lower, not the document, but the place of its document among so many.
+pub fn table_part(entries: &[u64], documents: usize) -> Vec<u8> {
+    let width = width(documents);
     let mut bytes = Vec::with_capacity(1 + entries.len() * (size_of::<u16>() + width) + size_of::<u32>());
     bytes.push(width as u8);
     let mut before = 0;
@@ -41,15 +41,15 @@ pub fn table_part(entries: &[u64], pages: usize) -> Vec<u8> {
 }
 
 /// Hands over the entries of a part, which come behind a last one; gives the last of them. None if they are not those
-/// of so many pages, or do not ascend.
+/// of so many documents, or do not ascend.
 fn each_entry(
     part: &[u8],
-    pages: usize,
+    documents: usize,
     mut last: Option<u64>,
     mut each: impl FnMut(u64),
 ) -> Option<Option<u64>> {
     let (&written, mut rest) = part.split_first()?;
-    let width = width(pages);
+    let width = width(documents);
     if usize::from(written) != width {
         return None;
     }
@@ -70,7 +70,7 @@ fn each_entry(
         };
         rest = rest.get(width..)?;
         let entry = key << 32 | place;
-        if key > u64::from(u32::MAX) || place >= pages as u64 || last.is_some_and(|last| last >= entry) {
+        if key > u64::from(u32::MAX) || place >= documents as u64 || last.is_some_and(|last| last >= entry) {
             return None;
         }
         each(entry);
@@ -79,23 +79,23 @@ fn each_entry(
     Some(last)
 }
 
-/// Bytes of a place among so many pages.
-fn width(pages: usize) -> usize {
-    let bits = usize::BITS - pages.saturating_sub(1).leading_zeros();
+/// Bytes of a place among so many documents.
+fn width(documents: usize) -> usize {
+    let bits = usize::BITS - documents.saturating_sub(1).leading_zeros();
     bits.div_ceil(u8::BITS).clamp(1, 4) as usize
 }
 
-/// A table that was stored, of so many entries and pages; none if it is another.
+/// A table that was stored, of so many entries and documents; none if it is another.
 pub(super) fn table(
     stored: &dyn StoredTables,
     number: usize,
     entries: usize,
-    pages: usize,
+    documents: usize,
 ) -> Option<BucketTable> {
-    let mut filling = Filling::new(pages.saturating_sub(1) as u32);
+    let mut filling = Filling::new(documents.saturating_sub(1) as u32);
     let (mut last, mut count) = (None, 0);
     stored.read(number, &mut |part| {
-        last = each_entry(part, pages, last, |entry| {
+        last = each_entry(part, documents, last, |entry| {
             count += 1;
             filling.push(entry);
         })?;
@@ -113,42 +113,42 @@ mod tests {
     proptest! {
         #[test]
         fn entries_come_back(
-            seed: u64, number in 0usize..300, pages in prop_oneof![1usize..5, Just(256), Just(257), Just(70_000), Just(1 << 24), Just((1 << 31) - 1)],
+            seed: u64, number in 0usize..300, documents in prop_oneof![1usize..5, Just(256), Just(257), Just(70_000), Just(1 << 24), Just((1 << 31) - 1)],
             keys in prop_oneof![Just(3u64), Just(1 << 18), Just(1 << 32)], cut in 0usize..300,
         ) {
             let mut rng = SplitMix64::new(seed);
-            let entry = |_| rng.below(keys) << 32 | rng.below(pages as u64);
+            let entry = |_| rng.below(keys) << 32 | rng.below(documents as u64);
             let mut entries: Vec<u64> = (0..number).map(entry).collect();
             entries.sort_unstable();
             entries.dedup();
             let cut = cut.min(entries.len());
-            let parts = [&entries[..cut], &entries[cut..]].map(|entries| table_part(entries, pages));
-            let read = |part: &[u8], pages: usize, last| {
+            let parts = [&entries[..cut], &entries[cut..]].map(|entries| table_part(entries, documents));
+            let read = |part: &[u8], documents: usize, last| {
                 let mut read = Vec::new();
-                each_entry(part, pages, last, |entry| read.push(entry)).map(|last| (last, read))
+                each_entry(part, documents, last, |entry| read.push(entry)).map(|last| (last, read))
             };
-            let (last, mut both) = read(&parts[0], pages, None).unwrap();
-            let (last, more) = read(&parts[1], pages, last).unwrap();
+            let (last, mut both) = read(&parts[0], documents, None).unwrap();
+            let (last, more) = read(&parts[1], documents, last).unwrap();
             both.extend(more);
             prop_assert_eq!(&both, &entries);
             prop_assert_eq!(last, entries.last().copied());
             // What ascends no more, what has other places, and what is cut within an entry is refused.
             if !entries.is_empty() {
-                prop_assert!(parts.iter().all(|part| read(part, pages, last).is_none() == (part.len() > 1)));
+                prop_assert!(parts.iter().all(|part| read(part, documents, last).is_none() == (part.len() > 1)));
                 let places = entries.iter().map(|entry| *entry as u32 as usize);
                 let fewer = places.max().unwrap_or_default();
                 prop_assert!(parts.iter().any(|part| read(part, fewer, None).is_none()));
                 let whole = &parts[usize::from(parts[1].len() > 1)];
-                prop_assert!(read(&whole[..whole.len() - 1], pages, None).is_none());
+                prop_assert!(read(&whole[..whole.len() - 1], documents, None).is_none());
             }
         }
 
         #[test]
-        fn any_bytes_are_entries_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..60), pages in 0usize..400) {
+        fn any_bytes_are_entries_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..60), documents in 0usize..400) {
             let mut read = Vec::new();
-            if each_entry(&bytes, pages, None, |entry| read.push(entry)).is_some() {
+            if each_entry(&bytes, documents, None, |entry| read.push(entry)).is_some() {
                 prop_assert!(read.is_sorted_by(|a, b| a < b));
-                prop_assert!(read.iter().all(|entry| ((entry & u64::from(u32::MAX)) as usize) < pages));
+                prop_assert!(read.iter().all(|entry| ((entry & u64::from(u32::MAX)) as usize) < documents));
             }
         }
     }

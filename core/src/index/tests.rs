@@ -6,7 +6,7 @@ use crate::sketch::Sketcher;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// Pages of some originals: some as they are, most with a few words changed, some cut short, some of few words
+/// Documents of some originals: some as they are, most with a few words changed, some cut short, some of few words
 /// or none.
 fn texts(n: usize, originals: u64, seed: u64) -> Vec<String> {
     let mut rng = SplitMix64::new(seed);
@@ -63,26 +63,26 @@ fn run(settings: &Settings, texts: &[String]) -> BTreeSet<(u32, u32)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
-    fn asked_page_by_page_it_gives_the_pairs_of_a_run_over_all(n in 1usize..160, originals in 1u64..40, seed: u64) {
+    fn asked_document_by_document_it_gives_the_pairs_of_a_run_over_all(n in 1usize..160, originals in 1u64..40, seed: u64) {
         // Crowds, where a run compares some pairs and not all, are beyond these sizes.
         let texts = texts(n, originals.max(n as u64 / 12), seed);
         for settings in all_settings() {
             let (mut index, mut sketcher) = (Index::new(&settings).unwrap(), Sketcher::new(&settings, None).unwrap());
-            let (mut pairs, mut page_of) = (BTreeSet::new(), Vec::new());
-            for (page, text) in (0..).zip(&texts) {
+            let (mut pairs, mut document_of) = (BTreeSet::new(), Vec::new());
+            for (document, text) in (0..).zip(&texts) {
                 let sketch = sketcher.sketch(text);
                 let answer = index.ask(&sketch).unwrap();
                 if let Some(same) = answer.same {
-                    let first: u32 = page_of[same.index()];
+                    let first: u32 = document_of[same.index()];
                     prop_assert_eq!(&texts[first as usize], text);
                     prop_assert_eq!(index.add(&sketch).unwrap(), same);
                     continue;
                 }
-                prop_assert!(!texts[..page as usize].contains(text));
-                pairs.extend(answer.near.iter().map(|near| (page_of[near.document.index()], page)));
+                prop_assert!(!texts[..document as usize].contains(text));
+                pairs.extend(answer.near.iter().map(|near| (document_of[near.document.index()], document)));
                 prop_assert!(answer.near.is_sorted_by(|a, b| a.similarity >= b.similarity));
-                prop_assert_eq!(index.add(&sketch).unwrap().index(), page_of.len());
-                page_of.push(page);
+                prop_assert_eq!(index.add(&sketch).unwrap().index(), document_of.len());
+                document_of.push(document);
             }
             if settings.verification == Verification::None {
                 // Without verification a run lists enough pairs to connect what is near; those are among all pairs.
@@ -94,16 +94,16 @@ proptest! {
     }
 }
 
-/// The definition: all stored pages in turn.
-fn scan(index: &Index, stored: &[(Document, Sketch)], page: &Sketch) -> (Option<Document>, Vec<Near>) {
-    if let Some((same, _)) = stored.iter().find(|(_, other)| other.facts.digest == page.facts.digest) {
+/// The definition: all stored documents in turn.
+fn scan(index: &Index, stored: &[(Document, Sketch)], asked: &Sketch) -> (Option<Document>, Vec<Near>) {
+    if let Some((same, _)) = stored.iter().find(|(_, other)| other.facts.digest == asked.facts.digest) {
         return (Some(*same), Vec::new());
     }
     let settings = index.settings();
     let enough = |sketch: &Sketch| sketch.facts.features as usize >= settings.min_features.max(1);
     let mut near: Vec<Near> = Vec::new();
-    for (document, other) in stored.iter().filter(|(_, other)| enough(other) && enough(page)) {
-        let (distance, meet) = match (&page.value, &other.value) {
+    for (document, other) in stored.iter().filter(|(_, other)| enough(other) && enough(asked)) {
+        let (distance, meet) = match (&asked.value, &other.value) {
             (SketchValue::Both(a), SketchValue::Both(b)) => {
                 ((a.hash ^ b.hash).count_ones(), a.keys.iter().zip(&b.keys).any(|(a, b)| a == b))
             }
@@ -116,7 +116,8 @@ fn scan(index: &Index, stored: &[(Document, Sketch)], page: &Sketch) -> (Option<
         let similarity = match settings.verification.measure() {
             None => (PI * f64::from(distance) / 64.0).cos() as f32,
             Some(measure) => {
-                let [a, b] = [page, other].map(|sketch| Asked { facts: &sketch.facts, value: &sketch.value });
+                let [a, b] =
+                    [asked, other].map(|sketch| Asked { facts: &sketch.facts, value: &sketch.value });
                 Anchor::new(measure, a).with(&b)
             }
         };
@@ -133,7 +134,7 @@ fn scan(index: &Index, stored: &[(Document, Sketch)], page: &Sketch) -> (Option<
 }
 
 #[test]
-fn answers_are_those_of_a_scan_while_pages_come_and_go() {
+fn answers_are_those_of_a_scan_while_documents_come_and_go() {
     for settings in all_settings() {
         let mut rng = SplitMix64::new(9);
         let (mut index, mut sketcher) =
@@ -208,8 +209,8 @@ fn documents_come_back_as_they_were() {
 }
 
 #[test]
-fn a_recall_is_measured_on_the_pages_of_the_index() {
-    // Hashes with a few flips of their lowest-margin bits, as near pages have them.
+fn a_recall_is_measured_on_the_documents_of_the_index() {
+    // Hashes with a few flips of their lowest-margin bits, as near documents have them.
     let mut rng = SplitMix64::new(7);
     let mut sketches = Vec::new();
     for original in 0..6_000u64 {
@@ -260,16 +261,16 @@ fn chance_is_what_it_is_for_random_sketches() {
     let mut index = Index::new(&Settings::default()).unwrap();
     let mut rng = SplitMix64::new(1);
     let Sketches::Both { bits, banding } = index.settings().sketches else { unreachable!() };
-    for page in 0..1_000u128 {
+    for document in 0..1_000u128 {
         let value = SketchValue::Both(TwoSketches {
             hash: rng.next_u64(),
             bits: (0..bits / 64).map(|_| rng.next_u64()).collect(),
             keys: (0..banding.bands).map(|_| rng.next_u64() as u32).collect(),
             extra: Vec::new(),
         });
-        index.add(&Sketch { facts: Facts { digest: page, text_bytes: 9, features: 9 }, value }).unwrap();
+        index.add(&Sketch { facts: Facts { digest: document, text_bytes: 9, features: 9 }, value }).unwrap();
     }
-    // At 100 million pages, too, far below one in a million.
+    // At 100 million documents, too, far below one in a million.
     assert!(index.expected_by_chance() * 1e5 < 1e-60, "{}", index.expected_by_chance());
     let dial = Settings::simhash().with(|settings| {
         settings.generator = Generator::Dial { distance: 10, recall: Recall::Exact, key_bits: None };
@@ -278,11 +279,11 @@ fn chance_is_what_it_is_for_random_sketches() {
 }
 
 #[test]
-fn a_template_of_many_pages_bounds_every_question() {
+fn a_template_of_many_documents_bounds_every_question() {
     let settings = Settings::default();
     let mut index = Index::new(&settings).unwrap();
     let Sketches::Both { bits, banding } = settings.sketches else { unreachable!() };
-    let page = |n: u64| {
+    let document = |n: u64| {
         // All keys but one are the template's.
         let mut keys: Vec<u32> = (0..banding.bands as u32).collect();
         keys[0] = n as u32;
@@ -295,9 +296,9 @@ fn a_template_of_many_pages_bounds_every_question() {
         }
     };
     for n in 0..100_000 {
-        index.add(&page(n)).unwrap();
+        index.add(&document(n)).unwrap();
     }
-    let answer = index.ask(&page(100_000)).unwrap();
+    let answer = index.ask(&document(100_000)).unwrap();
     assert_eq!((answer.compared, answer.near.len()), (256, 256));
     assert_eq!(answer.passed_over, (banding.bands as u64 - 1) * (100_000 - 256));
 }
@@ -354,7 +355,7 @@ fn filled_at_once_it_is_the_index_that_grew() {
     }
 }
 
-/// The columns of an index's pages in the order in which they came, with or without keys: those of some rows before
+/// The columns of an index's documents in the order in which they came, with or without keys: those of some rows before
 /// those of others.
 fn columns(index: &Index, keyed: bool) -> Columns {
     let documents = index.documents();
@@ -460,7 +461,7 @@ fn filled_with_its_tables_it_is_the_index_that_made_them() {
             assert_eq!(filled.ask(sketch).unwrap(), made.ask(sketch).unwrap());
             assert_eq!(filled.add(sketch).unwrap(), made.add(sketch).unwrap());
         }
-        // Tables of fewer pages, and fewer tables, are refused; nothing is stored then.
+        // Tables of fewer documents, and fewer tables, are refused; nothing is stored then.
         let last = |table: usize| parts.iter().rposition(|part| part.0 == table && part.1.len() > 1).unwrap();
         for table in [0, 1, 15] {
             let mut fewer = parts.clone();

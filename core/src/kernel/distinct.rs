@@ -1,6 +1,6 @@
 //! Which hashes of a list are new? A hash table of places in the list of those that are known, two bytes each as long
-//! as these tell them apart, so that the table of a common page fits in the nearest cache. No step of the loop is taken
-//! or not taken by what it finds: a hash whose place is taken by another one is put off to the end of its list.
+//! as these tell them apart, so that the table of a common document fits in the nearest cache. No step of the loop is
+//! taken or not taken by what it finds: a hash whose place is taken by another one is put off to the end of its list.
 
 use std::hint::select_unpredictable;
 

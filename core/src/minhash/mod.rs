@@ -175,8 +175,9 @@ mod tests {
     /// The variance of the estimate for two sets of this Jaccard similarity, whose union has `union` features.
     ///
     /// With independent orders the number of equal positions is binomial and the variance is J(1 − J)/m. For
-    /// [`Family::FastSimilarity`] two positions show the same feature with probability q = (1 − P(both were filled in one
-    /// round))/f, of the union's `f` features; hence E\[estimate²\] = J/m + (1 − 1/m)(qJ + (1 − q)·J(Jf − 1)/(f − 1)).
+    /// [`Family::FastSimilarity`] two positions show the same feature with probability q = (1 − P(both were filled in
+    /// one round))/f, of the union's `f` features; hence E\[estimate²\] = J/m + (1 − 1/m)(qJ + (1 − q)·J(Jf − 1)/(f −
+    /// 1)).
     fn variance(params: MinHashParams, similarity: f64, union: usize) -> f64 {
         let (m, f, j) = (params.permutations as f64, union as f64, similarity);
         // Of one feature or one bin there are no two different features at two different positions.

@@ -144,7 +144,7 @@ pub(crate) fn hash_positions(label: u64, positions: &[u32]) -> u64 {
 /// has it: ids of type `K`, such as the texts that were signed, or plain places in the list.
 ///
 /// A slot is a place in [`signatures`](Self::signatures). As slots go by content alone, a join that cannot
-/// compare all pairs of a crowd compares the same ones in whatever order the pages come.
+/// compare all pairs of a crowd compares the same ones in whatever order the documents come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct DistinctSignatures<K = Document> {
@@ -256,19 +256,19 @@ mod tests {
 
         #[test]
         fn slots_follow_from_content(
-            pages in prop::collection::vec(prop::collection::vec(0u32..3, 3), 0..60).prop_shuffle(), turn: prop::sample::Index,
+            documents in prop::collection::vec(prop::collection::vec(0u32..3, 3), 0..60).prop_shuffle(), turn: prop::sample::Index,
         ) {
-            let of = |pages: &[(Vec<u32>, u32)]| {
-                let values = pages.iter().flat_map(|(page, _)| page.iter().copied()).collect();
-                let ids: Vec<u32> = pages.iter().map(|&(_, id)| id).collect();
+            let of = |documents: &[(Vec<u32>, u32)]| {
+                let values = documents.iter().flat_map(|(document, _)| document.iter().copied()).collect();
+                let ids: Vec<u32> = documents.iter().map(|&(_, id)| id).collect();
                 DistinctSignatures::of(Signatures::from_values(3, values).unwrap(), &ids)
             };
-            let mut pages: Vec<(Vec<u32>, u32)> = pages.into_iter().zip(0..).collect();
-            let distinct = of(&pages);
-            let n = pages.len();
-            pages.rotate_left(if n > 0 { turn.index(n) } else { 0 });
-            pages[n / 2..].reverse();
-            prop_assert_eq!(of(&pages), distinct);
+            let mut documents: Vec<(Vec<u32>, u32)> = documents.into_iter().zip(0..).collect();
+            let distinct = of(&documents);
+            let n = documents.len();
+            documents.rotate_left(if n > 0 { turn.index(n) } else { 0 });
+            documents[n / 2..].reverse();
+            prop_assert_eq!(of(&documents), distinct);
         }
     }
 

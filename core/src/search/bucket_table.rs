@@ -1,13 +1,13 @@
 //! Slots by keys of 32 bits, as small as can be: a table that holds each key once, in part by where it stands. Ours.
 //!
 //! Keys are mixed, so that all their bits are even, and stand sorted in drawers: a drawer of depth d holds the keys
-//! that begin with the d bits of its number. Of a key the other 32 − d bits are stored, and with them its slot in
-//! 8 + d bits, so that an entry takes five bytes whatever the depth. A drawer is split when a slot does not fit: in an
-//! index of n pages, most drawers have 128 to 256 entries. Where in its drawer a key stands is guessed from its bits,
-//! and the guess is a few entries off.
+//! that begin with the d bits of its number. Of a key the other 32 − d bits are stored, and with them its slot in 8 + d
+//! bits, so that an entry takes five bytes whatever the depth. A drawer is split when a slot does not fit: in an index
+//! of n documents, most drawers have 128 to 256 entries. Where in its drawer a key stands is guessed from its bits, and
+//! the guess is a few entries off.
 //!
 //! Slots of one key stand in the order in which they came, side by side as long as they are few; more of them are a
-//! crowd, a list elsewhere, which the entry of the key refers to. So a key that thousands of pages share makes no
+//! crowd, a list elsewhere, which the entry of the key refers to. So a key that thousands of documents share makes no
 //! drawer long.
 
 use hashbrown::{HashMap, HashSet};
@@ -349,12 +349,12 @@ impl BucketTable {
     /// the first of them.
     pub(crate) fn remove(
         &mut self,
-        pages: impl Iterator<Item = (u32, u32)>,
+        documents: impl Iterator<Item = (u32, u32)>,
         gone: impl Fn(u32) -> bool,
     ) -> usize {
         let mut removed = 0;
         let mut shortened: HashSet<u32> = HashSet::new();
-        for (key, slot) in pages {
+        for (key, slot) in documents {
             let mixed = mix(key);
             let place = self.place(mixed);
             let drawer = &mut self.bucket_table[place];

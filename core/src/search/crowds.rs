@@ -1,9 +1,9 @@
-//! Crowds of hashes, as pages of one template have: their pairs would grow with the square of their number.
+//! Crowds of hashes, as documents of one template have: their pairs would grow with the square of their number.
 //!
 //! Which hashes are of a crowd is told by a sample of all. Such a hash is joined with what of the sample is nearest to
 //! it, so that a crowd hangs together, and with those that stand beside it among all hashes of crowds, in several
-//! orders, so that a page of it that is not in the sample has neighbours that are not, either: to the sample alone, few
-//! pages would be near one that stays.
+//! orders, so that a document of it that is not in the sample has neighbours that are not, either: to the sample alone,
+//! few documents would be near one that stays.
 
 use crate::hash::fmix64;
 use crate::kernel::Level;

@@ -1,11 +1,11 @@
-//! Pages by their keys, one by one: which stored pages have a key in common with this one? What
+//! Documents by their keys, one by one: which stored documents have a key in common with this one? What
 //! [`bands::join`](super::bands::join) is for a list that is whole, for one that grows and shrinks. Ours.
 //!
 //! For each band there is a table from keys to the slots that have them (`search::drawers`). It holds the keys
-//! themselves, so that there is no other column of them: what a page's keys are is asked of whoever stores it, or all
-//! tables are gone through.
+//! themselves, so that there is no other column of them: what a document's keys are is asked of whoever stores it, or
+//! all tables are gone through.
 //!
-//! A key that thousands of pages share, as those of one template do, is not looked through: the first pages
+//! A key that thousands of documents share, as those of one template do, is not looked through: the first documents
 //! and the latest that have it are, [`MOST`] together. A question so looks at no more than that for each of
 //! its keys, whatever has been stored, and says how many it passed over.
 
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use hashbrown::HashSet;
 use rayon::prelude::*;
 
-/// Pages that a question looks at for one key: as many as [`bands::JoinParams`](super::bands::JoinParams)
+/// Documents that a question looks at for one key: as many as [`bands::JoinParams`](super::bands::JoinParams)
 /// compares in full.
 #[doc(hidden)]
 pub const MOST: usize = 256;
@@ -23,7 +23,7 @@ pub const MOST: usize = 256;
 /// Slots are below.
 const SLOTS: u32 = 1 << 31;
 
-/// A growing index of pages by their keys. Slots are the caller's, who may give one again that was removed.
+/// A growing index of documents by their keys. Slots are the caller's, who may give one again that was removed.
 ///
 /// ```
 /// use simflip_core::minhash::{MinHashParams, MinHasher, matches};
@@ -51,19 +51,19 @@ const SLOTS: u32 = 1 << 31;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Keyed {
-    /// The slots that have a page.
+    /// The slots that have a document.
     filled: Marks,
     tables: Vec<BucketTable>,
 }
 
 impl Keyed {
-    /// An index of no pages, for pages of so many keys each.
+    /// An index of no documents, for documents of so many keys each.
     pub fn new(bands: usize) -> Self {
         Self { filled: Marks::default(), tables: vec![BucketTable::default(); bands] }
     }
 
-    /// An index of many pages at once, by slots from 0 up: whether there is a page in each, and the keys, so many for
-    /// each slot one after the other.
+    /// An index of many documents at once, by slots from 0 up: whether there is a document in each, and the keys, so
+    /// many for each slot one after the other.
     ///
     /// # Errors
     /// [`Error::Parameter`] for another number of keys, and for slots from 2³¹ on.
@@ -73,7 +73,7 @@ impl Keyed {
             return Err(Error::parameter("keys", keys.len(), format!("{bands} keys for each slot")));
         }
         if filled.len() > SLOTS as usize {
-            return Err(Error::parameter("slot", filled.len(), "fewer than 2^31 pages in one index"));
+            return Err(Error::parameter("slot", filled.len(), "fewer than 2^31 documents in one index"));
         }
         let slots = (0u32..).zip(filled).filter(|(_, filled)| **filled);
         let slots: Vec<u32> = slots.map(|(slot, _)| slot).collect();
@@ -95,7 +95,7 @@ impl Keyed {
         self.tables.get(band)
     }
 
-    /// Keys of each page.
+    /// Keys of each document.
     #[doc(hidden)]
     pub fn bands(&self) -> usize {
         self.tables.len()
@@ -107,37 +107,41 @@ impl Keyed {
         self.filled.count()
     }
 
-    /// True if no page is stored.
+    /// True if no document is stored.
     #[doc(hidden)]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// True if there is a page in a slot.
+    /// True if there is a document in a slot.
     #[doc(hidden)]
     pub fn contains(&self, slot: u32) -> bool {
         self.filled.has(slot as usize)
     }
 
-    /// The keys of a page that is stored. The work is linear in the whole index.
+    /// The keys of a document that is stored. The work is linear in the whole index.
     #[doc(hidden)]
     pub fn keys(&self, slot: u32) -> Option<Vec<u32>> {
         self.contains(slot).then(|| self.tables.par_iter().map(|table| table.key_of(slot)).collect())?
     }
 
-    /// Stores a page.
+    /// Stores a document.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for another number of keys, for a slot that has a page, and for slots from 2³¹ on.
+    /// [`Error::Parameter`] for another number of keys, for a slot that has a document, and for slots from 2³¹ on.
     pub fn insert(&mut self, slot: u32, keys: &[u32]) -> Result<()> {
         if keys.len() != self.bands() {
-            return Err(Error::parameter("keys", keys.len(), format!("{} keys for each page", self.bands())));
+            return Err(Error::parameter(
+                "keys",
+                keys.len(),
+                format!("{} keys for each document", self.bands()),
+            ));
         }
         if slot >= SLOTS {
-            return Err(Error::parameter("slot", slot, "fewer than 2^31 pages in one index"));
+            return Err(Error::parameter("slot", slot, "fewer than 2^31 documents in one index"));
         }
         if self.contains(slot) {
-            return Err(Error::parameter("slot", slot, "one without a page"));
+            return Err(Error::parameter("slot", slot, "one without a document"));
         }
         self.filled.set(slot as usize, true);
         self.fetch(keys);
@@ -147,7 +151,7 @@ impl Keyed {
         Ok(())
     }
 
-    /// Removes pages; slots without one are passed over. The work is linear in the whole index.
+    /// Removes documents; slots without one are passed over. The work is linear in the whole index.
     pub fn remove(&mut self, slots: &[u32]) {
         let gone: HashSet<u32> = slots.iter().copied().filter(|&slot| self.contains(slot)).collect();
         if gone.is_empty() {
@@ -157,14 +161,14 @@ impl Keyed {
         self.forget(&gone);
     }
 
-    /// Removes pages whose keys the caller knows; slots without one are passed over. The work is linear in these pages
-    /// and in the crowds that they stand in, each of which is gone through once; should keys be others than those that
-    /// were stored, it is that of [`remove`](Self::remove).
+    /// Removes documents whose keys the caller knows; slots without one are passed over. The work is linear in these
+    /// documents and in the crowds that they stand in, each of which is gone through once; should keys be others than
+    /// those that were stored, it is that of [`remove`](Self::remove).
     #[doc(hidden)]
-    pub fn remove_known<'k>(&mut self, pages: impl IntoIterator<Item = (u32, &'k [u32])>) {
+    pub fn remove_known<'k>(&mut self, documents: impl IntoIterator<Item = (u32, &'k [u32])>) {
         let mut gone: HashSet<u32> = HashSet::new();
-        let pages = pages.into_iter().filter(|&(slot, _)| self.contains(slot) && gone.insert(slot));
-        let known: Vec<(u32, &[u32])> = pages.filter(|(_, keys)| keys.len() == self.bands()).collect();
+        let documents = documents.into_iter().filter(|&(slot, _)| self.contains(slot) && gone.insert(slot));
+        let known: Vec<(u32, &[u32])> = documents.filter(|(_, keys)| keys.len() == self.bands()).collect();
         for (band, table) in self.tables.iter_mut().enumerate() {
             let is_gone = |slot: u32| gone.contains(&slot);
             if table.remove(known.iter().map(|&(slot, keys)| (keys[band], slot)), is_gone) != gone.len() {
@@ -222,7 +226,7 @@ mod tests {
     use crate::hash::{SplitMix64, fmix64};
     use proptest::prelude::*;
 
-    /// The definition: all stored pages in the order in which they came, each with its keys.
+    /// The definition: all stored documents in the order in which they came, each with its keys.
     #[derive(Default)]
     struct Naive(Vec<(u32, Vec<u32>)>);
 
@@ -247,7 +251,7 @@ mod tests {
     }
 
     /// Keys drawn from so many values in each band: few make crowds.
-    fn page(rng: &mut SplitMix64, bands: usize, values: &[u64]) -> Vec<u32> {
+    fn document(rng: &mut SplitMix64, bands: usize, values: &[u64]) -> Vec<u32> {
         (0..bands)
             .map(|band| {
                 let value = rng.below(values[band % values.len()]) as u32;
@@ -263,7 +267,7 @@ mod tests {
         let (mut index, mut naive) = (Keyed::new(bands), Naive::default());
         let (mut free, mut next, mut found) = (Vec::new(), 0, Vec::new());
         for step in 0..steps {
-            let keys = page(&mut rng, bands, values);
+            let keys = document(&mut rng, bands, values);
             let expected = naive.candidates(&keys);
             let passed_over = index.candidates(&keys, &mut found);
             assert_eq!((&found, passed_over), (&expected.0, expected.1));
@@ -281,10 +285,10 @@ mod tests {
                 if step % 2 == 0 {
                     index.remove(&gone);
                 } else {
-                    // Now and then with other keys than those of the page.
+                    // Now and then with other keys than those of the document.
                     let keys_of = |slot: &u32| match naive.0.iter().find(|(other, _)| other == slot) {
                         Some((_, keys)) if !slot.is_multiple_of(5) => keys.clone(),
-                        _ => page(&mut SplitMix64::new(step), bands, values),
+                        _ => document(&mut SplitMix64::new(step), bands, values),
                     };
                     let known: Vec<(u32, Vec<u32>)> =
                         gone.iter().map(|slot| (*slot, keys_of(slot))).collect();
@@ -310,7 +314,7 @@ mod tests {
         let naive =
             Naive((0..).zip(&order).filter_map(|(at, &slot)| Some((at, index.keys(slot)?))).collect());
         let ask = |again: &Keyed, naive: &Naive, rng: &mut SplitMix64| {
-            let (keys, mut found) = (page(rng, bands, values), Vec::new());
+            let (keys, mut found) = (document(rng, bands, values), Vec::new());
             let passed_over = again.candidates(&keys, &mut found);
             assert_eq!((found, passed_over), naive.candidates(&keys));
         };
@@ -338,7 +342,7 @@ mod tests {
         let mut index = Keyed::new(3);
         for _ in 0..3 {
             for slot in 0..2_000 {
-                index.insert(slot, &page(&mut rng, 3, &[1, 40, 1 << 30])).unwrap();
+                index.insert(slot, &document(&mut rng, 3, &[1, 40, 1 << 30])).unwrap();
             }
             index.remove(&(0..2_000).collect::<Vec<_>>());
             assert!(index.is_empty());

@@ -1,4 +1,4 @@
-//! Which slots have a page, in a bit each.
+//! Which slots have a document, in a bit each.
 
 /// A set of small numbers.
 #[derive(Clone, Debug, Default)]

@@ -42,7 +42,7 @@ pub(crate) struct SlotJoin {
     pub sampled: u64,
 }
 
-/// The most neighbours that a slot brings into a join. A slot with more is one of thousands of pages of one
+/// The most neighbours that a slot brings into a join. A slot with more is one of thousands of documents of one
 /// template, whose pairs grow with the square of their number and say nothing more: it brings the nearest
 /// ones (the lesser slots among equals).
 pub const MOST_NEIGHBOURS: usize = 256;
@@ -115,7 +115,7 @@ pub(crate) fn self_join<K: Copy + Ord + Send + Sync>(
 /// Finds every pair of distinct hashes at distance 1 to `radius` by an exact join, without an index.
 /// `progress` hears of slots done.
 ///
-/// Where thousands of pages of one template lie near one another, their pairs would take time and memory
+/// Where thousands of documents of one template lie near one another, their pairs would take time and memory
 /// that grow with the square of their number. Such a join is given up, and crowds are thinned: a hash with
 /// more than some dozens of neighbours in a sample of all hashes is joined with the nearest of those alone
 /// ([`SlotJoin::sampled`]). Every pair of two others is found as before. Whether and what is thinned

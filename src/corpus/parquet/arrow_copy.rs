@@ -175,8 +175,8 @@ pub(super) fn write_family(
             match chosen {
                 Ok(rows) => output.add(shard, rows).map_err(failed)?,
                 Err(flaw) => {
-                    let (row, pages) = (u64::from(first.row), here.len() as u64);
-                    lost.push(layout.not_kept(&input.path, batch, row, pages, flaw));
+                    let (row, documents) = (u64::from(first.row), here.len() as u64);
+                    lost.push(layout.not_kept(&input.path, batch, row, documents, flaw));
                 }
             }
         }

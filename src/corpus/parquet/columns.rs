@@ -46,7 +46,7 @@ pub(super) fn reader(
         (from.min(start), start.saturating_add(length).max(end))
     });
     if end > stored.length() {
-        let detail = format!("its pages would end at byte {end} of a file of {}", stored.length());
+        let detail = format!("its documents would end at byte {end} of a file of {}", stored.length());
         return Err(ParquetError::General(detail));
     }
     let stored = stored.within(from, end)?;

@@ -31,7 +31,7 @@ use super::{arrow_copy, ranges};
 use crate::corpus::damage::{Damage, DamageCause, DamageKind};
 use crate::corpus::filetype::{Compression, Format};
 use crate::corpus::inputs::Input;
-use crate::corpus::kept::{EachKept, Kept, KeptFile, KeptFiles, KeptPages, path_of, unnamed};
+use crate::corpus::kept::{EachKept, Kept, KeptDocuments, KeptFile, KeptFiles, path_of, unnamed};
 use crate::corpus::options::ReadOptions;
 use crate::corpus::write::{KeptJob, ending, lost};
 use crate::document::{DocId, Place};
@@ -103,12 +103,12 @@ pub(super) fn changed(input: &Input, got: impl Into<String>) -> Error {
 
 /// The kept rows without those of files that are gone or have changed and do not read as before.
 struct StillKept<'a> {
-    kept: &'a dyn KeptPages,
+    kept: &'a dyn KeptDocuments,
     /// The kept documents that are still there in files that have changed.
     changed: HashMap<u32, Vec<(DocId, Place)>>,
 }
 
-impl KeptPages for StillKept<'_> {
+impl KeptDocuments for StillKept<'_> {
     fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>> {
         match self.changed.get(&shard) {
             Some(there) => Ok(Cow::Borrowed(there)),

@@ -29,7 +29,7 @@ pub(super) struct Footer {
     pub metadata: ArrowReaderMetadata,
 }
 
-/// Bytes that the structs of the footer take: seven times its bytes, for who reads pages and who reads some of them
+/// Bytes that the structs of the footer take: seven times its bytes, for who reads documents and who reads some of them
 /// again, or for who copies them and for the new file.
 pub(super) fn held(stored: &Stored) -> u64 {
     const TIMES: u64 = 4 * 7;

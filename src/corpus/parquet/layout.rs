@@ -228,16 +228,23 @@ impl Layout {
     /// The damage behind the last row group, if there is some.
     pub fn damage_at_end(&self, input: &Input) -> Option<Damage> {
         let Contents::Arrow(messages) = &self.contents else { return None };
-        let (offset, (kind, why), pages) = messages.end.as_ref()?;
-        Some(Damage { pages: *pages, ..Damage::of_file(&input.path, *offset, *kind, why) })
+        let (offset, (kind, why), documents) = messages.end.as_ref()?;
+        Some(Damage { documents: *documents, ..Damage::of_file(&input.path, *offset, *kind, why) })
     }
 
     /// Tells which rows are lost: so many of a row group, from this row of the file on, that are not among the kept.
-    pub fn not_kept(&self, path: &Path, group: usize, row: u64, pages: u64, cause: DamageCause) -> Damage {
+    pub fn not_kept(
+        &self,
+        path: &Path,
+        group: usize,
+        row: u64,
+        documents: u64,
+        cause: DamageCause,
+    ) -> Damage {
         let (kind, detail) = cause;
         let called = self.group_called();
-        let detail = format!("{detail}; {pages} pages of {called} {group} are not among the kept");
-        self.damage_of_rows(path, group, row, pages, (kind, detail))
+        let detail = format!("{detail}; {documents} documents of {called} {group} are not among the kept");
+        self.damage_of_rows(path, group, row, documents, (kind, detail))
     }
 
     /// Tells that so many rows of a row group are lost, from this row of the file on.
@@ -246,12 +253,12 @@ impl Layout {
         path: &Path,
         group: usize,
         row: u64,
-        pages: u64,
+        documents: u64,
         cause: DamageCause,
     ) -> Damage {
         let place = Place { offset: self.offset(group), ..Place::default() };
         let (kind, detail) = cause;
-        Damage { pages: Some(pages), ..Damage::at(path, Some(row), place, kind, detail) }
+        Damage { documents: Some(documents), ..Damage::at(path, Some(row), place, kind, detail) }
     }
 
     /// The row group that a row stands in.

@@ -106,7 +106,7 @@ impl ReadRows {
             return None;
         };
         if bytes.len() > options.record_cap {
-            let detail = format!("a text above {} bytes (--longest-page)", options.record_cap);
+            let detail = format!("a text above {} bytes (--longest-document)", options.record_cap);
             damage(DamageKind::TooLarge, detail);
             return None;
         }

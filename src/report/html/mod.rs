@@ -82,7 +82,7 @@ fn page(template: &str, content: Value) -> Result<String> {
     env.get_template(template).and_then(|t| t.render(content)).map_err(fail)
 }
 
-/// Filters for counts with their nouns: `{{ n|counted("page", "pages") }}`, and the noun alone.
+/// Filters for counts with their nouns: `{{ n|counted("document", "documents") }}`, and the noun alone.
 pub(super) fn add_words(env: &mut Environment<'_>) {
     let word = |n: u64, one: &str, many: &str| plural(n, one, many).to_owned();
     env.add_filter("plural", word);
@@ -126,7 +126,7 @@ mod tests {
             write(&fixtures::psm(), &folder.join("psm.html")).expect("writes");
             write(&fixtures::minhash(), &folder.join("minhash.html")).expect("writes");
             write(&Report::default(), &folder.join("empty.html")).expect("writes");
-            write(&fixtures::one_page(), &folder.join("one.html")).expect("writes");
+            write(&fixtures::one_document(), &folder.join("one.html")).expect("writes");
             write(&fixtures::large(), &folder.join("large.html")).expect("writes");
             write(&fixtures::hostile(), &folder.join("hostile.html")).expect("writes");
             write_compare(&fixtures::compare(), &folder.join("compare.html")).expect("writes");
@@ -153,8 +153,8 @@ mod tests {
             recall: Some(Recall { sample_pairs: 1, budget_probes: 1, ..Recall::default() }),
             s_curve: Some(SCurve::new(1, 1, 0.8)),
             search_cost: SearchCost { distinct_hashes: 1, ..SearchCost::default() },
-            damage: DamageReport { total: 1, pages_lost: 1, ..DamageReport::default() },
-            stages: ["pages", "pairs of sketches", "distinct hashes", "distinct signatures"]
+            damage: DamageReport { total: 1, documents_lost: 1, ..DamageReport::default() },
+            stages: ["documents", "pairs of sketches", "distinct hashes", "distinct signatures"]
                 .map(stage)
                 .to_vec(),
             ..Report::default()
@@ -182,7 +182,7 @@ mod tests {
         };
         let page = render_compare(&compared).expect("renders");
         assert!(
-            page.contains("1 page ·") && page.contains("of 1 pair.") && page.contains(": 1 pair<"),
+            page.contains("1 document ·") && page.contains("of 1 pair.") && page.contains(": 1 pair<"),
             "{page}"
         );
     }
@@ -207,8 +207,8 @@ mod tests {
         assert!(page.contains("The input holds no documents."));
         assert!(!page.contains("NaN") && !page.contains("inf "));
         let page = render_compare(&CompareReport::default()).expect("renders");
-        assert!(page.contains("No pages were found"));
-        let page = render(&fixtures::one_page()).expect("renders");
+        assert!(page.contains("No documents were found"));
+        let page = render(&fixtures::one_document()).expect("renders");
         assert!(page.contains("The only document is kept.") && page.contains("Every record could be read."));
     }
 

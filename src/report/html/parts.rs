@@ -1,9 +1,9 @@
-//! The parts that both pages have: lists cut to a bound, pages and pairs, stages, damage.
+//! The parts that both pages have: lists cut to a bound, documents and pairs, stages, damage.
 
 use super::super::figures;
 use super::super::model::{
-    CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord, MemoryReport, OtherScore, Outcome,
-    PageSample, PairKind, PairSample, Piece, Recall, Report, SCurve, SearchCost, Stage, Tool,
+    CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord, DocumentSample, MemoryReport,
+    OtherScore, Outcome, PairKind, PairSample, Piece, Recall, Report, SCurve, SearchCost, Stage, Tool,
 };
 use super::super::tell::damage_cost;
 use super::{ADDRESS_CHARS, DETAIL_CHARS, NAME_CHARS};
@@ -75,7 +75,7 @@ impl<'a> Heads<'a> {
 #[derive(Serialize)]
 pub(super) struct DamageView {
     total: u64,
-    /// The number of pages that are lost.
+    /// The number of documents that are lost.
     cost: String,
     kinds: Cut<DamageCount>,
     listed: Cut<DamagedRecord>,
@@ -118,7 +118,7 @@ pub(super) struct PageView {
 }
 
 impl PageView {
-    pub(super) fn new(page: &PageSample) -> Self {
+    pub(super) fn new(page: &DocumentSample) -> Self {
         let mut left = TEXT_CHARS;
         let mut excerpt = Vec::new();
         for piece in &page.excerpt {
@@ -204,7 +204,7 @@ pub(super) fn stages(stages: &[Stage]) -> Cut<StageView> {
 
 /// The units of stages, one and many.
 const UNITS: [(&str, &str); 5] = [
-    ("page", "pages"),
+    ("document", "documents"),
     ("pair", "pairs"),
     ("pair of sketches", "pairs of sketches"),
     ("distinct hash", "distinct hashes"),

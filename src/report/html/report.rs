@@ -136,7 +136,7 @@ struct ReportView<'a> {
     /// In words, as a template's numbers may be signed.
     seed: String,
     promise: &'static str,
-    /// The effect of old pages on new ones, in words.
+    /// The effect of reference documents on new ones, in words.
     held_against: Option<String>,
     /// The estimate of recall, in words, and the share alone.
     estimated_recall: Option<EstimatedRecall>,
@@ -231,13 +231,13 @@ fn steps(report: &Report) -> Vec<CountStep> {
 struct SourcesView {
     kind: String,
     number: u64,
-    /// Source, pages, pages that can go.
+    /// Source, documents, removed documents.
     most: Cut<(String, u64, u64)>,
 }
 
 impl SourcesView {
     fn new(sources: &Sources) -> Self {
-        let row = |row: &SourceRow| (row.source.clone(), row.pages, row.lost());
+        let row = |row: &SourceRow| (row.source.clone(), row.documents, row.lost());
         Self {
             kind: clip(&sources.kind, NAME_CHARS),
             number: sources.number,

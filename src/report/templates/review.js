@@ -108,7 +108,7 @@
       if (pair.similarity !== null) facts.append(make("span", {}, "similarity " + pair.similarity.toFixed(4)));
       facts.append(make("span", {}, "band: " + strata[pair.stratum].name));
     } else {
-      facts.append(make("span", {}, "Would one of these two pages do? Press y, v, n or u; their scores appear once you have judged."));
+      facts.append(make("span", {}, "Would one of these two documents do? Press y, v, n or u; their scores appear once you have judged."));
     }
     for (const note of pair.notes) facts.append(make("span", {}, note));
     section.append(facts);
@@ -145,14 +145,14 @@
             newRow();
             row.forEach((cell) => { cell.classList.add("unfolded"); pieces(cell, line, false); });
           });
-          if (missing > 0) both("⋯ " + plural(missing, "character") + " more that both pages have, not on this page ⋯");
+          if (missing > 0) both("⋯ " + plural(missing, "character") + " more that both documents have, not on this page ⋯");
           row = null;
         } else if (text) {
-          const button = make("button", { type: "button" }, "⋯ " + plural(chars, "character") + " that both pages have ⋯");
+          const button = make("button", { type: "button" }, "⋯ " + plural(chars, "character") + " that both documents have ⋯");
           button.addEventListener("click", () => { unfolded = true; showPair(); });
           both(button);
         } else {
-          both("⋯ " + plural(chars, "character") + " that both pages have, not on this page ⋯");
+          both("⋯ " + plural(chars, "character") + " that both documents have, not on this page ⋯");
         }
       } else if (kind === "boilerplate") {
         newRow();
@@ -166,7 +166,7 @@
         both("Not on this page: " + left(0) + " more on the left, " + left(1) + " more on the right.");
       }
     }
-    if (pair.parts.length === 0) both("Neither page has a word.");
+    if (pair.parts.length === 0) both("Neither document has a word.");
     section.append(grid);
     for (const button of document.querySelectorAll("[data-label]")) {
       button.setAttribute("aria-pressed", String(button.dataset.label === judged));

@@ -29,11 +29,11 @@ pub struct JoinParams {
     pub min_matches: usize,
     /// Buckets of at most so many signatures are compared in full.
     pub full_bucket: usize,
-    /// The guard against templates: in a larger bucket (a band that 100,000 pages of one template share) each
+    /// The guard against templates: in a larger bucket (a band that 100,000 documents of one template share) each
     /// signature is compared with so many of the others only.
     ///
     /// The bucket is sorted by the positions that follow the band, cyclically, so that the most similar are
-    /// likely neighbours, and each signature is compared with the next `neighbours`. Groups of similar pages
+    /// likely neighbours, and each signature is compared with the next `neighbours`. Groups of similar documents
     /// mostly stay connected, but not all their pairs are found. What was left out is counted in
     /// [`BandStats::skipped`]. A pair that shares a smaller bucket in any band is found in any case.
     pub neighbours: usize,
@@ -106,19 +106,19 @@ impl Join {
 /// use simflip_core::search::bands::{BandStats, Banding, Join, JoinParams, join, min_matches};
 ///
 /// # fn main() -> simflip_core::Result<()> {
-/// // The features of three pages, the first two of which share 99 of 101.
+/// // The features of three documents, the first two of which share 99 of 101.
 /// let feature = |i: u64| simflip_core::hash::feature(&i.to_le_bytes());
-/// let pages: Vec<Vec<u64>> =
+/// let documents: Vec<Vec<u64>> =
 ///     [0..100, 1..101, 1000..1100].map(|range: std::ops::Range<u64>| range.map(feature).collect()).to_vec();
 ///
 /// let hasher = MinHasher::new(MinHashParams::default())?;
-/// let signatures = DistinctSignatures::new(hasher.sign_all(&pages));
+/// let signatures = DistinctSignatures::new(hasher.sign_all(&documents));
 /// let params = JoinParams::new(Banding::choose(128, 0.8, 0.95)?, min_matches(128, 0.8));
 /// let found: Join = join(&signatures, params)?;
 /// let [NearPair { a, b, .. }] = found.pairs[..] else { panic!("one pair") };
-/// let mut pages = [signatures.members(a), signatures.members(b)].concat();
-/// pages.sort_unstable();
-/// assert_eq!(pages, [0, 1].map(simflip_core::id::Document));
+/// let mut documents = [signatures.members(a), signatures.members(b)].concat();
+/// documents.sort_unstable();
+/// assert_eq!(documents, [0, 1].map(simflip_core::id::Document));
 /// let bands: &[BandStats] = &found.bands;
 /// assert!(bands.iter().all(|band| band.skipped == 0));
 /// # Ok(())
@@ -310,7 +310,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Groups of similar signatures of 12 positions: each position is its group's, or one of few others.
-    fn pages(n: usize, groups: u64, changed: f64, seed: u64) -> Signatures {
+    fn documents(n: usize, groups: u64, changed: f64, seed: u64) -> Signatures {
         let mut rng = SplitMix64::new(seed);
         let mut signatures = Signatures::new(12).unwrap();
         for _ in 0..n {
@@ -325,13 +325,13 @@ mod tests {
     }
 
     /// Fewer signatures than this, in fewer groups, of which a smaller share of positions is changed.
-    fn any_pages(most: usize, groups: u64, changed: f64) -> impl Strategy<Value = Signatures> {
+    fn any_documents(most: usize, groups: u64, changed: f64) -> impl Strategy<Value = Signatures> {
         (0..most, 1..groups, 0.0..changed, any::<u64>())
-            .prop_map(|(n, groups, changed, seed)| pages(n, groups, changed, seed))
+            .prop_map(|(n, groups, changed, seed)| documents(n, groups, changed, seed))
     }
 
     fn clustered(n: usize, groups: u64, changed: f64, seed: u64) -> DistinctSignatures {
-        DistinctSignatures::new(pages(n, groups, changed, seed))
+        DistinctSignatures::new(documents(n, groups, changed, seed))
     }
 
     fn params(bands: usize, rows: usize, min_matches: usize, neighbours: usize) -> JoinParams {
@@ -370,10 +370,10 @@ mod tests {
     proptest! {
         #[test]
         fn the_join_is_the_comparison_of_all_pairs(
-            pages in any_pages(120, 8, 1.0),
+            documents in any_documents(120, 8, 1.0),
             (bands, rows) in (1usize..=12).prop_flat_map(|rows| (1..=12 / rows, Just(rows))), least in 0usize..13,
         ) {
-            let (distinct, params) = (DistinctSignatures::new(pages), params(bands, rows, least, 1000));
+            let (distinct, params) = (DistinctSignatures::new(documents), params(bands, rows, least, 1000));
             let join = join(&distinct, params).unwrap();
             let (pairs, scores) = naive(&distinct, params);
             prop_assert_eq!(&join.pairs, &pairs);
@@ -388,9 +388,9 @@ mod tests {
 
         #[test]
         fn a_limited_join_says_what_it_skipped(
-            pages in any_pages(150, 4, 0.5), full_bucket in 0usize..60, neighbours in 1usize..40,
+            documents in any_documents(150, 4, 0.5), full_bucket in 0usize..60, neighbours in 1usize..40,
         ) {
-            let distinct = DistinctSignatures::new(pages);
+            let distinct = DistinctSignatures::new(documents);
             let full = join(&distinct, params(4, 3, 6, 1000)).unwrap();
             let params = JoinParams { full_bucket, neighbours, ..params(4, 3, 6, 0) };
             let limited = join(&distinct, params).unwrap();
@@ -415,16 +415,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_order_of_pages_changes_nothing(
-            pages in any_pages(150, 4, 0.5), shuffle: u64, full_bucket in 0usize..60, neighbours in 1usize..40,
+        fn the_order_of_documents_changes_nothing(
+            documents in any_documents(150, 4, 0.5), shuffle: u64, full_bucket in 0usize..60, neighbours in 1usize..40,
         ) {
-            let mut order: Vec<usize> = (0..pages.len()).collect();
-            order.sort_unstable_by_key(|&page| fmix64(page as u64 ^ shuffle));
+            let mut order: Vec<usize> = (0..documents.len()).collect();
+            order.sort_unstable_by_key(|&document| fmix64(document as u64 ^ shuffle));
             let mut shuffled = Signatures::new(12).unwrap();
-            order.iter().for_each(|&page| shuffled.push(pages.get(page)).unwrap());
+            order.iter().for_each(|&document| shuffled.push(documents.get(document)).unwrap());
             let params = JoinParams { full_bucket, neighbours, ..params(4, 3, 6, 0) };
-            let [one, other] = [pages, shuffled].map(|pages| {
-                let distinct = DistinctSignatures::new(pages);
+            let [one, other] = [documents, shuffled].map(|documents| {
+                let distinct = DistinctSignatures::new(documents);
                 let join = join(&distinct, params).unwrap();
                 let signature = |slot: Slot| distinct.signatures().get(slot.index()).to_vec();
                 let pairs: Vec<_> = join.pairs.iter().map(|p| (signature(p.a), signature(p.b))).collect();
@@ -435,14 +435,14 @@ mod tests {
     }
 
     #[test]
-    fn a_template_of_many_pages_is_joined_in_linear_work_and_stays_connected() {
-        // 20,000 different pages that share the first band; every other position is the template's nine times
+    fn a_template_of_many_documents_is_joined_in_linear_work_and_stays_connected() {
+        // 20,000 different documents that share the first band; every other position is the template's nine times
         // in ten, so all of the 2·10⁸ pairs are similar.
         let mut rng = SplitMix64::new(1);
         let mut signatures = Signatures::new(64).unwrap();
-        for page in 0..20_000u64 {
+        for document in 0..20_000u64 {
             let mut position = |i: u64| {
-                if i < 4 || i < 63 && rng.below(10) > 0 { i as u32 } else { (page * 64 + i) as u32 + 100 }
+                if i < 4 || i < 63 && rng.below(10) > 0 { i as u32 } else { (document * 64 + i) as u32 + 100 }
             };
             signatures.push(&std::array::from_fn::<u32, 64, _>(|i| position(i as u64))).unwrap();
         }
@@ -478,8 +478,8 @@ mod tests {
         }
         let distinct = DistinctSignatures::new(signatures);
         let join = join(&distinct, params(1, 2, 7, 1)).unwrap();
-        let pages = |p: &NearPair| [p.a, p.b].map(|slot| distinct.members(slot)[0]);
-        let mut pairs: Vec<_> = join.pairs.iter().map(pages).map(|[a, b]| (a.min(b), a.max(b))).collect();
+        let documents = |p: &NearPair| [p.a, p.b].map(|slot| distinct.members(slot)[0]);
+        let mut pairs: Vec<_> = join.pairs.iter().map(documents).map(|[a, b]| (a.min(b), a.max(b))).collect();
         pairs.sort_unstable();
         assert_eq!(pairs, (0..1000).map(|i| (Document(i), Document(i + 1000))).collect::<Vec<_>>());
     }

@@ -1,5 +1,5 @@
-//! The first passes: the lines of all pages counted, if boilerplate are to be left out; then every page of the input
-//! read once, and what a run needs of it kept.
+//! The first passes: the lines of all documents counted, if boilerplate are to be left out; then every document of the
+//! input read once, and what a run needs of it kept.
 
 use super::stages::Stages;
 use crate::boilerplate::{Boilerplate, BoilerplateShare, Counting, GroupBy, Lines};
@@ -19,23 +19,23 @@ use simflip_core::text::Extraction;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The pages of a corpus without their texts: names and places, and what was kept of each.
-pub struct Pages {
+/// The documents of a corpus without their texts: names and places, and what was kept of each.
+pub struct ReadDocuments {
     /// The files, in the order that numbers them: new ones, then old ones.
     pub inputs: Vec<Input>,
     /// Number of files that are new.
     pub new_files: usize,
     /// The outcome of reading each file.
     pub files: Vec<FileReading>,
-    /// All pages, in order of files and rows, so that old ones come last.
+    /// All documents, in order of files and rows, so that old ones come last.
     pub documents: DocumentTable,
     /// The sketches and facts of each, in the same order.
     pub collection: Collection,
-    /// The score of each page, if scores were asked for; negative infinity where there is no number.
+    /// The score of each document, if scores were asked for; negative infinity where there is no number.
     pub scores: Option<Vec<f64>>,
-    /// Number of new pages by the first language that their record names.
+    /// Number of new documents by the first language that their record names.
     pub languages: Languages,
-    /// Pages whose record id an earlier page has already.
+    /// Documents whose record id an earlier document has already.
     pub repeated_ids: HashSet<Document>,
     /// Files that were named as new and as old, and are old.
     pub both: u64,
@@ -45,7 +45,7 @@ pub struct Pages {
     pub left_out: Option<LeftOut>,
 }
 
-/// The boilerplate that was left out of pages.
+/// The boilerplate that was left out of documents.
 #[derive(Clone, Debug, Default)]
 pub struct LeftOut {
     /// The kind of groups.
@@ -68,14 +68,14 @@ pub fn count_boilerplate(
         counting.add(lines, &inputs[record.id.shard as usize].path, (&record).into(), record.text);
     };
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
-    stages.run("boilerplate", 0, "pages", stored.max(1), |progress| {
+    stages.run("boilerplate", 0, "documents", stored.max(1), |progress| {
         corpus::read(inputs, options, Lines::default, add, progress);
     });
     counting.finish()
 }
 
 /// The state of a thread.
-struct PageWorker<'a> {
+struct DocumentWorker<'a> {
     inputs: &'a [Input],
     boilerplate: Option<&'a Boilerplate>,
     lines: Lines,
@@ -88,7 +88,7 @@ struct PageWorker<'a> {
     scores: Option<Vec<f64>>,
 }
 
-impl PageWorker<'_> {
+impl DocumentWorker<'_> {
     fn add(&mut self, record: &Record<'_>) {
         if let Some(scores) = &mut self.scores {
             scores.push(record.score.unwrap_or(f64::NEG_INFINITY));
@@ -116,7 +116,7 @@ impl PageWorker<'_> {
     }
 }
 
-/// The features and sketches to keep of pages, and the rules of reading.
+/// The features and sketches to keep of documents, and the rules of reading.
 pub struct Wanted<'a> {
     /// Their features.
     pub extraction: Extraction,
@@ -129,14 +129,14 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Asks for all parts of all pages.
+    /// Asks for all parts of all documents.
     pub fn new(extraction: impl Into<Extraction>, keeping: Keeping) -> Self {
         Self { extraction: extraction.into(), keeping, frequencies: None, boilerplate: None }
     }
 }
 
-impl Pages {
-    /// Reads all pages of the inputs, the first `new_files` of which are new, without boilerplate, if
+impl ReadDocuments {
+    /// Reads all documents of the inputs, the first `new_files` of which are new, without boilerplate, if
     /// some is named. `progress` hears of stored bytes as they are read.
     ///
     /// # Errors
@@ -154,7 +154,7 @@ impl Pages {
         // What cannot be kept is told before anything is read.
         collection()?;
         let worker = || {
-            Ok(PageWorker {
+            Ok(DocumentWorker {
                 inputs: &inputs,
                 boilerplate,
                 lines: Lines::default(),
@@ -166,7 +166,7 @@ impl Pages {
                 scores: options.fields.score.as_ref().map(|_| Vec::new()),
             })
         };
-        let add = |worker: &mut Result<PageWorker<'_>>, record: Record<'_>| {
+        let add = |worker: &mut Result<DocumentWorker<'_>>, record: Record<'_>| {
             if let Ok(worker) = worker {
                 worker.add(&record);
             }
@@ -224,22 +224,22 @@ impl Pages {
         })
     }
 
-    /// Number of pages.
+    /// Number of documents.
     pub fn len(&self) -> usize {
         self.documents.len()
     }
 
-    /// Number of new pages, which come before the old ones.
-    pub fn new_pages(&self) -> usize {
+    /// Number of new documents, which come before the old ones.
+    pub fn new_documents(&self) -> usize {
         self.documents.rows().partition_point(|row| (row.id.shard as usize) < self.new_files)
     }
 
-    /// True if a page is an old one.
+    /// True if a document is an old one.
     pub fn is_old(&self, document: Document) -> bool {
         self.documents.row(document).id.shard as usize >= self.new_files
     }
 
-    /// True if there is no page.
+    /// True if there is no document.
     pub fn is_empty(&self) -> bool {
         self.documents.is_empty()
     }
@@ -249,7 +249,7 @@ impl Pages {
         self.files.iter().map(|file| file.damaged).sum()
     }
 
-    /// True if a text is the one that was read of a page.
+    /// True if a text is the one that was read of a document.
     pub fn is_same(&self, id: DocId, text: &str) -> bool {
         let rows = self.documents.rows();
         let at = rows.binary_search_by_key(&id, |row| row.id);
@@ -257,12 +257,12 @@ impl Pages {
         at.is_ok_and(|at| digest(at as u32) == text_digest(text))
     }
 
-    /// The URL of a page, if it has one.
+    /// The URL of a document, if it has one.
     pub fn url(&self, document: Document) -> Option<&str> {
         self.documents.url(document)
     }
 
-    /// A page's id in results: the record's own, or, where it has none or not for itself alone, the
+    /// A document's id in results: the record's own, or, where it has none or not for itself alone, the
     /// file and its place there.
     pub fn id_of(&self, document: Document) -> Cow<'_, str> {
         match self.documents.record_id(document) {
@@ -271,20 +271,20 @@ impl Pages {
         }
     }
 
-    /// A page's file and its place there.
+    /// A document's file and its place there.
     pub fn place_of(&self, document: Document) -> String {
         let id = self.documents.row(document).id;
         self.inputs[id.shard as usize].name_of(id.row)
     }
 
-    /// Where a page stands, for tables.
+    /// Where a document stands, for tables.
     pub fn standing(&self, document: Document) -> At<'_> {
         let DocId { shard, row } = self.documents.row(document).id;
         let file = self.inputs[shard as usize].path.to_string_lossy();
         At { file, row, side: if self.is_old(document) { Side::Old } else { Side::New } }
     }
 
-    /// The name of a page in warnings: its URL, or its place.
+    /// The name of a document in warnings: its URL, or its place.
     pub fn shown_name(&self, document: Document) -> String {
         shortened(self.url(document).map_or_else(|| self.place_of(document), str::to_owned))
     }
@@ -308,9 +308,9 @@ fn cut(name: String, chars: usize) -> String {
     }
 }
 
-/// Pages whose record id an earlier page has already.
+/// Documents whose record id an earlier document has already.
 fn repeated_ids(documents: &DocumentTable) -> HashSet<Document> {
-    /// Pages whose ids are hashed at once, by all threads.
+    /// Documents whose ids are hashed at once, by all threads.
     const AT_ONCE: usize = 1 << 16;
     let digest = |row| documents.record_id(Document::at(row)).map(text_digest);
     let (mut seen, mut digests, mut repeated) = (HashSet::new(), Vec::new(), HashSet::new());

@@ -1,4 +1,4 @@
-//! The pages of files of sketches, one by one, for those who keep them elsewhere.
+//! The documents of files of sketches, one by one, for those who keep them elsewhere.
 
 use super::sketches::{CHUNK, Column, Folder, SketchFile, SketchedInput, weights_of};
 use crate::error::Result;
@@ -6,9 +6,9 @@ use simflip_core::settings::{Settings, Sketches};
 use simflip_core::sketch::{Facts, Hashed, SketchValue, TwoSketches};
 use std::path::Path;
 
-/// A page of a file of sketches.
+/// A document of a file of sketches.
 #[derive(Clone, Debug)]
-pub struct SketchedPage {
+pub struct SketchedDocument {
     /// Its URL, or else its id, or else its file and its place there.
     pub name: String,
     /// The digest of its text and the number of its features; the length of the text is 0.
@@ -25,11 +25,11 @@ pub fn settings_of(path: &Path) -> Result<Settings> {
     Ok(files_of(path)?.1)
 }
 
-/// Hands over the pages of a file of sketches, or of all those of a folder, in the order of files and places.
+/// Hands over the documents of a file of sketches, or of all those of a folder, in the order of files and places.
 ///
 /// # Errors
-/// If a file cannot be read or is damaged, and as `each`. Files are checked before their first page is handed over.
-pub fn pages_of(path: &Path, mut each: impl FnMut(SketchedPage) -> Result<()>) -> Result<()> {
+/// If a file cannot be read or is damaged, and as `each`. Files are checked before their first document is handed over.
+pub fn documents_of(path: &Path, mut each: impl FnMut(SketchedDocument) -> Result<()>) -> Result<()> {
     for file in files_of(path)?.0 {
         file.check()?;
         let names = file.names()?;
@@ -38,14 +38,14 @@ pub fn pages_of(path: &Path, mut each: impl FnMut(SketchedPage) -> Result<()>) -
         };
         let places = file.header.inputs.iter().flat_map(|input| {
             let short = short(input);
-            (0..input.pages).map(move |place| format!("{short}:{place}"))
+            (0..input.documents).map(move |place| format!("{short}:{place}"))
         });
         let mut places = names.iter().zip(places);
         let (mut reader, bands) = (file.reader()?, file.layout.bands);
         let [mut digests, mut features, mut hashes, mut bits] = [const { Vec::new() }; 4];
         let mut keys = vec![Vec::new(); bands];
-        for from in (0..file.layout.pages).step_by(CHUNK as usize) {
-            let count = CHUNK.min(file.layout.pages - from) as usize;
+        for from in (0..file.layout.documents).step_by(CHUNK as usize) {
+            let count = CHUNK.min(file.layout.documents - from) as usize;
             reader.read(Column::Digests, from, count, &mut digests)?;
             reader.read(Column::Features, from, count, &mut features)?;
             reader.read(Column::Hashes, from, count, &mut hashes)?;
@@ -74,7 +74,7 @@ pub fn pages_of(path: &Path, mut each: impl FnMut(SketchedPage) -> Result<()>) -
                         extra: Vec::new(),
                     }),
                 };
-                each(SketchedPage { name, facts, value })?;
+                each(SketchedDocument { name, facts, value })?;
             }
         }
     }
