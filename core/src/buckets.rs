@@ -23,7 +23,7 @@ use crate::clusters::Linkage;
 use crate::clusters::Partition;
 use crate::collection::Two;
 use crate::error::{Error, Result};
-use crate::generator::{Crowds, Ran, Scores, Searched};
+use crate::generator::{Capped, Ran, Scores, Searched};
 use crate::id::{Id, Rank};
 use crate::kernel::huge_pages::untouched;
 use crate::resemblance::{SetBits as ResemblanceBits, contained};
@@ -267,7 +267,7 @@ impl Statistics {
             index_bytes: texts * bytes as u64,
             distinct: texts,
             recall: None,
-            crowds: (self.left_out > 0).then_some(Crowds::Bands {
+            capped: (self.left_out > 0).then_some(Capped::Bands {
                 skipped: self.left_out,
                 full_bucket: BOUND as u32,
                 neighbours: BOUND as u32,

@@ -280,7 +280,7 @@ where
             .par_iter()
             .map(|&slot| {
                 let mut near: Vec<_> = trace(slot).into_iter().filter(|(hit, _)| hit.distance > 0).collect();
-                // Of a crowd, as documents of one template make it, a random part says as much.
+                // Of a dense group, as documents of one template make it, a random part says as much.
                 if near.len() > MOST_NEIGHBOURS {
                     near.sort_unstable_by_key(|(hit, _)| fmix64(hashes[hit.slot.index()] ^ params.seed));
                     near.truncate(MOST_NEIGHBOURS);

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 pub use crate::generator::Scores;
 use crate::generator::{self, Generated};
 #[doc(inline)]
-pub use crate::generator::{Crowds, MeasuredRecall, Ran, Searched};
+pub use crate::generator::{Capped, MeasuredRecall, Ran, Searched};
 use crate::groups::{Better, GroupPair, Groups};
 #[doc(inline)]
 pub use crate::groups::{Pair, PairKind};
@@ -1814,7 +1814,7 @@ mod tests {
 
     /// More texts of one sketch than are all compared with each other.
     #[test]
-    fn which_pairs_of_a_crowd_are_compared_is_the_texts_own_affair() {
+    fn which_pairs_of_a_dense_group_are_compared_is_the_texts_own_affair() {
         // The features are the same, and so are the hashes.
         let words =
             |n: usize| (0..20).map(|word| format!("w{word}")).collect::<Vec<_>>().join(&" ".repeat(n + 1));

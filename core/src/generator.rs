@@ -34,15 +34,15 @@ pub(crate) struct Generated {
 /// The search that ran, its cost, and the number of pairs that it found.
 ///
 /// ```
-/// use simflip_core::dedup::{Crowds, MeasuredRecall, Searched};
+/// use simflip_core::dedup::{Capped, MeasuredRecall, Searched};
 /// use simflip_core::search::Cost;
 /// use simflip_core::{Deduper, Settings};
 ///
 /// let mut deduper = Deduper::new(Settings::paper())?;
 /// deduper.extend(&["a page about ships that call at the harbour", "a page about ships that call at the harbour!"]);
-/// let Searched { cost, recall, crowds, .. } = deduper.run()?.searched;
-/// let (cost, recall, crowds): (Cost, Option<MeasuredRecall>, Option<Crowds>) = (cost, recall, crowds);
-/// assert!(cost.probes > 0 && crowds.is_none());
+/// let Searched { cost, recall, capped, .. } = deduper.run()?.searched;
+/// let (cost, recall, capped): (Cost, Option<MeasuredRecall>, Option<Capped>) = (cost, recall, capped);
+/// assert!(cost.probes > 0 && capped.is_none());
 /// assert!(recall.is_some_and(|recall| recall.wanted == 0.95));
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
@@ -59,8 +59,8 @@ pub struct Searched {
     pub distinct: u64,
     /// The recall that was measured, where the search has one to measure.
     pub recall: Option<MeasuredRecall>,
-    /// Where documents crowd, as those of one template do, and pairs were left out for it.
-    pub crowds: Option<Crowds>,
+    /// Pairs that were not compared, because too many documents are alike.
+    pub capped: Option<Capped>,
     /// For each table or band, the pairs of texts that it brings up, by score.
     #[doc(hidden)]
     pub scores: Vec<Scores>,
@@ -137,25 +137,25 @@ pub struct MeasuredRecall {
     pub with_identical: Option<f64>,
 }
 
-/// Where documents crowd: documents of one template, most likely, whose pairs would grow with
+/// Pairs that were not compared: of documents of one template, most likely, whose pairs would grow with
 /// the square of their number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
-pub enum Crowds {
+pub enum Capped {
     /// Hashes with too many neighbours were joined with the nearest ones of each.
     Nearest {
-        /// Hashes of crowds.
+        /// Hashes with too many neighbours.
         hashes: u64,
         /// Neighbours passed over, those found from both sides twice.
         passed_over: u64,
         /// Documents with the most neighbours.
         examples: Vec<Document>,
     },
-    /// There were more than could be joined: hashes of crowds were compared with a sample, and
+    /// There were more than could be joined: hashes with too many neighbours were compared with a sample, and
     /// joined with the nearest there.
     Sampled {
-        /// Hashes of crowds.
+        /// Hashes with too many neighbours.
         hashes: u64,
         /// Hashes of the sample.
         sampled: u64,
@@ -175,7 +175,7 @@ pub enum Crowds {
     },
 }
 
-impl Crowds {
+impl Capped {
     /// Documents with the most neighbours.
     #[doc(hidden)]
     pub fn examples(&self) -> &[Document] {
@@ -275,17 +275,17 @@ fn by_hashes(settings: &Settings, evidence: &Evidence<'_>, progress: &dyn Progre
     });
     let groups = hashes.distinct.groups();
     let examples = || most_neighbours(evidence.texts, groups, &join.pairs);
-    let crowds = match join {
-        SlotJoin { crowded: 0, .. } => None,
-        SlotJoin { crowded, sampled: 0, passed_over, .. } => {
-            Some(Crowds::Nearest { hashes: crowded, passed_over, examples: examples() })
+    let capped = match join {
+        SlotJoin { capped: 0, .. } => None,
+        SlotJoin { capped, sampled: 0, passed_over, .. } => {
+            Some(Capped::Nearest { hashes: capped, passed_over, examples: examples() })
         }
-        SlotJoin { crowded, sampled, .. } => {
-            Some(Crowds::Sampled { hashes: crowded, sampled, examples: examples() })
+        SlotJoin { capped, sampled, .. } => {
+            Some(Capped::Sampled { hashes: capped, sampled, examples: examples() })
         }
     };
     let (cost, index_bytes, distinct) = (join.cost, index_bytes as u64, slots as u64);
-    let searched = Searched { ran, cost, index_bytes, distinct, recall, crowds, scores };
+    let searched = Searched { ran, cost, index_bytes, distinct, recall, capped, scores };
     Ok(Generated { groups: hashes.distinct.into_groups(), joined: join.pairs, searched })
 }
 
@@ -414,7 +414,7 @@ impl<'a> Banded<'a> {
         let groups = distinct.groups();
         let sum = |field: fn(&BandStats) -> u64| stats.iter().map(field).sum::<u64>();
         let skipped = sum(|band| band.skipped);
-        let crowds = (skipped > 0).then(|| Crowds::Bands {
+        let capped = (skipped > 0).then(|| Capped::Bands {
             skipped,
             full_bucket: params.full_bucket as u32,
             neighbours: params.neighbours as u32,
@@ -430,7 +430,7 @@ impl<'a> Banded<'a> {
             index_bytes: size_of_val(distinct.signatures().values()) as u64,
             distinct: distinct.len() as u64,
             recall: None,
-            crowds,
+            capped,
             scores,
         };
         Generated { groups: groups.clone(), joined, searched }

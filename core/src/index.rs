@@ -3,7 +3,7 @@
 //!
 //! What a run over all documents ([`crate::dedup`]) calls near, the index calls near: the same sketches, the same keys,
 //! the same verification with the same threshold. Asked for each document of a corpus in order, it gives the pairs that
-//! such a run finds between a document and those before it. Where crowds are thinned the two differ: the run looks at
+//! such a run finds between a document and those before it. Where buckets are capped the two differ: the run looks at
 //! the likeliest pairs of a key that more than 256 sketches share, and at some pairs of texts whose sketches are equal;
 //! the index looks at the first and the latest documents of such a key ([`keyed::MOST`](crate::search::keyed::MOST))
 //! and says how many it passed over.

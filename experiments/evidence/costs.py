@@ -97,7 +97,7 @@ def measured(given, name, documents, setting, options):
         "pages": sum(report["outcome"][of] for of in ("kept", "removed")), "kept": report["outcome"]["kept"],
         "largest_cluster": max((of["size"] for of in report["largest_clusters"]), default=1),
         "distinct": report["searched"]["distinct"],
-        "crowds": crowded(report["searched"]["crowds"]),
+        "crowds": crowded(report["searched"]["capped"]),
         "cpu_seconds": f"{spent:.2f}",
         "join_cpu_seconds": f"{sum(stages.get(of, 0) for of in ('join', 'search')):.3f}",
         "verify_cpu_seconds": f"{stages.get('verify', 0):.3f}",

@@ -300,7 +300,7 @@ impl Findings {
 
     /// The documents that the report shows or names.
     pub fn shown(&self) -> BTreeSet<Document> {
-        let named = self.searched.crowds.iter().flat_map(|crowds| crowds.examples()).copied();
+        let named = self.searched.capped.iter().flat_map(|capped| capped.examples()).copied();
         self.sample
             .iter()
             .flat_map(Pair::documents)

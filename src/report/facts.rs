@@ -2,7 +2,7 @@
 
 use super::model::Report;
 use crate::clusters::Linkage;
-use simflip_core::dedup::{Crowds, Ran, Searched};
+use simflip_core::dedup::{Capped, Ran, Searched};
 use simflip_core::settings::Settings;
 
 /// The settings of a run that checks and reviews of its results need.
@@ -23,8 +23,8 @@ pub struct RunFacts {
 pub enum Reach {
     /// All of them.
     All,
-    /// All but those of crowds of documents of one template, which were thinned.
-    AllButCrowds,
+    /// All but those of dense groups of documents of one template, which were sub-sampled.
+    AllButDense,
     /// As many as were measured.
     Measured,
 }
@@ -43,9 +43,9 @@ impl RunFacts {
             clusters: Some(settings.linkage),
             checked: settings.verification.measure().is_some(),
             threshold: settings.verification.threshold(),
-            reach: match (searched.ran, &searched.crowds) {
-                (Ran::Join { .. }, Some(Crowds::Sampled { .. }))
-                | (Ran::Bphs { .. }, Some(Crowds::Bands { .. })) => Reach::AllButCrowds,
+            reach: match (searched.ran, &searched.capped) {
+                (Ran::Join { .. }, Some(Capped::Sampled { .. }))
+                | (Ran::Bphs { .. }, Some(Capped::Bands { .. })) => Reach::AllButDense,
                 (Ran::Join { .. } | Ran::Bphs { .. } | Ran::Probing { probes: None, .. }, _) => Reach::All,
                 (Ran::HashBands { distance, banding }, _) if (distance as usize) < banding.bands => {
                     Reach::All

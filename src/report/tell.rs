@@ -13,7 +13,7 @@ use crate::text::TOKENIZER;
 use crate::wording::{counted, plural, printable, printable_path};
 use simflip_core::clusters::Linkage;
 use simflip_core::dedup::{
-    Cohesion, Crowds, MeasuredRecall, Outcome, PairKind, Ran, Scores, Searched, Verified,
+    Cohesion, Capped, MeasuredRecall, Outcome, PairKind, Ran, Scores, Searched, Verified,
 };
 use simflip_core::id::{Cluster, Document, Id};
 use simflip_core::minhash::one_bit;
@@ -66,8 +66,8 @@ pub fn method_name(settings: &Settings) -> &'static str {
 /// The search in a few words.
 fn search_words(searched: &Searched) -> String {
     match searched.ran {
-        Ran::Join { .. } if matches!(searched.crowds, Some(Crowds::Sampled { .. })) => {
-            "exact join of all hashes but those of crowds".to_owned()
+        Ran::Join { .. } if matches!(searched.capped, Some(Capped::Sampled { .. })) => {
+            "exact join of all hashes but those of dense groups".to_owned()
         }
         Ran::Join { .. } => "exact join of all hashes".to_owned(),
         Ran::Probing { probes: Some(_), .. } => "probes of an index, the likeliest first".to_owned(),
@@ -508,16 +508,16 @@ pub fn search_warnings(
         examples.iter().map(|&document| name(document)).collect::<Vec<_>>().join(", ")
     };
     let mut warnings = Vec::new();
-    match &searched.crowds {
-        Some(Crowds::Sampled { hashes, sampled, examples }) => warnings.push(format!(
-            "{} in crowds, most likely documents of one template, whose pairs would grow with the square of their number; each \
+    match &searched.capped {
+        Some(Capped::Sampled { hashes, sampled, examples }) => warnings.push(format!(
+            "{} in capped, most likely documents of one template, whose pairs would grow with the square of their number; each \
              was compared with {} drawn from all, and joined with the nearest of them; all pairs of other documents \
              were found; for example {}. {TEMPLATE_ADVICE}",
             counted(*hashes, "hash lies", "hashes lie"),
             counted(*sampled, "hash", "hashes"),
             named(examples)
         )),
-        Some(Crowds::Nearest { hashes, passed_over, examples }) => {
+        Some(Capped::Nearest { hashes, passed_over, examples }) => {
             let most = simflip_core::search::selfjoin::MOST_NEIGHBOURS;
             let distance = match searched.ran {
                 Ran::Join { distance }
@@ -535,14 +535,14 @@ pub fn search_warnings(
                 named(examples)
             ));
         }
-        Some(Crowds::Bands { skipped, full_bucket, .. })
+        Some(Capped::Bands { skipped, full_bucket, .. })
             if matches!(searched.ran, Ran::Keys { .. } | Ran::Bphs { .. }) => warnings
             .push(format!(
                 "{} not compared: where a document shares a band hash with more than {full_bucket} kept documents that are \
                  not near each other, it was compared with the {full_bucket} likeliest. {TEMPLATE_ADVICE}",
                 counted(*skipped, "pair that shares a band hash was", "pairs that share a band hash were"),
             )),
-        Some(Crowds::Bands { skipped, full_bucket, neighbours, examples }) => warnings.push(format!(
+        Some(Capped::Bands { skipped, full_bucket, neighbours, examples }) => warnings.push(format!(
             "{} not compared, because more than {full_bucket} different documents share it, most likely documents of one template. \
              Each was compared with its {neighbours} likeliest neighbours; for example {}. {TEMPLATE_ADVICE}",
             counted(*skipped, "pair that shares a band was", "pairs that share a band were"),
@@ -744,8 +744,8 @@ pub fn promise(reach: Reach) -> Option<&'static str> {
         Reach::All => {
             Some("The search was exact: it passed over no document within the distance of a kept one.")
         }
-        Reach::AllButCrowds => Some(
-            "The search was exact except for crowds of documents of one template (see the warnings): it compared every other pair \
+        Reach::AllButDense => Some(
+            "The search was exact except for dense groups of documents of one template (see the warnings): it compared every other pair \
              within the distance.",
         ),
         Reach::Measured => None,

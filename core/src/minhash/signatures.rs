@@ -144,7 +144,7 @@ pub(crate) fn hash_positions(label: u64, positions: &[u32]) -> u64 {
 /// has it: ids of type `K`, such as the texts that were signed, or plain places in the list.
 ///
 /// A slot is a place in [`signatures`](Self::signatures). As slots go by content alone, a join that cannot
-/// compare all pairs of a crowd compares the same ones in whatever order the documents come.
+/// compare all pairs of an oversized bucket compares the same ones in whatever order the documents come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct DistinctSignatures<K = Document> {

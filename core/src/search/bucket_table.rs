@@ -1,18 +1,18 @@
 //! Slots by keys of 32 bits, as small as can be: a table that holds each key once, in part by where it stands. Ours.
 //!
-//! Keys are mixed, so that all their bits are even, and stand sorted in drawers: a drawer of depth d holds the keys
+//! Keys are mixed, so that all their bits are even, and stand sorted in buckets: a bucket of depth d holds the keys
 //! that begin with the d bits of its number. Of a key the other 32 − d bits are stored, and with them its slot in 8 + d
-//! bits, so that an entry takes five bytes whatever the depth. A drawer is split when a slot does not fit: in an index
-//! of n documents, most drawers have 128 to 256 entries. Where in its drawer a key stands is guessed from its bits, and
+//! bits, so that an entry takes five bytes whatever the depth. A bucket is split when a slot does not fit: in an index
+//! of n documents, most buckets have 128 to 256 entries. Where in its bucket a key stands is guessed from its bits, and
 //! the guess is a few entries off.
 //!
-//! Slots of one key stand in the order in which they came, side by side as long as they are few; more of them are a
-//! crowd, a list elsewhere, which the entry of the key refers to. So a key that thousands of documents share makes no
-//! drawer long.
+//! Slots of one key stand in the order in which they came, side by side as long as they are few; more of them are
+//! in a list elsewhere, which the entry of the key refers to. So a key that thousands of documents share makes no
+//! bucket long.
 
 use hashbrown::{HashMap, HashSet};
 
-/// Slots of one key that stand in its drawer.
+/// Slots of one key that stand in its bucket.
 const FEW: usize = 8;
 
 /// Bytes of an entry.
@@ -21,7 +21,7 @@ const WIDTH: usize = 5;
 /// Bytes behind the last entry, so that all of them can be read as words.
 const SPARE: usize = size_of::<u64>() - WIDTH;
 
-/// Bits of a slot in a drawer of depth 0.
+/// Bits of a slot in a bucket of depth 0.
 const SLOT_BITS: u32 = 8 * WIDTH as u32 - u32::BITS;
 
 /// Entries from the guess that are looked at one by one.
@@ -33,12 +33,12 @@ const DIVIDED_BITS: u32 = 11;
 /// A growing table of slots by their keys. Slots are below 2³¹.
 #[derive(Clone, Debug)]
 pub(crate) struct BucketTable {
-    /// Bits of a drawer's place.
+    /// Bits of a bucket's place.
     depth: u32,
     /// By the first bits of their keys: one of lesser depth stands at the first place of those that it covers.
-    bucket_table: Vec<TableBucket>,
+    buckets: Vec<TableBucket>,
     /// By key, those with more than [`FEW`] slots.
-    crowds: HashMap<u32, Vec<u32>>,
+    oversized: HashMap<u32, Vec<u32>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -53,7 +53,7 @@ struct TableBucket {
 pub(crate) enum KeySlots<'a> {
     /// None to [`FEW`].
     Few([u32; FEW], usize),
-    Crowd(&'a [u32]),
+    Oversized(&'a [u32]),
 }
 
 impl KeySlots<'_> {
@@ -62,19 +62,19 @@ impl KeySlots<'_> {
     pub(crate) fn slots(&self) -> &[u32] {
         match self {
             Self::Few(slots, len) => &slots[..*len],
-            Self::Crowd(slots) => slots,
+            Self::Oversized(slots) => slots,
         }
     }
 }
 
-/// Entries that a drawer of so many has room for: for some more, so that those that come one by one seldom move all.
+/// Entries that a bucket of so many has room for: for some more, so that those that come one by one seldom move all.
 fn room(len: usize) -> usize {
     if len == 0 { 0 } else { len + len / 8 + 2 }
 }
 
 impl Default for BucketTable {
     fn default() -> Self {
-        Self { depth: 0, bucket_table: vec![TableBucket::default()], crowds: HashMap::new() }
+        Self { depth: 0, buckets: vec![TableBucket::default()], oversized: HashMap::new() }
     }
 }
 
@@ -85,9 +85,9 @@ impl TableBucket {
         SLOT_BITS + self.depth
     }
 
-    /// The number in place of a slot where the key has a crowd; slots are below it.
+    /// The number in place of a slot where the key has a list elsewhere; slots are below it.
     #[inline]
-    fn crowd(&self) -> u64 {
+    fn mark(&self) -> u64 {
         (1 << self.slot_bits()) - 1
     }
 
@@ -114,7 +114,7 @@ impl TableBucket {
 
     #[inline]
     fn slot(&self, place: usize) -> u64 {
-        self.at(place) & self.crowd()
+        self.at(place) & self.mark()
     }
 
     /// About where a key stands.
@@ -151,7 +151,7 @@ impl TableBucket {
     /// The places of a key's entries.
     fn places(&self, mixed: u32) -> std::ops::Range<usize> {
         let start = self.first(self.guess(mixed), self.entry(mixed, 0));
-        let last = self.entry(mixed, self.crowd());
+        let last = self.entry(mixed, self.mark());
         let more = (start..self.len as usize).take_while(|&place| self.at(place) <= last).count();
         start..start + more
     }
@@ -197,9 +197,9 @@ impl TableBucket {
         }
     }
 
-    /// Its entries in two drawers, by the next bit of their keys.
+    /// Its entries in two buckets, by the next bit of their keys.
     fn split(&self) -> [Self; 2] {
-        let (bits, crowd) = (self.slot_bits(), self.crowd());
+        let (bits, mark) = (self.slot_bits(), self.mark());
         let half = 1u64 << (u32::BITS - self.depth - 1);
         let middle = self.first(self.len as usize / 2, half << bits);
         [0..middle, middle..self.len as usize].map(|places| {
@@ -207,7 +207,7 @@ impl TableBucket {
             part.lay_out(room(places.len()));
             for place in places {
                 let entry = self.at(place);
-                let slot = if entry & crowd == crowd { part.crowd() } else { entry & crowd };
+                let slot = if entry & mark == mark { part.mark() } else { entry & mark };
                 let rest = (entry >> bits) & (half - 1);
                 part.push(rest << part.slot_bits() | slot);
             }
@@ -217,27 +217,27 @@ impl TableBucket {
 }
 
 impl BucketTable {
-    /// Appends entries in their order, each a mixed key and its slot: those of whole drawers from a mixed key on, until
-    /// there are so many or none is left. Gives the mixed key that the next drawer begins with.
+    /// Appends entries in their order, each a mixed key and its slot: those of whole buckets from a mixed key on, until
+    /// there are so many or none is left. Gives the mixed key that the next bucket begins with.
     pub(crate) fn entries(&self, from: u32, most: usize, entries: &mut Vec<u64>) -> Option<u32> {
         let enough = entries.len() + most;
         let (mut place, bits) = (self.place(from), u32::BITS - self.depth);
         while entries.len() < enough {
-            let drawer = &self.bucket_table[place];
+            let bucket = &self.buckets[place];
             let first = (place as u64) << bits;
-            for at in 0..drawer.len as usize {
-                let entry = drawer.at(at);
-                let mixed = first | entry >> drawer.slot_bits();
-                let slot = entry & drawer.crowd();
-                if slot == drawer.crowd() {
-                    let slots = self.crowds.get(&unmix(mixed as u32)).map_or(&[][..], Vec::as_slice);
+            for at in 0..bucket.len as usize {
+                let entry = bucket.at(at);
+                let mixed = first | entry >> bucket.slot_bits();
+                let slot = entry & bucket.mark();
+                if slot == bucket.mark() {
+                    let slots = self.oversized.get(&unmix(mixed as u32)).map_or(&[][..], Vec::as_slice);
                     entries.extend(slots.iter().map(|&slot| mixed << 32 | u64::from(slot)));
                 } else {
                     entries.push(mixed << 32 | slot);
                 }
             }
-            place += 1 << (self.depth - drawer.depth);
-            if place == self.bucket_table.len() {
+            place += 1 << (self.depth - bucket.depth);
+            if place == self.buckets.len() {
                 return None;
             }
         }
@@ -268,11 +268,11 @@ impl BucketTable {
         filling.finish()
     }
 
-    /// The place of the drawer that a key belongs into.
+    /// The place of the bucket that a key belongs into.
     #[inline]
     fn place(&self, mixed: u32) -> usize {
         let place = (u64::from(mixed) >> (u32::BITS - self.depth)) as usize;
-        let covers = self.depth - self.bucket_table[place].depth;
+        let covers = self.depth - self.buckets[place].depth;
         place >> covers << covers
     }
 
@@ -281,19 +281,19 @@ impl BucketTable {
     #[inline]
     pub(crate) fn fetch(&self, key: u32) -> u64 {
         let mixed = mix(key);
-        let drawer = &self.bucket_table[self.place(mixed)];
-        drawer.at(drawer.guess(mixed))
+        let bucket = &self.buckets[self.place(mixed)];
+        bucket.at(bucket.guess(mixed))
     }
 
     /// The slots of a key.
     pub(crate) fn get(&self, key: u32) -> KeySlots<'_> {
         let mixed = mix(key);
-        let drawer = &self.bucket_table[self.place(mixed)];
+        let bucket = &self.buckets[self.place(mixed)];
         let (mut slots, mut len) = ([0; FEW], 0);
-        for place in drawer.places(mixed) {
-            let slot = drawer.slot(place);
-            if slot == drawer.crowd() {
-                return KeySlots::Crowd(self.crowds.get(&key).map_or(&[], Vec::as_slice));
+        for place in bucket.places(mixed) {
+            let slot = bucket.slot(place);
+            if slot == bucket.mark() {
+                return KeySlots::Oversized(self.oversized.get(&key).map_or(&[], Vec::as_slice));
             }
             slots[len] = slot as u32;
             len += 1;
@@ -305,47 +305,47 @@ impl BucketTable {
     pub(crate) fn insert(&mut self, key: u32, slot: u32) {
         let mixed = mix(key);
         let mut place = self.place(mixed);
-        while u64::from(slot) >= self.bucket_table[place].crowd() {
+        while u64::from(slot) >= self.buckets[place].mark() {
             self.split(place);
             place = self.place(mixed);
         }
-        let drawer = &mut self.bucket_table[place];
-        let places = drawer.places(mixed);
-        let first = drawer.slot(places.start);
-        if !places.is_empty() && first == drawer.crowd() {
-            self.crowds.entry(key).or_default().push(slot);
+        let bucket = &mut self.buckets[place];
+        let places = bucket.places(mixed);
+        let first = bucket.slot(places.start);
+        if !places.is_empty() && first == bucket.mark() {
+            self.oversized.entry(key).or_default().push(slot);
         } else if places.len() < FEW {
-            drawer.insert(places.end, drawer.entry(mixed, u64::from(slot)));
+            bucket.insert(places.end, bucket.entry(mixed, u64::from(slot)));
         } else {
-            let slots = places.clone().map(|place| drawer.slot(place) as u32).chain([slot]).collect();
-            drawer.set(places.start, drawer.entry(mixed, drawer.crowd()));
-            drawer.remove(places.start + 1..places.end);
-            self.crowds.insert(key, slots);
+            let slots = places.clone().map(|place| bucket.slot(place) as u32).chain([slot]).collect();
+            bucket.set(places.start, bucket.entry(mixed, bucket.mark()));
+            bucket.remove(places.start + 1..places.end);
+            self.oversized.insert(key, slots);
         }
     }
 
-    /// Gives a drawer's entries to two.
+    /// Gives a bucket's entries to two.
     fn split(&mut self, place: usize) {
         let mut place = place;
-        if self.bucket_table[place].depth == self.depth {
-            let bucket_table = Vec::with_capacity(2 * self.bucket_table.len());
-            for drawer in std::mem::replace(&mut self.bucket_table, bucket_table) {
-                let covered = TableBucket { depth: drawer.depth, ..TableBucket::default() };
-                self.bucket_table.extend([drawer, covered]);
+        if self.buckets[place].depth == self.depth {
+            let bucket_table = Vec::with_capacity(2 * self.buckets.len());
+            for bucket in std::mem::replace(&mut self.buckets, bucket_table) {
+                let covered = TableBucket { depth: bucket.depth, ..TableBucket::default() };
+                self.buckets.extend([bucket, covered]);
             }
             self.depth += 1;
             place *= 2;
         }
-        let parts = self.bucket_table[place].split();
+        let parts = self.buckets[place].split();
         let covers = 1 << (self.depth - parts[0].depth);
         for (part, first) in parts.into_iter().zip([place, place + covers]) {
             let depth = part.depth;
-            self.bucket_table[first..first + covers].iter_mut().for_each(|covered| covered.depth = depth);
-            self.bucket_table[first] = part;
+            self.buckets[first..first + covers].iter_mut().for_each(|covered| covered.depth = depth);
+            self.buckets[first] = part;
         }
     }
 
-    /// Takes out slots, each with its key; gives how many there were. All slots of a crowd that are gone go with
+    /// Takes out slots, each with its key; gives how many there were. All slots of a list that are gone go with
     /// the first of them.
     pub(crate) fn remove(
         &mut self,
@@ -357,17 +357,17 @@ impl BucketTable {
         for (key, slot) in documents {
             let mixed = mix(key);
             let place = self.place(mixed);
-            let drawer = &mut self.bucket_table[place];
-            let mut places = drawer.places(mixed);
-            let crowd = drawer.crowd();
+            let bucket = &mut self.buckets[place];
+            let mut places = bucket.places(mixed);
+            let mark = bucket.mark();
             match places.find(
-                |&place| matches!(drawer.slot(place), found if found == crowd || found == u64::from(slot)),
+                |&place| matches!(bucket.slot(place), found if found == mark || found == u64::from(slot)),
             ) {
-                Some(place) if drawer.slot(place) == crowd => {
+                Some(place) if bucket.slot(place) == mark => {
                     shortened.insert(key);
                 }
                 Some(place) => {
-                    drawer.remove(place..place + 1);
+                    bucket.remove(place..place + 1);
                     removed += 1;
                 }
                 None => {}
@@ -381,31 +381,31 @@ impl BucketTable {
 
     /// Takes out all slots that are gone, wherever they are: goes through the whole table.
     pub(crate) fn sweep(&mut self, gone: impl Fn(u32) -> bool) {
-        for drawer in &mut self.bucket_table {
-            let crowd = drawer.crowd();
-            let goes = |slot: u64| slot != crowd && gone(slot as u32);
-            let Some(first) = (0..drawer.len as usize).find(|&place| goes(drawer.slot(place))) else {
+        for bucket in &mut self.buckets {
+            let mark = bucket.mark();
+            let goes = |slot: u64| slot != mark && gone(slot as u32);
+            let Some(first) = (0..bucket.len as usize).find(|&place| goes(bucket.slot(place))) else {
                 continue;
             };
             let mut stay = first;
-            for place in first..drawer.len as usize {
-                let entry = drawer.at(place);
-                if !goes(entry & crowd) {
-                    drawer.set(stay, entry);
+            for place in first..bucket.len as usize {
+                let entry = bucket.at(place);
+                if !goes(entry & mark) {
+                    bucket.set(stay, entry);
                     stay += 1;
                 }
             }
-            drawer.remove(stay..drawer.len as usize);
+            bucket.remove(stay..bucket.len as usize);
         }
-        let crowds: Vec<u32> = self.crowds.keys().copied().collect();
-        for key in crowds {
+        let oversized: Vec<u32> = self.oversized.keys().copied().collect();
+        for key in oversized {
             self.shorten(key, &gone);
         }
     }
 
-    /// Takes slots out of a crowd, which is none any more where few stay; gives how many there were.
+    /// Takes slots out of a list, which goes where few stay; gives how many there were.
     fn shorten(&mut self, key: u32, gone: impl Fn(u32) -> bool) -> usize {
-        let Some(slots) = self.crowds.get_mut(&key) else { return 0 };
+        let Some(slots) = self.oversized.get_mut(&key) else { return 0 };
         let before = slots.len();
         slots.retain(|&slot| !gone(slot));
         let removed = before - slots.len();
@@ -415,49 +415,49 @@ impl BucketTable {
             }
             return removed;
         }
-        let slots = self.crowds.remove(&key).unwrap_or_default();
+        let slots = self.oversized.remove(&key).unwrap_or_default();
         let mixed = mix(key);
         let place = self.place(mixed);
-        let places = self.bucket_table[place].places(mixed);
-        self.bucket_table[place].remove(places);
+        let places = self.buckets[place].places(mixed);
+        self.buckets[place].remove(places);
         slots.into_iter().for_each(|slot| self.insert(key, slot));
         removed
     }
 
     /// The slots whose keys others have as well.
     pub(crate) fn shared(&self) -> impl Iterator<Item = u32> + '_ {
-        let few = self.bucket_table.iter().flat_map(|drawer| {
+        let few = self.buckets.iter().flat_map(|bucket| {
             let same = move |a: usize, b: usize| {
-                drawer.at(a) >> drawer.slot_bits() == drawer.at(b) >> drawer.slot_bits()
+                bucket.at(a) >> bucket.slot_bits() == bucket.at(b) >> bucket.slot_bits()
             };
-            let len = drawer.len as usize;
+            let len = bucket.len as usize;
             let shared =
                 (0..len).filter(move |&at| at > 0 && same(at - 1, at) || at + 1 < len && same(at, at + 1));
-            shared.map(|place| drawer.slot(place) as u32)
+            shared.map(|place| bucket.slot(place) as u32)
         });
-        few.chain(self.crowds.values().flatten().copied())
+        few.chain(self.oversized.values().flatten().copied())
     }
 
     /// The key of a slot: goes through the whole table.
     pub(crate) fn key_of(&self, slot: u32) -> Option<u32> {
-        for (number, drawer) in self.bucket_table.iter().enumerate() {
-            let found = (0..drawer.len as usize).find(|&place| drawer.slot(place) == u64::from(slot));
-            if let Some(place) = found.filter(|_| u64::from(slot) != drawer.crowd()) {
+        for (number, bucket) in self.buckets.iter().enumerate() {
+            let found = (0..bucket.len as usize).find(|&place| bucket.slot(place) == u64::from(slot));
+            if let Some(place) = found.filter(|_| u64::from(slot) != bucket.mark()) {
                 let first = (number as u64) << (u32::BITS - self.depth);
-                return Some(unmix(first as u32 | (drawer.at(place) >> drawer.slot_bits()) as u32));
+                return Some(unmix(first as u32 | (bucket.at(place) >> bucket.slot_bits()) as u32));
             }
         }
-        self.crowds.iter().find(|(_, slots)| slots.contains(&slot)).map(|(&key, _)| key)
+        self.oversized.iter().find(|(_, slots)| slots.contains(&slot)).map(|(&key, _)| key)
     }
 
     /// Bytes that it takes.
     pub(crate) fn bytes(&self) -> usize {
-        let bucket_table: usize = self.bucket_table.iter().map(|drawer| drawer.bytes.len()).sum();
-        let crowds: usize = self.crowds.values().map(|slots| slots.capacity() * size_of::<u32>()).sum();
+        let bucket_table: usize = self.buckets.iter().map(|bucket| bucket.bytes.len()).sum();
+        let oversized: usize = self.oversized.values().map(|slots| slots.capacity() * size_of::<u32>()).sum();
         bucket_table
-            + self.bucket_table.capacity() * size_of::<TableBucket>()
-            + crowds
-            + self.crowds.allocation_size()
+            + self.buckets.capacity() * size_of::<TableBucket>()
+            + oversized
+            + self.oversized.allocation_size()
     }
 }
 
@@ -465,12 +465,12 @@ impl BucketTable {
 #[derive(Debug)]
 pub(crate) struct Filling {
     table: BucketTable,
-    /// The drawer behind those that are made, with room for entries that may come.
+    /// The bucket behind those that are made, with room for entries that may come.
     next: TableBucket,
-    /// The key of the last entry, mixed, and how many of its entries stand at the end of that drawer; none of a crowd.
+    /// The key of the last entry, mixed, and how many of its entries stand at the end of that bucket; none where its slots are in a list elsewhere.
     key: u32,
     same: usize,
-    /// Bytes of drawers that were made since memory was last asked for.
+    /// Bytes of buckets that were made since memory was last asked for.
     made: usize,
 }
 
@@ -488,7 +488,7 @@ impl Filling {
         let mut next = TableBucket { depth, ..TableBucket::default() };
         next.lay_out(1 << SLOT_BITS);
         Self {
-            table: BucketTable { depth, bucket_table, crowds: HashMap::new() },
+            table: BucketTable { depth, bucket_table, oversized: HashMap::new() },
             next,
             key: 0,
             same: 0,
@@ -501,13 +501,13 @@ impl Filling {
     pub(crate) fn push(&mut self, entry: u64) {
         let (mixed, slot) = ((entry >> 32) as u32, entry & u64::from(u32::MAX));
         let number = (u64::from(mixed) >> (u32::BITS - self.table.depth)) as usize;
-        while self.table.bucket_table.len() < number {
+        while self.table.buckets.len() < number {
             self.make();
         }
         if mixed != self.key || self.next.len == 0 {
             (self.key, self.same) = (mixed, 0);
         } else if self.same == 0 || self.same == FEW {
-            return self.crowd(slot);
+            return self.push_oversized(slot);
         }
         self.same += 1;
         if self.next.bytes.len() < (self.next.len as usize + 1) * WIDTH + SPARE {
@@ -516,41 +516,41 @@ impl Filling {
         self.next.push(self.next.entry(mixed, slot));
     }
 
-    /// Puts one more slot of the last key into its crowd, with those that stand in the drawer, if they still do.
+    /// Puts one more slot of the last key into its list, with those that stand in the bucket, if they still do.
     #[cold]
-    fn crowd(&mut self, slot: u64) {
+    fn push_oversized(&mut self, slot: u64) {
         let next = &mut self.next;
-        let crowd = self.table.crowds.entry(unmix(self.key)).or_default();
+        let list = self.table.oversized.entry(unmix(self.key)).or_default();
         if self.same > 0 {
             let first = next.len as usize - self.same;
-            crowd.extend((first..next.len as usize).map(|place| next.slot(place) as u32));
+            list.extend((first..next.len as usize).map(|place| next.slot(place) as u32));
             next.len = first as u32;
-            next.push(next.entry(self.key, next.crowd()));
+            next.push(next.entry(self.key, next.mark()));
             self.same = 0;
         }
-        crowd.push(slot as u32);
+        list.push(slot as u32);
     }
 
     /// The table.
     pub(crate) fn finish(mut self) -> BucketTable {
-        while self.table.bucket_table.len() < 1 << self.table.depth {
+        while self.table.buckets.len() < 1 << self.table.depth {
             self.make();
         }
-        self.table.crowds.values_mut().for_each(Vec::shrink_to_fit);
+        self.table.oversized.values_mut().for_each(Vec::shrink_to_fit);
         self.table
     }
 
-    /// Makes the next drawer.
+    /// Makes the next bucket.
     fn make(&mut self) {
         let next = &mut self.next;
         let bytes = next.laid_out(room(next.len as usize));
         self.made += bytes.len();
         if self.made > AT_ONCE {
-            // Asked for a drawer at a time, an allocator asks the system for each: see to it that more is at hand.
+            // Asked for a bucket at a time, an allocator asks the system for each: see to it that more is at hand.
             drop(std::hint::black_box(Vec::<u8>::with_capacity(AT_ONCE)));
             self.made = 0;
         }
-        self.table.bucket_table.push(TableBucket { bytes, ..*next });
+        self.table.buckets.push(TableBucket { bytes, ..*next });
         next.len = 0;
     }
 }
@@ -610,21 +610,21 @@ mod tests {
         stored.iter().filter(|(other, _)| *other == key).map(|&(_, slot)| slot).collect()
     }
 
-    /// All drawers sorted, each at the place of its depth, with the keys that belong there and no slot too wide.
+    /// All buckets sorted, each at the place of its depth, with the keys that belong there and no slot too wide.
     fn check(table: &BucketTable, stored: &[(u32, u32)]) {
         let mut len = 0;
-        for (number, drawer) in table.bucket_table.iter().enumerate() {
-            let covers = table.depth - drawer.depth;
+        for (number, bucket) in table.buckets.iter().enumerate() {
+            let covers = table.depth - bucket.depth;
             let first = number >> covers << covers;
-            assert!(number == first || drawer.len == 0);
-            assert_eq!(table.bucket_table[first].depth, drawer.depth);
-            let entries: Vec<u64> = (0..drawer.len as usize).map(|place| drawer.at(place)).collect();
-            assert!(entries.is_sorted_by_key(|entry| entry >> drawer.slot_bits()));
-            assert!(drawer.bytes.len() <= 2 * (entries.len() + 8) * WIDTH + SPARE, "{}", entries.len());
-            len += entries.iter().filter(|entry| **entry & drawer.crowd() != drawer.crowd()).count();
+            assert!(number == first || bucket.len == 0);
+            assert_eq!(table.buckets[first].depth, bucket.depth);
+            let entries: Vec<u64> = (0..bucket.len as usize).map(|place| bucket.at(place)).collect();
+            assert!(entries.is_sorted_by_key(|entry| entry >> bucket.slot_bits()));
+            assert!(bucket.bytes.len() <= 2 * (entries.len() + 8) * WIDTH + SPARE, "{}", entries.len());
+            len += entries.iter().filter(|entry| **entry & bucket.mark() != bucket.mark()).count();
         }
-        assert!(table.crowds.values().all(|slots| slots.len() > FEW));
-        len += table.crowds.values().map(Vec::len).sum::<usize>();
+        assert!(table.oversized.values().all(|slots| slots.len() > FEW));
+        len += table.oversized.values().map(Vec::len).sum::<usize>();
         assert_eq!(len, stored.len());
         let mut shared: Vec<u32> = table.shared().collect();
         shared.sort_unstable();
@@ -642,7 +642,7 @@ mod tests {
         }
     }
 
-    /// Keys of some kind: spread, in few places, or all in one drawer however deep it is.
+    /// Keys of some kind: spread, in few places, or all in one bucket however deep it is.
     fn key_of(rng: &mut SplitMix64, kind: u8) -> u32 {
         match kind {
             0 => rng.next_u64() as u32,
@@ -702,8 +702,8 @@ mod tests {
             let (keys, slots): (Vec<u32>, Vec<u32>) = stored.iter().copied().unzip();
             let filled = BucketTable::filled(&keys, &slots);
             check(&filled, &stored);
-            let held: usize = filled.bucket_table.iter().map(|drawer| drawer.bytes.len()).sum();
-            let room: usize = filled.bucket_table.iter().map(|drawer| room(drawer.len as usize) * WIDTH + SPARE).sum();
+            let held: usize = filled.buckets.iter().map(|bucket| bucket.bytes.len()).sum();
+            let room: usize = filled.buckets.iter().map(|bucket| room(bucket.len as usize) * WIDTH + SPARE).sum();
             prop_assert!(held <= room);
         }
     }

@@ -860,7 +860,7 @@ mod tests {
     }
 
     #[test]
-    fn crowds_that_agree_in_all_blocks_are_joined_anew() {
+    fn dense_groups_that_agree_in_all_blocks_are_joined_anew() {
         // Among hashes that differ everywhere, some that differ in few bits: neighbouring ones and others.
         for radius in [1, 2, 4] {
             let mut hashes = random(5_000, 11);

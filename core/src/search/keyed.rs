@@ -1,7 +1,7 @@
 //! Documents by their keys, one by one: which stored documents have a key in common with this one? What
 //! [`bands::join`](super::bands::join) is for a list that is whole, for one that grows and shrinks. Ours.
 //!
-//! For each band there is a table from keys to the slots that have them (`search::drawers`). It holds the keys
+//! For each band there is a table from keys to the slots that have them (`search::bucket_table`). It holds the keys
 //! themselves, so that there is no other column of them: what a document's keys are is asked of whoever stores it, or
 //! all tables are gone through.
 //!
@@ -162,7 +162,7 @@ impl Keyed {
     }
 
     /// Removes documents whose keys the caller knows; slots without one are passed over. The work is linear in these
-    /// documents and in the crowds that they stand in, each of which is gone through once; should keys be others than
+    /// documents and in the oversized buckets that they are in, each of which is gone through once; should keys be others than
     /// those that were stored, it is that of [`remove`](Self::remove).
     #[doc(hidden)]
     pub fn remove_known<'k>(&mut self, documents: impl IntoIterator<Item = (u32, &'k [u32])>) {
@@ -200,7 +200,7 @@ impl Keyed {
         let mut passed_over = 0;
         for (table, &key) in self.tables.iter().zip(keys) {
             match table.get(key) {
-                KeySlots::Crowd(slots) if slots.len() > MOST => {
+                KeySlots::Oversized(slots) if slots.len() > MOST => {
                     found.extend_from_slice(&slots[..MOST / 2]);
                     found.extend_from_slice(&slots[slots.len() - MOST / 2..]);
                     passed_over += (slots.len() - MOST) as u64;
@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    /// Keys drawn from so many values in each band: few make crowds.
+    /// Keys drawn from so many values in each band: few make oversized buckets.
     fn document(rng: &mut SplitMix64, bands: usize, values: &[u64]) -> Vec<u32> {
         (0..bands)
             .map(|band| {
@@ -362,7 +362,7 @@ mod tests {
         let passed_over = index.candidates(&keys, &mut found);
         assert_eq!(found.len(), MOST, "the same ones in every band");
         assert_eq!(passed_over, 14 * (100_000 - MOST as u64));
-        // Removing most of them goes through each crowd once.
+        // Removing most of them goes through each oversized bucket once.
         let gone: Vec<(u32, Vec<u32>)> =
             (1..100_000).map(|slot| (slot, (0..14).chain([slot]).collect())).collect();
         index.remove_known(gone.iter().map(|(slot, keys)| (*slot, &keys[..])));

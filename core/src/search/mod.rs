@@ -9,7 +9,7 @@ pub mod batch;
 pub mod bphs;
 pub(crate) mod bucket_table;
 mod buckets;
-mod crowds;
+mod dense;
 pub mod dial;
 pub mod distinct;
 #[doc(hidden)]

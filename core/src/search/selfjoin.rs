@@ -1,7 +1,7 @@
 //! The near pairs of a whole list of distinct hashes: by a query for each hash, or by one exact join, with
-//! the crowds of templates kept in bounds.
+//! the dense groups of templates kept in bounds.
 
-use super::crowds::{self, Beside, CROWDED, CrowdSample, Draw, Order, SHOWN, SampledHash};
+use super::dense::{self, Beside, DENSE, DenseSample, Draw, Order, SHOWN, SampledHash};
 use super::distinct::DistinctHashes;
 use super::join::{self, Limits};
 use super::{Cost, HammingIndex, Hit, Mode, NearPair, Query, Scratch};
@@ -33,10 +33,10 @@ pub(crate) struct SlotJoin {
     /// Counted work.
     pub cost: Cost,
     /// Slots with more neighbours than [`MOST_NEIGHBOURS`].
-    pub crowded: u64,
+    pub capped: u64,
     /// Neighbours of those that were passed over, those found from both sides twice.
     pub passed_over: u64,
-    /// Where crowds had to be thinned ([`join_exactly`]): the number of hashes in the sample that crowded
+    /// Where dense groups had to be sub-sampled ([`join_exactly`]): the number of hashes in the sample that capped
     /// slots were compared with. Those are then the slots with dozens of neighbours in it, and passed over
     /// means: in the sample. 0 otherwise.
     pub sampled: u64,
@@ -71,7 +71,7 @@ pub(crate) fn self_join<K: Copy + Ord + Send + Sync>(
         .map(|start| {
             let (mut scratch, mut hits, mut found, mut cost) =
                 (Scratch::default(), Vec::<(u32, Hit)>::new(), Vec::new(), Cost::default());
-            let [mut crowded, mut passed_over] = [0, 0];
+            let [mut capped, mut passed_over] = [0, 0];
             let slots = start..distinct.len().min(start + TASK);
             let weights: Vec<_> = weights[slots.clone()].iter().map(QuantisedWeights::weights).collect();
             let hashes = &distinct.hashes()[slots];
@@ -85,7 +85,7 @@ pub(crate) fn self_join<K: Copy + Ord + Send + Sync>(
             for near in hits.chunk_by(|a, b| a.0 == b.0) {
                 let slot = Slot(start as u32 + near[0].0);
                 let passed = near.len().saturating_sub(MOST_NEIGHBOURS) as u64;
-                crowded += u64::from(passed > 0);
+                capped += u64::from(passed > 0);
                 passed_over += passed;
                 let nearest = near.iter().take(MOST_NEIGHBOURS);
                 found.extend(nearest.map(|(_, hit)| NearPair {
@@ -95,28 +95,28 @@ pub(crate) fn self_join<K: Copy + Ord + Send + Sync>(
                 }));
             }
             progress((distinct.len().min(start + TASK) - start) as u64);
-            (found, cost, [crowded, passed_over])
+            (found, cost, [capped, passed_over])
         })
         .collect();
     let mut cost = Cost::default();
-    let [mut crowded, mut passed_over] = [0, 0];
+    let [mut capped, mut passed_over] = [0, 0];
     let mut found = Vec::with_capacity(parts.iter().map(|(found, ..)| found.len()).sum());
-    for (part, part_cost, [part_crowded, part_passed_over]) in parts {
+    for (part, part_cost, [part_capped, part_passed_over]) in parts {
         found.extend(part);
         cost += part_cost;
-        crowded += part_crowded;
+        capped += part_capped;
         passed_over += part_passed_over;
     }
     found.par_sort_unstable();
     found.dedup();
-    SlotJoin { pairs: as_slot_pairs(found), cost, crowded, passed_over, sampled: 0 }
+    SlotJoin { pairs: as_slot_pairs(found), cost, capped, passed_over, sampled: 0 }
 }
 
 /// Finds every pair of distinct hashes at distance 1 to `radius` by an exact join, without an index.
 /// `progress` hears of slots done.
 ///
 /// Where thousands of documents of one template lie near one another, their pairs would take time and memory
-/// that grow with the square of their number. Such a join is given up, and crowds are thinned: a hash with
+/// that grow with the square of their number. Such a join is given up, and dense groups are sub-sampled: a hash with
 /// more than some dozens of neighbours in a sample of all hashes is joined with the nearest of those alone
 /// ([`SlotJoin::sampled`]). Every pair of two others is found as before. Whether and what is thinned
 /// depends on the hashes alone. When it is not given up, `thinning` says whether a hash with very many neighbours
@@ -130,12 +130,12 @@ pub(crate) fn join_exactly<K: Copy + Ord + Send>(
     thinning: Thinning,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<SlotJoin> {
-    /// Pairs that may be met for each hash, and besides; real corpora without a crowd met 190 at distance 10.
+    /// Pairs that may be met for each hash, and besides; real corpora without a dense group met 190 at distance 10.
     const MET_A_HASH: u64 = 512;
     const MET: u64 = 1 << 25;
     let n = distinct.len() as u64;
     // 200 MB and 400 bytes a hash.
-    let most = crowds::most_pairs(n);
+    let most = dense::most_pairs(n);
     let limits = match thinning {
         Thinning::ByNeighbours => Limits { met: n * MET_A_HASH + MET, found: u64::MAX, waiting: most },
         Thinning::BySample => Limits { met: u64::MAX, found: most, waiting: most },
@@ -152,7 +152,7 @@ struct BoundedJoin {
 }
 
 impl BoundedJoin {
-    /// Joins the hashes; without the crowds, if these exceed the limits.
+    /// Joins the hashes; without the dense groups, if these exceed the limits.
     ///
     /// # Errors
     /// As [`join_exactly`].
@@ -161,12 +161,12 @@ impl BoundedJoin {
         if let Some(join) = self.within_limits(hashes, progress)? {
             return Ok(join.into());
         }
-        let crowds = SampledCrowds::find(hashes, radius);
-        for least in CROWDED {
-            let is_crowded = |slot: Slot| crowds.neighbours[slot.index()] >= least;
-            let others: Vec<Slot> = Slot::all(hashes.len()).filter(|&slot| !is_crowded(slot)).collect();
+        let dense = SampledDense::find(hashes, radius);
+        for least in DENSE {
+            let is_dense = |slot: Slot| dense.neighbours[slot.index()] >= least;
+            let others: Vec<Slot> = Slot::all(hashes.len()).filter(|&slot| !is_dense(slot)).collect();
             let rest: Vec<u64> = others.iter().map(|&slot| hashes[slot.index()]).collect();
-            // Denser than any crowd should be, nothing is left: what the sample shows is what is joined.
+            // Denser than any group should be, nothing is left: what the sample shows is what is joined.
             let join = match rest.is_empty() {
                 true => Some(SelfJoined::default()),
                 false => self.within_limits(&rest, &|_| ())?,
@@ -175,7 +175,7 @@ impl BoundedJoin {
                 for pair in &mut join.pairs {
                     (pair.a, pair.b) = (others[pair.a.index()], others[pair.b.index()]);
                 }
-                return Ok(crowds.joined(hashes, radius, is_crowded, join));
+                return Ok(dense.joined(hashes, radius, is_dense, join));
             }
         }
         unreachable!("the last of them leaves nothing to join")
@@ -196,8 +196,8 @@ impl BoundedJoin {
         let Some(cost) = join::join_unless(hashes, self.radius, self.limits, progress, add)? else {
             return Ok(None);
         };
-        let (pairs, crowded, passed_over) = nearest.finish();
-        Ok(Some(SelfJoined { pairs, cost, crowded, passed_over }))
+        let (pairs, capped, passed_over) = nearest.finish();
+        Ok(Some(SelfJoined { pairs, cost, capped, passed_over }))
     }
 
     /// A join of all pairs; none if it is given up.
@@ -208,7 +208,7 @@ impl BoundedJoin {
             return Ok(None);
         };
         pairs.par_sort_unstable();
-        Ok(Some(SelfJoined { pairs, cost, crowded: 0, passed_over: 0 }))
+        Ok(Some(SelfJoined { pairs, cost, capped: 0, passed_over: 0 }))
     }
 }
 
@@ -217,13 +217,13 @@ impl BoundedJoin {
 struct SelfJoined {
     pairs: Vec<NearPair>,
     cost: Cost,
-    crowded: u64,
+    capped: u64,
     passed_over: u64,
 }
 
 impl From<SelfJoined> for SlotJoin {
-    fn from(SelfJoined { pairs, cost, crowded, passed_over }: SelfJoined) -> Self {
-        Self { pairs: as_slot_pairs(pairs), cost, crowded, passed_over, sampled: 0 }
+    fn from(SelfJoined { pairs, cost, capped, passed_over }: SelfJoined) -> Self {
+        Self { pairs: as_slot_pairs(pairs), cost, capped, passed_over, sampled: 0 }
     }
 }
 
@@ -234,8 +234,8 @@ fn as_slot_pairs(pairs: Vec<NearPair>) -> Vec<SlotPair> {
 }
 
 /// The facts that a sample of the hashes shows of all.
-struct SampledCrowds {
-    sample: CrowdSample<Slot>,
+struct SampledDense {
+    sample: DenseSample<Slot>,
     /// For each slot, its neighbours in the sample.
     neighbours: Vec<u32>,
     /// For each slot its nearest neighbours in the sample; a pair may be here twice.
@@ -243,7 +243,7 @@ struct SampledCrowds {
     cost: Cost,
 }
 
-impl SampledCrowds {
+impl SampledDense {
     fn find(hashes: &[u64], radius: u32) -> Self {
         let mut draw = Draw::new();
         hashes.iter().zip(Slot::all(hashes.len())).for_each(|(&hash, slot)| draw.add(hash, slot));
@@ -268,21 +268,21 @@ impl SampledCrowds {
         Self { sample, neighbours, shown, cost }
     }
 
-    /// Adds to the pairs of other hashes those of crowds that the sample shows, and those that stand together.
+    /// Adds to the pairs of other hashes those of dense groups that the sample shows, and those that stand together.
     fn joined(
         &self,
         hashes: &[u64],
         radius: u32,
-        is_crowded: impl Fn(Slot) -> bool + Sync,
+        is_dense: impl Fn(Slot) -> bool + Sync,
         rest: SelfJoined,
     ) -> SlotJoin {
         let SelfJoined { mut pairs, mut cost, mut passed_over, .. } = rest;
         cost += self.cost;
-        pairs.extend(self.shown.iter().filter(|pair| is_crowded(pair.a) || is_crowded(pair.b)));
-        let of_crowds: Vec<Slot> = Slot::all(hashes.len()).filter(|&slot| is_crowded(slot)).collect();
+        pairs.extend(self.shown.iter().filter(|pair| is_dense(pair.a) || is_dense(pair.b)));
+        let of_dense: Vec<Slot> = Slot::all(hashes.len()).filter(|&slot| is_dense(slot)).collect();
         let beside = Order::ALL.into_par_iter().flat_map_iter(|order| {
             let key = |&slot: &Slot| (order.key(hashes[slot.index()]), slot);
-            let mut keys: Vec<(u64, Slot)> = of_crowds.iter().map(key).collect();
+            let mut keys: Vec<(u64, Slot)> = of_dense.iter().map(key).collect();
             keys.sort_unstable();
             let mut beside = Beside::new(radius);
             keys.into_iter().flat_map(move |(key, slot)| {
@@ -297,25 +297,25 @@ impl SampledCrowds {
         pairs.par_extend(beside);
         pairs.par_sort_unstable();
         pairs.dedup();
-        let of_crowds = (0..).zip(&self.neighbours).filter(|&(slot, _)| is_crowded(Slot(slot)));
+        let of_dense = (0..).zip(&self.neighbours).filter(|&(slot, _)| is_dense(Slot(slot)));
         passed_over +=
-            of_crowds.clone().map(|(_, &n)| (n as usize).saturating_sub(SHOWN) as u64).sum::<u64>();
-        let crowded = of_crowds.count() as u64;
+            of_dense.clone().map(|(_, &n)| (n as usize).saturating_sub(SHOWN) as u64).sum::<u64>();
+        let capped = of_dense.count() as u64;
         let sampled = self.sample.hashes().len() as u64;
-        SlotJoin { pairs: as_slot_pairs(pairs), cost, crowded, passed_over, sampled }
+        SlotJoin { pairs: as_slot_pairs(pairs), cost, capped, passed_over, sampled }
     }
 }
 
-/// Pairs that are listed before those that no crowded slot brings in are struck out.
+/// Pairs that are listed before those that no capped slot brings in are struck out.
 const MOST_LISTED: usize = 1 << 24;
 
-/// The treatment of crowds.
+/// The treatment of dense groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Thinning {
-    /// A slot brings in no more than its [`MOST_NEIGHBOURS`] nearest; of crowds that are too much even so, what a
+    /// A slot brings in no more than its [`MOST_NEIGHBOURS`] nearest; of dense groups that are too much even so, what a
     /// sample shows.
     ByNeighbours,
-    /// All pairs are listed; if they are more than [`crowds::most_pairs`], of crowds what a sample shows.
+    /// All pairs are listed; if they are more than [`dense::most_pairs`], of dense groups what a sample shows.
     BySample,
 }
 
@@ -352,11 +352,11 @@ impl Nearest {
     /// Strikes out pairs that are among the nearest of neither slot. What comes later can
     /// only push them farther back.
     fn strike(&mut self) {
-        let crowded = |slot: Slot| self.neighbours[slot.index()] as usize > MOST_NEIGHBOURS;
+        let capped = |slot: Slot| self.neighbours[slot.index()] as usize > MOST_NEIGHBOURS;
         let mut near: HashMap<Slot, Vec<(u32, Slot)>> = HashMap::new();
         for pair in &self.pairs {
             for (slot, other) in [(pair.a, pair.b), (pair.b, pair.a)] {
-                if crowded(slot) {
+                if capped(slot) {
                     near.entry(slot).or_default().push((pair.distance, other));
                 }
             }
@@ -371,16 +371,16 @@ impl Nearest {
             .retain(|pair| brings(pair.a, pair.b, pair.distance) || brings(pair.b, pair.a, pair.distance));
     }
 
-    /// The pairs, ascending; how many slots are crowded; and how many neighbours they passed over.
+    /// The pairs, ascending; how many slots are capped; and how many neighbours they passed over.
     fn finish(mut self) -> (Vec<NearPair>, u64, u64) {
         let beyond = |&n: &u32| (n as usize).saturating_sub(MOST_NEIGHBOURS) as u64;
-        let crowded = self.neighbours.iter().filter(|n| beyond(n) > 0).count() as u64;
+        let capped = self.neighbours.iter().filter(|n| beyond(n) > 0).count() as u64;
         let passed_over = self.neighbours.iter().map(beyond).sum();
-        if crowded > 0 {
+        if capped > 0 {
             self.strike();
         }
         self.pairs.par_sort_unstable();
-        (self.pairs, crowded, passed_over)
+        (self.pairs, capped, passed_over)
     }
 }
 
@@ -405,7 +405,7 @@ mod tests {
         let by_queries = self_join(&index, &distinct, &weights, &|_| ());
         let join = join_exactly(&distinct, radius, Thinning::ByNeighbours, &|_| ()).unwrap();
         assert_eq!(join.pairs, by_queries.pairs);
-        assert_eq!((join.crowded, join.passed_over), (by_queries.crowded, by_queries.passed_over));
+        assert_eq!((join.capped, join.passed_over), (by_queries.capped, by_queries.passed_over));
         // Struck out now and then, as for pairs that do not fit the memory.
         let mut nearest = Nearest::new(distinct.len(), 500);
         join::join(distinct.hashes(), radius, &|_| (), |pairs| {
@@ -442,20 +442,20 @@ mod tests {
                 let limits = Limits { met, ..Limits::NONE };
                 let join = bounded(7, limits, Thinning::ByNeighbours).run(distinct.hashes(), &|_| ()).unwrap();
                 let pairs: Vec<_> = join.pairs.iter().map(|p| (distinct.hash(p.a), distinct.hash(p.b))).collect();
-                (pairs, join.cost, join.crowded, join.passed_over, join.sampled)
+                (pairs, join.cost, join.capped, join.passed_over, join.sampled)
             };
             prop_assert_eq!(of(&hashes), of(&other));
         }
     }
 
     #[test]
-    fn a_crowd_of_neighbours_is_bounded_and_told() {
+    fn too_many_neighbours_are_bounded_and_counted() {
         // All within two bits of one another.
         let mut hashes: Vec<u64> =
             (0..64).flat_map(|i| (0..i).map(move |j| 1u64 << i ^ 1 << j)).take(1000).collect();
         hashes.push(0);
         let join = joined(&hashes, 4);
-        assert_eq!(join.crowded, 1001);
+        assert_eq!(join.capped, 1001);
         assert_eq!(join.passed_over, 1001 * (1000 - MOST_NEIGHBOURS as u64));
         assert!(join.pairs.len() <= 1001 * MOST_NEIGHBOURS && join.pairs.len() >= 1001 * MOST_NEIGHBOURS / 2);
         assert!(join.pairs.is_sorted_by(|p, q| (p.a, p.b) < (q.a, q.b)));
@@ -467,12 +467,12 @@ mod tests {
         // They stay whole where no more are thinned than must be.
         let distinct = DistinctHashes::new(&hashes);
         let whole = join_exactly(&distinct, 4, Thinning::BySample, &|_| ()).unwrap();
-        assert_eq!((whole.pairs.len(), whole.crowded, whole.passed_over), (1001 * 1000 / 2, 0, 0));
+        assert_eq!((whole.pairs.len(), whole.capped, whole.passed_over), (1001 * 1000 / 2, 0, 0));
     }
 
     #[test]
-    fn crowds_are_thinned_and_nothing_else_is_lost() {
-        // A crowd of 3,000 hashes within 8 bits of one another, and 1,500 pairs of others.
+    fn dense_groups_are_sub_sampled_and_nothing_else_is_lost() {
+        // A dense group of 3,000 hashes within 8 bits of one another, and 1,500 pairs of others.
         let mut rng = SplitMix64::new(9);
         let mut flips = |hash: u64, n: u32| (0..n).fold(hash, |hash, _| hash ^ 1 << rng.below(64));
         let mut hashes: Vec<u64> = (0..3000).map(|_| flips(0xfeed_f00d_dead_beef, 4)).collect();
@@ -480,25 +480,25 @@ mod tests {
         hashes.extend(others.iter().flat_map(|&hash| [hash, flips(hash, 3)]));
         hashes.sort_unstable();
         hashes.dedup();
-        let in_crowd = |slot: Slot| (hashes[slot.index()] ^ 0xfeed_f00d_dead_beef).count_ones() <= 4;
+        let in_group = |slot: Slot| (hashes[slot.index()] ^ 0xfeed_f00d_dead_beef).count_ones() <= 4;
         // Pairs of others are all there.
         let exact = bounded(8, Limits::NONE, Thinning::ByNeighbours).run(&hashes, &|_| ()).unwrap();
         assert_eq!(exact.sampled, 0);
         let of_others = |join: &SlotJoin| {
-            let pairs = join.pairs.iter().filter(|pair| !in_crowd(pair.a) && !in_crowd(pair.b));
+            let pairs = join.pairs.iter().filter(|pair| !in_group(pair.a) && !in_group(pair.b));
             pairs.map(|pair| (pair.a, pair.b, pair.distance)).collect::<Vec<_>>()
         };
         assert!(of_others(&exact).len() > 1000);
-        let crowd = Slot::all(hashes.len()).filter(|&slot| in_crowd(slot)).count() as u64;
+        let group = Slot::all(hashes.len()).filter(|&slot| in_group(slot)).count() as u64;
         let by_met = bounded(8, Limits { met: 400_000, ..Limits::NONE }, Thinning::ByNeighbours);
         let by_found = bounded(8, Limits { found: 400_000, ..Limits::NONE }, Thinning::BySample);
         let [join, same] = [by_met, by_found].map(|join| join.run(&hashes, &|_| ()).unwrap());
-        assert_eq!((&join.pairs, join.crowded), (&same.pairs, same.crowded));
-        assert_eq!((join.sampled, join.crowded), (1024, crowd));
+        assert_eq!((&join.pairs, join.capped), (&same.pairs, same.capped));
+        assert_eq!((join.sampled, join.capped), (1024, group));
         assert!(join.pairs.is_sorted_by(|p, q| (p.a, p.b) < (q.a, q.b)));
         assert_eq!(of_others(&exact), of_others(&join));
-        // What is there of the crowd is near, and hangs together.
-        assert!(join.pairs.len() as u64 <= crowd * (SHOWN as u64 + 128) + 3000);
+        // What is there of the group is near, and hangs together.
+        assert!(join.pairs.len() as u64 <= group * (SHOWN as u64 + 128) + 3000);
         let mut partition = Partition::singletons(hashes.len());
         for pair in &join.pairs {
             assert_eq!(
@@ -508,7 +508,7 @@ mod tests {
             );
             partition.join(pair.a, pair.b);
         }
-        assert!(partition.clusters().iter().any(|members| members.len() as u64 >= crowd));
+        assert!(partition.clusters().iter().any(|members| members.len() as u64 >= group));
         // Too dense for any threshold: what the sample shows.
         let least = Limits { met: 0, waiting: 0, ..Limits::NONE };
         let least = bounded(8, least, Thinning::ByNeighbours).run(&hashes, &|_| ()).unwrap();

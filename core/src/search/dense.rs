@@ -1,7 +1,7 @@
-//! Crowds of hashes, as documents of one template have: their pairs would grow with the square of their number.
+//! Dense groups of hashes, as documents of one template have: their pairs would grow with the square of their number.
 //!
-//! Which hashes are of a crowd is told by a sample of all. Such a hash is joined with what of the sample is nearest to
-//! it, so that a crowd hangs together, and with those that stand beside it among all hashes of crowds, in several
+//! A sample of all hashes says which of them are in a dense group. Such a hash is joined with what of the sample is nearest to
+//! it, so that a group hangs together, and with those that stand beside it among all hashes of dense groups, in several
 //! orders, so that a document of it that is not in the sample has neighbours that are not, either: to the sample alone,
 //! few documents would be near one that stays.
 
@@ -10,17 +10,17 @@ use crate::kernel::Level;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-/// The most pairs of so many distinct hashes that are listed; where there are more, crowds are thinned.
+/// The most pairs of so many distinct hashes that are listed; where there are more, dense groups are sub-sampled.
 pub const fn most_pairs(hashes: u64) -> u64 {
     const A_HASH: u64 = 32;
     const BESIDES: u64 = 1 << 24;
     hashes.saturating_mul(A_HASH).saturating_add(BESIDES)
 }
 
-/// Neighbours in the sample from which on a hash is of a crowd: the first number with which the others can be joined.
-/// With the last one all are of crowds.
-pub(crate) const CROWDED: [u32; 4] = [33, 9, 2, 0];
-/// Neighbours in the sample that a hash of a crowd is joined with.
+/// Neighbours in the sample from which on a hash is of a dense group: the first number with which the others can be joined.
+/// With the last one all are of dense groups.
+pub(crate) const DENSE: [u32; 4] = [33, 9, 2, 0];
+/// Neighbours in the sample that a hash of a dense group is joined with.
 pub const SHOWN: usize = 32;
 /// Neighbours in the sample that these are the nearest of: more are not seen for.
 pub const SEEN: usize = 1024;
@@ -28,7 +28,7 @@ pub const SEEN: usize = 1024;
 /// Hashes before it in an order that a hash is compared with.
 const BESIDE: usize = 16;
 
-/// An order of the hashes of crowds in which those beside one another are joined.
+/// An order of the hashes of dense groups in which those beside one another are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
     /// Hashes that stand together agree in bits from there on.
@@ -93,7 +93,7 @@ impl<T: Copy + Ord> Draw<T> {
     }
 
     /// The sample.
-    pub fn finish(mut self) -> CrowdSample<T> {
+    pub fn finish(mut self) -> DenseSample<T> {
         let size = (self.hashes / ONE_OF).clamp(LEAST, MOST).min(self.hashes);
         if size < self.drawn.len() {
             self.drawn.select_nth_unstable(size);
@@ -101,13 +101,13 @@ impl<T: Copy + Ord> Draw<T> {
         }
         self.drawn.sort_unstable_by_key(|&(_, hash, _)| hash);
         let (hashes, known) = self.drawn.into_iter().map(|(_, hash, known)| (hash, known)).unzip();
-        CrowdSample { hashes, known }
+        DenseSample { hashes, known }
     }
 }
 
 /// Some hashes of a list, ascending.
 #[derive(Clone, Debug)]
-pub struct CrowdSample<T> {
+pub struct DenseSample<T> {
     hashes: Vec<u64>,
     known: Vec<T>,
 }
@@ -123,7 +123,7 @@ pub struct SampledHash<T> {
     pub compared: u64,
 }
 
-impl<T: Copy> CrowdSample<T> {
+impl<T: Copy> DenseSample<T> {
     /// The hashes, ascending.
     pub fn hashes(&self) -> &[u64] {
         &self.hashes
@@ -151,7 +151,7 @@ impl<T: Copy> CrowdSample<T> {
     }
 }
 
-/// Hashes of crowds in an [`Order`], of which each is compared with some before it.
+/// Hashes of dense groups in an [`Order`], of which each is compared with some before it.
 #[derive(Clone, Debug)]
 pub struct Beside<T> {
     radius: u32,
