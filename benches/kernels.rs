@@ -49,7 +49,7 @@ const MEASURE: &str = "measure-at-this-level";
 struct Shape {
     kernels: &'static str,
     name: String,
-    /// Parts of the work, which times are told of.
+    /// Parts of the work, whose times are reported.
     parts: usize,
     /// Does the work, and gives a digest of what came out.
     run: Box<dyn FnMut() -> u64>,

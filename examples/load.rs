@@ -8,7 +8,7 @@
 //! Of the pages, of 160 words each, two thirds stand alone, three in ten are a version of an earlier one that differs
 //! in up to four words, one in fifty is of one of four templates; of the questions, one in four is an earlier page
 //! again. Clients ask, wait for the answer and ask again without a pause, so a time is that of a busy service. The
-//! machine may have other work: processor time of the service is told beside the seconds, and how many cores others
+//! machine may have other work: processor time of the service is reported beside the seconds, and how many cores others
 //! had meanwhile.
 
 mod crawl;
@@ -229,7 +229,7 @@ const REQUESTS: &str = "pages,method,fsync,asked,form,batch,clients,adding,quest
     questions_per_second,service_cpu_microseconds,client_cpu_microseconds,others_cores,added,p50_ms,p99_ms,p999_ms,\
     longest_ms";
 
-/// One series, told as a row.
+/// One series, reported as a row.
 async fn measure(
     server: &Server,
     series: Series,
@@ -292,8 +292,8 @@ async fn measure(
 
 /// Seconds that the cores of the machine were busy.
 fn busy_seconds() -> f64 {
-    let told = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let ticks = told
+    let reported = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks = reported
         .lines()
         .next()
         .unwrap_or_default()
@@ -313,10 +313,10 @@ fn busy_seconds() -> f64 {
 /// The figures of the service: bytes of sketches, of the index beside them, and of names.
 async fn figures(address: &str) -> Result<[f64; 3], Box<dyn Error + Send + Sync>> {
     let (_, body) = Client::connect(address).await?.get("/metrics").await?;
-    let told = std::str::from_utf8(&body)?;
+    let reported = std::str::from_utf8(&body)?;
     let figure = |part: &str| {
         let name = format!("simflip_memory_bytes{{part=\"{part}\"}} ");
-        told.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap_or(f64::NAN)
+        reported.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap_or(f64::NAN)
     };
     Ok(["sketches", "index", "names"].map(figure))
 }
@@ -365,19 +365,19 @@ fn surroundings() -> String {
         let output = std::process::Command::new("git").args(arguments).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
-    let mut told = git(&["rev-parse", "--short", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
+    let mut reported = git(&["rev-parse", "--short", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
     if git(&["status", "--porcelain", "src", "core", "examples"]).is_some_and(|changes| !changes.is_empty()) {
-        told.push('+');
+        reported.push('+');
     }
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let _ = write!(told, ",{} x{cores},load", model.map_or(std::env::consts::ARCH, |(_, model)| model));
+    let _ = write!(reported, ",{} x{cores},load", model.map_or(std::env::consts::ARCH, |(_, model)| model));
     for word in std::env::args().skip(1) {
-        // Of folders the names are told alone: where they are is each machine's own.
+        // Of folders the names are reported alone: where they are is each machine's own.
         let shown = word.rsplit('/').next().unwrap_or_default();
-        told.push(' ');
-        told.push_str(&shown.replace(',', " "));
+        reported.push(' ');
+        reported.push_str(&shown.replace(',', " "));
     }
-    told
+    reported
 }

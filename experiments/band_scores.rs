@@ -151,8 +151,8 @@ impl Tally {
     }
 
     fn add(&self, score: u32, bands: u64, pairs: [u64; 2]) {
-        let told = (0..self.bands).filter(|band| bands >> band & 1 == 1).chain([self.bands]);
-        for band in told {
+        let reported = (0..self.bands).filter(|band| bands >> band & 1 == 1).chain([self.bands]);
+        for band in reported {
             let at = band * (self.top as usize + 1) + score as usize;
             for (sum, pairs) in self.counts[at].iter().zip(pairs) {
                 sum.fetch_add(pairs, Ordering::Relaxed);
@@ -167,14 +167,14 @@ impl Tally {
     }
 
     /// Two sketches that share these bands.
-    fn pair(&self, told: &Told<'_>, [a, b]: [usize; 2], score: u32, bands: u64) {
-        let [x, y] = [&told.groups[a], &told.groups[b]];
+    fn pair(&self, reported: &Reported<'_>, [a, b]: [usize; 2], score: u32, bands: u64) {
+        let [x, y] = [&reported.groups[a], &reported.groups[b]];
         self.add(score, bands, [x.texts * y.texts, x.pages * y.pages]);
         if x.drawn || y.drawn {
-            for &a in (told.members)(a) {
-                for &b in (told.members)(b) {
-                    if told.drawn[a.index()] || told.drawn[b.index()] {
-                        self.verification(told.corpus, a, b, score, bands);
+            for &a in (reported.members)(a) {
+                for &b in (reported.members)(b) {
+                    if reported.drawn[a.index()] || reported.drawn[b.index()] {
+                        self.verification(reported.corpus, a, b, score, bands);
                     }
                 }
             }
@@ -182,15 +182,17 @@ impl Tally {
     }
 
     /// The pairs of texts of equal sketches.
-    fn equal(&self, told: &Told<'_>) {
+    fn equal(&self, reported: &Reported<'_>) {
         let all = (1 << self.bands) - 1;
-        for (slot, group) in told.groups.iter().enumerate() {
+        for (slot, group) in reported.groups.iter().enumerate() {
             self.add(self.top, all, [group.texts * (group.texts - 1) / 2, group.within]);
-            let members = (told.members)(slot);
+            let members = (reported.members)(slot);
             for (at, &a) in members.iter().enumerate().filter(|_| group.drawn) {
-                for &b in members[at + 1..].iter().filter(|b| told.drawn[a.index()] || told.drawn[b.index()])
+                for &b in members[at + 1..]
+                    .iter()
+                    .filter(|b| reported.drawn[a.index()] || reported.drawn[b.index()])
                 {
-                    self.verification(told.corpus, a, b, self.top, all);
+                    self.verification(reported.corpus, a, b, self.top, all);
                 }
             }
         }
@@ -198,14 +200,14 @@ impl Tally {
 }
 
 /// The texts behind distinct sketches.
-struct Told<'a> {
+struct Reported<'a> {
     corpus: &'a Corpus,
     drawn: &'a [bool],
     groups: Vec<Group>,
     members: &'a (dyn Fn(usize) -> &'a [Document] + Sync),
 }
 
-impl<'a> Told<'a> {
+impl<'a> Reported<'a> {
     fn new(
         corpus: &'a Corpus,
         drawn: &'a [bool],
@@ -224,7 +226,7 @@ fn simhash(corpus: &Corpus, drawn: &[bool], config: &BandScoresConfig) -> Result
     let hashes: Vec<u64> = corpus.simhashes(Weighting::Tf).iter().map(|simhash| simhash.hash).collect();
     let groups = DistinctHashes::new(&hashes);
     let members = |slot: usize| groups.groups().get(simflip::Slot(slot as u32));
-    let told = Told::new(corpus, drawn, groups.len(), &members);
+    let reported = Reported::new(corpus, drawn, groups.len(), &members);
     let tally = Tally::new(config.bands, BITS as u32);
     let (radius, width) = (BITS as u32 - config.simhash_from, BITS / config.bands);
     let index = Bphs::banded(groups.hashes(), radius, Banding { bands: config.bands, rows: width })?;
@@ -248,17 +250,17 @@ fn simhash(corpus: &Corpus, drawn: &[bool], config: &BandScoresConfig) -> Result
                         .zip(keys)
                         .fold(0, |set, (band, key)| set | u64::from(differ & key == 0) << band);
                     let score = BITS as u32 - u32::from(hit.distance);
-                    tally.pair(&told, [slot, hit.slot.index()], score, bands);
+                    tally.pair(&reported, [slot, hit.slot.index()], score, bands);
                 }
             }
         },
     );
-    tally.equal(&told);
+    tally.equal(&reported);
     let time = clock.read();
     // What bands miss, beside what the seed does.
-    let mut near: u64 = told.groups.iter().map(|group| group.texts * (group.texts - 1) / 2).sum();
+    let mut near: u64 = reported.groups.iter().map(|group| group.texts * (group.texts - 1) / 2).sum();
     join_hashes(groups.hashes(), radius, &|_| (), |part| {
-        let texts = |slot: simflip::Slot| told.groups[slot.index()].texts;
+        let texts = |slot: simflip::Slot| reported.groups[slot.index()].texts;
         near += part.iter().map(|pair| texts(pair.a) * texts(pair.b)).sum::<u64>();
     })?;
     Ok(BandScore {
@@ -291,7 +293,7 @@ fn minhash(
     let signatures = DistinctSignatures::new(Family::Prime61.sign_all(&sets, positions, seed)?);
     drop(sets);
     let members = |slot: usize| signatures.groups().get(simflip::Slot(slot as u32));
-    let told = Told::new(corpus, drawn, signatures.len(), &members);
+    let reported = Reported::new(corpus, drawn, signatures.len(), &members);
     let tally = Tally::new(config.bands, positions as u32);
     let rows = positions / config.bands;
     let mut params = JoinParams::new(Banding { bands: config.bands, rows }, config.minhash_from as usize);
@@ -302,11 +304,11 @@ fn minhash(
         let [a, b] = slots.map(|slot| signatures.signatures().get(slot));
         let equal = |band: usize| a[band * rows..][..rows] == b[band * rows..][..rows];
         let bands = (0..config.bands).fold(0, |set, band| set | u64::from(equal(band)) << band);
-        tally.pair(&told, slots, positions as u32 - pair.distance, bands);
+        tally.pair(&reported, slots, positions as u32 - pair.distance, bands);
         false
     };
     join_with(&signatures, params, count, |_| ())?;
-    tally.equal(&told);
+    tally.equal(&reported);
     Ok(BandScore {
         method,
         features,
@@ -449,11 +451,11 @@ fn write(
                 of_band.iter().filter(|pair| pair.score >= score).map(|pair| (pair.a, pair.b)).collect();
             for Right { name: truth, near, known } in truths {
                 let verified = |pair: &&(u32, u32)| known.as_ref().is_none_or(|known| known.contains(pair));
-                let told = above.iter().filter(verified).count();
+                let reported = above.iter().filter(verified).count();
                 // Copies are near by any method, and a truth that knows their pair has it among the right ones.
                 let copied = near.iter().filter(|(a, b)| a == b).count();
                 let hit = above.iter().filter(|pair| near.contains(pair)).count() + copied;
-                let told = told + copied;
+                let reported = reported + copied;
                 let share = |part: usize, of: usize| part as f64 / of.max(1) as f64;
                 let number = number(score);
                 table.row(&[
@@ -474,11 +476,11 @@ fn write(
                     ("truth", truth),
                     ("drawn", &drawn.map_or(String::new(), |n| n.to_string())),
                     ("true_pairs", &near.len()),
-                    ("told", &told),
+                    ("told", &reported),
                     ("right", &hit),
-                    ("precision_from_score", &format_args!("{:.5}", share(hit, told))),
+                    ("precision_from_score", &format_args!("{:.5}", share(hit, reported))),
                     ("recall_from_score", &format_args!("{:.5}", share(hit, near.len()))),
-                    ("f1_from_score", &format_args!("{:.5}", share(2 * hit, told + near.len()))),
+                    ("f1_from_score", &format_args!("{:.5}", share(2 * hit, reported + near.len()))),
                     ("sketch_bytes", &answer.sketch),
                     ("result_bytes", &(found * PAIR_BYTES)),
                     ("cpu_seconds", &format_args!("{:.4}", answer.time.0)),
@@ -770,7 +772,7 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
                 paper: "2 million pages, 18 GB: SimHash 546 s and 1.5 GB, MinHash 501 s and 5 GB".into(),
                 ours: format!("SimHash {}; MinHash {}", say(simhash), say(minhash)),
                 finding: Finding::New,
-                because: "other pages, another machine; of a crowd the tool brings up the nearest pairs alone, and of a large \
+                because: "other pages, another machine; of a crowd the tool generates the nearest pairs alone, and of a large \
                           corpus it lists enough to connect each cluster"
                     .into(),
             });

@@ -222,7 +222,7 @@ fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> 
         return Ok(Vec::new());
     };
     let verdict = |of: Vec<&Row>| {
-        let told = distinct(of.iter().copied(), "order").into_iter().map(|order| {
+        let reported = distinct(of.iter().copied(), "order").into_iter().map(|order| {
             let rows = of_order(&of, &order);
             let at = rows.iter().find(|row| row.number("probes") == probes as f64);
             let found = at.map_or(f64::NAN, |row| 100.0 * row.number("recall"));
@@ -237,7 +237,7 @@ fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> 
                 of[0].text("among")
             ),
             paper: "not published".into(),
-            ours: told.collect::<Vec<_>>().join("; "),
+            ours: reported.collect::<Vec<_>>().join("; "),
             finding: Finding::New,
             because: "the weights of the query alone tell the orders apart".into(),
         }
@@ -279,16 +279,16 @@ mod tests {
         searches.pairs.truncate(4_000);
         let forward: Vec<Directed> = searches.pairs.iter().step_by(2).copied().collect();
         let (bits, budget) = (15, 9);
-        let told = |order| {
+        let reported = |order| {
             let places = flips(&forward, &searches.weights, u64::MAX << (64 - bits), 0..=RADIUS, order);
             places.iter().filter(|&&place| place <= budget).count() as f64 / forward.len() as f64
         };
         let reading = Reading::P { key_bits: Some(bits) };
         let params = PsmParams { budget: Some(budget), radius: RADIUS, reading, ..PsmParams::default() };
         let index = || Psm::new(hashes, params).unwrap();
-        assert_eq!(found_by(&index(), &pairs, hashes), told(Order::Vosh(FlipCost::Abs)));
+        assert_eq!(found_by(&index(), &pairs, hashes), reported(Order::Vosh(FlipCost::Abs)));
         let fixed = StaticOrder::new(bits as usize, 0..=RADIUS, FlipCost::Abs, usize::MAX);
-        assert_eq!(found_by(&index().with_rank_sets(fixed.ranks()), &pairs, hashes), told(Order::Static));
+        assert_eq!(found_by(&index().with_rank_sets(fixed.ranks()), &pairs, hashes), reported(Order::Static));
         // Random orders, each the same for all queries: on average they find what orders for each query find.
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
         let mean: f64 = (0..40)
@@ -301,8 +301,8 @@ mod tests {
             })
             .sum::<f64>()
             / 40.0;
-        let random = told(Order::Random(5));
+        let random = reported(Order::Random(5));
         assert!((mean - random).abs() < 0.02, "{mean} {random}");
-        assert!(random + 0.2 < told(Order::Static), "{random}");
+        assert!(random + 0.2 < reported(Order::Static), "{random}");
     }
 }

@@ -409,7 +409,7 @@ fn speedups(base: &str, rows: &[&Row], recalls: &[f64]) -> Option<Verdict> {
         .collect::<Option<_>>()?;
     let grows_with_h = ratios.iter().all(|ratios| ratios.is_sorted_by(|a, b| a < b));
     let grows_as_recall_falls = (0..3).all(|h| ratios.is_sorted_by(|a, b| a[h] > b[h]));
-    let told: Vec<String> = recalls
+    let reported: Vec<String> = recalls
         .iter()
         .zip(&ratios)
         .map(|(recall, ratios)| {
@@ -420,7 +420,7 @@ fn speedups(base: &str, rows: &[&Row], recalls: &[f64]) -> Option<Verdict> {
     Some(Verdict {
         item: format!("speed-up over random order for h = 1, 2, 3, {}", named(base, rows[0].text("source"))),
         paper: "increases with h, and as recall decreases; 3.8, 13.3, 61.7 at 100 %".into(),
-        ours: told.join("; "),
+        ours: reported.join("; "),
         finding: (grows_with_h && grows_as_recall_falls).into(),
         because: "the statement is judged, not the three numbers; they follow from the flips above".into(),
     })

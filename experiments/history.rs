@@ -199,9 +199,9 @@ r,m,c,1000,BPHS 4,3,all,1,1,2,8
 r,m,c,1000,BPHS 10,3,all,1,1,3,9
 ";
         let kept = key_figures("dial", "2026-01-02", &of_text(text).unwrap());
-        let told: Vec<String> = kept.iter().map(|row| row.join(" ")).collect();
+        let reported: Vec<String> = kept.iter().map(|row| row.join(" ")).collect();
         assert_eq!(
-            told,
+            reported,
             [
                 "2026-01-02 r m dial c 1000 dial 3/1 0.95 20 6",
                 "2026-01-02 r m dial c 1000 BPHS 4 1 2 8",

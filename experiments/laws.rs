@@ -286,10 +286,10 @@ fn feature_choice(rows: &[&Row]) -> Result<()> {
 fn quality(rows: &[&Row]) -> Result<()> {
     for row in rows {
         let [hits, wrong, missed] = ["tp", "fp", "fn"].map(|field| row.number(field));
-        let told = row.number("f1");
+        let reported = row.number("f1");
         let f1 = 2.0 * hits / (2.0 * hits + wrong + missed);
-        let off = (told - f1).abs();
-        ensure!(told.is_nan() || off < 1e-3, "F1 is {told}, and of its counts {f1}");
+        let off = (reported - f1).abs();
+        ensure!(reported.is_nan() || off < 1e-3, "F1 is {reported}, and of its counts {f1}");
     }
     for (name, of) in groups(rows, &["corpus", "pairs"]) {
         let all = |row: &&Row| row.number("tp") + row.number("fn");

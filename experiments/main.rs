@@ -71,7 +71,7 @@ pub struct Options {
     /// Only with quality: score what rivals found, files NAME.RIVAL.csv of this folder, instead of measuring.
     #[arg(long, value_name = "DIR")]
     pub rivals: Option<PathBuf>,
-    /// Small sizes, a few seconds each; results and figures go to target/experiments unless told otherwise.
+    /// Small sizes, a few seconds each; results and figures go to target/experiments unless others are named.
     #[arg(long)]
     pub quick: bool,
     /// Only with dial and flip-order: uniform hashes, and queries that each have one stored partner, instead of a
@@ -436,13 +436,13 @@ mod tests {
         for experiment in ["flips-vs-recall", "flip-order"] {
             assert_eq!(text.matches(&format!("## {experiment}\n")).count(), 1, "{text}");
         }
-        for told in [
+        for reported in [
             "- ships, h = 1: a curve takes 50 pairs, and there are 0",
             "- ships: a curve takes 50 pairs within 3 bits, and there are 0",
             "| h = 1, generated from ships | 30 % after 1 flips |",
             "| uniform near pairs, key of 15 bits: recall after 9 probes |",
         ] {
-            assert!(text.contains(told), "{told}: {text}");
+            assert!(text.contains(reported), "{reported}: {text}");
         }
         let names = |inside: &str| {
             let entries = fs::read_dir(out.join(inside)).unwrap();

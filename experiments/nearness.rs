@@ -445,7 +445,7 @@ fn name_of(band: [f64; 2]) -> String {
     }
 }
 
-/// The published recalls, told.
+/// The published recalls, reported.
 const PUBLISHED: &str = "30, 80, 100 % after 1, 4, 17 flips; 100 % after 152; 100 % after 675";
 
 /// The published recalls: those of `flips-vs-recall`.

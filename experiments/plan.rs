@@ -46,7 +46,7 @@ struct Tasks {
     exact_tables: u32,
 }
 
-/// How far recall may be from what is told, which part of candidates, and how many times as fast, or as slow.
+/// How far recall may be from what is reported, which part of candidates, and how many times as fast, or as slow.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Within {
@@ -109,7 +109,7 @@ fn run_on(options: &Options, config: &PlanConfig, workload: &Workload, table: &m
             let (hits, cost) = found;
             let each = |total: f64| total / queries.len() as f64;
             let recall = near(&hits) as f64 / all as f64;
-            let (told, measured) = (1e9 / machine.nanoseconds(&choice), queries.len() as f64 / seconds);
+            let (reported, measured) = (1e9 / machine.nanoseconds(&choice), queries.len() as f64 / seconds);
             table.row(&[
                 ("source", &workload.source),
                 ("stored", &hashes.len()),
@@ -129,7 +129,7 @@ fn run_on(options: &Options, config: &PlanConfig, workload: &Workload, table: &m
                 ("matches", &format_args!("{:.3}", each(hits.len() as f64))),
                 ("bytes_told", &choice.bytes),
                 ("bytes", &index.bytes()),
-                ("queries_per_cpu_second_told", &format_args!("{told:.0}")),
+                ("queries_per_cpu_second_told", &format_args!("{reported:.0}")),
                 ("queries_per_cpu_second", &format_args!("{measured:.0}")),
                 ("threads", &1),
                 ("cpu_seconds", &format_args!("{seconds:.5}")),
@@ -141,7 +141,7 @@ fn run_on(options: &Options, config: &PlanConfig, workload: &Workload, table: &m
                 choice.flips,
                 choice.probes,
                 choice.recall,
-                short(told),
+                short(reported),
                 short(measured),
             ));
         }
@@ -149,7 +149,7 @@ fn run_on(options: &Options, config: &PlanConfig, workload: &Workload, table: &m
     Ok(())
 }
 
-/// What is told and what is, for each thing.
+/// What is reported and what is, for each thing.
 const THINGS: [(&str, &str); 4] = [
     ("recall", "recall_told"),
     ("candidates", "candidates_told"),
@@ -161,7 +161,7 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
     let panels: Vec<Panel> = THINGS
         .iter()
         .filter(|(thing, _)| *thing != "bytes")
-        .map(|&(thing, told)| {
+        .map(|&(thing, reported)| {
             let (title, x, y): (&str, Axis, Axis) = match thing {
                 "recall" => (
                     "recall",
@@ -171,7 +171,7 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
                 "candidates" => ("candidates a query", Axis::log("told"), Axis::log("counted")),
                 _ => ("queries per processor second", Axis::log("told"), Axis::log("measured")),
             };
-            let of = |row: &Row| (row.number(told), row.number(thing));
+            let of = |row: &Row| (row.number(reported), row.number(thing));
             let mut series: Vec<Series> = (0..)
                 .zip(distinct(rows, "corpus"))
                 .map(|(colour, corpus)| {
@@ -194,11 +194,11 @@ fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> 
     let mut all = Vec::new();
     for corpus in distinct(rows, "corpus") {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.text("corpus") == corpus).collect();
-        for (thing, told) in THINGS {
-            let off = |row: &&Row| (row.number(told), row.number(thing));
+        for (thing, reported) in THINGS {
+            let off = |row: &&Row| (row.number(reported), row.number(thing));
             let (item, wanted, farthest, good) = match thing {
                 "recall" => {
-                    let far = rows.iter().map(off).map(|(told, is)| is - told);
+                    let far = rows.iter().map(off).map(|(reported, is)| is - reported);
                     let far = far.max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(f64::NAN);
                     (
                         "recall",
@@ -208,7 +208,7 @@ fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> 
                     )
                 }
                 _ => {
-                    let far = rows.iter().map(off).map(|(told, is)| is / told);
+                    let far = rows.iter().map(off).map(|(reported, is)| is / reported);
                     let by = |x: &f64| x.ln().abs();
                     let far = far.max_by(|a, b| by(a).total_cmp(&by(b))).unwrap_or(f64::NAN);
                     let (item, most) = match thing {

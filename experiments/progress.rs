@@ -34,7 +34,7 @@ impl Progress {
         bar
     }
 
-    /// A bar of measurements, each of which is told in a line.
+    /// A bar of measurements, each of which is reported in a line.
     pub fn points(&self, total: usize) -> Points {
         Points { all: self.clone(), bar: self.bar("measurements", total) }
     }

@@ -74,7 +74,7 @@ impl Table {
 }
 
 /// What makes the rows again, after `cargo run --release -p simflip-experiments --`. Of files and folders only the
-/// names are told: where they are is each machine's own.
+/// names are reported: where they are is each machine's own.
 fn command(options: &Options, experiment: &str, corpus: &str) -> String {
     let name = |path: &str| Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut words = vec![experiment.to_owned()];
@@ -243,19 +243,28 @@ mod tests {
 
     #[test]
     fn a_row_knows_its_command_but_not_where_files_are() {
-        let told = |flags: &[&str]| {
+        let reported = |flags: &[&str]| {
             let flags = [&["experiments", "all"], flags].concat();
             command(&Options::parse_from(flags), "batch", "a")
         };
-        assert_eq!(told(&[]), "batch --corpus data --seed 2011");
+        assert_eq!(reported(&[]), "batch --corpus data --seed 2011");
         assert_eq!(
-            told(&["--quick", "--corpus", "/some/where/a.warc.wet.gz", "b", "--stored", "7", "--seed", "3"]),
+            reported(&[
+                "--quick",
+                "--corpus",
+                "/some/where/a.warc.wet.gz",
+                "b",
+                "--stored",
+                "7",
+                "--seed",
+                "3"
+            ]),
             "batch --quick --corpus a.warc.wet.gz --stored 7 --seed 3"
         );
         assert_eq!(
-            told(&["--truth", "a=/some/where/a.csv,0.8,all", "b=b.csv", "--queries", "9"]),
+            reported(&["--truth", "a=/some/where/a.csv,0.8,all", "b=b.csv", "--queries", "9"]),
             "batch --corpus data --truth a=a.csv,0.8,all --queries 9 --seed 2011"
         );
-        assert_eq!(told(&["--near-pairs"]), "batch --near-pairs --seed 2011");
+        assert_eq!(reported(&["--near-pairs"]), "batch --near-pairs --seed 2011");
     }
 }

@@ -338,7 +338,7 @@ impl Built {
                 return cost;
             }
         }
-        // Its own work is not told.
+        // Its own work is not reported.
         Cost { probes: 0, candidates: 0, verified: answers.len() as u64 }
     }
 }

@@ -543,7 +543,7 @@ impl Boilerplate {
     }
 
     /// A document of a group without its boilerplate, and how much of it that is. A document of nothing but boilerplate
-    /// is given whole, and so is one of a group with fewer than three contents, of which nothing is told.
+    /// is given whole, and so is one of a group with fewer than three contents, of which nothing is reported.
     pub fn without<'a>(
         &self,
         lines: &'a mut Lines,

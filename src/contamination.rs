@@ -7,7 +7,7 @@ use crate::corpus::{
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash::text_digest;
-use crate::pipeline::dedup::told_first;
+use crate::pipeline::dedup::first_messages;
 use crate::pipeline::output::OutputFolder;
 use crate::pipeline::{Progress, with_threads};
 use crate::report::decontamination::{
@@ -161,7 +161,7 @@ fn in_pool(
     let discovered = |paths: &[PathBuf], fields: &JsonlFields| {
         let options = DiscoverOptions { fields: fields.clone(), ..DiscoverOptions::default() };
         let found = discover_all(paths, &options)?;
-        found.passed_over.told().iter().for_each(|told| progress.note(told));
+        found.passed_over.reported().iter().for_each(|reported| progress.note(reported));
         corpus::check_fields(&found.inputs, &read_options(fields), &[], &[])?;
         Ok::<_, Error>(found.inputs)
     };
@@ -171,8 +171,11 @@ fn in_pool(
         (discovered(&job.against, &item_fields)?, discovered(&job.inputs, &job.fields)?);
     let stored = |inputs: &[Input]| inputs.iter().map(Input::stored_bytes).sum::<u64>().max(1);
     let mut damaged = 0;
-    let mut tell = |files: &[corpus::FileReading]| {
-        files.iter().flat_map(corpus::FileReading::damage_told).for_each(|told| progress.note(&told));
+    let mut report_damage = |files: &[corpus::FileReading]| {
+        files
+            .iter()
+            .flat_map(corpus::FileReading::damage_messages)
+            .for_each(|reported| progress.note(&reported));
         damaged += files.iter().map(|file| file.damaged).sum::<u64>();
     };
 
@@ -184,7 +187,7 @@ fn in_pool(
         progress.advance(bytes)
     });
     progress.end();
-    tell(&read.files);
+    report_damage(&read.files);
     let mut items: Vec<(DocumentNames, String)> = read.workers.into_iter().flatten().collect();
     items.sort_unstable();
     let (names, texts): (Vec<DocumentNames>, Vec<String>) = items.into_iter().unzip();
@@ -217,7 +220,7 @@ fn in_pool(
     if let Some((input, failure)) = inputs.iter().find_map(|input| Some((input, input.failure()?))) {
         return Err(Error::io(&input.path, failure));
     }
-    tell(&read.files);
+    report_damage(&read.files);
     let (mut documents, mut candidates, mut excerpts) = (Vec::new(), Vec::new(), HashMap::new());
     for worker in read.workers {
         documents.extend(worker.documents);
@@ -309,7 +312,7 @@ fn in_pool(
         };
         let written = writing.write(folder.path());
         progress.end();
-        told_first(&written?.lost).for_each(|line| progress.note(&line));
+        first_messages(&written?.lost).for_each(|line| progress.note(&line));
     }
     if job.removal == Removal::Passages && !spans.is_empty() {
         progress.begin("cut passages", stored(&inputs), "bytes");

@@ -126,8 +126,11 @@ mod tests {
             Error::NoSuchInput(vec![evil.into()]),
             Error::Missing(evil.into()),
         ] {
-            let told = error.to_string();
-            assert!(told.contains(r"a\n\u{1b}[2J") && !told.chars().any(char::is_control), "{told:?}");
+            let reported = error.to_string();
+            assert!(
+                reported.contains(r"a\n\u{1b}[2J") && !reported.chars().any(char::is_control),
+                "{reported:?}"
+            );
         }
     }
 }

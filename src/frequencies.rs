@@ -73,7 +73,7 @@ pub(crate) fn check(path: &Path, header: serde_json::Value) -> Inspection {
     if let serde_json::Value::Object(header) = header {
         header.into_iter().for_each(|(name, value)| inspection.header_field(name, &value));
     }
-    // A hash that nobody knows is told by reading with any.
+    // A hash that nobody knows is found by reading with any.
     let hash = FeatureHash::ALL.into_iter().find(|hash| named == Some(hash.name())).unwrap_or_default();
     if let Some(Err(error)) = kind.map(|kind| load(path, Extraction { kind, hash })) {
         inspection.problem(error.to_string());

@@ -47,7 +47,7 @@ impl Inspection {
         }
     }
 
-    /// Notes a problem; a file with thousands is told by its first ones.
+    /// Notes a problem; a file with thousands is reported by its first ones.
     pub(crate) fn problem(&mut self, problem: String) {
         match self.problems.len() {
             0..MOST_PROBLEMS => self.problems.push(problem),

@@ -1,4 +1,4 @@
-//! Words around what is told: counts with their nouns, and text of the input that is to be shown and not
+//! Words around what is reported: counts with their nouns, and text of the input that is to be shown and not
 //! obeyed.
 
 pub use simflip_core::error::{is_control, printable};

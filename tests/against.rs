@@ -60,7 +60,7 @@ fn what_old_files_hold_goes_and_they_stay_as_they_are() {
     let before: Vec<_> = ["old/a.jsonl", "old/b.jsonl"].map(|name| fs::read(place.at(name)).unwrap()).into();
     for clusters in ["connected", "star"] {
         let out = format!("out-{clusters}");
-        let told = said(
+        let reported = said(
             &place,
             &format!(
                 "dedup new.jsonl --against old --out {out} --clusters {clusters} --write kept,documents,removed"
@@ -69,12 +69,12 @@ fn what_old_files_hold_goes_and_they_stay_as_they_are() {
         );
         assert_eq!(kept(&place, &out), ["c", "alone"], "{clusters}");
         assert!(
-            told.contains("Kept 2 of 5 documents. Removed 3: 2 exact duplicates and 1 near-duplicate, "),
-            "{told}"
+            reported.contains("Kept 2 of 5 documents. Removed 3: 2 exact duplicates and 1 near-duplicate, "),
+            "{reported}"
         );
         let expected = "Compared with 4 reference documents in 2 files, unchanged: of the documents removed, 1 is an exact \
                         duplicate and 1 is a near-duplicate of these.";
-        assert!(told.contains(expected), "{told}");
+        assert!(reported.contains(expected), "{reported}");
 
         let report = place.report(&out);
         let against = &report["against"];
@@ -100,7 +100,7 @@ fn what_old_files_hold_goes_and_they_stay_as_they_are() {
         assert_eq!(listed, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
 
         let clusters = rows(&place.at(&out).join("clusters.csv"));
-        let told: Vec<_> =
+        let reported: Vec<_> =
             clusters.iter().map(|row| format!("{} {} {}", row["id"], row["side"], row["kept"])).collect();
         let expected = [
             "copy of a new false",
@@ -111,12 +111,13 @@ fn what_old_files_hold_goes_and_they_stay_as_they_are() {
             "c new true",
             "copy of c new false",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
 
         let documents = rows(&place.at(&out).join("documents.csv"));
-        let told: Vec<_> = documents.iter().map(|row| format!("{} -> {}", row["id"], row["stays"])).collect();
+        let reported: Vec<_> =
+            documents.iter().map(|row| format!("{} -> {}", row["id"], row["stays"])).collect();
         let expected = ["copy of a -> a", "near b -> b", "c -> c", "copy of c -> c", "alone -> alone"];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
         assert_eq!(rows(&place.at(&out).join("removed.csv")).len(), 3);
         said(&place, &format!("inspect {out}"), 0);
         said(&place, &format!("review {out} --document {out}.html"), 0);
@@ -138,32 +139,32 @@ fn a_result_stands_for_the_documents_that_it_kept() {
     assert_eq!(kept(&place, "third"), ["d"]);
     // A result without documents says nothing about documents.
     said(&place, "dedup old --out bare --write pairs", 0);
-    let told = said(&place, "dedup new.jsonl --against bare --out none", 2);
-    assert!(told.contains("--against bare: expected a result with its kept documents"), "{told}");
+    let reported = said(&place, "dedup new.jsonl --against bare --out none", 2);
+    assert!(reported.contains("--against bare: expected a result with its kept documents"), "{reported}");
 }
 
 #[test]
 fn old_files_are_neither_written_over_nor_read_twice() {
     let place = documents();
-    let told = said(&place, "dedup new.jsonl --against old/a.jsonl --out old --force", 2);
-    assert!(told.contains("expected"), "{told}");
+    let reported = said(&place, "dedup new.jsonl --against old/a.jsonl --out old --force", 2);
+    assert!(reported.contains("expected"), "{reported}");
     said(&place, "dedup old --out first", 0);
-    let told = said(&place, "dedup new.jsonl --against first --out first --force", 2);
-    assert!(told.contains("--force would remove it"), "{told}");
+    let reported = said(&place, "dedup new.jsonl --against first --out first --force", 2);
+    assert!(reported.contains("--force would remove it"), "{reported}");
     // A file that is named as both is old.
     said(&place, "dedup new.jsonl old/a.jsonl --against old --out both", 0);
     let report = place.report("both");
     assert_eq!((&report["corpus"]["documents"], &report["against"]["both"]), (&5.into(), &1.into()));
-    let told = said(&place, "dedup old/a.jsonl --against old --out none", 2);
-    assert!(told.contains("each of these is named as both"), "{told}");
-    let told = said(&place, "dedup new.jsonl --against nowhere --out none", 2);
-    assert!(told.contains("nowhere"), "{told}");
+    let reported = said(&place, "dedup old/a.jsonl --against old --out none", 2);
+    assert!(reported.contains("each of these is named as both"), "{reported}");
+    let reported = said(&place, "dedup new.jsonl --against nowhere --out none", 2);
+    assert!(reported.contains("nowhere"), "{reported}");
     place.put("empty.jsonl", "");
-    let told = said(&place, "dedup new.jsonl --against empty.jsonl --out none", 2);
-    assert!(told.contains("--against: 1 file was read"), "{told}");
+    let reported = said(&place, "dedup new.jsonl --against empty.jsonl --out none", 2);
+    assert!(reported.contains("--against: 1 file was read"), "{reported}");
     said(&place, "seen --index documents.seen old", 0);
-    let told = said(&place, "dedup new.jsonl --against documents.seen --out none", 2);
-    assert!(told.contains("simflip seen asks an index"), "{told}");
+    let reported = said(&place, "dedup new.jsonl --against documents.seen --out none", 2);
+    assert!(reported.contains("simflip seen asks an index"), "{reported}");
 }
 
 #[test]
@@ -203,8 +204,8 @@ fn an_old_result_without_some_of_its_kept_documents_is_refused() {
         kept.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("kept")).min().unwrap();
     let aside = place.at("aside");
     fs::rename(&kept, &aside).unwrap();
-    let told = said(&place, "dedup new.jsonl --against old-result --out second", 2);
+    let reported = said(&place, "dedup new.jsonl --against old-result --out second", 2);
     let name = kept.file_name().unwrap().to_string_lossy().into_owned();
-    assert!(told.contains(&format!("{name} is gone")), "{told}");
+    assert!(reported.contains(&format!("{name} is gone")), "{reported}");
     assert!(!place.at("second").exists());
 }

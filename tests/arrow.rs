@@ -385,7 +385,7 @@ fn the_tool_finds_the_same_in_a_data_set_as_in_json() {
         assert_eq!(damage, []);
         documents.into_iter().map(|d| (d.2, d.4)).collect::<Vec<_>>()
     };
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (kind, kept_file) in [("json", "kept.jsonl"), ("arrow", "kept.arrow")] {
         let out = format!("out-{kind}");
         run(&format!("dedup {kind} --out {out} --write kept"));
@@ -405,9 +405,9 @@ fn the_tool_finds_the_same_in_a_data_set_as_in_json() {
             run(&format!("explain document-3 document-3today {kind} --json")).contains("document-3today")
         );
         let kept = kept(&format!("{out}/{kept_file}"));
-        told.push((kept, table(&out, "pairs.csv"), table(&format!("{out}-new"), "pairs.csv")));
+        reported.push((kept, table(&out, "pairs.csv"), table(&format!("{out}-new"), "pairs.csv")));
     }
-    assert_eq!(told[0], told[1]);
+    assert_eq!(reported[0], reported[1]);
 }
 
 #[test]

@@ -139,8 +139,8 @@ fn documents_without_urls_have_boilerplate_of_their_file_folder_or_field_or_of_a
     put("b/2.jsonl", &articles[2..]);
     let ignored = |by: &str| {
         let out = format!("by-{by}");
-        place.told(&format!("dedup a b --out {out} --boilerplate-by {by}"), 0);
-        place.told(&format!("inspect {out}"), 0);
+        place.reported(&format!("dedup a b --out {out} --boilerplate-by {by}"), 0);
+        place.reported(&format!("inspect {out}"), 0);
         let boilerplate = &place.report(&out)["boilerplate"];
         let lines = boilerplate["all"]["boilerplate_lines"].as_u64().unwrap();
         (boilerplate["by"].as_str().unwrap().to_owned(), boilerplate["groups"].as_u64().unwrap(), lines)
@@ -150,24 +150,27 @@ fn documents_without_urls_have_boilerplate_of_their_file_folder_or_field_or_of_a
     assert_eq!(ignored("all"), ("all".into(), 1, 7 * 30));
     // Those of the first folder have one value, and those of the other another.
     assert_eq!(ignored("field:meta.source"), ("field:meta.source".into(), 2, 7 * 30));
-    let told = place.told("dedup a b --out none --boilerplate-by field:meta.sauce", 2);
-    assert!(told.contains("values that group documents") && told.contains("meta.source"), "{told}");
-    let told = place.told("dedup a b --out none --boilerplate-by field:", 2);
-    assert!(told.contains("expected host, file, folder, all or field:NAME"), "{told}");
+    let reported = place.reported("dedup a b --out none --boilerplate-by field:meta.sauce", 2);
+    assert!(
+        reported.contains("values that group documents") && reported.contains("meta.source"),
+        "{reported}"
+    );
+    let reported = place.reported("dedup a b --out none --boilerplate-by field:", 2);
+    assert!(reported.contains("expected host, file, folder, all or field:NAME"), "{reported}");
     // A column does as well as a field.
     let rows =
         articles.iter().map(|article| format!("s,\"{}\"\n", [&shared[..], article].concat().join("\n")));
     place.put("rows.csv", "kind,text\n".to_owned() + &rows.collect::<String>());
-    place.told("dedup rows.csv --out rows --boilerplate-by field:kind --save-boilerplate of-kind", 0);
+    place.reported("dedup rows.csv --out rows --boilerplate-by field:kind --save-boilerplate of-kind", 0);
     assert_eq!(place.report("rows")["boilerplate"]["all"]["boilerplate_lines"], 4 * 30);
-    place.told("dedup rows.csv --out again --boilerplate of-kind", 0);
+    place.reported("dedup rows.csv --out again --boilerplate of-kind", 0);
     assert_eq!(place.report("again")["boilerplate"]["all"]["boilerplate_lines"], 4 * 30);
-    place.told("explain rows.csv:0 rows.csv:1 rows.csv --boilerplate of-kind", 0);
-    let told = place.told("dedup a b --out none --boilerplate-by host", 2);
-    assert!(told.contains("--boilerplate-by host needs"), "{told}");
+    place.reported("explain rows.csv:0 rows.csv:1 rows.csv --boilerplate of-kind", 0);
+    let reported = place.reported("dedup a b --out none --boilerplate-by host", 2);
+    assert!(reported.contains("--boilerplate-by host needs"), "{reported}");
     // Saved boilerplate is that of the groups by which it was counted.
-    place.told("dedup a --out saves --boilerplate-by all --save-boilerplate lines", 0);
-    place.told("dedup b --out loads --boilerplate lines", 0);
+    place.reported("dedup a --out saves --boilerplate-by all --save-boilerplate lines", 0);
+    place.reported("dedup b --out loads --boilerplate lines", 0);
     let loaded = &place.report("loads")["boilerplate"];
     assert_eq!((&loaded["by"], &loaded["all"]["boilerplate_lines"]), (&"all".into(), &(4 * 30).into()));
 }
@@ -301,11 +304,11 @@ fn boilerplate_is_saved_used_and_refused() {
         assert_eq!(report(&again)["boilerplate"], report(earlier)["boilerplate"]);
     }
     let input = input.display().to_string();
-    let refused = |options: &[&str], told: &str| {
+    let refused = |options: &[&str], reported: &str| {
         let out = top.path().join("refused").display().to_string();
         let mut command = simflip();
         command.args(["dedup", &input, "--out", &out]).args(options);
-        command.assert().code(2).stderr(predicate::str::contains(told));
+        command.assert().code(2).stderr(predicate::str::contains(reported));
     };
     refused(&["--boilerplate-by", "host", "--boilerplate", &saved], "cannot be used with");
     refused(&["--save-boilerplate", "f"], "--save-boilerplate has no effect without --boilerplate-by");

@@ -137,7 +137,7 @@ fn a_table_on_standard_input_is_known_by_its_header() {
     let table: String = (0..6).map(|id| format!("{id},{}\n", text(id))).collect();
     let bytes = format!("id,text\n{table}");
     place.put("documents.csv", &bytes);
-    place.told("dedup documents.csv --quiet --out of-file", 0);
+    place.reported("dedup documents.csv --quiet --out of-file", 0);
     for (name, kept, bytes) in [
         ("plain", "kept.csv", bytes.clone().into_bytes()),
         ("gz", "kept.csv.gz", crate::place::gz(bytes.as_bytes())),
@@ -166,8 +166,8 @@ fn a_run_that_is_repeated_reads_as_the_first_one_did() {
     let line =
         |id: usize, text: String| serde_json::json!({"key": id, "raw": text, "text": id}).to_string() + "\n";
     place.put("in.jsonl", (0..9).map(|id| line(id, words(id / 3, 40))).collect::<String>());
-    place.told("dedup in.jsonl --text-field raw --id-field key --quiet --out first", 0);
-    place.told("dedup in.jsonl --settings first/report.json --quiet --out second", 0);
+    place.reported("dedup in.jsonl --text-field raw --id-field key --quiet --out first", 0);
+    place.reported("dedup in.jsonl --settings first/report.json --quiet --out second", 0);
     let [first, second] =
         ["first", "second"].map(|out| fs::read_to_string(place.at(out).join("clusters.csv")).unwrap());
     assert!(first == second && first.lines().count() == 10, "{first}{second}");
@@ -207,7 +207,7 @@ fn a_run_is_repeated_from_its_report() {
     // What is no report is said to be none, with what to give instead.
     let table = first.join("pairs.csv").display().to_string();
     let folder = first.display().to_string();
-    for (given, told) in [
+    for (given, reported) in [
         (
             &folder,
             format!(
@@ -221,7 +221,7 @@ fn a_run_is_repeated_from_its_report() {
         ),
     ] {
         let asked = ["dedup", "none", "--out", "o", "--settings", given];
-        simflip().args(asked).assert().code(2).stderr(predicate::str::contains(told));
+        simflip().args(asked).assert().code(2).stderr(predicate::str::contains(reported));
     }
 }
 
@@ -258,7 +258,7 @@ fn hashes_that_agree_in_a_band_are_told_band_by_band() {
     };
     let (all, _) = run("join", &["--search", "join"]);
     let (some, report) = run("bands", &["--search", "bands"]);
-    // What agrees in a band is a part of what is near, and its pairs are told alike.
+    // What agrees in a band is a part of what is near, and its pairs are reported alike.
     let lines = |pairs: &str| pairs.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
     assert!(lines(&some).is_subset(&lines(&all)) && lines(&some).len() < lines(&all).len());
     let generator = &report["settings"]["generator"]["hash-bands"];
@@ -323,12 +323,12 @@ fn names_in_the_input_give_no_orders_to_a_terminal() {
         .unwrap();
     let quiet = |arguments: &[&str]| {
         let output = simflip().current_dir(&top).args(arguments).arg(&input).output().unwrap();
-        for told in [&output.stdout, &output.stderr] {
-            let told = String::from_utf8_lossy(told);
+        for reported in [&output.stdout, &output.stderr] {
+            let reported = String::from_utf8_lossy(reported);
             let order = |c: char| c.is_control() && c != '\n';
             assert!(
-                !told.contains(order) && !told.contains("\nsimflip: all is well"),
-                "{arguments:?}: {told:?}"
+                !reported.contains(order) && !reported.contains("\nsimflip: all is well"),
+                "{arguments:?}: {reported:?}"
             );
         }
         String::from_utf8(output.stderr).unwrap()
@@ -399,18 +399,18 @@ fn inputs_that_do_not_exist_stop_a_run_before_it_begins() {
         "plan documents.jsonl gone.jsonl away",
         "gather documents.jsonl gone.jsonl away --out made.jsonl",
     ] {
-        let told = place.told(command, 2);
-        assert!(told.contains("no such file or folder: "), "{command}: {told}");
-        assert!(told.contains("gone.jsonl") && told.contains("away"), "{command}: {told}");
+        let reported = place.reported(command, 2);
+        assert!(reported.contains("no such file or folder: "), "{command}: {reported}");
+        assert!(reported.contains("gone.jsonl") && reported.contains("away"), "{command}: {reported}");
         assert_eq!(fs::read_dir(place.folder()).unwrap().count(), 1, "{command}");
     }
-    place.told("dedup documents.jsonl --out result", 0);
+    place.reported("dedup documents.jsonl --out result", 0);
     place.put("truth.csv", "a,b\n0,1\n");
     for command in
         ["evaluate result --truth truth.csv --corpus gone.jsonl", "review result --corpus gone.jsonl"]
     {
-        let told = place.told(command, 2);
-        assert!(told.contains("no such file or folder: gone.jsonl"), "{command}: {told}");
+        let reported = place.reported(command, 2);
+        assert!(reported.contains("no such file or folder: gone.jsonl"), "{command}: {reported}");
     }
 }
 
@@ -440,23 +440,23 @@ fn the_fuller_document_is_kept_where_containment_decides() {
         .enumerate()
         {
             let out = format!("{input}{number}");
-            place.told(&format!("dedup {input} --out {out} {options}"), 0);
+            place.reported(&format!("dedup {input} --out {out} {options}"), 0);
             assert_eq!(kept(&format!("{out}/kept.jsonl")), ["whole"], "{input} {options}");
         }
-        place.told(&format!("sketch {input} --preset removable --out {input}.sketches"), 0);
-        place.told(&format!("join {input}.sketches"), 0);
-        place.told(&format!("cluster {input}.sketches"), 0);
-        place.told(&format!("apply {input}.sketches {input} --out {input}.kept --kept-files one"), 0);
+        place.reported(&format!("sketch {input} --preset removable --out {input}.sketches"), 0);
+        place.reported(&format!("join {input}.sketches"), 0);
+        place.reported(&format!("cluster {input}.sketches"), 0);
+        place.reported(&format!("apply {input}.sketches {input} --out {input}.kept --kept-files one"), 0);
         assert_eq!(kept(&format!("{input}.kept/part-00001.jsonl")), ["whole"], "{input}");
-        let told = place.told(&format!("cluster {input}.sketches --clusters connected"), 2);
-        assert!(told.contains("--clusters connected: expected star"), "{told}");
+        let reported = place.reported(&format!("cluster {input}.sketches --clusters connected"), 2);
+        assert!(reported.contains("--clusters connected: expected star"), "{reported}");
     }
     // What is asked to stay does, but removes nothing that it does not hold.
-    place.told("dedup ba --out first --preset removable --keep first", 0);
+    place.reported("dedup ba --out first --preset removable --keep first", 0);
     assert_eq!(kept("first/kept.jsonl"), ["part", "whole"]);
     for options in ["--preset removable", "--verify containment --similarity 0.5"] {
-        let told = place.told(&format!("dedup ba --out none --clusters connected {options}"), 2);
-        assert!(told.contains("--clusters connected: expected star with"), "{told}");
+        let reported = place.reported(&format!("dedup ba --out none --clusters connected {options}"), 2);
+        assert!(reported.contains("--clusters connected: expected star with"), "{reported}");
     }
 }
 
@@ -486,7 +486,7 @@ fn damaged_copies_go_and_other_documents_of_a_table_stay() {
     let lines = texts.iter().map(|text| format!("{{\"text\": \"{text}\"}}\n"));
     place.put("documents.jsonl", lines.collect::<String>());
     let kept = |options: &str| {
-        place.told(&format!("dedup documents.jsonl --out result --force {options}"), 0);
+        place.reported(&format!("dedup documents.jsonl --out result --force {options}"), 0);
         let kept = fs::read_to_string(place.at("result/kept.jsonl")).unwrap();
         let of = |line: &str| serde_json::from_str::<Value>(line).unwrap()["text"].clone();
         let number = |text: Value| texts.iter().position(|other| *other == text).unwrap();
@@ -495,10 +495,11 @@ fn damaged_copies_go_and_other_documents_of_a_table_stay() {
     assert_eq!(kept("--preset noisy"), [0, 1]);
     assert_eq!(kept("--preset noisy --verify-threshold 1"), [0, 1, 2]);
     assert_eq!(kept("--preset noisy --verify estimate --similarity 0.3"), [0]);
-    let told = place.told("sketch documents.jsonl --out none --preset noisy", 2);
-    assert!(told.contains("--verify edits: expected estimate or containment"), "{told}");
-    let told = place.told("dedup documents.jsonl --out none --preset noisy --verify-threshold 0.7", 2);
-    assert!(told.contains("--verify-threshold 0.7: expected a share of 0.8 to 1"), "{told}");
+    let reported = place.reported("sketch documents.jsonl --out none --preset noisy", 2);
+    assert!(reported.contains("--verify edits: expected estimate or containment"), "{reported}");
+    let reported =
+        place.reported("dedup documents.jsonl --out none --preset noisy --verify-threshold 0.7", 2);
+    assert!(reported.contains("--verify-threshold 0.7: expected a share of 0.8 to 1"), "{reported}");
 }
 
 #[test]
@@ -693,43 +694,49 @@ fn a_wrong_value_is_told_with_its_option_and_what_is_expected() {
     fs::create_dir(folder.path().join("data")).unwrap();
     write_jsonl(&folder.path().join("data/documents.jsonl"));
     fs::write(folder.path().join("file"), "words").unwrap();
-    let told = |command: &str, message: &str| {
+    let reported = |command: &str, message: &str| {
         let run = simflip().current_dir(&folder).args(command.split(' ')).assert().code(2);
         run.stderr(predicate::str::contains(message));
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "{command}");
     };
-    told(
+    reported(
         "dedup none --out o --method simhash --distance 99",
         "--distance 99: expected at most 15 of 64 bits",
     );
-    told("dedup none --out o --method psm --recall 7", "--recall 7: expected a share above 0 and at most 1");
-    told("dedup none --out o --method simhash --search dial --recall nan", "--recall NaN: expected a share");
-    told(
+    reported(
+        "dedup none --out o --method psm --recall 7",
+        "--recall 7: expected a share above 0 and at most 1",
+    );
+    reported(
+        "dedup none --out o --method simhash --search dial --recall nan",
+        "--recall NaN: expected a share",
+    );
+    reported(
         "dedup none --out o --method bphs --distance 10 --tables 7",
         "--tables 7: expected 11 for distance 10",
     );
-    told("dedup none --out o --method psm --key-bits 99", "--key-bits 99: expected 1 to 64");
-    told("calibrate data --method bphs", "--method bphs makes no probes to count");
-    told("dedup none --out o --method minhash --recall 1", "--recall 1: expected a share below 1");
-    told("dedup none --out o --features x", "'x' for '--features <KIND>': expected words, shingles:N or");
-    told("dedup none --out o --threads 9999999", "--threads");
-    told("dedup none --out data", "--out data: expected a new folder");
-    told("dedup data --out file/o", "--out file/o: expected a place in a folder; file is none");
-    told(
+    reported("dedup none --out o --method psm --key-bits 99", "--key-bits 99: expected 1 to 64");
+    reported("calibrate data --method bphs", "--method bphs makes no probes to count");
+    reported("dedup none --out o --method minhash --recall 1", "--recall 1: expected a share below 1");
+    reported("dedup none --out o --features x", "'x' for '--features <KIND>': expected words, shingles:N or");
+    reported("dedup none --out o --threads 9999999", "--threads");
+    reported("dedup none --out data", "--out data: expected a new folder");
+    reported("dedup data --out file/o", "--out file/o: expected a place in a folder; file is none");
+    reported(
         "dedup data --out o --save-frequencies no/f",
         "--save-frequencies no/f: expected a file in a folder that is there",
     );
-    told("seen --index no/i data", "--index no/i: expected a folder in one that is there; no is none");
-    told("seen --index data data", "data: the index is a folder of other things");
-    told("seen --index file data", "file: the index is a file");
-    told("calibrate data --recalls 5", "--recalls 5: expected shares");
-    told("plan --documents 0", "--documents 0: expected at least 1");
-    told("seen --index i data --distance 3", "--distance has no effect with --method both");
-    told("seen --index i data --method simhash --distance 99", "--distance 99: expected at most 15");
-    told("seen --index i data --method simhash --recall 7", "expected a share above 0");
-    told("seen --index i data --request-field r", "--request-field has no effect here");
-    told("seen --index i data --ask-only", "--index i: expected an index; there is no such index");
-    told("evaluate r --truth t --min-score nan", "'nan' for '--min-score <SCORE>': expected a number");
+    reported("seen --index no/i data", "--index no/i: expected a folder in one that is there; no is none");
+    reported("seen --index data data", "data: the index is a folder of other things");
+    reported("seen --index file data", "file: the index is a file");
+    reported("calibrate data --recalls 5", "--recalls 5: expected shares");
+    reported("plan --documents 0", "--documents 0: expected at least 1");
+    reported("seen --index i data --distance 3", "--distance has no effect with --method both");
+    reported("seen --index i data --method simhash --distance 99", "--distance 99: expected at most 15");
+    reported("seen --index i data --method simhash --recall 7", "expected a share above 0");
+    reported("seen --index i data --request-field r", "--request-field has no effect here");
+    reported("seen --index i data --ask-only", "--index i: expected an index; there is no such index");
+    reported("evaluate r --truth t --min-score nan", "'nan' for '--min-score <SCORE>': expected a number");
 }
 
 #[test]
@@ -765,7 +772,7 @@ fn methods_side_by_side() {
     let top = tempfile::tempdir().unwrap();
     let out = top.path().join("out");
     let run = simflip().arg("compare").arg(corpus()).arg("--out").arg(&out).assert().success();
-    let told = String::from_utf8(run.get_output().stdout.clone()).unwrap();
+    let reported = String::from_utf8(run.get_output().stdout.clone()).unwrap();
     let report = report(&out);
     let document = fs::read_to_string(out.join("report.html")).unwrap();
     // Each label says what ran: the searches of the paper's hashes, and MinHash as dedup runs it.
@@ -786,7 +793,7 @@ fn methods_side_by_side() {
         assert!(number(&speed["cpu_seconds"]) >= 0.2 || speed["rounds"].as_u64().unwrap() > 1, "{speed}");
         assert!(number(&method["cost"]["probes"]) > 0.0 && number(&method["cost"]["index_bytes"]) > 0.0);
         let of = exact["of"].as_str().unwrap();
-        assert!(told.contains(of) && document.contains(of), "{of}: {told}");
+        assert!(reported.contains(of) && document.contains(of), "{of}: {reported}");
     }
     assert_eq!(methods[1]["exact"]["recall"]["share"], 1.0, "block-permuted tables are exact");
     assert!(
@@ -881,9 +888,9 @@ fn kernels_can_be_chosen_and_a_wrong_choice_is_refused() {
     assert_eq!(hash(Some("portable")).success().get_output().stdout, usual);
     assert_eq!(hash(Some("")).success().get_output().stdout, usual);
     let refused = hash(Some("abacus")).code(2).get_output().stderr.clone();
-    let told = String::from_utf8(refused).unwrap();
-    assert!(told.starts_with("simflip: SIMFLIP_KERNEL=abacus: expected one of"), "{told}");
-    assert!(told.contains("portable") && told.lines().count() == 1, "{told}");
+    let reported = String::from_utf8(refused).unwrap();
+    assert!(reported.starts_with("simflip: SIMFLIP_KERNEL=abacus: expected one of"), "{reported}");
+    assert!(reported.contains("portable") && reported.lines().count() == 1, "{reported}");
 }
 
 #[test]
@@ -1355,21 +1362,21 @@ fn every_document_can_be_listed_with_the_document_that_stays_for_it() {
     assert_eq!(table(listed.join("removed.csv")), removed);
     // The same in other forms.
     let formed = run("formed", &["--write", "documents.jsonl,documents.parquet"]);
-    let told = |value: &Value| match value {
+    let reported = |value: &Value| match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         Value::Number(number) if number.is_f64() => format!("{:.4}", number.as_f64().unwrap()),
         other => other.to_string(),
     };
     let names = ["file", "row", "id", "url", "cluster", "size", "kept", "stays", "similarity"];
-    let row = |object: Value| -> Vec<String> { names.iter().map(|name| told(&object[*name])).collect() };
+    let row = |object: Value| -> Vec<String> { names.iter().map(|name| reported(&object[*name])).collect() };
     let lines = fs::read_to_string(formed.join("documents.jsonl")).unwrap();
     let of_lines: Vec<_> = lines.lines().map(|line| row(serde_json::from_str(line).unwrap())).collect();
     assert!(of_lines == documents);
     {
         use parquet::file::reader::{FileReader, SerializedFileReader};
         use parquet::record::Field;
-        let told = |field: &Field| match field {
+        let reported = |field: &Field| match field {
             Field::Null => String::new(),
             Field::Str(text) => text.clone(),
             Field::Double(number) => format!("{number:.4}"),
@@ -1378,8 +1385,9 @@ fn every_document_can_be_listed_with_the_document_that_stays_for_it() {
         let file =
             SerializedFileReader::new(fs::File::open(formed.join("documents.parquet")).unwrap()).unwrap();
         let rows = file.get_row_iter(None).unwrap();
-        let of_columns: Vec<Vec<String>> =
-            rows.map(|row| row.unwrap().get_column_iter().map(|(_, field)| told(field)).collect()).collect();
+        let of_columns: Vec<Vec<String>> = rows
+            .map(|row| row.unwrap().get_column_iter().map(|(_, field)| reported(field)).collect())
+            .collect();
         assert!(of_columns == documents);
         let metadata = file.metadata().file_metadata().key_value_metadata().unwrap();
         let value = |key: &str| metadata.iter().find(|it| it.key == key).unwrap().value.clone().unwrap();
@@ -1392,15 +1400,15 @@ fn every_document_can_be_listed_with_the_document_that_stays_for_it() {
     again.stderr(predicate::str::contains("files of a result beside its documents"));
     fs::write(formed.join("documents.jsonl"), lines.lines().skip(1).collect::<Vec<_>>().join("\n") + "\n")
         .unwrap();
-    let told = simflip().arg("inspect").arg(&formed).assert().code(2);
-    told.stderr(predicate::str::contains("rows of documents.jsonl: 1571, but the report says 1572"));
+    let reported = simflip().arg("inspect").arg(&formed).assert().code(2);
+    reported.stderr(predicate::str::contains("rows of documents.jsonl: 1571, but the report says 1572"));
     // A file and a number that lead to the document.
     assert!(documents[0][0].ends_with(".warc.wet.gz") && documents[0][1] == "0", "{:?}", documents[0]);
     // What was changed is found.
     let text = fs::read_to_string(listed.join("removed.csv")).unwrap();
     fs::write(listed.join("removed.csv"), text.replacen(",false,", ",true,", 1)).unwrap();
-    let told = simflip().arg("inspect").arg(&listed).assert().code(2);
-    told.stderr(predicate::str::contains("a document stays exactly where it stays for itself"));
+    let reported = simflip().arg("inspect").arg(&listed).assert().code(2);
+    reported.stderr(predicate::str::contains("a document stays exactly where it stays for itself"));
     let both = ["dedup", "none", "--out", "o", "--write", "none,kept"];
     simflip().args(both).assert().code(2).stderr(predicate::str::contains("--write none"));
 }
@@ -1419,17 +1427,17 @@ fn a_run_that_would_remove_more_than_it_may_writes_nothing() {
     let run = |options: &str, code: i32| -> String {
         let command = format!("dedup documents.jsonl --out result --quiet {options}");
         let output = simflip().current_dir(top.path()).args(command.split(' ')).output().unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{options}: {told}");
-        told
+        let reported = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{options}: {reported}");
+        reported
     };
-    let told = run("--max-removed 0.9", 2);
+    let reported = run("--max-removed 0.9", 2);
     assert!(
-        told.contains("--max-removed 0.9: host shop.example would lose 28 of 30 documents, 93.3 %"),
-        "{told}"
+        reported.contains("--max-removed 0.9: host shop.example would lose 28 of 30 documents, 93.3 %"),
+        "{reported}"
     );
-    let told = run("--max-removed 0.05", 2);
-    assert!(told.contains("the input would lose 28 of 330 documents, 8.5 %"), "{told}");
+    let reported = run("--max-removed 0.05", 2);
+    assert!(reported.contains("the input would lose 28 of 330 documents, 8.5 %"), "{reported}");
     assert_eq!(fs::read_dir(top.path()).unwrap().count(), 1, "nothing but the input");
     assert!(run("--max-removed 7", 2).contains("from 0 to 1"));
     run("--max-removed 0.95", 0);
@@ -1457,11 +1465,11 @@ fn items_of_benchmarks_are_found_and_taken_out() {
             format!("decontaminate documents.jsonl --against items.jsonl --item-field question {options}");
         String::from_utf8(place.run(&command).assert().code(0).get_output().stdout.clone()).unwrap()
     };
-    let told = run("--out clean");
-    assert!(told.contains("3 documents, of which 2 have items"), "{told}");
+    let reported = run("--out clean");
+    assert!(reported.contains("3 documents, of which 2 have items"), "{reported}");
     assert!(
-        told.contains("2 of 6 items were found, in 2 documents; 1 item has fewer than 8 words"),
-        "{told}"
+        reported.contains("2 of 6 items were found, in 2 documents; 1 item has fewer than 8 words"),
+        "{reported}"
     );
     assert_eq!(read("clean/kept.jsonl"), document(0, ""));
     let rows = fs::read_to_string(place.at("clean/matches.csv")).unwrap();
@@ -1490,10 +1498,10 @@ fn items_of_benchmarks_are_found_and_taken_out() {
     assert!(!document.contains("i0</bdi>"));
     place.run("inspect clean").assert().code(0);
     fs::write(place.at("clean/report.html"), document.replace("of 3 documents", "of 4 documents")).unwrap();
-    assert!(place.told("inspect clean", 2).contains("not the page that report.json makes"));
+    assert!(place.reported("inspect clean", 2).contains("not the page that report.json makes"));
     fs::write(place.at("clean/report.html"), document).unwrap();
     fs::write(place.at("clean/matches.csv"), rows.lines().next().unwrap()).unwrap();
-    assert!(place.told("inspect clean", 2).contains("rows of matches.csv"));
+    assert!(place.reported("inspect clean", 2).contains("rows of matches.csv"));
     // The passages alone.
     run("--out cut --remove passages");
     let cut = read("cut/cut.jsonl.gz");
@@ -1505,8 +1513,12 @@ fn items_of_benchmarks_are_found_and_taken_out() {
     }
     run("--out tables --remove nothing");
     assert!(!place.at("tables/kept.jsonl").exists());
-    let told = place.told("decontaminate documents.jsonl --against none.jsonl --out none", 2);
-    assert!(told.contains("none.jsonl"), "{told}");
-    let told = place.told("decontaminate documents.jsonl --against items.jsonl --out none --share 2", 2);
-    assert!(told.contains("expected a share above 0 and at most 1") && !place.at("none").exists(), "{told}");
+    let reported = place.reported("decontaminate documents.jsonl --against none.jsonl --out none", 2);
+    assert!(reported.contains("none.jsonl"), "{reported}");
+    let reported =
+        place.reported("decontaminate documents.jsonl --against items.jsonl --out none --share 2", 2);
+    assert!(
+        reported.contains("expected a share above 0 and at most 1") && !place.at("none").exists(),
+        "{reported}"
+    );
 }

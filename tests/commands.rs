@@ -221,7 +221,7 @@ fn prepare(place: &Place) {
         "seen --index crawl.seen monday.warc.wet.gz",
         "review result --quiet",
     ] {
-        place.told(arguments, 0);
+        place.reported(arguments, 0);
     }
     let nested = r#"{"content":"some words","metadata":{"url":"https://a.example/"}}"#;
     put("data.jsonl", &nested);

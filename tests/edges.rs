@@ -32,23 +32,23 @@ fn frequencies_are_saved_over_nothing_but_frequencies() {
     place.put("in/a.jsonl", lines(0..9));
     let thesis = place.put("thesis.txt", "years of work");
     let save = "dedup in --out out --method simhash --weighting tf-idf --save-frequencies";
-    let told = place.told(&format!("{save} thesis.txt"), 2);
+    let reported = place.reported(&format!("{save} thesis.txt"), 2);
     assert!(
-        told.contains("--save-frequencies thesis.txt: expected a new file or an earlier file of"),
-        "{told}"
+        reported.contains("--save-frequencies thesis.txt: expected a new file or an earlier file of"),
+        "{reported}"
     );
     assert_eq!(fs::read_to_string(thesis).unwrap(), "years of work");
-    let told = place.told(&format!("{save} in/a.jsonl"), 2);
-    assert!(told.contains("--save-frequencies in/a.jsonl"), "{told}");
+    let reported = place.reported(&format!("{save} in/a.jsonl"), 2);
+    assert!(reported.contains("--save-frequencies in/a.jsonl"), "{reported}");
     assert_eq!(fs::read_to_string(place.at("in/a.jsonl")).unwrap(), lines(0..9));
-    place.told(&format!("{save} words.freq"), 0);
+    place.reported(&format!("{save} words.freq"), 0);
     fs::remove_dir_all(place.at("out")).unwrap();
     // Frequencies are replaced, but not where the run reads them, under whatever name.
-    place.told(&format!("{save} words.freq"), 0);
+    place.reported(&format!("{save} words.freq"), 0);
     let before = fs::read(place.at("words.freq")).unwrap();
     fs::hard_link(place.at("words.freq"), place.at("twin")).unwrap();
-    let told = place.told("dedup in twin --out other --save-frequencies words.freq", 2);
-    assert!(told.contains("this run reads twin"), "{told}");
+    let reported = place.reported("dedup in twin --out other --save-frequencies words.freq", 2);
+    assert!(reported.contains("this run reads twin"), "{reported}");
     assert_eq!(fs::read(place.at("words.freq")).unwrap(), before);
     assert!(!place.at("other").exists());
 }
@@ -58,18 +58,18 @@ fn a_command_that_is_given_again_has_its_result() {
     let place = Place::new();
     place.put("in/a.jsonl", lines(0..9));
     place.put("in/b.jsonl", lines(5..12));
-    place.told("dedup in --out res", 0);
+    place.reported("dedup in --out res", 0);
     let report = || fs::read(place.at("res/report.json")).unwrap();
     let before = report();
     let again = place.run("dedup in --out res").assert().code(0).get_output().clone();
-    let told = String::from_utf8_lossy(&again.stderr).into_owned();
-    assert!(told.contains("res is the result of this command already"), "{told}");
+    let reported = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(reported.contains("res is the result of this command already"), "{reported}");
     assert!(String::from_utf8_lossy(&again.stdout).contains("Kept 12 of 16 documents"));
     assert!(report() == before);
     // Another command, and the same of other files, is refused as ever.
     let refused = |command: &str| {
-        let told = place.told(command, 2);
-        assert!(told.contains("something is there already"), "{command}: {told}");
+        let reported = place.reported(command, 2);
+        assert!(reported.contains("something is there already"), "{command}: {reported}");
         assert!(report() == before);
     };
     refused("dedup in --out res --similarity 0.9");
@@ -77,7 +77,7 @@ fn a_command_that_is_given_again_has_its_result() {
     place.put("in/c.jsonl", lines(20..21));
     refused("dedup in --out res");
     fs::remove_file(place.at("in/c.jsonl")).unwrap();
-    place.told("dedup in --out res", 0);
+    place.reported("dedup in --out res", 0);
     place.put("in/b.jsonl", lines(5..12));
     refused("dedup in --out res");
 }
@@ -86,12 +86,15 @@ fn a_command_that_is_given_again_has_its_result() {
 fn force_spares_what_the_run_reads_and_saves() {
     let place = Place::new();
     place.put("a.jsonl", lines(0..9));
-    place.told("dedup a.jsonl --out res", 0);
+    place.reported("dedup a.jsonl --out res", 0);
     let before = names(&place.at("res"));
     let kept = fs::read(place.at("res/kept.jsonl")).unwrap();
     let refused = |arguments: &str, what: &str| {
-        let told = place.told(arguments, 2);
-        assert!(told.contains("--force would remove it") && told.contains(what), "{arguments}: {told}");
+        let reported = place.reported(arguments, 2);
+        assert!(
+            reported.contains("--force would remove it") && reported.contains(what),
+            "{arguments}: {reported}"
+        );
         assert_eq!(names(&place.at("res")), before);
         assert_eq!(fs::read(place.at("res/kept.jsonl")).unwrap(), kept);
     };
@@ -107,14 +110,14 @@ fn force_spares_what_the_run_reads_and_saves() {
     }
     // What a user put there stays, whatever it is called.
     place.put("res/kept-2.parquet", "PAR1 a thesis PAR1");
-    let told = place.told("dedup a.jsonl --out res --force", 2);
-    assert!(told.contains("kept-2.parquet is in it and would be lost"), "{told}");
+    let reported = place.reported("dedup a.jsonl --out res --force", 2);
+    assert!(reported.contains("kept-2.parquet is in it and would be lost"), "{reported}");
     fs::remove_file(place.at("res/kept-2.parquet")).unwrap();
     fs::create_dir(place.at("res/review.html")).unwrap();
-    place.told("dedup a.jsonl --out res --force", 2);
+    place.reported("dedup a.jsonl --out res --force", 2);
     fs::remove_dir(place.at("res/review.html")).unwrap();
-    place.told("dedup a.jsonl --out res --force", 0);
-    assert!(place.told("dedup a.jsonl --out -", 2).contains("- is none"));
+    place.reported("dedup a.jsonl --out res --force", 0);
+    assert!(place.reported("dedup a.jsonl --out -", 2).contains("- is none"));
 }
 
 /// Waits until something is so.
@@ -184,9 +187,12 @@ fn what_a_killed_run_left_is_never_read_and_taken_away_by_the_next() {
     place.put(&format!("{left}/kept.jsonl.gz"), gz(lines(0..50).as_bytes()));
     place.put("a.jsonl", lines(0..9));
     for input in [".", &*format!("a.jsonl {left}")] {
-        let told = place.told(&format!("dedup {input} --out other --force"), 0);
-        assert!(told.contains("1 unfinished result") || told.contains("unfinished results"), "{told}");
-        assert!(!told.contains("other.unfinished"), "what this run makes itself is told: {told}");
+        let reported = place.reported(&format!("dedup {input} --out other --force"), 0);
+        assert!(
+            reported.contains("1 unfinished result") || reported.contains("unfinished results"),
+            "{reported}"
+        );
+        assert!(!reported.contains("other.unfinished"), "what this run makes itself is told: {reported}");
         assert_eq!(place.report("other")["corpus"]["documents"], 9);
     }
     let mut run = place.run("dedup - --out out");
@@ -204,13 +210,13 @@ fn a_folder_tells_what_it_holds_that_is_not_read() {
     place.put("in/d.json", "{\n  \"text\": \"x\"\n}\n");
     place.put("in/more/e.json", lines(6..8));
     place.put("in/README.md", "words");
-    place.told("dedup in/a.jsonl --out in/res", 0);
+    place.reported("dedup in/a.jsonl --out in/res", 0);
     #[cfg(unix)]
     std::os::unix::fs::symlink("nowhere", place.at("in/link")).unwrap();
-    let told = place.told("dedup in --out out", 0);
+    let reported = place.reported("dedup in --out out", 0);
     let expected = "Skipped in folders: 1 file of another format (in/README.md); 2 .json and .csv files without texts \
                     (in/c.json, in/d.json); 1 folder of earlier results (in/res); 1 unreadable entry (in/link).";
-    assert!(told.contains(expected), "{told}");
+    assert!(reported.contains(expected), "{reported}");
     let report = place.report("out");
     assert_eq!(report["corpus"]["documents"], 8);
     assert!(report["warnings"].as_array().unwrap().iter().any(|warning| warning == expected), "{report}");
@@ -224,9 +230,9 @@ fn a_folder_tells_what_it_holds_that_is_not_read() {
     ]);
     assert_eq!(report["not_read"], all);
     assert!(fs::read_to_string(place.at("out/report.html")).unwrap().contains("README.md</td>"));
-    assert!(place.told("seen --index i in", 0).contains(expected));
+    assert!(place.reported("seen --index i in", 0).contains(expected));
     place.put("other/x.doc", "words");
-    assert!(place.told("dedup other --out none", 2).contains("1 file of another format (other/x.doc)"));
+    assert!(place.reported("dedup other --out none", 2).contains("1 file of another format (other/x.doc)"));
 }
 
 #[test]
@@ -236,10 +242,10 @@ fn what_many_files_are_that_are_not_read_is_told_by_their_endings() {
     for (n, kind) in [(12, "jpg"), (3, "tar.gz"), (1, "")] {
         (0..n).for_each(|i| drop(place.put(&format!("in/more/{i}.{kind}"), "x")));
     }
-    let told = place.told("dedup in --out out", 0);
+    let reported = place.reported("dedup in --out out", 0);
     let expected = "16 files of other formats (12 .jpg, 3 .tar.gz, 1 without an ending: in/more/0., in/more/0.jpg, \
                     in/more/0.tar.gz, in/more/1.jpg, in/more/1.tar.gz, …).";
-    assert!(told.contains(expected), "{told}");
+    assert!(reported.contains(expected), "{reported}");
     assert_eq!(place.report("out")["not_read"].as_array().unwrap().len(), 16);
 }
 
@@ -251,7 +257,7 @@ fn documents_as_a_server_sent_them_are_not_passed_over_in_silence() {
                HTTP/1.1 200 OK\r\n\r\n\r\n\r\n";
     place.put("in/a.warc.wet", [record(0), record(1)].concat());
     place.put("in/b.warc", raw.repeat(3));
-    place.told("dedup in --out out", 0);
+    place.reported("dedup in --out out", 0);
     let report = place.report("out");
     let rows: Vec<_> =
         report["files"].as_array().unwrap().iter().map(|file| file["unread"].clone()).collect();
@@ -259,10 +265,10 @@ fn documents_as_a_server_sent_them_are_not_passed_over_in_silence() {
     let warnings = report["warnings"].to_string();
     assert!(warnings.contains("3 records of WARC hold a document as a server sent it"), "{warnings}");
     assert!(warnings.contains("the first file with such is in/b.warc"), "{warnings}");
-    let told = place.told("dedup in/b.warc --out none", 2);
+    let reported = place.reported("dedup in/b.warc --out none", 2);
     assert!(
-        told.contains("there is no document. 3 records of WARC hold a document as a server sent it"),
-        "{told}"
+        reported.contains("there is no document. 3 records of WARC hold a document as a server sent it"),
+        "{reported}"
     );
 }
 
@@ -296,9 +302,9 @@ fn an_odd_member_in_front_of_the_first_kept_document_costs_nothing() {
         let place = Place::new();
         let rest: Vec<u8> = (1..9).flat_map(|i| gz(&record(i))).collect();
         place.put("a.warc.wet.gz", [first, rest].concat());
-        place.told("dedup a.warc.wet.gz --out out", 0);
+        place.reported("dedup a.warc.wet.gz --out out", 0);
         assert_eq!(place.report("out")["outcome"]["kept"], 9, "{what}");
-        place.told("inspect out", 0);
+        place.reported("inspect out", 0);
         // By standard input its name does not tell what it is.
         let mut run = place.run("dedup - --out by-stream");
         run.write_stdin(fs::read(place.at("a.warc.wet.gz")).unwrap()).assert().success();
@@ -344,7 +350,7 @@ fn what_vanishes_or_changes_after_it_was_read_costs_its_own_documents_alone() {
             let pack = |text: &[u8]| if packed { gz(text) } else { text.to_vec() };
             place.put(&format!("in/{name}"), pack(lines(10..20).as_bytes()));
             let summary = changed_meanwhile(&place, |place| {
-                // The change is told of a file b; it is made to the one that was read.
+                // The change is described for a file b; it is made to the one that was read.
                 fs::write(place.at("in/b"), "").unwrap();
                 change(place);
                 match fs::read(place.at("in/b")) {
@@ -389,7 +395,7 @@ fn an_archive_replaced_after_it_was_read_gives_no_document_of_another_kind() {
     // The same sizes of members at the same places, other documents in them.
     let summary = changed_meanwhile(&place, |place| drop(place.put("in/b.warc.wet.gz", wet(20..25))));
     assert_eq!(summary.damaged, 5);
-    place.told("dedup out/kept.warc.wet.gz --out again", 0);
+    place.reported("dedup out/kept.warc.wet.gz --out again", 0);
     assert_eq!(place.report("again")["corpus"]["documents"], 5);
 }
 
@@ -402,8 +408,8 @@ fn legal_input_is_no_damage_and_odd_input_is_mended_unless_strict() {
     place.put("in/null.jsonl", "{\"text\": null}\n");
     let odd = [b"{\"text\": \"caf\xe9\"}\n".to_vec(), br#"{"text": "half \ud83d"}"#.to_vec()].concat();
     place.put("in/odd.jsonl", odd);
-    let told = place.told("dedup in --out out", 0);
-    assert!(!told.contains("damage"), "{told}");
+    let reported = place.reported("dedup in --out out", 0);
+    assert!(!reported.contains("damage"), "{reported}");
     let lenient = place.report("out");
     assert_eq!((&lenient["corpus"]["documents"], &lenient["damage"]["total"]), (&7.into(), &0.into()));
     let warned = |what: &str| {
@@ -413,9 +419,9 @@ fn legal_input_is_no_damage_and_odd_input_is_mended_unless_strict() {
         warned("2 documents hold bytes that are no UTF-8") && warned("1 record has no text but null"),
         "{lenient}"
     );
-    place.told("inspect out", 0);
-    let told = place.told("dedup in --out strict --strict", 1);
-    assert!(told.contains("malformed") && told.contains("no-text"), "{told}");
+    place.reported("inspect out", 0);
+    let reported = place.reported("dedup in --out strict --strict", 1);
+    assert!(reported.contains("malformed") && reported.contains("no-text"), "{reported}");
     let strict = place.report("strict");
     assert_eq!((&strict["corpus"]["documents"], &strict["damage"]["documents_lost"]), (&5.into(), &3.into()));
 }
@@ -429,10 +435,10 @@ fn long_windows_of_zstandard_are_read_on_demand() {
     encoder.write_all(lines(0..5).as_bytes()).unwrap();
     place.put("in/a.jsonl.zst", encoder.finish().unwrap());
     place.put("in/b.jsonl", lines(5..9));
-    let told = place.told("dedup in --out out", 1);
-    assert!(told.contains("corrupt") && told.contains("--longest-window 28 reads it"), "{told}");
+    let reported = place.reported("dedup in --out out", 1);
+    assert!(reported.contains("corrupt") && reported.contains("--longest-window 28 reads it"), "{reported}");
     assert_eq!(place.report("out")["damage"]["unknown_losses"], 1);
-    place.told("dedup in --out long --longest-window 28", 0);
+    place.reported("dedup in --out long --longest-window 28", 0);
     assert_eq!(place.report("long")["corpus"]["documents"], 9);
 }
 
@@ -445,7 +451,7 @@ fn what_is_asked_for_and_is_nowhere_stops_a_run_before_it_begins() {
         serde_json::json!({ "id": document, "meta": meta, "text": text }).to_string() + "\n"
     };
     place.put("a.jsonl", (1..6).map(document).collect::<String>());
-    for (options, told) in [
+    for (options, reported) in [
         (
             "--text-field raw",
             "--text-field raw: expected a field with the texts of documents; none of the 5 records has one. \
@@ -462,23 +468,28 @@ fn what_is_asked_for_and_is_nowhere_stops_a_run_before_it_begins() {
         ("--boilerplate-by host", "which --boilerplate-by host needs"),
         ("--keep score:quality", "--keep score:quality: expected a field with numbers or dates"),
     ] {
-        let found = place.told(&format!("dedup a.jsonl --out none {options}"), 2);
-        assert!(found.contains(told), "{options}: {found}");
+        let found = place.reported(&format!("dedup a.jsonl --out none {options}"), 2);
+        assert!(found.contains(reported), "{options}: {found}");
         assert!(!place.at("none").exists(), "{options}");
     }
     let asked = "--url-field meta.url --keep-each host --boilerplate-by host --id-field /meta/day --keep score:meta.day";
-    place.told(&format!("dedup a.jsonl --out all {asked}"), 0);
+    place.reported(&format!("dedup a.jsonl --out all {asked}"), 0);
     // A pattern that no shell has replaced.
-    place.told("dedup [a-c]*.jsonl --out pattern", 0);
+    place.reported("dedup [a-c]*.jsonl --out pattern", 0);
     assert_eq!(place.report("pattern")["corpus"]["documents"], 5);
     assert!(
-        place.told("dedup nothing*.jsonl --out none", 2).contains("no such file or folder: nothing*.jsonl")
+        place
+            .reported("dedup nothing*.jsonl --out none", 2)
+            .contains("no such file or folder: nothing*.jsonl")
     );
     // One line for all records of a file that have no text.
     place.put("b.jsonl", "{\"body\":\"x\"}\n".repeat(84));
-    let told = place.told("dedup a.jsonl b.jsonl --out some", 1);
-    assert_eq!(told.matches("no field").count(), 1, "{told}");
-    assert!(told.contains("--text-field names another one of body; the same of 83 more records"), "{told}");
+    let reported = place.reported("dedup a.jsonl b.jsonl --out some", 1);
+    assert_eq!(reported.matches("no field").count(), 1, "{reported}");
+    assert!(
+        reported.contains("--text-field names another one of body; the same of 83 more records"),
+        "{reported}"
+    );
 }
 
 #[test]
@@ -490,7 +501,7 @@ fn ids_that_a_spreadsheet_would_run_are_guarded_and_read_back() {
         |id: &str| serde_json::json!({ "id": id, "url": format!("={id}"), "text": text }).to_string() + "\n";
     place.put("a.jsonl", ids.iter().map(|id| document(id)).collect::<String>());
     place.put("b.jsonl", serde_json::json!({ "id": "-near", "text": text.clone() + "more" }).to_string());
-    place.told("dedup a.jsonl b.jsonl --out out", 0);
+    place.reported("dedup a.jsonl b.jsonl --out out", 0);
     for table in ["pairs.csv", "clusters.csv"] {
         let mut rows = csv::Reader::from_path(place.at("out").join(table)).unwrap();
         let cells: Vec<csv::StringRecord> = rows.records().map(Result::unwrap).collect();
@@ -502,8 +513,8 @@ fn ids_that_a_spreadsheet_would_run_are_guarded_and_read_back() {
         // A number stays as it is, so that tables join.
         assert!(cells.iter().flatten().any(|cell| *cell == *ids[4]), "{table}: {cells:?}");
     }
-    place.told("inspect out", 0);
-    place.told("review out", 0);
+    place.reported("inspect out", 0);
+    place.reported("review out", 0);
     // A truth by the ids as they are, and one by those of the table.
     let clusters = fs::read_to_string(place.at("out/clusters.csv")).unwrap();
     assert!(clusters.contains("''=quoted") && clusters.contains("'-A2"), "{clusters}");
@@ -525,7 +536,7 @@ fn ids_that_a_spreadsheet_would_run_are_guarded_and_read_back() {
         "{answers}"
     );
     place.put("answers.csv", &answers);
-    place.told("inspect answers.csv", 0);
+    place.reported("inspect answers.csv", 0);
 }
 
 #[test]
@@ -540,13 +551,13 @@ fn text_in_utf_16_goes_in_stages_as_in_one() {
     };
     place.put("crawl/a.jsonl", units(0..30));
     place.put("crawl/b.jsonl", units(30..50));
-    place.told("dedup crawl --out whole", 0);
-    place.told("sketch crawl --out s", 0);
+    place.reported("dedup crawl --out whole", 0);
+    place.reported("sketch crawl --out s", 0);
     // The file is known again by its name and content.
-    place.told("sketch crawl --out s", 0);
-    place.told("join s", 0);
-    place.told("cluster s", 0);
-    place.told("apply s crawl --out stages --kept-files 1GiB", 0);
+    place.reported("sketch crawl --out s", 0);
+    place.reported("join s", 0);
+    place.reported("cluster s", 0);
+    place.reported("apply s crawl --out stages --kept-files 1GiB", 0);
     let kept = |folder: &str| {
         let mut paths = fs::read_dir(place.at(folder)).unwrap().map(|entry| entry.unwrap().path());
         let path = paths.find(|path| path.to_string_lossy().ends_with(".jsonl")).unwrap();
@@ -554,7 +565,7 @@ fn text_in_utf_16_goes_in_stages_as_in_one() {
     };
     assert_eq!(kept("whole").lines().count(), 20);
     assert_eq!(kept("whole"), kept("stages"));
-    assert!(place.told("dedup crawl/b.jsonl --against crawl --out none", 2).contains("named as both"));
+    assert!(place.reported("dedup crawl/b.jsonl --against crawl --out none", 2).contains("named as both"));
     // What is read is never written over.
-    assert!(place.told("dedup crawl/a.jsonl --out crawl/a.jsonl --force", 2).contains("crawl/a.jsonl"));
+    assert!(place.reported("dedup crawl/a.jsonl --out crawl/a.jsonl --force", 2).contains("crawl/a.jsonl"));
 }

@@ -58,16 +58,16 @@ fn whole_or_none(options: &str, calls_tried: u64) {
     let line = |(at, text): (usize, &String)| json!({"id": at, "text": text}).to_string() + "\n";
     place.put("documents.jsonl", texts(150, 0, 3).iter().enumerate().map(line).collect::<String>());
     let arguments = format!("dedup -q documents.jsonl --bands 4x3 --out out {options}");
-    let clean = |told: &str| {
+    let clean = |reported: &str| {
         let output =
             simflip().current_dir(place.folder()).args(arguments.split_whitespace()).output().unwrap();
         let err = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{told}: {err}");
+        assert_eq!(output.status.code(), Some(0), "{reported}: {err}");
         let tables = tables(&place.at("out"));
         fs::remove_dir_all(place.at("out")).unwrap();
         let left: Vec<_> =
             fs::read_dir(place.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert!(left.iter().all(|name| name == "documents.jsonl" || name == "calls"), "{told}: {left:?}");
+        assert!(left.iter().all(|name| name == "documents.jsonl" || name == "calls"), "{reported}: {left:?}");
         tables
     };
     let expected = clean("a sound disk");
@@ -77,21 +77,24 @@ fn whole_or_none(options: &str, calls_tried: u64) {
     for how in HOW {
         for at in (1..=number).step_by(number.div_ceil(calls_tried) as usize) {
             let output = faulty(&place, &arguments, "out", (how, at), "");
-            let (told, err) =
+            let (reported, err) =
                 (format!("{how} at call {at} of {number}"), String::from_utf8_lossy(&output.stderr));
             // A call whose failure costs nothing may go unheard.
             let code = output.status.code();
-            assert!(matches!(code, Some(0 | 2)) || how == "lost" && code.is_none(), "{told}: {code:?} {err}");
-            assert!(code != Some(2) || err.contains("os error"), "{told}: {err}");
+            assert!(
+                matches!(code, Some(0 | 2)) || how == "lost" && code.is_none(),
+                "{reported}: {code:?} {err}"
+            );
+            assert!(code != Some(2) || err.contains("os error"), "{reported}: {err}");
             assert_eq!(
                 code == Some(0) || how == "lost" && place.at("out").exists(),
                 place.at("out").exists(),
-                "{told}"
+                "{reported}"
             );
             if place.at("out").exists() {
-                assert!(tables(&place.at("out")) == expected, "{told}");
+                assert!(tables(&place.at("out")) == expected, "{reported}");
             }
-            assert!(clean(&told) == expected, "{told}");
+            assert!(clean(&reported) == expected, "{reported}");
         }
     }
 }
@@ -125,14 +128,19 @@ fn documents_whose_answers_were_synced_outlive_the_machine() {
     };
     // How many documents were answered before the disk failed, and how many of them were forgotten then.
     let forgotten = |sync: &str, how, at| {
-        let (place, told) = (Place::new(), format!("{how} at call {at}"));
+        let (place, reported) = (Place::new(), format!("{how} at call {at}"));
         let output = faulty(&place, &format!("seen --index i {sync} --json -"), "i", (how, at), &lines);
-        assert_ne!(output.status.code(), Some(101), "{told}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_ne!(
+            output.status.code(),
+            Some(101),
+            "{reported}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let mut again = simflip();
         again.current_dir(place.folder()).args("seen --index i --json -".split(' ')).write_stdin(&asked[..]);
         let again = again.output().unwrap();
         let (given, known) = (answers(&output), answers(&again));
-        assert_eq!(known.len(), 60, "{told}: {}", String::from_utf8_lossy(&again.stderr));
+        assert_eq!(known.len(), 60, "{reported}: {}", String::from_utf8_lossy(&again.stderr));
         let document = |answer: &Value| answer["document"].as_str().unwrap()[1..].parse::<usize>().unwrap();
         (given.len(), given.iter().filter(|answer| known[document(answer)]["answer"] != "same").count())
     };

@@ -24,9 +24,12 @@ fn files_become_lines_in_the_order_of_their_paths() {
     let place = Place::new();
     site(&place);
     let code = if cfg!(feature = "html") { 0 } else { 1 };
-    let told = place.told("gather site alone --out documents.jsonl --url https://example.org/", code);
-    assert!(told.contains("Skipped in folders: 1 file of another format"), "{told}");
-    assert!(cfg!(feature = "html") || told.contains("site/b/page.html") && told.contains("feature `html`"));
+    let reported = place.reported("gather site alone --out documents.jsonl --url https://example.org/", code);
+    assert!(reported.contains("Skipped in folders: 1 file of another format"), "{reported}");
+    assert!(
+        cfg!(feature = "html")
+            || reported.contains("site/b/page.html") && reported.contains("feature `html`")
+    );
     let lines = lines(&place, "documents.jsonl");
     let of = |field: &str| -> Vec<String> {
         let value = |line: &Value| line[field].as_str().unwrap().to_owned();
@@ -43,12 +46,12 @@ fn files_become_lines_in_the_order_of_their_paths() {
     }
     // What names a folder of a site may end without a slash, and names hold what a URL may not.
     place.put("odd/100% of #1?q=é%20.txt", "a document");
-    place.told("gather odd --out odd.jsonl --url https://example.org", 0);
+    place.reported("gather odd --out odd.jsonl --url https://example.org", 0);
     let odd: Value = serde_json::from_str(&fs::read_to_string(place.at("odd.jsonl")).unwrap()).unwrap();
     assert_eq!(odd["url"], "https://example.org/100%25%20of%20%231?q=%C3%A9%20.txt");
     // One thread, other order, packed: the same pages.
-    place.told("gather alone site --out again.jsonl.gz --threads 1 --url https://example.org/", code);
-    place.told("dedup documents.jsonl again.jsonl.gz --out result --write documents.jsonl --quiet", 0);
+    place.reported("gather alone site --out again.jsonl.gz --threads 1 --url https://example.org/", code);
+    place.reported("dedup documents.jsonl again.jsonl.gz --out result --write documents.jsonl --quiet", 0);
     let report = place.report("result");
     assert_eq!(report["corpus"]["documents"], 2 * lines.len());
     assert_eq!(report["files"][0]["text_bytes"], report["files"][1]["text_bytes"]);
@@ -61,23 +64,29 @@ fn what_cannot_be_gathered_is_told() {
     let place = Place::new();
     site(&place);
     place.put("mine.jsonl", "years of work");
-    let told = place.told("gather site --out mine.jsonl", 2);
-    assert!(told.contains("--out mine.jsonl: expected a new file"), "{told}");
+    let reported = place.reported("gather site --out mine.jsonl", 2);
+    assert!(reported.contains("--out mine.jsonl: expected a new file"), "{reported}");
     assert_eq!(fs::read_to_string(place.at("mine.jsonl")).unwrap(), "years of work");
-    let told = place.told("gather site --out documents.csv", 2);
-    assert!(told.contains("a name that ends in .jsonl"), "{told}");
-    assert!(place.told("gather - --out new.jsonl", 2).contains("this is a stream"));
+    let reported = place.reported("gather site --out documents.csv", 2);
+    assert!(reported.contains("a name that ends in .jsonl"), "{reported}");
+    assert!(place.reported("gather - --out new.jsonl", 2).contains("this is a stream"));
     place.put("pictures/one.png", "no document");
-    let told = place.told("gather pictures --out new.jsonl", 2);
-    assert!(told.contains("no file called .txt, ") && told.contains("one.png"), "{told}");
+    let reported = place.reported("gather pictures --out new.jsonl", 2);
+    assert!(reported.contains("no file called .txt, ") && reported.contains("one.png"), "{reported}");
     place.put("texts/long.txt", "a".repeat(1_000_001));
     place.put("texts/short.txt", "b");
-    let told = place.told("gather texts gone.txt --out new.jsonl", 2);
-    assert!(told.contains("no such file or folder: gone.txt") && !place.at("new.jsonl").exists(), "{told}");
-    let told = place.told("gather texts --out new.jsonl --longest-document 1", 1);
-    assert!(told.contains("texts/long.txt") && told.contains("1000001 bytes, above the 1000000"), "{told}");
+    let reported = place.reported("gather texts gone.txt --out new.jsonl", 2);
+    assert!(
+        reported.contains("no such file or folder: gone.txt") && !place.at("new.jsonl").exists(),
+        "{reported}"
+    );
+    let reported = place.reported("gather texts --out new.jsonl --longest-document 1", 1);
+    assert!(
+        reported.contains("texts/long.txt") && reported.contains("1000001 bytes, above the 1000000"),
+        "{reported}"
+    );
     assert_eq!(lines(&place, "new.jsonl").len(), 1);
-    // Who tries these files by themselves is told what reads them.
-    let told = place.told("dedup texts --out result", 2);
-    assert!(told.contains("simflip gather makes lines of JSON"), "{told}");
+    // Who tries these files by themselves hears what reads them.
+    let reported = place.reported("dedup texts --out result", 2);
+    assert!(reported.contains("simflip gather makes lines of JSON"), "{reported}");
 }

@@ -100,8 +100,8 @@ fn a_raw_crawl_is_read_deduplicated_and_kept_as_it_was() {
         ("crawl.warc.gz", "b", 3, "kept.warc.wet.gz"),
         ("plain.warc", "c", 2, "kept.warc.wet"),
     ] {
-        let told = place.run(&format!("dedup {input} --out {out} --threads {threads}"), 1);
-        assert!(told.contains("malformed: a body of gzip that does not decode"), "{told}");
+        let reported = place.run(&format!("dedup {input} --out {out} --threads {threads}"), 1);
+        assert!(reported.contains("malformed: a body of gzip that does not decode"), "{reported}");
         assert_eq!(place.kept(&format!("{out}/{kept}")), urls, "{out}");
         let report = place.report(out);
         let corpus = &report["corpus"];

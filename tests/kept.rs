@@ -32,17 +32,17 @@ fn tables_with_tabs_are_called_so() {
     let table = format!("id\ttext\na\t{}\nb\t{}\n", words(1, 60), words(2, 60));
     place.put("in/t.tsv", &table);
     place.put("in/u.tsv.gz", gz(table.replace('a', "c").as_bytes()));
-    place.told("dedup in --out result --kept-files each", 0);
+    place.reported("dedup in --out result --kept-files each", 0);
     assert_eq!(fs::read_to_string(place.at("result/kept.t.tsv")).unwrap(), table);
     assert!(place.at("result/kept.u.tsv.gz").is_file());
-    place.told("inspect result", 0);
+    place.reported("inspect result", 0);
     // They are the documents that an earlier result has.
-    place.told("dedup in/t.tsv --against result --out again", 0);
+    place.reported("dedup in/t.tsv --against result --out again", 0);
     assert_eq!(place.report("again")["outcome"]["kept"], 0);
     // Of fewer of them nobody would know.
     place.put("result/kept.t.tsv", &table[..table.len() / 2]);
-    let told = place.told("dedup in/t.tsv --against result --out third", 2);
-    assert!(told.contains("kept.t.tsv has") && told.contains("name the file"), "{told}");
+    let reported = place.reported("dedup in/t.tsv --against result --out third", 2);
+    assert!(reported.contains("kept.t.tsv has") && reported.contains("name the file"), "{reported}");
 }
 
 #[test]
@@ -57,8 +57,8 @@ fn each_input_has_a_file_of_its_own_stored_as_it_is() {
     // The same name in another folder, and nothing that stays.
     place.put("in/more/a.jsonl", lines(&[1, 3]));
     for threads in [1, 5] {
-        place.told(&format!("dedup in --out t{threads} --threads {threads} --kept-files each"), 0);
-        place.told(&format!("inspect t{threads}"), 0);
+        place.reported(&format!("dedup in --out t{threads} --threads {threads} --kept-files each"), 0);
+        place.reported(&format!("inspect t{threads}"), 0);
     }
     let expected: [(&str, &str, &[u8]); 4] = [
         ("kept.a.jsonl", "plain", &lines(&[1, 2, 3])),
@@ -99,21 +99,24 @@ fn each_input_has_a_file_of_its_own_stored_as_it_is() {
     }
     // The report says which is whose, and the next run finds the documents.
     let report: Value = serde_json::from_slice(&fs::read(place.at("t1/report.json")).unwrap()).unwrap();
-    let told: Vec<_> =
+    let reported: Vec<_> =
         report["files"].as_array().unwrap().iter().map(|row| row["kept_in"].as_str().unwrap()).collect();
-    let mut sorted = told.clone();
+    let mut sorted = reported.clone();
     sorted.sort();
     assert_eq!(sorted, kept(&place, "t1"));
-    assert_eq!((told[0], told[6]), ("kept.a.jsonl", "kept.a-2.jsonl"));
-    place.told("dedup t1 --out again", 0);
+    assert_eq!((reported[0], reported[6]), ("kept.a.jsonl", "kept.a-2.jsonl"));
+    place.reported("dedup t1 --out again", 0);
     let again: Value = serde_json::from_slice(&fs::read(place.at("again/report.json")).unwrap()).unwrap();
     assert_eq!((&again["corpus"]["documents"], &again["outcome"]["kept"]), (&11.into(), &11.into()));
-    place.told("dedup in --against t1 --out none-left", 0);
+    place.reported("dedup in --against t1 --out none-left", 0);
     let left: Value = serde_json::from_slice(&fs::read(place.at("none-left/report.json")).unwrap()).unwrap();
     assert_eq!(left["outcome"]["kept"], 0);
-    place.told("dedup in --out t1 --force", 0);
-    let told = place.told("dedup in --out x --write none --kept-files each", 2);
-    assert!(told.contains("--kept-files has no effect where no kept documents are written"), "{told}");
+    place.reported("dedup in --out t1 --force", 0);
+    let reported = place.reported("dedup in --out x --write none --kept-files each", 2);
+    assert!(
+        reported.contains("--kept-files has no effect where no kept documents are written"),
+        "{reported}"
+    );
 }
 
 #[test]
@@ -130,8 +133,8 @@ fn a_long_line_in_a_member_of_its_own_goes_with_its_checksum() {
     members[3][checksum] ^= 1;
     place.put("in.jsonl.gz", members.concat());
     for threads in [1, 4] {
-        let told = place.told(&format!("dedup in.jsonl.gz --out t{threads} --threads {threads}"), 1);
-        assert!(told.contains("in.jsonl.gz: record 3, offset"), "{told}");
+        let reported = place.reported(&format!("dedup in.jsonl.gz --out t{threads} --threads {threads}"), 1);
+        assert!(reported.contains("in.jsonl.gz: record 3, offset"), "{reported}");
         assert_eq!(place.report(&format!("t{threads}"))["damage"]["documents_lost"], 1);
         let (bytes, _) = unpacked(&place.at(&format!("t{threads}/kept.jsonl.gz")));
         assert_eq!(bytes.split_inclusive(|&byte| byte == b'\n').count(), 5, "{threads} threads");
@@ -159,8 +162,8 @@ fn one_file_of_many_inputs_is_the_same_for_any_threads_and_stays_zstd() {
         [("zst", &["kept.jsonl.zst"][..]), ("mixed", &["kept.jsonl.gz", "kept.warc.wet.gz"])]
     {
         for threads in [1, 4] {
-            place.told(&format!("dedup {folder} --out {folder}-{threads} --threads {threads}"), 0);
-            place.told(&format!("inspect {folder}-{threads}"), 0);
+            place.reported(&format!("dedup {folder} --out {folder}-{threads} --threads {threads}"), 0);
+            place.reported(&format!("inspect {folder}-{threads}"), 0);
         }
         assert_eq!(kept(&place, &format!("{folder}-1")), names);
         for name in names {
@@ -192,7 +195,7 @@ fn many_small_files_are_kept_as_one_large_file_is() {
     }
     let kept = |input: &str, options: &str| {
         let out = format!("of-{input}{}", options.replace(' ', ""));
-        place.told(&format!("dedup {input} --out {out}{options}"), 0);
+        place.reported(&format!("dedup {input} --out {out}{options}"), 0);
         let names = kept(&place, &out);
         let unpacked: Vec<_> = names.iter().map(|name| unpacked(&place.at(&out).join(name)).0).collect();
         (names, unpacked.concat())
@@ -228,9 +231,9 @@ fn tables_keep_their_columns_and_their_records_as_they_were() {
     place.put("in/labels.csv", b"a,b,label\n1,2,same\n");
     place.put("none.csv", Vec::new());
     for threads in [1, 5] {
-        let told = place.told(&format!("dedup in --out one{threads} --threads {threads}"), 0);
-        assert!(told.contains("labels.csv"), "{told}");
-        place.told(&format!("inspect one{threads}"), 0);
+        let reported = place.reported(&format!("dedup in --out one{threads} --threads {threads}"), 0);
+        assert!(reported.contains("labels.csv"), "{reported}");
+        place.reported(&format!("inspect one{threads}"), 0);
         assert_eq!(kept(&place, &format!("one{threads}")), ["kept-2.csv", "kept.csv.gz"]);
         let (first, _) = unpacked(&place.at(&format!("one{threads}/kept.csv.gz")));
         let rows = |documents: &[usize]| String::from_utf8(table(documents, "id,text,more")).unwrap();
@@ -239,18 +242,18 @@ fn tables_keep_their_columns_and_their_records_as_they_were() {
         let (second, _) = unpacked(&place.at(&format!("one{threads}/kept-2.csv")));
         assert!(second.starts_with(b"id,text,other\n5,") && second.ends_with(b"of its own\n"));
     }
-    place.told("dedup in none.csv --out each --kept-files each", 0);
+    place.reported("dedup in none.csv --out each --kept-files each", 0);
     assert_eq!(kept(&place, "each"), ["kept.a.csv", "kept.b.csv.gz", "kept.c.csv", "kept.none.csv"]);
     assert_eq!(unpacked(&place.at("each/kept.none.csv")).0, b"");
     // What was kept is documents as well as any, in stages too.
-    place.told("dedup one1 --out again", 0);
+    place.reported("dedup one1 --out again", 0);
     for stage in [
         "sketch in none.csv --out sketches",
         "join sketches",
         "cluster sketches",
         "apply sketches in none.csv --out kept",
     ] {
-        place.told(stage, 0);
+        place.reported(stage, 0);
     }
     let tables = |folder: &str| {
         let files = fs::read_dir(place.at(folder)).unwrap().map(|it| it.unwrap().path());
@@ -264,9 +267,9 @@ fn tables_keep_their_columns_and_their_records_as_they_were() {
     // Another column of texts: the report says so, and a check of the result reads it.
     place.put("named.csv", table(&[1, 2, 3], "id,body,more"));
     place.put("named.jsonl", String::from_utf8(lines(&[3, 4])).unwrap().replace("\"text\"", "\"body\""));
-    place.told("dedup named.csv named.jsonl --out named --text-field body", 0);
+    place.reported("dedup named.csv named.jsonl --out named --text-field body", 0);
     assert_eq!(place.report("named")["corpus"]["text_field"], "body");
-    place.told("inspect named", 0);
+    place.reported("inspect named", 0);
     assert_eq!(tables("again"), tables("one1"));
 }
 
@@ -293,8 +296,8 @@ fn files_of_a_size_are_filled_and_known_as_kept_documents() {
     for (out, options) in
         [("one", ""), ("t1", " --threads 1 --kept-files 4KiB"), ("t5", " --threads 5 --kept-files 4KiB")]
     {
-        place.told(&format!("dedup in --out {out}{options}"), 0);
-        place.told(&format!("inspect {out}"), 0);
+        place.reported(&format!("dedup in --out {out}{options}"), 0);
+        place.reported(&format!("inspect {out}"), 0);
     }
     let names = kept(&place, "t1");
     assert_eq!(kept(&place, "t5"), names);
@@ -348,25 +351,25 @@ fn files_of_a_size_are_filled_and_known_as_kept_documents() {
         assert!(next == end || next == end + 1, "{pair:?}");
     }
     // Documents of a result, as new ones and as old ones; and the result gives way to another.
-    place.told("dedup t1 --out again", 0);
+    place.reported("dedup t1 --out again", 0);
     assert_eq!(place.report("again")["outcome"]["kept"], place.report("one")["outcome"]["kept"]);
-    place.told("dedup in --against t1 --out none-left --kept-files 1MiB", 0);
+    place.reported("dedup in --against t1 --out none-left --kept-files 1MiB", 0);
     assert_eq!(place.report("none-left")["outcome"]["kept"], 0);
     assert_eq!(
         kept(&place, "none-left"),
         ["kept-00001.csv", "kept-00001.jsonl", "kept-00001.warc.wet.gz", "kept-2-00001.csv"]
     );
-    place.told("inspect none-left", 0);
+    place.reported("inspect none-left", 0);
     place.put("t5/kept-00099.jsonl", lines(&[7]));
-    let told = place.told("dedup in --out t5 --force", 2);
-    assert!(told.contains("kept-00099.jsonl is in it and would be lost"), "{told}");
-    let told = place.told("inspect t5", 2);
-    assert!(told.contains("documents in the files of kept documents"), "{told}");
-    place.told("dedup in --out t1 --force", 0);
+    let reported = place.reported("dedup in --out t5 --force", 2);
+    assert!(reported.contains("kept-00099.jsonl is in it and would be lost"), "{reported}");
+    let reported = place.reported("inspect t5", 2);
+    assert!(reported.contains("documents in the files of kept documents"), "{reported}");
+    place.reported("dedup in --out t1 --force", 0);
     assert_eq!(kept(&place, "t1"), kept(&place, "one"));
     for size in ["2", "0MiB", "many", "4 KiBs", "each "] {
-        let told = place.run("dedup in --out x --kept-files").arg(size).assert().code(2);
-        let told = String::from_utf8(told.get_output().stderr.clone()).unwrap();
-        assert!(told.contains("expected one, each, or the size of a file with its unit"), "{told}");
+        let reported = place.run("dedup in --out x --kept-files").arg(size).assert().code(2);
+        let reported = String::from_utf8(reported.get_output().stderr.clone()).unwrap();
+        assert!(reported.contains("expected one, each, or the size of a file with its unit"), "{reported}");
     }
 }

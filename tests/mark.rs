@@ -30,7 +30,7 @@ fn result() -> Place {
     ];
     place.put("documents/b/documents.jsonl", first.join("\n") + "\n");
     place.put("documents/b-2.jsonl.gz", gz(second.join("\n").as_bytes()));
-    place.told("dedup documents --out result --quiet", 1);
+    place.reported("dedup documents --out result --quiet", 1);
     place
 }
 
@@ -57,8 +57,8 @@ fn ids(documents: &[Value]) -> Vec<String> {
 #[test]
 fn datatrove_drops_what_goes() {
     let place = result();
-    place.told("mark result --for datatrove --out marks", 0);
-    place.told("mark result --for datatrove --out again --threads 1", 0);
+    place.reported("mark result --for datatrove --out marks", 0);
+    place.reported("mark result --for datatrove --out again --threads 1", 0);
     let tasks = fs::read_to_string(place.at("marks/tasks.csv")).unwrap();
     // In the order of bytes; the run has the folder before the file.
     assert_eq!(tasks, "task,file\n0,documents/b-2.jsonl.gz\n1,documents/b/documents.jsonl\n");
@@ -96,7 +96,7 @@ fn datatrove_drops_what_goes() {
 #[test]
 fn numpy_reads_whether_each_row_stays() {
     let place = result();
-    place.told("mark result --for numpy --out marks", 0);
+    place.reported("mark result --for numpy --out marks", 0);
     let array = |task: u32| {
         let bytes = fs::read(place.at(&format!("marks/{task:06}.npy"))).unwrap();
         assert_eq!(&bytes[..8], b"\x93NUMPY\x01\0");
@@ -116,7 +116,7 @@ fn numpy_reads_whether_each_row_stays() {
 #[test]
 fn dolma_finds_an_attribute_for_each_document() {
     let place = result();
-    place.told("mark result --for dolma --out marks", 0);
+    place.reported("mark result --for dolma --out marks", 0);
     let mut stays = Vec::new();
     for name in ["b/documents.jsonl", "b-2.jsonl.gz"] {
         let documents = lines(&place, &format!("documents/{name}"));
@@ -143,40 +143,42 @@ fn dolma_finds_an_attribute_for_each_document() {
 fn a_link_that_leads_nowhere_has_nothing_to_mark() {
     let place = result();
     std::os::unix::fs::symlink("nowhere", place.at("documents/link.jsonl")).unwrap();
-    place.told("dedup documents --out with-link --quiet", 1);
-    let told = place.told("mark with-link --for numpy --out marks", 0);
-    assert!(place.at("marks").is_dir(), "{told}");
+    place.reported("dedup documents --out with-link --quiet", 1);
+    let reported = place.reported("mark with-link --for numpy --out marks", 0);
+    assert!(place.at("marks").is_dir(), "{reported}");
 }
 
 #[test]
 fn what_cannot_be_marked_is_refused() {
     let place = result();
     place.put("marks/mine", "years of work");
-    let told = place.told("mark result --for dolma --out marks", 2);
-    assert!(told.contains("something is there already"), "{told}");
-    let told = place.told("mark documents --for dolma --out new", 2);
-    assert!(told.contains("report.json"), "{told}");
+    let reported = place.reported("mark result --for dolma --out marks", 2);
+    assert!(reported.contains("something is there already"), "{reported}");
+    let reported = place.reported("mark documents --for dolma --out new", 2);
+    assert!(reported.contains("report.json"), "{reported}");
     // What the run read has changed, or is read otherwise.
     for (options, more) in [(" --text-field nothing", ""), ("", "{\"text\": \"one more\"}\n")] {
         let mut documents = fs::read_to_string(place.at("documents/b/documents.jsonl")).unwrap();
         documents.push_str(more);
         place.put("documents/b/documents.jsonl", documents);
-        let told = place.told(&format!("mark result --for datatrove --out new{options}"), 2);
+        let reported = place.reported(&format!("mark result --for datatrove --out new{options}"), 2);
         assert!(
-            told.contains("jsonl")
-                && told.contains(": content is")
-                && told.contains("run simflip dedup again"),
-            "{told}"
+            reported.contains("jsonl")
+                && reported.contains(": content is")
+                && reported.contains("run simflip dedup again"),
+            "{reported}"
         );
     }
     fs::remove_file(place.at("documents/b/documents.jsonl")).unwrap();
-    assert!(place.told("mark result --for datatrove --out new", 2).contains("documents/b/documents.jsonl"));
+    assert!(
+        place.reported("mark result --for datatrove --out new", 2).contains("documents/b/documents.jsonl")
+    );
     let csv = format!("text\n{}\n", words(4, 60));
     place.put("table/documents.csv", csv);
-    place.told("dedup table --out of-table --quiet", 0);
-    let told = place.told("mark of-table --for dolma --out new", 2);
-    assert!(told.contains("lines of JSON, as Dolma has; table/documents.csv is none"), "{told}");
-    place.told("mark of-table --for datatrove --out of-table-marks", 0);
+    place.reported("dedup table --out of-table --quiet", 0);
+    let reported = place.reported("mark of-table --for dolma --out new", 2);
+    assert!(reported.contains("lines of JSON, as Dolma has; table/documents.csv is none"), "{reported}");
+    place.reported("mark of-table --for datatrove --out of-table-marks", 0);
     assert!(!place.at("new").exists());
 }
 
@@ -188,23 +190,23 @@ fn documents_in_another_order_are_others() {
     let documents: Vec<String> = (0..8).map(document).collect();
     place.put("in/documents.jsonl", documents.join("\n"));
     place.put("truth.csv", "a,b\n0,1\n");
-    place.told("dedup in --out result --quiet --all-pairs --text-field body", 0);
+    place.reported("dedup in --out result --quiet --all-pairs --text-field body", 0);
     // The field of texts is the run's.
     let commands = [
         "mark result --for numpy --out marks",
         "review result --document page.html",
         "evaluate result --truth truth.csv",
     ];
-    commands.iter().for_each(|command| drop(place.told(command, 0)));
+    commands.iter().for_each(|command| drop(place.reported(command, 0)));
     fs::remove_dir_all(place.at("marks")).unwrap();
     fs::remove_file(place.at("page.html")).unwrap();
     let turned: Vec<&str> = documents.iter().rev().map(String::as_str).collect();
     place.put("in/documents.jsonl", turned.join("\n"));
     for command in commands {
-        let told = place.told(command, 2);
+        let reported = place.reported(command, 2);
         assert!(
-            told.contains("other texts") && told.contains("run") && told.contains("dedup again"),
-            "{told}"
+            reported.contains("other texts") && reported.contains("run") && reported.contains("dedup again"),
+            "{reported}"
         );
     }
     assert!(!place.at("marks").exists() && !place.at("page.html").exists());
@@ -212,10 +214,13 @@ fn documents_in_another_order_are_others() {
     let mut report = place.report("result");
     report["files"][0].as_object_mut().unwrap().remove("texts").unwrap();
     place.put("result/report.json", report.to_string());
-    place.told(commands[0], 0);
+    place.reported(commands[0], 0);
     fs::rename(place.at("in/documents.jsonl"), place.at("in/gone.jsonl")).unwrap();
     for command in commands {
-        let told = place.told(&command.replace("marks", "new"), 2);
-        assert!(told.contains("in/documents.jsonl") && told.contains("folder in which "), "{told}");
+        let reported = place.reported(&command.replace("marks", "new"), 2);
+        assert!(
+            reported.contains("in/documents.jsonl") && reported.contains("folder in which "),
+            "{reported}"
+        );
     }
 }

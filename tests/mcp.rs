@@ -125,14 +125,14 @@ fn an_agent_asks_an_index_and_hears_what_is_wrong() {
     let checked = client.call("check_text", json!({ "text": words(3, 60) })).unwrap();
     assert_eq!((&checked["answer"], &checked["document"]), (&json!("same"), &json!("r3")));
     assert_eq!(client.call("check_text", json!({ "text": words(9, 60) })).unwrap()["answer"], "new");
-    for (tool, arguments, told) in [
+    for (tool, arguments, reported) in [
         ("check_text", json!({ "text": "a", "similarity": 0.5 }), "an index has a threshold of its own"),
         ("check_text", json!({ "text": "a", "paths": ["none"] }), "no such file or folder: none"),
         ("find_duplicates", json!({}), "expected paths or texts"),
         ("find_duplicates", json!({ "paths": ["notes"], "similarity": 2 }), "similarity"),
     ] {
         let error = client.call(tool, arguments).unwrap_err();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(reported), "{error}");
     }
     client.end();
     let mut client = Client::start(place.folder(), &[]);

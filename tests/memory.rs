@@ -317,19 +317,19 @@ fn results_of_earlier_runs_are_held_against_on_disk_as_in_memory() {
     let against = vec![at("first"), at("second"), both];
     let third = Job { against, ..job(&folders[2..], &at("third"), quick(0.6)) };
     assert_same(&third, 3);
-    let told = |against: PathBuf| {
+    let reported = |against: PathBuf| {
         let job = Job { against: vec![against], ..third.clone() };
-        let told = [pipeline::dedup(&job, &Silent), staged::dedup_on_disk(&job, &Silent)];
-        let [held, staged] = told.map(|told| told.unwrap_err().to_string());
+        let reported = [pipeline::dedup(&job, &Silent), staged::dedup_on_disk(&job, &Silent)];
+        let [held, staged] = reported.map(|reported| reported.unwrap_err().to_string());
         assert_eq!(held, staged);
         assert!(!job.out.exists());
         held
     };
     fs::write(at("empty.jsonl"), "").unwrap();
-    assert!(told(at("empty.jsonl")).contains("--against: 1 file was read"));
+    assert!(reported(at("empty.jsonl")).contains("--against: 1 file was read"));
     let bare = Job { writes: Writes { kept: false, ..ALL }, ..job(&folders[..1], &at("bare"), quick(0.6)) };
     pipeline::dedup(&bare, &Silent).unwrap();
-    assert!(told(at("bare")).contains("a result with its kept documents"));
+    assert!(reported(at("bare")).contains("a result with its kept documents"));
 }
 
 #[test]
@@ -456,11 +456,11 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
     fs::remove_dir_all(&large).unwrap();
     fs::create_dir(&large).unwrap();
     fs::write(large.join("one.jsonl"), files.into_values().flatten().collect::<Vec<u8>>()).unwrap();
-    let told = |arguments: &[&OsStr]| {
+    let reported = |arguments: &[&OsStr]| {
         let output = simflip().args(arguments).assert().success().get_output().stdout.clone();
         String::from_utf8(output).unwrap()
     };
-    told(&[
+    reported(&[
         "sketch".as_ref(),
         large.as_ref(),
         "--out".as_ref(),
@@ -470,9 +470,9 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
     ]);
     let memory: [&OsStr; 2] = ["--memory".as_ref(), "48MiB".as_ref()];
     let (keep, tables) = (["--keep".as_ref(), "shortest-url".as_ref()], top.path().join("tables"));
-    told(&[&["join".as_ref(), sketches.as_os_str()], &memory[..], &keep].concat());
+    reported(&[&["join".as_ref(), sketches.as_os_str()], &memory[..], &keep].concat());
     let tables: [&OsStr; 2] = ["--tables".as_ref(), tables.as_ref()];
-    let said = told(&[&["cluster".as_ref(), sketches.as_os_str()], &memory[..], &keep, &tables].concat());
+    let said = reported(&[&["cluster".as_ref(), sketches.as_os_str()], &memory[..], &keep, &tables].concat());
     let peak = said.split("Peak memory ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
     assert!(peak.is_some_and(|peak| peak <= 48), "{said}");
     // What cannot go on disk is refused before anything is read.
@@ -480,8 +480,11 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
         let out = top.path().join("refused");
         let mut command = simflip();
         command.args(["dedup", "-q", "--memory", "48MiB"]).arg(&crawl).arg("--out").arg(&out).args(options);
-        let told = String::from_utf8(command.assert().code(2).get_output().stderr.clone()).unwrap();
-        assert!(told.contains("--memory 48MiB: expected at least ") && told.contains(needed), "{told}");
+        let reported = String::from_utf8(command.assert().code(2).get_output().stderr.clone()).unwrap();
+        assert!(
+            reported.contains("--memory 48MiB: expected at least ") && reported.contains(needed),
+            "{reported}"
+        );
         assert!(!out.exists());
     };
     refused(&["--method", "minhash"], "search bands: expected keys");
@@ -496,7 +499,7 @@ fn said(arguments: &[&str], paths: &[&Path]) -> (String, bool) {
     (format!("{out}{errors}"), output.status.success())
 }
 
-/// The peak that a stage told, in MiB.
+/// The peak that a stage reported, in MiB.
 fn peak_of(said: &str) -> u64 {
     let rest = said.split("Peak memory ").nth(1).and_then(|rest| rest.split(' ').next());
     rest.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no peak in {said}"))
@@ -521,12 +524,15 @@ fn long_documents_count_as_often_as_threads_hold_them() {
     };
     let out = |name: &str| at(name).to_string_lossy().into_owned();
     // Without the long documents it would be enough. Of the first one no more is read than there is room for.
-    let (told, is_well) = sketch("36MiB", &out("little"));
-    assert!(!is_well && told.contains("long.jsonl takes more than "), "{told}");
-    let (told, is_well) = sketch("80MiB", &out("little"));
-    assert!(!is_well && told.contains("long.jsonl takes 35MiB") && told.contains("at least 90MiB"), "{told}");
-    let (told, is_well) = sketch("95MiB", &out("sketches"));
-    assert!(is_well && peak_of(&told) <= 95, "{told}");
+    let (reported, is_well) = sketch("36MiB", &out("little"));
+    assert!(!is_well && reported.contains("long.jsonl takes more than "), "{reported}");
+    let (reported, is_well) = sketch("80MiB", &out("little"));
+    assert!(
+        !is_well && reported.contains("long.jsonl takes 35MiB") && reported.contains("at least 90MiB"),
+        "{reported}"
+    );
+    let (reported, is_well) = sketch("95MiB", &out("sketches"));
+    assert!(is_well && peak_of(&reported) <= 95, "{reported}");
     for stage in ["join", "cluster"] {
         said(&[stage, "-q"], &[&at("sketches")]);
     }
@@ -534,10 +540,10 @@ fn long_documents_count_as_often_as_threads_hold_them() {
         let arguments = ["apply", "-q", "--threads", "2", "--memory", memory, "--out", out];
         said(&arguments, &[&at("sketches"), &at("long.jsonl")])
     };
-    let (told, is_well) = apply("30MiB", &out("none"));
-    assert!(!is_well && told.contains("at least 38MiB") && !at("none").exists(), "{told}");
-    let (told, is_well) = apply("40MiB", &out("kept"));
-    assert!(is_well && peak_of(&told) <= 40, "{told}");
+    let (reported, is_well) = apply("30MiB", &out("none"));
+    assert!(!is_well && reported.contains("at least 38MiB") && !at("none").exists(), "{reported}");
+    let (reported, is_well) = apply("40MiB", &out("kept"));
+    assert!(is_well && peak_of(&reported) <= 40, "{reported}");
     // What a record holds besides counts as well.
     let line = format!(
         "{{\"id\": 1, \"text\": \"some words of a document\", \"other\": \"{}\"}}\n",
@@ -545,18 +551,18 @@ fn long_documents_count_as_often_as_threads_hold_them() {
     );
     fs::write(at("other.jsonl"), line.repeat(3)).unwrap();
     let arguments = ["sketch", "-q", "--threads", "1", "--memory", "40MiB", "--out", &out("others")];
-    let (told, is_well) = said(&arguments, &[&at("other.jsonl")]);
-    assert!(!is_well && told.contains("record 0 of"), "{told}");
+    let (reported, is_well) = said(&arguments, &[&at("other.jsonl")]);
+    assert!(!is_well && reported.contains("record 0 of"), "{reported}");
     // In one go, too, what cannot be kept to is refused, and what is promised is kept.
     let dedup = |memory: &str, out: &str| {
         said(&["dedup", "-q", "--threads", "2", "--memory", memory, "--out", out], &[&at("long.jsonl")])
     };
-    let (told, is_well) = dedup("70MiB", &out("refused"));
-    assert!(!is_well && told.contains("90MiB") && !at("refused").exists(), "{told}");
-    let (told, is_well) = dedup("95MiB", &out("result"));
+    let (reported, is_well) = dedup("70MiB", &out("refused"));
+    assert!(!is_well && reported.contains("90MiB") && !at("refused").exists(), "{reported}");
+    let (reported, is_well) = dedup("95MiB", &out("result"));
     let report: Value = serde_json::from_slice(&fs::read(at("result/report.json")).unwrap()).unwrap();
     let peak = report["peak_memory_bytes"].as_u64().unwrap();
-    assert!(is_well && peak <= 95 << 20, "{told} {peak}");
+    assert!(is_well && peak <= 95 << 20, "{reported} {peak}");
 }
 
 #[test]
@@ -599,8 +605,8 @@ fn what_is_no_document_takes_no_memory_that_grows_with_it() {
         let (threads, limit) = (threads.to_string(), format!("{memory}MiB"));
         let out = out.to_string_lossy().into_owned();
         let arguments = ["sketch", "-q", "--threads", &threads, "--memory", &limit, "--out", &out];
-        let (told, _) = said(&arguments, &[&input]);
-        assert!(peak_of(&told) <= memory, "{name}, {threads} threads, {limit}: {told}");
+        let (reported, _) = said(&arguments, &[&input]);
+        assert!(peak_of(&reported) <= memory, "{name}, {threads} threads, {limit}: {reported}");
     }
 }
 
@@ -613,20 +619,20 @@ fn what_stays_is_written_by_as_many_threads_as_memory_is_enough_for() {
     for arguments in [&["sketch", "-q", "--out"][..], &["join", "-q"], &["cluster", "-q"]] {
         let crawl = [at("sketches"), at("crawl")];
         let paths: Vec<&Path> = crawl.iter().take(arguments.len() - 1).map(PathBuf::as_path).collect();
-        let (told, is_well) = said(arguments, &paths);
-        assert!(is_well, "{told}");
+        let (reported, is_well) = said(arguments, &paths);
+        assert!(is_well, "{reported}");
     }
     let apply = |out: &str, memory: &[&str]| {
         let out = at(out).to_string_lossy().into_owned();
         let arguments = [&["apply", "-q", "--threads", "8", "--out", &out], memory].concat();
         said(&arguments, &[&at("sketches"), &at("crawl")])
     };
-    let (told, is_well) = apply("free", &[]);
-    assert!(is_well, "{told}");
-    let (told, is_well) = apply("little", &["--memory", "12MiB"]);
-    assert!(!is_well && told.contains("--memory 12MiB: expected at least 1"), "{told}");
-    let (told, is_well) = apply("bound", &["--memory", "24MiB"]);
-    assert!(is_well && peak_of(&told) <= 24, "{told}");
+    let (reported, is_well) = apply("free", &[]);
+    assert!(is_well, "{reported}");
+    let (reported, is_well) = apply("little", &["--memory", "12MiB"]);
+    assert!(!is_well && reported.contains("--memory 12MiB: expected at least 1"), "{reported}");
+    let (reported, is_well) = apply("bound", &["--memory", "24MiB"]);
+    assert!(is_well && peak_of(&reported) <= 24, "{reported}");
     assert_eq!(contents(&at("free")), contents(&at("bound")));
 }
 
@@ -663,8 +669,8 @@ fn documents_that_nobody_expected_go_on_disk() {
     assert_eq!(code, Some(1));
     let limit = 48u64 << 20;
     for (name, input) in [("staged", &*crawl), ("of a stream", Path::new("-"))] {
-        let (code, told, staged) = run(name, input, &["--memory", "48MiB"]);
-        assert_eq!(code, Some(1), "{told}");
+        let (code, reported, staged) = run(name, input, &["--memory", "48MiB"]);
+        assert_eq!(code, Some(1), "{reported}");
         for table in ["pairs.csv", "clusters.csv", "kept.jsonl"] {
             let [expected, got] = [&held, &staged].map(|out| fs::read(out.join(table)).unwrap());
             assert!(expected.len() > 1000);
@@ -686,8 +692,8 @@ fn documents_that_nobody_expected_go_on_disk() {
         .unwrap();
     let other = other.to_str().unwrap();
     let (_, _, held) = run("both held", Path::new("-"), &[other]);
-    let (code, told, staged) = run("both", Path::new("-"), &["--memory", "48MiB", other]);
-    assert_eq!(code, Some(1), "{told}");
+    let (code, reported, staged) = run("both", Path::new("-"), &["--memory", "48MiB", other]);
+    assert_eq!(code, Some(1), "{reported}");
     for table in ["pairs.csv", "clusters.csv", "kept.jsonl"] {
         assert!(fs::read(held.join(table)).unwrap() == fs::read(staged.join(table)).unwrap(), "{table}");
     }
@@ -696,17 +702,17 @@ fn documents_that_nobody_expected_go_on_disk() {
         let out = top.path().join(name);
         let mut command = simflip();
         command.args(["sketch", "-q", "--bands", "4x3"]).arg(&crawl).arg("--out").arg(&out).args(options);
-        let told = command.output().unwrap();
+        let reported = command.output().unwrap();
         let made = if out.exists() { contents(&out) } else { BTreeMap::new() };
-        (told.status.code(), made, String::from_utf8_lossy(&told.stderr).into_owned())
+        (reported.status.code(), made, String::from_utf8_lossy(&reported.stderr).into_owned())
     };
     let (_, expected, _) = sketch("sketches", &["--memory", "2GiB"]);
     for (threads, memory) in [("1", "18MiB"), ("3", "30MiB")] {
         let (code, got, _) = sketch(threads, &["--memory", memory, "--threads", threads]);
         assert!(code == Some(1) && got == expected, "{threads} threads");
     }
-    let (code, made, told) = sketch("none", &["--memory", "16MiB", "--threads", "3"]);
-    assert!(code == Some(2) && made.is_empty() && told.contains("for so many threads"), "{told}");
+    let (code, made, reported) = sketch("none", &["--memory", "16MiB", "--threads", "3"]);
+    assert!(code == Some(2) && made.is_empty() && reported.contains("for so many threads"), "{reported}");
     let left = listed(top.path());
     assert_eq!(left.len(), 10, "{left:?}");
 }
@@ -853,10 +859,10 @@ fn a_working_folder_is_one_job_s_and_one_run_s() {
     assert_eq!(listed(top.path()), ["crawl", "out", "out.stages"]);
     // Such a folder is no working folder.
     fs::remove_dir_all(at("out")).unwrap();
-    let told = |job: &Job| staged::dedup_on_disk(job, &Silent).unwrap_err().to_string();
-    assert!(told(&other).contains("out.stages is something else; move it away"));
+    let reported = |job: &Job| staged::dedup_on_disk(job, &Silent).unwrap_err().to_string();
+    assert!(reported(&other).contains("out.stages is something else; move it away"));
     fs::remove_dir_all(at("out.stages")).unwrap();
-    // In memory it is not used, and told of.
+    // In memory it is not used, which is reported.
     ended_at(&first, 5).unwrap();
     let heard = Ending::default();
     staged::dedup(&other, &heard).unwrap();
@@ -882,7 +888,7 @@ fn a_working_folder_is_one_job_s_and_one_run_s() {
     staged::dedup_on_disk(&first, &heard).unwrap();
     assert!(!heard.notes.into_inner().unwrap().iter().any(|note| note.contains("going on with")));
     fs::remove_dir_all(at("out")).unwrap();
-    // A file that is damaged is told, and made again.
+    // A file that is damaged is reported, and made again.
     ended_at(&first, 5).unwrap();
     let damaged =
         contents(&at("out.stages")).into_keys().find(|name| name.ends_with("band-000.edges")).unwrap();
@@ -904,8 +910,8 @@ fn a_working_folder_is_one_job_s_and_one_run_s() {
     impl Progress for Second<'_> {
         fn begin(&self, stage: &str, _: u64, _: &str) {
             if stage == "cluster" {
-                let told = staged::dedup_on_disk(self.0, &Silent).unwrap_err().to_string();
-                self.1.lock().unwrap().push(told);
+                let reported = staged::dedup_on_disk(self.0, &Silent).unwrap_err().to_string();
+                self.1.lock().unwrap().push(reported);
             }
         }
         fn advance(&self, _: u64) {}
@@ -914,8 +920,8 @@ fn a_working_folder_is_one_job_s_and_one_run_s() {
     }
     let second = Second(&first, Mutex::default());
     staged::dedup_on_disk(&first, &second).unwrap();
-    let told = second.1.into_inner().unwrap();
-    assert!(told.len() == 1 && told[0].contains("another one is at work in "), "{told:?}");
+    let reported = second.1.into_inner().unwrap();
+    assert!(reported.len() == 1 && reported[0].contains("another one is at work in "), "{reported:?}");
     // A folder that is called like one is read.
     fs::rename(at("crawl"), at("crawl.stages")).unwrap();
     let named = Job { inputs: vec![at("crawl.stages")], out: at("named"), ..other };
@@ -962,8 +968,8 @@ fn killed_at_any_moment_the_same_command_goes_on() {
             std::thread::sleep(longest.mul_f64(rng.unit() * 0.6));
             child.kill().unwrap();
             let output = child.wait_with_output().unwrap();
-            let told = String::from_utf8_lossy(&output.stderr);
-            passed_over += u32::from(told.contains("going on with what an earlier run has left"));
+            let reported = String::from_utf8_lossy(&output.stderr);
+            passed_over += u32::from(reported.contains("going on with what an earlier run has left"));
             kills += u32::from(!output.status.success());
             output.status.success() || out.exists()
         });
@@ -1013,11 +1019,11 @@ fn a_run_on_disk_that_is_interrupted_says_how_to_go_on() {
         return;
     }
     let output = child.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success(), "{told}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{reported}");
     for words in ["out.stages: the same command goes on from there", "or to be rid of it, remove that folder"]
     {
-        assert!(told.contains(words), "{told}");
+        assert!(reported.contains(words), "{reported}");
     }
     assert_eq!(listed(top.path()), ["crawl", "out.stages"]);
 }
@@ -1051,7 +1057,7 @@ fn the_tables_of_sketches_are_those_of_a_run_in_memory() {
             command.arg("cluster").arg(&sketches).args(&options).arg("--tables").arg(&out);
             command
         };
-        let told = String::from_utf8(cluster().assert().success().get_output().stdout.clone()).unwrap();
+        let reported = String::from_utf8(cluster().assert().success().get_output().stdout.clone()).unwrap();
         assert_eq!(listed(&out), ["clusters.csv", "pairs.csv"]);
         let rows = ["pairs.csv", "clusters.csv"].map(|table| {
             let got = fs::read_to_string(out.join(table)).unwrap();
@@ -1059,10 +1065,16 @@ fn the_tables_of_sketches_are_those_of_a_run_in_memory() {
             simflip().arg("inspect").arg(out.join(table)).assert().success();
             got.lines().count() - 1
         });
-        assert!(told.contains(&format!("{} pairs and {} documents listed.", rows[0], rows[1])), "{told}");
+        assert!(
+            reported.contains(&format!("{} pairs and {} documents listed.", rows[0], rows[1])),
+            "{reported}"
+        );
         // Nothing is written over.
-        let told = String::from_utf8(cluster().assert().code(2).get_output().stderr.clone()).unwrap();
-        assert!(told.contains("--tables") && told.contains("something is there already"), "{told}");
+        let reported = String::from_utf8(cluster().assert().code(2).get_output().stderr.clone()).unwrap();
+        assert!(
+            reported.contains("--tables") && reported.contains("something is there already"),
+            "{reported}"
+        );
     }
     assert!(listed(&sketches).iter().all(|name| !name.contains("unfinished")));
 }
@@ -1095,7 +1107,7 @@ fn stages_keep_the_documents_that_one_says() {
     .enumerate()
     {
         let options: Vec<&OsStr> = options.split_whitespace().map(OsStr::new).collect();
-        // Stages are told which inputs come first: here the last two, and then the rest.
+        // Stages are given which inputs come first: here the last two, and then the rest.
         let mut inputs = inputs.clone();
         inputs.reverse();
         let named = inputs.iter().take(2).flat_map(|input| [OsStr::new("--priority"), input]);
@@ -1128,9 +1140,9 @@ fn stages_keep_the_documents_that_one_says() {
         }
         let apply =
             [&[sketches.as_os_str()], &inputs[..], &["--out".as_ref(), kept.as_ref()], &of_stages].concat();
-        let told = run("apply", &apply, 0);
+        let reported = run("apply", &apply, 0);
         let report: Value = serde_json::from_slice(&fs::read(held.join("report.json")).unwrap()).unwrap();
-        assert!(told.starts_with(&format!("Kept {} of ", report["outcome"]["kept"])), "{told}");
+        assert!(reported.starts_with(&format!("Kept {} of ", report["outcome"]["kept"])), "{reported}");
         let removed = |path: &Path| -> Vec<String> {
             let mut table = csv::Reader::from_path(path).unwrap();
             table.records().map(|row| row.unwrap().iter().take(4).collect::<Vec<_>>().join(",")).collect()
@@ -1177,7 +1189,7 @@ fn stages_keep_the_documents_that_one_says() {
         run(stage, &[&[sketches.as_os_str()], &keep[..], &[inside.as_ref()]].concat(), 0);
     }
     fs::rename(&away, &gone).unwrap();
-    for (keep, told) in [
+    for (keep, reported) in [
         ("input-order", "sketches have no order of inputs"),
         ("score:other", "simflip sketch --score other reads them"),
         ("longest --priority crawl", "input-order, where --priority says which inputs come first"),
@@ -1185,7 +1197,7 @@ fn stages_keep_the_documents_that_one_says() {
     ] {
         let options: Vec<&OsStr> = keep.split_whitespace().map(OsStr::new).collect();
         let message = run("cluster", &[&[sketches.as_ref(), "--keep".as_ref()], &options[..]].concat(), 2);
-        assert!(message.contains(told), "{message}");
+        assert!(message.contains(reported), "{message}");
     }
     let message = run(
         "apply",
@@ -1237,7 +1249,7 @@ fn stages_write_kept_documents_in_as_many_files_as_one_says() {
     let kept = contents(&held.out);
     let (one, _) = apply("one", "--kept-files one");
     assert!(!kept["kept.jsonl"].is_empty() && kept["kept.jsonl"] == one["part-00001.jsonl"]);
-    let (sized, told) = apply("sized", "--kept-files 20kB --threads 3");
+    let (sized, reported) = apply("sized", "--kept-files 20kB --threads 3");
     assert_eq!(documents(&sized, ".jsonl"), documents(&one, ".jsonl"));
     // Documents of the other formats may be larger alone.
     let is_kept = |name: &&String| name.ends_with(".jsonl");
@@ -1253,8 +1265,11 @@ fn stages_write_kept_documents_in_as_many_files_as_one_says() {
     };
     assert_eq!(parts(".removed.csv"), parts(".note"));
     let (each, told_of_each) = apply("each", "");
-    let counts = |told: &str| told.split(" Peak memory").next().unwrap_or_default().to_owned();
-    assert!(lists(&sized) == lists(&each) && counts(&told) == counts(&told_of_each), "{told} {told_of_each}");
+    let counts = |reported: &str| reported.split(" Peak memory").next().unwrap_or_default().to_owned();
+    assert!(
+        lists(&sized) == lists(&each) && counts(&reported) == counts(&told_of_each),
+        "{reported} {told_of_each}"
+    );
     // Its documents are read as those of any folder, and no list of others; and held against.
     for folder in ["sized", "each", "one"] {
         let dedup = |arguments: &[&OsStr]| {
@@ -1265,17 +1280,17 @@ fn stages_write_kept_documents_in_as_many_files_as_one_says() {
         };
         let [read, against] = ["read", "against"].map(|name| at(&format!("{name} {folder}")));
         let folder = at(folder);
-        let number = told.split(' ').nth(1).unwrap();
+        let number = reported.split(' ').nth(1).unwrap();
         let said = dedup(&[folder.as_ref(), "--out".as_ref(), read.as_ref()]);
-        assert!(said.contains(&format!(" {number} documents")), "{said} {told}");
+        assert!(said.contains(&format!(" {number} documents")), "{said} {reported}");
         dedup(&[crawl.as_ref(), "--against".as_ref(), folder.as_ref(), "--out".as_ref(), against.as_ref()]);
         let report: Value = serde_json::from_slice(&fs::read(against.join("report.json")).unwrap()).unwrap();
         assert_eq!(report["against"]["documents"].to_string(), number);
     }
     // Dealt out, and begun again.
     apply("shards", "--kept-files 20kB --shard 2/2");
-    let (shards, told) = apply("shards", "--kept-files 20kB");
-    assert!(shards == sized && told.contains("had been written before"), "{told}");
+    let (shards, reported) = apply("shards", "--kept-files 20kB");
+    assert!(shards == sized && reported.contains("had been written before"), "{reported}");
     for path in sized.keys().filter(|name| name.ends_with(".note")).map(|name| at("sized").join(name)) {
         assert!(simflip::inspect::inspect(&path).unwrap().problems.is_empty());
     }
@@ -1285,20 +1300,20 @@ fn stages_write_kept_documents_in_as_many_files_as_one_says() {
         command.args(["apply", "-q"]).arg(&sketches).args(inputs).arg("--out").arg(at(out)).args(options);
         String::from_utf8(command.assert().code(2).get_output().stderr.clone()).unwrap()
     };
-    let told =
+    let reported =
         refused(&[&crawl.join("documents 01.jsonl")], "sized", &["--kept-files", "20kB", "--shard", "2/2"]);
-    assert!(told.contains("name the same inputs, or another folder"), "{told}");
+    assert!(reported.contains("name the same inputs, or another folder"), "{reported}");
     assert!(contents(&at("sized")) == sized);
     fs::create_dir(at("moved")).unwrap();
     fs::copy(crawl.join("documents 01.jsonl"), at("moved/documents 01.jsonl")).unwrap();
-    let told = refused(&[&crawl, &at("moved")], "twice", &[]);
-    assert!(told.contains("one input of its documents") && !at("twice").exists(), "{told}");
+    let reported = refused(&[&crawl, &at("moved")], "twice", &[]);
+    assert!(reported.contains("one input of its documents") && !at("twice").exists(), "{reported}");
     assert!(refused(&[&crawl], "twice", &["--keep", "input-order"]).contains("no order of inputs"));
     // What was written in other files stays.
     let mut command = simflip();
     command.args(["apply", "-q"]).args([&sketches, &crawl]).arg("--out").arg(at("sized"));
-    let told = command.args(["--kept-files", "6kB"]).assert().code(2).get_output().stderr.clone();
-    assert!(String::from_utf8(told).unwrap().contains("name another folder"));
+    let reported = command.args(["--kept-files", "6kB"]).assert().code(2).get_output().stderr.clone();
+    assert!(String::from_utf8(reported).unwrap().contains("name another folder"));
 }
 
 #[test]
@@ -1344,9 +1359,10 @@ fn a_plan_says_what_the_job_takes() {
     assert!(tight["too_little"].as_str().unwrap().contains("of disk is too little"));
     let small = plan(&["--documents", "1e4"]);
     assert_eq!((&small["on_disk"], small["stages"].as_array().unwrap().len()), (&false.into(), 1));
-    for (option, told) in [("--distance=3", "--method simhash"), ("--features=words", "--method simhash")] {
+    for (option, reported) in [("--distance=3", "--method simhash"), ("--features=words", "--method simhash")]
+    {
         let run = simflip().args(["plan", "--documents", "1e6", option]).assert().code(2);
         let told_now = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
-        assert!(told_now.contains(told), "{told_now}");
+        assert!(told_now.contains(reported), "{told_now}");
     }
 }

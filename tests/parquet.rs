@@ -429,9 +429,9 @@ fn inputs_with_other_columns_keep_to_a_file_of_their_own() {
     let wanted: Vec<_> = documents.iter().map(|d| (d.0, d.1)).collect();
     let out = dir.path().join("out");
     let kept = write_kept(&inputs, &options(1, 1000), &wanted, &|_, _| true, &out).expect("writes");
-    let told: Vec<_> = kept.files.iter().map(|f| (f.path.clone(), f.format, f.documents)).collect();
+    let reported: Vec<_> = kept.files.iter().map(|f| (f.path.clone(), f.format, f.documents)).collect();
     assert_eq!(
-        told,
+        reported,
         [(out.join("kept.parquet"), Format::Parquet, 10), (out.join("kept-2.parquet"), Format::Parquet, 2)]
     );
 }
@@ -503,7 +503,7 @@ fn a_missing_column_is_told_with_those_there_are() {
     let path = dir.path().join("a.parquet");
     let row = Row { text: Some("a document".into()), ..Row::default() };
     fs::write(&path, file(&[row], PLAIN).0).expect("writes");
-    let told = |text: &str| {
+    let reported = |text: &str| {
         let fields = JsonlFields { text: text.into(), ..fields() };
         let options = ReadOptions { fields, ..options(1, 1000) };
         let (documents, damage, _) = read_all(std::slice::from_ref(&path), &options);
@@ -511,9 +511,9 @@ fn a_missing_column_is_told_with_those_there_are() {
         (damage[0].kind, damage[0].detail.clone())
     };
     let there = "--text-field names another one of text, id, number, document.url, tags";
-    assert_eq!(told("body"), (DamageKind::NoText, format!("no column \"body\"; {there}")));
-    assert_eq!(told("text,body").0, DamageKind::NoText);
-    let (kind, detail) = told("number");
+    assert_eq!(reported("body"), (DamageKind::NoText, format!("no column \"body\"; {there}")));
+    assert_eq!(reported("text,body").0, DamageKind::NoText);
+    let (kind, detail) = reported("number");
     assert_eq!(
         (kind, detail),
         (DamageKind::NoText, format!("column \"number\" is INT64, not strings; {there}"))
@@ -598,14 +598,14 @@ pub fn specimens(folder: &mut Folder) {
     folder.add("text-null.parquet", bytes, 5, &[0, 1, 3, 4], &[], note);
     let texts: Vec<&[u8]> = vec![TEXTS[0].as_bytes(), b"caf\xe9", TEXTS[1].as_bytes()];
     let bytes = one_column("optional binary text", &texts);
-    let mended = "caf\u{fffd}".len() as u64;
+    let repaired = "caf\u{fffd}".len() as u64;
     folder.add_odd(
         "text-latin-1.parquet",
         bytes,
         3,
         &[0, 1],
-        mended,
-        "bytes, not all UTF-8, which are mended",
+        repaired,
+        "bytes, not all UTF-8, which are repaired",
     );
     let bytes = one_column("optional binary body (STRING)", &texts[..1]);
     let note = "the text has another name";

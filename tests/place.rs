@@ -40,7 +40,7 @@ impl Place {
     }
 
     /// Runs it, and gives what it said on standard error.
-    pub fn told(&self, arguments: &str, code: i32) -> String {
+    pub fn reported(&self, arguments: &str, code: i32) -> String {
         let run = self.run(arguments).assert().code(code);
         String::from_utf8(run.get_output().stderr.clone()).unwrap()
     }
@@ -80,7 +80,7 @@ pub fn zst(bytes: &[u8]) -> Vec<u8> {
     zstd::bulk::compress(bytes, 1).unwrap()
 }
 
-/// Whether a process was told to ignore a signal.
+/// Whether a process was asked to ignore a signal.
 #[cfg(unix)]
 fn is_ignored(process: u32, signal: i32) -> bool {
     has_signal(process, "SigIgn:", signal)

@@ -295,11 +295,11 @@ proptest! {
             let kept = job.write(&out).expect("writes");
             prop_assert_eq!(kept.lost.len(), usize::from(torn.is_some()));
             prop_assert_eq!(std::fs::read_dir(&out).expect("a folder").count(), kept.files.len());
-            let told = kept.files.into_iter().map(|file| {
+            let reported = kept.files.into_iter().map(|file| {
                 let name = file.path.file_name().expect("a name").to_owned();
                 (name, std::fs::read(&file.path).expect("bytes"), file.documents, file.shards)
             });
-            files.push(told.collect::<Vec<_>>());
+            files.push(reported.collect::<Vec<_>>());
         }
         prop_assert_eq!(&files[0], &files[1]);
         for format in [Format::Wet, Format::Jsonl] {

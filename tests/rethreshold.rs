@@ -109,16 +109,16 @@ fn old_documents_stay_and_what_cannot_be_derived_is_refused() {
     run(&format!("dedup {path} --out each --keep-count 2 --quiet --write pairs"));
     run(&format!("dedup {path} --out chains --clusters connected --similarity 0.5 --quiet --write pairs"));
     run(&format!("dedup {path} --out plain --method simhash --verify none --quiet --write pairs"));
-    for (result, similarity, told) in [
+    for (result, similarity, reported) in [
         ("new", "0.4", "--similarity 0.4: expected 0.5 to 1"),
         ("each", "0.9", "without --keep-count and --keep-each"),
         ("chains", "0.9", "not one of a chain (--clusters connected)"),
         ("plain", "0.9", "expected a result whose pairs were verified, which --verify none does not"),
     ] {
-        let error = place.told(&format!("rethreshold {result} --similarity {similarity} --out none"), 2);
-        assert!(error.contains(told), "{result}: {error}");
+        let error = place.reported(&format!("rethreshold {result} --similarity {similarity} --out none"), 2);
+        assert!(error.contains(reported), "{result}: {error}");
         assert!(!place.at("none").exists());
     }
-    let error = place.told("rethreshold new --similarity 0.9 --out higher", 2);
+    let error = place.reported("rethreshold new --similarity 0.9 --out higher", 2);
     assert!(error.contains("--force replaces earlier results"), "{error}");
 }

@@ -30,7 +30,7 @@ fn line(name: &str, text: &str) -> String {
 }
 
 /// Runs the tool in a folder, and gives what it printed.
-fn told(folder: &Path, command: &str, code: i32) -> (String, String) {
+fn reported(folder: &Path, command: &str, code: i32) -> (String, String) {
     let output = simflip().current_dir(folder).args(command.split(' ')).output().unwrap();
     let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     assert_eq!(output.status.code(), Some(code), "{command}: {err}");
@@ -52,7 +52,7 @@ fn answers_are_the_pairs_that_dedup_has_with_earlier_pages() {
     for options in ["", " --method simhash", " --similarity 0.6"] {
         let top = tempfile::tempdir().unwrap();
         let data = corpus().display().to_string();
-        told(top.path(), &format!("dedup {data} --all-pairs --out out{options}"), 0);
+        reported(top.path(), &format!("dedup {data} --all-pairs --out out{options}"), 0);
         let mut rows = csv::Reader::from_path(top.path().join("out/pairs.csv")).unwrap();
         // Pairs of different texts are those of the first pages that have them.
         let mut near: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -64,7 +64,7 @@ fn answers_are_the_pairs_that_dedup_has_with_earlier_pages() {
             near.entry(row[3].to_owned()).or_default().insert(row[2].to_owned());
         }
         assert!(near.len() > 50, "{}", near.len());
-        let (json, _) = told(top.path(), &format!("seen --index i --json {data}{options}"), 0);
+        let (json, _) = reported(top.path(), &format!("seen --index i --json {data}{options}"), 0);
         let (mut same, mut pairs) = (0, 0);
         for answer in answers(&json) {
             let page = answer["page"].as_str().unwrap();
@@ -93,13 +93,13 @@ fn an_index_is_left_and_taken_up_again_with_its_settings() {
     let put = |name: &str, content: String| fs::write(top.path().join(name), content).unwrap();
     put("a.jsonl", line("a", &text(1, 0)) + &line("b", &text(2, 0)) + &line("c", "three short words"));
     put("b.jsonl", line("d", &text(1, 1)) + &line("e", &text(2, 0)) + &line("f", "three short words today"));
-    let (csv, _) = told(top.path(), "seen --index i a.jsonl --seen-at 2026-11-01", 0);
+    let (csv, _) = reported(top.path(), "seen --index i a.jsonl --seen-at 2026-11-01", 0);
     assert_eq!(
         csv,
         "page,answer,distance,earlier,similarity,last_seen,near_pages\na,new,,,,,0\nb,new,,,,,0\nc,new,,,,,0\n"
     );
-    let asked = told(top.path(), "seen --index i b.jsonl --ask-only --json", 0).0;
-    assert_eq!(told(top.path(), "seen --index i b.jsonl --json --seen-at 2026-11-02", 0).0, asked);
+    let asked = reported(top.path(), "seen --index i b.jsonl --ask-only --json", 0).0;
+    assert_eq!(reported(top.path(), "seen --index i b.jsonl --json --seen-at 2026-11-02", 0).0, asked);
     let all = answers(&asked);
     assert_eq!((&all[0]["answer"], &all[0]["earlier"]), (&json!("near"), &json!("a")));
     assert_eq!(all[0]["last_seen"], "2026-11-01T00:00:00.000Z");
@@ -110,7 +110,7 @@ fn an_index_is_left_and_taken_up_again_with_its_settings() {
     );
     assert_eq!((&all[2]["answer"], &all[2]["near_pages"]), (&json!("new"), &json!(0)));
     let refused = |options: &str, why: &str| {
-        let (_, err) = told(top.path(), &format!("seen --index i b.jsonl {options}"), 2);
+        let (_, err) = reported(top.path(), &format!("seen --index i b.jsonl {options}"), 2);
         assert!(err.contains(why), "{err}");
     };
     refused("--features words", "the kind of features is shingles:5");
@@ -118,14 +118,14 @@ fn an_index_is_left_and_taken_up_again_with_its_settings() {
     refused("--similarity 0.7", "the least similarity is 0.8");
     refused("--min-features 9", "the least number of features is 1");
     refused("--distance 3", "both, which has no distance");
-    told(top.path(), "seen --index i b.jsonl --similarity 0.8 --features shingles:5 --ask-only", 0);
+    reported(top.path(), "seen --index i b.jsonl --similarity 0.8 --features shingles:5 --ask-only", 0);
     // Frequencies belong to an index.
-    told(top.path(), "dedup a.jsonl --out out --features words --method simhash --save-frequencies f", 0);
+    reported(top.path(), "dedup a.jsonl --out out --features words --method simhash --save-frequencies f", 0);
     let weighted = "seen --index w a.jsonl --method simhash --features words --weighting tf-idf";
-    assert!(told(top.path(), weighted, 2).1.contains("--frequencies FILE"));
-    told(top.path(), &format!("{weighted} --frequencies f"), 0);
-    assert!(told(top.path(), "seen --index w a.jsonl", 2).1.contains("the checksum of --frequencies"));
-    let again = told(top.path(), &format!("{weighted} --frequencies f --json"), 0).0;
+    assert!(reported(top.path(), weighted, 2).1.contains("--frequencies FILE"));
+    reported(top.path(), &format!("{weighted} --frequencies f"), 0);
+    assert!(reported(top.path(), "seen --index w a.jsonl", 2).1.contains("the checksum of --frequencies"));
+    let again = reported(top.path(), &format!("{weighted} --frequencies f --json"), 0).0;
     assert!(answers(&again).iter().all(|answer| answer["answer"] == "same"));
 }
 
@@ -134,7 +134,7 @@ fn threads_change_no_answer() {
     let top = tempfile::tempdir().unwrap();
     let data = corpus().display().to_string();
     let run = |threads: u32| {
-        told(
+        reported(
             top.path(),
             &format!("seen --seen-at 2026-11-01 --index i{threads} --threads {threads} {data}"),
             0,
@@ -215,9 +215,9 @@ fn a_pipe_is_answered_line_by_line_while_it_is_open() {
     assert_eq!(pipe.answer()["answer"], "new");
     // Another process does not write meanwhile, but may ask.
     fs::write(top.path().join("x.jsonl"), line("x", &text(3, 0)) + &line("y", &text(99, 0))).unwrap();
-    let (out, err) = told(top.path(), "seen --index i x.jsonl", 2);
+    let (out, err) = reported(top.path(), "seen --index i x.jsonl", 2);
     assert!(out.is_empty() && err.contains("that no other process writes to"), "{out} {err}");
-    let beside = words(&told(top.path(), "seen --index i x.jsonl --ask-only --json", 0).0);
+    let beside = words(&reported(top.path(), "seen --index i x.jsonl --ask-only --json", 0).0);
     assert_eq!(beside, [("x".into(), "same".into()), ("y".into(), "new".into())]);
     assert_eq!(pipe.end().0, 1, "some lines were no pages");
     // What was asked for is there, and requests are remembered beyond the process.
@@ -262,13 +262,13 @@ fn what_cannot_be_printed_is_not_remembered() {
             err.contains("No space left") && (err.contains("2 answers could") || !command.contains("--json")),
             "{err}"
         );
-        let asked = told(top.path(), "seen --index i a.jsonl --ask-only --json", 0).0;
+        let asked = reported(top.path(), "seen --index i a.jsonl --ask-only --json", 0).0;
         assert!(words(&asked).iter().all(|(_, word)| word == "new"), "{asked}");
     }
     // Nor is a page seen again whose answer was lost.
-    told(top.path(), "seen --index i a.jsonl --seen-at 2026-11-01", 0);
+    reported(top.path(), "seen --index i a.jsonl --seen-at 2026-11-01", 0);
     assert_eq!(full("seen --index i a.jsonl --json --seen-at 2026-11-20").0, Some(2));
-    let asked = answers(&told(top.path(), "seen --index i a.jsonl --ask-only --json", 0).0);
+    let asked = answers(&reported(top.path(), "seen --index i a.jsonl --ask-only --json", 0).0);
     assert!(asked.iter().all(|answer| answer["last_seen"] == "2026-11-01T00:00:00.000Z"), "{asked:?}");
 }
 
@@ -296,7 +296,7 @@ fn a_reader_that_dies_loses_no_answer() {
         let told_dead = child.wait_with_output().unwrap();
         // Asked again, every page is new: none is "the same" because of an answer that nobody read; and so are
         // those that were read, as nobody can tell them apart from the others in the pipe.
-        let again = answers(&told(top.path(), "seen --index i --json a.jsonl", 0).0);
+        let again = answers(&reported(top.path(), "seen --index i --json a.jsonl", 0).0);
         assert_eq!(again.len(), pages.len());
         if told_dead.status.success() {
             // The pipe held all that was left, and nobody noticed the death of the reader.
@@ -309,7 +309,7 @@ fn a_reader_that_dies_loses_no_answer() {
         assert!(first_unread <= take, "{first_unread} of {take} read");
         assert!(words[first_unread..].iter().all(|word| *word == "new"), "{words:?}");
         // Once: then they are known.
-        let third = told(top.path(), "seen --index i --json a.jsonl", 0).0;
+        let third = reported(top.path(), "seen --index i --json a.jsonl", 0).0;
         assert!(answers(&third).iter().all(|answer| answer["answer"] == "same"));
     }
 }
@@ -362,7 +362,7 @@ fn when_both_ends_die_no_page_is_the_same_as_itself() {
     assert!(again > 100, "{again}");
     // An end in good order leaves no doubt of what was answered since; what was heard before a death is in doubt still.
     fs::write(top.path().join("all.jsonl"), pages(0, next)).unwrap();
-    let known = answers(&told(top.path(), "seen --index i --json all.jsonl", 0).0);
+    let known = answers(&reported(top.path(), "seen --index i --json all.jsonl", 0).0);
     for answer in &known {
         let is_known = answer["answer"] == "same" && answer["again"].is_null();
         assert!(is_known || heard.contains(answer["page"].as_str().unwrap()), "{answer}");
@@ -375,22 +375,22 @@ fn a_log_that_was_truncated_is_told() {
     let pages: String = (0..300).map(|page| line(&format!("p{page}"), &text(page, 0))).collect();
     fs::write(top.path().join("a.jsonl"), pages).unwrap();
     fs::write(top.path().join("b.jsonl"), line("x", "a few words")).unwrap();
-    told(top.path(), "seen --index i a.jsonl", 0);
+    reported(top.path(), "seen --index i a.jsonl", 0);
     let log = top.path().join("i/log-00000001");
     let whole = fs::read(&log).unwrap();
     for cut in [whole.len() / 2 + 3, whole.len() / 3, whole.len() - 1] {
         fs::write(&log, &whole[..cut]).unwrap();
         let missing = format!("truncated: at least {} bytes are missing", whole.len() - cut);
-        // Whoever asks alone is told as often as it asks; a writer goes on from there.
+        // Whoever asks alone hears as often as it asks; a writer goes on from there.
         for _ in 0..2 {
-            let (_, err) = told(top.path(), "seen --index i --ask-only b.jsonl", 0);
+            let (_, err) = reported(top.path(), "seen --index i --ask-only b.jsonl", 0);
             assert!(err.contains(&missing) && !err.contains("never"), "{err}");
         }
-        assert!(told(top.path(), "inspect i", 2).1.contains(&missing));
+        assert!(reported(top.path(), "inspect i", 2).1.contains(&missing));
         let length = fs::read(top.path().join("i/length")).unwrap();
-        let (_, err) = told(top.path(), "seen --index i b.jsonl", 0);
+        let (_, err) = reported(top.path(), "seen --index i b.jsonl", 0);
         assert!(err.contains(&missing), "{err}");
-        assert!(told(top.path(), "seen --index i b.jsonl", 0).1.is_empty());
+        assert!(reported(top.path(), "seen --index i b.jsonl", 0).1.is_empty());
         fs::write(top.path().join("i/length"), length).unwrap();
     }
 }
@@ -437,7 +437,7 @@ fn killed_at_any_moment_it_has_forgotten_no_answer() {
     }
     assert!(given.len() > 200, "{}", given.len());
     assert!(again < 25 * 40 / 2, "{again}");
-    let (_, err) = told(top.path(), "inspect i", 0);
+    let (_, err) = reported(top.path(), "inspect i", 0);
     assert!(err.is_empty(), "{err}");
 }
 
@@ -528,9 +528,9 @@ fn a_damaged_record_costs_itself_alone() {
         let hit = lengths.iter().rposition(|&length| length as usize <= at).unwrap();
         assert!(left.iter().enumerate().all(|(page, known)| *known || page == hit), "{at}: {left:?}");
         let seen = Seen::open(&index, Access::Read, None).unwrap();
-        let told = seen.notes().iter().any(|note| note.contains("damaged"));
-        assert!(told || left.iter().all(|known| *known), "{at}: {:?}", seen.notes());
-        if told {
+        let reported = seen.notes().iter().any(|note| note.contains("damaged"));
+        assert!(reported || left.iter().all(|known| *known), "{at}: {:?}", seen.notes());
+        if reported {
             // A writer tells it once and puts what is left into a snapshot.
             drop(Seen::open(&index, Access::Write { fsync: false }, None).unwrap());
             let healed = Seen::open(&index, Access::Write { fsync: false }, None).unwrap();
@@ -668,20 +668,21 @@ fn what_is_removed_leaves_no_trace() {
         (0..30).map(|page| line(&format!("http://site.example/{page}"), &text(page, 0))).collect(),
     );
     put("b.jsonl", line("http://other.example/secret", &text(99, 0)));
-    told(top.path(), "seen --index i a.jsonl --seen-at 2026-01-01", 0);
-    told(top.path(), "seen --index i b.jsonl --seen-at 2026-06-01", 0);
+    reported(top.path(), "seen --index i a.jsonl --seen-at 2026-01-01", 0);
+    reported(top.path(), "seen --index i b.jsonl --seen-at 2026-06-01", 0);
     let traces = |what: &str| stands_in(&top.path().join("i"), what);
     assert!(traces("secret") && traces("site.example/7"));
-    let (_, err) = told(top.path(), "seen --index i --remove http://other.example/secret --remove none", 0);
+    let (_, err) =
+        reported(top.path(), "seen --index i --remove http://other.example/secret --remove none", 0);
     assert!(err.contains("1 pages were removed"), "{err}");
     assert!(!traces("secret") && traces("site.example/7"));
-    assert_eq!(words(&told(top.path(), "seen --index i --json --ask-only b.jsonl", 0).0)[0].1, "new");
+    assert_eq!(words(&reported(top.path(), "seen --index i --json --ask-only b.jsonl", 0).0)[0].1, "new");
     // Seen again, a page does not expire.
     put("c.jsonl", line("again", &text(7, 0)));
-    told(top.path(), "seen --index i c.jsonl --seen-at 2026-05-30", 0);
-    let (_, err) = told(top.path(), "seen --index i --expire 30d --seen-at 2026-06-02", 0);
+    reported(top.path(), "seen --index i c.jsonl --seen-at 2026-05-30", 0);
+    let (_, err) = reported(top.path(), "seen --index i --expire 30d --seen-at 2026-06-02", 0);
     assert!(err.contains("29 pages were removed"), "{err}");
-    let left = words(&told(top.path(), "seen --index i --json --ask-only a.jsonl", 0).0);
+    let left = words(&reported(top.path(), "seen --index i --json --ask-only a.jsonl", 0).0);
     assert_eq!(left.iter().filter(|(_, word)| word == "same").count(), 1);
 }
 
@@ -851,9 +852,11 @@ fn what_was_seen_too_long_ago_is_stale() {
     let put = |name: &str, content: String| fs::write(top.path().join(name), content).unwrap();
     put("a.jsonl", line("a", &text(1, 0)) + &line("b", &text(2, 0)));
     put("b.jsonl", line("c", &text(1, 1)));
-    told(top.path(), "seen --index i a.jsonl --seen-at 2026-01-01", 0);
+    reported(top.path(), "seen --index i a.jsonl --seen-at 2026-01-01", 0);
     let at = |file: &str, day: &str| {
-        answers(&told(top.path(), &format!("seen --index i --fresh 30d --json {file} --seen-at {day}"), 0).0)
+        answers(
+            &reported(top.path(), &format!("seen --index i --fresh 30d --json {file} --seen-at {day}"), 0).0,
+        )
     };
     let stale = at("b.jsonl", "2026-02-15");
     assert_eq!((&stale[0]["answer"], &stale[0]["earlier"]), (&json!("stale"), &json!("a")));
@@ -1041,53 +1044,53 @@ fn pages_come_from_sketches_exported_files_and_other_indexes() {
     put("a.jsonl", pages(0, 40));
     put("b.jsonl", pages(30, 60));
     put("both.jsonl", pages(0, 60));
-    told(top.path(), "sketch a.jsonl b.jsonl --out sketches", 0);
+    reported(top.path(), "sketch a.jsonl b.jsonl --out sketches", 0);
     // Without a look at the texts it is the index that has read them.
-    told(top.path(), "seen --index read --seen-at 2026-01-01 a.jsonl b.jsonl", 0);
-    let (_, err) = told(top.path(), "seen --index i --import sketches --seen-at 2026-01-01", 0);
+    reported(top.path(), "seen --index read --seen-at 2026-01-01 a.jsonl b.jsonl", 0);
+    let (_, err) = reported(top.path(), "seen --index i --import sketches --seen-at 2026-01-01", 0);
     assert!(err.contains("60 pages were imported from sketches"), "{err}");
     put(
         "new.jsonl",
         (0..60).map(|page| line("?", &text(page, (page + 1) % 3))).collect::<String>() + &pages(50, 70),
     );
     let asked =
-        |index: &str| told(top.path(), &format!("seen --index {index} --ask-only --json new.jsonl"), 0).0;
+        |index: &str| reported(top.path(), &format!("seen --index {index} --ask-only --json new.jsonl"), 0).0;
     let expected = asked("read");
     assert_eq!(answers(&expected).iter().filter(|answer| answer["answer"] == "near").count(), 60);
     assert_eq!(asked("i"), expected);
     // Exported beside a writer, and taken over, and so is the index itself.
     let writer = Seen::open(&top.path().join("i"), Access::Write { fsync: false }, None).unwrap();
-    let (_, err) = told(top.path(), "seen --index i --export pages.seen", 0);
+    let (_, err) = reported(top.path(), "seen --index i --export pages.seen", 0);
     assert!(err.contains("60 pages were exported"), "{err}");
     drop(writer);
-    told(top.path(), "seen --index i --export pages.seen", 0);
+    reported(top.path(), "seen --index i --export pages.seen", 0);
     for (index, from) in [("j", "pages.seen"), ("k", "i")] {
         let (_, err) =
-            told(top.path(), &format!("seen --index {index} --import {from} --seen-at 2026-09-01"), 0);
+            reported(top.path(), &format!("seen --index {index} --import {from} --seen-at 2026-09-01"), 0);
         assert!(err.contains("60 pages were imported"), "{err}");
         assert_eq!(asked(index), expected, "with the times at which they were seen");
         // Those that are there already are not stored again.
-        let (_, err) = told(top.path(), &format!("seen --index {index} --import sketches"), 0);
+        let (_, err) = reported(top.path(), &format!("seen --index {index} --import sketches"), 0);
         assert!(err.contains("0 pages were imported"), "{err}");
     }
-    told(top.path(), "inspect pages.seen", 0);
+    reported(top.path(), "inspect pages.seen", 0);
     // What was sketched in another way, is damaged, or is something else, is refused.
     for (index, options, from) in [
         ("m", "--features words", "sketches"),
         ("n", "--method simhash", "pages.seen"),
         ("o", "--method simhash", "i"),
     ] {
-        let (_, err) = told(top.path(), &format!("seen --index {index} --import {from} {options}"), 2);
+        let (_, err) = reported(top.path(), &format!("seen --index {index} --import {from} {options}"), 2);
         assert!(err.contains("made with the settings of the index"), "{err}");
     }
-    let (_, err) = told(top.path(), "seen --index i --export a.jsonl", 2);
+    let (_, err) = reported(top.path(), "seen --index i --export a.jsonl", 2);
     assert!(err.contains("a file that is not there"), "{err}");
     assert_eq!(fs::read_to_string(top.path().join("a.jsonl")).unwrap(), pages(0, 40));
-    told(top.path(), "seen --index i --import a.jsonl", 2);
+    reported(top.path(), "seen --index i --import a.jsonl", 2);
     let mut bytes = fs::read(top.path().join("pages.seen")).unwrap();
     let at = bytes.len() / 2;
     bytes[at] ^= 1;
     fs::write(top.path().join("pages.seen"), &bytes).unwrap();
-    let (_, err) = told(top.path(), "seen --index l --import pages.seen", 2);
+    let (_, err) = reported(top.path(), "seen --index l --import pages.seen", 2);
     assert!(err.contains("some of its pages cannot be read"), "{err}");
 }

@@ -416,7 +416,7 @@ async fn soak(index: &Path, seconds: u64) -> (Vec<Model>, Vec<f64>, u64) {
     let pages = Arc::new(Pages::new(&Settings::default()));
     let (mut draws, begun) = (SplitMix64::new(begun_at()), Instant::now());
     let mut server = start(index.to_path_buf(), false).await;
-    let (told, address) = watch::channel(server.address.clone());
+    let (reported, address) = watch::channel(server.address.clone());
     let (ended, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let clients: Vec<_> = (0..CLIENTS)
         .map(|own| {
@@ -435,7 +435,7 @@ async fn soak(index: &Path, seconds: u64) -> (Vec<Model>, Vec<f64>, u64) {
             .unwrap()
             .unwrap();
         server = start(index.to_path_buf(), draws.below(4) == 0).await;
-        told.send(server.address.clone()).unwrap();
+        reported.send(server.address.clone()).unwrap();
         rounds += 1;
     }
     ended.store(true, Relaxed);

@@ -545,9 +545,9 @@ fn bad_records(folder: &mut Folder) {
     let mut wrong = header_of(2, latin.len());
     wrong.extend(latin);
     wrong.extend(b"\r\n\r\n");
-    let mended = "caf\u{fffd} ferm\u{fffd} le lundi\n".len() as u64;
-    folder.with_piece("charset-latin-1", wrong, WITHOUT_2, "", "text in ISO 8859-1, which is mended");
-    folder.one_more(2, mended);
+    let repaired = "caf\u{fffd} ferm\u{fffd} le lundi\n".len() as u64;
+    folder.with_piece("charset-latin-1", wrong, WITHOUT_2, "", "text in ISO 8859-1, which is repaired");
+    folder.one_more(2, repaired);
     let folded = replace(&good(2), "WARC-Type: conversion", b"WARC-Type:\r\n conversion");
     let folded = replace(&folded, "WARC-Target-URI: ", b"WARC-Target-URI:\r\n\t");
     folder.with_piece("header-folded", folded, EVERY, "", "header lines that go on after a blank");
@@ -787,13 +787,13 @@ fn bad_lines(folder: &mut Folder) {
             "text-latin-1",
             b"{\"text\":\"caf\xe9\"}",
             Some("caf\u{fffd}"),
-            "the third text is ISO 8859-1 and mended",
+            "the third text is ISO 8859-1 and repaired",
         ),
         (
             "text-surrogate",
             br#"{"text":"half \ud83d"}"#,
             Some("half \u{fffd}"),
-            "half a character, which is mended",
+            "half a character, which is repaired",
         ),
         (
             "id-out-of-range",
@@ -868,7 +868,7 @@ fn bad_rows(folder: &mut Folder) {
         );
     }
     let odd: [(&str, &[u8], &str, &str); 2] = [
-        ("text-latin-1", b"2,caf\xe9,\n", "caf\u{fffd}", "the third text is ISO 8859-1 and mended"),
+        ("text-latin-1", b"2,caf\xe9,\n", "caf\u{fffd}", "the third text is ISO 8859-1 and repaired"),
         ("quotes-within", b"2,a \"b\",\n", "a \"b\"", "quotes in a value that does not begin with one"),
     ];
     for (name, row, text, note) in odd {

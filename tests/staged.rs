@@ -348,7 +348,7 @@ fn assert_same_against(
         got.sort();
         expected.sort();
         assert!(got.iter().eq(expected), "{linkage:?} {machine:?}");
-        // What stays for a document that goes is told, and is an old one where there is one.
+        // What stays for a document that goes is reported, and is an old one where there is one.
         let is_old = |stays: &str| stays.contains("/old/");
         let by_old = removed(&kept).iter().filter(|(.., stays)| is_old(stays)).count();
         let goes_for_old = |(members, stays): (&[Document], &Document)| match outcome.is_old(*stays) {
@@ -420,13 +420,13 @@ fn new_documents_of_an_old_template_go() {
     let machine = Machine { shards: 1, threads: 2, memory: SMALL };
     assert_same_against(&texts, 420, [2, 3], top.path(), &quick(0.8), machine);
     let sketches = top.path().join("sketches");
-    let told = |job: &JoinJob| staged::join(job, &Silent).unwrap_err().to_string();
+    let reported = |job: &JoinJob| staged::join(job, &Silent).unwrap_err().to_string();
     let against = |path: &Path| JoinJob { against: vec![path.to_path_buf()], ..join_job(&sketches) };
-    assert!(told(&against(&sketches)).contains("another folder"));
+    assert!(reported(&against(&sketches)).contains("another folder"));
     let other = top.path().join("other");
     let paths = write_files(&top.path().join("others"), &texts[..5], 1);
     staged::sketch(&sketch_job(&paths, &other, &quick(0.7), ONE), &Silent).unwrap();
-    assert!(told(&against(&other)).contains("the settings"));
+    assert!(reported(&against(&other)).contains("the settings"));
     // Without them it is another whole, of which nothing is there yet.
     let job = ClusterJob {
         sketches: sketches.clone(),
@@ -514,11 +514,11 @@ fn what_does_not_fit_is_named_and_stays() {
     assert_eq!((first.files, first.there, first.documents), (3, 0, 60));
     assert_eq!(staged::sketch(&job, &Silent).unwrap().there, 3);
     let before = contents(&sketches);
-    let told = |error: Error| error.to_string();
+    let reported = |error: Error| error.to_string();
 
     // Other settings.
     let other = SketchJob { settings: quick(0.7), ..job.clone() };
-    let message = told(staged::sketch(&other, &Silent).unwrap_err());
+    let message = reported(staged::sketch(&other, &Silent).unwrap_err());
     assert!(message.contains("a setting is another") && message.contains("--force"), "{message}");
     // An input that has changed, in its middle and of the same length.
     let original = fs::read(&paths[1]).unwrap();
@@ -526,14 +526,14 @@ fn what_does_not_fit_is_named_and_stays() {
     let middle = changed.len() / 2;
     changed[middle] = if changed[middle] == b'1' { b'2' } else { b'1' };
     fs::write(&paths[1], &changed).unwrap();
-    let message = told(staged::sketch(&job, &Silent).unwrap_err());
+    let message = reported(staged::sketch(&job, &Silent).unwrap_err());
     assert!(message.contains("the input") && message.contains("changed"), "{message}");
     fs::write(&paths[1], &original).unwrap();
     // One that is missing ends the run before it begins.
     let mut missing = paths.clone();
     missing.push(crawl.join("no such.jsonl"));
     let empty = top.path().join("empty");
-    let message = told(
+    let message = reported(
         staged::sketch(&SketchJob { inputs: missing, out: empty.clone(), ..job.clone() }, &Silent)
             .unwrap_err(),
     );
@@ -544,15 +544,16 @@ fn what_does_not_fit_is_named_and_stays() {
     let whole = fs::read(&file).unwrap();
     fs::write(&file, &whole[..whole.len() - 7]).unwrap();
     let join = join_job(&sketches);
-    for message in
-        [told(staged::sketch(&job, &Silent).unwrap_err()), told(staged::join(&join, &Silent).unwrap_err())]
-    {
+    for message in [
+        reported(staged::sketch(&job, &Silent).unwrap_err()),
+        reported(staged::join(&join, &Silent).unwrap_err()),
+    ] {
         assert!(message.contains(&*file.to_string_lossy()) && message.contains("length"), "{message}");
     }
     let mut flipped = whole.clone();
     flipped[whole.len() - 9] ^= 4;
     fs::write(&file, &flipped).unwrap();
-    let message = told(staged::join(&join, &Silent).unwrap_err());
+    let message = reported(staged::join(&join, &Silent).unwrap_err());
     assert!(message.contains(&*file.to_string_lossy()) && message.contains("checksum"), "{message}");
     simflip().arg("inspect").arg(&file).assert().failure();
     fs::write(&file, &whole[..whole.len() - 7]).unwrap();
@@ -569,7 +570,7 @@ fn what_does_not_fit_is_named_and_stays() {
         assert!(contents(&sketches) == before, "nothing else was touched");
     }
 
-    // A link in a folder that leads nowhere is told and left out.
+    // A link in a folder that leads nowhere is reported and left out.
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink("nowhere", crawl.join("link.jsonl")).unwrap();
@@ -577,7 +578,7 @@ fn what_does_not_fit_is_named_and_stays() {
         let done = staged::sketch(&all, &Silent).unwrap();
         assert_eq!((done.files, done.there, done.damaged), (3, 3, 1));
         let named = SketchJob { inputs: vec![crawl.join("link.jsonl")], ..job.clone() };
-        assert!(told(staged::sketch(&named, &Silent).unwrap_err()).contains("link.jsonl"));
+        assert!(reported(staged::sketch(&named, &Silent).unwrap_err()).contains("link.jsonl"));
     }
 
     // A stage before the one that it needs; memory that is too little; a band that is missing.
@@ -588,20 +589,20 @@ fn what_does_not_fit_is_named_and_stays() {
         memory,
         threads: 1,
     };
-    let message = told(staged::cluster(&cluster(None), &Silent).unwrap_err());
+    let message = reported(staged::cluster(&cluster(None), &Silent).unwrap_err());
     assert!(message.contains("simflip join"), "{message}");
     let message =
-        told(staged::join(&JoinJob { memory: Some(1 << 20), ..join.clone() }, &Silent).unwrap_err());
+        reported(staged::join(&JoinJob { memory: Some(1 << 20), ..join.clone() }, &Silent).unwrap_err());
     assert!(message.contains("memory") && message.contains("at least 4"), "{message}");
     staged::join(&JoinJob { shard: "1/2".parse().unwrap(), ..join.clone() }, &Silent).unwrap();
-    let message = told(staged::cluster(&cluster(None), &Silent).unwrap_err());
+    let message = reported(staged::cluster(&cluster(None), &Silent).unwrap_err());
     assert!(message.contains("band-001.edges") && message.contains("simflip join"), "{message}");
     staged::join(&join, &Silent).unwrap();
     // Clusters of another kind, or with another document to be kept, take another join.
     let connected = ClusterJob { grouping: Grouping::of(Linkage::Connected), ..cluster(None) };
     let longest = Grouping { keep: Keep::Longest, ..Grouping::of(Linkage::Star) };
     for other in [connected, ClusterJob { grouping: longest, ..cluster(None) }] {
-        assert!(told(staged::cluster(&other, &Silent).unwrap_err()).contains("simflip join"));
+        assert!(reported(staged::cluster(&other, &Silent).unwrap_err()).contains("simflip join"));
     }
     let apply = ApplyJob {
         sketches: sketches.clone(),
@@ -615,17 +616,17 @@ fn what_does_not_fit_is_named_and_stays() {
         threads: 1,
         shard: Shard::default(),
     };
-    assert!(told(staged::apply(&apply, &Silent).unwrap_err()).contains("simflip cluster"));
+    assert!(reported(staged::apply(&apply, &Silent).unwrap_err()).contains("simflip cluster"));
     staged::cluster(&cluster(None), &Silent).unwrap();
     fs::write(&paths[1], &changed).unwrap();
-    let message = told(staged::apply(&apply, &Silent).unwrap_err());
+    let message = reported(staged::apply(&apply, &Silent).unwrap_err());
     assert!(message.contains("changed"), "{message}");
     fs::write(&paths[1], &original).unwrap();
     let taken = top.path().join("taken");
     fs::create_dir(&taken).unwrap();
     fs::write(taken.join("thesis.tex"), "years of work").unwrap();
     assert!(
-        told(staged::apply(&ApplyJob { out: taken, ..apply.clone() }, &Silent).unwrap_err())
+        reported(staged::apply(&ApplyJob { out: taken, ..apply.clone() }, &Silent).unwrap_err())
             .contains("empty")
     );
     // Where files have moved, their names and contents say which they are.
@@ -638,7 +639,7 @@ fn what_does_not_fit_is_named_and_stays() {
         inputs: vec![top.path().join("moved")],
         ..apply
     };
-    assert!(told(staged::apply(&others, &Silent).unwrap_err()).contains("name another folder"));
+    assert!(reported(staged::apply(&others, &Silent).unwrap_err()).contains("name another folder"));
     #[cfg(unix)]
     fs::remove_file(top.path().join("moved/link.jsonl")).unwrap();
     // What was kept is not read as more documents.
@@ -675,7 +676,7 @@ fn small_files_are_sketched_together_and_anew_where_others_come_between() {
     for name in contents(&sketches).keys() {
         simflip().arg("inspect").arg(sketches.join(name)).assert().success();
     }
-    // A file that has changed is told by its own name.
+    // A file that has changed is reported by its own name.
     fs::write(crawl.join("documents 04.jsonl"), "{\"text\": \"another document\"}\n").unwrap();
     let message = staged::sketch(&job, &Silent).unwrap_err().to_string();
     assert!(message.contains("documents 04.jsonl as it is now"), "{message}");
@@ -686,7 +687,7 @@ fn small_files_are_sketched_together_and_anew_where_others_come_between() {
 #[test]
 fn methods_that_need_all_at_hand_are_refused_before_anything_is_read() {
     let top = tempfile::tempdir().unwrap();
-    for (options, told) in [
+    for (options, reported) in [
         (&["--method", "simhash"][..], "bphs with --method simhash and --distance 3 or less"),
         (&["--method", "bphs", "--distance", "4"], "bphs with --method simhash and --distance 3 or less"),
         (&["--method", "minhash"], "keys with --method both"),
@@ -702,7 +703,7 @@ fn methods_that_need_all_at_hand_are_refused_before_anything_is_read() {
             .assert();
         let out = out.code(2).get_output().clone();
         let message = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert!(message.contains(told), "{message}");
+        assert!(message.contains(reported), "{message}");
     }
     assert!(!top.path().join("out").exists());
 }
@@ -799,8 +800,8 @@ fn a_stage_that_is_ended_says_how_to_go_on() {
         return;
     }
     let output = child.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && told.contains("the same command goes on"), "{told}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && reported.contains("the same command goes on"), "{reported}");
 }
 
 #[test]
@@ -815,8 +816,8 @@ fn the_memory_that_is_set_is_kept() {
         fs::write(bound.join(name), bytes).unwrap();
     }
     let peak = |output: &std::process::Output| -> u64 {
-        let told = String::from_utf8_lossy(&output.stdout).into_owned();
-        told.rsplit_once("Peak memory ").unwrap().1.trim_end_matches(" MiB.\n").parse().unwrap()
+        let reported = String::from_utf8_lossy(&output.stdout).into_owned();
+        reported.rsplit_once("Peak memory ").unwrap().1.trim_end_matches(" MiB.\n").parse().unwrap()
     };
     for stage in [
         &["join"][..],

@@ -35,28 +35,33 @@ fn the_document_with_the_highest_score_stays() {
             json!({"id": "huge", "text": text(2), "quality": [1]}),
         ]),
     );
-    place.told("dedup in --out first --write documents.jsonl", 0);
+    place.reported("dedup in --out first --write documents.jsonl", 0);
     assert_eq!(stays(&place, "first"), ["low", "null"]);
     for (out, options) in [("out", "--threads 1"), ("again", "--threads 4")] {
-        place
-            .told(&format!("dedup in --out {out} --write documents.jsonl --keep score:quality {options}"), 0);
+        place.reported(
+            &format!("dedup in --out {out} --write documents.jsonl --keep score:quality {options}"),
+            0,
+        );
         assert_eq!(stays(&place, out), ["high", "negative"]);
-        place.told(&format!("inspect {out}"), 0);
+        place.reported(&format!("inspect {out}"), 0);
     }
     let report = place.report("out");
     assert_eq!(report["settings"]["keep"], json!({"score": "quality"}));
     let warnings = report["warnings"].to_string();
     assert!(warnings.contains("4 documents have no number in \\\"quality\\\""), "{warnings}");
-    place.told("dedup in --out repeated --write documents.jsonl --settings out/report.json", 0);
+    place.reported("dedup in --out repeated --write documents.jsonl --settings out/report.json", 0);
     assert_eq!(stays(&place, "repeated"), ["high", "negative"]);
-    let told = place.told("dedup in --out none --keep score:qualty", 2);
+    let reported = place.reported("dedup in --out none --keep score:qualty", 2);
     assert!(
-        told.contains("--keep score:qualty: expected a field with numbers or dates")
-            && told.contains("There are: "),
-        "{told}"
+        reported.contains("--keep score:qualty: expected a field with numbers or dates")
+            && reported.contains("There are: "),
+        "{reported}"
     );
-    let told = place.told("dedup in --out none --keep best", 2);
-    assert!(told.contains("first, fullest, longest, shortest-url, score:FIELD or input-order"), "{told}");
+    let reported = place.reported("dedup in --out none --keep best", 2);
+    assert!(
+        reported.contains("first, fullest, longest, shortest-url, score:FIELD or input-order"),
+        "{reported}"
+    );
 }
 
 #[test]
@@ -92,10 +97,10 @@ fn scores_of_parquet_columns_are_those_of_json() {
     column.close().unwrap();
     group.close().unwrap();
     writer.close().unwrap();
-    place.told("dedup a.parquet --out out --write documents.jsonl --keep score:score", 0);
+    place.reported("dedup a.parquet --out out --write documents.jsonl --keep score:score", 0);
     assert_eq!(stays(&place, "out"), ["row 3"]);
     assert!(place.report("out")["warnings"].to_string().contains("3 documents have no number"));
-    place.told("dedup a.parquet --out by-rank --write documents.jsonl --keep score:rank", 0);
+    place.reported("dedup a.parquet --out by-rank --write documents.jsonl --keep score:rank", 0);
     assert_eq!(stays(&place, "by-rank"), ["row 2"]);
 }
 
@@ -107,7 +112,7 @@ fn the_input_that_was_named_first_keeps_its_documents() {
     place.put("b.jsonl", jsonl(&[document("b3", 3), document("b1", 1), document("b1 again", 1)]));
     place.put("c/x.jsonl", jsonl(&[document("c2", 2), document("c3", 3), document("c4", 4)]));
     let stays = |inputs: &str, out: &str| {
-        place.told(
+        place.reported(
             &format!("dedup {inputs} --out {out} --write documents.jsonl --keep input-order --threads 3"),
             0,
         );
@@ -139,8 +144,8 @@ fn as_many_documents_stay_of_a_cluster_or_of_each_source_in_it_as_one_says() {
     );
     place.put("b/z.jsonl", jsonl(&[document("z1", "https://one.example/9", 1), document("z2", "", 3)]));
     let stay = |options: &str, out: &str| {
-        place.told(format!("dedup a b --out {out} --write kept,documents.jsonl {options}").trim_end(), 0);
-        place.told(&format!("inspect {out}"), 0);
+        place.reported(format!("dedup a b --out {out} --write kept,documents.jsonl {options}").trim_end(), 0);
+        place.reported(&format!("inspect {out}"), 0);
         let kept = stays(&place, out);
         assert_eq!(place.report(out)["outcome"]["kept"], kept.len());
         assert_eq!(place.report(out)["outcome"]["near_duplicates"], 0);
@@ -168,23 +173,23 @@ fn as_many_documents_stay_of_a_cluster_or_of_each_source_in_it_as_one_says() {
     let report = place.report("two");
     assert_eq!(report["settings"]["quota"], json!({"count": 2, "each": "folder"}));
     assert_eq!(place.report("one")["settings"].get("quota"), None);
-    place.told("dedup a b --out repeated --write documents.jsonl --settings two/report.json", 0);
+    place.reported("dedup a b --out repeated --write documents.jsonl --settings two/report.json", 0);
     assert_eq!(stays(&place, "repeated"), stays(&place, "two"));
     // Old documents stay, and count.
-    place.told("dedup a --against b --out new --write documents.jsonl --keep-count 3", 0);
+    place.reported("dedup a --against b --out new --write documents.jsonl --keep-count 3", 0);
     assert_eq!(stays(&place, "new"), ["x1", "x2", "x5", "y3"]);
-    place.told("inspect new", 0);
+    place.reported("inspect new", 0);
     // A document too many, or too few.
     let clusters = fs::read_to_string(place.at("three/clusters.csv")).unwrap();
     fs::write(place.at("three/clusters.csv"), clusters.replacen(",true,", ",false,", 1)).unwrap();
-    let told = place.told("inspect three", 2);
-    assert!(told.contains("keeps 2"), "{told}");
-    for (options, told) in [
+    let reported = place.reported("inspect three", 2);
+    assert!(reported.contains("keeps 2"), "{reported}");
+    for (options, reported) in [
         ("--keep-count 0", "0 is not in 1.."),
         ("--keep-each country", "[possible values: host, file, folder]"),
     ] {
-        let said = place.told(&format!("dedup a b --out none {options}"), 2);
-        assert!(said.contains(told), "{said}");
+        let said = place.reported(&format!("dedup a b --out none {options}"), 2);
+        assert!(said.contains(reported), "{said}");
     }
 }
 
@@ -198,8 +203,8 @@ fn what_each_source_loses_is_told_and_a_source_that_is_nearly_gone_is_a_warning(
     place.put("in/a/x.jsonl", jsonl(&of("first.example", 0..30)));
     place.put("in/b/x.jsonl", jsonl(&[of("mirror.example", 0..30), of("own.example", 40..45)].concat()));
     place.put("in/b/y.jsonl", jsonl(&of("few.example", 0..5)));
-    place.told("dedup in --out out", 0);
-    place.told("inspect out", 0);
+    place.reported("dedup in --out out", 0);
+    place.reported("inspect out", 0);
     let report = place.report("out");
     let by = |kind: &str| {
         report["lost_by_source"].as_array().unwrap().iter().find(|it| it["kind"] == kind).unwrap()

@@ -518,7 +518,7 @@ mod tests {
         }
     }
 
-    /// The twin of star, as its rule is told: node by node in the order, from all that lead so far.
+    /// The twin of star, as its rule is stated: node by node in the order, from all that lead so far.
     fn leaders_by_the_rule(
         order: &[Group],
         edges: &[(Group, Group, f32)],

@@ -1,6 +1,6 @@
 //! Documents that a fuller one contains, whatever the sizes of both.
 //!
-//! Band hashes bring up sets of similar size. So a short document in a long one is found in another way, once
+//! Band hashes find sets of similar size. So a short document in a long one is found in another way, once
 //! near-duplicates are removed ([`buckets`](crate::buckets)):
 //!
 //! 1. Each document that is left has [`KEYS`] features with the least hashes for its keys, a bottom-k sketch (Broder
@@ -307,7 +307,7 @@ pub fn remove<S: FeatureLists>(
 /// `drawn_from`; each is compared with all documents that are kept before it, by counting.
 ///
 /// A document that contains another has enough of any of its features. So the rarest features of each drawn document
-/// bring up those that may, twice as many as may be missing and one more.
+/// generate those that may, twice as many as may be missing and one more.
 ///
 /// # Errors
 /// If the store cannot be read.

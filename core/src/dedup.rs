@@ -256,7 +256,7 @@ impl Deduper {
 /// let outcome: Outcome = deduper.run()?;
 /// let Pair { a, b, kind, .. } = outcome.pairs[0];
 /// assert_eq!((a.0, b.0, kind), (0, 1, PairKind::Near));
-/// // The search that brought up candidate pairs, and verification of these.
+/// // The search that generated candidate pairs, and verification of these.
 /// let Searched { ran, .. } = outcome.searched;
 /// let Some(Verified { compared, refused, .. }) = outcome.verified else { panic!("the settings verify") };
 /// assert!(matches!(ran, Ran::Keys { .. }) && compared >= refused);
@@ -484,7 +484,7 @@ impl<'a> Prepared<'a> {
             let context = Context::new(&|_| None, progress);
             return Ok(self.find_by_keys(settings, &context, &evidence, &better)?.searched);
         }
-        Ok(generator::cast(settings, &evidence, progress)?.searched)
+        Ok(generator::generate(settings, &evidence, progress)?.searched)
     }
 
     /// Recall of these near pairs among all pairs from a Jaccard coefficient on. Coefficients are counted on the
@@ -511,7 +511,7 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Runs the generator and verifies what it brings up.
+    /// Runs the generator and verifies what it generates.
     ///
     /// # Errors
     /// If an index cannot be built with these settings.
@@ -667,7 +667,8 @@ impl<'a> Prepared<'a> {
         better: Better<'_>,
     ) -> Result<Pairs<'_>> {
         let (collection, texts) = (self.collection, &self.texts);
-        let Generated { groups, joined, searched } = generator::cast(settings, evidence, context.progress)?;
+        let Generated { groups, joined, searched } =
+            generator::generate(settings, evidence, context.progress)?;
         let verdicts = match settings.verification.measure() {
             Some(_) => run(context.progress, Step::Verify, joined.len(), |_| {
                 verification::verification(settings.verification, evidence, &groups, &joined)
@@ -1525,7 +1526,7 @@ mod tests {
             assert_eq!((lower.similarity, all), (0.7, documents < 9_000));
             assert!(lower.share.low <= share && share <= lower.share.high, "{share} {lower:?}");
             assert!(!all || lower.more == more as u64 && lower.share.low == share, "{lower:?}");
-            assert_eq!(lower.is_worth_telling(), every == 10, "{lower:?}");
+            assert_eq!(lower.is_worth_reporting(), every == 10, "{lower:?}");
         }
         // Nothing is said where features are counted, or containment decides.
         let texts = set(100, 10);
@@ -1706,7 +1707,7 @@ mod tests {
             }
         }
 
-        /// The same against bands of hashes, which bring up what agrees in one; and their scores, band by band.
+        /// The same against bands of hashes, which find what agrees in one; and their scores, band by band.
         #[test]
         fn bands_of_hashes_bring_up_what_agrees_in_one(seed: u64, n in 2usize..40, h in 0u32..16, rows in 1usize..33) {
             let texts = texts(n, seed);
@@ -1749,9 +1750,9 @@ mod tests {
             }
             prop_assert_eq!(text_pairs(&outcome, &texts), expected);
             prop_assert_eq!(outcome.searched.scores.len(), banding.bands);
-            for (told, scores) in outcome.searched.scores.iter().zip(&scores) {
-                for &(score, count) in &told.counts {
-                    prop_assert_eq!(count, scores[score as usize], "band {:?}, score {}", told.table, score);
+            for (reported, scores) in outcome.searched.scores.iter().zip(&scores) {
+                for &(score, count) in &reported.counts {
+                    prop_assert_eq!(count, scores[score as usize], "band {:?}, score {}", reported.table, score);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The generator: brings up the pairs of sketches that are worth a look, and counts what that cost.
+//! The generator: generates the pairs of sketches that are worth a look, and counts what that cost.
 
 pub(crate) mod probed;
 
@@ -61,7 +61,7 @@ pub struct Searched {
     pub recall: Option<MeasuredRecall>,
     /// Pairs that were not compared, because too many documents are alike.
     pub capped: Option<Capped>,
-    /// For each table or band, the pairs of texts that it brings up, by score.
+    /// For each table or band, the pairs of texts that it generates, by score.
     #[doc(hidden)]
     pub scores: Vec<Scores>,
 }
@@ -114,7 +114,7 @@ pub enum Ran {
     Bands {
         /// The bands.
         banding: Banding,
-        /// Equal positions from which a pair was brought up.
+        /// Equal positions from which a pair is a candidate.
         least: u32,
         /// Positions of a signature.
         permutations: u32,
@@ -185,7 +185,7 @@ impl Capped {
     }
 }
 
-/// The pairs of texts that one table or band brings up, by score.
+/// The pairs of texts that one table or band generates, by score.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[doc(hidden)]
@@ -198,7 +198,7 @@ pub struct Scores {
 }
 
 /// Runs the settings' generator.
-pub(crate) fn cast(
+pub(crate) fn generate(
     settings: &Settings,
     evidence: &Evidence<'_>,
     progress: &dyn Progress,
@@ -346,8 +346,8 @@ fn with_identical(
     MeasuredRecall { wanted, calibration, identical_pairs: identical as u64, with_identical }
 }
 
-/// For each table, the number of pairs of texts it brings up by score, 64 minus the distance. `tables_of`
-/// says which tables bring up two hashes.
+/// For each table, the number of pairs of texts it generates by score, 64 minus the distance. `tables_of`
+/// says which tables have both of two hashes.
 fn hamming_scores(
     radius: u32,
     tables: &[Option<u32>],
@@ -409,7 +409,7 @@ impl<'a> Banded<'a> {
         Ok((Self { distinct, params, stats }, pairs))
     }
 
-    fn caught(self, ran: Ran, joined: Vec<SlotPair>, scores: Vec<Scores>, texts: &Texts) -> Generated {
+    fn generated(self, ran: Ran, joined: Vec<SlotPair>, scores: Vec<Scores>, texts: &Texts) -> Generated {
         let Self { distinct, params, stats } = self;
         let groups = distinct.groups();
         let sum = |field: fn(&BandStats) -> u64| stats.iter().map(field).sum::<u64>();
@@ -458,7 +458,7 @@ fn by_bands(
     let JoinParams { banding, min_matches: least, .. } = joined_by;
     let ran = Ran::Bands { banding, least: least as u32, permutations: m as u32 };
     let scores = band_scores(&banded.stats, least.saturating_sub(m / 8));
-    Ok(banded.caught(ran, joined, scores, evidence.texts))
+    Ok(banded.generated(ran, joined, scores, evidence.texts))
 }
 
 /// The signatures of the sketched texts, in their order.
@@ -491,7 +491,7 @@ fn signatures(
     })
 }
 
-/// For each band, the number of pairs of texts it brings up by score, the number of equal
+/// For each band, the number of pairs of texts it generates by score, the number of equal
 /// positions, from `least` on.
 fn band_scores(stats: &[BandStats], least: usize) -> Vec<Scores> {
     let of = |(band, stats): (u32, &BandStats)| {

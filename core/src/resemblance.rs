@@ -328,7 +328,7 @@ impl<'a> Sieve<'a> {
                 }
             }
             found[start..].iter_mut().for_each(|place| *place += at.start as u32);
-            // The two sketches of halves may both have brought up a set.
+            // The two sketches of halves may both have found a set.
             found[start..].sort_unstable();
             found.dedup();
         }
@@ -345,9 +345,9 @@ fn most_not_shared(least: f64, [a, b]: [u32; 2]) -> f64 {
     }
 }
 
-/// The most bits of one odd sketch that differ where no more than so many elements are told.
+/// The most bits of one odd sketch that differ where no more than so many elements are counted.
 fn most_odd(elements: f64, words: usize) -> u32 {
-    // What is told is less than what is expected by at most one.
+    // What is counted is less than what is expected by at most one.
     let expected = expected_elements(words);
     match expected.partition_point(|&expected| expected <= elements + 1.0) {
         all if all == expected.len() => u32::MAX,
@@ -466,7 +466,7 @@ fn jaccard(not_shared: f64, [a, b]: [u32; 2]) -> f32 {
 ///
 /// The number of elements is the mean of what is expected for these bits, but no less than any of them, and that
 /// number less the bits is even, since each collision hides two. So a few elements, which hardly ever collide in all
-/// sketches, are told exactly.
+/// sketches, are counted exactly.
 fn of_odd(differing: &[u32], words: usize, sizes: [u32; 2]) -> f32 {
     let (mut expected, mut least) = (0.0, 0);
     for &bits in differing {
@@ -600,7 +600,7 @@ mod tests {
             let mean = errors.iter().sum::<f64>() / n;
             let deviation = (errors.iter().map(|e| e * e).sum::<f64>() / n).sqrt();
             // What is not linear in the bits leaves a bias, of a tenth of the error at most; and whole elements are
-            // told, which where few collide is worth more than no bias.
+            // counted, which where few collide is worth more than no bias.
             let element = 2.0 / f64::from((sizes[0] + sizes[1] - shared) as u32);
             assert!(
                 mean.abs() < 4.0 * theory / n.sqrt() + theory / 10.0 + element / 2.0,

@@ -1,4 +1,4 @@
-//! The settings that decide a result, as sums: the sketch of a document, the generator that brings up pairs,
+//! The settings that decide a result, as sums: the sketch of a document, the generator that generates pairs,
 //! verification that decides about them. A setting without meaning cannot be written, and every setting that can be
 //! written is run.
 
@@ -136,7 +136,7 @@ pub enum Forms {
 pub enum Generator {
     /// An exact join of all hashes with each other, without an index.
     Join {
-        /// h: hashes that differ in at most this many bits are brought up.
+        /// h: hashes that differ in at most this many bits are candidates.
         distance: u32,
     },
     /// A query for each hash: few tables with disjoint keys, one flip or two in a key, the
@@ -209,7 +209,7 @@ pub enum BandShape {
     Fixed(Banding),
 }
 
-/// The check of two documents that the generator brought up. Every measure is at most 1, and 1 for equal texts.
+/// The check of two documents that the generator generated. Every measure is at most 1, and 1 for equal texts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
@@ -289,7 +289,7 @@ pub const USUAL_BITS: usize = 1024;
 /// Positions that the keys of both sketches are made of, at most.
 const KEY_POSITIONS: usize = 128;
 
-/// The usual share of the pairs at the wanted similarity that keys bring up.
+/// The usual share of the pairs at the wanted similarity that keys generate.
 #[doc(hidden)]
 pub const USUAL_KEY_RECALL: f64 = 0.97;
 
@@ -784,7 +784,7 @@ fn check_sets(distance: u32, reading: Reading, recall: f64) -> Result<()> {
     Err(Error::parameter("recall", recall, expected))
 }
 
-/// Refuses so many tables for BPHS; better told before the corpus is read than after.
+/// Refuses so many tables for BPHS; better reported before the corpus is read than after.
 fn check_tables(radius: u32, tables: u32) -> Result<()> {
     let fits = |&tables: &u32| Bphs::new(&[], BphsParams { radius, tables }).is_ok();
     if fits(&tables) {

@@ -117,7 +117,7 @@ impl<P: ComparedDocument> Anchor<P> {
         self.document.hashed().zip(other.hashed()).map_or(0.0, |(a, b)| of(a, b))
     }
 
-    /// The share of the features of both documents in a whole, told from the sizes of both
+    /// The share of the features of both documents in a whole, computed from the sizes of both
     /// sets and of what they share.
     fn of_sets(
         &self,

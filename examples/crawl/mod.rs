@@ -116,14 +116,14 @@ impl Server {
                 format!("{}: {error}; cargo build --features serve makes it", program.display())
             })?;
         let mut events = BufReader::new(child.stderr.take().ok_or("no standard error")?);
-        let mut told = String::new();
+        let mut reported = String::new();
         loop {
             let mut line = String::new();
             if events.read_line(&mut line)? == 0 {
                 child.wait()?;
-                return Err(format!("it ended: {told}").into());
+                return Err(format!("it ended: {reported}").into());
             }
-            told.push_str(&line);
+            reported.push_str(&line);
             let Ok(event) = serde_json::from_str::<serde_json::Value>(&line) else { continue };
             if let Some(address) = event["address"].as_str() {
                 let began = (begun.elapsed().as_secs_f64(), cpu_of(child.id()));
@@ -163,16 +163,16 @@ impl Drop for Server {
 
 /// Processor seconds of a process so far; not a number where the system does not tell.
 pub fn cpu_of(process: u32) -> f64 {
-    let told = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let fields = told.rsplit(')').next().unwrap_or_default().split(' ').skip(12);
+    let reported = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let fields = reported.rsplit(')').next().unwrap_or_default().split(' ').skip(12);
     let ticks: Option<Vec<f64>> = fields.take(2).map(|field| field.parse().ok()).collect();
     ticks.filter(|ticks| ticks.len() == 2).map_or(f64::NAN, |ticks| (ticks[0] + ticks[1]) / 100.0)
 }
 
 /// Bytes that a process has in memory now.
 pub fn memory_of(process: u32) -> f64 {
-    let told = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = told.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let reported = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = reported.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kibibytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok());
     kibibytes.map_or(f64::NAN, |kibibytes| kibibytes * 1024.0)
 }

@@ -60,7 +60,7 @@ fn read_all(
         file.damaged,
         file.documents_lost,
         file.unknown_losses,
-        file.mended,
+        file.repaired,
         file.without_text,
     ];
     (documents, file.damage, counts)

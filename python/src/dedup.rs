@@ -18,7 +18,7 @@ use simflip::core::id::{Cluster, Document, Id};
 use simflip::pipeline::{
     Assigned, Assignments, DocumentAssignment, Member, MemberPair, Progress, TextCollector, TextJob, raised,
 };
-use simflip::report::{Report, html, tell};
+use simflip::report::{Report, html, messages};
 use simflip::settings::Settings;
 use simflip::staged::dedup;
 use simflip::tables::{ClustersReader, PairsReader};
@@ -240,7 +240,7 @@ pub fn report_html(report: &str) -> PyResult<String> {
 #[pyfunction]
 pub fn report_text(report: &str) -> PyResult<String> {
     let report: Report = serde_json::from_str(report).map_err(|e| PyValueError::new_err(e.to_string()))?;
-    Ok(as_keywords(&tell::closing(&report)))
+    Ok(as_keywords(&messages::closing(&report)))
 }
 
 /// A value as the interpreter's own `json` reads it.
@@ -325,8 +325,8 @@ pub fn dedup_of_texts<'py>(
     let hosts = settings.quota.each == Some(Source::Host);
     if url.is_none() && (settings.keep == Keep::ShortestUrl || hosts) {
         let option = if hosts { "--keep-each host" } else { "--keep shortest-url" };
-        let told = format!("{option}: expected url= as well, the URLs of the texts");
-        return Err(of_refusal(Refused { told, io: None }));
+        let reported = format!("{option}: expected url= as well, the URLs of the texts");
+        return Err(of_refusal(Refused { reported, io: None }));
     }
     let ticker = Ticker::new();
     let collector = TextCollector::new(&settings, frequencies.as_deref(), threads).map_err(of_library)?;
@@ -363,7 +363,7 @@ pub fn dedup_of_texts<'py>(
     let (outcome, report) = done.map_err(of_library)?;
     let pairs = pairs_table(&outcome.pairs, &settings, &rows)?;
     let tables = (documents_table(&outcome, &rows, new)?, pairs, members_table(&outcome, &rows)?);
-    let closing = as_keywords(&tell::closing(&report));
+    let closing = as_keywords(&messages::closing(&report));
     let report = serde_json::to_string(&report).map_err(|e| PyValueError::new_err(e.to_string()))?;
     Ok((tables, report, closing, settings.verification.threshold()))
 }

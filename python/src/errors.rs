@@ -7,12 +7,12 @@ use simflip::cli::options::{Refused, as_keywords, refused};
 use std::io;
 
 /// The exception for a refusal.
-pub fn of_refusal(Refused { told, io }: Refused) -> PyErr {
-    let told = as_keywords(&told);
+pub fn of_refusal(Refused { reported, io }: Refused) -> PyErr {
+    let reported = as_keywords(&reported);
     match io {
         // The kind chooses the subclass, such as FileNotFoundError.
-        Some(kind) => io::Error::new(kind, told).into(),
-        None => PyValueError::new_err(told),
+        Some(kind) => io::Error::new(kind, reported).into(),
+        None => PyValueError::new_err(reported),
     }
 }
 

@@ -47,8 +47,8 @@ fn evaluate(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<Bound<'_, PyAn
 
 /// A message of the command line in the words of keywords.
 #[pyfunction]
-fn as_keywords(told: &str) -> String {
-    options::as_keywords(told)
+fn as_keywords(reported: &str) -> String {
+    options::as_keywords(reported)
 }
 
 /// What a keyword of another tool is called here, if it is one.

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Between two looks at signals.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Hears how the work goes on, and ends it where it was told to: the next word on progress unwinds the work's
+/// Hears how the work goes on, and ends it where it was asked to: the next word on progress unwinds the work's
 /// threads, and what they had begun is taken away as they go.
 pub struct Ticker {
     cancelled: AtomicBool,
@@ -31,13 +31,13 @@ struct Stage {
 /// What the work's threads unwind with when they are ended.
 struct Cancelled;
 
-/// A poisoned lock still holds what is told.
+/// A poisoned lock still holds what is reported.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Ticker {
-    /// Nothing has been told yet.
+    /// Nothing has heard yet.
     pub fn new() -> Self {
         Self {
             cancelled: AtomicBool::new(false),

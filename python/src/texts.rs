@@ -344,7 +344,7 @@ pub struct Repaired {
     /// Row of the first.
     first: usize,
     /// What it is, and why it had to be repaired.
-    told: (String, &'static str),
+    reported: (String, &'static str),
     /// Rows of the chunks and batches before.
     before: usize,
 }
@@ -352,7 +352,7 @@ pub struct Repaired {
 impl Repaired {
     fn add(&mut self, row: usize, why: &'static str, what: impl FnOnce() -> String) {
         if self.rows == 0 {
-            (self.first, self.told) = (self.before + row, (what(), why));
+            (self.first, self.reported) = (self.before + row, (what(), why));
         }
         self.rows += 1;
     }
@@ -365,11 +365,11 @@ impl Repaired {
         if self.rows == 0 {
             return Ok(());
         }
-        let Self { rows, first, told: (what, why), .. } = self;
-        let told = format!(
+        let Self { rows, first, reported: (what, why), .. } = self;
+        let reported = format!(
             "{what}: {rows} of the strings {why}, first in row {first}; U+FFFD stands for what is none"
         );
-        PyErr::warn(py, &py.get_type::<PyUserWarning>(), &CString::new(told)?, 1)
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), &CString::new(reported)?, 1)
     }
 }
 

@@ -29,8 +29,8 @@ def test_strings_that_are_no_utf8_are_mended(kind):
     with pytest.warns(UserWarning, match="column text: 4 of the strings are no UTF-8"):
         result = simflip.dedup(column)
     assert [(pair["a"], pair["b"]) for pair in pa.table(result.pairs).to_pylist()] == [(3, 4)]
-    mended = [text.decode("utf-8", "replace") for text in odd]
-    assert pa.table(simflip.dedup(mended).pairs).equals(pa.table(result.pairs))
+    repaired = [text.decode("utf-8", "replace") for text in odd]
+    assert pa.table(simflip.dedup(repaired).pairs).equals(pa.table(result.pairs))
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary_view()])
@@ -41,17 +41,17 @@ def test_bytes_are_texts(kind):
 
 def test_half_a_surrogate_pair_is_mended_in_every_call(tmp_path):
     cut = [words(7), words(7) + " \ud83d", None, words(8) + "\udc00 \U0001f600"]
-    mended = [text and text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in cut]
-    assert "\ufffd \U0001f600" in mended[3]
+    repaired = [text and text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in cut]
+    assert "\ufffd \U0001f600" in repaired[3]
     with pytest.warns(UserWarning, match="text: 2 of the strings hold half a surrogate pair, first in row 1"):
         result = simflip.dedup(cut)
-    assert pa.table(result.pairs).equals(pa.table(simflip.dedup(mended).pairs))
+    assert pa.table(result.pairs).equals(pa.table(simflip.dedup(repaired).pairs))
     with pytest.warns(UserWarning, match="half a surrogate pair"):
-        assert pa.table(simflip.sketch(cut)).equals(pa.table(simflip.sketch(mended)))
-    assert str(simflip.explain(cut[0], cut[1])) == str(simflip.explain(mended[0], mended[1]))
+        assert pa.table(simflip.sketch(cut)).equals(pa.table(simflip.sketch(repaired)))
+    assert str(simflip.explain(cut[0], cut[1])) == str(simflip.explain(repaired[0], repaired[1]))
     with simflip.Seen(tmp_path / "index") as seen, pytest.warns(UserWarning, match="half a surrogate pair"):
         seen.add(cut[:2], ids=["a", "b"])
-        assert seen.check(mended[1]).answer == "same"
+        assert seen.check(repaired[1]).answer == "same"
 
 
 def test_sketches_of_other_settings_are_refused_whoever_holds_them():

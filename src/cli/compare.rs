@@ -5,7 +5,7 @@ use super::arguments::{
 };
 use super::dedup::job;
 use super::progress::Bars;
-use super::{Done, tell};
+use super::{Done, print_text};
 use simflip::pipeline::{self, Contender};
 use simflip::settings::Sketches;
 use simflip::wording::printable_path;
@@ -80,7 +80,7 @@ impl CompareArgs {
         let frequencies = self.features.frequencies.clone();
         let job = job(&self.input, &self.run, settings, frequencies, command_line)?;
         let summary = pipeline::compare(&job, &contenders, &Bars::new(self.run.quiet))?;
-        tell(&format!("{}\n{}\n", summary.text, printable_path(&job.out.join("report.html"))))?;
+        print_text(&format!("{}\n{}\n", summary.text, printable_path(&job.out.join("report.html"))))?;
         Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })
     }
 }

@@ -3,7 +3,7 @@
 use super::arguments::{InputArgs, kept_files, threads};
 use super::dedup::now;
 use super::progress::Bars;
-use super::{Done, tell};
+use super::{Done, print_text};
 use simflip::contamination::{DecontaminateJob, decontaminate};
 use simflip::core::contamination::Rules;
 use simflip::corpus::{KeptFiles, expand_patterns};
@@ -105,7 +105,7 @@ impl DecontaminateArgs {
         let report = decontaminate(&job, &Bars::new(self.quiet))?;
         let [table, document] =
             ["matches.csv", "report.html"].map(|name| printable_path(&job.out.join(name)));
-        tell(&format!("{}\n{table}\n{document}\n", report.text()))?;
+        print_text(&format!("{}\n{table}\n{document}\n", report.text()))?;
         Ok(if report.damaged > 0 { Done::WithDamage } else { Done::Well })
     }
 }

@@ -5,7 +5,7 @@ use super::arguments::{
     SearchArgs, bytes, kept_files, refuse,
 };
 use super::progress::Bars;
-use super::{Done, tell};
+use super::{Done, print_text};
 use simflip::Error;
 use simflip::corpus::{KeptFiles, expand_patterns};
 use simflip::pipeline::{Ignored, Job, Writes};
@@ -153,7 +153,7 @@ impl DedupArgs {
         let job = self.job(command_line)?;
         let summary = staged::dedup(&job, &Bars::new(self.run.quiet))?;
         let uploaded = job.upload.iter().map(|address| format!("{}\n", printable_path(address)));
-        tell(&format!(
+        print_text(&format!(
             "{}\n{}\n{}",
             summary.text,
             printable_path(&job.out.join("report.html")),
@@ -201,7 +201,7 @@ impl DedupArgs {
         let is_asked = |name| self.write.contains(&name);
         anyhow::ensure!(
             !is_asked(WriteName::None) || self.write.len() == 1,
-            "--write none has no company: leave it out, or leave out the others"
+            "--write none stands alone: leave it out, or leave out the others"
         );
         refuse(
             &[("kept-files", self.kept_files.is_some() && !is_asked(WriteName::Kept))],

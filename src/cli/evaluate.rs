@@ -1,7 +1,7 @@
 //! `simflip evaluate`
 
 use super::arguments::{FieldArgs, parsed, refuse};
-use super::{Done, tell, tell_json};
+use super::{Done, print_json, print_text};
 use anyhow::Context;
 use simflip::corpus::{DiscoverOptions, ReadOptions, discover};
 use simflip::evaluate::corpus::record_names;
@@ -80,10 +80,10 @@ impl EvaluateArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let json = self.json;
         match self.scores()? {
-            ResultScores::Judged(estimate) if json => tell_json(&estimate),
-            ResultScores::Judged(estimate) => tell(&estimate.to_string()),
-            ResultScores::Held(evaluation) if json => tell_json(&evaluation),
-            ResultScores::Held(evaluation) => tell(&evaluation.to_string()),
+            ResultScores::Judged(estimate) if json => print_json(&estimate),
+            ResultScores::Judged(estimate) => print_text(&estimate.to_string()),
+            ResultScores::Held(evaluation) if json => print_json(&evaluation),
+            ResultScores::Held(evaluation) => print_text(&evaluation.to_string()),
         }
     }
 

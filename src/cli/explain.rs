@@ -4,7 +4,7 @@ use super::arguments::{
     BoilerplateArgs, CheckArgs, FeatureArgs, FieldArgs, Given, MethodName, SearchArgs, refuse,
 };
 use super::progress::Bars;
-use super::{Done, tell, tell_json};
+use super::{Done, print_json, print_text};
 use simflip::corpus::expand_patterns;
 use simflip::pipeline::{Ignored, Job, explain};
 use simflip::report::explanation::Methods;
@@ -81,7 +81,7 @@ impl ExplainArgs {
             ..Job::default()
         };
         let explanation = explain(&job, &methods, &self.a, &self.b, &Bars::new(self.quiet))?;
-        if self.json { tell_json(&explanation) } else { tell(&explanation.to_string()) }
+        if self.json { print_json(&explanation) } else { print_text(&explanation.to_string()) }
     }
 }
 

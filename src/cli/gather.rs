@@ -2,7 +2,7 @@
 
 use super::arguments::threads;
 use super::progress::Bars;
-use super::{Done, tell};
+use super::{Done, print_text};
 use simflip::corpus::{GatherJob, expand_patterns, gather};
 use simflip::pipeline::Progress;
 use simflip::wording::{counted, printable_path};
@@ -59,20 +59,20 @@ impl GatherArgs {
         });
         bars.end();
         let gathered = gathered?;
-        gathered.passed_over.told().iter().for_each(|told| bars.note(told));
+        gathered.passed_over.reported().iter().for_each(|reported| bars.note(reported));
         let reading = gathered.reading;
-        reading.damage_told().iter().for_each(|told| bars.note(told));
+        reading.damage_messages().iter().for_each(|reported| bars.note(reported));
         let mut text = counted(reading.documents, "document", "documents");
         if reading.extracted > 0 {
             text += &format!(", {} of them HTML", reading.extracted);
         }
-        if reading.mended > 0 {
-            text += &format!("; in {}, U+FFFD stands for what was not of its charset", reading.mended);
+        if reading.repaired > 0 {
+            text += &format!("; in {}, U+FFFD stands for what was not of its charset", reading.repaired);
         }
         if reading.damaged > 0 {
             text += &format!("; {} could not be read", counted(reading.damaged, "file", "files"));
         }
-        tell(&format!("{text}.\n{}\n", printable_path(&job.out)))?;
+        print_text(&format!("{text}.\n{}\n", printable_path(&job.out)))?;
         Ok(if reading.damaged > 0 { Done::WithDamage } else { Done::Well })
     }
 }

@@ -1,6 +1,6 @@
 //! `simflip inspect`
 
-use super::{Done, tell, tell_json};
+use super::{Done, print_json, print_text};
 use anyhow::bail;
 use simflip::wording::{printable, printable_path};
 use std::fmt::Write;
@@ -31,7 +31,7 @@ impl InspectArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let inspection = simflip::inspect::inspect(&self.file)?;
         if self.json {
-            tell_json(&inspection)?;
+            print_json(&inspection)?;
         } else {
             let mut text = String::new();
             writeln!(text, "{}: {}", printable_path(&self.file), inspection.what)?;
@@ -39,7 +39,7 @@ impl InspectArgs {
             for (name, value) in &inspection.facts {
                 writeln!(text, "  {name:<width$}  {}", printable(value))?;
             }
-            tell(&text)?;
+            print_text(&text)?;
         }
         match &inspection.problems[..] {
             [] => Ok(Done::Well),

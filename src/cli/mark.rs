@@ -2,7 +2,7 @@
 
 use super::arguments::{FieldArgs, threads};
 use super::progress::Bars;
-use super::{Done, tell};
+use super::{Done, print_text};
 use simflip::corpus::ReadOptions;
 use simflip::mark::{Filter, MarkJob, mark};
 use simflip::wording::{counted, printable_path};
@@ -65,7 +65,7 @@ impl MarkArgs {
             threads: self.threads,
         };
         let marked = mark(&job, &Bars::new(self.quiet))?;
-        tell(&format!(
+        print_text(&format!(
             "Marked {} of {} in {} for removal.\n{}\n",
             marked.removed,
             counted(marked.documents, "document", "documents"),

@@ -3,7 +3,7 @@
 
 use super::arguments::{CheckArgs, FeatureArgs, Given, GroupArgs, MethodName, SearchArgs, threads};
 use super::index::{self, IndexArgs, Opened};
-use super::{CALLED_HERE, Cli, dedup, evaluate, explain, rethreshold, seen, told};
+use super::{CALLED_HERE, Cli, dedup, evaluate, explain, reported, rethreshold, seen};
 use clap::{CommandFactory, Parser};
 use simflip::pipeline::{Job, RethresholdJob};
 use simflip::report::explanation::Methods;
@@ -22,14 +22,14 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The words, without the program's name before them.
-    pub told: String,
+    pub reported: String,
     /// The kind of an error of the operating system.
     pub io: Option<io::ErrorKind>,
 }
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.told)
+        f.write_str(&self.reported)
     }
 }
 
@@ -42,15 +42,16 @@ impl Refused {
             Some(simflip::Error::NoSuchInput(_)) => Some(io::ErrorKind::NotFound),
             _ => cause.downcast_ref::<io::Error>().map(io::Error::kind),
         };
-        Self { told: told(error, options), io: error.chain().find_map(kind) }
+        Self { reported: reported(error, options), io: error.chain().find_map(kind) }
     }
 
     fn usage(error: &clap::Error) -> Self {
-        let told = error.render().to_string();
-        let told = told.strip_prefix("error: ").unwrap_or(&told);
+        let reported = error.render().to_string();
+        let reported = reported.strip_prefix("error: ").unwrap_or(&reported);
         // What follows tells how to type a command.
-        let end = ["\n\nUsage:", "\n\nFor more information"].iter().filter_map(|mark| told.find(mark)).min();
-        Self { told: told[..end.unwrap_or(told.len())].trim_end().to_owned(), io: None }
+        let end =
+            ["\n\nUsage:", "\n\nFor more information"].iter().filter_map(|mark| reported.find(mark)).min();
+        Self { reported: reported[..end.unwrap_or(reported.len())].trim_end().to_owned(), io: None }
     }
 }
 
@@ -225,7 +226,7 @@ pub fn of_seen(options: &[OsString], ask_only: bool) -> Result<OfSeen, Refused> 
 /// # Errors
 /// If it is no length of time, or 0.
 pub fn age(text: &str) -> Result<Duration, Refused> {
-    index::age(text).map_err(|error| Refused { told: format!("{text}: {error}"), io: None })
+    index::age(text).map_err(|error| Refused { reported: format!("{text}: {error}"), io: None })
 }
 
 /// A time as options have it, such as 2026-11-01 or 2026-11-01T12:00:00Z, in milliseconds since 1970.
@@ -233,7 +234,8 @@ pub fn age(text: &str) -> Result<Duration, Refused> {
 /// # Errors
 /// If it is none.
 pub fn time(text: &str) -> Result<u64, Refused> {
-    let time = seen::time_of(text).map_err(|error| Refused { told: format!("{text}: {error}"), io: None })?;
+    let time =
+        seen::time_of(text).map_err(|error| Refused { reported: format!("{text}: {error}"), io: None })?;
     Ok(index::millis(time))
 }
 
@@ -284,8 +286,8 @@ pub fn called_here(name: &str, of_texts: bool) -> Option<String> {
 
 /// A message in the words of keywords: `--keep-each host` becomes `keep_each="host"`, and a flag `all_pairs=True`. What
 /// stands in a command, from `simflip` and its name to the end of the clause, stays as it is typed.
-pub fn as_keywords(told: &str) -> String {
-    let (mut text, mut rest) = (String::with_capacity(told.len()), told);
+pub fn as_keywords(reported: &str) -> String {
+    let (mut text, mut rest) = (String::with_capacity(reported.len()), reported);
     while let Some(at) = rest.find("--") {
         let (before, option) = rest.split_at(at);
         text += before;
@@ -401,16 +403,18 @@ mod tests {
 
     #[test]
     fn refusals_have_the_command_line_s_words_and_no_usage() {
-        let told = |typed| of_texts(&options(typed)).unwrap_err().told;
+        let reported = |typed| of_texts(&options(typed)).unwrap_err().reported;
         assert_eq!(
-            told("--method=simhash --distance=99"),
+            reported("--method=simhash --distance=99"),
             "--distance 99: expected at most 15 of 64 bits; farther hashes are alike by chance"
         );
-        assert!(told("--method=nonsense").starts_with("invalid value 'nonsense' for '--method <METHOD>'"));
-        assert!(told("--weighting=tf").starts_with("--weighting has no effect with --method both: "));
+        assert!(
+            reported("--method=nonsense").starts_with("invalid value 'nonsense' for '--method <METHOD>'")
+        );
+        assert!(reported("--weighting=tf").starts_with("--weighting has no effect with --method both: "));
         for typed in ["--method=nonsense", "--nonsense=1", "--seed=x"] {
-            let told = told(typed);
-            assert!(!told.contains("Usage") && !told.contains("--help"), "{told}");
+            let reported = reported(typed);
+            assert!(!reported.contains("Usage") && !reported.contains("--help"), "{reported}");
         }
         let missing = of_files(&options("--settings=no-such-file --out=r documents.jsonl")).unwrap_err();
         assert_eq!(missing.io, Some(io::ErrorKind::NotFound), "{missing}");
@@ -418,7 +422,7 @@ mod tests {
 
     #[test]
     fn options_become_keywords_and_commands_stay() {
-        for (told, ours) in [
+        for (reported, ours) in [
             ("--keep-each host", "keep_each=\"host\""),
             ("try --preset noisy.", "try preset=\"noisy\"."),
             ("--distance 99: expected at most 15 of 64 bits", "distance=99: expected at most 15 of 64 bits"),
@@ -437,7 +441,7 @@ mod tests {
             ),
             ("a--b, ./--seed and -- are not options", "a--b, ./--seed and -- are not options"),
         ] {
-            assert_eq!(as_keywords(told), ours);
+            assert_eq!(as_keywords(reported), ours);
         }
         assert_eq!(called_here("num_perm", true).as_deref(), Some("method=\"minhash\" permutations"));
         assert_eq!(called_here("text_column", true).as_deref(), Some("column"));
@@ -476,13 +480,15 @@ mod tests {
                 if path.is_dir() {
                     folders.push(path);
                 } else if path.extension().is_some_and(|extension| extension == "rs") {
-                    for told in literals(&std::fs::read_to_string(&path).unwrap()) {
+                    for reported in literals(&std::fs::read_to_string(&path).unwrap()) {
                         // Arguments that are put together, and examples of help, are no messages.
-                        if !told.contains(" --") && !told.starts_with("--") || told.starts_with("Example") {
+                        if !reported.contains(" --") && !reported.starts_with("--")
+                            || reported.starts_with("Example")
+                        {
                             continue;
                         }
                         seen += 1;
-                        let ours = as_keywords(&told);
+                        let ours = as_keywords(&reported);
                         let mut options = ours.match_indices("--").map(|(at, _)| &ours[..at]);
                         if options.any(|before| before.ends_with([' ', '(', '\'']) && !is_in_command(before))
                         {

@@ -46,7 +46,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_enum, default_value_t = PlanMethod::Both)]
     method: PlanMethod,
 
-    /// both: how pairs are brought up
+    /// both: how candidate pairs are generated
     #[arg(long, value_enum, default_value_t = PlanSearch::Keys)]
     search: PlanSearch,
 

@@ -2,10 +2,10 @@
 
 use super::arguments::{FieldArgs, threads};
 use super::progress::Bars;
-use super::{Done, dedup::now, tell};
+use super::{Done, dedup::now, print_text};
 use simflip::corpus::ReadOptions;
 use simflip::pipeline::{RethresholdJob, least_similar, rethreshold};
-use simflip::report::{Report, tell::closing};
+use simflip::report::{Report, messages::closing};
 use simflip::wording::{printable, printable_path};
 use std::path::PathBuf;
 
@@ -68,12 +68,12 @@ impl RethresholdArgs {
             let line = |(alike, [a, b]): &(f64, [String; 2])| {
                 format!("{alike:.4}  {}  {}\n", printable(a), printable(b))
             };
-            return tell(&least.iter().map(line).collect::<String>());
+            return print_text(&least.iter().map(line).collect::<String>());
         }
         let quiet = self.quiet;
         let job = self.job(command_line);
         let report = rethreshold(&job, &Bars::new(quiet))?;
-        tell(&format!("{}\n{}\n", closing(&report), printable_path(&job.out.join("report.html"))))
+        print_text(&format!("{}\n{}\n", closing(&report), printable_path(&job.out.join("report.html"))))
     }
 
     /// The job that is asked for. Documents are read as the run of the result read them, where nothing else is said.

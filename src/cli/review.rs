@@ -2,7 +2,7 @@
 
 use super::arguments::FieldArgs;
 use super::progress::Bars;
-use super::{Done, tell};
+use super::{Done, print_text};
 use clap::ValueEnum;
 use simflip::evaluate::judged::Bands;
 use simflip::pipeline::{ReviewJob, SIMILARITY_CUTS, review};
@@ -83,6 +83,6 @@ impl ReviewArgs {
             counted(summary.bands, "band", "bands"),
             printable_path(&job.document)
         );
-        tell(&text)
+        print_text(&text)
     }
 }

@@ -188,8 +188,8 @@ impl SeenArgs {
         if piped {
             damaged = self.pipe(&mut opened, &mut out)?;
         } else if let Some(Discovered { inputs, passed_over }) = found {
-            if let Some(told) = passed_over.told() {
-                note(&told);
+            if let Some(reported) = passed_over.reported() {
+                note(&reported);
             }
             for input in inputs {
                 damaged += self.file(&input, &mut opened, &mut out)?;
@@ -266,7 +266,7 @@ impl SeenArgs {
     /// Answers the pages of a file, and gives how many of its records were damaged.
     fn file(&self, input: &Input, opened: &mut Opened, out: &mut AnswerOutput) -> anyhow::Result<u64> {
         let (pages, reading) = sketched(input, &self.read_options(), opened)?;
-        for line in reading.damage_told() {
+        for line in reading.damage_messages() {
             note(&line);
         }
         let mut pages = pages.into_iter().map(|(_, page)| AskedLine::of(page));
@@ -526,7 +526,7 @@ fn sketched(
         let own = document.url.or(document.record_id);
         own.map_or_else(|| input.name_of(document.id.row), str::to_owned)
     };
-    // What cannot be made is told before anything is read.
+    // What cannot be made is reported before anything is read.
     opened.sketcher()?;
     let mut reading = corpus::read(
         std::slice::from_ref(input),

@@ -3,9 +3,9 @@
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
-use simflip::making::{kept, kept_told, take_all_away};
+use simflip::making::{kept, kept_messages, take_all_away};
 
-/// Starts to listen for signals that end the program. One that the program was told to ignore, as `nohup`
+/// Starts to listen for signals that end the program. One that the program was asked to ignore, as `nohup`
 /// does, stays ignored; and where it cannot be listened for, it ends the program as it always did. `farewell` is
 /// said at the end, or where there is a folder to go on in.
 pub(super) fn clean_up_on_end(farewell: Option<&'static str>) {
@@ -17,7 +17,7 @@ pub(super) fn clean_up_on_end(farewell: Option<&'static str>) {
         for signal in signals.forever() {
             take_all_away();
             if let Some(folder) = kept() {
-                super::note(&format!("ended. What was finished is {}", kept_told(&folder)));
+                super::note(&format!("ended. What was finished is {}", kept_messages(&folder)));
             } else if let Some(farewell) = farewell {
                 super::note(farewell);
             }

@@ -5,10 +5,10 @@ use super::arguments::{
     threads,
 };
 use super::progress::Bars;
-use super::{Done, tell};
+use super::{Done, print_text};
 use simflip::clusters::{Keep, Linkage};
 use simflip::corpus::{JsonlFields, KeptFiles, expand_patterns};
-use simflip::report::tell::recall_sentence;
+use simflip::report::messages::recall_sentence;
 use simflip::resources::peak_memory_bytes;
 use simflip::staged::{self, Grouping, Outputs, Shard};
 use simflip::wording::counted;
@@ -100,7 +100,7 @@ impl SketchArgs {
         if sketched.damaged > 0 {
             text += &format!("; {} of input damaged", counted(sketched.damaged, "piece", "pieces"));
         }
-        tell(&(text + "." + &peak() + "\n"))?;
+        print_text(&(text + "." + &peak() + "\n"))?;
         Ok(if sketched.damaged > 0 { Done::WithDamage } else { Done::Well })
     }
 }
@@ -190,7 +190,7 @@ impl JoinArgs {
                 counted(joined.statistics.largest, "document", "documents")
             );
         }
-        tell(&format!("{text}{}\n", peak()))
+        print_text(&format!("{text}{}\n", peak()))
     }
 }
 
@@ -304,7 +304,7 @@ impl ClusterArgs {
         let estimate = done.recall_estimate.as_ref().map_or_else(String::new, |recall_estimate| {
             format!(" {}", recall_sentence(recall_estimate, verification).trim_end())
         });
-        tell(&format!(
+        print_text(&format!(
             "{} of {} are duplicates, in {}; the largest has {}.{estimate}{listed}{}\n",
             done.removed,
             counted(done.documents, "document", "documents"),
@@ -402,7 +402,7 @@ impl ApplyArgs {
             let lost = counted(applied.lost, "kept document", "kept documents");
             text += &format!(" {lost} could not be read any more.");
         }
-        tell(&(text + &peak() + "\n"))?;
+        print_text(&(text + &peak() + "\n"))?;
         Ok(if applied.lost > 0 { Done::WithDamage } else { Done::Well })
     }
 }

@@ -1,7 +1,7 @@
 //! `simflip upload`
 
 use super::progress::Bars;
-use super::{Done, tell};
+use super::{Done, print_text};
 use simflip::pipeline::upload;
 use simflip::wording::printable_path;
 use std::path::PathBuf;
@@ -31,6 +31,6 @@ pub(crate) struct UploadArgs {
 impl UploadArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         upload(&self.result, &self.address, self.force, &Bars::new(self.quiet))?;
-        tell(&format!("{}\n", printable_path(&self.address)))
+        print_text(&format!("{}\n", printable_path(&self.address)))
     }
 }

@@ -43,7 +43,7 @@ impl Claims {
     /// Stretches of which each is about a block of so many decoded bytes.
     ///
     /// # Errors
-    /// If the length of the file cannot be told.
+    /// If the length of the file is not known.
     pub fn new(file: File, block_bytes: usize) -> io::Result<Self> {
         let length = file.metadata()?.len();
         let stretch = (block_bytes as u64 / 4).max(1);

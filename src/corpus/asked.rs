@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// Documents that are looked at before a field is said to be missing.
 const DOCUMENTS: u64 = 10_000;
 
-/// Names of fields that are told.
+/// Names of fields that are reported.
 const TOLD: usize = 30;
 
 /// Something else that documents need.

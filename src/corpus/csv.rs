@@ -99,7 +99,7 @@ impl CsvHeader {
         fields.wanted().find(is_twice)
     }
 
-    /// Reads a record. `strict` calls damage what is mended otherwise: bytes that are no UTF-8.
+    /// Reads a record. `strict` calls damage what is repaired otherwise: bytes that are no UTF-8.
     ///
     /// # Errors
     /// The kind of damage and what was found.
@@ -124,10 +124,10 @@ impl CsvHeader {
             );
             return Err((DamageKind::Malformed, format!("{values} for {columns}")));
         }
-        let mut mended = false;
+        let mut repaired = false;
         let mut take = |at: usize| {
             let value = String::from_utf8_lossy(row.value(at));
-            mended |= matches!(value, Cow::Owned(_));
+            repaired |= matches!(value, Cow::Owned(_));
             value.into_owned()
         };
         let text = texts.iter().map(|&at| take(at)).collect::<Vec<_>>().join(JOINT);
@@ -139,11 +139,11 @@ impl CsvHeader {
         let group = fields.group.as_deref().and_then(&mut named).map(Cow::Owned);
         let [id, url, language] =
             [&fields.id, &fields.url, &fields.language].map(|name| named(name).map(Cow::Owned));
-        if strict && mended {
+        if strict && repaired {
             return Err((DamageKind::Malformed, "bytes that are no UTF-8".to_owned()));
         }
         let score = score.and_then(|score| number(&score));
-        Ok(Line { text: Cow::Owned(text), id, url, language, score, group, mended })
+        Ok(Line { text: Cow::Owned(text), id, url, language, score, group, repaired })
     }
 }
 
@@ -370,7 +370,7 @@ mod tests {
             (&*line.text, line.id.as_deref(), line.url.as_deref()),
             ("a \"b\"\nc", Some("7"), Some("u"))
         );
-        assert_eq!((line.language, line.score, line.mended), (None, Some(2.5), false));
+        assert_eq!((line.language, line.score, line.repaired), (None, Some(2.5), false));
         assert_eq!(header.parse(b"u,t", &fields, false).unwrap_err().0, DamageKind::Malformed);
         let texts = |text: &str| {
             let fields = JsonlFields { text: text.to_owned(), ..JsonlFields::default() };
@@ -388,7 +388,7 @@ mod tests {
             let (kind, detail) = header.parse(&record, &fields, false).unwrap_err();
             assert_eq!((kind, detail), (DamageKind::Malformed, format!("{values} values for 4 columns")));
         }
-        assert!(header.parse(b"u,\xff,,", &fields, false).unwrap().mended);
+        assert!(header.parse(b"u,\xff,,", &fields, false).unwrap().repaired);
         assert_eq!(header.parse(b"u,\xff,,", &fields, true).unwrap_err().0, DamageKind::Malformed);
         let other = JsonlFields { text: "body".to_owned(), ..fields };
         let (kind, detail) = header.parse(b"u,t,1,2", &other, false).unwrap_err();

@@ -18,7 +18,7 @@ use crate::wording::{counted, printable, printable_path};
 /// The number of pieces of damage of a file that are kept in detail; the rest is only counted.
 pub const DAMAGE_KEPT: usize = 1000;
 
-/// The number of pieces of damage of a file that are told at once.
+/// The number of pieces of damage of a file that are reported at once.
 const TOLD: usize = 20;
 
 /// The sort of damage.
@@ -272,12 +272,12 @@ pub struct FileReading {
     pub damaged: u64,
     /// The first 1,000 pieces of damage in file order.
     pub damage: Vec<Damage>,
-    /// Documents that are lost by damage, where that can be told.
+    /// Documents that are lost by damage, where that can be known.
     pub documents_lost: u64,
     /// Pieces of damage that cost nobody knows how many documents.
     pub unknown_losses: u64,
     /// Documents in whose text something stands for bytes that are no UTF-8, or for half a character.
-    pub mended: u64,
+    pub repaired: u64,
     /// Documents that the crawler cut, or whose body breaks off.
     #[serde(default)]
     pub truncated: u64,
@@ -336,7 +336,7 @@ impl TryFrom<String> for TextSum {
 impl FileReading {
     /// The damage in lines for a person: a line for the pieces that are alike, the first of these, and how many more
     /// there are. None without damage.
-    pub fn damage_told(&self) -> Vec<String> {
+    pub fn damage_messages(&self) -> Vec<String> {
         let mut alike: Vec<(&Damage, u64)> = Vec::new();
         let mut known: HashMap<(DamageKind, &str), usize> = HashMap::new();
         for piece in &self.damage {
@@ -349,14 +349,14 @@ impl FileReading {
                 Entry::Vacant(_) => {}
             }
         }
-        let told: u64 = alike.iter().map(|(_, more)| more + 1).sum();
+        let reported: u64 = alike.iter().map(|(_, more)| more + 1).sum();
         let line = |(first, more): &(&Damage, u64)| match more {
             0 => first.to_string(),
             more => format!("{first}; the same of {}", counted(*more, "more record", "more records")),
         };
         let mut lines: Vec<String> = alike.iter().map(line).collect();
-        if self.damaged > told {
-            let more = counted(self.damaged - told, "more piece of damage", "more pieces of damage");
+        if self.damaged > reported {
+            let more = counted(self.damaged - reported, "more piece of damage", "more pieces of damage");
             lines.push(format!("{}: {more}", printable_path(&self.path)));
         }
         lines
@@ -382,10 +382,10 @@ impl FileReading {
         read: impl FnOnce(&mut dyn FnMut(DamageKind, String), &mut dyn FnMut(Document<'_>) -> u64) -> Option<u64>,
     ) {
         let mut found = Vec::new();
-        let (mut mended, mut truncated) = (false, false);
+        let (mut repaired, mut truncated) = (false, false);
         let length = read(&mut |kind, detail| found.push((kind, detail)), &mut |document| {
             let length = document.text.len() as u64;
-            (mended, truncated) = (document.mended, document.truncated);
+            (repaired, truncated) = (document.repaired, document.truncated);
             // An empty name is none.
             let record_id = document.record_id.filter(|id| !id.is_empty());
             each(Document { record_id, ..document });
@@ -395,7 +395,7 @@ impl FileReading {
             self.documents += 1;
             self.text_bytes += length;
         }
-        self.mended += u64::from(mended);
+        self.repaired += u64::from(repaired);
         self.truncated += u64::from(truncated);
         let RecordPosition { path, record, place, raw } = position;
         let neither = u64::from(length.is_none() && found.is_empty());
@@ -416,7 +416,7 @@ impl FileReading {
         self.decoding += part.decoding;
         self.locked += part.locked;
         self.processing += part.processing;
-        self.mended += part.mended;
+        self.repaired += part.repaired;
         self.truncated += part.truncated;
         self.without_text += part.without_text;
         self.unread += part.unread;
@@ -484,21 +484,21 @@ mod tests {
     #[test]
     fn tells_the_first_and_counts_the_rest() {
         let mut file = FileReading { path: "a".into(), ..FileReading::default() };
-        assert!(file.damage_told().is_empty());
+        assert!(file.damage_messages().is_empty());
         let unlike = |i: u64| Damage { detail: i.to_string(), ..damage(i) };
         (0..20).for_each(|i| file.add(unlike(i)));
         let first: Vec<String> = (0..20).map(|i| unlike(i).to_string()).collect();
-        assert_eq!(file.damage_told(), first);
+        assert_eq!(file.damage_messages(), first);
         file.add(unlike(20));
-        assert_eq!(file.damage_told()[..20], first);
-        assert_eq!(file.damage_told()[20..], ["a: 1 more piece of damage"]);
+        assert_eq!(file.damage_messages()[..20], first);
+        assert_eq!(file.damage_messages()[20..], ["a: 1 more piece of damage"]);
         file.add(unlike(21));
-        assert_eq!(file.damage_told()[20..], ["a: 2 more pieces of damage"]);
+        assert_eq!(file.damage_messages()[20..], ["a: 2 more pieces of damage"]);
         let mut file = FileReading { path: "a".into(), ..FileReading::default() };
         (0..84).for_each(|i| file.add(damage(i)));
         file.add(unlike(84));
-        let told = [format!("{}; the same of 83 more records", damage(0)), unlike(84).to_string()];
-        assert_eq!(file.damage_told(), told);
+        let reported = [format!("{}; the same of 83 more records", damage(0)), unlike(84).to_string()];
+        assert_eq!(file.damage_messages(), reported);
     }
 
     #[test]

@@ -121,15 +121,16 @@ mod tests {
         let refused = |state: &str| of(state).unwrap_err().to_string();
         let shards = r#""_data_files": [{"filename": "dataset.arrow"}]"#;
         for indices in ["_indices_data_files", "_indices_files"] {
-            let told = refused(&format!(r#"{{{shards}, "{indices}": [{{"filename": "indices.arrow"}}]}}"#));
+            let reported =
+                refused(&format!(r#"{{{shards}, "{indices}": [{{"filename": "indices.arrow"}}]}}"#));
             assert!(
-                told.contains("D.from_file('set/dataset.arrow')") && told.contains("indices.arrow"),
-                "{told}"
+                reported.contains("D.from_file('set/dataset.arrow')") && reported.contains("indices.arrow"),
+                "{reported}"
             );
         }
         assert!(of(&format!(r#"{{{shards}, "_indices_data_files": []}}"#)).unwrap().is_some());
         assert!(of(&format!(r#"{{{shards}, "_indices_data_files": null}}"#)).unwrap().is_some());
-        let told = refused(r#"{"_data_files": [{"filename": "dataset.arrow", "skip": 3, "take": 4}]}"#);
-        assert!(told.contains("parts of its files"), "{told}");
+        let reported = refused(r#"{"_data_files": [{"filename": "dataset.arrow", "skip": 3, "take": 4}]}"#);
+        assert!(reported.contains("parts of its files"), "{reported}");
     }
 }

@@ -22,10 +22,10 @@ pub struct Document<'a> {
     pub score: Option<f64>,
     /// The value of the field that groups documents, if it is asked for and a line or row has it.
     pub group: Option<&'a str>,
-    /// The text, verbatim but for what is mended; may be empty.
+    /// The text, verbatim but for what is repaired; may be empty.
     pub text: &'a str,
     /// U+FFFD stands in the text for bytes that are no UTF-8, or for half a surrogate pair.
-    pub mended: bool,
+    pub repaired: bool,
     /// The crawler cut it, or its body breaks off: the text goes as far as that did.
     pub truncated: bool,
     /// Where it is stored.

@@ -70,7 +70,7 @@ struct GatheredLine<'a> {
 /// A document that was read.
 struct GatheredDocument {
     line: Vec<u8>,
-    mended: bool,
+    repaired: bool,
     extracted: bool,
     text_bytes: u64,
 }
@@ -80,7 +80,7 @@ struct GatheredDocument {
 ///
 /// The text of HTML, which is known by its name, or by its first bytes where the name says nothing, is taken as that of
 /// a server's response is, in its charset. A build without the feature `html` reads texts in UTF-8 alone, and refuses
-/// HTML. A file that cannot be read is passed over and told.
+/// HTML. A file that cannot be read is passed over and reported.
 ///
 /// `progress` gets the number of files, and then how many more are done.
 ///
@@ -104,8 +104,8 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
     let Files { files, broken, passed_over } = find_files(&job.inputs, is_document)?;
     if files.is_empty() && broken.is_empty() {
         let names = TEXT.into_iter().chain(HTML).collect::<Vec<_>>().join(", ");
-        let told = passed_over.told().map(|told| format!(". {told}"));
-        return Err(Error::NoDocuments(format!("no file called {names}{}", told.unwrap_or_default())));
+        let reported = passed_over.reported().map(|reported| format!(". {reported}"));
+        return Err(Error::NoDocuments(format!("no file called {names}{}", reported.unwrap_or_default())));
     }
     progress(Some(files.len() as u64), 0);
     let cap = job.longest_document.unwrap_or(ReadOptions::default().record_cap);
@@ -126,7 +126,7 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
                 Ok(document) => {
                     reading.documents += 1;
                     reading.extracted += u64::from(document.extracted);
-                    reading.mended += u64::from(document.mended);
+                    reading.repaired += u64::from(document.repaired);
                     reading.text_bytes += document.text_bytes;
                     lines.extend(document.line);
                 }
@@ -155,7 +155,7 @@ fn read(job: &GatherJob, real: &Path, shown: &Path, cap: usize) -> Result<Gather
         return Err((DamageKind::TooLarge, format!("{length} bytes, above the {cap} of --longest-document")));
     }
     let is_html = ends_with(shown, &HTML) || !is_document(shown) && looks_like_html(&bytes);
-    let (text, mended) = text_of(&bytes, is_html)?;
+    let (text, repaired) = text_of(&bytes, is_html)?;
     let id = shown.to_string_lossy();
     let url = job.url.as_ref().map(|start| {
         let folder = job.inputs.iter().filter_map(|input| shown.strip_prefix(input).ok());
@@ -168,7 +168,7 @@ fn read(job: &GatherJob, real: &Path, shown: &Path, cap: usize) -> Result<Gather
     let line = GatheredLine { id: &id, url: url.as_deref(), text: &text };
     let mut line = serde_json::to_vec(&line).map_err(|error| (DamageKind::Unreadable, error.to_string()))?;
     line.push(b'\n');
-    Ok(GatheredDocument { line, mended, extracted: is_html, text_bytes: text.len() as u64 })
+    Ok(GatheredDocument { line, repaired, extracted: is_html, text_bytes: text.len() as u64 })
 }
 
 /// A part of a path as one of a URL has it. What is encoded stays as it is, and so does a question mark: programs that
@@ -200,7 +200,7 @@ fn text_of(bytes: &[u8], is_html: bool) -> Result<(Cow<'_, str>, bool), DamageCa
         is_html,
         &super::damage::DocumentRoom::new(usize::MAX, u64::MAX),
     )?;
-    Ok((text.text, text.mended))
+    Ok((text.text, text.repaired))
 }
 
 #[cfg(not(feature = "html"))]
@@ -210,6 +210,6 @@ fn text_of(bytes: &[u8], is_html: bool) -> Result<(Cow<'_, str>, bool), DamageCa
         return Err((DamageKind::UnknownFormat, detail.to_owned()));
     }
     let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
-    let mended = matches!(text, Cow::Owned(_));
-    Ok((text, mended))
+    let repaired = matches!(text, Cow::Owned(_));
+    Ok((text, repaired))
 }

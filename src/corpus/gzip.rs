@@ -311,7 +311,7 @@ impl GzipSource {
                         return header(self.window.bytes());
                     }
                 }
-                told => return told,
+                reported => return reported,
             }
         }
     }

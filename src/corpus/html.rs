@@ -25,7 +25,7 @@ pub const EXTRACTOR: &str = "html2text 0.17";
 pub(crate) struct Text<'a> {
     pub text: Cow<'a, str>,
     /// U+FFFD stands in it for bytes that are none of its charset.
-    pub mended: bool,
+    pub repaired: bool,
     /// Bytes of memory that the tree of its HTML took.
     pub markup: u64,
     /// Its body breaks off.
@@ -134,9 +134,9 @@ pub(crate) fn text_of<'a>(
     is_html: bool,
     room: &DocumentRoom,
 ) -> Result<Text<'a>, DamageCause> {
-    let (text, mended) = in_utf8(body, charset, is_html);
+    let (text, repaired) = in_utf8(body, charset, is_html);
     if !is_html {
-        return Ok(Text { text, mended, markup: 0, truncated: false });
+        return Ok(Text { text, repaired, markup: 0, truncated: false });
     }
     let Markup { tags, depth, attributes } = Markup::of(text.as_bytes());
     let (tree, length) = (tags * TAG, text.len() as u64);
@@ -149,7 +149,7 @@ pub(crate) fn text_of<'a>(
         }
     }
     let (text, markup) = (Cow::Owned(guarded(|| rendered(&parted(&text)))?), tree + 3 * length);
-    Ok(Text { text, mended, markup, truncated: false })
+    Ok(Text { text, repaired, markup, truncated: false })
 }
 
 /// Bytes of memory that an element takes with its text, while that is taken out.
@@ -325,12 +325,12 @@ fn in_utf8<'a>(body: Cow<'a, [u8]>, charset: Option<&str>, is_html: bool) -> (Co
         .unwrap_or_else(|| if simdutf8::basic::from_utf8(&body).is_ok() { UTF_8 } else { WINDOWS_1252 });
     match body {
         Cow::Borrowed(bytes) => {
-            let (text, _, mended) = encoding.decode(bytes);
-            (text, mended)
+            let (text, _, repaired) = encoding.decode(bytes);
+            (text, repaired)
         }
         Cow::Owned(bytes) => {
-            let (text, _, mended) = encoding.decode(&bytes);
-            (Cow::Owned(text.into_owned()), mended)
+            let (text, _, repaired) = encoding.decode(&bytes);
+            (Cow::Owned(text.into_owned()), repaired)
         }
     }
 }
@@ -417,7 +417,7 @@ mod tests {
     fn text(head: &str, body: &[u8]) -> Result<Option<(String, bool)>, DamageKind> {
         let content = [format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n").as_bytes(), body].concat();
         let read = text_of_response(&content, &room(1 << 20), false);
-        read.map(|it| it.map(|it| (it.text.trim().to_owned(), it.mended))).map_err(|(kind, _)| kind)
+        read.map(|it| it.map(|it| (it.text.trim().to_owned(), it.repaired))).map_err(|(kind, _)| kind)
     }
 
     fn plain(text: &str) -> Result<Option<(String, bool)>, DamageKind> {

@@ -71,7 +71,7 @@ pub(crate) enum Problem {
 
 impl Problem {
     /// In words.
-    pub fn told(&self) -> String {
+    pub fn reported(&self) -> String {
         match self {
             Self::CannotOpen(error) => error.clone(),
             Self::UnknownFormat(Some(foreign)) => format!("this is {foreign}"),
@@ -222,8 +222,8 @@ impl PassedOver {
 
     /// A sentence on the entries that were not read: their number for each reason, the commonest endings of names, and
     /// the first paths; none if there are none.
-    pub fn told(&self) -> Option<String> {
-        /// Paths and endings that are told.
+    pub fn reported(&self) -> Option<String> {
+        /// Paths and endings that are reported.
         const NAMED: usize = 5;
         let part = |reason: Reason| {
             let of_reason: Vec<&NotRead> = self.list.iter().filter(|it| it.reason == reason).collect();
@@ -239,7 +239,7 @@ impl PassedOver {
                 of_reason.iter().for_each(|it| *counts.entry(&it.kind).or_default() += 1);
                 let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
                 counts.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-                let mut told: Vec<String> = counts
+                let mut reported: Vec<String> = counts
                     .iter()
                     .take(NAMED)
                     .map(|(kind, n)| match kind.is_empty() {
@@ -248,16 +248,16 @@ impl PassedOver {
                     })
                     .collect();
                 if counts.len() > NAMED {
-                    told.push("…".to_owned());
+                    reported.push("…".to_owned());
                 }
-                kinds = format!("{}: ", told.join(", "));
+                kinds = format!("{}: ", reported.join(", "));
             }
             let number = counted(of_reason.len() as u64, one, many);
             (!of_reason.is_empty()).then(|| format!("{number} ({kinds}{})", names.join(", ")))
         };
         let parts: Vec<String> = Reason::ALL.into_iter().filter_map(part).collect();
-        let told = |parts: &[String]| format!("Skipped in folders: {}.", parts.join("; "));
-        (!parts.is_empty()).then(|| told(&parts))
+        let reported = |parts: &[String]| format!("Skipped in folders: {}.", parts.join("; "));
+        (!parts.is_empty()).then(|| reported(&parts))
     }
 }
 
@@ -281,7 +281,7 @@ impl Input {
         self.storage.open()
     }
 
-    /// Size of the stored file in bytes when it was found, 0 if it could not be told.
+    /// Size of the stored file in bytes when it was found, 0 if it is not known.
     pub fn stored_bytes(&self) -> u64 {
         self.found.as_ref().map_or(0, Stamp::length)
     }
@@ -358,8 +358,8 @@ impl Input {
         self.spool.is_some() && self.original.is_none()
     }
 
-    fn new(path: PathBuf, storage: Storage, told: FileType, problem: Option<Problem>) -> Self {
-        let FileType { format, compression, .. } = told;
+    fn new(path: PathBuf, storage: Storage, reported: FileType, problem: Option<Problem>) -> Self {
+        let FileType { format, compression, .. } = reported;
         let found = storage.stamp();
         Self {
             path,
@@ -379,8 +379,8 @@ impl Input {
 
     /// A file whose content cannot be had.
     fn broken(path: &Path, storage: Storage, options: &DiscoverOptions, error: String) -> Self {
-        let told = FileType::by_name(path, options.format);
-        Self::new(path.to_path_buf(), storage, told, Some(Problem::CannotOpen(error)))
+        let reported = FileType::by_name(path, options.format);
+        Self::new(path.to_path_buf(), storage, reported, Some(Problem::CannotOpen(error)))
     }
 
     /// Looks at the content of a regular file or an object.
@@ -389,21 +389,24 @@ impl Input {
             Ok(head) if utf16_of(&head).is_some() => in_utf8(path, &storage, options)
                 .unwrap_or_else(|error| Self::broken(path, storage, options, error.to_string())),
             Ok(head) => {
-                let (mut told, is_read) = FileType::by_content(path, &head, options.format);
+                let (mut reported, is_read) = FileType::by_content(path, &head, options.format);
                 // Standard input has no name that says so: it is CSV if its first line names a column of texts.
-                let table =
-                    |told: &FileType| CsvHeader::read(path, &storage, told.compression).ok().flatten();
-                if told.unknown && table(&told).is_some_and(|header| header.has_text(&options.fields)) {
-                    (told.format, told.unknown) = (Format::Csv, false);
+                let table = |reported: &FileType| {
+                    CsvHeader::read(path, &storage, reported.compression).ok().flatten()
+                };
+                if reported.unknown && table(&reported).is_some_and(|header| header.has_text(&options.fields))
+                {
+                    (reported.format, reported.unknown) = (Format::Csv, false);
                 }
                 // What a file is called does not make it readable; a table may begin with anything.
-                let foreign = match told.format {
-                    Format::Csv | Format::Parquet | Format::Arrow if !told.unknown => None,
+                let foreign = match reported.format {
+                    Format::Csv | Format::Parquet | Format::Arrow if !reported.unknown => None,
                     _ if is_read => None,
-                    _ => foreign(&head, told.compression, !told.unknown),
+                    _ => foreign(&head, reported.compression, !reported.unknown),
                 };
-                let problem = (told.unknown || foreign.is_some()).then_some(Problem::UnknownFormat(foreign));
-                let mut input = Self::new(path.to_path_buf(), storage, told, problem);
+                let problem =
+                    (reported.unknown || foreign.is_some()).then_some(Problem::UnknownFormat(foreign));
+                let mut input = Self::new(path.to_path_buf(), storage, reported, problem);
                 input.has_short_members = input.compression.has_short_members(&head);
                 input.decoding = held_to_decode(&input, &head);
                 if input.compression == Compression::Zstd {
@@ -488,9 +491,9 @@ fn in_utf8(name: &Path, original: &Storage, options: &DiscoverOptions) -> io::Re
 fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Result<Input> {
     let folder = std::env::temp_dir();
     let io = |error: io::Error| {
-        let told =
+        let reported =
             format!("{error}, where the documents of a stream are copied to; TMPDIR names another folder");
-        Error::io(&folder, io::Error::new(error.kind(), told))
+        Error::io(&folder, io::Error::new(error.kind(), reported))
     };
     let (stored, mut file) = Unfinished::private_file(&folder.join(SPOOLED)).map_err(io)?;
     // A stream that breaks off is damage; a folder that is full is not.
@@ -876,7 +879,7 @@ pub fn expand_patterns(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         let before = expanded.len();
         expanded.extend(fits.map(|fit| fit.unwrap_or_else(|error| error.path().to_path_buf())));
         if expanded.len() == before {
-            // That nothing fits is told as for any other path.
+            // That nothing fits is reported as for any other path.
             expanded.push(path.clone());
         }
     }
@@ -937,12 +940,12 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
     if inputs.iter().all(|i| i.problem.is_some()) {
         let why = match inputs.first() {
             Some(input) => {
-                let told = input.problem.as_ref().map_or_else(String::new, Problem::told);
-                format!("{}: {told}", input.path.display())
+                let reported = input.problem.as_ref().map_or_else(String::new, Problem::reported);
+                format!("{}: {reported}", input.path.display())
             }
             None => {
                 let names = ".wet, .warc, .jsonl, .ndjson, .jl, .csv, .tsv; also .gz, .zst; .parquet, .arrow, .feather";
-                let passed_over = found.passed_over.told().map(|told| format!(". {told}"));
+                let passed_over = found.passed_over.reported().map(|reported| format!(". {reported}"));
                 let advice = match holds_documents(&found.passed_over) {
                     true => " simflip gather makes lines of JSON of texts and HTML.",
                     false => "",
@@ -1170,8 +1173,8 @@ mod tests {
         write(&good, b"{}");
         for address in ["s3://bucket/key.jsonl", "s3://bucket/crawl/", "https://server/a.jsonl"] {
             let error = discover(&[good.clone(), address.into()], &DiscoverOptions::default()).unwrap_err();
-            let told = error.to_string();
-            assert!(told.contains(address) && told.contains("the feature `stores`"), "{told}");
+            let reported = error.to_string();
+            assert!(reported.contains(address) && reported.contains("the feature `stores`"), "{reported}");
         }
     }
 

@@ -163,7 +163,7 @@ pub(crate) struct Line<'a> {
     pub score: Option<f64>,
     pub group: Option<Cow<'a, str>>,
     /// U+FFFD stands in it for what could not be read.
-    pub mended: bool,
+    pub repaired: bool,
 }
 
 /// A document that stands in a line of JSON.
@@ -178,7 +178,7 @@ pub struct LineDocument {
 }
 
 /// Reads a line by itself, as one comes through a pipe; none for a blank one. `strict` calls damage what is
-/// mended otherwise.
+/// repaired otherwise.
 ///
 /// # Errors
 /// What is wrong with it, in words.
@@ -456,7 +456,7 @@ impl<'a> LineObject<'a> {
     }
 }
 
-/// Reads a line; none where its text is null, unless `strict` calls that damage. What is odd in it is mended,
+/// Reads a line; none where its text is null, unless `strict` calls that damage. What is odd in it is repaired,
 /// unless `strict` forbids: bytes that are no UTF-8, halves of surrogate pairs, and numbers that JSON has not.
 ///
 /// # Errors
@@ -473,12 +473,12 @@ pub(crate) fn parse<'a>(
             let detail = format!("byte {} of the line is not UTF-8", error.valid_up_to());
             return Err((DamageKind::Malformed, detail));
         }
-        Err(_) => return parse_mended(&String::from_utf8_lossy(line), fields, true),
+        Err(_) => return parse_repaired(&String::from_utf8_lossy(line), fields, true),
     };
     match object_of(text, fields) {
         Ok(object) => pick(object, text, fields, strict),
         Err(error) if strict => Err(not_an_object(text, &error)),
-        Err(_) => parse_mended(text, fields, false),
+        Err(_) => parse_repaired(text, fields, false),
     }
 }
 
@@ -490,11 +490,11 @@ fn object_of<'a>(line: &'a str, fields: &JsonlFields) -> serde_json::Result<Line
     Ok(object)
 }
 
-/// Reads a line with what is odd in it mended.
-fn parse_mended(
+/// Reads a line with what is odd in it repaired.
+fn parse_repaired(
     line: &str,
     fields: &JsonlFields,
-    mended: bool,
+    repaired: bool,
 ) -> Result<Option<Line<'static>>, DamageCause> {
     let surrogates = mend_surrogates(line);
     let line = surrogates.as_deref().unwrap_or(line);
@@ -509,7 +509,7 @@ fn parse_mended(
         language: owned(line.language),
         score: line.score,
         group: owned(line.group),
-        mended: mended || surrogates.is_some(),
+        repaired: repaired || surrogates.is_some(),
     }))
 }
 
@@ -538,16 +538,16 @@ fn mend_surrogates(line: &str) -> Option<String> {
         let digits = line.as_bytes().get(at..at + 6)?.strip_prefix(b"\\u")?;
         u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
     };
-    let mut mended: Option<String> = None;
+    let mut repaired: Option<String> = None;
     let (mut done, mut from) = (0, 0);
     while let Some(n) = memchr(b'\\', &line.as_bytes()[from..]) {
         let at = from + n;
         match unit(at) {
             Some(0xd800..=0xdbff) if matches!(unit(at + 6), Some(0xdc00..=0xdfff)) => from = at + 12,
             Some(0xd800..=0xdfff) => {
-                let mended = mended.get_or_insert_default();
-                mended.push_str(&line[done..at]);
-                mended.push_str("\\ufffd");
+                let repaired = repaired.get_or_insert_default();
+                repaired.push_str(&line[done..at]);
+                repaired.push_str("\\ufffd");
                 from = at + 6;
                 done = from;
             }
@@ -555,7 +555,7 @@ fn mend_surrogates(line: &str) -> Option<String> {
             _ => from = (at + 2).min(line.len()),
         }
     }
-    mended.map(|mended| mended + &line[done..])
+    repaired.map(|repaired| repaired + &line[done..])
 }
 
 /// Puts null for each number that JSON has not and Python writes all the same: NaN, Infinity and -Infinity. None if
@@ -565,24 +565,24 @@ fn without_odd_numbers(line: &str) -> Option<String> {
     if !ODD[..2].iter().any(|odd| line.contains(odd)) {
         return None;
     }
-    let (mut mended, mut rest) = (String::with_capacity(line.len()), line);
+    let (mut repaired, mut rest) = (String::with_capacity(line.len()), line);
     while let Some(next) = rest.find(['"', 'N', 'I', '-']) {
         let (before, found) = rest.split_at(next);
-        mended.push_str(before);
+        repaired.push_str(before);
         let end = if found.starts_with('"') {
             let end = end_of_string(found.as_bytes(), 1).unwrap_or(found.len());
-            mended.push_str(&found[..end]);
+            repaired.push_str(&found[..end]);
             end
         } else if let Some(odd) = ODD.iter().find(|odd| found.starts_with(**odd)) {
-            mended.push_str("null");
+            repaired.push_str("null");
             odd.len()
         } else {
-            mended.push_str(&found[..1]);
+            repaired.push_str(&found[..1]);
             1
         };
         rest = &found[end..];
     }
-    Some(mended + rest)
+    Some(repaired + rest)
 }
 
 /// A score as it is written: a number, or a date and a time (RFC 3339; the time and its zone may be missing), of which
@@ -657,7 +657,7 @@ fn pick<'a>(
     };
     let score = score.and_then(name).and_then(|score| number(&score));
     let [id, url, language, group] = [id, url, language, group].map(|value| value.and_then(name));
-    Ok(Some(Line { text, id, url, language, score, group, mended: false }))
+    Ok(Some(Line { text, id, url, language, score, group, repaired: false }))
 }
 
 /// The names of a line's fields, and of those in its objects.
@@ -732,14 +732,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_odd_is_mended_and_told() {
+    fn what_is_odd_is_repaired_and_reported() {
         let lenient = |line: &[u8]| {
             let line = parse(line, &JsonlFields::default(), false).expect("an object")?;
-            Some((line.text.into_owned(), line.id.map(Cow::into_owned), line.mended))
+            Some((line.text.into_owned(), line.id.map(Cow::into_owned), line.repaired))
         };
-        let text = |text: &str, mended| Some((text.to_owned(), None, mended));
+        let text = |text: &str, repaired| Some((text.to_owned(), None, repaired));
         assert_eq!(lenient(b"{\"text\":\"caf\xe9.\"}"), text("caf\u{fffd}.", true));
-        for (written, read, mended) in [
+        for (written, read, repaired) in [
             (r"\ud800", "\u{fffd}", true),
             (r"a\udc00b\ud83d", "a\u{fffd}b\u{fffd}", true),
             (r"\ud800\ud83d\ude00", "\u{fffd}\u{1f600}", true),
@@ -749,14 +749,14 @@ mod tests {
         ] {
             assert_eq!(
                 lenient(format!("{{\"text\":\"{written}\"}}").as_bytes()),
-                text(read, mended),
+                text(read, repaired),
                 "{written}"
             );
         }
         assert_eq!(lenient(br#"{"text":null,"id":1}"#), None);
         let numbered = |id: &str| {
             let line = format!(r#"{{"id":{id},"x":-1e999999,"text":"a"}}"#);
-            lenient(line.as_bytes()).and_then(|(_, id, mended)| id.map(|id| (id, mended)))
+            lenient(line.as_bytes()).and_then(|(_, id, repaired)| id.map(|id| (id, repaired)))
         };
         assert_eq!(numbered("1e999999"), Some(("1e999999".to_owned(), false)));
         assert_eq!(numbered("17"), Some(("17".to_owned(), false)));
@@ -891,12 +891,12 @@ mod tests {
         #[test]
         fn agrees_with_a_tree_of_values(text: String, id: Option<String>, more: Vec<String>) {
             let line = serde_json::json!({"text": text, "more": more, "id": id}).to_string();
-            let wanted = Line { text: text.into(), id: id.map(Cow::Owned), url: None, language: None, score: None, group: None, mended: false };
+            let wanted = Line { text: text.into(), id: id.map(Cow::Owned), url: None, language: None, score: None, group: None, repaired: false };
             for strict in [false, true] {
                 let got = parse(line.as_bytes(), &JsonlFields::default(), strict);
                 prop_assert_eq!(got, Ok(Some(wanted.clone())));
             }
-            let again = parse_mended(&line, &JsonlFields::default(), false);
+            let again = parse_repaired(&line, &JsonlFields::default(), false);
             prop_assert_eq!(again, Ok(Some(wanted)));
         }
 

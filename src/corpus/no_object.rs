@@ -1,4 +1,4 @@
-//! A stand-in for objects in stores, for a build that does not read them.
+//! A replacement for objects in stores, for a build that does not read them.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ pub(crate) type ObjectReader = Object;
 pub(crate) type Prefix = Object;
 
 fn absent<T>(what: &str) -> io::Result<T> {
-    let told = format!(
+    let reported = format!(
         "this build has no object-store support, the feature `stores`: cargo install simflip --features stores has it, \
          or copy the {what}"
     );
-    Err(io::Error::new(io::ErrorKind::Unsupported, told))
+    Err(io::Error::new(io::ErrorKind::Unsupported, reported))
 }
 
 pub(crate) fn is_folder(_: &Path) -> bool {

@@ -1,4 +1,4 @@
-//! A stand-in for the reader of Parquet and Arrow files, for a build without it: such files are damage.
+//! A replacement for the reader of Parquet and Arrow files, for a build without it: such files are damage.
 
 use std::path::Path;
 

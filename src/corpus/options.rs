@@ -13,7 +13,7 @@ pub const LONGEST_WINDOW: u32 = 31;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadRules {
     /// Text that is not UTF-8, or holds half a surrogate pair, is damage. Without, what cannot be read of it
-    /// is U+FFFD, as browsers have it, and the document counts as mended.
+    /// is U+FFFD, as browsers have it, and the document counts as repaired.
     pub strict: bool,
     /// The longest window of a Zstandard frame, in bits, 10 to [`LONGEST_WINDOW`]. So much memory is needed
     /// for each file that is open.

@@ -103,7 +103,7 @@ mod tests {
     use std::io::Write;
 
     /// Documents of a file, by its size and what a look at it said.
-    fn told(name: &str, bytes: &[u8]) -> f64 {
+    fn reported(name: &str, bytes: &[u8]) -> f64 {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         std::fs::write(&path, bytes).unwrap();
@@ -129,10 +129,10 @@ mod tests {
                 ("documents.jsonl.gz", &gzip.finish().unwrap()),
                 ("documents.jsonl.zst", &zstd),
             ] {
-                let told = told(name, bytes);
+                let reported = reported(name, bytes);
                 assert!(
-                    (0.8..1.25).contains(&(told / documents as f64)),
-                    "{name}: {told} instead of {documents}"
+                    (0.8..1.25).contains(&(reported / documents as f64)),
+                    "{name}: {reported} instead of {documents}"
                 );
             }
         }

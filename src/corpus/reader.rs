@@ -57,7 +57,7 @@ pub(crate) enum Reader {
     Stream(Box<StreamReader>),
     /// Reads rows.
     Rows(Box<parquet::Rows>),
-    /// Reads nothing; there is the damage that keeps the file from being read, until it is told.
+    /// Reads nothing; there is the damage that keeps the file from being read, until it is reported.
     Closed(Option<Damage>),
 }
 
@@ -66,9 +66,9 @@ impl Reader {
     pub fn open(read: ReadInput<'_>) -> Self {
         let ReadInput { shard, input, options } = read;
         let opened = match (&input.problem, StreamFormat::of(input.format)) {
-            (Some(problem @ Problem::CannotOpen(_)), _) => Err((DamageKind::Unreadable, problem.told())),
+            (Some(problem @ Problem::CannotOpen(_)), _) => Err((DamageKind::Unreadable, problem.reported())),
             (Some(problem @ Problem::UnknownFormat(_)), _) => {
-                Err((DamageKind::UnknownFormat, problem.told()))
+                Err((DamageKind::UnknownFormat, problem.reported()))
             }
             (None, Some(format)) => StreamReader::open(input, format, shard, options)
                 .map(|reader| Self::Stream(Box::new(reader)))

@@ -115,7 +115,7 @@ impl<'a> RecordParser<'a> {
         match self.format {
             StreamFormat::Wet => {
                 let fields = wet::fields(&bytes[span.start..span.content_start]);
-                let (text, mended, beside, truncated) = match span.raw {
+                let (text, repaired, beside, truncated) = match span.raw {
                     #[cfg(feature = "html")]
                     true => {
                         let text = match fields.resource_type() {
@@ -124,7 +124,7 @@ impl<'a> RecordParser<'a> {
                         };
                         match text {
                             Ok(text) => {
-                                text.map(|text| (text.text, text.mended, text.markup, text.truncated))?
+                                text.map(|text| (text.text, text.repaired, text.markup, text.truncated))?
                             }
                             Err((kind, detail)) => {
                                 damage(kind, detail);
@@ -134,11 +134,11 @@ impl<'a> RecordParser<'a> {
                     }
                     _ => {
                         let text = readable(content, strict, damage)?;
-                        let mended = matches!(text, Cow::Owned(_));
-                        (text, mended, 0, fields.truncated)
+                        let repaired = matches!(text, Cow::Owned(_));
+                        (text, repaired, 0, fields.truncated)
                     }
                 };
-                if strict && mended {
+                if strict && repaired {
                     damage(DamageKind::Malformed, "bytes that are none of the document's charset".to_owned());
                     return None;
                 }
@@ -152,7 +152,7 @@ impl<'a> RecordParser<'a> {
                     language: fields.language.as_deref(),
                     score: None,
                     group: None,
-                    mended,
+                    repaired,
                     truncated,
                     text: &text,
                     beside,
@@ -170,7 +170,7 @@ impl<'a> RecordParser<'a> {
                         group: line.group.as_deref(),
                         text: &line.text,
                         place: span.place,
-                        mended: line.mended,
+                        repaired: line.repaired,
                         truncated: false,
                         beside: 0,
                     })

@@ -1,7 +1,7 @@
 //! WARC records as Common Crawl's WET files hold them: where one ends, and what its header says.
 //!
 //! Read leniently: header names in any case, lines ended by CRLF or LF, any version of the form `WARC/1.0`.
-//! What cannot be read is told from what can by one rule: *a record counts only if its `Content-Length` leads
+//! What cannot be read is separated from what can by one rule: *a record counts only if its `Content-Length` leads
 //! to its end*, that is, to the blank lines behind it, to the next record, or to the end of the member or
 //! file. Two ways of miscounting that leave the text whole are understood: characters for bytes, and carriage
 //! returns that a tool took away afterwards. A record that fails is lost, and the next one is looked for: a

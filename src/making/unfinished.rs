@@ -199,7 +199,7 @@ pub fn kept() -> Option<PathBuf> {
 }
 
 /// Where what was finished is kept, and what to do with it.
-pub(crate) fn kept_told(folder: &Path) -> String {
+pub(crate) fn kept_messages(folder: &Path) -> String {
     let shown = printable_path(folder);
     format!(
         "kept in {shown}: the same command goes on from there. To begin anew, or to be rid of it, remove that folder"

@@ -30,7 +30,7 @@ pub fn calibrate(job: &Job, recalls: &[f64], progress: &dyn Progress) -> Result<
     if let Some(recall) = recalls.iter().find(|&&recall| !(recall > 0.0 && recall <= 1.0)) {
         return Err(Error::parameter("recalls", recall, "shares above 0 and at most 1"));
     }
-    // A generator that makes no probes is told before anything is read.
+    // A generator that makes no probes is reported before anything is read.
     Probed::new(&[], &job.settings.generator)?;
     job.with_threads(|| {
         let stages = Stages::new(progress);

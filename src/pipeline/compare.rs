@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::report::model::{
     Agreement, CompareReport, ExactRecall, MethodResult, OtherScore, PairSample, SCHEMA, Speed, Stage, Tool,
 };
-use crate::report::{html, tell};
+use crate::report::{html, messages};
 use crate::resources::peak_memory_bytes;
 use simflip_core::collection::{Keeping, Texts};
 use simflip_core::dedup::{Context, Outcome, Pair, Prepared};
@@ -49,7 +49,7 @@ pub fn compare(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> 
     if different.len() < 2 || different.len() < contenders.len() {
         return Err(Error::parameter("methods", labels().join(","), "two or more different ones"));
     }
-    // What one of them cannot do is told before the others have worked.
+    // What one of them cannot do is reported before the others have worked.
     contenders.iter().try_for_each(|contender| contender.settings.check())?;
     let folder = OutputFolder::begin(&job.out, job.force)?;
     let report = job.with_threads(|| run(job, contenders, progress))??;
@@ -60,7 +60,7 @@ pub fn compare(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> 
         documents: report.corpus.documents,
         removed: 0,
         damaged: report.damage.total,
-        text: tell::comparison(&report),
+        text: messages::comparison(&report),
     })
 }
 
@@ -154,28 +154,28 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
             let (run, outcome) = methods.run(&contenders[member])?;
             few = outcome.documents_with_few_features;
             let name = |document| read.shown_name(document);
-            warnings.extend(tell::search_warnings(&outcome.searched, outcome.verified.as_ref(), &name));
+            warnings.extend(messages::search_warnings(&outcome.searched, outcome.verified.as_ref(), &name));
             runs[member] = Some(run);
         }
         first.get_or_insert(read);
     }
     let Some(read) = first else { return Err(Error::parameter("methods", "none", "two or more")) };
     let runs: Vec<MethodRun> = runs.into_iter().flatten().collect();
-    let mut of_input: Vec<String> = tell::odd_input_warnings(&read.files);
-    of_input.extend(read.not_read.told());
-    of_input.extend(tell::languages_warning(&read.languages));
+    let mut of_input: Vec<String> = messages::odd_input_warnings(&read.files);
+    of_input.extend(read.not_read.reported());
+    of_input.extend(messages::languages_warning(&read.languages));
     let agreement = stages.run("samples", 0, "pairs", 0, |_| agreement(job, &read, contenders, &runs))?;
     Ok(CompareReport {
         schema: SCHEMA,
         tool: Tool::this(),
         created: job.created.clone(),
         command_line: job.command_line.clone(),
-        corpus: tell::corpus(&read.files, read.len() as u64, few, &read.languages),
+        corpus: messages::corpus(&read.files, read.len() as u64, few, &read.languages),
         methods: runs.into_iter().map(|run| run.result).collect(),
         agreement,
         shared_stages: shared.into_iter().chain(stages.done()).collect(),
         peak_memory_bytes: peak_memory_bytes(),
-        damage: tell::damage(&read.files, &[]),
+        damage: messages::damage(&read.files, &[]),
         warnings: of_input.into_iter().chain(warnings).collect(),
     })
 }
@@ -212,15 +212,15 @@ impl GroupMethods<'_> {
             label: label.clone(),
             settings: Some(settings.clone()),
             frequencies: frequencies.map(Path::to_path_buf),
-            method: tell::method(settings, frequencies, searched, verified.as_ref()),
+            method: messages::method(settings, frequencies, searched, verified.as_ref()),
             pairs: outcome.pairs.len() as u64,
             clusters: outcome.clusters.len() as u64,
             kept: (read.len() - outcome.removed()) as u64,
             wall_seconds: done.iter().map(|stage| stage.wall_seconds).sum(),
             cpu_seconds: done.iter().map(|stage| stage.cpu_seconds).sum(),
             peak_memory_bytes: None,
-            cost: tell::cost(searched),
-            recall: tell::recall(searched),
+            cost: messages::cost(searched),
+            recall: messages::recall(searched),
             exact: None,
             speed,
         };
@@ -275,9 +275,9 @@ impl GroupMethods<'_> {
             (Verification::None, Generator::Bands { similarity, .. }) => similarity,
             // What is near by another measure, the sketches alone tell.
             _ => {
-                return Ok(outcome
-                    .recall_estimate
-                    .map(|recall_estimate| tell::sampled_recall(&recall_estimate, settings.verification)));
+                return Ok(outcome.recall_estimate.map(|recall_estimate| {
+                    messages::sampled_recall(&recall_estimate, settings.verification)
+                }));
             }
         };
         let bits = Settings::both(similarity).with(|bits| {
@@ -288,8 +288,9 @@ impl GroupMethods<'_> {
         self.prepared.sketch_both(&bits, &stages);
         let recall_estimate =
             self.prepared.counted_recall(similarity, settings.seed, &outcome.pairs, &stages);
-        Ok(recall_estimate
-            .map(|recall_estimate| tell::counted_recall(&recall_estimate, similarity, settings.min_features)))
+        Ok(recall_estimate.map(|recall_estimate| {
+            messages::counted_recall(&recall_estimate, similarity, settings.min_features)
+        }))
     }
 
     fn hamming_recall(&mut self, settings: &Settings, found: &[Pair]) -> Result<ExactRecall> {
@@ -305,7 +306,7 @@ impl GroupMethods<'_> {
         let exact = self.exact.iter().find(|(of, _)| *of == join).map_or(&[][..], |(_, pairs)| pairs);
         let own = different(self.prepared.texts(), found);
         let of_exact = own.iter().filter(|pair| exact.binary_search(pair).is_ok()).count();
-        Ok(tell::hamming_recall(of_exact as u64, exact.len() as u64, distance, settings.verification))
+        Ok(messages::hamming_recall(of_exact as u64, exact.len() as u64, distance, settings.verification))
     }
 }
 

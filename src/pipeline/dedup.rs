@@ -14,7 +14,7 @@ use crate::report::model::{
     AgainstReport, BoilerplateReport, ClusterSample, ClusterSizes, Corpus, FileRow, MemoryReport,
     Outcome as Counts, Report, SCHEMA, SourceRow, Sources, Tool,
 };
-use crate::report::{html, tell};
+use crate::report::{html, messages};
 use crate::resources::peak_memory_bytes;
 use crate::tables::{self, ClusterRow, DOCUMENTS, DOCUMENTS_JSONL, PairRow, REMOVED};
 #[cfg(feature = "parquet")]
@@ -138,7 +138,7 @@ fn write(
         });
     tables?;
     let corpus::Kept { lost, files } = kept_in?;
-    told_first(&lost).for_each(|line| stages.progress().note(&line));
+    first_messages(&lost).for_each(|line| stages.progress().note(&line));
     Ok(Written { stays, removed_text_bytes, lost, files, lost_by_source })
 }
 
@@ -210,7 +210,7 @@ pub(crate) struct Findings {
     /// The counts of the outcome.
     pub counts: Counts,
     /// Clusters with documents that are unlike.
-    pub chaining: tell::Chaining,
+    pub chaining: messages::Chaining,
     /// Numbers of clusters by size.
     pub cluster_sizes: Vec<ClusterSizes>,
     /// The largest clusters.
@@ -269,8 +269,8 @@ impl Findings {
             repeated: read.repeated_ids.iter().filter(|&&document| !read.is_old(document)).count() as u64,
             documents: [outcome.documents as u64, outcome.new as u64],
             few: outcome.documents_with_few_features,
-            counts: tell::counts(outcome, removed_text_bytes),
-            chaining: tell::Chaining::of(outcome),
+            counts: messages::counts(outcome, removed_text_bytes),
+            chaining: messages::Chaining::of(outcome),
             cluster_sizes: cluster_sizes(outcome),
             largest: largest_clusters(outcome).into_iter().map(large).collect(),
             sample: sample_pairs(&outcome.pairs, SHOWN_PAIRS, job.settings.seed),
@@ -282,7 +282,7 @@ impl Findings {
             lost,
             boilerplate: read.left_out.as_ref().map(|left_out| {
                 let groups = left_out.groups.iter().map(|(group, &share)| (group.clone(), share));
-                tell::boilerplate(left_out.by.clone(), groups, left_out.mistaken, job.ignored.file())
+                messages::boilerplate(left_out.by.clone(), groups, left_out.mistaken, job.ignored.file())
             }),
             against: (!job.against.is_empty()).then(|| AgainstReport {
                 named: job.against.clone(),
@@ -294,7 +294,7 @@ impl Findings {
             memory: job
                 .expected
                 .as_ref()
-                .map(|told| MemoryReport { pair_bytes: Some(PAIR_BYTES * near), ..told.clone() }),
+                .map(|reported| MemoryReport { pair_bytes: Some(PAIR_BYTES * near), ..reported.clone() }),
         })
     }
 
@@ -326,23 +326,25 @@ pub(crate) fn report(
     let name = |document| read.shown_name(document);
     let Findings { files, searched, verified, lost, boilerplate, .. } = findings;
     // Losses first.
-    let mut warnings: Vec<String> = told_first(lost).collect();
-    warnings.extend(tell::sources_warnings(&findings.lost_by_source));
-    warnings.extend(tell::search_warnings(searched, verified.as_ref(), &name));
-    warnings.extend(tell::odd_input_warnings(files));
-    warnings.extend(tell::languages_warning(&findings.languages));
-    warnings.extend(tell::repeated_ids_warning(findings.repeated));
-    warnings.extend(tell::chaining_warning(&findings.chaining, settings.linkage, &name));
+    let mut warnings: Vec<String> = first_messages(lost).collect();
+    warnings.extend(messages::sources_warnings(&findings.lost_by_source));
+    warnings.extend(messages::search_warnings(searched, verified.as_ref(), &name));
+    warnings.extend(messages::odd_input_warnings(files));
+    warnings.extend(messages::languages_warning(&findings.languages));
+    warnings.extend(messages::repeated_ids_warning(findings.repeated));
+    warnings.extend(messages::chaining_warning(&findings.chaining, settings.linkage, &name));
     let largest = findings.cluster_sizes.last().map_or(0, |sizes| sizes.size);
     let [documents, new] = findings.documents;
-    warnings.extend(tell::largest_warning(largest, documents, settings.linkage));
-    warnings.extend(tell::unlisted_warning(&findings.counts, verified.is_some()));
+    warnings.extend(messages::largest_warning(largest, documents, settings.linkage));
+    warnings.extend(messages::unlisted_warning(&findings.counts, verified.is_some()));
     let peak = peak_memory_bytes();
-    warnings.extend(findings.memory.as_ref().and_then(|told| tell::memory_warning(told, peak, documents)));
+    warnings.extend(
+        findings.memory.as_ref().and_then(|reported| messages::memory_warning(reported, peak, documents)),
+    );
     warnings.extend(findings.scores.clone());
-    warnings.extend(boilerplate.as_ref().and_then(tell::boilerplate_warning));
+    warnings.extend(boilerplate.as_ref().and_then(messages::boilerplate_warning));
     // Last, as it is no loss.
-    warnings.extend(findings.not_read.told());
+    warnings.extend(findings.not_read.reported());
     let frequencies = job.frequencies.as_deref().filter(|_| settings.needs_frequencies());
     let report = Report {
         schema: SCHEMA,
@@ -355,25 +357,25 @@ pub(crate) fn report(
         boilerplate: boilerplate.clone(),
         corpus: Corpus {
             text_field: (job.fields.text != JsonlFields::default().text).then(|| job.fields.text.clone()),
-            ..tell::corpus(&files[..findings.new_files], new, findings.few, &findings.languages)
+            ..messages::corpus(&files[..findings.new_files], new, findings.few, &findings.languages)
         },
         against: findings.against.clone(),
         outcome: findings.counts.clone(),
-        method: tell::method(settings, frequencies, searched, verified.as_ref()),
-        recall: tell::recall(searched),
-        s_curve: tell::s_curve(settings, searched),
-        histograms: tell::histograms(searched),
+        method: messages::method(settings, frequencies, searched, verified.as_ref()),
+        recall: messages::recall(searched),
+        s_curve: messages::s_curve(settings, searched),
+        histograms: messages::histograms(searched),
         cluster_sizes: findings.cluster_sizes.clone(),
         largest_clusters,
         sample_pairs,
         stages: stages.done(),
         peak_memory_bytes: peak,
         memory: findings.memory.clone(),
-        search_cost: tell::cost(searched),
+        search_cost: messages::cost(searched),
         searched: Some(searched.clone()),
         verified: *verified,
         recall_estimate: findings.recall_estimate,
-        damage: tell::damage(files, lost),
+        damage: messages::damage(files, lost),
         warnings,
         files: findings.rows.clone(),
         lost_by_source: findings.lost_by_source.clone(),
@@ -403,7 +405,7 @@ fn check_removed(job: &Job, findings: &Findings) -> Result<()> {
 }
 
 /// The first pieces of what was lost, and how many more there are; the report lists more.
-pub(crate) fn told_first(lost: &[corpus::Damage]) -> impl Iterator<Item = String> + '_ {
+pub(crate) fn first_messages(lost: &[corpus::Damage]) -> impl Iterator<Item = String> + '_ {
     const TOLD: usize = 20;
     let more = (lost.len() > TOLD).then(|| {
         let more = counted((lost.len() - TOLD) as u64, "more document", "more documents");
@@ -446,7 +448,7 @@ fn pair_row<'a>(read: &'a ReadDocuments, pair: &Pair, settings: &Settings) -> Pa
         distance: settings.sketches.has_hash().then_some(pair.distance),
         similarity: f64::from(pair.similarity),
         kind: pair.kind,
-        measure: tell::measure_name(settings, pair.kind),
+        measure: messages::measure_name(settings, pair.kind),
         a_at: read.standing(pair.a),
         b_at: read.standing(pair.b),
     }

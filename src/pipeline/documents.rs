@@ -151,7 +151,7 @@ impl ReadDocuments {
     ) -> Result<Self> {
         let &Wanted { extraction, keeping, ref frequencies, boilerplate } = wanted;
         let collection = || Collection::new(extraction, keeping, frequencies.clone());
-        // What cannot be kept is told before anything is read.
+        // What cannot be kept is reported before anything is read.
         collection()?;
         let worker = || {
             Ok(DocumentWorker {

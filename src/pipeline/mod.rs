@@ -1,4 +1,4 @@
-//! The road from files to a folder of results: reading, the core's run, and what is told of it.
+//! The path from files to a folder of results: reading, the core's run, and what is reported of it.
 
 mod calibrate;
 mod compare;
@@ -52,8 +52,8 @@ use crate::error::{Error, Result};
 use crate::format;
 use crate::frequencies;
 use crate::making::check_file;
+use crate::report::messages;
 use crate::report::model::{MemoryReport, Report, WrittenFile};
-use crate::report::tell;
 use crate::seen;
 use crate::weight::frequencies::Frequencies;
 use documents::{ReadDocuments, Wanted, count_boilerplate};
@@ -215,7 +215,7 @@ pub(crate) fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + S
 
 /// Reads the job's input, and the document frequencies if a file of them is named and `settings`, one of
 /// those that the documents are for, weigh features by them, and the boilerplate that were left out. What would be
-/// lost by writing the results is told before.
+/// lost by writing the results is reported before.
 fn read(
     job: &Job,
     settings: &Settings,
@@ -246,7 +246,7 @@ fn read_files(
     let tables = tables.into_iter().flatten().chain(job.ignored.file());
     output::spare(&job.out, tables.map(PathBuf::as_path))?;
     let named = job.ignored.file().map(|path| boilerplate::load(path)).transpose()?;
-    // A file of frequencies that does not fit is told before hours of reading.
+    // A file of frequencies that does not fit is reported before hours of reading.
     let loaded = match &job.frequencies {
         Some(path) if settings.needs_frequencies() => {
             Some(Arc::new(frequencies::load(path, settings.extraction())?))
@@ -285,16 +285,16 @@ fn read_files(
         ReadDocuments::read(inputs, new_files, &options, &wanted, progress)
     })?;
     stages.amend(read.len() as u64, read.collection.text_bytes());
-    passed_over.told().iter().for_each(|told| stages.progress().note(told));
+    passed_over.reported().iter().for_each(|reported| stages.progress().note(reported));
     read.not_read = passed_over;
-    tell_damage(&read, stages.progress());
+    report_damage(&read, stages.progress());
     read.both = both;
     let (new, old) = read.files.split_at(new_files);
     if read.new_documents() == 0 {
-        return Err(Error::NoDocuments(tell::why_none(new)));
+        return Err(Error::NoDocuments(messages::why_none(new)));
     }
     if !old.is_empty() && read.new_documents() == read.len() {
-        return Err(Error::NoDocuments(format!("--against: {}", tell::why_none(old))));
+        return Err(Error::NoDocuments(format!("--against: {}", messages::why_none(old))));
     }
     Ok((read, loaded, boilerplate))
 }
@@ -434,9 +434,9 @@ fn save_frequencies(
 }
 
 /// Tells the first pieces of damage of each file at once; the report lists more.
-fn tell_damage(read: &ReadDocuments, progress: &dyn Progress) {
-    read.files.iter().flat_map(corpus::FileReading::damage_told).for_each(|line| progress.note(&line));
-    tell::odd_input_warnings(&read.files).iter().for_each(|line| progress.note(line));
+fn report_damage(read: &ReadDocuments, progress: &dyn Progress) {
+    read.files.iter().flat_map(corpus::FileReading::damage_messages).for_each(|line| progress.note(&line));
+    messages::odd_input_warnings(&read.files).iter().for_each(|line| progress.note(line));
 }
 
 /// The summary of a run, for the program that called it.
@@ -458,7 +458,7 @@ impl Summary {
             documents: report.corpus.documents,
             removed: report.outcome.removed,
             damaged: report.damage.total,
-            text: tell::closing(report),
+            text: messages::closing(report),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash::feature;
 use crate::report::model::{ClusterSizes, Derived, FileRow, Outcome, PairKind, Report, Tool};
-use crate::report::{html, tell};
+use crate::report::{html, messages};
 use crate::tables::table::Table;
 use crate::tables::{self, ClusterRow, DocumentRow, PairRow, REMOVED, TableRow};
 use crate::wording::counted;
@@ -168,8 +168,8 @@ pub fn rethreshold(job: &RethresholdJob, progress: &dyn Progress) -> Result<Repo
             tables.write_kept(job, &assigned, &mut report, folder.path(), progress)
         })??;
     }
-    report.warnings.extend(tell::sources_warnings(&report.lost_by_source));
-    report.warnings.extend(corpus::PassedOver { list: report.not_read.clone() }.told());
+    report.warnings.extend(messages::sources_warnings(&report.lost_by_source));
+    report.warnings.extend(corpus::PassedOver { list: report.not_read.clone() }.reported());
     report.written = output::manifest(folder.path())?;
     report.write_json(&folder.path().join("report.json"))?;
     html::write(&report, &folder.path().join("report.html"))?;
@@ -230,8 +230,8 @@ fn settled(before: &Report, job: &RethresholdJob) -> Result<Report> {
         tool: Tool::this(),
         created: job.created.clone(),
         command_line: job.command_line.clone(),
-        method: tell::method(&settings, frequencies, &searched, None),
-        s_curve: tell::s_curve(&settings, &searched),
+        method: messages::method(&settings, frequencies, &searched, None),
+        s_curve: messages::s_curve(&settings, &searched),
         settings: Some(settings),
         derived: Some(Derived {
             result: job.result.clone(),

@@ -8,8 +8,8 @@ use super::stages::{Progress, Stages};
 use super::with_threads;
 use crate::error::{Error, Result};
 use crate::frequencies;
+use crate::report::messages;
 use crate::report::model::{ClusterSample, Corpus, DocumentSample, PairSample, Report, SCHEMA, Stage, Tool};
-use crate::report::tell;
 use crate::resources::{cpu_seconds, peak_memory_bytes};
 use crate::weight::frequencies::Frequencies;
 use rayon::prelude::*;
@@ -193,17 +193,17 @@ fn report<T: AsRef<str>>(
     let settings = &job.settings;
     let (searched, verified) = (&outcome.searched, outcome.verified);
     let name = |document: Document| (job.name)(document);
-    let mut warnings = tell::search_warnings(searched, verified.as_ref(), &name);
-    warnings.extend(tell::chaining_warning(&tell::Chaining::of(outcome), settings.linkage, &name));
+    let mut warnings = messages::search_warnings(searched, verified.as_ref(), &name);
+    warnings.extend(messages::chaining_warning(&messages::Chaining::of(outcome), settings.linkage, &name));
     let stays = outcome.stays();
     let bytes = |document: Document| collection.facts(document).text_bytes;
     let new = || Document::all(outcome.new);
     let removed_text_bytes = new().filter(|document| !stays[document.index()]).map(bytes).sum();
-    let counts = tell::counts(outcome, removed_text_bytes);
+    let counts = messages::counts(outcome, removed_text_bytes);
     let cluster_sizes = cluster_sizes(outcome);
     let largest = cluster_sizes.last().map_or(0, |sizes| sizes.size);
-    warnings.extend(tell::largest_warning(largest, outcome.documents as u64, settings.linkage));
-    warnings.extend(tell::unlisted_warning(&counts, verified.is_some()));
+    warnings.extend(messages::largest_warning(largest, outcome.documents as u64, settings.linkage));
+    warnings.extend(messages::unlisted_warning(&counts, verified.is_some()));
     let text = |document: Document| {
         let text = job.texts.get(document.index()).map_or("", AsRef::as_ref);
         &text[..text.floor_char_boundary(LONGEST)]
@@ -247,16 +247,16 @@ fn report<T: AsRef<str>>(
         },
         against: (job.first_old <= collection.len()).then(|| against(collection, outcome)),
         outcome: counts,
-        method: tell::method(settings, frequencies, searched, verified.as_ref()),
-        recall: tell::recall(searched),
-        s_curve: tell::s_curve(settings, searched),
-        histograms: tell::histograms(searched),
+        method: messages::method(settings, frequencies, searched, verified.as_ref()),
+        recall: messages::recall(searched),
+        s_curve: messages::s_curve(settings, searched),
+        histograms: messages::histograms(searched),
         cluster_sizes,
         largest_clusters: largest_clusters(outcome).into_iter().map(cluster).collect(),
         sample_pairs: sample_pairs(&outcome.pairs, SHOWN_PAIRS, settings.seed).iter().map(pair).collect(),
         stages: stages.done(),
         peak_memory_bytes: peak_memory_bytes(),
-        search_cost: tell::cost(searched),
+        search_cost: messages::cost(searched),
         searched: Some(searched.clone()),
         verified,
         recall_estimate: outcome.recall_estimate,

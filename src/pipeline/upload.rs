@@ -53,8 +53,8 @@ impl Upload {
 
     fn try_out(&self) -> Result<()> {
         let refused = |error: io::Error| {
-            let told = format!("nothing can be written there: {error}");
-            Error::io(&self.address, io::Error::new(error.kind(), told))
+            let reported = format!("nothing can be written there: {error}");
+            Error::io(&self.address, io::Error::new(error.kind(), reported))
         };
         self.prefix.try_out().map_err(refused)
     }
@@ -166,7 +166,7 @@ pub fn upload(result: &Path, address: &Path, force: bool, progress: &dyn Progres
     upload.put(result, progress)
 }
 
-/// The files of a result, by name, with their lengths. What else is in its folder is told.
+/// The files of a result, by name, with their lengths. What else is in its folder is reported.
 fn files_of(result: &Path, progress: &dyn Progress) -> Result<BTreeMap<String, u64>> {
     let io = |error| Error::io(result, error);
     let report = result.join(REPORT);
@@ -216,8 +216,11 @@ mod tests {
         fs::write(&read, "{\"text\": \"a document\"}\n").unwrap();
         let address = PathBuf::from("s3://bucket/result/");
         let job = Job { inputs: vec![read], out, upload: Some(address.clone()), ..Job::default() };
-        let told = dedup(&job, &Silent).unwrap_err().to_string();
-        assert!(told.contains("s3://bucket/result/") && told.contains("the feature `stores`"), "{told}");
+        let reported = dedup(&job, &Silent).unwrap_err().to_string();
+        assert!(
+            reported.contains("s3://bucket/result/") && reported.contains("the feature `stores`"),
+            "{reported}"
+        );
         assert_eq!(fs::read_dir(top.path()).unwrap().count(), 1);
         dedup(&Job { upload: None, ..job.clone() }, &Silent).unwrap();
         assert!(upload(&job.out, &address, true, &Silent).unwrap_err().to_string().contains("the feature"));

@@ -2,7 +2,7 @@
 //!
 //! Everything is drawn [`FINE`] times as large as shown, because plotters places on whole units. Each colour
 //! stands for a role and is valid by itself; the page's style sheet finds it by its value and exchanges it in
-//! dark mode. Fonts are the page's, for the same reason. The blue, orange and grey are told apart by any eye
+//! dark mode. Fonts are the page's, for the same reason. The blue, orange and grey are distinguished by any eye
 //! (Okabe & Ito 2008), and no chart says by colour what it does not say in words.
 
 use plotters::coord::Shift;
@@ -10,8 +10,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::figures::{count, percent, round_percent, short_count};
+use super::messages::PERCENT;
 use super::model::{Histogram, Recall, SCurve};
-use super::tell::PERCENT;
 use crate::wording::counted;
 use crate::{Error, Result};
 

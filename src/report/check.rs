@@ -1,8 +1,8 @@
 //! Is a `report.json` in order?
 
 use super::decontamination::DecontaminationReport;
+use super::messages;
 use super::model::{ClusterSizes, CompareReport, FileRow, Report, Tool};
-use super::tell;
 use crate::error::{Error, Result};
 use crate::inspection::{Inspection, nothing_of_ours};
 use std::fs;
@@ -109,8 +109,9 @@ fn check_words(report: &Report, inspection: &mut Inspection) {
     if let (Some(settings), Some(searched)) = (&report.settings, &report.searched)
         && report.tool == Tool::this()
     {
-        let told = tell::method(settings, report.frequencies.as_deref(), searched, report.verified.as_ref());
-        if told != report.method {
+        let reported =
+            messages::method(settings, report.frequencies.as_deref(), searched, report.verified.as_ref());
+        if reported != report.method {
             inspection.problem("the method in words is not that of the settings".to_owned());
         }
     }

@@ -1,6 +1,6 @@
 //! Why two documents are near-duplicates or not: the figures behind it, and the words.
 
-use super::tell::meaning;
+use super::messages::meaning;
 use crate::evaluate::diff::{Change, WordRun};
 use crate::search::psm::Reading;
 use crate::text::{Difference, FeatureKind};

@@ -13,9 +13,9 @@ mod figures;
 #[cfg(test)]
 mod fixtures;
 pub mod html;
+pub mod messages;
 pub mod model;
 pub mod review;
 pub mod snippet;
-pub mod tell;
 
 pub use model::{CompareReport, Report};

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::facts::RunFacts;
+use super::messages;
 use super::snippet::{differences, opening};
-use super::tell;
 use crate::boilerplate::{BoilerplateShare, GroupBy};
 use crate::corpus::{self, FileReading, JsonlFields, NotRead, TextSum};
 use crate::search::bands::Banding;
@@ -63,7 +63,7 @@ pub struct Report {
     pub recall: Option<Recall>,
     /// Which pairs a banded MinHash index compares, where there is one.
     pub s_curve: Option<SCurve>,
-    /// Scores of the pairs that each table or band brought up.
+    /// Scores of the pairs that each table or band generated.
     pub histograms: Vec<Histogram>,
     /// The number of clusters of each size, sizes ascending.
     pub cluster_sizes: Vec<ClusterSizes>,
@@ -481,7 +481,7 @@ impl SCurve {
     }
 }
 
-/// Scores of the pairs that one table or band brought up.
+/// Scores of the pairs that one table or band generated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {
     /// Which table or band: `table 0`, `band 0`.
@@ -641,7 +641,7 @@ pub struct SearchCost {
 pub struct DamageReport {
     /// Pieces of damage.
     pub total: u64,
-    /// Documents that are lost by them, where that can be told; 0 in earlier reports.
+    /// Documents that are lost by them, where that can be known; 0 in earlier reports.
     pub documents_lost: u64,
     /// Pieces that cost nobody knows how many documents; 0 in earlier reports.
     pub unknown_losses: u64,
@@ -670,7 +670,7 @@ pub struct DamagedRecord {
     pub record: Option<u64>,
     /// Byte offset in the file as stored, where known.
     pub offset: Option<u64>,
-    /// Documents that are lost by it, where that can be told.
+    /// Documents that are lost by it, where that can be known.
     pub documents: Option<u64>,
     /// The kind in words.
     pub kind: String,
@@ -710,7 +710,7 @@ pub struct FileRow {
     pub stored_bytes: u64,
     /// Bytes of text in it.
     pub text_bytes: u64,
-    /// [`TextSum`] of its documents, by which it can be told later whether it is still the
+    /// [`TextSum`] of its documents, by which it can be known later whether it is still the
     /// same; none where its documents were not read whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub texts: Option<TextSum>,
@@ -886,7 +886,7 @@ impl Report {
 
     /// The guarantee of the search for the pairs within the threshold, if it has one.
     pub fn promise(&self) -> Option<&'static str> {
-        tell::promise(RunFacts::of(self).reach)
+        messages::promise(RunFacts::of(self).reach)
     }
 
     /// True if a file of this name was written with it.

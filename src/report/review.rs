@@ -37,7 +37,7 @@ const LEAST_FOLD: usize = 200;
 /// Characters shown of one difference: its start and its end.
 const CHANGE_HEAD: usize = 1_500;
 const CHANGE_TAIL: usize = 400;
-/// Characters shown of a pair; what goes beyond is told.
+/// Characters shown of a pair; what goes beyond is reported.
 const SHOWN_CHARS: usize = 40_000;
 /// Characters of a pair that can be unfolded.
 const FOLDED_CHARS: usize = 20_000;

@@ -48,7 +48,7 @@ impl Answers {
         }
     }
 
-    fn tell(self, inspection: &mut Inspection) {
+    fn report(self, inspection: &mut Inspection) {
         inspection.fact("answers", self.0.values().sum::<u64>());
         for (answer, count) in self.0 {
             inspection.fact(format!("of these {answer}"), count);
@@ -76,7 +76,7 @@ pub(crate) fn check(path: &Path) -> Result<Inspection> {
         }
     }
     inspection.check_end(path)?;
-    answers.tell(&mut inspection);
+    answers.report(&mut inspection);
     Ok(inspection)
 }
 
@@ -108,6 +108,6 @@ pub(crate) fn check_lines(path: &Path) -> Result<Inspection> {
         }
     }
     inspection.check_end(path)?;
-    answers.tell(&mut inspection);
+    answers.report(&mut inspection);
     Ok(inspection)
 }

@@ -229,7 +229,7 @@ struct Replay {
 
 /// Remembered answers that tell of removed pages.
 #[derive(Debug, Default)]
-struct Telling {
+struct NamingEntries {
     /// Answers to questions about such a page.
     answers: Vec<Arc<str>>,
     /// Answers to others that name one.
@@ -410,7 +410,7 @@ impl Seen {
                 && let Some(passed) = seen.fill(&path, part)?
             {
                 seen.requests.are_written();
-                seen.tell(&path, part, &passed, writes);
+                seen.report_passed(&path, part, &passed, writes);
                 last = Some(LastFile { part, passed });
                 continue;
             }
@@ -436,7 +436,7 @@ impl Seen {
                     advice: "the folder holds files of two indexes",
                 });
             }
-            seen.tell(&path, part, &passed, writes);
+            seen.report_passed(&path, part, &passed, writes);
             last = Some(LastFile { part, passed });
         }
         replay.doubts = seen.requests.doubt_given();
@@ -453,7 +453,7 @@ impl Seen {
     }
 
     /// Tells what is wrong with a file.
-    fn tell(&mut self, path: &Path, part: Part, passed: &Passed, writes: bool) {
+    fn report_passed(&mut self, path: &Path, part: Part, passed: &Passed, writes: bool) {
         let path = path.display();
         for (offset, bytes) in &passed.damaged {
             self.notes.push(format!(
@@ -576,9 +576,9 @@ impl Seen {
         }
         removed.sort_unstable_by_key(|document| document.number());
         removed.dedup();
-        // A name that cannot be read is told of where it is wanted.
-        let telling = self.telling_of(&removed, &HashSet::new()).unwrap_or_default();
-        self.forget_answers(telling);
+        // A name that cannot be read is reported where it is wanted.
+        let naming = self.entries_naming(&removed, &HashSet::new()).unwrap_or_default();
+        self.forget_answers(naming);
         self.forget(&removed);
         Ok(())
     }
@@ -634,7 +634,7 @@ impl Seen {
             self.writer()?.log.append(&frame)?;
         }
         if damaged {
-            // So that damage is told once, and what is left is whole again.
+            // So that damage is reported once, and what is left is whole again.
             self.snapshot()?;
         }
         Ok(())
@@ -1068,21 +1068,21 @@ impl Seen {
                 documents.push(document);
             }
         }
-        let telling = self.telling_of(&documents, names)?;
+        let naming = self.entries_naming(&documents, names)?;
         let mut frames = Vec::new();
         for digest in documents.iter().filter_map(|&document| self.index.digest(document)) {
             Record::Removed { digest }.frame(&mut frames);
         }
         let mut removals = documents.len() as u64;
         if removals == 0
-            && (!telling.answers.is_empty() || !telling.names.is_empty() || self.logs_name(names)?)
+            && (!naming.answers.is_empty() || !naming.names.is_empty() || self.logs_name(names)?)
         {
             Record::Removed { digest: NO_PAGE }.frame(&mut frames);
             removals = 1;
         }
         let known =
             |key: &&Arc<str>| self.requests.get(key).is_some_and(|known| known.standing != Standing::Named);
-        let unnamed: Vec<Arc<str>> = telling.answers.iter().filter(known).map(Arc::clone).collect();
+        let unnamed: Vec<Arc<str>> = naming.answers.iter().filter(known).map(Arc::clone).collect();
         if !unnamed.is_empty() {
             if !self.writer()?.undelivered.is_empty() {
                 self.note(Record::Sent)?;
@@ -1093,23 +1093,23 @@ impl Seen {
         let writer = self.writer()?;
         writer.log.append(&frames)?;
         writer.removals += removals;
-        self.forget_answers(telling);
+        self.forget_answers(naming);
         self.forget(&documents);
         Ok(documents.len())
     }
 
     /// The remembered answers that tell of pages that go, or of names.
-    fn telling_of(&self, documents: &[Document], names: &HashSet<&str>) -> Result<Telling> {
-        let mut telling = Telling::default();
+    fn entries_naming(&self, documents: &[Document], names: &HashSet<&str>) -> Result<NamingEntries> {
+        let mut naming = NamingEntries::default();
         if self.requests.is_empty() {
-            return Ok(telling);
+            return Ok(naming);
         }
-        let told = self.requests.iter().flat_map(|(key, known)| known.names(key)).flatten().map(hash_of);
-        let told: HashSet<u32> = told.collect();
+        let reported = self.requests.iter().flat_map(|(key, known)| known.names(key)).flatten().map(hash_of);
+        let reported: HashSet<u32> = reported.collect();
         let (mut gone, mut digests) = (HashSet::new(), HashSet::new());
         for &document in documents {
             digests.extend(self.index.digest(document));
-            if told.contains(&self.names[document.index()]) {
+            if reported.contains(&self.names[document.index()]) {
                 gone.insert(self.name(document)?);
             }
         }
@@ -1117,17 +1117,17 @@ impl Seen {
         for (key, known) in self.requests.iter() {
             let [page, earlier] = known.names(key);
             if digests.contains(&known.digest) || page.is_some_and(goes) {
-                telling.answers.push(Arc::clone(key));
+                naming.answers.push(Arc::clone(key));
             } else if earlier.is_some_and(goes) {
-                telling.names.push(Arc::clone(key));
+                naming.names.push(Arc::clone(key));
             }
         }
-        Ok(telling)
+        Ok(naming)
     }
 
-    fn forget_answers(&mut self, telling: Telling) {
-        telling.answers.iter().for_each(|key| _ = self.requests.remove(key));
-        for key in &telling.names {
+    fn forget_answers(&mut self, naming: NamingEntries) {
+        naming.answers.iter().for_each(|key| _ = self.requests.remove(key));
+        for key in &naming.names {
             if let Some(known) = self.requests.get_mut(key) {
                 known.reply.earlier = None;
             }
@@ -1152,9 +1152,9 @@ impl Seen {
                     Record::Request(asked) => Some(asked),
                     _ => None,
                 };
-                let told =
+                let reported =
                     asked.map(|RememberedAnswer { key, answer }| answer.names(key)).unwrap_or_default();
-                found |= told.into_iter().flatten().any(|name| names.contains(name));
+                found |= reported.into_iter().flatten().any(|name| names.contains(name));
                 Ok(())
             })?;
         }

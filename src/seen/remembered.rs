@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Each standing with its latest keys, the latest last: what is remembered, told anew for each change.
+    /// Each standing with its latest keys, the latest last: what is remembered, counted anew for each change.
     #[derive(Default)]
     struct Naive(Vec<(Arc<str>, Answer)>);
 

@@ -4,9 +4,9 @@ use super::cluster::{self, Grouping, goes_of};
 use super::estimate::{RowCopying, copied_by_thread, writers};
 use super::kept::{InputNames, StagedKept};
 use super::record::Assignment;
-use super::sketch::{Shard, tell_broken};
+use super::sketch::{Shard, report_broken};
 use super::sketches::{self, DocumentRows, Folder, FolderInput, InputMark};
-use super::{names, odd_length, told_bytes, workplace};
+use super::{names, odd_length, printed_bytes, workplace};
 use crate::corpus::{Damage, DiscoverOptions, Input, KeptFiles, KeptJob, ReadOptions, discover_all};
 use crate::document::DocId;
 use crate::error::{Error, Result};
@@ -129,19 +129,19 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     let reading = folder.files[folder.old_files].header.reading.clone();
     let discovery = DiscoverOptions { fields: reading.fields.clone(), ..DiscoverOptions::default() };
     let found = discover_all(&job.inputs, &discovery)?;
-    found.passed_over.told().iter().for_each(|told| progress.note(told));
+    found.passed_over.reported().iter().for_each(|reported| progress.note(reported));
     let (inputs, broken): (Vec<&Input>, Vec<&Input>) =
         found.inputs.iter().partition(|input| input.cannot_open().is_none());
-    tell_broken(&broken, progress);
+    report_broken(&broken, progress);
     let places = match_inputs(&folder, &inputs)?;
     let (_, assignments) = cluster::open(&folder, &job.grouping).map_err(|error| match error {
         Error::Io { source, path } if source.kind() == std::io::ErrorKind::NotFound => {
             let linkage = job.grouping.linkage.name();
-            let told = format!(
+            let reported = format!(
                 "{}: simflip cluster --clusters {linkage}, with the same pages to stay, has not made it yet",
                 path.display()
             );
-            Error::Missing(told)
+            Error::Missing(reported)
         }
         error => error,
     })?;
@@ -216,8 +216,8 @@ fn threads_within(job: &ApplyJob, folder: &Folder, inputs: &[&Input], places: &[
     let threads = with_threads(job.threads, rayon::current_num_threads)?;
     let copying = RowCopying { rows, copied, at_once: job.kept_files != KeptFiles::Each };
     writers(memory, threads, inputs.iter().copied(), longest, copying).map_err(|needed| {
-        let expected = format!("at least {} for what is written of these files", told_bytes(needed));
-        Error::parameter("memory", told_bytes(memory), expected)
+        let expected = format!("at least {} for what is written of these files", printed_bytes(needed));
+        Error::parameter("memory", printed_bytes(memory), expected)
     })
 }
 
@@ -267,8 +267,9 @@ fn match_inputs(folder: &Folder, inputs: &[&Input]) -> Result<Vec<usize>> {
             _ => None,
         };
         let Some(place) = by_path.get(&*mark.path).copied().or_else(moved) else {
-            let told = format!("{}: no sketches of it in {}", input.path.display(), folder.path.display());
-            return Err(Error::Missing(told));
+            let reported =
+                format!("{}: no sketches of it in {}", input.path.display(), folder.path.display());
+            return Err(Error::Missing(reported));
         };
         let FolderInput { mark: stored, file, .. } = &folder.inputs[place];
         if (stored.bytes, &stored.mark) != (mark.bytes, &mark.mark) {
@@ -442,7 +443,7 @@ impl Unit<'_> {
         }))
     }
 
-    /// A row of the list of documents that can go. The document that stays is told by its file and its place there,
+    /// A row of the list of documents that can go. The document that stays is reported by its file and its place there,
     /// which takes no look into other files of names.
     fn row(
         &self,

@@ -197,7 +197,7 @@ fn pairs_place(folder: &Folder, grouping: &Grouping) -> PathBuf {
 pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
     let folder = Folder::open_against(&job.sketches, &job.against)?;
     check_keep(&folder, &job.grouping)?;
-    unscored(&folder, &job.grouping.keep)?.iter().for_each(|told| progress.note(told));
+    unscored(&folder, &job.grouping.keep)?.iter().for_each(|reported| progress.note(reported));
     let memory = job.memory.unwrap_or_else(memory_share);
     let files = OfFiles::of(&folder, &job.grouping);
     with_threads(job.threads, || cluster_folder(&folder, &job.grouping, &files, memory, progress))?
@@ -587,7 +587,7 @@ impl AssignmentReader {
 ///
 /// # Errors
 /// If the file cannot be read.
-pub fn fates_of(
+pub fn assignments_of(
     body: &Body,
     documents: std::ops::Range<u64>,
 ) -> Result<impl Iterator<Item = Result<Assignment>> + use<>> {
@@ -613,10 +613,10 @@ pub fn fates_of(
     }))
 }
 
-/// Of [`fates_of`] some documents, those of documents that go.
+/// Of [`assignments_of`] some documents, those of documents that go.
 ///
 /// # Errors
-/// As [`fates_of`].
+/// As [`assignments_of`].
 pub fn goes_of(
     body: &Body,
     documents: std::ops::Range<u64>,
@@ -624,7 +624,7 @@ pub fn goes_of(
     let goes = |assignment: &Result<Assignment>| {
         assignment.as_ref().map_or(true, |assignment| assignment.stays != assignment.document)
     };
-    Ok(fates_of(body, documents)?.filter(goes))
+    Ok(assignments_of(body, documents)?.filter(goes))
 }
 
 /// Checks a file of pairs for [`inspect`](crate::inspect).

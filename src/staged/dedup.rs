@@ -14,15 +14,15 @@ use super::sketches::{Column, Folder};
 use super::store::can_be_joined;
 use super::tables::{ClusterCounts, Tables, check_number, held_of};
 use super::working::{FOLDERS, Left, WorkingFolder, left_beside, sweep_beside};
-use super::{Budget, told_bytes, workplace};
+use super::{Budget, printed_bytes, workplace};
 use crate::corpus::{self, FileReading, Input, KeptFiles, KeptJob, Place};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash::text_digest;
 use crate::kernel::memory::give_back;
-use crate::making::{keep, kept_told, place_of, sweep};
+use crate::making::{keep, kept_messages, place_of, sweep};
 use crate::pipeline::dedup::{
-    Findings, SHOWN_PAIRS, dedup_files, report, rows_of_files, rows_of_old, told_first,
+    Findings, SHOWN_PAIRS, dedup_files, first_messages, report, rows_of_files, rows_of_old,
 };
 use crate::pipeline::documents::reported;
 use crate::pipeline::finished::finished;
@@ -31,8 +31,8 @@ use crate::pipeline::samples::{Catalogue, Sampler};
 use crate::pipeline::sources::{lost_by_file, scores_of_files};
 use crate::pipeline::stages::Stages;
 use crate::pipeline::{Against, Ignored, Job, Progress, Summary, Upload, all_inputs};
+use crate::report::messages;
 use crate::report::model::{AgainstReport, MemoryReport, Outcome as Counts};
-use crate::report::tell;
 use crate::resources::memory_share;
 use crate::tables::{DOCUMENTS, DOCUMENTS_JSONL, REMOVED, write_documents_jsonl};
 #[cfg(feature = "parquet")]
@@ -61,7 +61,7 @@ use std::time::{Duration, Instant};
 /// As [`pipeline::dedup`](crate::pipeline::dedup()); and before anything is read, if the memory that was named is
 /// too little, and what was asked for cannot go on disk.
 pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
-    // First of all: leftovers in a folder that is read would be told of.
+    // First of all: leftovers in a folder that is read would be reported.
     sweep_beside(&job.out);
     if let Some((summary, files)) = finished(job) {
         let shown = printable_path(&job.out);
@@ -85,7 +85,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let (files, expected) = expected(job)?;
     let boilerplate = if matches!(job.ignored, Ignored::Counted(_)) { expected.boilerplate() } else { 0 };
     let held = expected.in_memory(&job.settings) + boilerplate;
-    let told = MemoryReport {
+    let memory = MemoryReport {
         limit_bytes: limit,
         expected_documents: expected.documents,
         expected_bytes: held,
@@ -101,15 +101,16 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
             if job.memory.is_none() && !is_small {
                 progress.note(&format!(
                     "The estimate is {} of memory, of {} that are free for it, so the run is on disk",
-                    told_bytes(held),
-                    told_bytes(limit)
+                    printed_bytes(held),
+                    printed_bytes(limit)
                 ));
             }
-            on_disk(job, DiskPlan { files, expected, told, rooms }, progress)
+            on_disk(job, DiskPlan { files, expected, memory, rooms }, progress)
         }
         Err(why) if job.memory.is_some_and(|memory| held > memory) => {
-            let expected = format!("at least {}, the estimate for these documents; {why}", told_bytes(held));
-            Err(Error::parameter("memory", told_bytes(limit), expected))
+            let expected =
+                format!("at least {}, the estimate for these documents; {why}", printed_bytes(held));
+            Err(Error::parameter("memory", printed_bytes(limit), expected))
         }
         _ => {
             if let Some(Left { path, .. }) = left {
@@ -119,7 +120,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
                      that run is to resume"
                 ));
             }
-            dedup_files(&Job { expected: Some(told), ..job.clone() }, Some(files), begun, progress)
+            dedup_files(&Job { expected: Some(memory), ..job.clone() }, Some(files), begun, progress)
         }
     }
 }
@@ -134,16 +135,16 @@ pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let limit = job.memory.unwrap_or_else(memory_share);
     let (files, expected) = expected(job)?;
     let can = can_be_staged(job).and_then(|()| rooms(job, &files.inputs, &expected, limit));
-    let rooms =
-        can.map_err(|why| Error::parameter("memory", told_bytes(limit), format!("a run that fits; {why}")))?;
+    let rooms = can
+        .map_err(|why| Error::parameter("memory", printed_bytes(limit), format!("a run that fits; {why}")))?;
     let expected_bytes = expected.in_memory(&job.settings);
-    let told = MemoryReport {
+    let memory = MemoryReport {
         limit_bytes: limit,
         expected_documents: expected.documents,
         expected_bytes,
         ..MemoryReport::default()
     };
-    on_disk(job, DiskPlan { files, expected, told, rooms }, progress)
+    on_disk(job, DiskPlan { files, expected, memory, rooms }, progress)
 }
 
 /// The job's files, and what their documents are expected to be.
@@ -156,8 +157,8 @@ fn expected(job: &Job) -> Result<(Against, Estimate)> {
         if read_ahead > memory
             && let Err(least) = Rooms::new(memory, options.threads, read_ahead, true)
         {
-            let expected = format!("at least {} for so many threads", told_bytes(least));
-            return Err(Error::parameter("memory", told_bytes(memory), expected));
+            let expected = format!("at least {} for so many threads", printed_bytes(least));
+            return Err(Error::parameter("memory", printed_bytes(memory), expected));
         }
     }
     let estimate = Estimate::of(&files.inputs, &options);
@@ -191,7 +192,7 @@ fn rooms(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result
     let rooms = expected.rooms(limit, job.memory.is_some()).map_err(|least| {
         let threads = if job.threads == 0 { rayon::current_num_threads() } else { job.threads };
         let threads = counted(threads as u64, "thread", "threads");
-        format!("on disk it takes {} with {threads}; use that much, or fewer --threads", told_bytes(least))
+        format!("on disk it takes {} with {threads}; use that much, or fewer --threads", printed_bytes(least))
     })?;
     // Documents are copied one after the other, but the rows of a Parquet file are gathered before.
     let largest = columnar(inputs).max_by_key(|input| input.stored_bytes()).filter(|_| job.writes.kept);
@@ -201,7 +202,7 @@ fn rooms(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result
         Some(largest) if needed > limit => Err(format!(
             "on disk, writing what is kept of {} takes {}: cut it into several, or give --write without kept",
             printable_path(&largest.path),
-            told_bytes(needed)
+            printed_bytes(needed)
         )),
         _ => Ok(rooms),
     }
@@ -269,7 +270,7 @@ impl Progress for Watching<'_> {
 struct DiskPlan {
     files: Against,
     expected: Estimate,
-    told: MemoryReport,
+    memory: MemoryReport,
     /// Room of threads for documents while they are sketched.
     rooms: Rooms,
 }
@@ -305,7 +306,7 @@ fn on_disk(job: &Job, plan: DiskPlan, progress: &dyn Progress) -> Result<Summary
             Err(error)
         }
         Err(error) => {
-            progress.note(&format!("what was finished is {}", kept_told(work.path())));
+            progress.note(&format!("what was finished is {}", kept_messages(work.path())));
             keep(None);
             Err(error)
         }
@@ -342,9 +343,9 @@ struct StagedRun<'a> {
 
 impl StagedRun<'_> {
     fn run(&self, out: &OutputFolder, stages: &Stages<'_>) -> Result<Summary> {
-        let Self { job, plan: DiskPlan { files, expected, told, .. }, .. } = self;
+        let Self { job, plan: DiskPlan { files, expected, memory, .. }, .. } = self;
         let Against { inputs, new_files, both, passed_over } = files;
-        let (settings, new_files, limit) = (&job.settings, *new_files, told.limit_bytes);
+        let (settings, new_files, limit) = (&job.settings, *new_files, memory.limit_bytes);
         // What a part has freed lies about in the lists of threads that are gone.
         let part = |number| {
             give_back();
@@ -397,7 +398,7 @@ impl StagedRun<'_> {
                 let pairs = tables.pairs(path("pairs.csv").as_deref(), |pair| sampler.add(pair))?;
                 Ok::<_, Error>((pairs, tables.clusters(path("clusters.csv").as_deref())?))
             })?;
-        let mut chaining = tell::Chaining::new(settings.cohesion());
+        let mut chaining = messages::Chaining::new(settings.cohesion());
         stages.run("cohesion", clustered.in_clusters, "documents", 0, |_| {
             tables.cohesion(|cluster, cohesion, kept| {
                 chaining.add(cluster, &cohesion, kept);
@@ -437,7 +438,7 @@ impl StagedRun<'_> {
             })?,
             false => corpus::Kept::default(),
         };
-        told_first(&lost).for_each(|line| stages.progress().note(&line));
+        first_messages(&lost).for_each(|line| stages.progress().note(&line));
         let ClusterCounts { sizes, largest, clusters, documents: in_clusters, old } = clusters;
         let of_file = |shard: usize| files_read[shard].documents;
         let paths = inputs[..new_files].iter().enumerate();
@@ -492,7 +493,7 @@ impl StagedRun<'_> {
                 on_disk: true,
                 expected_disk_bytes: Some(expected.disk(settings)),
                 disk_bytes: Some(self.watching.most.load(Ordering::Relaxed)),
-                ..told.clone()
+                ..memory.clone()
             }),
         };
         let few = Few::fetch(inputs, &tables, &findings.shown())?;
@@ -519,11 +520,11 @@ impl StagedRun<'_> {
         let read = read?;
         let sum = |of: fn(&FileReading) -> u64| read.files.iter().map(of).sum();
         stages.amend(sum(|file| file.documents), sum(|file| file.text_bytes));
-        passed_over.told().iter().for_each(|told| stages.progress().note(told));
-        let odd = tell::odd_input_warnings(&read.files);
-        odd.iter().for_each(|told| stages.progress().note(told));
+        passed_over.reported().iter().for_each(|message| stages.progress().note(message));
+        let odd = messages::odd_input_warnings(&read.files);
+        odd.iter().for_each(|memory| stages.progress().note(memory));
         let why_none = |files: &[FileReading]| {
-            files.iter().all(|file| file.documents == 0).then(|| tell::why_none(files))
+            files.iter().all(|file| file.documents == 0).then(|| messages::why_none(files))
         };
         let (of_new_files, of_old_files) = read.files.split_at(*new_files);
         if let Some(why) = why_none(of_new_files) {

@@ -74,8 +74,8 @@ impl Budget {
         match memory.checked_sub(FIXED + held + 2 * sorter::MERGE_MEMORY) {
             Some(bytes) if bytes >= LEAST => Ok(Self { bytes }),
             _ => {
-                let expected = format!("at least {} for so many documents", told_bytes(Self::least(held)));
-                Err(Error::parameter("memory", told_bytes(memory), expected))
+                let expected = format!("at least {} for so many documents", printed_bytes(Self::least(held)));
+                Err(Error::parameter("memory", printed_bytes(memory), expected))
             }
         }
     }
@@ -87,7 +87,7 @@ impl Budget {
 }
 
 /// Bytes in words, rounded up.
-fn told_bytes(bytes: u64) -> String {
+fn printed_bytes(bytes: u64) -> String {
     match bytes {
         0..1_048_576 => format!("{}KiB", bytes.div_ceil(1 << 10)),
         1_048_576..10_737_418_240 => format!("{}MiB", bytes.div_ceil(1 << 20)),

@@ -4,8 +4,8 @@
 
 use super::estimate::Rooms;
 use super::names::{NamedIn, Names};
+use super::printed_bytes;
 use super::sketches::{BodyLayout, Column};
-use super::told_bytes;
 use crate::corpus::{
     self, Document, FileReading, Format, IN_MEMORY, Input, Languages, ReadOptions, TextSum, TooLong,
 };
@@ -282,7 +282,7 @@ impl InputReading<'_> {
         let layout = BodyLayout::new(settings, 0, scored).ok_or_else(others)?;
         let shape = Shape::of(&layout);
         let sketcher = || Sketcher::new(settings, None);
-        // What cannot be made is told before anything is read.
+        // What cannot be made is reported before anything is read.
         sketcher()?;
         let worker = || -> Result<SketchWorker> {
             let columns = vec![Vec::new(); shape.widths.len()];
@@ -312,15 +312,19 @@ impl InputReading<'_> {
                      {takes} in a thread"
                 ),
             };
-            Error::parameter("memory", told_bytes(rooms.memory()), expected)
+            Error::parameter("memory", printed_bytes(rooms.memory()), expected)
         };
         let has_failed = AtomicBool::new(false);
         let each = |worker: &mut Result<SketchWorker>, document: Document<'_>| {
             let Ok(working) = worker else { return };
             let heard = rooms.hear(document.bytes()).map_err(|needed| {
-                let takes = told_bytes(document.bytes() * IN_MEMORY);
+                let takes = printed_bytes(document.bytes() * IN_MEMORY);
                 let input = &inputs[document.id.shard as usize];
-                too_long(input, document.id.row.into(), (format!("at least {}", told_bytes(needed)), takes))
+                too_long(
+                    input,
+                    document.id.row.into(),
+                    (format!("at least {}", printed_bytes(needed)), takes),
+                )
             });
             let done = heard.and_then(|()| {
                 working.add(&shape, &document);
@@ -342,7 +346,7 @@ impl InputReading<'_> {
             return Err(too_long(
                 &inputs[at],
                 record,
-                ("more".to_owned(), format!("more than {}", told_bytes(bytes * IN_MEMORY))),
+                ("more".to_owned(), format!("more than {}", printed_bytes(bytes * IN_MEMORY))),
             ));
         }
         let mut streams = Vec::new();

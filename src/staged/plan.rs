@@ -6,7 +6,7 @@ use super::estimate::{Estimate, HELD_ANYWAY, is_large, sketch_bytes};
 use super::join::{JoinJob, join};
 use super::sketch::{Shard, SketchJob, sketch};
 use super::store::{can_be_joined, held as held_each};
-use super::{Budget, told_bytes};
+use super::{Budget, printed_bytes};
 use crate::corpus::{DiscoverOptions, JsonlFields, KeptFiles, ReadOptions, ReadRules, discover_all};
 use crate::error::{Error, Result};
 use crate::pipeline::{Progress, Silent};
@@ -182,7 +182,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     if !job.inputs.is_empty() {
         let discovery = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
         let found = discover_all(&job.inputs, &discovery)?;
-        found.passed_over.told().iter().for_each(|told| progress.note(told));
+        found.passed_over.reported().iter().for_each(|reported| progress.note(reported));
         let options = ReadOptions::new(job.fields.clone(), job.longest_document, job.rules);
         let sample = Estimate::of(&found.inputs, &options);
         if sample.documents == 0 {
@@ -281,13 +281,13 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     let too_little = match job.disk {
         _ if on_disk && memory < least_memory => Some(format!(
             "{} of memory is too little: it takes {} at least",
-            told_bytes(memory),
-            told_bytes(least_memory)
+            printed_bytes(memory),
+            printed_bytes(least_memory)
         )),
         Some(disk) if disk < most_disk_bytes => Some(format!(
             "{} of disk is too little: it takes {}",
-            told_bytes(disk),
-            told_bytes(most_disk_bytes)
+            printed_bytes(disk),
+            printed_bytes(most_disk_bytes)
         )),
         _ => None,
     };

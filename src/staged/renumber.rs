@@ -88,7 +88,7 @@ pub fn by_first_document(
 ) -> Result<Sorted> {
     let sorter = |name| Sorter::new(Assignment::WIDTH, budget.bytes / 4, work, name);
     // Cluster and document first, so that the first document of a cluster is known when the others come.
-    let mut by_cluster = sorter("fates by cluster");
+    let mut by_cluster = sorter("assignments by cluster");
     while let Some(assignment) = next()? {
         by_cluster.push(
             &Assignment {
@@ -100,7 +100,7 @@ pub fn by_first_document(
             .bytes(),
         )?;
     }
-    let (mut by_cluster, mut by_first) = (by_cluster.finish()?, sorter("fates by first"));
+    let (mut by_cluster, mut by_first) = (by_cluster.finish()?, sorter("assignments by first"));
     let (mut last, mut first) = (None, [0; DOCUMENT]);
     while let Some(record) = by_cluster.next()? {
         if last.replace(document_of(record)) != Some(document_of(record)) {
@@ -109,7 +109,7 @@ pub fn by_first_document(
         by_first.push(&[&first, &record[DOCUMENT..]].concat())?;
     }
     drop(by_cluster);
-    let (mut by_first, mut by_document) = (by_first.finish()?, sorter("fates by document"));
+    let (mut by_first, mut by_document) = (by_first.finish()?, sorter("assignments by document"));
     let (mut last, mut cluster) = (None, 0);
     while let Some(record) = by_first.next()? {
         if let Some(before) = last.replace(document_of(record)) {

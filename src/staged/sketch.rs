@@ -3,7 +3,7 @@
 use super::estimate::{Rooms, read_ahead};
 use super::parts::{InputReading, Parts, Scratch};
 use super::sketches::{self, InputMark, ReadingRules, SketchFile, SketchedInput};
-use super::{told_bytes, working};
+use super::{printed_bytes, working};
 use crate::corpus::{
     DiscoverOptions, FileReading, Input, JsonlFields, Languages, Needed, ReadOptions, ReadRules,
     check_fields, discover_all,
@@ -117,7 +117,7 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     }
     let discovery = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
     let found = discover_all(&job.inputs, &discovery)?;
-    found.passed_over.told().iter().for_each(|told| progress.note(told));
+    found.passed_over.reported().iter().for_each(|reported| progress.note(reported));
     for input in &found.inputs {
         if input.is_stream() {
             let expected = "a file: what a stream holds cannot be read again by a later stage";
@@ -138,7 +138,7 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
         found.inputs.into_iter().partition(|input| input.cannot_open().is_none());
     let broken = (0..).zip(&broken).filter(|&(at, _)| job.shard.has(at));
     let broken: Vec<&Input> = broken.map(|(_, input)| input).collect();
-    tell_broken(&broken, progress);
+    report_broken(&broken, progress);
     let is_new = fs::symlink_metadata(&job.out).is_err();
     fs::create_dir_all(&job.out).map_err(|error| Error::io(&job.out, error))?;
     sweep(&job.out);
@@ -154,8 +154,8 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
         let read_ahead = read_ahead(of_part().collect::<Vec<_>>().into_iter(), threads);
         let memory = job.memory.unwrap_or_else(memory_share);
         let rooms = Rooms::new(memory, threads, read_ahead, job.memory.is_some()).map_err(|least| {
-            let expected = format!("at least {} for so many threads", told_bytes(least));
-            Error::parameter("memory", told_bytes(memory), expected)
+            let expected = format!("at least {} for so many threads", printed_bytes(least));
+            Error::parameter("memory", printed_bytes(memory), expected)
         })?;
         Sketching::new(job, part.len(), &rooms, false, progress).sketch(&part)
     });
@@ -214,7 +214,7 @@ fn take_regrouped_away(out: &Path, inputs: &[Input], bundles: &[&[Input]]) -> Re
 }
 
 /// Tells of files in folders that cannot be opened, and are left out.
-pub(super) fn tell_broken(broken: &[&Input], progress: &dyn Progress) {
+pub(super) fn report_broken(broken: &[&Input], progress: &dyn Progress) {
     for input in broken {
         let error = input.cannot_open().unwrap_or_default();
         progress.note(&format!("{}: cannot be opened and is left out: {error}", input.path.display()));
@@ -266,7 +266,7 @@ pub(super) fn sketch_files(
         if made.there > 0 {
             for (file, input) in of_bundle.files.iter_mut().zip(*bundle) {
                 file.path.clone_from(&input.path);
-                file.damage_told().iter().for_each(|told| progress.note(told));
+                file.damage_messages().iter().for_each(|reported| progress.note(reported));
             }
         }
         of_whole.append(&mut of_bundle.files);
@@ -323,7 +323,11 @@ impl<'a> Sketching<'a> {
         let scored = job.fields.score.is_some();
         let reading = InputReading { settings: &job.settings, scored, rooms, scratch };
         let parts = reading.read(inputs, options, &|bytes| progress.advance(bytes))?;
-        parts.files.iter().flat_map(FileReading::damage_told).for_each(|told| progress.note(&told));
+        parts
+            .files
+            .iter()
+            .flat_map(FileReading::damage_messages)
+            .for_each(|reported| progress.note(&reported));
         Ok(parts)
     }
 

@@ -225,7 +225,7 @@ impl LongSorter {
     pub fn new(memory: u64, folder: &Path, name: &'static str) -> Self {
         // What grows is held twice for a moment.
         let room = memory.max(LEAST_MEMORY) as usize / 2;
-        Self { places: Vec::new(), bytes: Vec::new(), room, runs: Runs::new(Width::Told, folder, name) }
+        Self { places: Vec::new(), bytes: Vec::new(), room, runs: Runs::new(Width::Reported, folder, name) }
     }
 
     /// Adds a record.
@@ -361,12 +361,12 @@ enum Width {
     /// All as long.
     Of(usize),
     /// In four bytes before each.
-    Told,
+    Reported,
 }
 
 impl Width {
     fn write(self, record: &[u8], to: &mut impl Write) -> std::io::Result<()> {
-        if matches!(self, Self::Told) {
+        if matches!(self, Self::Reported) {
             let length = u32::try_from(record.len()).map_err(|_| std::io::ErrorKind::InvalidData)?;
             to.write_all(&length.to_le_bytes())?;
         }
@@ -385,7 +385,7 @@ struct SortedRun {
 impl SortedRun {
     /// Reads the next record; false at the end.
     fn advance(&mut self) -> Result<bool> {
-        if matches!(self.width, Width::Told) {
+        if matches!(self.width, Width::Reported) {
             let mut length = [0; 4];
             if !fill(&mut length, &mut *self.source, &self.path)? {
                 return Ok(false);

@@ -13,8 +13,8 @@ use crate::boilerplate::host_of;
 use crate::error::{Error, Result};
 use crate::format::Body;
 use crate::pipeline::dedup::{Large, SHOWN_CLUSTERS, SHOWN_MEMBERS};
+use crate::report::messages;
 use crate::report::model::{ClusterSizes, SourceRow, Sources};
-use crate::report::tell;
 use crate::tables::{self, ClusterRow, DocumentRow, PairRow};
 use simflip_core::dedup::{Cohesion, Pair, PairKind};
 use simflip_core::id::{Cluster, Document, Id};
@@ -143,7 +143,7 @@ impl Tables<'_> {
             distance: has_distance.then_some(pair.distance),
             similarity: f64::from(pair.similarity),
             kind: pair.kind,
-            measure: tell::measure_name(self.settings, pair.kind),
+            measure: messages::measure_name(self.settings, pair.kind),
             a_at: lookup.standing(a, &first),
             b_at: lookup.standing(b, &second),
         })
@@ -253,7 +253,7 @@ impl Tables<'_> {
                     put(assignment.cluster, assignment.similarity.unwrap_or(1.0), document, stays)?;
                 }
             }
-            return self.tell_cohesion(by_similarity, floor as f32, each);
+            return self.report_cohesion(by_similarity, floor as f32, each);
         }
         let mut by_cluster = self.sorter(width, "cohesion");
         let mut assignments = AssignmentReader::open(self.assignments)?;
@@ -295,11 +295,11 @@ impl Tables<'_> {
             }
         }
         drop(by_cluster);
-        self.tell_cohesion(by_similarity, floor as f32, each)
+        self.report_cohesion(by_similarity, floor as f32, each)
     }
 
     /// Tells how alike the documents of each cluster are, from records of similarities.
-    fn tell_cohesion(
+    fn report_cohesion(
         &self,
         by_similarity: Sorter,
         floor: f32,

@@ -168,7 +168,7 @@ impl WorkingFolder {
     }
 
     /// Takes it away, for there is nothing more to go on with. It steps aside at once, and is gone when what this gives
-    /// is dropped. Something in it that is not ours stays, and is told.
+    /// is dropped. Something in it that is not ours stays, and is reported.
     ///
     /// # Errors
     /// If it cannot be removed.

@@ -1,4 +1,4 @@
-//! Servers in threads of their own, which fail now and then if they are told to.
+//! Servers in threads of their own, which fail now and then if they are asked to.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

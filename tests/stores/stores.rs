@@ -142,15 +142,15 @@ fn simflip(server: &Server, folder: &Path, arguments: &[&str]) -> Output {
     command.output().expect("it runs")
 }
 
-fn told(output: &Output) -> String {
+fn reported(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 /// Runs it and wants it to end so.
 fn run(server: &Server, folder: &Path, arguments: &[&str], code: i32) -> String {
     let output = simflip(server, folder, arguments);
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", told(&output));
-    told(&output)
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", reported(&output));
+    reported(&output)
 }
 
 /// All files below a folder, by name; in those of text one prefix is written for another.
@@ -250,8 +250,8 @@ fn addresses_of_google_are_read_and_written() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_simflip-stores"));
         let command = command.env("GOOGLE_SERVICE_ACCOUNT", &account).current_dir(out.path());
         let output = command.args(arguments).output().expect("it runs");
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", told(&output));
-        told(&output)
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", reported(&output));
+        reported(&output)
     };
     let local = files.prefix() + "crawl";
     google(&[&["dedup", &local, "--out", "here"], &WRITES[..]].concat(), 0);
@@ -259,10 +259,10 @@ fn addresses_of_google_are_read_and_written() {
     google(&[&["dedup", "gs://bucket/crawl/", "--out", "there"], &WRITES[..], &upload].concat(), 0);
     assert_same(&out.path().join("here"), &out.path().join("there"), ["gs://bucket/", &files.prefix()]);
     assert!(uploaded(&files) == content(&out.path().join("there"), ["", ""]));
-    let told = google(&["upload", "here", "gs://bucket/results/first/"], 2);
-    assert!(told.contains("objects are there") && told.contains("--force"), "{told}");
-    let told = google(&["dedup", "gs://bucket/nothing/", "--out", "no"], 2);
-    assert!(told.contains("gs://bucket/nothing/"), "{told}");
+    let reported = google(&["upload", "here", "gs://bucket/results/first/"], 2);
+    assert!(reported.contains("objects are there") && reported.contains("--force"), "{reported}");
+    let reported = google(&["dedup", "gs://bucket/nothing/", "--out", "no"], 2);
+    assert!(reported.contains("gs://bucket/nothing/"), "{reported}");
 }
 
 #[test]
@@ -312,16 +312,16 @@ fn stages_come_to_the_same_and_read_each_byte_once() {
         // A WET file of kept documents names itself.
         assert!(name.contains(".wet") || *bytes == kept[1][name], "{name} differs");
     }
-    // One that has changed since is told.
+    // One that has changed since is reported.
     pause();
     files.put("crawl/c.jsonl", &jsonl(&documents(7, 6000, 300), "c"));
-    let told = run(
+    let reported = run(
         &server,
         out.path(),
         &["apply", "there-sketches", &remote, "--out", "again", "--write", "removed"],
         2,
     );
-    assert!(told.contains("s3://bucket/crawl/c.jsonl as it is now"), "{told}");
+    assert!(reported.contains("s3://bucket/crawl/c.jsonl as it is now"), "{reported}");
 }
 
 #[test]
@@ -399,9 +399,9 @@ fn what_is_not_there_stops_the_run_before_it_begins() {
         (of_web("bucket/crawl/c.jsonl?token=secret"), "with a query"),
     ] {
         let before = server.requests();
-        let told =
+        let reported =
             run(&server, out.path(), &["dedup", "s3://bucket/crawl/c.jsonl", &address, "--out", "result"], 2);
-        assert!(told.contains(&address) && told.contains(says), "{address}: {told}");
+        assert!(reported.contains(&address) && reported.contains(says), "{address}: {reported}");
         assert!(server.requests() - before < 5, "{address} is looked for first");
         assert_eq!(fs::read_dir(out.path()).expect("a folder").count(), 0, "{address}");
     }
@@ -412,12 +412,12 @@ fn servers_that_refuse_are_told_of_with_advice() {
     let (files, out) = (Files::new(), tempfile::tempdir().expect("a folder"));
     let (server, web) = (files.s3(), files.web());
     server.fail(Faults { forbidden: true, ..Faults::default() });
-    let told = run(&server, out.path(), &["dedup", "s3://bucket/crawl/c.jsonl", "--out", "result"], 2);
-    assert!(told.contains("s3://bucket/crawl/c.jsonl") && told.contains("AWS_ENDPOINT_URL"), "{told}");
+    let reported = run(&server, out.path(), &["dedup", "s3://bucket/crawl/c.jsonl", "--out", "result"], 2);
+    assert!(reported.contains("s3://bucket/crawl/c.jsonl") && reported.contains("AWS_ENDPOINT_URL"), "{reported}");
     web.fail(Faults { no_ranges: true, ..Faults::default() });
     let address = format!("http://{}/bucket/crawl/c.jsonl", web.address);
-    let told = run(&web, out.path(), &["dedup", &address, "--out", "result"], 2);
-    assert!(told.contains("does not answer requests for a part of a file"), "{told}");
+    let reported = run(&web, out.path(), &["dedup", &address, "--out", "result"], 2);
+    assert!(reported.contains("does not answer requests for a part of a file"), "{reported}");
     assert_eq!(fs::read_dir(out.path()).expect("a folder").count(), 0);
 }
 
@@ -462,35 +462,35 @@ fn an_object_that_changes_is_noticed_whenever_it_does() {
                 server.after(request, move || fs::write(target, new).expect("a file"));
                 let run = format!("at-{request}");
                 let output = dedup(&say(&result(&run)));
-                let told = told(&output);
+                let reported = reported(&output);
                 match output.status.code() {
                     Some(0) => {
                         let kept = kept(&run);
                         assert!(
                             kept == kept_of_old || kept == kept_of_new,
-                            "{name}, request {request}: {told}"
+                            "{name}, request {request}: {reported}"
                         );
                     }
                     Some(1) => {
                         lost += 1;
                         assert!(
-                            told.contains("cannot be read any more")
-                                || told.contains("are not among the kept"),
-                            "{told}"
+                            reported.contains("cannot be read any more")
+                                || reported.contains("are not among the kept"),
+                            "{reported}"
                         );
                         // Its tables are those of the documents that were read.
                         let documents = &kept(&run)["documents.csv"];
                         assert!(
                             documents.len() == kept_of_old["documents.csv"].len(),
-                            "{name}, request {request}: {told}"
+                            "{name}, request {request}: {reported}"
                         );
                     }
                     Some(2) => {
                         refused += 1;
-                        assert!(told.contains("it was changed") && told.contains(&input), "{told}");
+                        assert!(reported.contains("it was changed") && reported.contains(&input), "{reported}");
                         assert!(!result(&run).exists());
                     }
-                    _ => panic!("{told}"),
+                    _ => panic!("{reported}"),
                 }
             }
             assert!(
@@ -514,16 +514,16 @@ fn a_folder_is_what_is_below_it() {
     let crawl = files.prefix() + "crawl";
     let inside = crawl.clone() + "/result";
     run(&server, out.path(), &["dedup", &crawl, "--out", &inside], 0);
-    let told = ["here", "there"].map(|name| {
+    let reported = ["here", "there"].map(|name| {
         let input = if name == "here" { crawl.clone() } else { format!("{BUCKET}crawl/") };
-        let told = run(&server, out.path(), &["dedup", &input, "--out", name, WRITES[0], WRITES[1]], 0);
-        told.lines()
+        let reported = run(&server, out.path(), &["dedup", &input, "--out", name, WRITES[0], WRITES[1]], 0);
+        reported.lines()
             .find(|line| line.contains("Skipped in folders"))
             .expect("told")
             .replace(&input, "crawl/")
             .replace("//", "/")
     });
-    assert_eq!(told[0], told[1]);
+    assert_eq!(reported[0], reported[1]);
     assert_same(&out.path().join("here"), &out.path().join("there"), [BUCKET, &files.prefix()]);
     // Of a result that is named itself, the documents that it kept.
     let kept = run(&server, out.path(), &["dedup", "s3://bucket/crawl/result/", "--out", "of-result"], 0);
@@ -561,11 +561,11 @@ fn nothing_is_written_to_a_store() {
         vec!["dedup", input, "--out", "result", "--save-frequencies", "s3://bucket/f"],
         vec!["gather", "crawl", "--out", "s3://bucket/documents.jsonl"],
     ] {
-        let told = run(&server, out.path(), &arguments, 2);
-        assert!(told.contains("results are not written to stores"), "{arguments:?}: {told}");
+        let reported = run(&server, out.path(), &arguments, 2);
+        assert!(reported.contains("results are not written to stores"), "{arguments:?}: {reported}");
     }
-    let told = run(&server, out.path(), &["gather", "s3://bucket/crawl/", "--out", "documents.jsonl"], 2);
-    assert!(told.contains("files and folders of this machine"), "{told}");
+    let reported = run(&server, out.path(), &["gather", "s3://bucket/crawl/", "--out", "documents.jsonl"], 2);
+    assert!(reported.contains("files and folders of this machine"), "{reported}");
     assert_eq!(fs::read_dir(out.path()).expect("a folder").count(), 0);
 }
 
@@ -588,20 +588,20 @@ fn results_are_uploaded_as_they_are() {
     let upload = |out_and_more: &[&str], code: i32| {
         run(&server, out.path(), &[&dedup[..], &["--out"], out_and_more].concat(), code)
     };
-    let told = upload(&["first", "--kept-files", "each"], 0);
-    assert!(told.contains(RESULT) && server.failed() > 5, "{told}");
+    let reported = upload(&["first", "--kept-files", "each"], 0);
+    assert!(reported.contains(RESULT) && server.failed() > 5, "{reported}");
     let first = content(&out.path().join("first"), ["", ""]);
     assert!(first["kept.f.parquet"].len() > 8 << 20 && first.len() > 8);
     assert!(uploaded(&files) == first);
     // What is there stays, and without a word of it nothing is begun.
     server.fail(Faults::default());
-    let told = upload(&["second"], 2);
+    let reported = upload(&["second"], 2);
     let says = format!("{} objects are there", first.len());
-    assert!(told.contains(&says) && told.contains("--force"), "{told}");
+    assert!(reported.contains(&says) && reported.contains("--force"), "{reported}");
     assert!(!out.path().join("second").exists());
     files.put("results/first/notes.txt", b"a user's own");
-    let told = upload(&["second", "--force"], 2);
-    assert!(told.contains("notes.txt is there and would be lost"), "{told}");
+    let reported = upload(&["second", "--force"], 2);
+    assert!(reported.contains("notes.txt is there and would be lost"), "{reported}");
     fs::remove_file(files.at("results/first/notes.txt")).expect("there");
     // One of its name, but another length.
     let changed = [&first["pairs.csv"][..], b"a,b\n"].concat();
@@ -618,8 +618,8 @@ fn results_are_uploaded_as_they_are() {
             && !second.contains_key("kept.d.csv")
     );
     // It is a result there, whose kept documents are read.
-    let told = run(&server, out.path(), &["dedup", RESULT, "--out", "again"], 0);
-    assert!(told.contains("of a result beside its documents"), "{told}");
+    let reported = run(&server, out.path(), &["dedup", RESULT, "--out", "again"], 0);
+    assert!(reported.contains("of a result beside its documents"), "{reported}");
     let report = |name: &str| -> Value {
         serde_json::from_slice(&fs::read(out.path().join(name).join("report.json")).expect("a report"))
             .expect("JSON")
@@ -628,12 +628,12 @@ fn results_are_uploaded_as_they_are() {
     // A result of before, to the whole of a bucket, without what else is in its folder.
     fs::create_dir(files.root.path().join("other")).expect("a bucket");
     fs::write(out.path().join("first/notes.txt"), "a user's own").expect("a file");
-    let told = run(&server, out.path(), &["upload", "first", "s3://other"], 0);
-    assert!(told.contains("notes.txt is not of the result and stays here"), "{told}");
+    let reported = run(&server, out.path(), &["upload", "first", "s3://other"], 0);
+    assert!(reported.contains("notes.txt is not of the result and stays here"), "{reported}");
     assert!(content(&files.root.path().join("other"), ["", ""]) == first);
     fs::write(out.path().join("first/pairs.csv"), changed).expect("a file");
-    let told = run(&server, out.path(), &["upload", "first", "s3://other", "--force"], 2);
-    assert!(told.contains("simflip inspect checks"), "{told}");
+    let reported = run(&server, out.path(), &["upload", "first", "s3://other", "--force"], 2);
+    assert!(reported.contains("simflip inspect checks"), "{reported}");
 }
 
 #[test]
@@ -654,30 +654,30 @@ fn an_upload_that_fails_leaves_the_result_and_is_begun_again() {
         let _ = fs::remove_dir_all(files.root.path().join("bucket/results"));
         let name = format!("out-{request}");
         server.fail_after(request, Faults { forbidden: true, ..Faults::default() });
-        let told = dedup(&name, 2);
-        assert!(told.contains("s3://bucket/results/first"), "{told}");
+        let reported = dedup(&name, 2);
+        assert!(reported.contains("s3://bucket/results/first"), "{reported}");
         server.fail(Faults::default());
         let there = uploaded(&files);
-        if told.contains("nothing can be written there") || !told.contains("--force begins") {
+        if reported.contains("nothing can be written there") || !reported.contains("--force begins") {
             // Before anything was read.
-            assert!(!out.path().join(&name).exists() && there.is_empty(), "{told}");
+            assert!(!out.path().join(&name).exists() && there.is_empty(), "{reported}");
             continue;
         }
         unfinished += 1;
         // The report alone says that a result is whole.
         assert!(!there.contains_key("report.json"), "{request}");
         let again = format!("the result is whole in {name}; simflip upload {name} {RESULT} --force begins");
-        assert!(told.contains(&again), "{told}");
+        assert!(reported.contains(&again), "{reported}");
         let here = content(&out.path().join(&name), ["", ""]);
         if !there.is_empty() {
-            let told = run(&server, out.path(), &["upload", &name, RESULT], 2);
-            assert!(told.contains("--force replaces earlier results"), "{told}");
-            let told =
+            let reported = run(&server, out.path(), &["upload", &name, RESULT], 2);
+            assert!(reported.contains("--force replaces earlier results"), "{reported}");
+            let reported =
                 run(&server, out.path(), &["dedup", &crawl, "--out", "x", "--upload", RESULT, "--force"], 2);
-            assert!(told.contains("an upload was ended there"), "{told}");
+            assert!(reported.contains("an upload was ended there"), "{reported}");
             files.put("results/first/own.csv", b"a user's own");
-            let told = run(&server, out.path(), &["upload", &name, RESULT, "--force"], 2);
-            assert!(told.contains("own.csv is there and would be lost"), "{told}");
+            let reported = run(&server, out.path(), &["upload", &name, RESULT, "--force"], 2);
+            assert!(reported.contains("own.csv is there and would be lost"), "{reported}");
             fs::remove_file(files.at("results/first/own.csv")).expect("there");
         }
         run(&server, out.path(), &["upload", &name, RESULT, "--force"], 0);
@@ -696,15 +696,15 @@ fn where_nothing_can_be_written_nothing_is_begun() {
         ("results", "an address in a store"),
         ("s3:///result", "without the name of a bucket"),
     ] {
-        let told = run(
+        let reported = run(
             &server,
             out.path(),
             &["dedup", "s3://bucket/crawl/d.csv", "--out", "result", "--upload", address],
             2,
         );
-        assert!(told.contains(says), "{address}: {told}");
+        assert!(reported.contains(says), "{address}: {reported}");
     }
-    let told = run(&server, out.path(), &["upload", "crawl", RESULT], 2);
-    assert!(told.contains("a folder of results that simflip dedup wrote"), "{told}");
+    let reported = run(&server, out.path(), &["upload", "crawl", RESULT], 2);
+    assert!(reported.contains("a folder of results that simflip dedup wrote"), "{reported}");
     assert_eq!(fs::read_dir(out.path()).expect("a folder").count(), 0);
 }

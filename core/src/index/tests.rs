@@ -434,7 +434,8 @@ fn filled_with_its_tables_it_is_the_index_that_made_them() {
     let mut index = Index::new(&settings).unwrap();
     // Capped of a template, texts that are too short, and numbers that are given again.
     let template = vec!["all of it but one word at its end is what a hundred others have".to_owned(); 100];
-    let of_template = template.into_iter().zip(0..).map(|(text, number)| format!("{text} {text} {text} {number}"));
+    let of_template =
+        template.into_iter().zip(0..).map(|(text, number)| format!("{text} {text} {text} {number}"));
     let short = (0..9).map(|number| format!("short{number}"));
     let texts: Vec<String> = texts(700, 60, 9).into_iter().chain(of_template).chain(short).collect();
     let sketches: Vec<Sketch> = texts.iter().map(|text| sketcher.sketch(text)).collect();

@@ -47,10 +47,10 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => unsafe { x86::strengths_avx2(weights) },
+            Isa::Avx2 => unsafe { x86::margins_avx2(weights) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Vbmi => unsafe { x86::strengths_avx512(weights) },
+            Isa::Avx512Vbmi => unsafe { x86::margins_avx512(weights) },
             _ => margins(weights),
         }
     }
@@ -247,7 +247,7 @@ mod x86 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    pub fn strengths_avx512(weights: &[f32; BITS]) -> Margins {
+    pub fn margins_avx512(weights: &[f32; BITS]) -> Margins {
         let step = |group: usize| {
             // SAFETY: 16 of the 64 weights, for groups 0 to 3.
             let weights = unsafe { _mm512_loadu_si512(weights.as_ptr().add(16 * group).cast()) };
@@ -276,7 +276,7 @@ mod x86 {
 
     #[inline]
     #[target_feature(enable = "avx2")]
-    pub fn strengths_avx2(weights: &[f32; BITS]) -> Margins {
+    pub fn margins_avx2(weights: &[f32; BITS]) -> Margins {
         super::margins(weights)
     }
 
@@ -477,7 +477,7 @@ mod tests {
         }
 
         #[test]
-        fn strengths_follow_the_weights(
+        fn margins_follow_the_weights(
             weights in prop::array::uniform32(prop_oneof![
                 8 => -4f32..4.0,
                 1 => prop::sample::select(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 1e-42, 0.0][..]),
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn strengths_tell_near_weights_apart_at_any_scale() {
+    fn margins_distinguish_near_weights_at_any_scale() {
         for scale in [1e-30f32, 1.0, 1e30] {
             let weights = std::array::from_fn(|bit| scale * 2f32.powf(-(bit as f32) / 9.0));
             let margins = Level::in_use().margins(&weights);

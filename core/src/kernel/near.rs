@@ -120,7 +120,7 @@ mod x86 {
                 let rows: [usize; ROWS] = std::array::from_fn(|row| (first + row).min(group.end - 1));
                 let wanted = rows.map(|row| _mm512_set1_epi64(hashes[row] as i64));
                 let distances = |later| wanted.map(|row| _mm512_popcnt_epi64(_mm512_xor_si512(later, row)));
-                let mut tell = |at: usize, near: [__mmask8; ROWS]| {
+                let mut found = |at: usize, near: [__mmask8; ROWS]| {
                     for (row, mut near) in near.into_iter().enumerate() {
                         while near != 0 && first + row < group.end {
                             found(first + row, at + near.trailing_zeros() as usize);
@@ -137,7 +137,7 @@ mod x86 {
                 let mut at = first + 1;
                 let lanes = _bzhi_u32(0xff, (end - at).min(8) as u32) as __mmask8;
                 let all = distances(load(at, lanes));
-                tell(
+                found(
                     at,
                     std::array::from_fn(|row| {
                         _mm512_mask_cmple_epu64_mask(lanes & counted[row], all[row], radii)
@@ -151,7 +151,7 @@ mod x86 {
                     let [a, b, c, d] = all;
                     let least = _mm512_min_epu64(_mm512_min_epu64(a, b), _mm512_min_epu64(c, d));
                     if _mm512_mask_cmple_epu64_mask(lanes, least, radii) != 0 {
-                        tell(at, all.map(|row| _mm512_mask_cmple_epu64_mask(lanes, row, radii)));
+                        found(at, all.map(|row| _mm512_mask_cmple_epu64_mask(lanes, row, radii)));
                     }
                     at += 8;
                 }

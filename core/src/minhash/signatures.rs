@@ -130,7 +130,7 @@ impl Signatures {
     }
 }
 
-/// A 64-bit hash of some positions of a signature, told apart by `label`.
+/// A 64-bit hash of some positions of a signature, distinguished by `label`.
 #[inline]
 pub(crate) fn hash_positions(label: u64, positions: &[u32]) -> u64 {
     let words = positions.chunks_exact(2);

@@ -121,7 +121,7 @@ impl Machine {
             line,
         };
         // A search has fewer reads under way than a loop that does nothing else: how much longer they take it
-        // is told by an index outside of the nearest caches.
+        // is measured with an index outside of the nearest caches.
         let mut hashes: Vec<u64> = (0..1 << 20).map(|_| rng.random()).collect();
         hashes.sort_unstable();
         hashes.dedup();

@@ -89,7 +89,7 @@ impl Model {
     /// The number of hashes that share the key of a stored hash, in multiples of an even spread, over these keys.
     pub(super) fn crowding(&self, masks: &[u64]) -> f64 {
         let n = self.hashes.len();
-        // So many pairs share a key by chance that their number can be told.
+        // So many pairs share a key by chance that their number can be known.
         let enough = |mask: u64| n as f64 * n as f64 > 64.0 * (1u64 << mask.count_ones().min(63)) as f64;
         if n < 2 || !masks.iter().all(|&mask| enough(mask)) {
             return self.few_bits_crowding(masks);

@@ -328,8 +328,8 @@ impl BucketTable {
     fn split(&mut self, place: usize) {
         let mut place = place;
         if self.buckets[place].depth == self.depth {
-            let bucket_table = Vec::with_capacity(2 * self.buckets.len());
-            for bucket in std::mem::replace(&mut self.buckets, bucket_table) {
+            let buckets = Vec::with_capacity(2 * self.buckets.len());
+            for bucket in std::mem::replace(&mut self.buckets, buckets) {
                 let covered = TableBucket { depth: bucket.depth, ..TableBucket::default() };
                 self.buckets.extend([bucket, covered]);
             }
@@ -452,9 +452,9 @@ impl BucketTable {
 
     /// Bytes that it takes.
     pub(crate) fn bytes(&self) -> usize {
-        let bucket_table: usize = self.buckets.iter().map(|bucket| bucket.bytes.len()).sum();
+        let buckets: usize = self.buckets.iter().map(|bucket| bucket.bytes.len()).sum();
         let oversized: usize = self.oversized.values().map(|slots| slots.capacity() * size_of::<u32>()).sum();
-        bucket_table
+        buckets
             + self.buckets.capacity() * size_of::<TableBucket>()
             + oversized
             + self.oversized.allocation_size()
@@ -467,7 +467,8 @@ pub(crate) struct Filling {
     table: BucketTable,
     /// The bucket behind those that are made, with room for entries that may come.
     next: TableBucket,
-    /// The key of the last entry, mixed, and how many of its entries stand at the end of that bucket; none where its slots are in a list elsewhere.
+    /// The key of the last entry, mixed, and how many of its entries stand at the end of that bucket; none where its
+    /// slots are in a list elsewhere.
     key: u32,
     same: usize,
     /// Bytes of buckets that were made since memory was last asked for.
@@ -484,11 +485,11 @@ impl Filling {
         while u64::from(last) >= (1 << (SLOT_BITS + depth)) - 1 {
             depth += 1;
         }
-        let bucket_table = Vec::with_capacity(1 << depth);
+        let buckets = Vec::with_capacity(1 << depth);
         let mut next = TableBucket { depth, ..TableBucket::default() };
         next.lay_out(1 << SLOT_BITS);
         Self {
-            table: BucketTable { depth, bucket_table, oversized: HashMap::new() },
+            table: BucketTable { depth, buckets, oversized: HashMap::new() },
             next,
             key: 0,
             same: 0,

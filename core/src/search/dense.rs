@@ -1,9 +1,9 @@
 //! Dense groups of hashes, as documents of one template have: their pairs would grow with the square of their number.
 //!
-//! A sample of all hashes says which of them are in a dense group. Such a hash is joined with what of the sample is nearest to
-//! it, so that a group hangs together, and with those that stand beside it among all hashes of dense groups, in several
-//! orders, so that a document of it that is not in the sample has neighbours that are not, either: to the sample alone,
-//! few documents would be near one that stays.
+//! A sample of all hashes says which of them are in a dense group. Such a hash is joined with what of the sample is
+//! nearest to it, so that a group hangs together, and with those that stand beside it among all hashes of dense groups,
+//! in several orders, so that a document of it that is not in the sample has neighbours that are not, either: to the
+//! sample alone, few documents would be near one that stays.
 
 use crate::hash::fmix64;
 use crate::kernel::Level;
@@ -17,8 +17,8 @@ pub const fn most_pairs(hashes: u64) -> u64 {
     hashes.saturating_mul(A_HASH).saturating_add(BESIDES)
 }
 
-/// Neighbours in the sample from which on a hash is of a dense group: the first number with which the others can be joined.
-/// With the last one all are of dense groups.
+/// Neighbours in the sample from which on a hash is of a dense group: the first number with which the others can be
+/// joined. With the last one all are of dense groups.
 pub(crate) const DENSE: [u32; 4] = [33, 9, 2, 0];
 /// Neighbours in the sample that a hash of a dense group is joined with.
 pub const SHOWN: usize = 32;

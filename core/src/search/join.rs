@@ -150,11 +150,11 @@ pub(crate) fn join_unless(
     }
     let masks = choose(hashes, u64::MAX, radius, MOST_REVISIONS).unwrap_or_default();
     let passes = masks.len().max(1);
-    let (mut done, mut told) = (0, 0);
+    let (mut done, mut reported) = (0, 0);
     let mut advance = |hashes: usize| {
         done += hashes;
-        progress((done / passes - told) as u64);
-        told = done / passes;
+        progress((done / passes - reported) as u64);
+        reported = done / passes;
     };
     let mut walk = Walk::new(hashes, radius, limits);
     for pass in 0..passes {
@@ -337,7 +337,7 @@ fn near_share(hashes: &[u64], radius: u32) -> f64 {
 fn cover(varying: u64, parts: u32, radius: u32) -> Vec<u64> {
     let (all, parts) = (radius + 1, parts as usize);
     let dimensions: Vec<u32> = (0..parts as u32).map(|part| (all + part) / parts as u32).collect();
-    // Bits are dealt out one by one, to where they save most.
+    // Bits are distributed one by one, to where they save most.
     let mut widths: Vec<u32> = vec![1; parts];
     let pairs = |part: usize, width: u32| {
         let dimensions = dimensions[part];

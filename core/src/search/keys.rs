@@ -265,12 +265,12 @@ mod tests {
         let keys = Keys::choose(&skewed(4_000, 1), 3).unwrap();
         let json = serde_json::to_string(&keys).unwrap();
         assert_eq!(serde_json::from_str::<Keys>(&json).unwrap(), keys);
-        let refused = |change: fn(&mut Vec<Vec<u32>>), told: &str| {
+        let refused = |change: fn(&mut Vec<Vec<u32>>), reported: &str| {
             let mut bits = keys.bits().to_vec();
             change(&mut bits);
             let error = serde_json::from_str::<Keys>(&serde_json::to_string(&bits).unwrap());
             let message = error.unwrap_err().to_string();
-            assert!(message.contains(told), "{message}");
+            assert!(message.contains(reported), "{message}");
         };
         refused(|bits| bits[1][2] = bits[0][5], "is in the keys twice");
         refused(|bits| bits[1][2] = bits[1][5], "is in the keys twice");

@@ -298,8 +298,7 @@ impl SampledDense {
         pairs.par_sort_unstable();
         pairs.dedup();
         let of_dense = (0..).zip(&self.neighbours).filter(|&(slot, _)| is_dense(Slot(slot)));
-        passed_over +=
-            of_dense.clone().map(|(_, &n)| (n as usize).saturating_sub(SHOWN) as u64).sum::<u64>();
+        passed_over += of_dense.clone().map(|(_, &n)| (n as usize).saturating_sub(SHOWN) as u64).sum::<u64>();
         let capped = of_dense.count() as u64;
         let sampled = self.sample.hashes().len() as u64;
         SlotJoin { pairs: as_slot_pairs(pairs), cost, capped, passed_over, sampled }

@@ -4,15 +4,15 @@ use super::BITS;
 
 /// A weight vector, a byte for each component: sign and the square root of the magnitude (ours).
 ///
-/// The root keeps the resolution where it matters: components near zero, which flip first, are told
-/// apart down to 0.0003, components near one to 0.03. Magnitudes above
+/// The root keeps the resolution where it matters: components near zero, which flip first, are
+/// distinguished down to 0.0003, components near one to 0.03. Magnitudes above
 /// [`QuantisedWeights::LARGEST`] are held as that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct QuantisedWeights([i8; BITS]);
 
 impl QuantisedWeights {
-    /// The largest magnitude that is told apart; a component of a unit vector's projection has variance
+    /// The largest magnitude that is distinguished; a component of a unit vector's projection has variance
     /// near 1.
     #[doc(hidden)]
     pub const LARGEST: f32 = 4.0;

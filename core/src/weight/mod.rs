@@ -43,7 +43,7 @@ impl Weighting {
 /// in whatever order features come.
 pub const FIXED_POINT_BITS: u32 = 24;
 
-/// The largest number of occurrences that is told apart; a feature that occurs more often counts as this
+/// The largest number of occurrences that is distinguished; a feature that occurs more often counts as this
 /// often.
 pub(crate) const MAX_OCCURRENCES: u32 = u16::MAX as u32;
 

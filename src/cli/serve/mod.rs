@@ -298,21 +298,21 @@ async fn keep_house(service: Arc<Service>, expire: Option<Duration>, mut stoppin
                 collection.shorten(looks.is_multiple_of(MINUTE)).map(|made| (gone, made))
             })
             .await;
-            let tell = |what: &str, fact: (&str, &str)| {
+            let log = |what: &str, fact: (&str, &str)| {
                 let all = [fact, ("collection", name.as_str())];
                 event(what, if name.is_empty() { &all[..1] } else { &all });
             };
             match kept {
                 Ok(Ok((gone, made))) => {
                     if gone > 0 {
-                        tell("expired", ("pages", &gone.to_string()));
+                        log("expired", ("pages", &gone.to_string()));
                     }
                     if made {
-                        tell("snapshot", ("of", "a long log or of removals"));
+                        log("snapshot", ("of", "a long log or of removals"));
                     }
                 }
-                Ok(Err(error)) => tell("failed", ("error", &error.to_string())),
-                Err(error) => tell("failed", ("error", &error.to_string())),
+                Ok(Err(error)) => log("failed", ("error", &error.to_string())),
+                Err(error) => log("failed", ("error", &error.to_string())),
             }
         }
     }

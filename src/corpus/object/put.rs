@@ -11,7 +11,7 @@ use object_store::buffered::BufWriter;
 use object_store::path::Path as Key;
 use tokio::io::AsyncWriteExt;
 
-use super::{Address, Object, RangeRequest, StorePlace, refuse, told};
+use super::{Address, Object, RangeRequest, StorePlace, refuse, reported};
 
 /// Bytes of a part of a large object; a smaller object goes in one request.
 const PART: u64 = 8 << 20;
@@ -80,14 +80,14 @@ impl Prefix {
         let length = file.metadata()?.len();
         let part = PART.max(length.div_ceil(PARTS));
         let (place, key) = (self.place.clone(), self.key(name)?);
-        let (tell, advanced) = mpsc::channel();
+        let (sender, advanced) = mpsc::channel();
         let writer = BufWriter::with_capacity(place.store.clone(), key.clone(), part as usize);
         let mut writer = writer.with_max_concurrency((UNDER_WAY / part).max(1) as usize);
         let request = RangeRequest::begin(async move {
             let mut left = length;
             while left > 0 {
                 let sent = match piece(&mut file, part.min(left)) {
-                    Ok(bytes) => writer.put(bytes).await.map_err(|error| told(&place.root, &error)),
+                    Ok(bytes) => writer.put(bytes).await.map_err(|error| reported(&place.root, &error)),
                     Err(error) => Err(error),
                 };
                 if let Err(error) = sent {
@@ -95,14 +95,14 @@ impl Prefix {
                     let _ = writer.abort().await;
                     return Err(error);
                 }
-                let _ = tell.send(part.min(left));
+                let _ = sender.send(part.min(left));
                 left -= part.min(left);
             }
             let Err(error) = writer.shutdown().await else { return Ok(()) };
-            // An answer may be lost on its way, and who asks again is told that there is no such upload.
+            // An answer may be lost on its way, and who asks again hears that there is no such upload.
             match place.store.head(&key).await {
                 Ok(found) if found.size == length => Ok(()),
-                _ => Err(error.downcast().map_or_else(|error| error, |error| told(&place.root, &error))),
+                _ => Err(error.downcast().map_or_else(|error| error, |error| reported(&place.root, &error))),
             }
         })?;
         advanced.iter().for_each(advance);

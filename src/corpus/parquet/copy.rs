@@ -230,7 +230,7 @@ pub(crate) fn write_kept(
     Ok(written)
 }
 
-/// The way the input is written, as far as it can be told: compression and dictionaries of each column, and
+/// The way the input is written, as far as it can be known: compression and dictionaries of each column, and
 /// what is said about the file.
 fn properties(footer: &Footer) -> WriterProperties {
     let metadata = footer.metadata.metadata();

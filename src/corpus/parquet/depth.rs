@@ -15,7 +15,7 @@ pub(super) type Refusal = &'static str;
 
 const CUT: Refusal = "it ends too early";
 
-/// Types of the protocol that are told apart.
+/// Types of the protocol that are distinguished.
 const LIST: u8 = 9;
 const STRUCT: u8 = 12;
 

@@ -142,7 +142,7 @@ impl ReadRows {
             group,
             text: &text,
             place,
-            mended: matches!(text, Cow::Owned(_)),
+            repaired: matches!(text, Cow::Owned(_)),
             truncated: false,
             // A text stands among the rows, and is no copy of a record, as it counts.
             beside: self.bytes.saturating_sub(2 * length),
@@ -392,7 +392,7 @@ impl RowGroup {
         ReadRows { first, within, offset, rows, texts, names, bytes }
     }
 
-    /// The next rows; none behind the last one or behind damage, which is told.
+    /// The next rows; none behind the last one or behind damage, which is reported.
     fn next(&mut self, tally: &mut Tally) -> Option<ReadRows> {
         if self.done >= self.rows {
             return None;

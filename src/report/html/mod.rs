@@ -1,6 +1,6 @@
 //! The report as one self-contained page: no script, no font and no picture from elsewhere.
 //!
-//! Long lists are cut so that the page stays well below 2 MB whatever was found; each cut is told on the
+//! Long lists are cut so that the page stays well below 2 MB whatever was found; each cut is reported on the
 //! page, with where the rest is. All text from the corpus is escaped by the template engine, and only `http`
 //! and `https` addresses become links.
 

@@ -1,11 +1,11 @@
 //! The parts that both pages have: lists cut to a bound, documents and pairs, stages, damage.
 
 use super::super::figures;
+use super::super::messages::damage_cost;
 use super::super::model::{
     CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord, DocumentSample, MemoryReport,
     OtherScore, Outcome, PairKind, PairSample, Piece, Recall, Report, SCurve, SearchCost, Stage, Tool,
 };
-use super::super::tell::damage_cost;
 use super::{ADDRESS_CHARS, DETAIL_CHARS, NAME_CHARS};
 use crate::wording::{clip, link, plural};
 use serde::Serialize;

@@ -2,11 +2,11 @@
 
 use super::super::charts::{self, Bar, BarPart};
 use super::super::figures;
+use super::super::messages;
 use super::super::model::{
     ClusterSample, ClusterSizes, FileRow, GroupBoilerplate, Histogram, LanguageCount, Parameter, Report,
     SourceRow, Sources,
 };
-use super::super::tell;
 use super::parts::{
     Cut, DamageView, Heads, LANGUAGES, METHOD_PARAMETERS, PageView, PairView, StageView, Total, WARNINGS,
     command, method_name, stages,
@@ -80,13 +80,13 @@ pub fn render(report: &Report) -> Result<String> {
                     "from a sample"
                 };
                 EstimatedRecall {
-                    text: tell::recall_sentence(recall_estimate, settings.verification),
+                    text: messages::recall_sentence(recall_estimate, settings.verification),
                     share: of_documents.or(of_pairs),
                     from,
                 }
             },
         ),
-        held_against: report.against.as_ref().map(tell::held_against),
+        held_against: report.against.as_ref().map(messages::held_against),
         method: method_name(&report.method.name),
         command: command(&report.command_line),
         headline: headline(documents, outcome.removed, outcome.clusters),
@@ -105,7 +105,9 @@ pub fn render(report: &Report) -> Result<String> {
             .settings
             .as_ref()
             .and_then(|settings| settings.verification.threshold())
-            .filter(|_| report.histograms.first().is_some_and(|histogram| histogram.unit == tell::PERCENT))
+            .filter(|_| {
+                report.histograms.first().is_some_and(|histogram| histogram.unit == messages::PERCENT)
+            })
             .map(|threshold| format!("{} %", (10_000.0 * threshold).round() / 100.0)),
         tables,
         table_rows_left_out: rows.saturating_sub(HISTOGRAM_ROWS),

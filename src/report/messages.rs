@@ -1,4 +1,4 @@
-//! An outcome told in words: the only place where a run's numbers become sentences.
+//! An outcome reported in words: the only place where a run's numbers become sentences.
 
 use super::facts::Reach;
 use super::figures;
@@ -13,7 +13,7 @@ use crate::text::TOKENIZER;
 use crate::wording::{counted, plural, printable, printable_path};
 use simflip_core::clusters::Linkage;
 use simflip_core::dedup::{
-    Cohesion, Capped, MeasuredRecall, Outcome, PairKind, Ran, Scores, Searched, Verified,
+    Capped, Cohesion, MeasuredRecall, Outcome, PairKind, Ran, Scores, Searched, Verified,
 };
 use simflip_core::id::{Cluster, Document, Id};
 use simflip_core::minhash::one_bit;
@@ -389,7 +389,7 @@ pub fn languages_warning(languages: &Languages) -> Option<String> {
 }
 
 /// A sentence on damage and its cost.
-pub fn damage_told(damage: &DamageReport) -> String {
+pub fn damage_messages(damage: &DamageReport) -> String {
     let sections = counted(damage.total, "corrupt section", "corrupt sections");
     format!(
         "Skipped {sections} of the input: {}. The report lists {}.",
@@ -424,33 +424,33 @@ fn unread() -> &'static str {
 
 /// Warnings of input that is odd, but no damage: repaired texts, and texts that are null.
 pub fn odd_input_warnings<'a>(files: impl IntoIterator<Item = &'a FileReading> + Clone) -> Vec<String> {
-    let told = |count: fn(&FileReading) -> u64, one: &str, many: &str, what: &str| {
+    let reported = |count: fn(&FileReading) -> u64, one: &str, many: &str, what: &str| {
         let total: u64 = files.clone().into_iter().map(count).sum();
         let first = files.clone().into_iter().find(|file| count(file) > 0)?;
         let path = printable_path(&first.path);
         Some(format!("{} {what}; the first file with such is {path}.", counted(total, one, many)))
     };
     [
-        told(
-            |file| file.mended,
+        reported(
+            |file| file.repaired,
             "document holds",
             "documents hold",
             "bytes that are no UTF-8, or half a surrogate pair; U+FFFD stands for what cannot be read (--strict skips \
              such documents)",
         ),
-        told(
+        reported(
             |file| file.truncated,
             "document breaks",
             "documents break",
             "off in the input, as the crawler cut it or its connection ended; the text that is there is compared and kept",
         ),
-        told(
+        reported(
             |file| file.without_text,
             "record has",
             "records have",
             "no text but null, and were skipped (--strict reports each of them)",
         ),
-        told(|file| file.unread, "record of WARC holds", "records of WARC hold", unread()),
+        reported(|file| file.unread, "record of WARC holds", "records of WARC hold", unread()),
     ]
     .into_iter()
     .flatten()
@@ -710,8 +710,8 @@ pub fn largest_warning(largest: u64, documents: u64, linkage: Linkage) -> Option
 }
 
 /// A warning of a run in memory that took more than it was allowed.
-pub fn memory_warning(told: &MemoryReport, peak: Option<u64>, documents: u64) -> Option<String> {
-    let &MemoryReport { limit_bytes, expected_documents, on_disk, .. } = told;
+pub fn memory_warning(reported: &MemoryReport, peak: Option<u64>, documents: u64) -> Option<String> {
+    let &MemoryReport { limit_bytes, expected_documents, on_disk, .. } = reported;
     let peak = peak.filter(|&peak| !on_disk && peak > limit_bytes)?;
     let mb = |bytes: u64| bytes.div_ceil(1_000_000);
     Some(format!(
@@ -882,7 +882,7 @@ pub fn recall_sentence(recall_estimate: &RecallEstimate, verification: Verificat
         Some(recall) => format!("{} share a band hash", percent(recall)),
         None => format!("{} share a band hash", recall_estimate.found),
     };
-    let lower = match recall_estimate.lower.filter(Lower::is_worth_telling) {
+    let lower = match recall_estimate.lower.filter(Lower::is_worth_reporting) {
         Some(Lower { similarity, share, .. }) => format!(
             "\nAnother {} of the distinct documents have an earlier near-duplicate at --similarity {similarity}.",
             percent(&share)
@@ -980,7 +980,7 @@ pub fn closing(report: &Report) -> String {
         text.push_str(&format!("\n{}", held_against(against)));
     }
     if report.damage.total > 0 {
-        text.push_str(&format!("\n{}", damage_told(&report.damage)));
+        text.push_str(&format!("\n{}", damage_messages(&report.damage)));
     }
     text
 }
@@ -1052,7 +1052,7 @@ mod tests {
 
     #[test]
     fn a_lower_similarity_is_told_where_it_adds_documents() {
-        let told = |lower: serde_json::Value| {
+        let reported = |lower: serde_json::Value| {
             let recall = serde_json::json!({"share": 1.0, "low": 0.9, "high": 1.0});
             let documents = serde_json::json!({"removed": 9, "missed": 0, "recall": recall});
             let recall_estimate = serde_json::json!({
@@ -1068,22 +1068,22 @@ mod tests {
             let share = serde_json::json!({"share": 0.04, "low": low, "high": 0.06});
             serde_json::json!({"similarity": 0.7, "more": 20, "share": share})
         };
-        assert!(told(lower(0.025)).ends_with(
+        assert!(reported(lower(0.025)).ends_with(
             "\nAnother 4.0 % [2.5, 6.0] of the distinct documents have an earlier near-duplicate at --similarity 0.7."
         ));
         for nothing in [lower(0.009), serde_json::Value::Null] {
-            assert!(told(nothing).ends_with("share a band hash."));
+            assert!(reported(nothing).ends_with("share a band hash."));
         }
     }
 
     #[test]
     fn memory_beyond_what_was_allowed_is_told() {
-        let told =
+        let reported =
             MemoryReport { limit_bytes: 65_000_000, expected_documents: 684, ..MemoryReport::default() };
-        let warning = |told: &MemoryReport, peak| memory_warning(told, peak, 400_200);
-        let words = warning(&told, Some(237_000_000)).unwrap();
+        let warning = |reported: &MemoryReport, peak| memory_warning(reported, peak, 400_200);
+        let words = warning(&reported, Some(237_000_000)).unwrap();
         assert!(words.contains("237 MB") && words.contains("65 MB") && words.contains("684"), "{words}");
-        assert_eq!([None, Some(65_000_000)].map(|peak| warning(&told, peak)), [None, None]);
-        assert_eq!(warning(&MemoryReport { on_disk: true, ..told }, Some(237_000_000)), None);
+        assert_eq!([None, Some(65_000_000)].map(|peak| warning(&reported, peak)), [None, None]);
+        assert_eq!(warning(&MemoryReport { on_disk: true, ..reported }, Some(237_000_000)), None);
     }
 }
