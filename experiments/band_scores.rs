@@ -772,7 +772,7 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
                 paper: "2 million pages, 18 GB: SimHash 546 s and 1.5 GB, MinHash 501 s and 5 GB".into(),
                 ours: format!("SimHash {}; MinHash {}", say(simhash), say(minhash)),
                 finding: Finding::New,
-                because: "other pages, another machine; of a crowd the tool generates the nearest pairs alone, and of a large \
+                because: "other pages, another machine; of an oversized bucket the tool generates the nearest pairs alone, and of a large \
                           corpus it lists enough to connect each cluster"
                     .into(),
             });

@@ -120,7 +120,7 @@ fn what_old_files_hold_goes_and_they_stay_as_they_are() {
         assert_eq!(reported, expected);
         assert_eq!(rows(&place.at(&out).join("removed.csv")).len(), 3);
         said(&place, &format!("inspect {out}"), 0);
-        said(&place, &format!("review {out} --document {out}.html"), 0);
+        said(&place, &format!("review {out} --page {out}.html"), 0);
     }
     let after: Vec<_> = ["old/a.jsonl", "old/b.jsonl"].map(|name| fs::read(place.at(name)).unwrap()).into();
     assert_eq!(before, after);

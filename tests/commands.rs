@@ -183,7 +183,7 @@ fn prepare(place: &Place) {
     put(&name, &gz(bytes.as_bytes()));
     put("tuesday.warc.wet.gz", &wet_file("tuesday.example", 5, 9));
     put("documents.jsonl.gz", &gz(json_lines("text", 0, 9).as_bytes()));
-    put("document.jsonl", &json_lines("text", 0, 1));
+    put("page.jsonl", &json_lines("text", 0, 1));
     put("benchmark.jsonl", &json_lines("question", 0, 3));
     put("benchmarks/questions.jsonl", &json_lines("text", 3, 3));
     put("shards/documents.jsonl", &json_lines("raw_content", 0, 9));
@@ -195,7 +195,7 @@ fn prepare(place: &Place) {
     }
     // Programs that stand in for a reader's own; and the tool, which says how it ended.
     let programs = [
-        ("crawler", "cat document.jsonl"),
+        ("crawler", "cat page.jsonl"),
         ("decider", "cat > /dev/null"),
         ("man", "cat > /dev/null"),
         ("simflip", "\"$SIMFLIP\" \"$@\"; code=$?; echo $code >> codes; exit $code"),

@@ -141,7 +141,7 @@ fn documents_whose_answers_were_synced_outlive_the_machine() {
         let again = again.output().unwrap();
         let (given, known) = (answers(&output), answers(&again));
         assert_eq!(known.len(), 60, "{reported}: {}", String::from_utf8_lossy(&again.stderr));
-        let document = |answer: &Value| answer["document"].as_str().unwrap()[1..].parse::<usize>().unwrap();
+        let document = |answer: &Value| answer["page"].as_str().unwrap()[1..].parse::<usize>().unwrap();
         (given.len(), given.iter().filter(|answer| known[document(answer)]["answer"] != "same").count())
     };
     for how in HOW {

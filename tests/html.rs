@@ -110,7 +110,7 @@ fn a_raw_crawl_is_read_deduplicated_and_kept_as_it_was() {
             (&5.into(), &12.into(), &5.into())
         );
         assert_eq!(corpus["extractor"], simflip::corpus::EXTRACTOR.unwrap());
-        assert_eq!((&report["damage"]["total"], &report["damage"]["pages_lost"]), (&1.into(), &1.into()));
+        assert_eq!((&report["damage"]["total"], &report["damage"]["documents_lost"]), (&1.into(), &1.into()));
         assert_eq!(
             (&report["outcome"]["exact_duplicates"], &report["files"][0]["unread"]),
             (&1.into(), &3.into())

@@ -194,7 +194,7 @@ fn documents_in_another_order_are_others() {
     // The field of texts is the run's.
     let commands = [
         "mark result --for numpy --out marks",
-        "review result --document page.html",
+        "review result --page page.html",
         "evaluate result --truth truth.csv",
     ];
     commands.iter().for_each(|command| drop(place.reported(command, 0)));

@@ -648,7 +648,7 @@ pub fn specimens(folder: &mut Folder) {
     hurt[to - 20..to].fill(0);
     let damage = [at("corrupt", 2, from as u64, 0)];
     folder.add(
-        "document-noise.parquet",
+        "page-noise.parquet",
         hurt,
         5,
         &[0, 1, 4],
@@ -660,7 +660,7 @@ pub fn specimens(folder: &mut Folder) {
     hurt[id..id + 4].fill(0xff);
     let damage = [at("bad-name", 2, from as u64, 0)];
     folder.add(
-        "document-noise-of-id.parquet",
+        "page-noise-of-id.parquet",
         hurt,
         5,
         EVERY,

@@ -231,9 +231,9 @@ fn a_pipe_is_answered_line_by_line_while_it_is_open() {
 #[test]
 fn the_last_line_of_a_pipe_needs_no_end_and_long_lines_are_told() {
     let top = tempfile::tempdir().unwrap();
-    let mut pipe = piped(top.path(), "--longest-page 1");
+    let mut pipe = piped(top.path(), "--longest-document 1");
     pipe.send(&line("long", &"word ".repeat(400_000)));
-    assert!(pipe.answer()["error"].as_str().unwrap().contains("--longest-page"));
+    assert!(pipe.answer()["error"].as_str().unwrap().contains("--longest-document"));
     pipe.send(line("last", "a few words").trim_end());
     drop(pipe.child.stdin.take());
     assert_eq!(pipe.answer()["answer"], "new");

@@ -241,7 +241,7 @@ fn a_stream_is_answered_while_it_is_open() {
 fn what_is_too_long_or_has_no_token_is_turned_away() {
     let top = tempfile::tempdir().unwrap();
     fs::write(top.path().join("token"), "secret\n").unwrap();
-    let server = Server::start(top.path(), &["--token-file", "token", "--longest-page", "1"]);
+    let server = Server::start(top.path(), &["--token-file", "token", "--longest-document", "1"]);
     let body = page("a", 1, 0).to_string();
     let send = |extra: &str, body: &str| server.send("/v1/check", "application/json", extra, body).0;
     assert_eq!(send("", &body), 401);
@@ -256,7 +256,7 @@ fn what_is_too_long_or_has_no_token_is_turned_away() {
     let long = json!({ "url": "l", "text": "word ".repeat(300_000) }).to_string();
     assert_eq!(send(token, &long), 413);
     let (_, answer) = server.send("/v1/check", "application/x-ndjson", token, &long);
-    assert!(answer.contains("--longest-page"), "{answer}");
+    assert!(answer.contains("--longest-document"), "{answer}");
     assert_eq!(server.send("/v1/check", "text/plain", token, "x").0, 415);
     assert_eq!(send(token, "{"), 400);
     server.end();

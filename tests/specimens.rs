@@ -139,11 +139,11 @@ fn what_is_kept_reads_back_without_damage() {
     let kept = write_kept(&inputs, &options, &wanted, &|_, _| true, dir.path()).expect("writes");
 
     assert_eq!(kept.lost.len(), 1);
-    assert!(kept.lost[0].path.ends_with("document-noise-of-id.parquet"));
+    assert!(kept.lost[0].path.ends_with("page-noise-of-id.parquet"));
     let (_, documents) = outcome(&inputs, &options);
     for format in [Format::Wet, Format::Jsonl, Format::Parquet, Format::Arrow] {
         // Ids that do not decode show only when the rows are to be copied.
-        let copied = |input: &Input| !input.path.ends_with("document-noise-of-id.parquet");
+        let copied = |input: &Input| !input.path.ends_with("page-noise-of-id.parquet");
         let mut expected: Vec<&String> = documents
             .iter()
             .filter(|(shard, ..)| inputs[*shard as usize].format == format)

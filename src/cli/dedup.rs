@@ -127,7 +127,7 @@ enum WriteName {
     /// removed.csv: each removed document, and the one kept for it
     Removed,
     /// documents.csv: every document, its cluster, whether it is kept, and the one kept for it
-    ReadDocuments,
+    Documents,
     /// documents.jsonl: the same, an object a line
     #[value(name = "documents.jsonl")]
     DocumentsJsonl,
@@ -212,7 +212,7 @@ impl DedupArgs {
             pairs: !is_asked(WriteName::None),
             kept: is_asked(WriteName::Kept),
             removed: is_asked(WriteName::Removed),
-            documents: is_asked(WriteName::ReadDocuments),
+            documents: is_asked(WriteName::Documents),
             documents_jsonl: is_asked(WriteName::DocumentsJsonl),
             documents_parquet: is_asked(WriteName::DocumentsParquet),
         };

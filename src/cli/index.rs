@@ -18,14 +18,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Parses the age from which on documents expire.
+/// Parses the age from which on pages expire.
 ///
 /// # Errors
-/// For what is no time, and for 0, which every document is older than.
+/// For what is no time, and for 0, which every page is older than.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(Duration::ZERO) => Err(
-            "this would remove every document. To empty an index, remove its folder; give 1s for all that is \
+            "this would remove every page. To empty an index, remove its folder; give 1s for all that is \
                  older than a second"
                 .to_owned(),
         ),
@@ -34,7 +34,7 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Which index, and for a new one how its documents are compared.
+/// Which index, and for a new one how its pages are compared.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct IndexArgs {
     /// Folder of the index; made if it does not exist
@@ -46,17 +46,17 @@ pub(crate) struct IndexArgs {
     #[arg(long)]
     pub fsync: bool,
 
-    /// Call a document stale that was last seen longer ago than this, such as 30d or 12h: neither it nor any other
+    /// Call a page stale that was last seen longer ago than this, such as 30d or 12h: neither it nor any other
     /// that is near was seen since
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub fresh: Option<Duration>,
 
-    /// What is kept of a document: both sketches, as dedup has them by default, or a SimHash with its weights,
+    /// What is kept of a page: both sketches, as dedup has them by default, or a SimHash with its weights,
     /// searched by the dial [default: both]
     #[arg(long, value_enum, help_heading = "A new index")]
     method: Option<IndexMethod>,
 
-    /// Two documents are near if their resemblance is at least this (simhash: from the cosine) [default: 0.8]
+    /// Two pages are near if their resemblance is at least this (simhash: from the cosine) [default: 0.8]
     #[arg(long, value_name = "SHARE", help_heading = "A new index")]
     similarity: Option<f64>,
 
@@ -65,19 +65,19 @@ pub(crate) struct IndexArgs {
     distance: Option<u32>,
 
     /// simhash: find this share of the pairs within the distance with as few probes as that takes, measured on
-    /// the documents of the index from 4,096 on, and again whenever they have doubled [default: 1, exact]
+    /// the pages of the index from 4,096 on, and again whenever they have doubled [default: 1, exact]
     #[arg(long, value_name = "SHARE", value_parser = parsed_recall, help_heading = "A new index")]
     recall: Option<f64>,
 
     #[command(flatten)]
     features: FeatureArgs,
 
-    /// Compare documents with fewer distinct features than this by their exact text only [default: 1; simhash 8]
+    /// Compare pages with fewer distinct features than this by their exact text only [default: 1; simhash 8]
     #[arg(long, value_name = "N", help_heading = "Features")]
     min_features: Option<usize>,
 }
 
-/// The sketches that are kept of a document.
+/// The sketches that are kept of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum IndexMethod {
     Both,
@@ -264,7 +264,7 @@ impl IndexArgs {
         Ok(())
     }
 
-    /// A request about a document that is seen at a time.
+    /// A request about a page that is seen at a time.
     pub(crate) fn request<'a>(&self, name: &'a str, id: Option<&'a str>, seen: u64) -> Request<'a> {
         let fresh = self.fresh.map(|fresh| u64::try_from(fresh.as_millis()).unwrap_or(u64::MAX));
         let fresh_from = fresh.map_or(0, |fresh| seen.saturating_sub(fresh));
@@ -287,26 +287,26 @@ pub(crate) fn written(millis: u64) -> String {
 /// A line of answers.
 #[derive(Serialize)]
 pub(crate) struct AnswerRow<'a> {
-    pub document: Cow<'a, str>,
+    pub page: Cow<'a, str>,
     pub answer: &'static str,
     pub distance: Option<u32>,
     pub earlier: Option<Cow<'a, str>>,
     pub similarity: Option<String>,
     pub last_seen: Option<String>,
-    pub near_documents: Option<u32>,
+    pub near_pages: Option<u32>,
 }
 
 /// An answer in JSON.
 #[derive(Serialize)]
 pub(crate) struct JsonAnswer<'a> {
-    pub document: &'a str,
+    pub page: &'a str,
     pub answer: &'static str,
     pub distance: Option<u32>,
     pub earlier: Option<&'a str>,
     pub similarity: Option<f32>,
     pub last_seen: Option<String>,
-    /// Stored documents that are near.
-    pub near_documents: u32,
+    /// Stored pages that are near.
+    pub near_pages: u32,
     /// There may be more.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
@@ -319,18 +319,18 @@ pub(crate) struct JsonAnswer<'a> {
 }
 
 impl<'a> JsonAnswer<'a> {
-    pub(crate) fn new(document: &'a str, request: Option<&'a str>, reply: &'a Reply) -> Self {
+    pub(crate) fn new(page: &'a str, request: Option<&'a str>, reply: &'a Reply) -> Self {
         let found = reply.verdict != Verdict::New;
         // Four decimals, as everywhere.
         let similarity = (f64::from(reply.similarity) * 1e4).round() / 1e4;
         Self {
-            document,
+            page,
             answer: reply.verdict.name(),
             distance: found.then_some(reply.distance),
             earlier: reply.earlier.as_deref(),
             similarity: found.then_some(similarity as f32),
             last_seen: found.then(|| written(reply.seen)),
-            near_documents: reply.near,
+            near_pages: reply.near,
             at_least: reply.more,
             request,
             again: reply.again,
@@ -343,7 +343,7 @@ impl<'a> JsonAnswer<'a> {
 pub(crate) struct Form {
     /// JSON instead of CSV.
     pub json: bool,
-    /// A table in a file names documents as they are; a terminal would obey what a name says.
+    /// A table in a file names pages as they are; a terminal would obey what a name says.
     pub terminal: bool,
 }
 
@@ -352,12 +352,12 @@ impl Form {
     pub(crate) fn answer(
         self,
         lines: &mut Vec<u8>,
-        document: &str,
+        page: &str,
         request: Option<&str>,
         reply: &Reply,
     ) -> anyhow::Result<()> {
         if self.json {
-            let line = serde_json::to_string(&JsonAnswer::new(document, request, reply))?;
+            let line = serde_json::to_string(&JsonAnswer::new(page, request, reply))?;
             lines.extend_from_slice(printable_json(&line).as_bytes());
             lines.push(b'\n');
             return Ok(());
@@ -366,34 +366,33 @@ impl Form {
         self.row(
             lines,
             AnswerRow {
-                document: document.into(),
+                page: page.into(),
                 answer: reply.verdict.name(),
                 distance: found.then_some(reply.distance),
                 earlier: reply.earlier.as_deref().map(Cow::Borrowed),
                 similarity: found.then(|| format!("{:.4}", reply.similarity)),
                 last_seen: found.then(|| written(reply.seen)),
-                near_documents: Some(reply.near),
+                near_pages: Some(reply.near),
             },
         )
     }
 
-    /// Appends the line of something that is no document.
-    pub(crate) fn error(self, lines: &mut Vec<u8>, document: &str, error: &str) -> anyhow::Result<()> {
+    /// Appends the line of something that is no page.
+    pub(crate) fn error(self, lines: &mut Vec<u8>, page: &str, error: &str) -> anyhow::Result<()> {
         if self.json {
-            let line =
-                serde_json::json!({ "document": document, "answer": "error", "error": error }).to_string();
+            let line = serde_json::json!({ "page": page, "answer": "error", "error": error }).to_string();
             lines.extend_from_slice(printable_json(&line).as_bytes());
             lines.push(b'\n');
             return Ok(());
         }
         let row = AnswerRow {
-            document: document.into(),
+            page: page.into(),
             answer: "error",
             distance: None,
             earlier: None,
             similarity: None,
             last_seen: None,
-            near_documents: None,
+            near_pages: None,
         };
         self.row(lines, row)
     }
@@ -403,7 +402,7 @@ impl Form {
             true => guarded(&printable(cell)).into_owned(),
             false => guarded(cell).into_owned(),
         };
-        row.document = safe(&row.document).into();
+        row.page = safe(&row.page).into();
         row.earlier = row.earlier.map(|earlier| safe(&earlier).into());
         let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(lines);
         table.serialize(&row)?;

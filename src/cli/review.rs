@@ -12,12 +12,12 @@ use std::time::SystemTime;
 
 /// Judge a random sample of the pairs in a browser, and measure the precision.
 ///
-/// The document is one HTML file that loads nothing else. It shows each pair side by side with the differences
+/// The page is one HTML file that loads nothing else. It shows each pair side by side with the differences
 /// marked; you judge with one key per pair. It saves the judgements as CSV for `simflip evaluate --judged`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   simflip review result                  # then open result/review.html
-  simflip review result --sample 200 --seed 7 --document second.html
+  simflip review result --sample 200 --seed 7 --page second.html
   simflip evaluate result --judged judged.csv")]
 pub(crate) struct ReviewArgs {
     /// Folder that `simflip dedup` wrote
@@ -36,9 +36,9 @@ pub(crate) struct ReviewArgs {
     #[arg(long, value_enum)]
     by: Option<By>,
 
-    /// The document to write [default: review.html in the folder of results]
+    /// The page to write [default: review.html in the folder of results]
     #[arg(long, value_name = "FILE")]
-    document: Option<PathBuf>,
+    page: Option<PathBuf>,
 
     /// Where the corpus is now [default: where the result's report says it was]
     #[arg(long, value_name = "INPUT", num_args = 1..)]
@@ -61,7 +61,7 @@ enum By {
 impl ReviewArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let job = ReviewJob {
-            document: self.document.unwrap_or_else(|| self.result.join("review.html")),
+            page: self.page.unwrap_or_else(|| self.result.join("review.html")),
             result: self.result,
             corpus: self.corpus,
             fields: self.names.fields(),
@@ -81,7 +81,7 @@ impl ReviewArgs {
             summary.sampled,
             counted(summary.pairs, "pair", "pairs"),
             counted(summary.bands, "band", "bands"),
-            printable_path(&job.document)
+            printable_path(&job.page)
         );
         print_text(&text)
     }

@@ -334,7 +334,7 @@ impl SeenArgs {
         let bytes = match line {
             InputLine::Whole(bytes) => bytes,
             InputLine::TooLong => {
-                return Some(AskedLine::Error(place(), "longer than --longest-page allows".to_owned()));
+                return Some(AskedLine::Error(place(), "longer than --longest-document allows".to_owned()));
             }
         };
         match document_of_line(bytes, fields, strict) {

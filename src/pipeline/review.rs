@@ -40,7 +40,7 @@ pub struct ReviewJob {
     /// The bands; `None`: of distance where pairs have one and passed no check, otherwise of similarity.
     pub bands: Option<Bands>,
     /// The page to write.
-    pub document: PathBuf,
+    pub page: PathBuf,
     /// The time of writing, RFC 3339.
     pub created: String,
 }
@@ -68,8 +68,8 @@ pub const SIMILARITY_CUTS: [f64; 8] = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98
 pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary> {
     let mut stages = Stages::new(progress);
     let report = Report::of_result(&job.result)?;
-    check_file("document", &job.document, "an earlier document of this kind", |document| {
-        title_of(document).is_some_and(|title| title == TITLE)
+    check_file("page", &job.page, "an earlier page of this kind", |page| {
+        title_of(page).is_some_and(|title| title == TITLE)
     })?;
     let job = &ReviewJob { fields: report.fields(job.fields.clone()), ..job.clone() };
     let listed = stages.run("pairs", 0, "pairs", 0, |_| ListedPairs::read(&job.result))?;
@@ -111,7 +111,7 @@ pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary>
         seed: job.seed,
     };
     stages.run("document", sample.pairs.len() as u64, "pairs", 0, |_| {
-        write(&head, &sample, &listed.ids, &sides, &job.document)
+        write(&head, &sample, &listed.ids, &sides, &job.page)
     })?;
     Ok(ReviewSummary {
         sampled: sample.pairs.len() as u64,

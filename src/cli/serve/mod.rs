@@ -71,7 +71,7 @@ pub(crate) struct ServeArgs {
 
     /// Longest JSON object, in MB
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 8)]
-    longest_page: u32,
+    longest_document: u32,
 
     /// Most bytes of a request of many lines, in MB
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..), default_value_t = 4096)]
@@ -138,10 +138,10 @@ impl ServeArgs {
         let limits = Limits {
             threads,
             deadline: self.deadline,
-            longest_page: self.longest_page as usize * 1_000_000,
+            longest_document: self.longest_document as usize * 1_000_000,
             longest_request: u64::from(self.longest_request) * 1_000_000,
             connections: self.connections as usize,
-            bodies: self.bodies.max(self.longest_page) as usize * 1_000_000,
+            bodies: self.bodies.max(self.longest_document) as usize * 1_000_000,
             fresh: self.index.fresh,
         };
         std::panic::set_hook(Box::new(|panic| event("panic", &[("error", &panic.to_string())])));

@@ -37,7 +37,7 @@ pub(super) struct Limits {
     pub(super) threads: usize,
     pub(super) deadline: Duration,
     /// Bytes of a JSON object.
-    pub(super) longest_page: usize,
+    pub(super) longest_document: usize,
     /// Bytes of a stream of them.
     pub(super) longest_request: u64,
     /// Connections, and bytes of bodies beyond what each of them has.
@@ -611,7 +611,7 @@ impl NoAnswer {
             Self::Late => (StatusCode::SERVICE_UNAVAILABLE, "it took longer than --deadline; send it again"),
             Self::Failed => (StatusCode::INTERNAL_SERVER_ERROR, "a fault of the service"),
             Self::TooLong => {
-                (StatusCode::PAYLOAD_TOO_LARGE, "longer than --longest-page or --longest-request allows")
+                (StatusCode::PAYLOAD_TOO_LARGE, "longer than --longest-document or --longest-request allows")
             }
             Self::Cut => (StatusCode::BAD_REQUEST, "the request ended before its end"),
         }
@@ -791,7 +791,7 @@ async fn one(
     to: Arc<Connection>,
     body: Body,
 ) -> Result<Response, NoAnswer> {
-    let Limits { longest_page: longest, deadline, .. } = service.limits;
+    let Limits { longest_document: longest, deadline, .. } = service.limits;
     let mut held = Held::default();
     let read = async {
         let said = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
@@ -864,7 +864,7 @@ fn many(
             } else if !rest.is_empty() {
                 lines.push(Bytes::from(std::mem::take(&mut rest)));
             }
-            let longest = service.limits.longest_page;
+            let longest = service.limits.longest_document;
             let too_long = rest.len() > longest || lines.iter().any(|line| line.len() > longest);
             if bytes > service.limits.longest_request || too_long {
                 break Err(NoAnswer::TooLong);
@@ -923,7 +923,7 @@ fn many(
         }
         drop(send);
         // Who writes all of it before reading the answers would not hear of it if the rest were not read.
-        let mut left = if is_too_long { 4 * service.limits.longest_page } else { 0 };
+        let mut left = if is_too_long { 4 * service.limits.longest_document } else { 0 };
         while left > 0
             && let Ok(Some(Ok(part))) = tokio::time::timeout(service.limits.deadline, body.next()).await
         {
