@@ -186,7 +186,11 @@ pub fn rethreshold(documents: &Table, pairs: &Table, clusters: &Table, similarit
         (numbers(clusters, "document")?, numbers(clusters, "cluster")?, clusters.column("kept")?);
     let members: Vec<Member> = (document.values().iter().zip(cluster.values()))
         .zip(kept.as_boolean().values())
-        .map(|((&document, &cluster), kept)| Member { cluster, kept, old: document as usize >= documents.rows() })
+        .map(|((&document, &cluster), kept)| Member {
+            cluster,
+            kept,
+            old: document as usize >= documents.rows(),
+        })
         .collect();
     let place: HashMap<u32, usize> = document.values().iter().copied().zip(0..).collect();
     let (a, b, kinds) = (numbers(pairs, "a")?, numbers(pairs, "b")?, pairs.column("kind")?);

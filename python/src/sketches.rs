@@ -438,7 +438,9 @@ impl Edges {
             for row in 0..chunk.len() {
                 let (a, b, similarity) = (a.value(row), b.value(row), similarity.value(row));
                 if a >= n || b >= n || a == b {
-                    return Err(PyValueError::new_err(format!("pair {a}, {b}: expected two of {n} documents")));
+                    return Err(PyValueError::new_err(format!(
+                        "pair {a}, {b}: expected two of {n} documents"
+                    )));
                 }
                 let edge = (Document(a.min(b)), Document(a.max(b)), similarity);
                 match kinds.map_or(kind(PairKind::Near), |kinds| kinds.value(row)) {

@@ -92,7 +92,10 @@ impl Files {
         files.put("crawl/part/a.warc.wet.gz", &fs::read(data.join("debian-faq.warc.wet.gz")).expect("data"));
         // Longer than what is read ahead at once.
         files.put("crawl/c.jsonl", &jsonl(&documents(0, 6000, 300), "c"));
-        files.put("crawl/d.csv", b"id,text\n1,\"one document, of a table\"\n2,another document of the same table\n");
+        files.put(
+            "crawl/d.csv",
+            b"id,text\n1,\"one document, of a table\"\n2,another document of the same table\n",
+        );
         parquet(&files.at("crawl/e.parquet"), &documents(1000, 4000, 300));
         files
     }
@@ -413,7 +416,10 @@ fn servers_that_refuse_are_told_of_with_advice() {
     let (server, web) = (files.s3(), files.web());
     server.fail(Faults { forbidden: true, ..Faults::default() });
     let reported = run(&server, out.path(), &["dedup", "s3://bucket/crawl/c.jsonl", "--out", "result"], 2);
-    assert!(reported.contains("s3://bucket/crawl/c.jsonl") && reported.contains("AWS_ENDPOINT_URL"), "{reported}");
+    assert!(
+        reported.contains("s3://bucket/crawl/c.jsonl") && reported.contains("AWS_ENDPOINT_URL"),
+        "{reported}"
+    );
     web.fail(Faults { no_ranges: true, ..Faults::default() });
     let address = format!("http://{}/bucket/crawl/c.jsonl", web.address);
     let reported = run(&web, out.path(), &["dedup", &address, "--out", "result"], 2);
@@ -435,7 +441,8 @@ fn an_object_that_changes_is_noticed_whenever_it_does() {
             let server = files.s3();
             let input = format!("{BUCKET}{name}");
             let dedup = |out: &str| {
-                let arguments = ["dedup", &input, "--out", out, "--threads", "1", "--write", "kept,documents"];
+                let arguments =
+                    ["dedup", &input, "--out", out, "--threads", "1", "--write", "kept,documents"];
                 simflip(&server, files.root.path(), &arguments)
             };
             let result = |run: &str| out.path().join(format!("{number}-{name}-{run}"));
@@ -487,7 +494,10 @@ fn an_object_that_changes_is_noticed_whenever_it_does() {
                     }
                     Some(2) => {
                         refused += 1;
-                        assert!(reported.contains("it was changed") && reported.contains(&input), "{reported}");
+                        assert!(
+                            reported.contains("it was changed") && reported.contains(&input),
+                            "{reported}"
+                        );
                         assert!(!result(&run).exists());
                     }
                     _ => panic!("{reported}"),
@@ -517,7 +527,8 @@ fn a_folder_is_what_is_below_it() {
     let reported = ["here", "there"].map(|name| {
         let input = if name == "here" { crawl.clone() } else { format!("{BUCKET}crawl/") };
         let reported = run(&server, out.path(), &["dedup", &input, "--out", name, WRITES[0], WRITES[1]], 0);
-        reported.lines()
+        reported
+            .lines()
             .find(|line| line.contains("Skipped in folders"))
             .expect("told")
             .replace(&input, "crawl/")
