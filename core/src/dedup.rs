@@ -220,6 +220,7 @@ impl Deduper {
     }
 
     /// True if there is no document.
+    #[doc(hidden)]
     pub fn is_empty(&self) -> bool {
         self.collection.is_empty()
     }

@@ -221,9 +221,8 @@ impl Index {
     /// - [`Sketches::Both`] with [`Generator::Keys`] and [`Verification::Estimate`], as [`Settings::both`] has them;
     /// - [`Sketches::SimHash`] with [`Generator::Dial`] without key bits of its own, and verification
     ///   [`Verification::Weights`], [`Verification::Mismatch`] or [`Verification::None`]. The probes that a recall
-    /// below 1 takes are measured on the documents of the index, from 4,096 different hashes on and again whenever
-    /// their
-    ///   number has doubled.
+    ///   below 1 takes are measured on the documents of the index, from 4,096 different hashes on and again whenever
+    ///   their number has doubled.
     ///
     /// # Errors
     /// [`Error::Parameter`] for settings without meaning, and for others than these.
@@ -275,6 +274,7 @@ impl Index {
     }
 
     /// True if no document is stored.
+    #[doc(hidden)]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,6 +1,6 @@
 //! The similarity of two documents, by any measure, in one place.
 //!
-//! A measure looks at what a [`Document`] can show: features with their weights, a SimHash with its weights, a
+//! A measure looks at what a [`ComparedDocument`] can show: features with their weights, a SimHash with its weights, a
 //! MinHash signature. Every measure is symmetric to the last bit, so that it depends on the two documents and on
 //! nothing else; it is 1 for equal texts and for no others above 1.
 

@@ -159,7 +159,7 @@ def test_scrapy_drops_what_was_seen(site, tmp_path):
     # Which of two comes first is the network's to say.
     names = sorted(item["url"].removeprefix(site).removesuffix(".html")[:1] for item in items)
     assert names == ["", "a", "b", "c"]
-    assert all(item["seen"]["answer"] == "new" and item["seen"]["document"] == item["url"] for item in items)
+    assert all(item["seen"]["answer"] == "new" and item["seen"]["page"] == item["url"] for item in items)
     with simflip.Seen(tmp_path / "index", ask_only=True) as seen:
         # A document with the text of another is not stored again.
         assert len(seen) == 5

@@ -1,7 +1,7 @@
 //! Which findings does a run have? As data ([`model`]), as a page for a person ([`html`]), and as a page on which a
 //! person judges them ([`review`]).
 //!
-//! Nothing is measured here: [`tell`] puts the core's numbers into words, and the other modules write them
+//! Nothing is measured here: [`messages`] puts the core's numbers into words, and the other modules write them
 //! down. The page shows a bounded part of long lists and says so; the JSON holds what it was given.
 
 mod charts;

@@ -54,7 +54,7 @@ fn parquet(path: &Path, documents: &[String]) {
     let properties = WriterProperties::builder()
         .set_compression(Compression::UNCOMPRESSED)
         .set_dictionary_enabled(false)
-        .set_data_document_row_count_limit(100)
+        .set_data_page_row_count_limit(100)
         .set_write_batch_size(50)
         .build();
     let file = fs::File::create(path).expect("a file");

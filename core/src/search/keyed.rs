@@ -26,12 +26,12 @@ const SLOTS: u32 = 1 << 31;
 /// A growing index of documents by their keys. Slots are the caller's, who may give one again that was removed.
 ///
 /// ```
-/// use simflip_core::minhash::{MinHashParams, MinHasher, matches};
+/// use simflip_core::minhash::{Family, MinHashParams, MinHasher, matches};
 /// use simflip_core::search::{bands::Banding, keyed::Keyed};
 /// use simflip_core::{settings::FeatureKind, sketch::FeatureExtractor};
 ///
 /// let mut extractor = FeatureExtractor::new(FeatureKind::Words);
-/// let hasher = MinHasher::new(MinHashParams::default())?;
+/// let hasher = MinHasher::new(MinHashParams { family: Family::Multiply32, ..MinHashParams::default() })?;
 /// let texts = ["ships of the harbour carry grain and wine", "Ships of the harbour carry grain and oil"];
 /// let [stored, asked] = texts.map(|text| {
 ///     let (mut features, mut signature) = (Vec::new(), vec![0; 128]);
