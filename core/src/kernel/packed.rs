@@ -8,7 +8,7 @@
 use super::cpu::Isa;
 use super::cpu::Level;
 use super::kept::NearList;
-use super::{huge_pages::filled, prefetch};
+use super::{huge_pages::HugeList, prefetch};
 use crate::{Error, Result};
 
 /// The widths that numbers may have: with seven bits before them, the low bits fit 32.
@@ -50,7 +50,7 @@ unsafe impl bytemuck::Pod for Line {}
 /// A packed list.
 #[derive(Clone, Debug)]
 pub struct Packed {
-    lines: Vec<Line>,
+    lines: HugeList<Line>,
     len: usize,
     low_width: u32,
     /// Numbers in a line, and 2⁶⁴ divided by it, rounded up.
@@ -71,7 +71,7 @@ impl Packed {
         }
         let each = LINE_BITS / width;
         Ok(Self {
-            lines: filled(Self::lines_for(room, width), Line([0; 16])),
+            lines: HugeList::filled(Self::lines_for(room, width), Line([0; 16])),
             len: 0,
             low_width: width - 32,
             each: each as usize,

@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use super::{Choice, IndexKind};
-use crate::kernel::{huge_pages, prefetch};
+use crate::kernel::{huge_pages::HugeList, prefetch};
 use crate::search::dial::{Dial, DialParams};
 use crate::search::linear::Linear;
 use crate::search::{HammingIndex, Mode, Query, Scratch};
@@ -168,7 +168,7 @@ fn measure_line(bytes: u64, clock: &impl Fn() -> f64) -> f64 {
     const AHEAD: usize = 64;
     const READS: usize = 1 << 18;
     let words = usize::try_from(bytes / 8).unwrap_or(0).max(8);
-    let memory = huge_pages::filled(words, 0u64);
+    let memory = HugeList::filled(words, 0u64);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(bytes);
     let most = u32::try_from(words).unwrap_or(u32::MAX);
     let places: Vec<u32> = (0..READS + AHEAD).map(|_| rng.random_range(0..most)).collect();

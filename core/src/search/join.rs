@@ -31,7 +31,7 @@ use rayon::prelude::*;
 use super::{Cost, NearPair};
 use crate::hash::fmix64;
 use crate::id::Slot;
-use crate::kernel::{self, huge_pages::filled};
+use crate::kernel::{self, huge_pages::HugeList};
 use crate::{Error, Result};
 
 /// Parts of at most so many hashes are compared all against all.
@@ -547,8 +547,8 @@ impl Digit {
 /// The whole list, parted piece by piece.
 #[derive(Default)]
 struct Pieces {
-    hashes: Vec<u64>,
-    slots: Vec<u32>,
+    hashes: HugeList<u64>,
+    slots: HugeList<u32>,
     /// For each piece, where its parts begin.
     starts: Vec<Vec<u32>>,
     /// Hashes in each part, over all pieces.
@@ -579,7 +579,7 @@ impl Pieces {
         if self.hashes.len() < hashes {
             // What is there goes first.
             (self.hashes, self.slots) = Default::default();
-            (self.hashes, self.slots) = (filled(hashes, 0), filled(hashes, 0));
+            (self.hashes, self.slots) = (HugeList::filled(hashes, 0), HugeList::filled(hashes, 0));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Where in the tables of the dial the hashes of each key are: two bytes a cell.
 
-use crate::kernel::{huge_pages::filled, prefetch};
+use crate::kernel::{huge_pages::HugeList, prefetch};
 
 /// Cells that share a line of the directory.
 pub(super) const CELLS: usize = 30;
@@ -22,7 +22,7 @@ const WIDE: u16 = u16::MAX;
 /// Where the hashes of each key are, for one table after the other.
 #[derive(Clone, Debug)]
 pub(super) struct Directory {
-    lines: Vec<DirectoryLine>,
+    lines: HugeList<DirectoryLine>,
     /// For each line with wide entries, where its cells begin, and where the last one ends.
     wide: Vec<[u32; CELLS + 1]>,
 }
@@ -31,7 +31,7 @@ impl Directory {
     /// For `tables` tables of so many cells each, all of them empty.
     pub fn new(tables: usize, cells: usize) -> Self {
         let empty = DirectoryLine { base: 0, ends: [0; CELLS] };
-        Self { lines: filled(tables * cells.div_ceil(CELLS), empty), wide: Vec::new() }
+        Self { lines: HugeList::filled(tables * cells.div_ceil(CELLS), empty), wide: Vec::new() }
     }
 
     /// Fills in table number `table`, of `cells` cells, over ascending values, whose cell is what stands
