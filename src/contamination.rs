@@ -335,9 +335,8 @@ fn in_pool(
         benchmarks,
     };
     write_json(&report, &folder.path().join("report.json"))?;
-    let document = folder.path().join("report.html");
-    std::fs::write(&document, render_decontamination(&report)?)
-        .map_err(|error| Error::io(&document, error))?;
+    let page = folder.path().join("report.html");
+    std::fs::write(&page, render_decontamination(&report)?).map_err(|error| Error::io(&page, error))?;
     Ok(report)
 }
 

@@ -205,7 +205,7 @@ fn boilerplate_is_shown_apart() {
     write(&input, &documents);
     let out = run(&[&input], top.path().join("out"), &["--boilerplate-by", "host"]);
     simflip().arg("review").arg(&out).arg("--quiet").assert().success();
-    let document = fs::read_to_string(out.join("review.html")).unwrap();
+    let page = fs::read_to_string(out.join("review.html")).unwrap();
     let boilerplate = documents
         .iter()
         .find(|document| document.0 == "other-0-0")
@@ -215,8 +215,8 @@ fn boilerplate_is_shown_apart() {
         .next()
         .unwrap()
         .to_owned();
-    let shown = document.matches(r#"{"boilerplate":["#).count();
-    assert!(shown > 0 && document.contains(&boilerplate), "{shown} blocks of boilerplate");
+    let shown = page.matches(r#"{"boilerplate":["#).count();
+    assert!(shown > 0 && page.contains(&boilerplate), "{shown} blocks of boilerplate");
 }
 
 #[test]

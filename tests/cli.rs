@@ -774,7 +774,7 @@ fn methods_side_by_side() {
     let run = simflip().arg("compare").arg(corpus()).arg("--out").arg(&out).assert().success();
     let reported = String::from_utf8(run.get_output().stdout.clone()).unwrap();
     let report = report(&out);
-    let document = fs::read_to_string(out.join("report.html")).unwrap();
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
     // Each label says what ran: the searches of the paper's hashes, and MinHash as dedup runs it.
     let methods = report["methods"].as_array().unwrap();
     for (method, expected) in methods.iter().zip([
@@ -793,7 +793,7 @@ fn methods_side_by_side() {
         assert!(number(&speed["cpu_seconds"]) >= 0.2 || speed["rounds"].as_u64().unwrap() > 1, "{speed}");
         assert!(number(&method["cost"]["probes"]) > 0.0 && number(&method["cost"]["index_bytes"]) > 0.0);
         let of = exact["of"].as_str().unwrap();
-        assert!(reported.contains(of) && document.contains(of), "{of}: {reported}");
+        assert!(reported.contains(of) && page.contains(of), "{of}: {reported}");
     }
     assert_eq!(methods[1]["exact"]["recall"]["share"], 1.0, "block-permuted tables are exact");
     assert!(
@@ -952,8 +952,8 @@ fn written(top: &Path) -> PathBuf {
         .assert()
         .success();
     simflip().arg("review").arg(&out).assert().success();
-    let document = fs::read_to_string(out.join("review.html")).unwrap();
-    let data = document.split_once("id=\"data\">").unwrap().1.split_once("</script>").unwrap().0;
+    let page = fs::read_to_string(out.join("review.html")).unwrap();
+    let data = page.split_once("id=\"data\">").unwrap().1.split_once("</script>").unwrap().0;
     let data: Value = serde_json::from_str(data).unwrap();
     let rows = data["pairs"].as_array().unwrap().iter();
     let rows: String = rows.map(|pair| pair["csv"].as_str().unwrap().to_owned() + "1\n").collect();
@@ -1485,21 +1485,21 @@ fn items_of_benchmarks_are_found_and_taken_out() {
     assert_eq!(fs::read_to_string(place.at("clean/items.csv")).unwrap().lines().count(), 7);
     let report: Value = serde_json::from_slice(&fs::read(place.at("clean/report.json")).unwrap()).unwrap();
     assert_eq!((&report["benchmarks"][0]["found"], &report["matches"]), (&2.into(), &3.into()));
-    // The document shows each found item in the first document that has it, and is made from report.json.
-    let document = fs::read_to_string(place.at("clean/report.html")).unwrap();
+    // The page shows each found item in the first document that has it, and is made from report.json.
+    let page = fs::read_to_string(place.at("clean/report.html")).unwrap();
     for said in
         ["<b>2</b> of 3 documents", "2<small>of 5 that were looked for", "i3</bdi>", "in <b>2</b> documents"]
     {
-        assert!(document.contains(said), "{said}");
+        assert!(page.contains(said), "{said}");
     }
     for seed in [1, 3] {
-        assert!(document.contains(&format!("<mark>{}", item(seed))), "{seed}");
+        assert!(page.contains(&format!("<mark>{}", item(seed))), "{seed}");
     }
-    assert!(!document.contains("i0</bdi>"));
+    assert!(!page.contains("i0</bdi>"));
     place.run("inspect clean").assert().code(0);
-    fs::write(place.at("clean/report.html"), document.replace("of 3 documents", "of 4 documents")).unwrap();
+    fs::write(place.at("clean/report.html"), page.replace("of 3 documents", "of 4 documents")).unwrap();
     assert!(place.reported("inspect clean", 2).contains("not the page that report.json makes"));
-    fs::write(place.at("clean/report.html"), document).unwrap();
+    fs::write(place.at("clean/report.html"), page).unwrap();
     fs::write(place.at("clean/matches.csv"), rows.lines().next().unwrap()).unwrap();
     assert!(place.reported("inspect clean", 2).contains("rows of matches.csv"));
     // The passages alone.

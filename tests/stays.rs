@@ -218,6 +218,6 @@ fn what_each_source_loses_is_told_and_a_source_that_is_nearly_gone_is_a_warning(
     let warnings = report["warnings"].to_string();
     let expected = "1 of 4 hosts loses at least 95 % of its documents: mirror.example (30 of 30 documents).";
     assert!(warnings.contains(expected) && !warnings.contains("folders"), "{warnings}");
-    let document = fs::read_to_string(place.at("out/report.html")).unwrap();
-    assert!(document.contains("Removed, by host") && document.contains("mirror.example</td>"));
+    let page = fs::read_to_string(place.at("out/report.html")).unwrap();
+    assert!(page.contains("Removed, by host") && page.contains("mirror.example</td>"));
 }

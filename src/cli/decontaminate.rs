@@ -103,9 +103,8 @@ impl DecontaminateArgs {
             created: now(),
         };
         let report = decontaminate(&job, &Bars::new(self.quiet))?;
-        let [table, document] =
-            ["matches.csv", "report.html"].map(|name| printable_path(&job.out.join(name)));
-        print_text(&format!("{}\n{table}\n{document}\n", report.text()))?;
+        let [table, page] = ["matches.csv", "report.html"].map(|name| printable_path(&job.out.join(name)));
+        print_text(&format!("{}\n{table}\n{page}\n", report.text()))?;
         Ok(if report.damaged > 0 { Done::WithDamage } else { Done::Well })
     }
 }

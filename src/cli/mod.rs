@@ -191,7 +191,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             clap_complete::generate(shell, &mut Cli::command(), "simflip", &mut script);
             print(&script)
         }
-        Command::Man => manual().and_then(|document| print(&document)),
+        Command::Man => manual().and_then(|page| print(&page)),
     };
     match result {
         Ok(Done::Well) => 0,
@@ -288,17 +288,17 @@ fn with_our_name(mut error: clap::Error) -> clap::Error {
 /// The manual page, with a section for each command.
 fn manual() -> anyhow::Result<Vec<u8>> {
     let command = Cli::command();
-    let mut document = Vec::new();
-    clap_mangen::Man::new(command.clone()).render(&mut document)?;
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut page)?;
     for subcommand in command.get_subcommands() {
         let name = format!("simflip {}", subcommand.get_name());
         let man = clap_mangen::Man::new(subcommand.clone().name(name.clone()).bin_name(name.clone()));
-        writeln!(document, ".SH {}", name.to_uppercase())?;
-        man.render_description_section(&mut document)?;
-        man.render_synopsis_section(&mut document)?;
-        man.render_options_section(&mut document)?;
+        writeln!(page, ".SH {}", name.to_uppercase())?;
+        man.render_description_section(&mut page)?;
+        man.render_synopsis_section(&mut page)?;
+        man.render_options_section(&mut page)?;
     }
-    Ok(document)
+    Ok(page)
 }
 
 /// Writes a result to standard output.
@@ -487,10 +487,10 @@ mod tests {
 
     #[test]
     fn the_manual_names_every_command() {
-        let document = String::from_utf8(manual().unwrap()).unwrap();
+        let page = String::from_utf8(manual().unwrap()).unwrap();
         for command in Cli::command().get_subcommands() {
             assert!(
-                document.contains(&format!("SIMFLIP {}", command.get_name().to_uppercase())),
+                page.contains(&format!("SIMFLIP {}", command.get_name().to_uppercase())),
                 "{}",
                 command.get_name()
             );
