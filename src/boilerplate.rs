@@ -6,7 +6,7 @@
 //!
 //! What is one content? Counting documents, or distinct texts, would call what five near-copies share boilerplate, as
 //! that is nearly all of their lines. So a document's content is stood for by one of its lines, drawn by hash, the
-//! longer the likelier: two documents that share most of their words mostly draw the same line and count once,
+//! longer the likelier. Two documents that share most of their words mostly draw the same line and count once,
 //! and documents that share boilerplate draw lines of their own contents. `n` documents of which the share `s` is
 //! common to all count as about `1 + n·(1 − s)`. Six such draws are made, and three must have come to three contents: a
 //! draw is unlucky where a line of the boilerplate itself stands for most documents, or where copies differ.

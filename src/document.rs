@@ -7,7 +7,7 @@ use simflip_core::id::{Document, Id};
 /// A document's place in the corpus: which input file, and which document of that file.
 ///
 /// Both parts count from 0. `shard` is the position of the file in the *sorted* list of inputs, so ids do not
-/// depend on the order in which files were named or read; `row` counts the documents of that file in file
+/// depend on the order in which files were named or read. `row` counts the documents of that file in file
 /// order. Ordering ids orders documents by file and then by place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DocId {

@@ -2,7 +2,7 @@
 //! files. Every format has its check beside its writer; here it is found out which of them a file calls for.
 //!
 //! What a check can know differs: binary files and the pairs of a review carry checksums, kept documents those of
-//! gzip; what a folder of results holds is counted against its report, and its page is made again from it.
+//! gzip. What a folder of results holds is counted against its report, and its page is made again from it.
 //! A table by itself can be cut after any line unseen, which is said.
 
 pub use crate::inspection::Inspection;

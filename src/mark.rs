@@ -1,7 +1,7 @@
 //! Marks of a result's documents, as other programs read them: datatrove's lists of documents to drop, Dolma's
 //! attributes, NumPy's arrays.
 //!
-//! The first two count what they read by themselves, so the files of the result are read once more, in order: a
+//! The first two count what they read by themselves, so the files of the result are read once more, in order. A
 //! document's row ([`crate::corpus::Document::id`]) counts lines that are damaged or have no text, which these programs
 //! pass over.
 

@@ -1,4 +1,5 @@
-//! Comments of items say what the item is: they begin with a noun or a verb.
+//! Comments of items say what the item is: they begin with a noun or a verb. Comments use the words of the glossary,
+//! and short sentences.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,4 +51,108 @@ fn comments_of_items_name_the_item() {
     assert!(all > 5_000, "{all} comments of items");
     let most = (MOST * f64::from(all)) as usize;
     assert!(pointing.len() <= most, "{} of {all}, at most {most}:\n{}", pointing.len(), pointing.join("\n"));
+}
+
+/// Words of ours that have no literal meaning here, by which one has the field's.
+const HOME_MADE: [&str; 20] = [
+    "audit",
+    "brought up",
+    "bring up",
+    "companion",
+    "company",
+    "crowd",
+    "crowded",
+    "crowds",
+    "dealt",
+    "drawer",
+    "drawers",
+    "fate",
+    "fates",
+    "mended",
+    "road",
+    "stand-in",
+    "strengths",
+    "tally",
+    "throng",
+    "told",
+];
+
+/// Words of a sentence that is long, and the share of sentences that may be longer.
+const LONG: usize = 30;
+const MOST_LONG: f64 = 0.02;
+
+/// The paragraphs of a file's comments, without code, tables and headings.
+fn paragraphs(text: &str) -> Vec<String> {
+    let (mut all, mut is_code, mut goes_on) = (Vec::<String>::new(), false, false);
+    for line in text.lines().map(str::trim_start) {
+        let Some(words) = line.strip_prefix("//") else {
+            (is_code, goes_on) = (false, false);
+            continue;
+        };
+        let words = words.trim_start_matches(['/', '!']).trim();
+        is_code ^= words.starts_with("```");
+        if is_code
+            || words.is_empty()
+            || words.starts_with('|')
+            || words.starts_with('#')
+            || words.starts_with("```")
+        {
+            goes_on = false;
+            continue;
+        }
+        let begins = !goes_on || words.starts_with("- ") || words.starts_with("* ");
+        match all.last_mut().filter(|_| !begins) {
+            Some(paragraph) => *paragraph += &format!(" {words}"),
+            None => all.push(words.to_owned()),
+        }
+        goes_on = true;
+    }
+    all
+}
+
+/// Words of each sentence: it ends with a mark before a capital letter or code.
+fn sentences(paragraph: &str) -> Vec<usize> {
+    let words: Vec<&str> = paragraph.split_whitespace().collect();
+    let ends = |pair: &[&str]| {
+        pair[0].trim_end_matches([')', ']']).ends_with(['.', '!', '?', ':'])
+            && pair[1].starts_with(|first: char| first.is_uppercase() || "`[(*".contains(first))
+    };
+    let (mut lengths, mut length) = (Vec::new(), 1);
+    for pair in words.windows(2) {
+        if ends(pair) {
+            lengths.push(std::mem::take(&mut length));
+        }
+        length += 1;
+    }
+    lengths.push(length);
+    lengths
+}
+
+#[test]
+fn comments_use_the_words_of_the_field_and_short_sentences() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    ["src", "core/src"].iter().for_each(|folder| sources(&root.join(folder), &mut files));
+    let (mut all, mut long, mut home_made) = (0, 0, Vec::new());
+    for file in files {
+        let text = fs::read_to_string(&file).expect("a source file");
+        for paragraph in paragraphs(&text) {
+            let lengths = sentences(&paragraph);
+            all += lengths.len();
+            long += lengths.iter().filter(|&&length| length > LONG).count();
+            let spaced = paragraph
+                .to_lowercase()
+                .replace(|letter: char| !letter.is_alphanumeric() && letter != '-', " ");
+            for word in HOME_MADE.iter().filter(|word| format!(" {spaced} ").contains(&format!(" {word} "))) {
+                home_made.push(format!(
+                    "{}: {word}: {paragraph}",
+                    file.strip_prefix(root).expect("below").display()
+                ));
+            }
+        }
+    }
+    assert!(home_made.is_empty(), "words of our own:\n{}", home_made.join("\n"));
+    assert!(all > 8_000, "{all} sentences");
+    let most = (MOST_LONG * all as f64) as usize;
+    assert!(long <= most, "{long} of {all} sentences have more than {LONG} words, at most {most} may");
 }

@@ -141,7 +141,7 @@ pub fn recall(
     Ok(wanted.iter().map(|&wanted| sample.budget(wanted)).collect())
 }
 
-/// Probes of one table or of all bits that a calibration waits for a pair; a pair that takes more is beyond any
+/// Probes of one table or of all bits that a calibration waits for a pair. A pair that takes more is beyond any
 /// number of probes that would be faster than an exhaustive search.
 const LONGEST_TRACE: u32 = 1 << 14;
 

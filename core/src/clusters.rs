@@ -123,7 +123,7 @@ pub enum Linkage {
 pub(crate) const SAME: f32 = 1.0;
 
 /// Of nodes that are the same as others, each with the first in `order` of those that are the same as one of them,
-/// where it was not compared with one as early: of very many that are the same, all are compared with a few alone,
+/// where it was not compared with one as early. Of very many that are the same, all are compared with a few alone,
 /// among which the first may not be.
 pub(crate) fn same_pairs<N: Id>(
     order: &[N],
@@ -176,7 +176,7 @@ impl Linkage {
     }
 
     /// Links edges that are gone through twice at most, so that nobody has to put them in a list. If `ones_are_same`,
-    /// nodes of similarity 1 are the same, and a node near one of them is near the other: then a node of a star that is
+    /// nodes of similarity 1 are the same, and a node near one of them is near the other. Then a node of a star that is
     /// near no leader goes with the earliest node that it is the same as.
     pub(crate) fn link_all<N: Id>(
         self,

@@ -27,7 +27,7 @@ use crate::search::bphs::BlockKeys;
 use crate::settings::{Forms, Generator, Measure, Settings, Sketches, Verification};
 use crate::simhash::hasher::SimHasher;
 use crate::sketch::{Facts, Hashed, Sketch, TwoSketcher, TwoSketches};
-use crate::verification::{self, Evidence, TextPair, Verdicts, idf_by_part};
+use crate::verification::{self, Evidence, TextPair, VerifiedPairs, idf_by_part};
 use crate::weight::frequencies::Frequencies;
 use crate::weight::{Weigher, Weighting};
 use hashbrown::HashMap;
@@ -277,7 +277,7 @@ pub struct Outcome {
     pub exact_duplicates: usize,
     /// New documents with too few features for a sketch, which are compared by their exact text alone.
     pub documents_with_few_features: u64,
-    /// Near pairs, ascending: every copy of a text with the copy that leads; without verification, every
+    /// Near pairs, ascending: every copy of a text with the copy that leads. Without verification, every
     /// text of a sketch with the text that leads; and the leaders of what is near. All pairs of
     /// documents, if the settings say so.
     pub pairs: Vec<Pair>,
@@ -670,26 +670,26 @@ impl<'a> Prepared<'a> {
         let (collection, texts) = (self.collection, &self.texts);
         let Generated { groups, joined, searched } =
             generator::generate(settings, evidence, context.progress)?;
-        let verdicts = match settings.verification.measure() {
+        let confirmed = match settings.verification.measure() {
             Some(_) => run(context.progress, Step::Verify, joined.len(), |_| {
                 verification::verification(settings.verification, evidence, &groups, &joined)
             }),
             None => None,
         };
         // Of many pairs two lists are held at a time, and no more.
-        let joined = if verdicts.is_some() { Vec::new() } else { joined };
-        let recall_estimate = verdicts.as_ref().and_then(|verdicts| {
+        let joined = if confirmed.is_some() { Vec::new() } else { joined };
+        let recall_estimate = confirmed.as_ref().and_then(|confirmed| {
             settings.sketches.keyed().and_then(|_| {
                 run(context.progress, Step::RecallEstimate, self.texts.sketched.len(), |_| {
-                    let is_found = recall_estimate::is_among(&verdicts.pairs);
+                    let is_found = recall_estimate::is_among(&confirmed.pairs);
                     let known = Known { is_found: &is_found, ..Known::default() };
                     recall_estimate::estimate(settings.verification, settings.seed, evidence, &known)
                 })
             })
         });
         let copies = |text| texts.copies(text).to_vec();
-        let (groups, joined, verified) = match verdicts {
-            Some(Verdicts { pairs, compared, refused, skipped }) => {
+        let (groups, joined, verified) = match confirmed {
+            Some(VerifiedPairs { pairs, compared, refused, skipped }) => {
                 // Each text by itself: which of them are near is what verification has said.
                 let near = group_pairs(pairs, |p| (p.a, p.b, p.distance, p.similarity));
                 let groups = Groups::new(texts.all().map(copies), collection, better);
@@ -1783,9 +1783,9 @@ mod tests {
             }
         }
 
-        /// The order of documents, and which of them stays, change no verdict.
+        /// The order of documents, and which of them stays, change no decision.
         #[test]
-        fn verdicts_depend_on_the_two_texts_alone(seed: u64, n in 1usize..40, by in 0usize..40) {
+        fn decisions_depend_on_the_two_texts_alone(seed: u64, n in 1usize..40, by in 0usize..40) {
             let texts = texts(n, seed);
             let mut turned = texts.clone();
             turned.rotate_left(by % n);

@@ -7,7 +7,7 @@
 //! same 64-bit hash are taken for one.
 //!
 //! What holds for documents without features is a choice, and it is ours: two empty documents are the same
-//! document, so each similarity is 1; an empty document and one that is not share nothing, so each is 0.
+//! document, so each similarity is 1. An empty document and one that is not share nothing, so each is 0.
 //! Containment follows from its question instead: nothing is missing from an empty document, so its
 //! containment in any other is 1.
 

@@ -37,7 +37,7 @@ impl NearPairs {
         }
     }
 
-    /// Moves the weights behind some bits, those set in `bits`, so that hashes crowd: these bits are 1 more
+    /// Moves the weights behind some bits, those set in `bits`, so that hashes are dense: these bits are 1 more
     /// often than 0 if `by` is positive.
     pub fn skewed(mut self, bits: u64, by: f64) -> Self {
         for (bit, mean) in self.means.iter_mut().enumerate() {

@@ -4,8 +4,8 @@
 //! What a run over all documents ([`crate::dedup`]) calls near, the index calls near: the same sketches, the same keys,
 //! the same verification with the same threshold. Asked for each document of a corpus in order, it gives the pairs that
 //! such a run finds between a document and those before it. Where buckets are capped the two differ: the run looks at
-//! the likeliest pairs of a key that more than 256 sketches share, and at some pairs of texts whose sketches are equal;
-//! the index looks at the first and the latest documents of such a key ([`keyed::MOST`](crate::search::keyed::MOST))
+//! the likeliest pairs of a key that more than 256 sketches share, and at some pairs of texts whose sketches are equal.
+//! The index looks at the first and the latest documents of such a key ([`keyed::MOST`](crate::search::keyed::MOST))
 //! and says how many it passed over.
 //!
 //! ```
@@ -442,7 +442,7 @@ impl Index {
     /// Stores many documents at once in an index that was empty, in their order: documents are numbered from 0. Its
     /// [tables](Self::tables) are those that were stored, or else are made from the documents' keys. Gives `false` if
     /// it is not empty, if two documents have the same text, if columns are of other settings, or if tables are not of
-    /// so many documents; then nothing is stored, and documents are to be [restored](Self::restore) one by one.
+    /// so many documents. Then nothing is stored, and documents are to be [restored](Self::restore) one by one.
     ///
     /// # Errors
     /// [`Error::Parameter`] for 2³¹ documents or more.

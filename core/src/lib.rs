@@ -22,7 +22,7 @@
 //! ```
 //!
 //! [`Settings`] say which sketch a document gets, which generator generates pairs and which
-//! verification decides about them; the [`Outcome`] has pairs, clusters, the documents that stay,
+//! verification decides about them. The [`Outcome`] has pairs, clusters, the documents that stay,
 //! and what the search cost and found.
 //!
 //! # The neighbours of a hash

@@ -251,7 +251,7 @@ pub enum Measure {
     /// Share of both vectors' weight that stands behind equal bits.
     Mismatch,
     /// Jaccard coefficient as MinHash estimates it: the share of equal positions, or what equal bits tell of
-    /// it; at most the ratio of the sizes of both sets, which no coefficient exceeds.
+    /// it. At most the ratio of the sizes of both sets, which no coefficient exceeds.
     Estimate,
     /// Jaccard coefficient of two sets of features, counted.
     Jaccard,
@@ -324,7 +324,7 @@ pub const USUAL_HASH_BANDS: Banding = Banding { bands: 4, rows: 16 };
 pub const FARTHEST_KEYED: u32 = 3;
 
 /// Up to this distance an exact join of all hashes takes less time than the probes of each hash that find 95
-/// % of the pairs: measured on 1.4 million hashes of real documents, from a third of it at distance 3 to four
+/// % of the pairs. Measured on 1.4 million hashes of real documents, from a third of it at distance 3 to four
 /// fifths at distance 10. The more hashes, the farther it is ahead.
 #[doc(hidden)]
 pub const FARTHEST_JOINED: u32 = 10;

@@ -2,7 +2,7 @@
 //!
 //! A measure looks at what a [`ComparedDocument`] can show: features with their weights, a SimHash with its weights, a
 //! MinHash signature. Every measure is symmetric to the last bit, so that it depends on the two documents and on
-//! nothing else; it is 1 for equal texts and for no others above 1.
+//! nothing else. It is 1 for equal texts and for no others above 1.
 
 use crate::edits::{self, Pattern, Words};
 use crate::lists;

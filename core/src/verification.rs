@@ -180,9 +180,9 @@ pub(crate) struct TextPair {
     pub similarity: f32,
 }
 
-/// The verdicts of verification.
+/// The outcome of verification.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Verdicts {
+pub(crate) struct VerifiedPairs {
     /// The pairs that passed, each once, ascending.
     pub pairs: Vec<TextPair>,
     /// Comparisons made.
@@ -210,7 +210,7 @@ const AT_ONCE: usize = 1 << 10;
 /// Compares the texts of each sketch with each other, and those of two sketches that a generator generated with
 /// each other, and keeps the pairs that pass. None if verification goes by the generator.
 ///
-/// Of a sketch with many texts, those with the least digests stand for the others: all are compared with the
+/// Of a sketch with many texts, those with the least digests stand for the others. All are compared with the
 /// first [`WITHIN`] of them and the last [`BESIDE`] before them, and at most [`BETWEEN`] pairs are compared for two
 /// sketches.
 pub(crate) fn verification(
@@ -218,7 +218,7 @@ pub(crate) fn verification(
     evidence: &Evidence<'_>,
     groups: &Lists<Slot, Text>,
     joined: &[SlotPair],
-) -> Option<Verdicts> {
+) -> Option<VerifiedPairs> {
     let (measure, threshold) = (verification.measure()?, verification.threshold()? as f32);
     let digest = |text: &Text| evidence.collection.facts(evidence.texts.first(*text)).digest;
     let ordered: Vec<Vec<Text>> = (0..groups.len())
@@ -231,7 +231,7 @@ pub(crate) fn verification(
         .collect();
     let of = |slot: Slot| &ordered[slot.index()][..];
     let within = |texts: &[Text]| {
-        let mut part = Verdicts::default();
+        let mut part = VerifiedPairs::default();
         for (at, &first) in texts.iter().enumerate() {
             let anchor = evidence.anchor(measure, first);
             for &second in behind(texts, at) {
@@ -244,7 +244,7 @@ pub(crate) fn verification(
         part
     };
     let between = |pairs: &[SlotPair]| {
-        let mut part = Verdicts::default();
+        let mut part = VerifiedPairs::default();
         let firsts = of(pairs[0].a);
         for (at, &first) in firsts.iter().enumerate().take(BETWEEN) {
             let anchor = evidence.anchor(measure, first);
@@ -265,11 +265,11 @@ pub(crate) fn verification(
         part
     };
     // Of room that is not used nothing is taken, and a list that grows is copied.
-    let mut all = Verdicts { pairs: Vec::with_capacity(joined.len()), ..Verdicts::default() };
+    let mut all = VerifiedPairs { pairs: Vec::with_capacity(joined.len()), ..VerifiedPairs::default() };
     let several: Vec<&[Text]> = ordered.iter().map(Vec::as_slice).filter(|texts| texts.len() > 1).collect();
     // Pairs ascend by their lesser slot, so that one slot's pairs lie together and share its anchors.
     let by_slot: Vec<&[SlotPair]> = joined.chunk_by(|p, q| p.a == q.a).collect();
-    let mut add = |parts: Vec<Verdicts>| {
+    let mut add = |parts: Vec<VerifiedPairs>| {
         for part in parts {
             all.pairs.extend(part.pairs);
             all.compared += part.compared;
@@ -300,7 +300,7 @@ pub(crate) fn shares(first: usize, second: usize) -> [usize; 2] {
     }
 }
 
-impl Verdicts {
+impl VerifiedPairs {
     fn compare(&mut self, a: Text, b: Text, distance: u32, similarity: f32, threshold: f32) {
         self.compared += 1;
         if similarity >= threshold {

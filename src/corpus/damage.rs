@@ -168,7 +168,7 @@ pub(crate) struct RecordPosition<'a> {
 
 /// The cost of reading a block, and its damage.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct BlockCounts {
     /// Records of any kind, damaged ones too.
     pub records: u64,
     /// Records that hold a document in a form that is not read.
@@ -363,12 +363,12 @@ impl FileReading {
     }
 
     /// Counts what a block took.
-    pub(crate) fn count(&mut self, tally: Tally) {
-        self.records += tally.records;
-        self.unread += tally.unread;
-        self.stored_bytes += tally.stored;
-        self.decoded_bytes += tally.decoded;
-        tally.damage.into_iter().for_each(|damage| self.add(damage));
+    pub(crate) fn count(&mut self, counts: BlockCounts) {
+        self.records += counts.records;
+        self.unread += counts.unread;
+        self.stored_bytes += counts.stored;
+        self.decoded_bytes += counts.decoded;
+        counts.damage.into_iter().for_each(|damage| self.add(damage));
     }
 
     /// Reads one document: hands it on and counts it, or what is damaged of it. `read` tells damage to its

@@ -34,7 +34,7 @@ pub struct Document<'a> {
     pub(crate) beside: u64,
 }
 
-/// The number of copies of a long record in memory while it is read and sketched: stored, decoded, cut; the set of its
+/// The number of copies of a long record in memory while it is read and sketched: stored, decoded, cut. The set of its
 /// features takes as much as three of these.
 pub(crate) const IN_MEMORY: u64 = 6;
 

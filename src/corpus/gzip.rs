@@ -20,7 +20,7 @@ use crate::wording::counted;
 
 /// Members above this many decoded bytes are inflated as a stream.
 pub(crate) const MEMBER_CAP: usize = 8 << 20;
-/// Members above so many are not tried whole where records are lines: there one is most often a whole file, and what
+/// Members above so many are not tried whole where records are lines. There one is most often a whole file, and what
 /// is inflated of it before it turns out to be too large is inflated in vain. No line can be copied as stored.
 const LINES_TRY: usize = 1 << 20;
 /// No member is stored in so many bytes more than it has decoded: stored blocks cost 5 bytes in 65535.

@@ -55,8 +55,8 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
             if !reader.next_block_of(None, RECORD, &mut block) {
                 break;
             }
-            stored += block.tally.stored;
-            decoded += block.tally.decoded;
+            stored += block.counts.stored;
+            decoded += block.counts.decoded;
             let (before, mut names) = (sum.documents, Vec::new());
             let too_long = block.process(read, RECORD, &mut FileReading::default(), |document| {
                 sum.documents += 1;

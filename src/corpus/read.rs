@@ -355,7 +355,7 @@ impl<E> SharedRun<'_, E> {
         E: Fn(&mut W, Document<'_>),
     {
         let ReadingThread { worker, block, .. } = thread;
-        let (stored, reading) = (block.tally.stored, part.decoding);
+        let (stored, reading) = (block.counts.stored, part.decoding);
         let before = Instant::now();
         let met = block.process(self.input(index), most, &mut part, |document| (self.each)(worker, document));
         if let Some(met) = met {

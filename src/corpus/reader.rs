@@ -1,7 +1,7 @@
 //! A file of any format being read, block by block, by whoever holds it.
 
 use super::ahead::{Claim, InflatedMembers};
-use super::damage::{Damage, DamageKind, FileReading, Tally, TooLong};
+use super::damage::{BlockCounts, Damage, DamageKind, FileReading, TooLong};
 use super::document::Document;
 use super::filetype::StreamFormat;
 use super::inputs::{Input, Problem};
@@ -24,7 +24,7 @@ pub(crate) struct Block {
     pub records: Records,
     pub rows: parquet::Batch,
     /// The cost of reading it, and its damage.
-    pub tally: Tally,
+    pub counts: BlockCounts,
 }
 
 impl Block {
@@ -38,8 +38,8 @@ impl Block {
         mut each: impl FnMut(Document<'_>),
     ) -> Option<TooLong> {
         let ReadInput { input, options, .. } = read;
-        let met = self.tally.too_long;
-        part.count(std::mem::take(&mut self.tally));
+        let met = self.counts.too_long;
+        part.count(std::mem::take(&mut self.counts));
         let more = match StreamFormat::of(input.format) {
             Some(format) => {
                 self.records.process(&RecordParser::new(format, input, options, most), part, &mut each)
@@ -113,14 +113,14 @@ impl Reader {
     /// Reads the next block of inflated bytes, with the block's own bytes as buffer. A record of more than `most` bytes
     /// ends the reading.
     pub fn next_block_of(&mut self, ahead: Option<InflatedMembers>, most: u64, block: &mut Block) -> bool {
-        block.tally = Tally::default();
+        block.counts = BlockCounts::default();
         match self {
-            Self::Stream(stream) => stream.next_block(&mut block.records, &mut block.tally, ahead, most),
-            Self::Rows(rows) => rows.next_block(&mut block.rows, &mut block.tally),
+            Self::Stream(stream) => stream.next_block(&mut block.records, &mut block.counts, ahead, most),
+            Self::Rows(rows) => rows.next_block(&mut block.rows, &mut block.counts),
             Self::Closed(damage) => {
                 block.records.spans.clear();
-                block.tally.damage.extend(damage.take());
-                !block.tally.damage.is_empty()
+                block.counts.damage.extend(damage.take());
+                !block.counts.damage.is_empty()
             }
         }
     }

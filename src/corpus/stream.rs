@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::ahead::{Claim, Claims, InflatedMembers};
 use super::cut::{End, MemberStarts, Step};
-use super::damage::{Damage, DamageKind, Tally, TooLong};
+use super::damage::{BlockCounts, Damage, DamageKind, TooLong};
 use super::feed::{Feed, Flaw, STEP};
 use super::filetype::{Compression, StreamFormat, promises_compression};
 use super::inputs::Input;
@@ -128,7 +128,7 @@ impl StreamReader {
     pub fn next_block(
         &mut self,
         records: &mut Records,
-        tally: &mut Tally,
+        counts: &mut BlockCounts,
         ahead: Option<InflatedMembers>,
         most: u64,
     ) -> bool {
@@ -154,7 +154,7 @@ impl StreamReader {
             self.feed.most = TooLong::at_hand(most).max(STEP);
         }
 
-        let (pos, more) = self.cut(&mut source, &mut records.spans, tally, TooLong::at_hand(most));
+        let (pos, more) = self.cut(&mut source, &mut records.spans, counts, TooLong::at_hand(most));
         if let (Source::Gzip(gzip), Some(claims)) = (&mut source, &mut self.claims)
             && let Some(used) = gzip.let_go()
         {
@@ -181,8 +181,8 @@ impl StreamReader {
             records.bytes = bytes;
         }
         self.feed.base += pos as u64;
-        tally.decoded = pos as u64;
-        tally.stored = source.stored() - stored;
+        counts.decoded = pos as u64;
+        counts.stored = source.stored() - stored;
         let base = self.feed.base;
         while self.feed.starts.get(1).is_some_and(|next| next.decoded <= base) {
             self.feed.starts.pop_front();
@@ -199,7 +199,7 @@ impl StreamReader {
         &mut self,
         source: &mut Source,
         spans: &mut Vec<Span>,
-        tally: &mut Tally,
+        counts: &mut BlockCounts,
         most: usize,
     ) -> (usize, bool) {
         let mut pos = 0;
@@ -207,7 +207,7 @@ impl StreamReader {
         let mut need = 0;
         let short = (self.block_bytes / SHORT).max(1);
         // What was inflated ahead belongs to this block, whatever its size.
-        while spans.len() + tally.damage.len() < short && (pos < self.block_bytes || source.is_ready()) {
+        while spans.len() + counts.damage.len() < short && (pos < self.block_bytes || source.is_ready()) {
             let (limit, end) = match self.feed.breaks.front() {
                 Some(gap) => ((gap.decoded - self.feed.base) as usize, End::Gap),
                 None if self.eof => (self.feed.filled, End::File),
@@ -220,19 +220,19 @@ impl StreamReader {
                     return (pos, true);
                 }
                 if at_hand > most {
-                    tally.too_long = Some(TooLong::of(self.records, at_hand));
+                    counts.too_long = Some(TooLong::of(self.records, at_hand));
                     return (pos, false);
                 }
                 self.fill(source, &mut need);
                 if let Some(bytes) = self.feed.too_long {
-                    tally.too_long = Some(TooLong::of(self.records, bytes));
+                    counts.too_long = Some(TooLong::of(self.records, bytes));
                     return (pos, false);
                 }
                 continue;
             }
             need = 0;
             if at_hand == 0 {
-                self.finish_search(tally);
+                self.finish_search(counts);
                 if end == End::File {
                     let n = self.feed.base + pos as u64;
                     let flaw = match n {
@@ -250,12 +250,12 @@ impl StreamReader {
                     };
                     if let Some((kind, detail)) = flaw {
                         let flaw = Flaw { offset: 0, within: 0, kind, detail, lost: false };
-                        self.report(tally, flaw, None);
+                        self.report(counts, flaw, None);
                     }
                     return (pos, false);
                 }
                 if let Some(gap) = self.feed.breaks.pop_front() {
-                    self.take_gap(tally, gap.flaw);
+                    self.take_gap(counts, gap.flaw);
                 }
                 continue;
             }
@@ -289,7 +289,7 @@ impl StreamReader {
                 search.skipped += n as u64;
                 pos += n;
                 if found.is_ok() {
-                    self.finish_search(tally);
+                    self.finish_search(counts);
                 }
                 continue;
             }
@@ -311,7 +311,7 @@ impl StreamReader {
                             let kind = DamageKind::TooLarge;
                             let detail = "the rest of the file is not read".into();
                             let flaw = Flaw { offset, within, kind, detail, lost: true };
-                            self.report(tally, flaw, None);
+                            self.report(counts, flaw, None);
                             return (pos, false);
                         }
                         let span = Span { raw, ..self.span(pos, content_start, content_end, end) };
@@ -319,8 +319,8 @@ impl StreamReader {
                         self.rows += 1;
                     }
                     self.records += u64::from(record);
-                    tally.records += u64::from(record);
-                    tally.unread += u64::from(raw && !document);
+                    counts.records += u64::from(record);
+                    counts.unread += u64::from(raw && !document);
                     pos += end;
                 }
                 Step::Flaw { kind, at, record, detail } => {
@@ -337,7 +337,7 @@ impl StreamReader {
                         continue;
                     }
                     self.records += u64::from(record);
-                    tally.records += u64::from(record);
+                    counts.records += u64::from(record);
                     self.search = Some(Search { flaw, record: number, skipped: at as u64 });
                     pos += at;
                 }
@@ -381,25 +381,25 @@ impl StreamReader {
     }
 
     /// A gap in the decoded bytes is reached.
-    fn take_gap(&mut self, tally: &mut Tally, flaw: Flaw) {
+    fn take_gap(&mut self, counts: &mut BlockCounts, flaw: Flaw) {
         let record = flaw.lost.then_some(self.records);
         self.records += u64::from(flaw.lost);
-        tally.records += u64::from(flaw.lost);
+        counts.records += u64::from(flaw.lost);
         self.scanned = 0;
-        self.report(tally, flaw, record);
+        self.report(counts, flaw, record);
     }
 
-    fn finish_search(&mut self, tally: &mut Tally) {
+    fn finish_search(&mut self, counts: &mut BlockCounts) {
         if let Some(Search { mut flaw, record, skipped }) = self.search.take() {
             flaw.detail = format!("{}; {} skipped", flaw.detail, counted(skipped, "byte", "bytes"));
-            self.report(tally, flaw, record);
+            self.report(counts, flaw, record);
         }
     }
 
-    fn report(&mut self, tally: &mut Tally, flaw: Flaw, record: Option<u64>) {
+    fn report(&mut self, counts: &mut BlockCounts, flaw: Flaw, record: Option<u64>) {
         self.damaged = true;
         let Flaw { offset, within, kind, detail, .. } = flaw;
         let place = Place { offset, within, ..Place::default() };
-        tally.damage.push(Damage::at(&self.path, record, place, kind, detail));
+        counts.damage.push(Damage::at(&self.path, record, place, kind, detail));
     }
 }

@@ -475,9 +475,9 @@ impl KeptJob<'_> {
     /// says what reading said of each.
     ///
     /// WET documents go to `kept.warc.wet.gz`: a new warcinfo record, then one gzip member per record. A member that
-    /// holds just the record, well formed, is copied as it is; any other record is compressed anew, with its header
+    /// holds just the record, well formed, is copied as it is. Any other record is compressed anew, with its header
     /// lines ended by CRLF and its `Content-Length` set right. Lines of JSON go to `kept.jsonl.gz`, and records of CSV
-    /// to `kept.csv.gz` behind their header, each as it was; tables with another header than the first go to
+    /// to `kept.csv.gz` behind their header, each as it was. Tables with another header than the first go to
     /// `kept-2.csv.gz` and so on. If no input of the file is compressed, neither is the file, as compressing would cost
     /// more than all else, and it is called `kept.jsonl`; if all are Zstandard, it is too, and its name ends in `.zst`.
     /// Rows of Parquet go to `kept.parquet`, with all columns, compressed as they were; inputs with other columns than

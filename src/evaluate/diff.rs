@@ -111,7 +111,7 @@ pub struct WordRun {
 /// The difference of two texts in words, as Unicode parts them (UAX #29): punctuation marks are words too,
 /// and so is every character of a script without spaces; white space is not.
 ///
-/// The changes come from Myers' algorithm (1986) with the bounded search of the `similar` crate: on texts
+/// The changes come from Myers' algorithm (1986) with the bounded search of the `similar` crate. On texts
 /// with little in common it takes a good path, not always the shortest, so that the work is about
 /// proportional to the length. The distance is therefore an upper bound, and the same on every machine:
 /// there is no clock in it.

@@ -43,7 +43,7 @@ pub fn wilson(successes: f64, trials: f64) -> Option<Interval> {
 ///
 /// Wilson's interval at an effective number of trials (Korn and Graubard 1998, with Wilson's in place of the
 /// exact interval): n* = p(1−p) / v, where v = k/(k−1) · Σ(xᵢ − p·nᵢ)² / (Σnᵢ)² is the linearised variance of
-/// a ratio over k clusters. At p = 0 or 1 there is no variance to measure; then trials of one cluster are
+/// a ratio over k clusters. At p = 0 or 1 there is no variance to measure. Then trials of one cluster are
 /// taken to stand or fall together, n* = (Σnᵢ)² / Σnᵢ². n* is at most Σnᵢ. `None` with fewer than two
 /// clusters that have trials.
 pub fn clustered(units: impl Iterator<Item = (f64, f64)> + Clone) -> Option<Interval> {

@@ -1,7 +1,7 @@
 //! Precision without a truth: a stratified sample of the found pairs for a person to judge,
 //! and the estimate from it.
 //!
-//! Pairs far apart are few and doubtful, pairs close together many and sure; so the sample is drawn by bands
+//! Pairs far apart are few and doubtful, pairs close together many and sure. So the sample is drawn by bands
 //! of distance or similarity, and each band's share counts by the band's size. Nothing here says anything
 //! about recall: what was not found is in no sample.
 
@@ -117,7 +117,7 @@ impl ReviewSample {
     /// Draws a sample of the pairs, `ids[i]` being the id of record i.
     ///
     /// Every band gets the same number, as far as it has pairs. Within a band the pairs with the lowest hash
-    /// of (seed, both ids) are taken: a simple random sample without replacement that depends on nothing but
+    /// of (seed, both ids) are taken, a simple random sample without replacement that depends on nothing but
     /// the band's pairs and the seed, and is part of the larger sample of the same seed.
     ///
     /// # Errors

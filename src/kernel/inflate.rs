@@ -36,7 +36,7 @@ pub enum InflateError {
     InsufficientSpace,
 }
 
-// SAFETY: the decompressor is plain memory owned by this value alone; libdeflate keeps no thread-local state
+// SAFETY: the decompressor is plain memory owned by this value alone. Libdeflate keeps no thread-local state
 // and asks only that one decompressor is not used by two threads at the same time, which `&mut self` ensures.
 unsafe impl Send for Inflater {}
 
@@ -57,8 +57,8 @@ impl Inflater {
     /// Bytes of `input` behind the member are ignored.
     pub fn gzip_member(&mut self, input: &[u8], output: &mut [u8]) -> Result<Inflated, InflateError> {
         let (mut consumed, mut produced) = (0usize, 0usize);
-        // SAFETY: the state is alive and used by nobody else; both slices are valid for the
-        // lengths given, the output for writing; the two counters outlive the call. libdeflate
+        // SAFETY: the state is alive and used by nobody else. Both slices are valid for the
+        // lengths given, the output for writing. The two counters outlive the call. libdeflate
         // stays within the given lengths.
         let result = unsafe {
             libdeflate_gzip_decompress_ex(

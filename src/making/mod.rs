@@ -4,7 +4,7 @@
 //! - What is made has a name of its own ([`Unfinished`]) until it is whole, and only then takes its place.
 //! - A link stays a link: what it leads to is replaced. A file that is replaced keeps its mode, and its owner
 //!   where the system lets us.
-//! - A run that is ended takes away what it began ([`take_all_away`]); what a killed one left is taken away by
+//! - A run that is ended takes away what it began ([`take_all_away`]). What a killed one left is taken away by
 //!   the next that writes to the same place, and is never read. Only a folder to go on in ([`kept`]) stays.
 
 mod unfinished;

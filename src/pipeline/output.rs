@@ -161,7 +161,7 @@ fn open_as_its_neighbours(folder: &Path, place: &Path) -> io::Result<()> {
 }
 
 /// Refuses to go on if a file that the run reads, or writes besides, would go with the folder that is
-/// replaced; a folder that is not there yet replaces nothing.
+/// replaced. A folder that is not there yet replaces nothing.
 ///
 /// # Errors
 /// [`Error::Core`] that names the file.

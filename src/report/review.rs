@@ -2,7 +2,7 @@
 //! judgements kept in the browser.
 //!
 //! Texts of the corpus go in as JSON inside of a data block, in which no `<` is left, and the page's script
-//! puts them into text nodes; so nothing in a text can become markup. The script runs by a nonce that depends
+//! puts them into text nodes. So nothing in a text can become markup. The script runs by a nonce that depends
 //! on all of the data, so a text cannot name it either.
 
 use std::path::Path;

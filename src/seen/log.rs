@@ -1,7 +1,7 @@
 //! Files of records: a snapshot holds all pages of an index, a log what has changed since.
 //!
-//! Both begin like every binary file of ours, with magic, kind, version and a header, whose checksum follows;
-//! then come records up to the end of the file, as a log grows. A file that ends within a record was being
+//! Both begin like every binary file of ours, with magic, kind, version and a header, whose checksum follows.
+//! Then come records up to the end of the file, as a log grows. A file that ends within a record was being
 //! written when its process or its machine ended; that record is lost, and nothing else. A damaged record is
 //! passed over, and the next whole one looked for.
 

@@ -961,7 +961,7 @@ impl Seen {
     }
 
     /// Commits what was stored, and says that the answers went [out](Self::sent), in one go and without waiting for the
-    /// disk: where `fsync` is wanted, the answers must not go out before what this gives is on the disk. Others can use
+    /// disk. Where `fsync` is wanted, the answers must not go out before what this gives is on the disk. Others can use
     /// the index meanwhile; if it fails, nothing more may be stored. Gives the answers besides.
     ///
     /// # Errors
@@ -1052,7 +1052,7 @@ impl Seen {
 
     /// Removes the pages of these names, and those last seen before a time, in milliseconds since 1970. Gives how many
     /// went. Their sketches, names and times leave the files with the next [`snapshot`](Self::snapshot). Remembered
-    /// answers to questions about them are forgotten, and answers about other pages name them no more; so are answers
+    /// answers to questions about them are forgotten, and answers about other pages name them no more. So are answers
     /// to questions about names that are no page's, as those of pages with the same text as another.
     ///
     /// # Errors

@@ -1,10 +1,10 @@
 //! A snapshot that is written while the index goes on.
 //!
 //! First a new log is begun ([`Seen::begin_snapshot`]), so that what changes from then on is in it. Then the pages
-//! are copied some at a time ([`Snapshot::copy`]), each as it is by then: a change since the beginning stands in
+//! are copied some at a time ([`Snapshot::copy`]), each as it is by then. A change since the beginning stands in
 //! the new log as well, and a page that is stored, seen again or removed twice is as if it were once. Of a page,
 //! its record in the files before it is copied, with the time at which it was last seen. Behind them come the tables
-//! that pages are found by, so that whoever reads the snapshot need not make them; should a page be removed meanwhile,
+//! that pages are found by, so that whoever reads the snapshot need not make them. Should a page be removed meanwhile,
 //! some of them are left out, and it makes all of them. At the end names are read
 //! from the new file ([`Seen::end_snapshot`]), and the files before it go. If the process dies before, the files
 //! before it and both logs are read.

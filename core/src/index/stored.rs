@@ -1,8 +1,8 @@
 //! Tables of an index as they are stored, so that whoever reads the index again need not make them from the keys of its
-//! documents: entries in the order in which they stand in the table, in parts of any length.
+//! documents. Entries in the order in which they stand in the table, in parts of any length.
 //!
 //! An entry is the key, mixed as the table has it, and a document's place. Of a part the first byte is how many bytes a
-//! place takes; then come, for each entry, how far its key is above the one before (two bytes; where these are `ffff`,
+//! place takes. Then come, for each entry, how far its key is above the one before (two bytes; where these are `ffff`,
 //! four more that say it), and its place. Keys of a million documents are some thousands apart: five bytes an entry.
 
 use crate::search::bucket_table::{BucketTable, Filling};

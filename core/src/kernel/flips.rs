@@ -2,7 +2,7 @@
 //! which one flip for each table is not enough.
 //!
 //! A flip costs the sum of |W| over its bits. How many flips cost less than a bound is counted with masks of
-//! the bits that cost less than something, each from one or two comparisons of vector registers; the bound
+//! the bits that cost less than something, each from one or two comparisons of vector registers. The bound
 //! that as many flips as wanted cost less than is found by a binary search. No heap, and nothing is sorted.
 
 use super::cpu::{Isa, Level};

@@ -93,7 +93,7 @@ impl Level {
         }
     }
 
-    /// Folds the other characters that begin in the 64 bytes as well, and says what all are; `bytes` is what
+    /// Folds the other characters that begin in the 64 bytes as well, and says what all are. `bytes` is what
     /// [`fold_ascii`](Self::fold_ascii) has said of them, and `before` the entry of the character in front of the first
     /// byte (0 for an ASCII one). The text is UTF-8 from the first byte on, and the table has an entry for each code
     /// point. `None`, with `folded` as it was, of a block that this level cannot fold. Characters with ASCII in between

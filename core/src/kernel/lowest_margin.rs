@@ -41,7 +41,7 @@ impl Level {
     }
 
     /// Ranks |W| on a scale of 32 steps an octave over the octave of the largest finite |W| and the seven
-    /// below it; what is smaller counts as 0, what is no number or infinite as 255.
+    /// below it. What is smaller counts as 0, what is no number or infinite as 255.
     #[inline]
     pub(crate) fn margins(self, weights: &[f32; BITS]) -> Margins {
         match self.isa() {
@@ -392,7 +392,7 @@ mod aarch64 {
     use super::Margins;
     use crate::kernel::neon;
 
-    /// A bit moves down by as many places as there are zeros below it in the mask; in step i all bits move by
+    /// A bit moves down by as many places as there are zeros below it in the mask. In step i all bits move by
     /// 2ⁱ of which the number of zeros has bit i (Warren, Hacker's Delight, section 7-4). Of the zeros then
     /// only every second counts, and of those below a bit that has moved all are still below it. Six steps of
     /// 18 instructions, since a shift comes free with an exclusive or; bit by bit takes nine for each of 64.

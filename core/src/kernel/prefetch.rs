@@ -4,8 +4,8 @@
 /// be. Does nothing on processors other than x86-64 and aarch64.
 ///
 /// On x86-64 the line is brought into the second cache only. The first has room for two dozen lines under
-/// way, the second for twice as many, and with many lines asked for it is their number that bounds the speed:
-/// a search of the dial index takes up to a fifth less time than with lines brought all the way.
+/// way, the second for twice as many, and with many lines asked for it is their number that bounds the speed.
+/// A search of the dial index takes up to a fifth less time than with lines brought all the way.
 #[inline(always)]
 pub fn read<T>(slice: &[T], index: usize) {
     let at = slice.as_ptr().wrapping_add(index);

@@ -176,7 +176,7 @@ mod tests {
     ///
     /// With independent orders the number of equal positions is binomial and the variance is J(1 − J)/m. For
     /// [`Family::FastSimilarity`] two positions show the same feature with probability q = (1 − P(both were filled in
-    /// one round))/f, of the union's `f` features; hence E\[estimate²\] = J/m + (1 − 1/m)(qJ + (1 − q)·J(Jf − 1)/(f −
+    /// one round))/f, of the union's `f` features. Hence E\[estimate²\] = J/m + (1 − 1/m)(qJ + (1 − q)·J(Jf − 1)/(f −
     /// 1)).
     fn variance(params: MinHashParams, similarity: f64, union: usize) -> f64 {
         let (m, f, j) = (params.permutations as f64, union as f64, similarity);

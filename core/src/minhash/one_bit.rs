@@ -1,4 +1,4 @@
-//! One bit of each position of a signature (b-bit minwise hashing with b = 1; Li & König 2010): two sets
+//! One bit of each position of a signature (b-bit minwise hashing with b = 1; Li & König 2010). Two sets
 //! whose minima differ still agree in half of these bits, so that the Jaccard coefficient is twice the share
 //! of equal bits, less one. A position of 32 bits costs as much as 32 positions of one bit, which know more.
 

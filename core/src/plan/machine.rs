@@ -103,11 +103,11 @@ impl Machine {
         };
         // In the nearest caches: few and many probes of small groups, then at groups of 64 more.
         let (few, many) = (time(2, 1, 14, 4), time(2, 1, 14, 20));
-        let crowded = time(2, 1, 9, 20);
+        let dense = time(2, 1, 9, 20);
         // Of four tables, for which it takes longest.
         let pairs_of_flips = time(4, 2, 14, 32) - time(4, 1, 14, 32);
         let near = line[0];
-        let candidate = ((crowded - many) / (20.0 * 62.0)).max(0.01);
+        let candidate = ((dense - many) / (20.0 * 62.0)).max(0.01);
         let (per_probe, group) = ((many - few) / 16.0, 2.0);
         let probe = (per_probe - 2.0 * near - group * candidate).max(0.1);
         let query = (few - 4.0 * per_probe).max(1.0);

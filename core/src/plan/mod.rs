@@ -192,14 +192,14 @@ fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
         let params =
             DialParams { radius: task.distance, tables, key_bits: Some(key_bits), ..DialParams::default() };
         let masks = params.masks(n).ok()?;
-        let crowding = model.crowding(&masks);
+        let sharing = model.sharing(&masks);
         let order = Probes::new(masks, flips);
         let all_probes = order.all();
         let (probes, recall) = match task.recall {
             1.0 => (all_probes, 1.0),
             recall => model.budget(&order, recall, task.join),
         };
-        let group = n as f64 / (1u64 << key_bits) as f64 * crowding;
+        let group = n as f64 / (1u64 << key_bits) as f64 * sharing;
         Some(Choice {
             kind: IndexKind::Dial,
             parts,

@@ -23,7 +23,7 @@ impl PairMargins {
     }
 }
 
-/// Near pairs to count on, and how hashes crowd.
+/// Near pairs to count on, and how hashes share keys.
 #[derive(Clone, Debug)]
 pub struct Model {
     pairs: Vec<PairMargins>,
@@ -32,7 +32,7 @@ pub struct Model {
     measured: bool,
 }
 
-/// Hashes of a sample that crowding is measured on.
+/// Hashes of a sample that sharing is measured on.
 const MOST_SAMPLED: usize = 1 << 16;
 /// Seed of the built-in model, so that a plan without data is always the same.
 const SEED: u64 = 0x706c_616e;
@@ -87,12 +87,12 @@ impl Model {
     }
 
     /// The number of hashes that share the key of a stored hash, in multiples of an even spread, over these keys.
-    pub(super) fn crowding(&self, masks: &[u64]) -> f64 {
+    pub(super) fn sharing(&self, masks: &[u64]) -> f64 {
         let n = self.hashes.len();
         // So many pairs share a key by chance that their number can be known.
         let enough = |mask: u64| n as f64 * n as f64 > 64.0 * (1u64 << mask.count_ones().min(63)) as f64;
         if n < 2 || !masks.iter().all(|&mask| enough(mask)) {
-            return self.few_bits_crowding(masks);
+            return self.few_bits_sharing(masks);
         }
         let of = |&mask: &u64| {
             let mut keys: Vec<u64> = self.hashes.iter().map(|hash| hash & mask).collect();
@@ -108,7 +108,7 @@ impl Model {
 
     /// Where the sample is too small to see keys that are shared, each bit counts by itself: bits of which a
     /// share q is set agree with probability q² + (1 − q)².
-    fn few_bits_crowding(&self, masks: &[u64]) -> f64 {
+    fn few_bits_sharing(&self, masks: &[u64]) -> f64 {
         let n = self.hashes.len();
         if n < 2 {
             return 1.0;
@@ -170,17 +170,16 @@ mod tests {
     }
 
     #[test]
-    fn crowding_counts_who_shares_a_key() {
+    fn sharing_counts_who_shares_a_key() {
         let rng = Xoshiro256PlusPlus::seed_from_u64(1);
         let even: Vec<u64> = rng.random_iter().take(4_000).collect();
         let masks = [0xff, 0xff00];
-        let of =
-            |hashes: &[u64], masks: &[u64]| Model::of_sample(Vec::new(), hashes.to_vec()).crowding(masks);
+        let of = |hashes: &[u64], masks: &[u64]| Model::of_sample(Vec::new(), hashes.to_vec()).sharing(masks);
         assert!((of(&even, &masks) - 1.0).abs() < 0.02);
         // One bit that is always set: twice as many share a key that has it.
         let skewed: Vec<u64> = even.iter().map(|hash| hash | 1).collect();
         assert!((of(&skewed, &masks) - 1.5).abs() < 0.05);
         assert!((of(&skewed[..400], &[0xfffff]) - 2.0).abs() < 0.3, "too few to see");
-        assert_eq!(Model::built_in(3, 1).crowding(&masks), 1.0);
+        assert_eq!(Model::built_in(3, 1).sharing(&masks), 1.0);
     }
 }

@@ -4,9 +4,9 @@
 //! per choice of B − h blocks, grouped by the bits of these blocks, finds every match. The 16 tables of the
 //! paper cut twice: h + 1 blocks, and the bits outside of the chosen one into h + 1 blocks again.
 //!
-//! Built to be a strong baseline. A directory replaces the interpolation search; a table holds the hashes as
-//! they are, grouped but not permuted, so a hash is compared without being rearranged; the first table is the
-//! ascending list of hashes itself and serves to look slots up; all tables' directories, then all their
+//! Built to be a strong baseline. A directory replaces the interpolation search. A table holds the hashes as
+//! they are, grouped but not permuted, so a hash is compared without being rearranged. The first table is the
+//! ascending list of hashes itself and serves to look slots up. All tables' directories, then all their
 //! groups, are asked for at once.
 //!
 //! The same tables serve a cut that is not exact: bands of bits ([`Bphs::banded`]), in one of which a match has

@@ -6,7 +6,7 @@
 //! of n documents, most buckets have 128 to 256 entries. Where in its bucket a key stands is guessed from its bits, and
 //! the guess is a few entries off.
 //!
-//! Slots of one key stand in the order in which they came, side by side as long as they are few; more of them are
+//! Slots of one key stand in the order in which they came, side by side as long as they are few. More of them are
 //! in a list elsewhere, which the entry of the key refers to. So a key that thousands of documents share makes no
 //! bucket long.
 

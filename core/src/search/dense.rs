@@ -2,7 +2,7 @@
 //!
 //! A sample of all hashes says which of them are in a dense group. Such a hash is joined with what of the sample is
 //! nearest to it, so that a group hangs together, and with those that stand beside it among all hashes of dense groups,
-//! in several orders, so that a document of it that is not in the sample has neighbours that are not, either: to the
+//! in several orders, so that a document of it that is not in the sample has neighbours that are not, either. To the
 //! sample alone, few documents would be near one that stays.
 
 use crate::hash::fmix64;

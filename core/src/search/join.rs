@@ -2,20 +2,20 @@
 //! without any index. Exact.
 //!
 //! It goes by masks such that any two hashes within h bits of each other agree in all bits of one of them, at
-//! the least: whoever looks into all groups of hashes that agree in the bits of a mask, mask by mask, meets every
+//! the least. Whoever looks into all groups of hashes that agree in the bits of a mask, mask by mask, meets every
 //! pair. Cut 64 bits into h + 1 blocks, and the blocks are such masks: h bits cannot differ in each. Pagh (*Locality-
 //! sensitive Hashing without False Negatives*, SODA 2016) has better ones. Give each bit a vector of 0 and 1, of k
 //! components. For each vector v there is a mask of the bits whose vectors are not orthogonal to v (modulo 2). To any
-//! k − 1 bits there is a v other than 0 that is orthogonal to the vectors of all of them; so two hashes within k − 1
+//! k − 1 bits there is a v other than 0 that is orthogonal to the vectors of all of them. So two hashes within k − 1
 //! bits agree in one of these 2ᵏ − 1 masks, and each has about half of all bits. In general bits are cut into parts,
 //! and each part has a k of its own; if these add up to h + 1, one of the parts has fewer than its k bits that differ.
-//! With each k of 1, that is the blocks; with two parts of 32 bits it is, at 10 bits, 94 masks of 16 bits, where
+//! With each k of 1, that is the blocks. With two parts of 32 bits it is, at 10 bits, 94 masks of 16 bits, where
 //! blocks, of which three of 13 must agree, make 286 groups of 15 bits for each hash.
 //!
 //! A pair counts where it meets first, which is where it differs in each earlier mask.
 //!
 //! Ours: the vectors are chosen one by one, for the fewest comparisons; how many parts there are follows from a model
-//! of costs. Nothing is sorted: a list is parted by only as many bits of a mask as make its parts small, and small
+//! of costs. Nothing is sorted. A list is parted by only as many bits of a mask as make its parts small, and small
 //! parts are compared all against all with vector instructions (`kernel::near`), which is cheaper than parting them
 //! further. A part that stays large when the bits of its mask are used up, because hashes are very many or the data
 //! skewed, is joined anew on those of its other bits that vary. All parting but the first happens in the processor's

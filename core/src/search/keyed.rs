@@ -162,7 +162,7 @@ impl Keyed {
     }
 
     /// Removes documents whose keys the caller knows; slots without one are passed over. The work is linear in these
-    /// documents and in the oversized buckets that they are in, each of which is gone through once; should keys be
+    /// documents and in the oversized buckets that they are in, each of which is gone through once. Should keys be
     /// others than those that were stored, it is that of [`remove`](Self::remove).
     #[doc(hidden)]
     pub fn remove_known<'k>(&mut self, documents: impl IntoIterator<Item = (u32, &'k [u32])>) {

@@ -181,7 +181,7 @@ pub trait HammingIndex: Send + Sync {
 
     /// Memory in bytes of what an answer needs beyond the query: all tables of hashes, directories and bit
     /// arrays. The list of distinct hashes is counted where the index holds a copy of it, and it always does
-    /// (slots are positions in it); the documents behind a slot are not.
+    /// (slots are positions in it). The documents behind a slot are not.
     fn bytes(&self) -> usize;
 
     /// Answers fewer than 2³² queries. `found` gets the matches that the search reaches, each slot once for

@@ -8,7 +8,7 @@
 //! a search asks one dial for each.
 //!
 //! A small dial has a narrower key than a large one, made of some of its bits, and so the same budget finds
-//! more in it: in fewer bits no more differ, and a bit that is among the weakest of all keys' bits is so
+//! more in it. In fewer bits no more differ, and a bit that is among the weakest of all keys' bits is so
 //! among fewer. What the one large dial would not find is struck out: the answers depend on what has been
 //! added, never on when it was merged.
 

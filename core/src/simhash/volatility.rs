@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// The cost of flipping a bit whose weight is `w`. Sets of flips are tried in order of their summed cost, cheapest
 /// first.
 ///
-/// Every cost is zero or more and never falls as |w| grows, so all of them rank the single bits alike; they
+/// Every cost is zero or more and never falls as |w| grows, so all of them rank the single bits alike. They
 /// differ in how they weigh one large weight against several small ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -32,7 +32,7 @@ pub struct Flip {
     pub cost: FixedCost,
 }
 
-/// A node of a set tree. Ordered by cost, then size, then ranks as a number; a child is above its parent in
+/// A node of a set tree. Ordered by cost, then size, then ranks as a number. A child is above its parent in
 /// this order even when it costs the same, so the frontier yields exactly the sorted list of all sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Node {

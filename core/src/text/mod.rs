@@ -12,7 +12,7 @@
 //! - Letters that are written for an apostrophe part words, as apostrophes do.
 //!
 //! Scripts written without spaces (Han, kana, Thai, Lao, Khmer, Burmese, Javanese, Balinese and their like)
-//! have no such runs: there every character with its marks is a unit, [`FeatureKind::Words`] takes the
+//! have no such runs. There every character with its marks is a unit, [`FeatureKind::Words`] takes the
 //! overlapping *pairs* of neighbouring units (a lone unit stands for itself), and [`FeatureKind::Shingles`]
 //! counts a unit as a word. [`FeatureKind::Characters`] sets one blank between words, and none between units.
 

@@ -1,5 +1,5 @@
-//! Cuts text into words and units, a stretch of some kilobytes at a time, which stays in the nearest cache: fold
-//! into a buffer with two bits per byte, "inside a token" and "a token begins here", then cut where these bits
+//! Cuts text into words and units, a stretch of some kilobytes at a time, which stays in the nearest cache. It folds
+//! intointo a buffer with two bits per byte, "inside a token" and "a token begins here", then cut where these bits
 //! change. Text goes 64 bytes at a time, with whatever is not ASCII classed in its place. Where a character has no
 //! folded form in its place, a few characters around it are replaced by their normal form.
 

@@ -24,7 +24,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::errors::ParquetError;
 
-use super::damage::{Damage, DamageCause, DamageKind, FileReading, RecordPosition, Tally, TooLong};
+use super::damage::{BlockCounts, Damage, DamageCause, DamageKind, FileReading, RecordPosition, TooLong};
 use super::document::Document;
 use super::inputs::Input;
 use super::jsonl::number;
@@ -192,13 +192,13 @@ impl Batch {
                 }
             }
             let group = self.group.as_mut()?;
-            let (before, mut tally) = (Instant::now(), Tally::default());
-            self.piece = group.next(&mut tally);
+            let (before, mut counts) = (Instant::now(), BlockCounts::default());
+            self.piece = group.next(&mut counts);
             if self.piece.is_none() {
                 self.group = None;
             }
             part.decoding += before.elapsed();
-            part.count(tally);
+            part.count(counts);
         }
     }
 }
@@ -393,14 +393,14 @@ impl RowGroup {
     }
 
     /// The next rows; none behind the last one or behind damage, which is reported.
-    fn next(&mut self, tally: &mut Tally) -> Option<ReadRows> {
+    fn next(&mut self, counts: &mut BlockCounts) -> Option<ReadRows> {
         if self.done >= self.rows {
             return None;
         }
         match self.read() {
             Ok(piece) => {
-                tally.records += piece.rows as u64;
-                tally.decoded += piece.bytes;
+                counts.records += piece.rows as u64;
+                counts.decoded += piece.bytes;
                 Some(piece)
             }
             Err((kind, detail)) => {
@@ -410,8 +410,8 @@ impl RowGroup {
                 let detail = format!("{called} {group}, column {text:?}: {detail}; {lost} rows lost");
                 let row = self.layout.starts[group] + self.done as u64;
                 let damage = self.layout.damage_of_rows(&self.input.path, group, row, lost, (kind, detail));
-                tally.damage.push(damage);
-                tally.records += lost;
+                counts.damage.push(damage);
+                counts.records += lost;
                 self.done = self.rows;
                 None
             }
@@ -464,43 +464,43 @@ impl Rows {
     }
 
     /// Makes the next batch, which may be a row group for the caller to read; false when there are none.
-    pub fn next_block(&mut self, batch: &mut Batch, tally: &mut Tally) -> bool {
+    pub fn next_block(&mut self, batch: &mut Batch, counts: &mut BlockCounts) -> bool {
         *batch = Batch::default();
         if self.finished {
             return false;
         }
         if let Some(group) = &mut self.group {
-            batch.piece = group.next(tally);
-            if batch.piece.is_some() || !tally.damage.is_empty() {
+            batch.piece = group.next(counts);
+            if batch.piece.is_some() || !counts.damage.is_empty() {
                 return true;
             }
             self.group = None;
         }
         let (index, starts) = (self.next, &self.layout.starts);
         match starts.get(index + 1) {
-            None => tally.damage.extend(self.layout.damage_at_end(&self.input)),
+            None => counts.damage.extend(self.layout.damage_at_end(&self.input)),
             Some(&end) if end > u64::from(u32::MAX) => {
                 let kind = DamageKind::TooLarge;
                 let detail = "the rest of the file is not read";
-                tally.damage.push(Damage::of_file(&self.input.path, 0, kind, detail));
+                counts.damage.push(Damage::of_file(&self.input.path, 0, kind, detail));
             }
             Some(_) => {
                 let size = self.layout.stored_bytes(index).min(self.stored);
                 self.next += 1;
                 self.stored -= size;
-                tally.stored = size;
+                counts.stored = size;
                 let mut group = RowGroup::new(&self.input, &self.layout, index, self.block_bytes);
                 if self.layout.text_bytes(index) <= OWN_GROUP {
                     batch.group = Some(group);
                 } else {
-                    batch.piece = group.next(tally);
+                    batch.piece = group.next(counts);
                     self.group = Some(group);
                 }
                 return true;
             }
         }
         self.finished = true;
-        tally.stored = std::mem::take(&mut self.stored);
+        counts.stored = std::mem::take(&mut self.stored);
         true
     }
 }

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_with_crowded_cells() {
+    fn a_directory_with_full_cells() {
         // Cells 0 and 31 hold more than two bytes can count, cell 1 a few, the others nothing.
         let sorted: Vec<u64> = [(0u64, 70_000u64), (1, 5), (31, 65_535)]
             .iter()
