@@ -161,7 +161,7 @@ fn in_pool(
     let discovered = |paths: &[PathBuf], fields: &JsonlFields| {
         let options = DiscoverOptions { fields: fields.clone(), ..DiscoverOptions::default() };
         let found = discover_all(paths, &options)?;
-        found.passed_over.reported().iter().for_each(|reported| progress.note(reported));
+        found.passed_over.message().iter().for_each(|message| progress.note(message));
         corpus::check_fields(&found.inputs, &read_options(fields), &[], &[])?;
         Ok::<_, Error>(found.inputs)
     };
@@ -175,7 +175,7 @@ fn in_pool(
         files
             .iter()
             .flat_map(corpus::FileReading::damage_messages)
-            .for_each(|reported| progress.note(&reported));
+            .for_each(|message| progress.note(&message));
         damaged += files.iter().map(|file| file.damaged).sum::<u64>();
     };
 

@@ -126,10 +126,10 @@ mod tests {
             Error::NoSuchInput(vec![evil.into()]),
             Error::Missing(evil.into()),
         ] {
-            let reported = error.to_string();
+            let message = error.to_string();
             assert!(
-                reported.contains(r"a\n\u{1b}[2J") && !reported.chars().any(char::is_control),
-                "{reported:?}"
+                message.contains(r"a\n\u{1b}[2J") && !message.chars().any(char::is_control),
+                "{message:?}"
             );
         }
     }

@@ -712,8 +712,8 @@ mod tests {
         write(&path, BOILERPLATE, &longest, &[]).unwrap();
         assert!(read::<String>(&path, BOILERPLATE).is_ok_and(|(header, _)| header == longest));
         let before = std::fs::read(&path).unwrap();
-        let reported = write(&path, BOILERPLATE, &(longest + "x"), &[]).unwrap_err().to_string();
-        assert!(reported.contains("67108865 bytes are too many for a header"), "{reported}");
+        let message = write(&path, BOILERPLATE, &(longest + "x"), &[]).unwrap_err().to_string();
+        assert!(message.contains("67108865 bytes are too many for a header"), "{message}");
         assert!(std::fs::read(&path).unwrap() == before);
         for (length, field) in [(MAX_HEADER + 1, "the header's length"), (MAX_HEADER, "the length")] {
             let mut bytes = before[..1000].to_vec();

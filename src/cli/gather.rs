@@ -59,9 +59,9 @@ impl GatherArgs {
         });
         bars.end();
         let gathered = gathered?;
-        gathered.passed_over.reported().iter().for_each(|reported| bars.note(reported));
+        gathered.passed_over.message().iter().for_each(|message| bars.note(message));
         let reading = gathered.reading;
-        reading.damage_messages().iter().for_each(|reported| bars.note(reported));
+        reading.damage_messages().iter().for_each(|message| bars.note(message));
         let mut text = counted(reading.documents, "document", "documents");
         if reading.extracted > 0 {
             text += &format!(", {} of them HTML", reading.extracted);

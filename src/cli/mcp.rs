@@ -145,7 +145,7 @@ async fn answered<T: Send + 'static>(
     work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
 ) -> Result<Json<T>, String> {
     let done = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
-    done.map(Json).map_err(|error| super::reported(&error, &[]))
+    done.map(Json).map_err(|error| super::error_text(&error, &[]))
 }
 
 fn find(asked: &Find) -> anyhow::Result<FoundDuplicates> {

@@ -198,7 +198,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(Done::WithDamage) => 1,
         Err(error) if is_broken_pipe(&error) => 0,
         Err(error) => {
-            note(&harmless(&reported(&error, &options)));
+            note(&harmless(&error_text(&error, &options)));
             2
         }
     }
@@ -327,9 +327,9 @@ fn harmless(text: &str) -> String {
     text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
-/// An error with its causes, save those that the one before has reported already. A parameter of the library's
+/// An error with its causes, save those that the one before has error_text already. A parameter of the library's
 /// that is one of the command's `options` is named as it is typed.
-fn reported(error: &anyhow::Error, options: &[String]) -> String {
+fn error_text(error: &anyhow::Error, options: &[String]) -> String {
     let mut text = String::new();
     for cause in error.chain() {
         let parameter = match (cause.downcast_ref::<Error>(), cause.downcast_ref()) {
@@ -368,17 +368,17 @@ mod tests {
     #[test]
     fn causes_are_told_once() {
         let missing = || Error::io("documents.wet", io::Error::from(io::ErrorKind::NotFound));
-        assert_eq!(reported(&missing().into(), &[]), missing().to_string());
+        assert_eq!(error_text(&missing().into(), &[]), missing().to_string());
         let context = anyhow::Error::from(missing()).context("reading");
-        assert_eq!(reported(&context, &[]), format!("reading: {}", missing()));
+        assert_eq!(error_text(&context, &[]), format!("reading: {}", missing()));
     }
 
     #[test]
     fn a_parameter_is_named_as_it_is_typed() {
         let wrong = || anyhow::Error::from(Error::parameter("distance", 99, "at most 15 of 64 bits"));
         let (_, options) = parse(["simflip", "plan"].map(OsString::from).to_vec());
-        assert_eq!(reported(&wrong(), &options), "--distance 99: expected at most 15 of 64 bits");
-        assert_eq!(reported(&wrong(), &[]), "distance 99: expected at most 15 of 64 bits");
+        assert_eq!(error_text(&wrong(), &options), "--distance 99: expected at most 15 of 64 bits");
+        assert_eq!(error_text(&wrong(), &[]), "distance 99: expected at most 15 of 64 bits");
     }
 
     #[test]
@@ -431,7 +431,7 @@ mod tests {
 
     #[test]
     fn options_of_other_tools_are_answered_with_ours() {
-        let reported = |typed: &str| {
+        let output = |typed: &str| {
             let typed = ["simflip", "dedup", "a", "--out", "b"].into_iter().chain(typed.split(' '));
             with_our_name(Cli::command().try_get_matches_from(typed).unwrap_err()).to_string()
         };
@@ -444,11 +444,11 @@ mod tests {
             ("--output c", "--out"),
             ("--input c", "the files follow the command"),
         ] {
-            let reported = reported(typed);
-            assert!(reported.contains(&format!("called {ours}")) || reported.contains(ours), "{reported}");
-            assert_eq!(reported.matches("tip:").count(), 1, "{reported}");
+            let output = output(typed);
+            assert!(output.contains(&format!("called {ours}")) || output.contains(ours), "{output}");
+            assert_eq!(output.matches("tip:").count(), 1, "{output}");
         }
-        assert!(reported("--simularity 0.7").contains("'--similarity'"));
+        assert!(output("--simularity 0.7").contains("'--similarity'"));
         // What is named is there.
         let dedup = Cli::command().find_subcommand("dedup").unwrap().clone();
         let options: Vec<String> =

@@ -3,7 +3,7 @@
 
 use super::arguments::{CheckArgs, FeatureArgs, Given, GroupArgs, MethodName, SearchArgs, threads};
 use super::index::{self, IndexArgs, Opened};
-use super::{CALLED_HERE, Cli, dedup, evaluate, explain, reported, rethreshold, seen};
+use super::{CALLED_HERE, Cli, dedup, error_text, evaluate, explain, rethreshold, seen};
 use clap::{CommandFactory, Parser};
 use simflip::pipeline::{Job, RethresholdJob};
 use simflip::report::explanation::Methods;
@@ -22,14 +22,14 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The words, without the program's name before them.
-    pub reported: String,
+    pub text: String,
     /// The kind of an error of the operating system.
     pub io: Option<io::ErrorKind>,
 }
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reported)
+        f.write_str(&self.text)
     }
 }
 
@@ -42,16 +42,15 @@ impl Refused {
             Some(simflip::Error::NoSuchInput(_)) => Some(io::ErrorKind::NotFound),
             _ => cause.downcast_ref::<io::Error>().map(io::Error::kind),
         };
-        Self { reported: reported(error, options), io: error.chain().find_map(kind) }
+        Self { text: error_text(error, options), io: error.chain().find_map(kind) }
     }
 
     fn usage(error: &clap::Error) -> Self {
-        let reported = error.render().to_string();
-        let reported = reported.strip_prefix("error: ").unwrap_or(&reported);
+        let text = error.render().to_string();
+        let text = text.strip_prefix("error: ").unwrap_or(&text);
         // What follows tells how to type a command.
-        let end =
-            ["\n\nUsage:", "\n\nFor more information"].iter().filter_map(|mark| reported.find(mark)).min();
-        Self { reported: reported[..end.unwrap_or(reported.len())].trim_end().to_owned(), io: None }
+        let end = ["\n\nUsage:", "\n\nFor more information"].iter().filter_map(|mark| text.find(mark)).min();
+        Self { text: text[..end.unwrap_or(text.len())].trim_end().to_owned(), io: None }
     }
 }
 
@@ -226,7 +225,7 @@ pub fn of_seen(options: &[OsString], ask_only: bool) -> Result<OfSeen, Refused> 
 /// # Errors
 /// If it is no length of time, or 0.
 pub fn age(text: &str) -> Result<Duration, Refused> {
-    index::age(text).map_err(|error| Refused { reported: format!("{text}: {error}"), io: None })
+    index::age(text).map_err(|error| Refused { text: format!("{text}: {error}"), io: None })
 }
 
 /// A time as options have it, such as 2026-11-01 or 2026-11-01T12:00:00Z, in milliseconds since 1970.
@@ -234,8 +233,7 @@ pub fn age(text: &str) -> Result<Duration, Refused> {
 /// # Errors
 /// If it is none.
 pub fn time(text: &str) -> Result<u64, Refused> {
-    let time =
-        seen::time_of(text).map_err(|error| Refused { reported: format!("{text}: {error}"), io: None })?;
+    let time = seen::time_of(text).map_err(|error| Refused { text: format!("{text}: {error}"), io: None })?;
     Ok(index::millis(time))
 }
 
@@ -403,7 +401,7 @@ mod tests {
 
     #[test]
     fn refusals_have_the_command_line_s_words_and_no_usage() {
-        let reported = |typed| of_texts(&options(typed)).unwrap_err().reported;
+        let reported = |typed| of_texts(&options(typed)).unwrap_err().text;
         assert_eq!(
             reported("--method=simhash --distance=99"),
             "--distance 99: expected at most 15 of 64 bits; farther hashes are alike by chance"
@@ -480,15 +478,13 @@ mod tests {
                 if path.is_dir() {
                     folders.push(path);
                 } else if path.extension().is_some_and(|extension| extension == "rs") {
-                    for reported in literals(&std::fs::read_to_string(&path).unwrap()) {
+                    for text in literals(&std::fs::read_to_string(&path).unwrap()) {
                         // Arguments that are put together, and examples of help, are no messages.
-                        if !reported.contains(" --") && !reported.starts_with("--")
-                            || reported.starts_with("Example")
-                        {
+                        if !text.contains(" --") && !text.starts_with("--") || text.starts_with("Example") {
                             continue;
                         }
                         seen += 1;
-                        let ours = as_keywords(&reported);
+                        let ours = as_keywords(&text);
                         let mut options = ours.match_indices("--").map(|(at, _)| &ours[..at]);
                         if options.any(|before| before.ends_with([' ', '(', '\'']) && !is_in_command(before))
                         {

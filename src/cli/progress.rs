@@ -37,7 +37,7 @@ impl Bars {
 impl Progress for Bars {
     fn begin(&self, stage: &str, total: u64, unit: &str) {
         if let Some(lines) = &self.lines {
-            lines.reported.begin(stage, total, unit);
+            lines.state.begin(stage, total, unit);
         }
         if !self.visible {
             return;
@@ -57,7 +57,7 @@ impl Progress for Bars {
 
     fn advance(&self, amount: u64) {
         if let Some(lines) = &self.lines {
-            lines.reported.done.fetch_add(amount, Ordering::Relaxed);
+            lines.state.done.fetch_add(amount, Ordering::Relaxed);
         }
         if self.visible {
             self.with(|current| current.iter().for_each(|bar| bar.inc(amount)));
@@ -66,7 +66,7 @@ impl Progress for Bars {
 
     fn end(&self) {
         if let Some(lines) = &self.lines {
-            lines.reported.end();
+            lines.state.end();
         }
         if self.visible
             && let Some(bar) = self.with(Option::take)
@@ -85,28 +85,28 @@ impl Progress for Bars {
 
     fn part(&self, number: u32, of: u32) {
         if let Some(lines) = &self.lines {
-            lines.reported.at().part = Some((number, of));
+            lines.state.at().part = Some((number, of));
         }
     }
 }
 
 /// Says now and then how far a run is, for a log. Nothing of a run that is shorter than that.
 struct ProgressLines {
-    reported: Arc<ProgressState>,
+    state: Arc<ProgressState>,
     /// Dropped, it ends the thread that says the lines.
     _running: Sender<()>,
 }
 
 impl ProgressLines {
     fn new(interval: Duration, say: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        let reported = Arc::new(ProgressState {
+        let state = Arc::new(ProgressState {
             interval,
             say: Box::new(say),
             done: AtomicU64::new(0),
             at: Mutex::default(),
         });
         let (running, ended) = channel();
-        let by_thread = Arc::clone(&reported);
+        let by_thread = Arc::clone(&state);
         // By a thread of its own: a stage may work for long without a word. Without one, less is reported.
         let print = move || {
             while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
@@ -114,7 +114,7 @@ impl ProgressLines {
             }
         };
         drop(std::thread::Builder::new().spawn(print));
-        Self { reported, _running: running }
+        Self { state, _running: running }
     }
 }
 
@@ -223,24 +223,24 @@ mod tests {
             unit: unit.to_owned(),
             begun: Instant::now(),
         };
-        let reported = |part, stage: &ShownStage, done, seconds| {
+        let shown = |part, stage: &ShownStage, done, seconds| {
             let at = CurrentStage { part, stage: None };
             at.which(stage) + &stage.so_far(done, Duration::from_secs(seconds))
         };
         let join = stage("join", 12_345, "documents");
-        assert_eq!(reported(None, &join, 5_100, 125), "join: 41 % of 12,345 documents, 3 minutes left");
+        assert_eq!(shown(None, &join, 5_100, 125), "join: 41 % of 12,345 documents, 3 minutes left");
         assert_eq!(
-            reported(Some((2, 4)), &stage("join 3/15", 100, "documents"), 1, 60),
+            shown(Some((2, 4)), &stage("join 3/15", 100, "documents"), 1, 60),
             "stage 2 of 4, join 3/15: 1 % of 100 documents, 2 hours left"
         );
-        assert_eq!(reported(None, &join, 0, 61), "join: 0 % of 12,345 documents, 61 seconds so far");
+        assert_eq!(shown(None, &join, 0, 61), "join: 0 % of 12,345 documents, 61 seconds so far");
         // More than was expected, as of a file that grows.
-        assert_eq!(reported(None, &join, 20_000, 61), "join: 100 % of 12,345 documents, 0 seconds left");
+        assert_eq!(shown(None, &join, 20_000, 61), "join: 100 % of 12,345 documents, 0 seconds left");
         assert_eq!(
-            reported(None, &stage("read", 3 << 30, "bytes"), 1 << 30, 600),
+            shown(None, &stage("read", 3 << 30, "bytes"), 1 << 30, 600),
             "read: 33 % of 3.00 GiB, 20 minutes left"
         );
-        assert_eq!(reported(None, &stage("rates", 0, "documents"), 7, 300), "rates: 5 minutes so far");
+        assert_eq!(shown(None, &stage("rates", 0, "documents"), 7, 300), "rates: 5 minutes so far");
     }
 
     #[test]
@@ -254,8 +254,8 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         bars.end();
-        let reported = std::mem::take(&mut *said.lock().unwrap());
-        let (last, before) = reported.split_last().unwrap();
+        let shown = std::mem::take(&mut *said.lock().unwrap());
+        let (last, before) = shown.split_last().unwrap();
         assert!(
             before.len() > 1
                 && before

@@ -188,8 +188,8 @@ impl SeenArgs {
         if piped {
             damaged = self.pipe(&mut opened, &mut out)?;
         } else if let Some(Discovered { inputs, passed_over }) = found {
-            if let Some(reported) = passed_over.reported() {
-                note(&reported);
+            if let Some(message) = passed_over.message() {
+                note(&message);
             }
             for input in inputs {
                 damaged += self.file(&input, &mut opened, &mut out)?;
@@ -526,7 +526,7 @@ fn sketched(
         let own = document.url.or(document.record_id);
         own.map_or_else(|| input.name_of(document.id.row), str::to_owned)
     };
-    // What cannot be made is reported before anything is read.
+    // What cannot be made is message before anything is read.
     opened.sketcher()?;
     let mut reading = corpus::read(
         std::slice::from_ref(input),

@@ -18,7 +18,7 @@ use crate::wording::{counted, printable, printable_path};
 /// The number of pieces of damage of a file that are kept in detail; the rest is only counted.
 pub const DAMAGE_KEPT: usize = 1000;
 
-/// The number of pieces of damage of a file that are reported at once.
+/// The number of pieces of damage of a file that are listed at once.
 const TOLD: usize = 20;
 
 /// The sort of damage.
@@ -349,14 +349,14 @@ impl FileReading {
                 Entry::Vacant(_) => {}
             }
         }
-        let reported: u64 = alike.iter().map(|(_, more)| more + 1).sum();
+        let listed: u64 = alike.iter().map(|(_, more)| more + 1).sum();
         let line = |(first, more): &(&Damage, u64)| match more {
             0 => first.to_string(),
             more => format!("{first}; the same of {}", counted(*more, "more record", "more records")),
         };
         let mut lines: Vec<String> = alike.iter().map(line).collect();
-        if self.damaged > reported {
-            let more = counted(self.damaged - reported, "more piece of damage", "more pieces of damage");
+        if self.damaged > listed {
+            let more = counted(self.damaged - listed, "more piece of damage", "more pieces of damage");
             lines.push(format!("{}: {more}", printable_path(&self.path)));
         }
         lines
@@ -497,8 +497,8 @@ mod tests {
         let mut file = FileReading { path: "a".into(), ..FileReading::default() };
         (0..84).for_each(|i| file.add(damage(i)));
         file.add(unlike(84));
-        let reported = [format!("{}; the same of 83 more records", damage(0)), unlike(84).to_string()];
-        assert_eq!(file.damage_messages(), reported);
+        let listed = [format!("{}; the same of 83 more records", damage(0)), unlike(84).to_string()];
+        assert_eq!(file.damage_messages(), listed);
     }
 
     #[test]

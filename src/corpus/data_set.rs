@@ -121,16 +121,16 @@ mod tests {
         let refused = |state: &str| of(state).unwrap_err().to_string();
         let shards = r#""_data_files": [{"filename": "dataset.arrow"}]"#;
         for indices in ["_indices_data_files", "_indices_files"] {
-            let reported =
+            let message =
                 refused(&format!(r#"{{{shards}, "{indices}": [{{"filename": "indices.arrow"}}]}}"#));
             assert!(
-                reported.contains("D.from_file('set/dataset.arrow')") && reported.contains("indices.arrow"),
-                "{reported}"
+                message.contains("D.from_file('set/dataset.arrow')") && message.contains("indices.arrow"),
+                "{message}"
             );
         }
         assert!(of(&format!(r#"{{{shards}, "_indices_data_files": []}}"#)).unwrap().is_some());
         assert!(of(&format!(r#"{{{shards}, "_indices_data_files": null}}"#)).unwrap().is_some());
-        let reported = refused(r#"{"_data_files": [{"filename": "dataset.arrow", "skip": 3, "take": 4}]}"#);
-        assert!(reported.contains("parts of its files"), "{reported}");
+        let message = refused(r#"{"_data_files": [{"filename": "dataset.arrow", "skip": 3, "take": 4}]}"#);
+        assert!(message.contains("parts of its files"), "{message}");
     }
 }

@@ -188,7 +188,7 @@ impl FileType {
     /// Tells a file by its first bytes and its name, and whether its bytes look like it. `wanted` is its format,
     /// whatever it looks like.
     pub fn by_content(name: &Path, head: &[u8], wanted: Option<Format>) -> (Self, bool) {
-        let mut reported = Self::by_name(name, wanted);
+        let mut file_type = Self::by_name(name, wanted);
         let (named, packed) = by_name(name);
         let (magic, start) = (Compression::by_magic(head), StreamFormat::by_start(head));
         // One whose first bytes are damaged is known by its name; all that is read of it stands elsewhere.
@@ -200,26 +200,26 @@ impl FileType {
             _ => named.filter(|format| format.is_columnar() && is_only_named),
         };
         if let Some(format) = columnar.filter(|&format| wanted.is_none_or(|wanted| wanted == format)) {
-            reported.format = format;
-            return (reported, true);
+            file_type.format = format;
+            return (file_type, true);
         }
         // A stream of records that is called Parquet is none.
         let named = named.filter(|format| !format.is_columnar());
         // Magic bytes first; a compressed file whose very first bytes are damaged is known by its name.
-        reported.compression = match magic {
+        file_type.compression = match magic {
             Compression::None if start.is_some() || head.is_empty() => Compression::None,
             Compression::None => packed,
             magic => magic,
         };
-        let start = match reported.compression {
+        let start = match file_type.compression {
             Compression::None => start,
             packed => StreamFormat::by_start(&packed.decoded_head(head)),
         };
         match wanted.or(start.map(StreamFormat::format)).or(named) {
-            Some(format) => reported.format = format,
-            None => reported.unknown = !head.is_empty(),
+            Some(format) => file_type.format = format,
+            None => file_type.unknown = !head.is_empty(),
         }
-        (reported, wanted.is_some() || start.is_some())
+        (file_type, wanted.is_some() || start.is_some())
     }
 }
 
@@ -263,7 +263,7 @@ pub(crate) fn foreign(head: &[u8], compression: Compression, is_named: bool) -> 
         }
         _ => "",
     };
-    [packed, text].into_iter().find(|reported| !reported.is_empty())
+    [packed, text].into_iter().find(|name| !name.is_empty())
 }
 
 /// True if bytes begin as an Arrow file does, or as an Arrow stream: with a mark and the length of a schema.
@@ -376,7 +376,8 @@ mod tests {
 
     #[test]
     fn what_is_not_read_is_named() {
-        let reported = |bytes: &[u8]| foreign(bytes, Compression::by_magic(bytes), false).unwrap_or_default();
+        let foreign_name =
+            |bytes: &[u8]| foreign(bytes, Compression::by_magic(bytes), false).unwrap_or_default();
         let mut tar = vec![b'a'; 512];
         tar[257..262].copy_from_slice(b"ustar");
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -393,9 +394,9 @@ mod tests {
             (b"<!DOCTYPE html>", "gather"),
             (b"\xff\xfe\0\0", "UTF-32"),
         ] {
-            assert!(reported(bytes).contains(name), "{name}: {}", reported(bytes));
+            assert!(foreign_name(bytes).contains(name), "{name}: {}", foreign_name(bytes));
         }
-        assert_eq!((reported(b"{}"), reported(b"hello"), reported(b"")), ("", "", ""));
+        assert_eq!((foreign_name(b"{}"), foreign_name(b"hello"), foreign_name(b"")), ("", "", ""));
         assert_eq!(foreign(b"<html>WARC/1.0", Compression::None, true), None);
         assert_eq!(utf16_of(b"\xfe\xff").map(|of| of([0, b'a'])), Some(u16::from(b'a')));
         assert!(utf16_of(b"\xff\xfe\0\0").is_none() && utf16_of(b"{}").is_none());

@@ -104,8 +104,8 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
     let Files { files, broken, passed_over } = find_files(&job.inputs, is_document)?;
     if files.is_empty() && broken.is_empty() {
         let names = TEXT.into_iter().chain(HTML).collect::<Vec<_>>().join(", ");
-        let reported = passed_over.reported().map(|reported| format!(". {reported}"));
-        return Err(Error::NoDocuments(format!("no file called {names}{}", reported.unwrap_or_default())));
+        let skipped = passed_over.message().map(|message| format!(". {message}"));
+        return Err(Error::NoDocuments(format!("no file called {names}{}", skipped.unwrap_or_default())));
     }
     progress(Some(files.len() as u64), 0);
     let cap = job.longest_document.unwrap_or(ReadOptions::default().record_cap);

@@ -311,7 +311,7 @@ impl GzipSource {
                         return header(self.window.bytes());
                     }
                 }
-                reported => return reported,
+                other => return other,
             }
         }
     }

@@ -71,7 +71,7 @@ pub(crate) enum Problem {
 
 impl Problem {
     /// In words.
-    pub fn reported(&self) -> String {
+    pub fn message(&self) -> String {
         match self {
             Self::CannotOpen(error) => error.clone(),
             Self::UnknownFormat(Some(foreign)) => format!("this is {foreign}"),
@@ -222,7 +222,7 @@ impl PassedOver {
 
     /// A sentence on the entries that were not read: their number for each reason, the commonest endings of names, and
     /// the first paths; none if there are none.
-    pub fn reported(&self) -> Option<String> {
+    pub fn message(&self) -> Option<String> {
         /// Paths and endings that are reported.
         const NAMED: usize = 5;
         let part = |reason: Reason| {
@@ -239,7 +239,7 @@ impl PassedOver {
                 of_reason.iter().for_each(|it| *counts.entry(&it.kind).or_default() += 1);
                 let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
                 counts.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-                let mut reported: Vec<String> = counts
+                let mut kinds_there: Vec<String> = counts
                     .iter()
                     .take(NAMED)
                     .map(|(kind, n)| match kind.is_empty() {
@@ -248,16 +248,16 @@ impl PassedOver {
                     })
                     .collect();
                 if counts.len() > NAMED {
-                    reported.push("…".to_owned());
+                    kinds_there.push("…".to_owned());
                 }
-                kinds = format!("{}: ", reported.join(", "));
+                kinds = format!("{}: ", kinds_there.join(", "));
             }
             let number = counted(of_reason.len() as u64, one, many);
             (!of_reason.is_empty()).then(|| format!("{number} ({kinds}{})", names.join(", ")))
         };
         let parts: Vec<String> = Reason::ALL.into_iter().filter_map(part).collect();
-        let reported = |parts: &[String]| format!("Skipped in folders: {}.", parts.join("; "));
-        (!parts.is_empty()).then(|| reported(&parts))
+        let message = |parts: &[String]| format!("Skipped in folders: {}.", parts.join("; "));
+        (!parts.is_empty()).then(|| message(&parts))
     }
 }
 
@@ -358,8 +358,8 @@ impl Input {
         self.spool.is_some() && self.original.is_none()
     }
 
-    fn new(path: PathBuf, storage: Storage, reported: FileType, problem: Option<Problem>) -> Self {
-        let FileType { format, compression, .. } = reported;
+    fn new(path: PathBuf, storage: Storage, file_type: FileType, problem: Option<Problem>) -> Self {
+        let FileType { format, compression, .. } = file_type;
         let found = storage.stamp();
         Self {
             path,
@@ -379,8 +379,8 @@ impl Input {
 
     /// A file whose content cannot be had.
     fn broken(path: &Path, storage: Storage, options: &DiscoverOptions, error: String) -> Self {
-        let reported = FileType::by_name(path, options.format);
-        Self::new(path.to_path_buf(), storage, reported, Some(Problem::CannotOpen(error)))
+        let file_type = FileType::by_name(path, options.format);
+        Self::new(path.to_path_buf(), storage, file_type, Some(Problem::CannotOpen(error)))
     }
 
     /// Looks at the content of a regular file or an object.
@@ -389,24 +389,25 @@ impl Input {
             Ok(head) if utf16_of(&head).is_some() => in_utf8(path, &storage, options)
                 .unwrap_or_else(|error| Self::broken(path, storage, options, error.to_string())),
             Ok(head) => {
-                let (mut reported, is_read) = FileType::by_content(path, &head, options.format);
+                let (mut file_type, is_read) = FileType::by_content(path, &head, options.format);
                 // Standard input has no name that says so: it is CSV if its first line names a column of texts.
-                let table = |reported: &FileType| {
-                    CsvHeader::read(path, &storage, reported.compression).ok().flatten()
+                let table = |file_type: &FileType| {
+                    CsvHeader::read(path, &storage, file_type.compression).ok().flatten()
                 };
-                if reported.unknown && table(&reported).is_some_and(|header| header.has_text(&options.fields))
+                if file_type.unknown
+                    && table(&file_type).is_some_and(|header| header.has_text(&options.fields))
                 {
-                    (reported.format, reported.unknown) = (Format::Csv, false);
+                    (file_type.format, file_type.unknown) = (Format::Csv, false);
                 }
                 // What a file is called does not make it readable; a table may begin with anything.
-                let foreign = match reported.format {
-                    Format::Csv | Format::Parquet | Format::Arrow if !reported.unknown => None,
+                let foreign = match file_type.format {
+                    Format::Csv | Format::Parquet | Format::Arrow if !file_type.unknown => None,
                     _ if is_read => None,
-                    _ => foreign(&head, reported.compression, !reported.unknown),
+                    _ => foreign(&head, file_type.compression, !file_type.unknown),
                 };
                 let problem =
-                    (reported.unknown || foreign.is_some()).then_some(Problem::UnknownFormat(foreign));
-                let mut input = Self::new(path.to_path_buf(), storage, reported, problem);
+                    (file_type.unknown || foreign.is_some()).then_some(Problem::UnknownFormat(foreign));
+                let mut input = Self::new(path.to_path_buf(), storage, file_type, problem);
                 input.has_short_members = input.compression.has_short_members(&head);
                 input.decoding = held_to_decode(&input, &head);
                 if input.compression == Compression::Zstd {
@@ -491,9 +492,9 @@ fn in_utf8(name: &Path, original: &Storage, options: &DiscoverOptions) -> io::Re
 fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Result<Input> {
     let folder = std::env::temp_dir();
     let io = |error: io::Error| {
-        let reported =
+        let message =
             format!("{error}, where the documents of a stream are copied to; TMPDIR names another folder");
-        Error::io(&folder, io::Error::new(error.kind(), reported))
+        Error::io(&folder, io::Error::new(error.kind(), message))
     };
     let (stored, mut file) = Unfinished::private_file(&folder.join(SPOOLED)).map_err(io)?;
     // A stream that breaks off is damage; a folder that is full is not.
@@ -940,12 +941,12 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
     if inputs.iter().all(|i| i.problem.is_some()) {
         let why = match inputs.first() {
             Some(input) => {
-                let reported = input.problem.as_ref().map_or_else(String::new, Problem::reported);
-                format!("{}: {reported}", input.path.display())
+                let message = input.problem.as_ref().map_or_else(String::new, Problem::message);
+                format!("{}: {message}", input.path.display())
             }
             None => {
                 let names = ".wet, .warc, .jsonl, .ndjson, .jl, .csv, .tsv; also .gz, .zst; .parquet, .arrow, .feather";
-                let passed_over = found.passed_over.reported().map(|reported| format!(". {reported}"));
+                let passed_over = found.passed_over.message().map(|message| format!(". {message}"));
                 let advice = match holds_documents(&found.passed_over) {
                     true => " simflip gather makes lines of JSON of texts and HTML.",
                     false => "",
@@ -1173,8 +1174,8 @@ mod tests {
         write(&good, b"{}");
         for address in ["s3://bucket/key.jsonl", "s3://bucket/crawl/", "https://server/a.jsonl"] {
             let error = discover(&[good.clone(), address.into()], &DiscoverOptions::default()).unwrap_err();
-            let reported = error.to_string();
-            assert!(reported.contains(address) && reported.contains("the feature `stores`"), "{reported}");
+            let message = error.to_string();
+            assert!(message.contains(address) && message.contains("the feature `stores`"), "{message}");
         }
     }
 

@@ -14,11 +14,11 @@ pub(crate) type ObjectReader = Object;
 pub(crate) type Prefix = Object;
 
 fn absent<T>(what: &str) -> io::Result<T> {
-    let reported = format!(
+    let message = format!(
         "this build has no object-store support, the feature `stores`: cargo install simflip --features stores has it, \
          or copy the {what}"
     );
-    Err(io::Error::new(io::ErrorKind::Unsupported, reported))
+    Err(io::Error::new(io::ErrorKind::Unsupported, message))
 }
 
 pub(crate) fn is_folder(_: &Path) -> bool {

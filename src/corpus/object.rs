@@ -126,7 +126,7 @@ impl StorePlace {
         let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
         let store = match stores.get(root) {
             Some(store) => store.clone(),
-            None => Self::open(root).map_err(|error| reported(root, &error))?,
+            None => Self::open(root).map_err(|error| store_error(root, &error))?,
         };
         stores.insert(root.to_owned(), store.clone());
         Ok(Self { root: root.to_owned(), store })
@@ -153,7 +153,7 @@ impl StorePlace {
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> io::Result<T> {
         let root = self.root.clone();
-        RangeRequest::begin(async move { work.await.map_err(|error| reported(&root, &error)) })?.wait()
+        RangeRequest::begin(async move { work.await.map_err(|error| store_error(&root, &error)) })?.wait()
     }
 
     /// The metadata of this key.
@@ -177,7 +177,7 @@ impl StorePlace {
 }
 
 /// An error with advice and its causes, of which some errors repeat theirs.
-fn reported(root: &str, error: &StoreError) -> io::Error {
+fn store_error(root: &str, error: &StoreError) -> io::Error {
     /// Answers of servers may be long.
     const LONGEST: usize = 600;
     let (kind, advice) = match error {
@@ -303,7 +303,7 @@ impl Object {
 
     /// Why bytes of it could not be had, if some could not.
     pub fn failure(&self) -> Option<io::Error> {
-        self.failure.get().map(|reported| io::Error::other(reported.clone()))
+        self.failure.get().map(|message| io::Error::other(message.clone()))
     }
 
     /// The first bytes, at most so many.
@@ -331,7 +331,7 @@ impl Object {
             _ if is_other => io::Error::other("the object is not the one that was found; it was changed"),
             Ok((_, bytes)) if bytes.is_empty() => io::Error::other("no bytes came"),
             Ok((_, bytes)) => return Ok(bytes),
-            Err(error) => reported(root, &error),
+            Err(error) => store_error(root, &error),
         };
         Err(io::Error::new(failed.kind(), format!("at byte {}: {failed}", range.start)))
     }

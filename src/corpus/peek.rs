@@ -103,7 +103,7 @@ mod tests {
     use std::io::Write;
 
     /// Documents of a file, by its size and what a look at it said.
-    fn reported(name: &str, bytes: &[u8]) -> f64 {
+    fn estimated(name: &str, bytes: &[u8]) -> f64 {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         std::fs::write(&path, bytes).unwrap();
@@ -129,10 +129,10 @@ mod tests {
                 ("documents.jsonl.gz", &gzip.finish().unwrap()),
                 ("documents.jsonl.zst", &zstd),
             ] {
-                let reported = reported(name, bytes);
+                let estimated = estimated(name, bytes);
                 assert!(
-                    (0.8..1.25).contains(&(reported / documents as f64)),
-                    "{name}: {reported} instead of {documents}"
+                    (0.8..1.25).contains(&(estimated / documents as f64)),
+                    "{name}: {estimated} instead of {documents}"
                 );
             }
         }

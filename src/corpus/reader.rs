@@ -66,9 +66,9 @@ impl Reader {
     pub fn open(read: ReadInput<'_>) -> Self {
         let ReadInput { shard, input, options } = read;
         let opened = match (&input.problem, StreamFormat::of(input.format)) {
-            (Some(problem @ Problem::CannotOpen(_)), _) => Err((DamageKind::Unreadable, problem.reported())),
+            (Some(problem @ Problem::CannotOpen(_)), _) => Err((DamageKind::Unreadable, problem.message())),
             (Some(problem @ Problem::UnknownFormat(_)), _) => {
-                Err((DamageKind::UnknownFormat, problem.reported()))
+                Err((DamageKind::UnknownFormat, problem.message()))
             }
             (None, Some(format)) => StreamReader::open(input, format, shard, options)
                 .map(|reader| Self::Stream(Box::new(reader)))

@@ -638,12 +638,12 @@ mod tests {
         let census = estimate_precision(&[judged(10, 9, 1)]);
         assert_eq!((census.precision, census.interval), (Some(0.9), Some(Interval { low: 0.9, high: 0.9 })));
         assert_eq!(census.strata[0].interval, census.interval, "one band is the whole");
-        let reported = census.to_string();
+        let text = census.to_string();
         assert!(
-            reported.contains("0.9000  (every pair judged), of 10 pairs listed") && !reported.contains('['),
-            "{reported}"
+            text.contains("0.9000  (every pair judged), of 10 pairs listed") && !text.contains('['),
+            "{text}"
         );
-        assert!(reported.contains("every pair was judged"), "{reported}");
+        assert!(text.contains("every pair was judged"), "{text}");
         let part = estimate_precision(&[judged(20, 9, 1)]);
         let (whole, band) = (part.interval.unwrap(), part.strata[0].interval.unwrap());
         assert!(whole.low < 0.9 && band.low < 0.9 && part.to_string().contains("intervals: 95 %"));

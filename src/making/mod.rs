@@ -203,15 +203,15 @@ mod tests {
     fn a_place_without_a_folder_or_of_something_else_is_refused() {
         let top = tempfile::tempdir().unwrap();
         let at = |name: &str| top.path().join(name);
-        let reported = |path: &Path, ours: bool| {
+        let replaced = |path: &Path, ours: bool| {
             check_file("index", path, "an index", |_| ours).map_err(|error| error.to_string())
         };
         fs::write(at("file"), "years of work").unwrap();
-        assert_eq!(reported(&at("new"), false), Ok(()));
-        assert_eq!(reported(Path::new("new"), false), Ok(()));
-        assert_eq!(reported(&at("file"), true), Ok(()));
+        assert_eq!(replaced(&at("new"), false), Ok(()));
+        assert_eq!(replaced(Path::new("new"), false), Ok(()));
+        assert_eq!(replaced(&at("file"), true), Ok(()));
         let refused = |path: &Path, ours, what: &str| {
-            let message = reported(path, ours).unwrap_err();
+            let message = replaced(path, ours).unwrap_err();
             assert!(message.contains(what), "{}: {message}", path.display());
         };
         refused(&at("file"), false, "a new file or an index; nothing else is replaced");

@@ -162,7 +162,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
     let Some(read) = first else { return Err(Error::parameter("methods", "none", "two or more")) };
     let runs: Vec<MethodRun> = runs.into_iter().flatten().collect();
     let mut of_input: Vec<String> = messages::odd_input_warnings(&read.files);
-    of_input.extend(read.not_read.reported());
+    of_input.extend(read.not_read.message());
     of_input.extend(messages::languages_warning(&read.languages));
     let agreement = stages.run("samples", 0, "pairs", 0, |_| agreement(job, &read, contenders, &runs))?;
     Ok(CompareReport {

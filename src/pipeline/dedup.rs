@@ -294,7 +294,7 @@ impl Findings {
             memory: job
                 .expected
                 .as_ref()
-                .map(|reported| MemoryReport { pair_bytes: Some(PAIR_BYTES * near), ..reported.clone() }),
+                .map(|memory| MemoryReport { pair_bytes: Some(PAIR_BYTES * near), ..memory.clone() }),
         })
     }
 
@@ -339,12 +339,12 @@ pub(crate) fn report(
     warnings.extend(messages::unlisted_warning(&findings.counts, verified.is_some()));
     let peak = peak_memory_bytes();
     warnings.extend(
-        findings.memory.as_ref().and_then(|reported| messages::memory_warning(reported, peak, documents)),
+        findings.memory.as_ref().and_then(|memory| messages::memory_warning(memory, peak, documents)),
     );
     warnings.extend(findings.scores.clone());
     warnings.extend(boilerplate.as_ref().and_then(messages::boilerplate_warning));
     // Last, as it is no loss.
-    warnings.extend(findings.not_read.reported());
+    warnings.extend(findings.not_read.message());
     let frequencies = job.frequencies.as_deref().filter(|_| settings.needs_frequencies());
     let report = Report {
         schema: SCHEMA,

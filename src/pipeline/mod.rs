@@ -1,4 +1,4 @@
-//! The path from files to a folder of results: reading, the core's run, and what is reported of it.
+//! The path from files to a folder of results: reading, the core's run, and what is message of it.
 
 mod calibrate;
 mod compare;
@@ -215,7 +215,7 @@ pub(crate) fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + S
 
 /// Reads the job's input, and the document frequencies if a file of them is named and `settings`, one of
 /// those that the documents are for, weigh features by them, and the boilerplate that were left out. What would be
-/// lost by writing the results is reported before.
+/// lost by writing the results is message before.
 fn read(
     job: &Job,
     settings: &Settings,
@@ -246,7 +246,7 @@ fn read_files(
     let tables = tables.into_iter().flatten().chain(job.ignored.file());
     output::spare(&job.out, tables.map(PathBuf::as_path))?;
     let named = job.ignored.file().map(|path| boilerplate::load(path)).transpose()?;
-    // A file of frequencies that does not fit is reported before hours of reading.
+    // A file of frequencies that does not fit is message before hours of reading.
     let loaded = match &job.frequencies {
         Some(path) if settings.needs_frequencies() => {
             Some(Arc::new(frequencies::load(path, settings.extraction())?))
@@ -285,7 +285,7 @@ fn read_files(
         ReadDocuments::read(inputs, new_files, &options, &wanted, progress)
     })?;
     stages.amend(read.len() as u64, read.collection.text_bytes());
-    passed_over.reported().iter().for_each(|reported| stages.progress().note(reported));
+    passed_over.message().iter().for_each(|message| stages.progress().note(message));
     read.not_read = passed_over;
     report_damage(&read, stages.progress());
     read.both = both;

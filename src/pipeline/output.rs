@@ -362,8 +362,8 @@ mod tests {
             fs::write(folder.path().join("report.json"), "new").unwrap();
             fs::create_dir_all(&place).unwrap();
             fs::write(place.join("thesis.tex"), "years of work").unwrap();
-            let reported = folder.finish().unwrap_err().to_string();
-            assert!(reported.contains("the results are in ") && reported.contains("out-2"), "{reported}");
+            let message = folder.finish().unwrap_err().to_string();
+            assert!(message.contains("the results are in ") && message.contains("out-2"), "{message}");
             assert_eq!(fs::read_to_string(top.path().join("out-2/report.json")).unwrap(), "new");
             assert!(place.join("thesis.tex").exists());
             assert_eq!(names(top.path()), ["out", "out-2"]);
@@ -401,8 +401,8 @@ mod tests {
         spare(&place, [&*outside, &*top.path().join("new")]).unwrap();
         spare(&top.path().join("other"), [&*outside]).unwrap();
         for inside in ["kept.jsonl.gz", "new", ""] {
-            let reported = spare(&place, [&*place.join(inside)]).unwrap_err().to_string();
-            assert!(reported.contains("--force would remove it"), "{reported}");
+            let message = spare(&place, [&*place.join(inside)]).unwrap_err().to_string();
+            assert!(message.contains("--force would remove it"), "{message}");
         }
     }
 }

@@ -53,8 +53,8 @@ impl Upload {
 
     fn try_out(&self) -> Result<()> {
         let refused = |error: io::Error| {
-            let reported = format!("nothing can be written there: {error}");
-            Error::io(&self.address, io::Error::new(error.kind(), reported))
+            let message = format!("nothing can be written there: {error}");
+            Error::io(&self.address, io::Error::new(error.kind(), message))
         };
         self.prefix.try_out().map_err(refused)
     }
@@ -166,7 +166,7 @@ pub fn upload(result: &Path, address: &Path, force: bool, progress: &dyn Progres
     upload.put(result, progress)
 }
 
-/// The files of a result, by name, with their lengths. What else is in its folder is reported.
+/// The files of a result, by name, with their lengths. What else is in its folder is message.
 fn files_of(result: &Path, progress: &dyn Progress) -> Result<BTreeMap<String, u64>> {
     let io = |error| Error::io(result, error);
     let report = result.join(REPORT);
@@ -216,10 +216,10 @@ mod tests {
         fs::write(&read, "{\"text\": \"a document\"}\n").unwrap();
         let address = PathBuf::from("s3://bucket/result/");
         let job = Job { inputs: vec![read], out, upload: Some(address.clone()), ..Job::default() };
-        let reported = dedup(&job, &Silent).unwrap_err().to_string();
+        let message = dedup(&job, &Silent).unwrap_err().to_string();
         assert!(
-            reported.contains("s3://bucket/result/") && reported.contains("the feature `stores`"),
-            "{reported}"
+            message.contains("s3://bucket/result/") && message.contains("the feature `stores`"),
+            "{message}"
         );
         assert_eq!(fs::read_dir(top.path()).unwrap().count(), 1);
         dedup(&Job { upload: None, ..job.clone() }, &Silent).unwrap();

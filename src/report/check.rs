@@ -109,9 +109,9 @@ fn check_words(report: &Report, inspection: &mut Inspection) {
     if let (Some(settings), Some(searched)) = (&report.settings, &report.searched)
         && report.tool == Tool::this()
     {
-        let reported =
+        let method =
             messages::method(settings, report.frequencies.as_deref(), searched, report.verified.as_ref());
-        if reported != report.method {
+        if method != report.method {
             inspection.problem("the method in words is not that of the settings".to_owned());
         }
     }

@@ -424,33 +424,33 @@ fn unread() -> &'static str {
 
 /// Warnings of input that is odd, but no damage: repaired texts, and texts that are null.
 pub fn odd_input_warnings<'a>(files: impl IntoIterator<Item = &'a FileReading> + Clone) -> Vec<String> {
-    let reported = |count: fn(&FileReading) -> u64, one: &str, many: &str, what: &str| {
+    let warning = |count: fn(&FileReading) -> u64, one: &str, many: &str, what: &str| {
         let total: u64 = files.clone().into_iter().map(count).sum();
         let first = files.clone().into_iter().find(|file| count(file) > 0)?;
         let path = printable_path(&first.path);
         Some(format!("{} {what}; the first file with such is {path}.", counted(total, one, many)))
     };
     [
-        reported(
+        warning(
             |file| file.repaired,
             "document holds",
             "documents hold",
             "bytes that are no UTF-8, or half a surrogate pair; U+FFFD stands for what cannot be read (--strict skips \
              such documents)",
         ),
-        reported(
+        warning(
             |file| file.truncated,
             "document breaks",
             "documents break",
             "off in the input, as the crawler cut it or its connection ended; the text that is there is compared and kept",
         ),
-        reported(
+        warning(
             |file| file.without_text,
             "record has",
             "records have",
             "no text but null, and were skipped (--strict reports each of them)",
         ),
-        reported(|file| file.unread, "record of WARC holds", "records of WARC hold", unread()),
+        warning(|file| file.unread, "record of WARC holds", "records of WARC hold", unread()),
     ]
     .into_iter()
     .flatten()
@@ -710,8 +710,8 @@ pub fn largest_warning(largest: u64, documents: u64, linkage: Linkage) -> Option
 }
 
 /// A warning of a run in memory that took more than it was allowed.
-pub fn memory_warning(reported: &MemoryReport, peak: Option<u64>, documents: u64) -> Option<String> {
-    let &MemoryReport { limit_bytes, expected_documents, on_disk, .. } = reported;
+pub fn memory_warning(memory: &MemoryReport, peak: Option<u64>, documents: u64) -> Option<String> {
+    let &MemoryReport { limit_bytes, expected_documents, on_disk, .. } = memory;
     let peak = peak.filter(|&peak| !on_disk && peak > limit_bytes)?;
     let mb = |bytes: u64| bytes.div_ceil(1_000_000);
     Some(format!(
@@ -1052,7 +1052,7 @@ mod tests {
 
     #[test]
     fn a_lower_similarity_is_told_where_it_adds_documents() {
-        let reported = |lower: serde_json::Value| {
+        let text_of = |lower: serde_json::Value| {
             let recall = serde_json::json!({"share": 1.0, "low": 0.9, "high": 1.0});
             let documents = serde_json::json!({"removed": 9, "missed": 0, "recall": recall});
             let recall_estimate = serde_json::json!({
@@ -1068,22 +1068,22 @@ mod tests {
             let share = serde_json::json!({"share": 0.04, "low": low, "high": 0.06});
             serde_json::json!({"similarity": 0.7, "more": 20, "share": share})
         };
-        assert!(reported(lower(0.025)).ends_with(
+        assert!(text_of(lower(0.025)).ends_with(
             "\nAnother 4.0 % [2.5, 6.0] of the distinct documents have an earlier near-duplicate at --similarity 0.7."
         ));
         for nothing in [lower(0.009), serde_json::Value::Null] {
-            assert!(reported(nothing).ends_with("share a band hash."));
+            assert!(text_of(nothing).ends_with("share a band hash."));
         }
     }
 
     #[test]
     fn memory_beyond_what_was_allowed_is_told() {
-        let reported =
+        let memory =
             MemoryReport { limit_bytes: 65_000_000, expected_documents: 684, ..MemoryReport::default() };
-        let warning = |reported: &MemoryReport, peak| memory_warning(reported, peak, 400_200);
-        let words = warning(&reported, Some(237_000_000)).unwrap();
+        let warning = |memory: &MemoryReport, peak| memory_warning(memory, peak, 400_200);
+        let words = warning(&memory, Some(237_000_000)).unwrap();
         assert!(words.contains("237 MB") && words.contains("65 MB") && words.contains("684"), "{words}");
-        assert_eq!([None, Some(65_000_000)].map(|peak| warning(&reported, peak)), [None, None]);
-        assert_eq!(warning(&MemoryReport { on_disk: true, ..reported }, Some(237_000_000)), None);
+        assert_eq!([None, Some(65_000_000)].map(|peak| warning(&memory, peak)), [None, None]);
+        assert_eq!(warning(&MemoryReport { on_disk: true, ..memory }, Some(237_000_000)), None);
     }
 }

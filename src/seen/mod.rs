@@ -1104,12 +1104,12 @@ impl Seen {
         if self.requests.is_empty() {
             return Ok(naming);
         }
-        let reported = self.requests.iter().flat_map(|(key, known)| known.names(key)).flatten().map(hash_of);
-        let reported: HashSet<u32> = reported.collect();
+        let named = self.requests.iter().flat_map(|(key, known)| known.names(key)).flatten().map(hash_of);
+        let named: HashSet<u32> = named.collect();
         let (mut gone, mut digests) = (HashSet::new(), HashSet::new());
         for &document in documents {
             digests.extend(self.index.digest(document));
-            if reported.contains(&self.names[document.index()]) {
+            if named.contains(&self.names[document.index()]) {
                 gone.insert(self.name(document)?);
             }
         }
@@ -1152,9 +1152,9 @@ impl Seen {
                     Record::Request(asked) => Some(asked),
                     _ => None,
                 };
-                let reported =
+                let named =
                     asked.map(|RememberedAnswer { key, answer }| answer.names(key)).unwrap_or_default();
-                found |= reported.into_iter().flatten().any(|name| names.contains(name));
+                found |= named.into_iter().flatten().any(|name| names.contains(name));
                 Ok(())
             })?;
         }

@@ -129,7 +129,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     let reading = folder.files[folder.old_files].header.reading.clone();
     let discovery = DiscoverOptions { fields: reading.fields.clone(), ..DiscoverOptions::default() };
     let found = discover_all(&job.inputs, &discovery)?;
-    found.passed_over.reported().iter().for_each(|reported| progress.note(reported));
+    found.passed_over.message().iter().for_each(|message| progress.note(message));
     let (inputs, broken): (Vec<&Input>, Vec<&Input>) =
         found.inputs.iter().partition(|input| input.cannot_open().is_none());
     report_broken(&broken, progress);
@@ -137,11 +137,11 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     let (_, assignments) = cluster::open(&folder, &job.grouping).map_err(|error| match error {
         Error::Io { source, path } if source.kind() == std::io::ErrorKind::NotFound => {
             let linkage = job.grouping.linkage.name();
-            let reported = format!(
+            let message = format!(
                 "{}: simflip cluster --clusters {linkage}, with the same pages to stay, has not made it yet",
                 path.display()
             );
-            Error::Missing(reported)
+            Error::Missing(message)
         }
         error => error,
     })?;
@@ -267,9 +267,8 @@ fn match_inputs(folder: &Folder, inputs: &[&Input]) -> Result<Vec<usize>> {
             _ => None,
         };
         let Some(place) = by_path.get(&*mark.path).copied().or_else(moved) else {
-            let reported =
-                format!("{}: no sketches of it in {}", input.path.display(), folder.path.display());
-            return Err(Error::Missing(reported));
+            let message = format!("{}: no sketches of it in {}", input.path.display(), folder.path.display());
+            return Err(Error::Missing(message));
         };
         let FolderInput { mark: stored, file, .. } = &folder.inputs[place];
         if (stored.bytes, &stored.mark) != (mark.bytes, &mark.mark) {
@@ -443,7 +442,7 @@ impl Unit<'_> {
         }))
     }
 
-    /// A row of the list of documents that can go. The document that stays is reported by its file and its place there,
+    /// A row of the list of documents that can go. The document that stays is message by its file and its place there,
     /// which takes no look into other files of names.
     fn row(
         &self,

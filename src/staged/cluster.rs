@@ -197,7 +197,7 @@ fn pairs_place(folder: &Folder, grouping: &Grouping) -> PathBuf {
 pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
     let folder = Folder::open_against(&job.sketches, &job.against)?;
     check_keep(&folder, &job.grouping)?;
-    unscored(&folder, &job.grouping.keep)?.iter().for_each(|reported| progress.note(reported));
+    unscored(&folder, &job.grouping.keep)?.iter().for_each(|message| progress.note(message));
     let memory = job.memory.unwrap_or_else(memory_share);
     let files = OfFiles::of(&folder, &job.grouping);
     with_threads(job.threads, || cluster_folder(&folder, &job.grouping, &files, memory, progress))?

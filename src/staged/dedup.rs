@@ -520,7 +520,7 @@ impl StagedRun<'_> {
         let read = read?;
         let sum = |of: fn(&FileReading) -> u64| read.files.iter().map(of).sum();
         stages.amend(sum(|file| file.documents), sum(|file| file.text_bytes));
-        passed_over.reported().iter().for_each(|message| stages.progress().note(message));
+        passed_over.message().iter().for_each(|message| stages.progress().note(message));
         let odd = messages::odd_input_warnings(&read.files);
         odd.iter().for_each(|memory| stages.progress().note(memory));
         let why_none = |files: &[FileReading]| {

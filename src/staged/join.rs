@@ -89,7 +89,7 @@ pub(super) fn bits_bytes(documents: u64) -> u64 {
 pub fn join(job: &JoinJob, progress: &dyn Progress) -> Result<Joined> {
     let folder = Folder::open_against(&job.sketches, &job.against)?;
     check_keep(&folder, &job.grouping)?;
-    unscored(&folder, &job.grouping.keep)?.iter().for_each(|reported| progress.note(reported));
+    unscored(&folder, &job.grouping.keep)?.iter().for_each(|message| progress.note(message));
     let memory = job.memory.unwrap_or_else(memory_share);
     let files = OfFiles::of(&folder, &job.grouping);
     with_threads(job.threads, || {
@@ -243,12 +243,12 @@ impl<'a> Joining<'a> {
         let (mut bodies, mut statistics) = (Vec::new(), Statistics::default());
         for band in 0..self.store()?.bands() {
             let Some((of_band, body)) = self.edges_there(band)? else {
-                let reported = format!(
+                let message = format!(
                     "{}: simflip join has not made it yet; it makes what is missing, and takes --keep, --clusters and \
                      --against as they are given here",
                     self.edges_path(band).display()
                 );
-                return Err(Error::Missing(reported));
+                return Err(Error::Missing(message));
             };
             statistics = statistics.and(of_band);
             bodies.push(body);

@@ -39,7 +39,7 @@ pub fn cluster_with_tables(
     let folder = Folder::open_against(&job.sketches, &job.against)?;
     check_number(folder.documents())?;
     check_keep(&folder, &job.grouping)?;
-    unscored(&folder, &job.grouping.keep)?.iter().for_each(|reported| progress.note(reported));
+    unscored(&folder, &job.grouping.keep)?.iter().for_each(|message| progress.note(message));
     let files = OfFiles::of(&folder, &job.grouping);
     let memory = job.memory.unwrap_or_else(memory_share);
     let budget = Budget::beside(memory, held_of(folder.documents()) + folder.files_bytes())?;

@@ -182,7 +182,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     if !job.inputs.is_empty() {
         let discovery = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
         let found = discover_all(&job.inputs, &discovery)?;
-        found.passed_over.reported().iter().for_each(|reported| progress.note(reported));
+        found.passed_over.message().iter().for_each(|message| progress.note(message));
         let options = ReadOptions::new(job.fields.clone(), job.longest_document, job.rules);
         let sample = Estimate::of(&found.inputs, &options);
         if sample.documents == 0 {

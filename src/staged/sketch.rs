@@ -117,7 +117,7 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     }
     let discovery = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
     let found = discover_all(&job.inputs, &discovery)?;
-    found.passed_over.reported().iter().for_each(|reported| progress.note(reported));
+    found.passed_over.message().iter().for_each(|message| progress.note(message));
     for input in &found.inputs {
         if input.is_stream() {
             let expected = "a file: what a stream holds cannot be read again by a later stage";
@@ -266,7 +266,7 @@ pub(super) fn sketch_files(
         if made.there > 0 {
             for (file, input) in of_bundle.files.iter_mut().zip(*bundle) {
                 file.path.clone_from(&input.path);
-                file.damage_messages().iter().for_each(|reported| progress.note(reported));
+                file.damage_messages().iter().for_each(|message| progress.note(message));
             }
         }
         of_whole.append(&mut of_bundle.files);
@@ -323,11 +323,7 @@ impl<'a> Sketching<'a> {
         let scored = job.fields.score.is_some();
         let reading = InputReading { settings: &job.settings, scored, rooms, scratch };
         let parts = reading.read(inputs, options, &|bytes| progress.advance(bytes))?;
-        parts
-            .files
-            .iter()
-            .flat_map(FileReading::damage_messages)
-            .for_each(|reported| progress.note(&reported));
+        parts.files.iter().flat_map(FileReading::damage_messages).for_each(|message| progress.note(&message));
         Ok(parts)
     }
 

@@ -703,8 +703,8 @@ impl Folder {
 fn files_of(folder: &Path) -> Result<Vec<SketchFile>> {
     let paths = paths_in(folder)?;
     if paths.is_empty() {
-        let reported = format!("{}: no file of sketches; simflip sketch makes them", folder.display());
-        return Err(Error::Missing(reported));
+        let message = format!("{}: no file of sketches; simflip sketch makes them", folder.display());
+        return Err(Error::Missing(message));
     }
     paths.iter().map(|path| SketchFile::open(path)).collect()
 }

@@ -78,7 +78,7 @@ pub(crate) fn pairs(path: &Path, together: Option<&Together>) -> Result<(Inspect
             }
         };
         let exact = row.kind() == PairKind::Exact;
-        // Versions before the column reported copies by their kind alone.
+        // Versions before the column by_cluster copies by their kind alone.
         let copies = measure.map_or(exact, |measure| measure == "text");
         if copies != exact || (copies && similarity != Some(1.0)) {
             wrong("a pair of kind exact has the measure text and a similarity of 1, and no other pair has");
@@ -136,12 +136,12 @@ pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection,
     let mut inspection = Inspection::of("table of clusters");
     Table::open_ours(path)?.begins_with(&ClusterRow::COLUMNS[..5])?;
     let mut reader = ClustersReader::open(path)?;
-    let mut reported: BTreeMap<String, ClusterRows> = BTreeMap::new();
+    let mut by_cluster: BTreeMap<String, ClusterRows> = BTreeMap::new();
     let mut cluster_of = HashMap::new();
     let mut documents = 0;
     while let Some(row) = inspection.row(reader.next_row()) {
-        let number = reported.len() as u32;
-        let entry = reported.entry(row.cluster().to_owned()).or_insert_with(|| ClusterRows {
+        let number = by_cluster.len() as u32;
+        let entry = by_cluster.entry(row.cluster().to_owned()).or_insert_with(|| ClusterRows {
             number,
             size: row.size(),
             members: 0,
@@ -165,7 +165,7 @@ pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection,
             wrong("a document that is there already");
         }
     }
-    for (cluster, ClusterRows { size, members, kept, old, .. }) in &reported {
+    for (cluster, ClusterRows { size, members, kept, old, .. }) in &by_cluster {
         let least = (*old).max(1);
         let stay = match quota {
             Some(Quota { count, each: None }) => {
@@ -183,7 +183,7 @@ pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection,
         }
     }
     inspection.check_end(path)?;
-    let clusters = reported.len() as u64;
+    let clusters = by_cluster.len() as u64;
     inspection.fact("clusters", clusters);
     inspection.fact("documents", documents);
     inspection.fact(OF_TABLES.0, OF_TABLES.1);

@@ -287,12 +287,12 @@ mod tests {
 
     #[test]
     fn errors_name_file_and_line() {
-        let reported = |text: &str| match pairs(text) {
+        let refused_at = |text: &str| match pairs(text) {
             Err(Error::Table { line, got, expected, .. }) => (line, got, expected),
             other => panic!("{other:?}"),
         };
-        let table = |row: &str| reported(&format!("a_id,b_id,distance,similarity\nx,y,1,0.5\n{row}\n"));
-        assert_eq!(reported("a,b\n").0, 1);
+        let table = |row: &str| refused_at(&format!("a_id,b_id,distance,similarity\nx,y,1,0.5\n{row}\n"));
+        assert_eq!(refused_at("a,b\n").0, 1);
         assert_eq!(table("x,y,three,1"), (3, "the distance \"three\"".into(), "a whole number".into()));
         assert_eq!(table("x,y,3,inf"), (3, "the similarity \"inf\"".into(), "a number".into()));
         assert_eq!(table("x,y"), (3, "2 fields".into(), "4, as in the header,".into()));

@@ -113,7 +113,7 @@ pub(super) struct Collection {
 /// Answers that wait for the disk.
 struct Waits {
     unsynced: Unsynced,
-    reported: oneshot::Sender<Result<(), String>>,
+    sender: oneshot::Sender<Result<(), String>>,
 }
 
 /// The answers of a request.
@@ -244,16 +244,16 @@ fn sync(waits: &std::sync::mpsc::Receiver<Waits>) {
     while let Ok(first) = waits.recv() {
         let mut together = vec![first];
         together.extend(waits.try_iter());
-        while let Some(Waits { unsynced, reported }) = together.pop() {
+        while let Some(Waits { unsynced, sender }) = together.pop() {
             let done = unsynced.sync().map_err(|error| error.to_string());
             let (with, others) =
                 together.into_iter().partition(|other: &Waits| other.unsynced.is_with(&unsynced));
             together = others;
-            for Waits { reported, .. } in with {
+            for Waits { sender, .. } in with {
                 // Who does not wait any more has heard that it took too long.
-                let _ = reported.send(done.clone());
+                let _ = sender.send(done.clone());
             }
-            let _ = reported.send(done);
+            let _ = sender.send(done);
         }
     }
 }
@@ -568,8 +568,8 @@ impl Service {
         let mut answered = worked.map_err(|_| NoAnswer::Failed)?;
         let Some(unsynced) = answered.unsynced.take() else { return Ok(answered) };
         // Others work meanwhile, and one wait for the disk does for all of them.
-        let (reported, wait) = oneshot::channel();
-        self.syncing.send(Waits { unsynced, reported }).map_err(|_| NoAnswer::Failed)?;
+        let (sender, wait) = oneshot::channel();
+        self.syncing.send(Waits { unsynced, sender }).map_err(|_| NoAnswer::Failed)?;
         match wait.await {
             Ok(Ok(())) => Ok(answered),
             Ok(Err(error)) => {
@@ -605,7 +605,7 @@ pub(super) enum NoAnswer {
 }
 
 impl NoAnswer {
-    fn reported(&self) -> (StatusCode, &'static str) {
+    fn status_and_text(&self) -> (StatusCode, &'static str) {
         match self {
             Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "too many requests wait; send it again later"),
             Self::Late => (StatusCode::SERVICE_UNAVAILABLE, "it took longer than --deadline; send it again"),
@@ -620,7 +620,7 @@ impl NoAnswer {
 
 impl IntoResponse for NoAnswer {
     fn into_response(self) -> Response {
-        let (status, error) = self.reported();
+        let (status, error) = self.status_and_text();
         let mut response = refusal(status, error);
         if status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -631,11 +631,11 @@ impl IntoResponse for NoAnswer {
 
 /// Tells why nothing is done.
 fn refusal(status: StatusCode, error: &str) -> Response {
-    reported(status, &json!({ "answer": "error", "error": error }))
+    json_response(status, &json!({ "answer": "error", "error": error }))
 }
 
 /// Answers by one JSON object.
-fn reported(status: StatusCode, body: &serde_json::Value) -> Response {
+fn json_response(status: StatusCode, body: &serde_json::Value) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
 }
 
@@ -712,7 +712,7 @@ async fn collections(State(service): State<Arc<Service>>) -> Response {
         all.collect::<Vec<_>>()
     });
     match named.await {
-        Ok(named) => reported(StatusCode::OK, &json!({ "collections": named })),
+        Ok(named) => json_response(StatusCode::OK, &json!({ "collections": named })),
         Err(_) => NoAnswer::Failed.into_response(),
     }
 }
@@ -726,8 +726,8 @@ async fn made(State(service): State<Arc<Service>>, UrlPath(name): UrlPath<String
     }
     let asked = name.clone();
     match tokio::task::spawn_blocking(move || service.make(&asked)).await {
-        Ok(Ok(true)) => reported(StatusCode::CREATED, &json!({ "collection": name, "answer": "made" })),
-        Ok(Ok(false)) => reported(StatusCode::OK, &json!({ "collection": name, "answer": "there" })),
+        Ok(Ok(true)) => json_response(StatusCode::CREATED, &json!({ "collection": name, "answer": "made" })),
+        Ok(Ok(false)) => json_response(StatusCode::OK, &json!({ "collection": name, "answer": "there" })),
         Ok(Err(error)) => refusal(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error:#}")),
         Err(_) => NoAnswer::Failed.into_response(),
     }
@@ -913,7 +913,7 @@ fn many(
         };
         let (mut last, is_too_long) = (Vec::new(), matches!(end, Err(NoAnswer::TooLong)));
         if let Err(refused) = end {
-            failure(&mut last, None, refused.reported().1);
+            failure(&mut last, None, refused.status_and_text().1);
         }
         if action == Action::Remove {
             total(&mut last, removed);

@@ -11,7 +11,7 @@ use object_store::buffered::BufWriter;
 use object_store::path::Path as Key;
 use tokio::io::AsyncWriteExt;
 
-use super::{Address, Object, RangeRequest, StorePlace, refuse, reported};
+use super::{Address, Object, RangeRequest, StorePlace, refuse, store_error};
 
 /// Bytes of a part of a large object; a smaller object goes in one request.
 const PART: u64 = 8 << 20;
@@ -87,7 +87,7 @@ impl Prefix {
             let mut left = length;
             while left > 0 {
                 let sent = match piece(&mut file, part.min(left)) {
-                    Ok(bytes) => writer.put(bytes).await.map_err(|error| reported(&place.root, &error)),
+                    Ok(bytes) => writer.put(bytes).await.map_err(|error| store_error(&place.root, &error)),
                     Err(error) => Err(error),
                 };
                 if let Err(error) = sent {
@@ -102,7 +102,9 @@ impl Prefix {
             // An answer may be lost on its way, and who asks again hears that there is no such upload.
             match place.store.head(&key).await {
                 Ok(found) if found.size == length => Ok(()),
-                _ => Err(error.downcast().map_or_else(|error| error, |error| reported(&place.root, &error))),
+                _ => {
+                    Err(error.downcast().map_or_else(|error| error, |error| store_error(&place.root, &error)))
+                }
             }
         })?;
         advanced.iter().for_each(advance);

@@ -109,10 +109,10 @@ fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<Schema, ParquetError> {
 }
 
 /// The content of a head, and the number of bytes of its body.
-fn reported(head: &[u8]) -> Result<(MessageHead, u64), DamageCause> {
+fn read_head(head: &[u8]) -> Result<(MessageHead, u64), DamageCause> {
     guarded(DamageKind::Corrupt, || {
         let message = message(head)?;
-        let reported = if let Some(schema) = message.header_as_schema() {
+        let kind = if let Some(schema) = message.header_as_schema() {
             MessageHead::Schema(schema_of(schema)?, message.version())
         } else if let Some(batch) = message.header_as_record_batch() {
             let rows = u64::try_from(batch.length()).map_err(|_| corrupt("a batch of less than no rows"))?;
@@ -124,7 +124,7 @@ fn reported(head: &[u8]) -> Result<(MessageHead, u64), DamageCause> {
         };
         let body =
             u64::try_from(message.bodyLength()).map_err(|_| corrupt("a body of less than no bytes"))?;
-        Ok((reported, body))
+        Ok((kind, body))
     })
     .map_err(|(kind, why)| (kind, format!("a message does not decode: {why}")))
 }
@@ -155,8 +155,8 @@ impl Messages {
             return Self::of_stream(stored, 0);
         }
         let footer = footer_of(stored).map_err(io)?;
-        let reported = footer.and_then(|bytes| {
-            let reported = guarded(DamageKind::Corrupt, || {
+        let listed = footer.and_then(|bytes| {
+            let listed = guarded(DamageKind::Corrupt, || {
                 let footer = root_as_footer(&bytes).map_err(|error| corrupt(error.to_string().trim()))?;
                 let schema = schema_of(footer.schema().ok_or_else(|| corrupt("no schema"))?)?;
                 let (dictionaries, batches) = (footer.dictionaries(), footer.recordBatches());
@@ -164,9 +164,9 @@ impl Messages {
                 let offsets = blocks.map(|block| u64::try_from(block.offset()).unwrap_or(u64::MAX));
                 Ok((Self::new(schema, footer.version()), offsets.collect::<Vec<_>>()))
             });
-            reported.ok()
+            listed.ok()
         });
-        let Some((mut messages, mut offsets)) = reported else {
+        let Some((mut messages, mut offsets)) = listed else {
             // Zeros stand behind the magic number, up to 64 bytes in all.
             let head = stored.bytes(0, stored.length().min(64)).map_err(io)?.unwrap_or_default();
             let starts = |at: &usize| head.get(*at..at + 4).is_none_or(|word| word != [0; 4]);
@@ -205,7 +205,7 @@ impl Messages {
         let first = if at < end { head_at(stored, at, end)? } else { None };
         let first =
             first.ok_or_else(|| (DamageKind::Truncated, "the file ends before its schema".to_owned()))?;
-        let (MessageHead::Schema(schema, version), body) = reported(&first)? else {
+        let (MessageHead::Schema(schema, version), body) = read_head(&first)? else {
             return Err((DamageKind::Corrupt, "the first message is not a schema".to_owned()));
         };
         at = at.saturating_add(first.len() as u64).saturating_add(body);
@@ -241,12 +241,12 @@ impl Messages {
     /// Takes the next message; false behind the last one.
     fn next(&mut self, stored: &Stored, at: &mut u64, end: u64) -> Result<bool, DamageCause> {
         let Some(head) = head_at(stored, *at, end)? else { return Ok(false) };
-        let (reported, body) = reported(&head)?;
+        let (kind, body) = read_head(&head)?;
         let place = MessagePlace { offset: *at, head: head.len() as u64, body };
         if body > end - *at - place.head {
             return Err((DamageKind::Truncated, "the file ends inside a record batch".to_owned()));
         }
-        match reported {
+        match kind {
             MessageHead::Batch(rows, compression) => {
                 self.compression = self.compression.or(compression);
                 self.batches.push(ArrowBatch { place, rows, dictionaries: self.dictionaries.len() });
