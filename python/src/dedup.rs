@@ -329,8 +329,8 @@ pub fn dedup_of_texts<'py>(
     let hosts = settings.quota.each == Some(Source::Host);
     if url.is_none() && (settings.keep == Keep::ShortestUrl || hosts) {
         let option = if hosts { "--keep-each host" } else { "--keep shortest-url" };
-        let reported = format!("{option}: expected url= as well, the URLs of the texts");
-        return Err(of_refusal(Refused { reported, io: None }));
+        let text = format!("{option}: expected url= as well, the URLs of the texts");
+        return Err(of_refusal(Refused { text, io: None }));
     }
     let ticker = Ticker::new();
     let collector = TextCollector::new(&settings, frequencies.as_deref(), threads).map_err(of_library)?;

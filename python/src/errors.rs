@@ -7,12 +7,12 @@ use simflip::cli::options::{Refused, as_keywords, refused};
 use std::io;
 
 /// The exception for a refusal.
-pub fn of_refusal(Refused { reported, io }: Refused) -> PyErr {
-    let reported = as_keywords(&reported);
+pub fn of_refusal(Refused { text, io }: Refused) -> PyErr {
+    let text = as_keywords(&text);
     match io {
         // The kind chooses the subclass, such as FileNotFoundError.
-        Some(kind) => io::Error::new(kind, reported).into(),
-        None => PyValueError::new_err(reported),
+        Some(kind) => io::Error::new(kind, text).into(),
+        None => PyValueError::new_err(text),
     }
 }
 

@@ -26,6 +26,10 @@ pub struct Affine {
 /// Bits of a value that is thrown; the round stands above them, so that an earlier round is less.
 pub const VALUE_BITS: u32 = 28;
 
+/// Features from which on it pays to look first which bins are empty: for 20 it takes 1.7 times as long as to throw all.
+#[cfg(target_arch = "x86_64")]
+const MANY: usize = 128;
+
 /// The value of a bin that no feature was thrown into.
 pub const EMPTY: u32 = u32::MAX;
 
@@ -78,7 +82,9 @@ impl Level {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Vbmi => unsafe { x86_64::avx512::throw(throw, round, features, signature) },
+            Isa::Avx512Vbmi if features.len() >= MANY => unsafe {
+                x86_64::avx512::throw(throw, round, features, signature)
+            },
             _ => portable::throw(throw, round, features, signature),
         }
     }
