@@ -119,11 +119,11 @@ impl Shown {
     /// A pair with the places where the two differ.
     pub fn pair(&self, read: &impl Catalogue, pair: &Pair, has_distance: bool) -> PairSample {
         let (of_pair, distance) = (pair.documents(), has_distance.then_some(pair.distance));
-        let (read, texts) = (
+        let (samples, texts) = (
             of_pair.map(|document| self.document(read, document)),
             of_pair.map(|document| self.text(document)),
         );
-        let sample = PairSample::new(read, texts, distance, f64::from(pair.similarity));
+        let sample = PairSample::new(samples, texts, distance, f64::from(pair.similarity));
         // Only the beginnings of very long texts are at hand.
         PairSample { kind: pair.kind, ..sample }
     }

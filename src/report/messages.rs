@@ -510,7 +510,7 @@ pub fn search_warnings(
     let mut warnings = Vec::new();
     match &searched.capped {
         Some(Capped::Sampled { hashes, sampled, examples }) => warnings.push(format!(
-            "{} in capped, most likely documents of one template, whose pairs would grow with the square of their number; each \
+            "{} in dense groups, most likely documents of one template, whose pairs would grow with the square of their number; each \
              was compared with {} drawn from all, and joined with the nearest of them; all pairs of other documents \
              were found; for example {}. {TEMPLATE_ADVICE}",
             counted(*hashes, "hash lies", "hashes lie"),

@@ -64,7 +64,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
     fn asked_document_by_document_it_gives_the_pairs_of_a_run_over_all(n in 1usize..160, originals in 1u64..40, seed: u64) {
-        // Capped, where a run compares some pairs and not all, are beyond these sizes.
+        // Capped buckets, where a run compares some pairs and not all, are beyond these sizes.
         let texts = texts(n, originals.max(n as u64 / 12), seed);
         for settings in all_settings() {
             let (mut index, mut sketcher) = (Index::new(&settings).unwrap(), Sketcher::new(&settings, None).unwrap());
@@ -432,7 +432,7 @@ fn filled_with_its_tables_it_is_the_index_that_made_them() {
     let settings = Settings::default();
     let mut sketcher = Sketcher::new(&settings, None).unwrap();
     let mut index = Index::new(&settings).unwrap();
-    // Capped of a template, texts that are too short, and numbers that are given again.
+    // Many texts of a template, texts that are too short, and numbers that are given again.
     let template = vec!["all of it but one word at its end is what a hundred others have".to_owned(); 100];
     let of_template =
         template.into_iter().zip(0..).map(|(text, number)| format!("{text} {text} {text} {number}"));

@@ -36,7 +36,7 @@ pub(crate) struct SlotJoin {
     pub capped: u64,
     /// Neighbours of those that were passed over, those found from both sides twice.
     pub passed_over: u64,
-    /// Where dense groups had to be sub-sampled ([`join_exactly`]): the number of hashes in the sample that capped
+    /// Where dense groups had to be sub-sampled ([`join_exactly`]): the number of hashes in the sample that dense
     /// slots were compared with. Those are then the slots with dozens of neighbours in it, and passed over
     /// means: in the sample. 0 otherwise.
     pub sampled: u64,
