@@ -26,7 +26,8 @@ pub struct Affine {
 /// Bits of a value that is thrown; the round stands above them, so that an earlier round is less.
 pub const VALUE_BITS: u32 = 28;
 
-/// Features from which on it pays to look first which bins are empty: for 20 it takes 1.7 times as long as to throw all.
+/// Features from which on it pays to look first which bins are empty: for 20 it takes 1.7 times as long as to throw
+/// all of them.
 #[cfg(target_arch = "x86_64")]
 const MANY: usize = 128;
 
