@@ -2,7 +2,7 @@
 
 usage: removal.py SIMFLIP ROWS.csv [--seeds N] SET=DOCUMENTS,KIND ...      KIND: chosen, held-out, generated
 
-Every set is run with each setting and seed. Documents are sets of shingles of words (corpus.py), compared by products of
+Every set is run with each setting and seed; its rows take the place of those that it had. Documents are sets of shingles of words (corpus.py), compared by products of
 sparse matrices, without a hash. A row has:
 
 can_go      different texts of which another, fuller one (for a resemblance: an earlier one) has enough
@@ -33,6 +33,7 @@ SETTINGS = {
     "default": ([], 5, "resemblance", 0.8),
     "--similarity .5": (["--similarity", "0.5"], 5, "resemblance", 0.5),
     "--preset removable": (["--preset", "removable"], 3, "containment", 0.82),
+    "--verify containment": (["--verify", "containment"], 5, "containment", 0.82),
 }
 FIELDS = [
     "set", "kind", "setting", "seed", "documents", "texts", "removed", "can_go", "recall_all", "recall", "share", "low", "high", "covers",
@@ -94,45 +95,58 @@ class Truth:
         # Rounding of a quotient is no reason to miss.
         return has >= threshold - 1e-6, before
 
+    def pairs(self, measure, threshold):
+        """Pairs of a text and one that has enough of it: their numbers, and whether the second may stay in the first one's place."""
+        found = []
+        for numbers, shared in self.blocks():
+            has, before = self.enough(numbers, shared, measure, threshold)
+            rows, others = numpy.nonzero(has)
+            found.append((numbers[rows], others, before[rows, others]))
+        return [numpy.concatenate(part) for part in zip(*found)]
 
-def score(texts, of_document, width, measure, threshold, removed, truths):
-    """`of_document`: the text of each document. A text is removed if all of its documents are."""
-    kept = numpy.zeros(len(texts), bool)
-    for document, text in enumerate(of_document):
-        kept[text] |= document not in removed
-    truth = truths[width]
-    can_go = numpy.zeros(len(texts), bool)
-    missed, right = 0, 0
+
+def any_of(texts, number):
+    """Which texts are in a list of them."""
+    found = numpy.zeros(number, bool)
+    found[texts] = True
+    return found
+
+
+def score(runs, pairs, measure, truth):
+    """Fills the rows of runs of one setting. Each has the texts that it kept."""
+    texts, others, before = pairs
+    # Of two texts of one size either may stay.
+    same = truth.sizes[texts] == truth.sizes[others] if measure == "containment" else numpy.zeros(len(texts), bool)
+    for kept, row in runs:
+        gone, by_kept, number = ~kept, kept[others], len(kept)
+        can_go = any_of(texts[before & ~same | by_kept & same], number)
+        missed = int((any_of(texts[by_kept & before], number) & kept).sum())
+        right = int((any_of(texts[by_kept], number) & gone).sum())
+        removed = int(gone.sum())
+        row |= {
+            "removed": removed,
+            "can_go": int(can_go.sum()),
+            "recall_all": ratio((can_go & gone).sum(), can_go.sum()),
+            "recall": ratio(removed, removed + missed),
+            "precision": ratio(right, removed),
+        }
+
+
+def score_held(runs, truth):
+    """Fills in what the kept texts hold of the removed ones, of runs of any settings."""
+    shares = [[] for _ in runs]
     for numbers, shared in truth.blocks():
-        has, before = truth.enough(numbers, shared, measure, threshold)
-        by_kept = has & kept[None, :]
-        # Of two texts of one size either may stay.
-        same = truth.sizes[None, :] == truth.sizes[numbers, None] if measure == "containment" else numpy.zeros_like(has)
-        can_go[numbers] = (has & before & ~same | by_kept & same).any(axis=1)
-        missed += int(((by_kept & before).any(axis=1) & kept[numbers]).sum())
-        right += int((by_kept.any(axis=1) & ~kept[numbers]).sum())
-    gone = ~kept
-    held, lost_half = [], 0
-    for numbers, shared in truths[3].blocks():
-        of = numbers[gone[numbers]]
-        if len(of):
-            share = shared[gone[numbers]][:, kept].max(axis=1, initial=0) / numpy.maximum(truths[3].sizes[of], 1)
-            held.extend(share)
-            lost_half += int((share < 0.5).sum())
-    number = int(gone.sum())
-    return {
-        "removed": number,
-        "can_go": int(can_go.sum()),
-        "recall_all": ratio((can_go & gone).sum(), can_go.sum()),
-        "recall": ratio(number, number + missed),
-        "precision": ratio(right, number),
-        "held": round(float(numpy.mean(held)), 4) if held else "",
-        "lost_half": lost_half,
-    }
+        for (kept, _), found in zip(runs, shares):
+            of = ~kept[numbers]
+            most = shared[of][:, kept].max(axis=1, initial=0)
+            found.extend(most / numpy.maximum(truth.sizes[numbers[of]], 1))
+    for (_, row), found in zip(runs, shares):
+        row["held"] = float(numpy.mean(found)) if found else ""
+        row["lost_half"] = sum(share < 0.5 for share in found)
 
 
 def ratio(part, whole):
-    return round(float(part / whole), 4) if whole else ""
+    return float(part / whole) if whole else ""
 
 
 def main(arguments):
@@ -152,28 +166,34 @@ def main(arguments):
         all_texts = [text for _, _, text in corpus.read(documents)]
         numbers = {}
         of_document = [numbers.setdefault(text, len(numbers)) for text in all_texts]
-        texts = list(numbers)
-        truths = {width: Truth(texts, width) for width in (3, 5)}
+        truths = {width: Truth(list(numbers), width) for width in (3, 5)}
+        runs = []
         for setting, (options, width, measure, threshold) in SETTINGS.items():
+            of_setting = []
             for seed in range(seeds):
                 with tempfile.TemporaryDirectory() as folder:
                     report, removed, cpu = run(program, documents, options, seed, os.path.join(folder, "out"))
-                row = {"set": name, "kind": kind, "setting": setting, "seed": seed, "documents": len(all_texts), "texts": len(texts)}
-                row |= score(texts, of_document, width, measure, threshold, removed, truths)
+                row = {"set": name, "kind": kind, "setting": setting, "seed": seed, "documents": len(all_texts), "texts": len(numbers)}
+                row |= {"cpu_seconds": cpu}
                 found = ((report.get("recall_estimate") or {}).get("documents") or {}).get("recall")
                 if found:
-                    row |= {rate: round(found[rate], 4) for rate in ("share", "low", "high")}
-                    if row["recall"] != "":
-                        # Printed with four digits here, and truth as well.
-                        row["covers"] = int(found["low"] - 5e-5 <= row["recall"] <= found["high"] + 5e-5)
-                row["cpu_seconds"] = round(cpu, 2)
-                key = ("set", "setting", "seed")
-                known = [old for old in known if [str(old[k]) for k in key] != [str(row[k]) for k in key]] + [row]
-                print(*(f"{field}={row.get(field, '')}" for field in FIELDS), flush=True)
-                with open(rows, "w", newline="", encoding="utf-8") as file:
-                    writer = csv.DictWriter(file, FIELDS, lineterminator="\n", restval="")
-                    writer.writeheader()
-                    writer.writerows(known)
+                    row |= {rate: found[rate] for rate in ("share", "low", "high")}
+                # A text is removed if all of its documents are.
+                kept = any_of([text for document, text in enumerate(of_document) if document not in removed], len(numbers))
+                of_setting.append((kept, row))
+            score(of_setting, truths[width].pairs(measure, threshold), measure, truths[width])
+            runs += of_setting
+        score_held(runs, truths[3])
+        for _, row in runs:
+            if row["recall"] != "" and "share" in row:
+                row["covers"] = int(row["low"] <= row["recall"] <= row["high"])
+            row |= {field: round(value, 4) for field, value in row.items() if isinstance(value, float)}
+            print(*(f"{field}={row.get(field, '')}" for field in FIELDS), flush=True)
+        known = [old for old in known if old["set"] != name] + [row for _, row in runs]
+        with open(rows, "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, FIELDS, lineterminator="\n", restval="")
+            writer.writeheader()
+            writer.writerows(known)
 
 
 if __name__ == "__main__":
