@@ -6,15 +6,17 @@
 //! Parquet file is.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{BooleanArray, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::FileDecoder;
 use arrow_ipc::{
     Block, CompressionType, Endianness, Message, MetadataVersion, convert, root_as_footer, root_as_message,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_select::filter::filter_record_batch;
 use parquet::errors::ParquetError;
 
 use super::columns::ValueKind;
@@ -326,14 +328,13 @@ fn push_columns(columns: &mut Vec<ValueColumn>, root: usize, path: String, field
             use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
             let values = if let DataType::Dictionary(_, values) = data_type { values } else { data_type };
             let is_text = matches!(values, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView);
-            let is_uuid = field.extension_type_name() == Some("arrow.uuid");
             columns.push(ValueColumn {
                 index: columns.len(),
                 root,
                 // The columns of a root stand together, behind those of the roots before it.
                 leaf: columns.len() - columns.partition_point(|column| column.root < root),
                 path,
-                kind: if is_uuid { ValueKind::Uuid } else { ValueKind::Plain },
+                kind: ValueKind::of_field(field, values),
                 is_list,
                 other: (!is_text).then(|| data_type.to_string()),
             });
@@ -351,11 +352,16 @@ pub(super) struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    /// Decodes a record batch, which must not come before the last one.
+    /// Decodes these rows of a record batch, or all. It must not come before the last one.
     ///
     /// # Errors
     /// If it does not decode.
-    pub fn batch(&mut self, stored: &Stored, batch: usize) -> Result<RecordBatch, ParquetError> {
+    pub fn batch(
+        &mut self,
+        stored: &Stored,
+        batch: usize,
+        rows: Option<&[Range<usize>]>,
+    ) -> Result<RecordBatch, ParquetError> {
         let ArrowBatch { place, dictionaries, .. } = self.messages.batches[batch];
         while self.read < dictionaries {
             let place = self.messages.dictionaries[self.read];
@@ -363,7 +369,11 @@ impl Decoder<'_> {
             self.read += 1;
         }
         let decoded = self.decoder.read_record_batch(&place.block()?, &place.read(stored)?)?;
-        decoded.ok_or_else(|| corrupt("a message without a record batch"))
+        let decoded = decoded.ok_or_else(|| corrupt("a message without a record batch"))?;
+        let Some(rows) = rows else { return Ok(decoded) };
+        let mut is_wanted = vec![false; decoded.num_rows()];
+        rows.iter().for_each(|rows| is_wanted[rows.clone()].fill(true));
+        Ok(filter_record_batch(&decoded, &BooleanArray::from(is_wanted))?)
     }
 }
 

@@ -7,16 +7,16 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use arrow_array::{BooleanArray, RecordBatch};
+use arrow_array::RecordBatch;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_schema::SchemaRef;
-use arrow_select::filter::filter_record_batch;
 use parquet::errors::ParquetError;
 
 use super::arrow::Messages;
 use super::copy::{Family, changed, layout, synced};
 use super::guard::guarded;
 use super::layout::Contents;
+use super::ranges;
 use super::stored::Stored;
 use crate::Error;
 use crate::corpus::damage::{Damage, DamageCause, DamageKind};
@@ -166,12 +166,8 @@ pub(super) fn write_family(
             let (start, end) = (layout.starts[batch], layout.starts[batch + 1]);
             let (here, behind) = rest.split_at(rest.partition_point(|(id, _)| u64::from(id.row) < end));
             rest = behind;
-            let chosen: Result<RecordBatch, DamageCause> = guarded(DamageKind::Corrupt, || {
-                let decoded = decoder.batch(&stored, batch)?;
-                let mut is_kept = vec![false; decoded.num_rows()];
-                here.iter().for_each(|(id, _)| is_kept[(u64::from(id.row) - start) as usize] = true);
-                Ok(filter_record_batch(&decoded, &BooleanArray::from(is_kept))?)
-            });
+            let chosen: Result<RecordBatch, DamageCause> =
+                guarded(DamageKind::Corrupt, || decoder.batch(&stored, batch, Some(&ranges(here, start))));
             match chosen {
                 Ok(rows) => output.add(shard, rows).map_err(failed)?,
                 Err(flaw) => {

@@ -5,25 +5,21 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Float16Type, Float32Type,
-    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
-    UInt32Type, UInt64Type,
-};
-use arrow_array::{Array, ArrayRef};
-use arrow_buffer::NullBuffer;
-use arrow_schema::{DataType, TimeUnit as Unit};
+use arrow_array::types::{Decimal128Type, DecimalType, Float16Type, Float32Type, Float64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait, downcast_primitive_array};
+use arrow_buffer::{ArrowNativeType, NullBuffer};
+use arrow_schema::{DataType, Field, TimeUnit as Unit};
 use jiff::civil::Date;
 use jiff::{Span, Timestamp};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection,
 };
-use parquet::basic::{ConvertedType, LogicalType, TimeUnit};
+use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type as Physical};
 use parquet::errors::ParquetError;
 use parquet::schema::types::ColumnDescriptor;
 
+use super::layout::ValueColumn;
 use super::stored::Stored;
 use crate::corpus::jsonl::JOINT;
 
@@ -70,6 +66,10 @@ pub(super) fn leaves(data_type: &DataType) -> usize {
     }
 }
 
+fn places<O: OffsetSizeTrait>(offsets: &[O]) -> Vec<usize> {
+    offsets.iter().map(|at| at.as_usize()).collect()
+}
+
 /// Values of one column.
 #[derive(Debug)]
 pub(super) struct Values {
@@ -80,26 +80,32 @@ pub(super) struct Values {
     nulls: Option<NullBuffer>,
     /// Where each value is in the array, which is a dictionary then.
     keys: Option<Vec<usize>>,
+    kind: ValueKind,
     /// Bytes of memory that they take.
-    bytes: u64,
+    pub bytes: u64,
 }
 
 impl Values {
     /// Reads the next `rows` rows with a reader of one column.
-    pub fn next_of(reader: &mut ParquetRecordBatchReader, rows: usize) -> Result<Self, ParquetError> {
+    pub fn next_of(
+        reader: &mut ParquetRecordBatchReader,
+        rows: usize,
+        column: &ValueColumn,
+    ) -> Result<Self, ParquetError> {
         let batch = reader.next().transpose()?;
         let found = batch.as_ref().map_or(0, |batch| batch.num_rows());
         match batch {
             Some(batch) if found == rows && batch.num_columns() == 1 => {
-                let values = Self::of(batch.column(0).clone(), 0);
+                let values = Self::of(batch.column(0).clone(), column);
                 Ok(Self { bytes: values.array.get_array_memory_size() as u64, ..values })
             }
             _ => Err(ParquetError::EOF(format!("{found} of {rows} rows, where the column ends"))),
         }
     }
 
-    /// Takes the column at a place among those in an array of structs and lists.
-    pub fn of(mut array: ArrayRef, mut leaf: usize) -> Self {
+    /// Takes a column out of an array of structs and lists.
+    pub fn of(mut array: ArrayRef, column: &ValueColumn) -> Self {
+        let mut leaf = column.leaf;
         let (mut rows, mut nulls): (Option<Vec<Range<usize>>>, Option<NullBuffer>) = (None, None);
         loop {
             nulls = NullBuffer::union(nulls.as_ref(), array.nulls());
@@ -117,16 +123,15 @@ impl Values {
                 }
                 DataType::List(_) => {
                     let list = array.as_list::<i32>();
-                    (list.value_offsets().iter().map(|&at| at as usize).collect(), list.values().clone())
+                    (places(list.value_offsets()), list.values().clone())
                 }
                 DataType::LargeList(_) => {
                     let list = array.as_list::<i64>();
-                    (list.value_offsets().iter().map(|&at| at as usize).collect(), list.values().clone())
+                    (places(list.value_offsets()), list.values().clone())
                 }
                 DataType::Map(..) => {
                     let map = array.as_map();
-                    let offsets = map.value_offsets().iter().map(|&at| at as usize);
-                    (offsets.collect(), Arc::new(map.entries().clone()))
+                    (places(map.value_offsets()), Arc::new(map.entries().clone()))
                 }
                 _ => break,
             };
@@ -151,7 +156,7 @@ impl Values {
             keys = Some(if values.is_empty() { vec![0; array.len()] } else { dictionary.normalized_keys() });
             array = values;
         }
-        Self { array, rows, nulls, keys, bytes }
+        Self { array, rows, nulls, keys, kind: column.kind, bytes }
     }
 
     /// Where a value is in the array, if it is there.
@@ -165,125 +170,66 @@ impl Values {
         }
     }
 
-    /// Bytes of memory that they take.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// The texts of a row, where the values are strings or bytes.
     pub fn texts(&self, row: usize) -> impl Iterator<Item = &[u8]> {
         let range = self.rows.as_ref().map_or(row..row + 1, |rows| rows[row].clone());
-        range.filter_map(|value| self.place(value)).map(|at| string(&self.array, at))
+        range.filter_map(|value| self.place(value)).filter_map(|at| bytes(&self.array, at))
     }
 
     /// The one value of a row as a name.
-    pub fn name(&self, row: usize, kind: ValueKind) -> Name<'_> {
-        let array = &self.array;
-        let Some(row) = self.place(row) else { return Name::Absent };
-        fn written(value: impl ToString) -> Name<'static> {
-            Name::Text(value.to_string().into())
-        }
-        fn or_unfit(value: Option<impl ToString>, why: &'static str) -> Name<'static> {
-            value.map_or(Name::Unfit(why), written)
-        }
-        fn text(value: &[u8]) -> Name<'_> {
-            if value.len() > NAME_CAP {
-                return Name::Unfit("is too long");
+    pub fn name(&self, row: usize) -> Name<'_> {
+        let (array, kind) = (&self.array, self.kind);
+        let Some(row) = self.place(row) else { return Ok(None) };
+        let Some(bytes) = bytes(array, row) else {
+            let written = match array.data_type() {
+                DataType::Boolean => array.as_boolean().value(row).to_string(),
+                DataType::Float16 => array.as_primitive::<Float16Type>().value(row).to_string(),
+                DataType::Float32 => array.as_primitive::<Float32Type>().value(row).to_string(),
+                DataType::Float64 => array.as_primitive::<Float64Type>().value(row).to_string(),
+                _ => kind.written(whole(array, row).ok_or("is no single value")?)?,
+            };
+            return Ok(Some(written.into()));
+        };
+        let is_fixed = matches!(array.data_type(), DataType::FixedSizeBinary(_));
+        Ok(Some(match kind {
+            ValueKind::Decimal { .. } => {
+                kind.written(big_endian(bytes).ok_or("is too long a number")?)?.into()
             }
-            let text = simdutf8::basic::from_utf8(value);
-            text.map_or(Name::Unfit("is not UTF-8"), |text| Name::Text(text.into()))
-        }
-        let number = |bytes: &[u8], scale| or_unfit(decimal(bytes, scale), "is too long a number");
-        let moment = |n, a_second| or_unfit(time(n, a_second), "is no time");
-        match array.data_type() {
-            DataType::Binary => match (kind, array.as_binary::<i32>().value(row)) {
-                (ValueKind::Decimal { scale }, value) => number(value, scale),
-                (_, value) => text(value),
-            },
-            DataType::FixedSizeBinary(_) => match (kind, array.as_fixed_size_binary().value(row)) {
-                (ValueKind::Decimal { scale }, value) => number(value, scale),
-                (ValueKind::Uuid, value) => or_unfit(uuid(value), "is no UUID"),
-                (_, value) if value.iter().all(u8::is_ascii_graphic) => text(value),
-                (_, value) => written(hex(value)),
-            },
-            DataType::Int32 => match (kind, array.as_primitive::<Int32Type>().value(row)) {
-                (ValueKind::Unsigned, n) => written(n as u32),
-                (ValueKind::Date, n) => or_unfit(date(n), "is no date"),
-                (ValueKind::Decimal { scale }, n) => number(&n.to_be_bytes(), scale),
-                (_, n) => written(n),
-            },
-            DataType::Int64 => match (kind, array.as_primitive::<Int64Type>().value(row)) {
-                (ValueKind::Unsigned, n) => written(n as u64),
-                (ValueKind::Time { a_second }, n) => moment(n, a_second),
-                (ValueKind::Decimal { scale }, n) => number(&n.to_be_bytes(), scale),
-                (_, n) => written(n),
-            },
-            DataType::Timestamp(unit, _) => {
-                let (a_second, n) = match unit {
-                    Unit::Second => (1, array.as_primitive::<TimestampSecondType>().value(row)),
-                    Unit::Millisecond => (1_000, array.as_primitive::<TimestampMillisecondType>().value(row)),
-                    Unit::Microsecond => {
-                        (1_000_000, array.as_primitive::<TimestampMicrosecondType>().value(row))
-                    }
-                    Unit::Nanosecond => {
-                        (1_000_000_000, array.as_primitive::<TimestampNanosecondType>().value(row))
-                    }
-                };
-                moment(n, a_second)
-            }
-            // Parquet has no others; these are Arrow's.
-            DataType::Int8 => written(array.as_primitive::<Int8Type>().value(row)),
-            DataType::Int16 => written(array.as_primitive::<Int16Type>().value(row)),
-            DataType::UInt8 => written(array.as_primitive::<UInt8Type>().value(row)),
-            DataType::UInt16 => written(array.as_primitive::<UInt16Type>().value(row)),
-            DataType::UInt32 => written(array.as_primitive::<UInt32Type>().value(row)),
-            DataType::UInt64 => written(array.as_primitive::<UInt64Type>().value(row)),
-            DataType::Float16 => written(array.as_primitive::<Float16Type>().value(row)),
-            DataType::Date32 => or_unfit(date(array.as_primitive::<Date32Type>().value(row)), "is no date"),
-            DataType::Date64 => moment(array.as_primitive::<Date64Type>().value(row), 1_000),
-            &DataType::Decimal32(_, scale) => {
-                number(&array.as_primitive::<Decimal32Type>().value(row).to_be_bytes(), scale.into())
-            }
-            &DataType::Decimal64(_, scale) => {
-                number(&array.as_primitive::<Decimal64Type>().value(row).to_be_bytes(), scale.into())
-            }
-            &DataType::Decimal128(_, scale) => {
-                number(&array.as_primitive::<Decimal128Type>().value(row).to_be_bytes(), scale.into())
-            }
-            DataType::Utf8
-            | DataType::LargeUtf8
-            | DataType::Utf8View
-            | DataType::LargeBinary
-            | DataType::BinaryView => text(string(array, row)),
-            DataType::Boolean => written(array.as_boolean().value(row)),
-            DataType::Float32 => written(array.as_primitive::<Float32Type>().value(row)),
-            DataType::Float64 => written(array.as_primitive::<Float64Type>().value(row)),
-            _ => Name::Unfit("is no single value"),
-        }
+            ValueKind::Uuid => uuid(bytes).ok_or("is no UUID")?.into(),
+            _ if is_fixed && !bytes.iter().all(u8::is_ascii_graphic) => hex(bytes).into(),
+            _ if bytes.len() > NAME_CAP => return Err("is too long"),
+            _ => simdutf8::basic::from_utf8(bytes).map_err(|_| "is not UTF-8")?.into(),
+        }))
     }
 }
 
-/// A string, or the bytes of one; empty in an array of anything else.
-fn string(array: &ArrayRef, at: usize) -> &[u8] {
+/// A whole number as it is stored, whatever it means; none in an array of anything else.
+fn whole(array: &ArrayRef, row: usize) -> Option<i128> {
+    use DataType::{Decimal128, Decimal256, Duration, Interval, Time32, Time64, UInt64};
     match array.data_type() {
+        UInt64 => Some(array.as_primitive::<UInt64Type>().value(row).into()),
+        Decimal128(..) => Some(array.as_primitive::<Decimal128Type>().value(row)),
+        Decimal256(..) | Duration(_) | Interval(_) | Time32(_) | Time64(_) => None,
+        _ => downcast_primitive_array!(array => array.value(row).to_i64().map(i128::from), _ => None),
+    }
+}
+
+/// A string, or bytes; none in an array of anything else.
+fn bytes(array: &ArrayRef, at: usize) -> Option<&[u8]> {
+    Some(match array.data_type() {
         DataType::Binary => array.as_binary::<i32>().value(at),
         DataType::LargeBinary => array.as_binary::<i64>().value(at),
         DataType::BinaryView => array.as_binary_view().value(at),
+        DataType::FixedSizeBinary(_) => array.as_fixed_size_binary().value(at),
         DataType::Utf8 => array.as_string::<i32>().value(at).as_bytes(),
         DataType::LargeUtf8 => array.as_string::<i64>().value(at).as_bytes(),
         DataType::Utf8View => array.as_string_view().value(at).as_bytes(),
-        _ => &[],
-    }
+        _ => return None,
+    })
 }
 
-/// A name as it is stored.
-#[derive(Clone, Debug)]
-pub(super) enum Name<'a> {
-    Absent,
-    Text(Cow<'a, str>),
-    /// It is there but cannot be used.
-    Unfit(&'static str),
-}
+/// A name as it is stored, if it is there, or why it cannot be used.
+pub(super) type Name<'a> = Result<Option<Cow<'a, str>>, &'static str>;
 
 /// Texts, one after the other; none if there are none.
 pub(super) fn joined<'a>(mut texts: impl Iterator<Item = &'a [u8]>) -> Option<Cow<'a, [u8]>> {
@@ -297,17 +243,19 @@ pub(super) fn joined<'a>(mut texts: impl Iterator<Item = &'a [u8]>) -> Option<Co
     Some(all.into())
 }
 
-/// The type of the values in a column of names.
+/// The meaning of the values in a column of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueKind {
     /// As they are stored.
     Plain,
-    Unsigned,
+    Unsigned {
+        bits: u32,
+    },
     /// Days since 1970.
     Date,
     /// So many to a second, since 1970.
     Time {
-        a_second: i64,
+        a_second: i128,
     },
     Decimal {
         scale: i32,
@@ -316,52 +264,85 @@ pub(super) enum ValueKind {
 }
 
 impl ValueKind {
+    /// The meaning that a schema of Parquet gives.
     pub fn of(descriptor: &ColumnDescriptor) -> Self {
-        let time = |unit: TimeUnit| match unit {
+        let a_second = |unit: TimeUnit| match unit {
             TimeUnit::MILLIS => 1_000,
             TimeUnit::MICROS => 1_000_000,
             TimeUnit::NANOS => 1_000_000_000,
         };
-        let scale = descriptor.type_scale();
+        let physical = descriptor.physical_type();
+        let unsigned = Self::Unsigned { bits: if physical == Physical::INT32 { 32 } else { 64 } };
+        let decimal = Self::Decimal { scale: descriptor.type_scale() };
         match (descriptor.logical_type_ref(), descriptor.converted_type()) {
-            (Some(LogicalType::Integer(integer)), _) if !integer.is_signed => Self::Unsigned,
+            // These are read as times.
+            _ if physical == Physical::INT96 => Self::Time { a_second: 1_000_000_000 },
+            (Some(LogicalType::Integer(integer)), _) if !integer.is_signed => unsigned,
             (Some(LogicalType::Date), _) => Self::Date,
-            (Some(LogicalType::Timestamp(timestamp)), _) => Self::Time { a_second: time(timestamp.unit) },
-            (Some(LogicalType::Decimal { .. }), _) => Self::Decimal { scale },
+            (Some(LogicalType::Timestamp(timestamp)), _) => Self::Time { a_second: a_second(timestamp.unit) },
+            (Some(LogicalType::Decimal { .. }), _) => decimal,
             (Some(LogicalType::Uuid), _) => Self::Uuid,
             (Some(_), _) => Self::Plain,
-            (None, ConvertedType::UINT_32 | ConvertedType::UINT_64) => Self::Unsigned,
+            (None, ConvertedType::UINT_32 | ConvertedType::UINT_64) => unsigned,
             (None, ConvertedType::DATE) => Self::Date,
             (None, ConvertedType::TIMESTAMP_MILLIS) => Self::Time { a_second: 1_000 },
             (None, ConvertedType::TIMESTAMP_MICROS) => Self::Time { a_second: 1_000_000 },
-            (None, ConvertedType::DECIMAL) => Self::Decimal { scale },
+            (None, ConvertedType::DECIMAL) => decimal,
             (None, _) => Self::Plain,
         }
+    }
+
+    /// The meaning that a field of Arrow gives to values of a type.
+    pub fn of_field(field: &Field, values: &DataType) -> Self {
+        match *values {
+            DataType::Date32 => Self::Date,
+            DataType::Timestamp(Unit::Second, _) => Self::Time { a_second: 1 },
+            DataType::Date64 | DataType::Timestamp(Unit::Millisecond, _) => Self::Time { a_second: 1_000 },
+            DataType::Timestamp(Unit::Microsecond, _) => Self::Time { a_second: 1_000_000 },
+            DataType::Timestamp(Unit::Nanosecond, _) => Self::Time { a_second: 1_000_000_000 },
+            DataType::Decimal32(_, scale)
+            | DataType::Decimal64(_, scale)
+            | DataType::Decimal128(_, scale) => Self::Decimal { scale: scale.into() },
+            DataType::FixedSizeBinary(_) if field.extension_type_name() == Some("arrow.uuid") => Self::Uuid,
+            _ => Self::Plain,
+        }
+    }
+
+    /// A whole number as it is meant, or why it cannot be used.
+    fn written(self, whole: i128) -> Result<String, &'static str> {
+        Ok(match self {
+            Self::Plain | Self::Uuid => whole.to_string(),
+            Self::Unsigned { bits } => (whole & ((1 << bits) - 1)).to_string(),
+            Self::Date => date(whole).ok_or("is no date")?.to_string(),
+            Self::Time { a_second } => time(whole, a_second).ok_or("is no time")?.to_string(),
+            Self::Decimal { scale } => decimal(whole, scale),
+        })
     }
 }
 
 /// A date by its days since 1970.
-fn date(days: i32) -> Option<Date> {
-    Date::constant(1970, 1, 1).checked_add(Span::new().try_days(days).ok()?).ok()
-}
-
-/// A decimal number, stored as a whole one with its digits, the last `scale` of which stand behind the point.
-fn decimal(whole: &[u8], scale: i32) -> Option<String> {
-    let sign = if whole.first().is_some_and(|&first| first >= 0x80) { 0xff } else { 0 };
-    let mut bytes = [sign; 16];
-    bytes[16usize.checked_sub(whole.len())?..].copy_from_slice(whole);
-    let whole = i128::from_be_bytes(bytes);
-    let scale = usize::try_from(scale).unwrap_or(0).min(1000);
-    let digits = format!("{:0>width$}", whole.unsigned_abs(), width = scale + 1);
-    let (before, behind) = digits.split_at(digits.len() - scale);
-    let (sign, point) = (if whole < 0 { "-" } else { "" }, if scale > 0 { "." } else { "" });
-    Some(format!("{sign}{before}{point}{behind}"))
+fn date(days: i128) -> Option<Date> {
+    let days = Span::new().try_days(i64::try_from(days).ok()?).ok()?;
+    Date::constant(1970, 1, 1).checked_add(days).ok()
 }
 
 /// A time in UTC (RFC 3339).
-fn time(since_1970: i64, a_second: i64) -> Option<Timestamp> {
-    let nanoseconds = since_1970.rem_euclid(a_second) * (1_000_000_000 / a_second);
-    Timestamp::new(since_1970.div_euclid(a_second), i32::try_from(nanoseconds).ok()?).ok()
+fn time(since_1970: i128, a_second: i128) -> Option<Timestamp> {
+    Timestamp::from_nanosecond(since_1970.checked_mul(1_000_000_000 / a_second)?).ok()
+}
+
+/// A decimal number, stored as a whole one with its digits, the last `scale` of which stand behind the point.
+fn decimal(whole: i128, scale: i32) -> String {
+    let scale = i8::try_from(scale.max(0)).unwrap_or(i8::MAX);
+    Decimal128Type::format_decimal(whole, u8::MAX, scale)
+}
+
+/// A whole number by its bytes, the greatest first, if it is not too long.
+fn big_endian(bytes: &[u8]) -> Option<i128> {
+    let sign = if bytes.first().is_some_and(|&first| first >= 0x80) { 0xff } else { 0 };
+    let mut whole = [sign; 16];
+    whole[16usize.checked_sub(bytes.len())?..].copy_from_slice(bytes);
+    Some(i128::from_be_bytes(whole))
 }
 
 /// Bytes that are no text, as hexadecimal digits.
@@ -382,18 +363,18 @@ mod tests {
 
     #[test]
     fn names_are_written_as_they_are_meant() {
-        assert_eq!(decimal(&(-1205i32).to_be_bytes(), 2).as_deref(), Some("-12.05"));
-        assert_eq!(decimal(&5i64.to_be_bytes(), 3).as_deref(), Some("0.005"));
-        assert_eq!(decimal(&[0x12, 0x34], 0).as_deref(), Some("4660"));
-        assert_eq!((decimal(&[1; 17], 0), decimal(&[], 1).as_deref()), (None, Some("0.0")));
+        assert_eq!([decimal(-1205, 2), decimal(5, 3), decimal(0, 1)], ["-12.05", "0.005", "0.0"]);
+        assert_eq!(decimal(i128::MIN, 38), "-1.70141183460469231731687303715884105728");
+        let short = [&[0x12, 0x34][..], &[0xff, 0xfe], &[]].map(big_endian);
+        assert_eq!((short, big_endian(&[1; 17])), ([Some(4660), Some(-2), Some(0)], None));
         assert_eq!(uuid(&[0xab; 16]).as_deref(), Some("abababab-abab-abab-abab-abababababab"));
         assert_eq!(uuid(&[0; 15]), None);
         assert_eq!(hex(&[0x0f, 0xa0]), "0fa0");
         let written = |time: Option<Timestamp>| time.map(|time| time.to_string());
         assert_eq!(written(time(1_716_000_000_123, 1_000)).as_deref(), Some("2024-05-18T02:40:00.123Z"));
         assert_eq!(written(time(-1, 1_000_000)).as_deref(), Some("1969-12-31T23:59:59.999999Z"));
-        assert_eq!(written(time(i64::MAX, 1_000)), None);
+        assert_eq!(written(time(i64::MAX.into(), 1_000)), None);
         assert_eq!(date(19_861).map(|date| date.to_string()).as_deref(), Some("2024-05-18"));
-        assert_eq!((date(i32::MAX), date(i32::MIN)), (None, None));
+        assert_eq!((date(i32::MAX.into()), date(i32::MIN.into())), (None, None));
     }
 }

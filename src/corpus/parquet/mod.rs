@@ -15,7 +15,6 @@ mod layout;
 mod stored;
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -34,7 +33,7 @@ use super::records::readable;
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
 use arrow::Messages;
-use columns::{BATCH_ROWS, Name, ValueKind, Values, joined, reader};
+use columns::{BATCH_ROWS, Name, Values, joined, reader};
 pub(crate) use copy::{GROUP_BYTES, write_kept};
 use footer::Footer;
 use guard::guarded;
@@ -47,31 +46,8 @@ use stored::Stored;
 /// that several threads share the work on their rows.
 const OWN_GROUP: u64 = 64 << 20;
 
-/// The values of a column of names.
-#[derive(Debug)]
-enum NameValues {
-    Absent,
-    Read(Values, ValueKind),
-    Unfit(&'static str),
-}
-
-impl NameValues {
-    /// Bytes of memory that the values take.
-    fn bytes(&self) -> u64 {
-        match self {
-            Self::Read(values, _) => values.bytes(),
-            Self::Absent | Self::Unfit(_) => 0,
-        }
-    }
-
-    fn of_row(&self, row: usize) -> Name<'_> {
-        match self {
-            Self::Absent => Name::Absent,
-            Self::Read(values, kind) => values.name(row, *kind),
-            Self::Unfit(why) => Name::Unfit(why),
-        }
-    }
-}
+/// The values of a column of names: none if the file has no such column, or why they cannot be used.
+type NameValues = Result<Option<Values>, &'static str>;
 
 /// Rows that were read at once.
 #[derive(Debug)]
@@ -111,35 +87,26 @@ impl ReadRows {
             return None;
         }
         let text = readable(&bytes, options.rules.strict, damage)?;
+        let names: [Name<'_>; NAMES] = self.names.each_ref().map(|names| match names {
+            Ok(values) => values.as_ref().map_or(Ok(None), |values| values.name(row)),
+            Err(why) => Err(*why),
+        });
         let fields = &options.fields;
-        let names = self.names.each_ref().map(|names| names.of_row(row));
-        let mut named = [&fields.id, &fields.url, &fields.language].into_iter().zip(&names);
-        let mut next = || match named.next() {
-            Some((_, Name::Text(name))) => Some(&**name),
-            Some((field, Name::Unfit(why))) => {
+        for (field, name) in [&fields.id, &fields.url, &fields.language].into_iter().zip(&names) {
+            if let Err(why) = name {
                 damage(DamageKind::BadName, format!("{field} {why} and was left out"));
-                None
             }
-            _ => None,
-        };
-        let (record_id, url, language) = (next(), next(), next());
-        let score = match &names[3] {
-            Name::Text(score) => number(score),
-            _ => None,
-        };
-        let group = match &names[4] {
-            Name::Text(group) => Some(&**group),
-            _ => None,
-        };
+        }
+        let name = |at: usize| names[at].as_ref().ok()?.as_deref();
         let length = bytes.len() as u64;
         let place = Place { offset: self.offset, within: self.within + row as u64, length, member: 0 };
         Some(each(Document {
             id,
-            record_id,
-            url,
-            language,
-            score,
-            group,
+            record_id: name(0),
+            url: name(1),
+            language: name(2),
+            score: name(3).and_then(number),
+            group: name(4),
             text: &text,
             place,
             repaired: matches!(text, Cow::Owned(_)),
@@ -203,13 +170,25 @@ impl Batch {
     }
 }
 
-/// The source of a row group's rows.
-enum OpenGroup {
-    /// Readers of texts and of names.
-    Parquet(Vec<ParquetRecordBatchReader>, Box<[Option<ParquetRecordBatchReader>; NAMES]>),
-    /// The columns of texts and of names, decoded.
-    Arrow(Vec<ArrayRef>, [Option<ArrayRef>; NAMES]),
+/// A column of a row group, being read.
+enum OpenColumn {
+    Parquet(Box<ParquetRecordBatchReader>),
+    /// All of it, decoded.
+    Arrow(ArrayRef),
 }
+
+impl OpenColumn {
+    /// Reads these rows, which are the next.
+    fn next(&mut self, rows: &Range<usize>, column: &ValueColumn) -> Result<Values, ParquetError> {
+        match self {
+            Self::Parquet(reader) => Values::next_of(reader, rows.len(), column),
+            Self::Arrow(array) => Ok(Values::of(array.slice(rows.start, rows.len()), column)),
+        }
+    }
+}
+
+/// The columns of texts and of names; none where a name is not there, or why it cannot be used.
+type OpenGroup = (Vec<OpenColumn>, [Result<Option<OpenColumn>, &'static str>; NAMES]);
 
 /// Rows of a row group, in order: all of them, or some.
 struct RowGroup {
@@ -217,7 +196,7 @@ struct RowGroup {
     layout: Arc<Layout>,
     index: usize,
     /// The wanted ones, unless all are.
-    selection: Option<VecDeque<Range<usize>>>,
+    selection: Option<Vec<Range<usize>>>,
     rows: usize,
     done: usize,
     /// Rows that are asked for at once.
@@ -243,28 +222,29 @@ impl RowGroup {
 
     /// Of the row group, only these rows.
     fn only(self, rows: Vec<Range<usize>>) -> Self {
-        Self { rows: rows.iter().map(Range::len).sum(), selection: Some(rows.into()), ..self }
+        Self { rows: rows.iter().map(Range::len).sum(), selection: Some(rows), ..self }
     }
 
     /// Reads on. Before damage rows come one by one, from the first one on, so that what is read does not depend on
     /// how many were asked for.
     fn read(&mut self) -> Result<ReadRows, DamageCause> {
-        let layout = self.layout.clone();
-        let footer = match &layout.contents {
-            Contents::Arrow(messages) => return self.read_slice(messages),
-            Contents::Parquet(footer) => footer,
-        };
-        match self.read_batch(footer) {
+        match self.read_batch() {
             Err(_) if self.batch > 1 => {
                 self.batch = 1;
-                self.open = None;
                 let done = std::mem::take(&mut self.done);
                 while self.done < done {
-                    self.read_batch(footer)?;
+                    self.read_batch()?;
                 }
-                self.read_batch(footer)
+                self.read_batch()
             }
             outcome => outcome,
+        }
+    }
+
+    fn open(&self) -> Result<OpenGroup, DamageCause> {
+        match &self.layout.contents {
+            Contents::Parquet(footer) => guarded(DamageKind::Corrupt, || self.open_parquet(footer)),
+            Contents::Arrow(messages) => self.open_arrow(messages),
         }
     }
 
@@ -274,43 +254,15 @@ impl RowGroup {
         let selection = self.selection.as_ref();
         let selection =
             selection.map(|rows| RowSelection::from_consecutive_ranges(rows.iter().cloned(), all));
-        let open = |column: &ValueColumn| {
+        let open = |column: &ValueColumn| -> Result<OpenColumn, ParquetError> {
             let columns = column.index..column.index + 1;
             let reader = reader(&stored, &footer.metadata, self.index, columns, selection.clone())?;
-            reader.with_batch_size(self.batch).build()
+            Ok(OpenColumn::Parquet(Box::new(reader.with_batch_size(self.batch).build()?)))
         };
         let texts = self.layout.texts.iter().map(open).collect::<Result<_, _>>()?;
         // A name that cannot be read shows when it is asked for.
-        let names =
-            self.layout.names.each_ref().map(|name| name.as_ref().and_then(|column| open(column).ok()));
-        Ok(OpenGroup::Parquet(texts, Box::new(names)))
-    }
-
-    fn read_batch(&mut self, footer: &Footer) -> Result<ReadRows, DamageCause> {
-        let rows = self.batch.min(self.rows - self.done);
-        let texts = guarded(DamageKind::Corrupt, || {
-            if self.open.is_none() {
-                self.open = Some(self.open_parquet(footer)?);
-            }
-            let Some(OpenGroup::Parquet(texts, _)) = &mut self.open else { return Ok(Vec::new()) };
-            texts.iter_mut().map(|text| Values::next_of(text, rows)).collect::<Result<Vec<_>, _>>()
-        })?;
-        let mut names = [const { NameValues::Absent }; NAMES];
-        for (at, found) in names.iter_mut().enumerate() {
-            let Some(column) = &self.layout.names[at] else { continue };
-            let Some(OpenGroup::Parquet(_, readers)) = &mut self.open else { continue };
-            let slot = &mut readers[at];
-            let Some(name) = slot else { continue };
-            match guarded(DamageKind::Corrupt, || Values::next_of(name, rows)) {
-                Ok(values) => *found = NameValues::Read(values, column.kind),
-                Err(flaw) if self.batch > 1 => return Err(flaw),
-                Err(_) => {
-                    *found = NameValues::Unfit("does not decode from here to the end of its row group");
-                    *slot = None;
-                }
-            }
-        }
-        Ok(self.piece(rows, self.done, texts, names))
+        let names = self.layout.names.each_ref();
+        Ok((texts, names.map(|name| Ok(name.as_ref().and_then(|column| open(column).ok())))))
     }
 
     /// Decodes the wanted columns of a record batch; without names, if these keep it from being decoded.
@@ -320,7 +272,8 @@ impl RowGroup {
             columns.sort_unstable();
             columns.dedup();
             guarded(DamageKind::Corrupt, || {
-                messages.decoder(Some(columns))?.batch(&Stored::new(self.input.open()?)?, self.index)
+                let stored = Stored::new(self.input.open()?)?;
+                messages.decoder(Some(columns))?.batch(&stored, self.index, self.selection.as_deref())
             })
         };
         let mut columns: Vec<usize> = texts.iter().chain(names.iter().flatten()).map(|it| it.root).collect();
@@ -331,65 +284,45 @@ impl RowGroup {
                 decode(&mut columns)?
             }
         };
-        let array =
-            |column: &ValueColumn| Some(decoded.column(columns.binary_search(&column.root).ok()?).clone());
-        let names = names.each_ref().map(|name| name.as_ref().and_then(array));
-        Ok(OpenGroup::Arrow(texts.iter().filter_map(array).collect(), names))
+        let open = |column: &ValueColumn| {
+            let at = columns.binary_search(&column.root).ok()?;
+            Some(OpenColumn::Arrow(decoded.column(at).clone()))
+        };
+        let name = |column: &ValueColumn| open(column).ok_or("does not decode in its record batch");
+        let names = names.each_ref().map(|column| column.as_ref().map(name).transpose());
+        Ok((texts.iter().filter_map(open).collect(), names))
     }
 
-    /// Reads on in a record batch, which is decoded as a whole.
-    fn read_slice(&mut self, messages: &Messages) -> Result<ReadRows, DamageCause> {
-        if self.open.is_none() {
-            self.open = Some(self.open_arrow(messages)?);
-        }
-        let next = self.next_range();
-        let values = |array: &ArrayRef, column: &ValueColumn| {
-            Values::of(array.slice(next.start, next.len()), column.leaf)
-        };
-        let (texts, names) = guarded(DamageKind::Corrupt, || {
-            let mut found = [const { NameValues::Absent }; NAMES];
-            let Some(OpenGroup::Arrow(texts, names)) = &self.open else { return Ok((Vec::new(), found)) };
-            let texts = texts.iter().zip(&self.layout.texts).map(|(array, text)| values(array, text));
-            let texts: Vec<Values> = texts.collect();
-            for ((found, array), column) in found.iter_mut().zip(names).zip(&self.layout.names) {
-                *found = match (array, column) {
-                    (Some(array), Some(column)) => NameValues::Read(values(array, column), column.kind),
-                    (None, Some(_)) => NameValues::Unfit("does not decode in its record batch"),
-                    (_, None) => NameValues::Absent,
-                };
-            }
-            Ok((texts, found))
+    /// Reads as many rows as are asked for at once. Behind damage the columns are opened anew.
+    fn read_batch(&mut self) -> Result<ReadRows, DamageCause> {
+        let layout = self.layout.clone();
+        let next = self.done..self.rows.min(self.done + self.batch);
+        let (mut open_texts, mut open_names) = self.open.take().map_or_else(|| self.open(), Ok)?;
+        let texts = guarded(DamageKind::Corrupt, || {
+            let columns = open_texts.iter_mut().zip(&layout.texts);
+            columns.map(|(open, column)| open.next(&next, column)).collect::<Result<Vec<_>, _>>()
         })?;
-        Ok(self.piece(next.len(), next.start, texts, names))
-    }
-
-    /// The next rows that are wanted and stand together, as many as are asked for at once.
-    fn next_range(&mut self) -> Range<usize> {
-        let Some(ranges) = &mut self.selection else {
-            return self.done..self.rows.min(self.done + self.batch);
-        };
-        let Some(first) = ranges.front_mut() else { return 0..0 };
-        let next = first.start..first.end.min(first.start + self.batch);
-        first.start = next.end;
-        if first.start == first.end {
-            ranges.pop_front();
+        let mut names = [const { NameValues::Ok(None) }; NAMES];
+        for ((names, open), column) in names.iter_mut().zip(&mut open_names).zip(&layout.names) {
+            let (Ok(Some(name)), Some(column)) = (&mut *open, column) else {
+                *names = open.as_ref().map_or_else(|why| Err(*why), |_| Ok(None));
+                continue;
+            };
+            match guarded(DamageKind::Corrupt, || name.next(&next, column)) {
+                Ok(values) => *names = Ok(Some(values)),
+                Err(flaw) if self.batch > 1 => return Err(flaw),
+                Err(_) => {
+                    *names = Err("does not decode from here to the end of its row group");
+                    *open = Ok(None);
+                }
+            }
         }
-        next
-    }
-
-    /// The values of so many rows, with the place of the first in the row group.
-    fn piece(
-        &mut self,
-        rows: usize,
-        within: usize,
-        texts: Vec<Values>,
-        names: [NameValues; NAMES],
-    ) -> ReadRows {
-        let (first, within) = (self.layout.starts[self.index] + self.done as u64, within as u64);
-        let offset = self.layout.offset(self.index);
-        self.done += rows;
-        let bytes = texts.iter().map(Values::bytes).chain(names.iter().map(NameValues::bytes)).sum();
-        ReadRows { first, within, offset, rows, texts, names, bytes }
+        self.open = Some((open_texts, open_names));
+        self.done = next.end;
+        let first = layout.starts[self.index] + next.start as u64;
+        let (within, offset) = (next.start as u64, layout.offset(self.index));
+        let bytes = texts.iter().chain(names.iter().flatten().flatten()).map(|values| values.bytes).sum();
+        Ok(ReadRows { first, within, offset, rows: next.len(), texts, names, bytes })
     }
 
     /// The next rows; none behind the last one or behind damage, which is reported.
@@ -454,8 +387,9 @@ impl Rows {
         {
             let middle = starts.partition_point(|&start| start <= rows / 2) - 1;
             let piece = RowGroup::new(&self.input, &self.layout, middle, self.block_bytes).read();
-            let bytes =
-                |piece: ReadRows| (piece.texts.iter().map(Values::bytes).sum::<u64>(), piece.rows as u64);
+            let bytes = |piece: ReadRows| {
+                (piece.texts.iter().map(|texts| texts.bytes).sum::<u64>(), piece.rows as u64)
+            };
             let (bytes, of) = piece.map_or((0, 1), bytes);
             return (rows, bytes.saturating_mul(rows) / of.max(1));
         }
