@@ -23,23 +23,23 @@ use super::columns::ValueKind;
 use super::footer::FOOTER_CAP;
 use super::guard::guarded;
 use super::layout::ValueColumn;
-use super::stored::Stored;
+use super::stored::{Stored, unreadable};
 use crate::corpus::damage::{DamageCause, DamageKind};
 use crate::corpus::filetype::ARROW_MAGIC;
 
 /// Where a message is, and how many bytes its head and its body have.
 #[derive(Clone, Copy, Debug)]
-struct MessagePlace {
-    offset: u64,
+pub(super) struct MessagePlace {
+    pub offset: u64,
     head: u64,
     body: u64,
 }
 
 /// A record batch.
 #[derive(Clone, Copy, Debug)]
-struct ArrowBatch {
-    place: MessagePlace,
-    rows: u64,
+pub(super) struct ArrowBatch {
+    pub place: MessagePlace,
+    pub rows: u64,
     /// Dictionaries that come before it.
     dictionaries: usize,
 }
@@ -49,7 +49,7 @@ struct ArrowBatch {
 pub(super) struct Messages {
     pub schema: SchemaRef,
     version: MetadataVersion,
-    batches: Vec<ArrowBatch>,
+    pub batches: Vec<ArrowBatch>,
     dictionaries: Vec<MessagePlace>,
     /// The compression of bodies.
     pub compression: Option<CompressionType>,
@@ -77,9 +77,8 @@ fn message(head: &[u8]) -> Result<Message<'_>, ParquetError> {
 
 /// The head of the message at an offset: of bytes, `None` behind the last one.
 fn head_at(stored: &Stored, at: u64, end: u64) -> Result<Option<Vec<u8>>, DamageCause> {
-    let io = |error: io::Error| (DamageKind::Unreadable, error.to_string());
     let cut = || (DamageKind::Truncated, "the file ends inside a message".to_owned());
-    let start = stored.bytes(at, end.saturating_sub(at).min(8)).map_err(io)?.ok_or_else(cut)?;
+    let start = stored.bytes(at, end.saturating_sub(at).min(8)).map_err(unreadable)?.ok_or_else(cut)?;
     // Before version 0.15 of Arrow nothing stood before the length.
     let (length, before) = match *start {
         [] => return Ok(None),
@@ -97,7 +96,7 @@ fn head_at(stored: &Stored, at: u64, end: u64) -> Result<Option<Vec<u8>>, Damage
     if length > end - at {
         return Err(cut());
     }
-    stored.bytes(at, length).map_err(io)?.ok_or_else(cut).map(Some)
+    stored.bytes(at, length).map_err(unreadable)?.ok_or_else(cut).map(Some)
 }
 
 fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<Schema, ParquetError> {
@@ -150,13 +149,12 @@ impl Messages {
     /// # Errors
     /// The damage that keeps the file from being read.
     pub fn of(stored: &Stored) -> Result<Self, DamageCause> {
-        let io = |error: io::Error| (DamageKind::Unreadable, error.to_string());
-        let magic = stored.bytes(0, stored.length().min(6)).map_err(io)?.unwrap_or_default();
+        let magic = stored.bytes(0, stored.length().min(6)).map_err(unreadable)?.unwrap_or_default();
         // That of a file that is cut may be, too.
         if magic.is_empty() || !ARROW_MAGIC.starts_with(&magic) {
             return Self::of_stream(stored, 0);
         }
-        let footer = footer_of(stored).map_err(io)?;
+        let footer = footer_of(stored).map_err(unreadable)?;
         let listed = footer.and_then(|bytes| {
             let listed = guarded(DamageKind::Corrupt, || {
                 let footer = root_as_footer(&bytes).map_err(|error| corrupt(error.to_string().trim()))?;
@@ -170,7 +168,7 @@ impl Messages {
         });
         let Some((mut messages, mut offsets)) = listed else {
             // Zeros stand behind the magic number, up to 64 bytes in all.
-            let head = stored.bytes(0, stored.length().min(64)).map_err(io)?.unwrap_or_default();
+            let head = stored.bytes(0, stored.length().min(64)).map_err(unreadable)?.unwrap_or_default();
             let starts = |at: &usize| head.get(*at..at + 4).is_none_or(|word| word != [0; 4]);
             return Self::of_stream(stored, (8..64).step_by(8).find(starts).unwrap_or(64) as u64);
         };
@@ -266,24 +264,9 @@ impl Messages {
         Ok(true)
     }
 
-    /// Rows of each record batch.
-    pub fn rows(&self) -> impl Iterator<Item = u64> {
-        self.batches.iter().map(|batch| batch.rows)
-    }
-
-    /// Where a record batch is stored.
-    pub fn offset(&self, batch: usize) -> u64 {
-        self.batches[batch].place.offset
-    }
-
-    /// Stored bytes of a record batch.
-    pub fn bytes(&self, batch: usize) -> u64 {
-        self.batches[batch].place.head + self.batches[batch].place.body
-    }
-
     /// Bytes that someone holds who reads a record batch, or copies it: as it is stored, as arrays, and what is kept.
     pub fn held(&self) -> u64 {
-        let largest = (0..self.batches.len()).map(|batch| self.bytes(batch)).max().unwrap_or(0);
+        let largest = self.batches.iter().map(|batch| batch.place.bytes()).max().unwrap_or(0);
         largest.saturating_mul(if self.compression.is_some() { 8 } else { 3 })
     }
 
@@ -378,6 +361,11 @@ impl Decoder<'_> {
 }
 
 impl MessagePlace {
+    /// The number of bytes.
+    pub fn bytes(&self) -> u64 {
+        self.head + self.body
+    }
+
     fn block(&self) -> Result<Block, ParquetError> {
         let (Ok(offset), Ok(head), Ok(body)) =
             (self.offset.try_into(), self.head.try_into(), self.body.try_into())
@@ -391,7 +379,7 @@ impl MessagePlace {
     fn read(&self, stored: &Stored) -> Result<Buffer, ParquetError> {
         /// Decompressed bytes that nobody minds, and those of each stored byte.
         const MOST: [u64; 2] = [16 << 20, 1000];
-        let bytes = stored.bytes(self.offset, self.head + self.body)?;
+        let bytes = stored.bytes(self.offset, self.bytes())?;
         let bytes =
             bytes.ok_or_else(|| ParquetError::EOF("the file ends inside a record batch".to_owned()))?;
         let (head, body) = bytes.split_at(self.head as usize);

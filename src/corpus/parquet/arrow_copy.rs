@@ -13,9 +13,9 @@ use arrow_schema::SchemaRef;
 use parquet::errors::ParquetError;
 
 use super::arrow::Messages;
-use super::copy::{Family, changed, layout, synced};
+use super::copy::{Family, changed, synced};
 use super::guard::guarded;
-use super::layout::Contents;
+use super::layout::{Contents, Layout};
 use super::ranges;
 use super::stored::Stored;
 use crate::Error;
@@ -147,31 +147,27 @@ pub(super) fn write_family(
     let (mut output, mut lost): (Option<ArrowOutput<'_>>, Vec<Damage>) = (None, Vec::new());
     for &(shard, input) in &family.inputs {
         let of_file = job.kept.of_file(shard)?;
-        let mut rest = &of_file[..];
         // If nothing is kept the first input still says how an empty file is written.
-        if rest.is_empty() && (family.kept > 0 || output.is_some()) {
+        if of_file.is_empty() && (family.kept > 0 || output.is_some()) {
             continue;
         }
-        let layout = layout(input, job.options).map_err(|(_, got)| changed(input, got))?;
+        let layout = Layout::of(input, job.options).map_err(|(_, got)| changed(input, got))?;
         let Contents::Arrow(messages) = &layout.contents else { continue };
         let output = match &mut output {
             Some(output) => output,
             None => output.insert(ArrowOutput::create(path, size, messages).map_err(failed)?),
         };
-        let stored = input.open().and_then(Stored::new).map_err(|error| Error::io(&input.path, error))?;
+        let stored = Stored::open(input).map_err(|error| Error::io(&input.path, error))?;
         let mut decoder = messages.decoder(None).map_err(failed)?;
-        while let Some(&(first, _)) = rest.first() {
-            let batch = layout.group_of(first.row);
+        for (batch, here) in layout.by_group(&of_file) {
             let batch = batch.ok_or_else(|| changed(input, "fewer rows"))?;
-            let (start, end) = (layout.starts[batch], layout.starts[batch + 1]);
-            let (here, behind) = rest.split_at(rest.partition_point(|(id, _)| u64::from(id.row) < end));
-            rest = behind;
+            let here_rows = ranges(here, layout.groups[batch].rows.start);
             let chosen: Result<RecordBatch, DamageCause> =
-                guarded(DamageKind::Corrupt, || decoder.batch(&stored, batch, Some(&ranges(here, start))));
+                guarded(DamageKind::Corrupt, || decoder.batch(&stored, batch, Some(&here_rows)));
             match chosen {
                 Ok(rows) => output.add(shard, rows).map_err(failed)?,
                 Err(flaw) => {
-                    let (row, documents) = (u64::from(first.row), here.len() as u64);
+                    let (row, documents) = (u64::from(here[0].0.row), here.len() as u64);
                     lost.push(layout.not_kept(&input.path, batch, row, documents, flaw));
                 }
             }

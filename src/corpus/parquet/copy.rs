@@ -84,12 +84,6 @@ struct CopySource<'a> {
     rows: Vec<Range<usize>>,
 }
 
-pub(super) fn layout(input: &Input, options: &ReadOptions) -> Result<Layout, DamageCause> {
-    let stored = input.open().and_then(Stored::new);
-    let stored = stored.map_err(|error| (DamageKind::Unreadable, error.to_string()))?;
-    Layout::of(&stored, input.format, options)
-}
-
 /// An error for a file that read otherwise before.
 pub(super) fn changed(input: &Input, got: impl Into<String>) -> Error {
     Error::Format {
@@ -172,7 +166,7 @@ pub(crate) fn write_kept(
         if input.format != format || input.problem.is_some() {
             continue;
         }
-        let layout = match layout(input, options) {
+        let layout = match Layout::of(input, options) {
             Ok(layout) => layout,
             // What could not be read has no rows here, and was damage when it was read.
             Err((_, why)) => {
@@ -190,9 +184,9 @@ pub(crate) fn write_kept(
             families.len() - 1
         });
         let family = &mut families[at];
-        let rows = layout.starts.windows(2).map(|pair| pair[1] - pair[0]).max();
+        let rows = layout.groups.iter().map(|group| group.rows.end - group.rows.start).max();
         family.largest = family.largest.max(rows.unwrap_or(0));
-        family.rows += layout.starts.last().copied().unwrap_or(0);
+        family.rows += layout.rows();
         family.kept += kept.number(shard)?;
         family.inputs.push((shard, input));
     }
@@ -544,7 +538,7 @@ impl CopySource<'_> {
         let rows = usize::try_from(group.num_rows())?;
         let values = group.columns()[columns.clone()].iter().map(|column| column.num_values()).max();
         let batch = rows_with(rows, usize::try_from(values.unwrap_or(0)).unwrap_or(usize::MAX));
-        let stored = Stored::new(self.input.open()?)?;
+        let stored = Stored::open(self.input)?;
         let selection = RowSelection::from_consecutive_ranges(self.rows.iter().cloned(), rows);
         let mut left = self.kept();
         let reader = reader(&stored, &self.metadata, self.group, columns, Some(selection))?;
@@ -572,7 +566,7 @@ impl CopySource<'_> {
     /// The damage of rows that are lost.
     fn lost(&self, cause: DamageCause) -> Damage {
         let first = self.rows.first().map_or(0, |range| range.start as u64);
-        let row = self.layout.starts[self.group] + first;
+        let row = self.layout.groups[self.group].rows.start + first;
         self.layout.not_kept(&self.input.path, self.group, row, self.kept(), cause)
     }
 }
@@ -595,12 +589,11 @@ fn write_family(
     let (mut waiting, enough) = (0, family.rows_of_group(size));
     for &(shard, input) in &family.inputs {
         let of_file = job.kept.of_file(shard)?;
-        let mut rest = &of_file[..];
         // If nothing is kept the first input still says how an empty file is written.
-        if rest.is_empty() && (family.kept > 0 || output.is_some()) {
+        if of_file.is_empty() && (family.kept > 0 || output.is_some()) {
             continue;
         }
-        let layout = Arc::new(layout(input, job.options).map_err(|(_, got)| changed(input, got))?);
+        let layout = Arc::new(Layout::of(input, job.options).map_err(|(_, got)| changed(input, got))?);
         let Contents::Parquet(footer) = &layout.contents else { continue };
         let metadata = in_micros(&footer.metadata).map_err(failed)?;
         let output = match &mut output {
@@ -610,29 +603,28 @@ fn write_family(
                 output.insert(created.map_err(failed)?)
             }
         };
-        while let Some(&(id, _)) = rest.first() {
-            let group = layout.group_of(id.row);
+        for (group, mut rest) in layout.by_group(&of_file) {
             let group = group.ok_or_else(|| changed(input, "fewer rows"))?;
-            let (start, end) = (layout.starts[group], layout.starts[group + 1]);
-            let mut here = rest.partition_point(|(id, _)| u64::from(id.row) < end);
-            here = here.min(usize::try_from(enough - waiting).unwrap_or(usize::MAX));
-            let (here, behind) = rest.split_at(here);
-            rest = behind;
-            sources.push(CopySource {
-                shard,
-                input,
-                layout: layout.clone(),
-                footer: footer.clone(),
-                metadata: metadata.clone(),
-                group,
-                rows: ranges(here, start),
-            });
-            waiting += here.len() as u64;
-            if waiting >= enough {
-                waiting = 0;
-                output.ready.push(std::mem::take(&mut sources));
-                if output.ready.len() >= pool.current_num_threads() {
-                    output.write(pool).map_err(failed)?;
+            while !rest.is_empty() {
+                let room = usize::try_from(enough - waiting).unwrap_or(usize::MAX);
+                let (here, behind) = rest.split_at(room.min(rest.len()));
+                rest = behind;
+                sources.push(CopySource {
+                    shard,
+                    input,
+                    layout: layout.clone(),
+                    footer: footer.clone(),
+                    metadata: metadata.clone(),
+                    group,
+                    rows: ranges(here, layout.groups[group].rows.start),
+                });
+                waiting += here.len() as u64;
+                if waiting >= enough {
+                    waiting = 0;
+                    output.ready.push(std::mem::take(&mut sources));
+                    if output.ready.len() >= pool.current_num_threads() {
+                        output.write(pool).map_err(failed)?;
+                    }
                 }
             }
         }

@@ -12,7 +12,7 @@ use super::columns::ValueKind;
 use super::depth::check_schema;
 use super::guard::guarded;
 use super::layout::ValueColumn;
-use super::stored::Stored;
+use super::stored::{Stored, unreadable};
 use crate::corpus::damage::{DamageCause, DamageKind};
 use crate::corpus::filetype::PARQUET_MAGIC;
 
@@ -40,12 +40,11 @@ pub(super) fn held(stored: &Stored) -> u64 {
 
 /// Reads a footer.
 fn read_footer(stored: &Stored) -> Result<Vec<u8>, DamageCause> {
-    let io = |error: std::io::Error| (DamageKind::Unreadable, error.to_string());
     let length = stored.length();
     let lost =
         "the footer is missing, and without it nothing of a Parquet file can be read; copy the file again";
     let truncated = || (DamageKind::Truncated, lost.to_owned());
-    let tail = stored.bytes(length.saturating_sub(8), 8).map_err(io)?.ok_or_else(truncated)?;
+    let tail = stored.bytes(length.saturating_sub(8), 8).map_err(unreadable)?.ok_or_else(truncated)?;
     let (size, magic) = tail.split_first_chunk::<4>().ok_or_else(truncated)?;
     if magic == MAGIC_ENCRYPTED {
         return Err((DamageKind::Corrupt, "the file is encrypted; decrypt it first".into()));
@@ -58,7 +57,7 @@ fn read_footer(stored: &Stored) -> Result<Vec<u8>, DamageCause> {
         let detail = format!("a footer of {size} bytes in a file of {length}");
         return Err((DamageKind::Corrupt, detail));
     }
-    let footer = stored.bytes(length - 8 - size, size).map_err(io)?.ok_or_else(truncated)?;
+    let footer = stored.bytes(length - 8 - size, size).map_err(unreadable)?.ok_or_else(truncated)?;
     check_schema(&footer).map_err(|refusal| undecoded(refusal.to_owned()))?;
     Ok(footer)
 }

@@ -1,18 +1,19 @@
 //! Which columns of a file are wanted, and at which rows its row groups or record batches begin.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::arrow::Messages;
 use super::columns::ValueKind;
 use super::footer::{self, Footer};
-use super::stored::Stored;
+use super::stored::{Stored, unreadable};
 use crate::corpus::damage::{Damage, DamageCause, DamageKind};
 use crate::corpus::filetype::Format;
 use crate::corpus::inputs::Input;
 use crate::corpus::jsonl::{JsonlFields, twice};
 use crate::corpus::options::ReadOptions;
-use crate::document::Place;
+use crate::document::{DocId, Place};
 
 /// A column of values.
 #[derive(Clone, Debug)]
@@ -60,13 +61,26 @@ pub(super) struct Layout {
     pub texts: Vec<ValueColumn>,
     /// Id, URL, language, score and group.
     pub names: [Option<ValueColumn>; NAMES],
-    /// The row at which each row group begins, and the row behind the last.
-    pub starts: Vec<u64>,
+    pub groups: Vec<GroupHead>,
+}
+
+/// The facts about a row group that a file states.
+#[derive(Clone, Debug)]
+pub(super) struct GroupHead {
+    /// Its rows among those of the file.
+    pub rows: Range<u64>,
+    /// Where the text stands in the file; of Arrow, where the record batch does.
+    pub offset: u64,
+    /// Stored bytes of all columns.
+    pub stored: u64,
+    /// Decoded bytes of the texts, and of all columns that are wanted; of Arrow stored ones of all columns.
+    pub texts: u64,
+    pub wanted: u64,
 }
 
 /// The names of a file's columns; none if it does not say.
 pub(crate) fn column_names(input: &Input) -> Vec<String> {
-    let stored = input.open().and_then(Stored::new).ok();
+    let stored = Stored::open(input).ok();
     let columns = stored.and_then(|stored| match input.format {
         Format::Arrow => Messages::of(&stored).ok().map(|messages| messages.columns()),
         _ => footer::read_schema(&stored).ok().map(|(_, schema)| footer::columns(&schema)),
@@ -76,7 +90,7 @@ pub(crate) fn column_names(input: &Input) -> Vec<String> {
 
 /// Bytes that a reader of a file holds besides what is read of its columns.
 pub(crate) fn held(input: &Input) -> u64 {
-    let stored = input.open().and_then(Stored::new).ok();
+    let stored = Stored::open(input).ok();
     let held = |stored: Stored| match input.format {
         Format::Arrow => Messages::of(&stored).map_or(0, |messages| messages.held()),
         _ => (2 * stored.length()).min(2 << 20) + footer::held(&stored),
@@ -139,12 +153,14 @@ impl Layout {
     ///
     /// # Errors
     /// The damage that keeps the file from being read.
-    pub fn of(stored: &Stored, format: Format, options: &ReadOptions) -> Result<Self, DamageCause> {
+    pub fn of(input: &Input, options: &ReadOptions) -> Result<Self, DamageCause> {
         let fields = &options.fields;
-        let (contents, columns, rows) = match format {
+        let stored = &Stored::open(input).map_err(unreadable)?;
+        let (contents, columns, rows) = match input.format {
             Format::Arrow => {
                 let messages = Messages::of(stored)?;
-                let (columns, rows) = (messages.columns(), messages.rows().collect());
+                let (columns, rows) =
+                    (messages.columns(), messages.batches.iter().map(|it| it.rows).collect());
                 (Contents::Arrow(messages), columns, rows)
             }
             _ => {
@@ -162,59 +178,41 @@ impl Layout {
         // A column that may hold names: one for each row.
         let name_column = |name: &String| find_column(&columns, name).filter(|column| !column.is_list);
         let names = names.map(|name| name.and_then(name_column));
-        let mut starts = vec![0u64];
+        let mut layout = Self { contents, texts, names, groups: Vec::with_capacity(rows.len()) };
         for rows in rows {
-            let next = starts.last().and_then(|start| start.checked_add(rows));
-            starts.push(next.ok_or_else(|| (DamageKind::Corrupt, format!("a row group of {rows} rows")))?);
+            let start = layout.rows();
+            let end = start.checked_add(rows);
+            let end = end.ok_or_else(|| (DamageKind::Corrupt, format!("a row group of {rows} rows")))?;
+            layout.groups.push(layout.head(layout.groups.len(), start..end));
         }
-        Ok(Self { contents, texts, names, starts })
+        Ok(layout)
     }
 
-    /// Rows of a row group.
-    pub fn rows(&self, group: usize) -> u64 {
-        self.starts[group + 1] - self.starts[group]
-    }
-
-    /// Decoded bytes of columns of a row group, as the file says; of Arrow those of all columns, as they are stored.
-    fn decoded_bytes<'a>(&self, group: usize, columns: impl Iterator<Item = &'a ValueColumn>) -> u64 {
-        match &self.contents {
-            Contents::Parquet(footer) => {
-                let size =
-                    |column: &ValueColumn| footer.group(group).column(column.index).uncompressed_size();
-                columns.map(|column| u64::try_from(size(column)).unwrap_or(0)).fold(0, u64::saturating_add)
+    fn head(&self, group: usize, rows: Range<u64>) -> GroupHead {
+        let footer = match &self.contents {
+            Contents::Parquet(footer) => footer,
+            Contents::Arrow(messages) => {
+                let place = messages.batches[group].place;
+                let bytes = place.bytes();
+                return GroupHead { rows, offset: place.offset, stored: bytes, texts: bytes, wanted: bytes };
             }
-            Contents::Arrow(messages) => messages.bytes(group),
+        };
+        let (group, number) = (footer.group(group), |n: i64| u64::try_from(n).unwrap_or(0));
+        let decoded = |column: &ValueColumn| number(group.column(column.index).uncompressed_size());
+        let texts = self.texts.iter().map(decoded).fold(0, u64::saturating_add);
+        let text = group.column(self.texts[0].index);
+        GroupHead {
+            rows,
+            offset: number(text.dictionary_page_offset().unwrap_or(text.data_page_offset())),
+            stored: number(group.compressed_size()),
+            texts,
+            wanted: self.names.iter().flatten().map(decoded).fold(texts, u64::saturating_add),
         }
     }
 
-    /// Of the texts of a row group.
-    pub fn text_bytes(&self, group: usize) -> u64 {
-        self.decoded_bytes(group, self.texts.iter())
-    }
-
-    /// Of all columns of a row group that are wanted.
-    pub fn wanted_bytes(&self, group: usize) -> u64 {
-        self.decoded_bytes(group, self.texts.iter().chain(self.names.iter().flatten()))
-    }
-
-    /// Stored bytes of a row group.
-    pub fn stored_bytes(&self, group: usize) -> u64 {
-        match &self.contents {
-            Contents::Parquet(footer) => u64::try_from(footer.group(group).compressed_size()).unwrap_or(0),
-            Contents::Arrow(messages) => messages.bytes(group),
-        }
-    }
-
-    /// Where the text of a row group stands in the file; of Arrow, where the record batch does.
-    pub fn offset(&self, group: usize) -> u64 {
-        match &self.contents {
-            Contents::Parquet(footer) => {
-                let chunk = footer.group(group).column(self.texts[0].index);
-                let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
-                u64::try_from(start).unwrap_or(0)
-            }
-            Contents::Arrow(messages) => messages.offset(group),
-        }
+    /// Rows of all row groups.
+    pub fn rows(&self) -> u64 {
+        self.groups.last().map_or(0, |last| last.rows.end)
     }
 
     /// The format's name of a row group.
@@ -256,14 +254,26 @@ impl Layout {
         documents: u64,
         cause: DamageCause,
     ) -> Damage {
-        let place = Place { offset: self.offset(group), ..Place::default() };
+        let place = Place { offset: self.groups[group].offset, ..Place::default() };
         let (kind, detail) = cause;
         Damage { documents: Some(documents), ..Damage::at(path, Some(row), place, kind, detail) }
     }
 
     /// The row group that a row stands in.
-    pub fn group_of(&self, row: u32) -> Option<usize> {
-        let group = self.starts.partition_point(|&start| start <= u64::from(row)) - 1;
-        (group + 1 < self.starts.len()).then_some(group)
+    pub fn group_of(&self, row: u64) -> Option<usize> {
+        let group = self.groups.partition_point(|group| group.rows.end <= row);
+        (group < self.groups.len()).then_some(group)
+    }
+
+    /// Rows of documents by the row groups that they stand in; none for what is behind the last one.
+    pub fn by_group<'w>(
+        &self,
+        documents: &'w [(DocId, Place)],
+    ) -> impl Iterator<Item = (Option<usize>, &'w [(DocId, Place)])> {
+        let group_of = |(id, _): &(DocId, Place)| self.group_of(id.row.into());
+        let is_of_one = move |before: &(DocId, Place), next: &(DocId, Place)| {
+            before.0.row < next.0.row && group_of(before) == group_of(next)
+        };
+        documents.chunk_by(is_of_one).map(move |documents| (group_of(&documents[0]), documents))
     }
 }

@@ -38,7 +38,7 @@ pub(crate) use copy::{GROUP_BYTES, write_kept};
 use footer::Footer;
 use guard::guarded;
 pub(crate) use guard::panic_is_damage;
-use layout::{Contents, Layout, NAMES, ValueColumn};
+use layout::{Contents, GroupHead, Layout, NAMES, ValueColumn};
 pub(crate) use layout::{column_names, held};
 use stored::Stored;
 
@@ -213,8 +213,9 @@ impl std::fmt::Debug for RowGroup {
 
 impl RowGroup {
     fn new(input: &Input, layout: &Arc<Layout>, index: usize, block_bytes: usize) -> Self {
-        let rows = usize::try_from(layout.rows(index)).unwrap_or(0);
-        let bytes = usize::try_from(layout.wanted_bytes(index)).unwrap_or(usize::MAX);
+        let head = &layout.groups[index];
+        let rows = usize::try_from(head.rows.end - head.rows.start).unwrap_or(0);
+        let bytes = usize::try_from(head.wanted).unwrap_or(usize::MAX);
         let batch = block_bytes / (bytes / rows.max(1)).max(1);
         let (input, layout, batch) = (input.clone(), layout.clone(), batch.clamp(1, BATCH_ROWS));
         Self { input, layout, index, selection: None, rows, done: 0, batch, open: None }
@@ -249,8 +250,8 @@ impl RowGroup {
     }
 
     fn open_parquet(&self, footer: &Footer) -> Result<OpenGroup, ParquetError> {
-        let stored = Stored::new(self.input.open()?)?;
-        let all = usize::try_from(self.layout.rows(self.index)).unwrap_or(0);
+        let stored = Stored::open(&self.input)?;
+        let all = usize::try_from(footer.group(self.index).num_rows())?;
         let selection = self.selection.as_ref();
         let selection =
             selection.map(|rows| RowSelection::from_consecutive_ranges(rows.iter().cloned(), all));
@@ -272,7 +273,7 @@ impl RowGroup {
             columns.sort_unstable();
             columns.dedup();
             guarded(DamageKind::Corrupt, || {
-                let stored = Stored::new(self.input.open()?)?;
+                let stored = Stored::open(&self.input)?;
                 messages.decoder(Some(columns))?.batch(&stored, self.index, self.selection.as_deref())
             })
         };
@@ -319,8 +320,9 @@ impl RowGroup {
         }
         self.open = Some((open_texts, open_names));
         self.done = next.end;
-        let first = layout.starts[self.index] + next.start as u64;
-        let (within, offset) = (next.start as u64, layout.offset(self.index));
+        let GroupHead { rows: ref of_group, offset, .. } = layout.groups[self.index];
+        let within = next.start as u64;
+        let first = of_group.start + within;
         let bytes = texts.iter().chain(names.iter().flatten().flatten()).map(|values| values.bytes).sum();
         Ok(ReadRows { first, within, offset, rows: next.len(), texts, names, bytes })
     }
@@ -341,7 +343,7 @@ impl RowGroup {
                 let (group, text) = (self.index, &self.layout.texts[0].path);
                 let called = self.layout.group_called();
                 let detail = format!("{called} {group}, column {text:?}: {detail}; {lost} rows lost");
-                let row = self.layout.starts[group] + self.done as u64;
+                let row = self.layout.groups[group].rows.start + self.done as u64;
                 let damage = self.layout.damage_of_rows(&self.input.path, group, row, lost, (kind, detail));
                 counts.damage.push(damage);
                 counts.records += lost;
@@ -371,30 +373,22 @@ impl Rows {
     /// # Errors
     /// The damage that keeps the file from being read.
     pub fn open(input: &Input, options: &ReadOptions) -> Result<Self, DamageCause> {
-        let open = || Stored::new(input.open()?);
-        let stored = open().map_err(|error| (DamageKind::Unreadable, error.to_string()))?;
-        let layout = Arc::new(Layout::of(&stored, input.format, options)?);
-        let (block_bytes, stored) = (options.block_bytes, stored.length());
-        Ok(Self { input: input.clone(), layout, block_bytes, next: 0, group: None, stored, finished: false })
+        let layout = Arc::new(Layout::of(input, options)?);
+        let (input, block_bytes, stored) = (input.clone(), options.block_bytes, input.stored_bytes());
+        Ok(Self { input, layout, block_bytes, next: 0, group: None, stored, finished: false })
     }
 
     /// Rows, and bytes of their texts, as the file says. Arrow says it of no column; there it is by some rows in the
     /// middle.
     pub fn claimed(&self) -> (u64, u64) {
-        let starts = &self.layout.starts;
-        if let (Contents::Arrow(_), Some(&rows)) =
-            (&self.layout.contents, starts.last().filter(|&&rows| rows > 0))
-        {
-            let middle = starts.partition_point(|&start| start <= rows / 2) - 1;
+        let rows = self.layout.rows();
+        if let (Contents::Arrow(_), Some(middle)) = (&self.layout.contents, self.layout.group_of(rows / 2)) {
             let piece = RowGroup::new(&self.input, &self.layout, middle, self.block_bytes).read();
-            let bytes = |piece: ReadRows| {
-                (piece.texts.iter().map(|texts| texts.bytes).sum::<u64>(), piece.rows as u64)
-            };
-            let (bytes, of) = piece.map_or((0, 1), bytes);
+            let of_texts = |piece: &ReadRows| piece.texts.iter().map(|texts| texts.bytes).sum::<u64>();
+            let (bytes, of) = piece.map_or((0, 1), |piece| (of_texts(&piece), piece.rows as u64));
             return (rows, bytes.saturating_mul(rows) / of.max(1));
         }
-        let texts = (0..starts.len() - 1).map(|group| self.layout.text_bytes(group));
-        (starts.last().copied().unwrap_or(0), texts.sum())
+        (rows, self.layout.groups.iter().map(|group| group.texts).sum())
     }
 
     /// Makes the next batch, which may be a row group for the caller to read; false when there are none.
@@ -410,21 +404,21 @@ impl Rows {
             }
             self.group = None;
         }
-        let (index, starts) = (self.next, &self.layout.starts);
-        match starts.get(index + 1) {
+        let index = self.next;
+        match self.layout.groups.get(index) {
             None => counts.damage.extend(self.layout.damage_at_end(&self.input)),
-            Some(&end) if end > u64::from(u32::MAX) => {
+            Some(head) if head.rows.end > u64::from(u32::MAX) => {
                 let kind = DamageKind::TooLarge;
                 let detail = "the rest of the file is not read";
                 counts.damage.push(Damage::of_file(&self.input.path, 0, kind, detail));
             }
-            Some(_) => {
-                let size = self.layout.stored_bytes(index).min(self.stored);
+            Some(head) => {
+                let size = head.stored.min(self.stored);
                 self.next += 1;
                 self.stored -= size;
                 counts.stored = size;
                 let mut group = RowGroup::new(&self.input, &self.layout, index, self.block_bytes);
-                if self.layout.text_bytes(index) <= OWN_GROUP {
+                if head.texts <= OWN_GROUP {
                     batch.group = Some(group);
                 } else {
                     batch.piece = group.next(counts);
@@ -452,15 +446,10 @@ pub(crate) fn fetch(
 ) -> Result<()> {
     let Some(&(_, first)) = wanted.first() else { return Ok(()) };
     let rows = Rows::open(input, options).map_err(|(_, detail)| wrong(first, detail))?;
-    let starts = &rows.layout.starts;
-    let is_of_one_group = |before: &(DocId, Place), next: &(DocId, Place)| {
-        before.0.row < next.0.row && rows.layout.group_of(before.0.row) == rows.layout.group_of(next.0.row)
-    };
-    for of_group in wanted.chunk_by(is_of_one_group) {
-        let (id, place) = of_group[0];
-        let index = rows.layout.group_of(id.row).ok_or_else(|| wrong(place, "fewer rows".to_owned()))?;
+    for (index, of_group) in rows.layout.by_group(wanted) {
+        let index = index.ok_or_else(|| wrong(of_group[0].1, "fewer rows".to_owned()))?;
         let group = RowGroup::new(input, &rows.layout, index, options.block_bytes);
-        let mut group = group.only(ranges(of_group, starts[index]));
+        let mut group = group.only(ranges(of_group, rows.layout.groups[index].rows.start));
         let mut left = of_group.iter();
         while let Some(&(_, place)) = left.as_slice().first() {
             let piece = group.read().map_err(|(_, detail)| wrong(place, detail))?;
