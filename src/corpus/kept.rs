@@ -1,7 +1,9 @@
 //! A file of kept documents: what is known of it and how it may be called.
 
 use std::borrow::Cow;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::mem;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -64,13 +66,23 @@ pub struct Kept {
     pub lost: Vec<Damage>,
 }
 
+impl Kept {
+    /// Adds what else was written.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.files.extend(other.files);
+        self.lost.extend(other.lost);
+    }
+}
+
 /// The documents to keep, file by file: IDs ascending, each with its place as reading found it.
 pub trait KeptDocuments: Sync {
     /// The kept documents of a file.
     ///
     /// # Errors
     /// If it is on disk and cannot be read.
-    fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>>;
+    fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>> {
+        self.each_of(shard)?.collect::<Result<_>>().map(Cow::Owned)
+    }
 
     /// The kept documents of a file one after the other, with few in memory at a time where they are on disk.
     ///
@@ -127,40 +139,34 @@ pub(crate) fn kept_files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-const ENDINGS: [&str; 14] = [
-    ".warc.wet",
-    ".warc.wet.gz",
-    ".warc.wet.zst",
-    ".jsonl",
-    ".jsonl.gz",
-    ".jsonl.zst",
-    ".csv",
-    ".csv.gz",
-    ".csv.zst",
-    ".tsv",
-    ".tsv.gz",
-    ".tsv.zst",
-    ".parquet",
-    ".arrow",
-];
+/// The name of a file of documents without the ending; none if it has not the ending of one.
+fn stem(name: &str) -> Option<&str> {
+    let unpacked = [".gz", ".zst"].iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+    let of_stream = [".warc.wet", ".jsonl", ".csv", ".tsv"].iter().find_map(|it| unpacked.strip_suffix(it));
+    of_stream.or_else(|| [".parquet", ".arrow"].iter().find_map(|ending| name.strip_suffix(ending)))
+}
 
 /// True if a file of a folder of results is one of kept documents, by its name; those of a run in stages are called
 /// after their inputs.
 pub(crate) fn is_kept_of(results: Results, name: &str) -> bool {
     match results {
         Results::Whole => is_kept_name(name),
-        Results::OfStages => {
-            ENDINGS.iter().any(|ending| name.ends_with(ending)) && !name.ends_with(".removed.csv")
-        }
+        Results::OfStages => stem(name).is_some() && !name.ends_with(".removed.csv"),
     }
 }
 
 /// True if a file of kept documents may be called so.
 pub(crate) fn is_kept_name(name: &str) -> bool {
-    let of_one_input = name.starts_with("kept.") && ENDINGS.iter().any(|ending| name.ends_with(ending));
-    let of_all = |name: &str| name.strip_prefix("kept").is_some_and(|ending| ENDINGS.contains(&ending));
-    let of_size = without_number(name).is_some_and(|name| of_all(&name) || is_numbered(&name));
-    of_one_input || of_size || is_numbered(name)
+    let Some(stem) = stem(name) else { return false };
+    let is_of_columns = [".csv", ".parquet", ".arrow"].iter().any(|it| name[stem.len()..].starts_with(it));
+    // A file for other columns than the first ones has a number from 2 on.
+    let is_number = |number: &str| number.parse::<u32>().is_ok_and(|number| number > 1);
+    let is_of_all =
+        |stem: &str| stem == "kept" || is_of_columns && stem.strip_prefix("kept-").is_some_and(is_number);
+    let of_size = stem.rsplit_once('-').is_some_and(|(stem, number)| {
+        number.len() >= DIGITS && number.bytes().all(|b| b.is_ascii_digit()) && is_of_all(stem)
+    });
+    stem.starts_with("kept.") || is_of_all(stem) || of_size
 }
 
 /// Digits of the number of a file of a size, at least: as many as names sort by in most results.
@@ -168,7 +174,7 @@ const DIGITS: usize = 5;
 
 /// The path of a file: this one, or, where a size is set, that of one of several in its place, counted from 1:
 /// `kept-00001.csv.gz`, `kept-2-00001.csv.gz`.
-pub(crate) fn path_of(path: &Path, size: Option<u64>, number: usize) -> PathBuf {
+fn path_of(path: &Path, size: Option<u64>, number: usize) -> PathBuf {
     if size.is_none() {
         return path.to_path_buf();
     }
@@ -182,19 +188,68 @@ pub(crate) fn unnamed(path: &Path) -> PathBuf {
     with(path, ".partial")
 }
 
-/// The name of the file in whose place one of several of a size was written.
-fn without_number(name: &str) -> Option<String> {
-    let (stem, ending) = name.split_once('.')?;
-    let (stem, number) = stem.rsplit_once('-')?;
-    let is_number = number.len() >= DIGITS && number.bytes().all(|b| b.is_ascii_digit());
-    is_number.then(|| format!("{stem}.{ending}"))
+/// Files that are written one after the other: one, or, where a size is set, several. They get their names once all
+/// are whole.
+pub(crate) struct KeptOutput<'a> {
+    path: &'a Path,
+    /// Stored bytes that no file has more of, unless it holds one document alone.
+    pub size: Option<u64>,
+    format: Format,
+    /// All inputs whose documents go there.
+    shards: &'a [u32],
+    /// The files that are whole.
+    pub whole: Vec<KeptFile>,
+    /// Documents in the file that is written, and the inputs of which they are.
+    pub documents: u64,
+    pub of_shards: Vec<u32>,
 }
 
-/// True if a file for other columns than the first ones is called so: it has a number from 2 on.
-fn is_numbered(name: &str) -> bool {
-    let number = name.strip_prefix("kept-").and_then(|rest| rest.split_once('.'));
-    number.is_some_and(|(number, ending)| {
-        number.parse::<u32>().is_ok_and(|number| number > 1)
-            && matches!(ending, "csv" | "csv.gz" | "csv.zst" | "parquet" | "arrow")
-    })
+impl<'a> KeptOutput<'a> {
+    pub fn new(path: &'a Path, size: Option<u64>, format: Format, shards: &'a [u32]) -> Self {
+        Self { path, size, format, shards, whole: Vec::new(), documents: 0, of_shards: Vec::new() }
+    }
+
+    /// The path that the file that is written will have.
+    pub fn path(&self) -> PathBuf {
+        path_of(self.path, self.size, self.whole.len() + 1)
+    }
+
+    /// Where it is by now.
+    pub fn partial(&self) -> PathBuf {
+        unnamed(&self.path())
+    }
+
+    /// Creates the file that is to be written.
+    pub fn create(&self) -> io::Result<BufWriter<File>> {
+        Ok(BufWriter::with_capacity(1 << 20, File::create(self.partial())?))
+    }
+
+    /// Counts documents of an input.
+    pub fn add(&mut self, shard: u32, documents: u64) {
+        self.documents += documents;
+        if self.of_shards.last() != Some(&shard) {
+            self.of_shards.push(shard);
+        }
+    }
+
+    /// Sees to it that the file is on disk; the next one may be created.
+    pub fn end(&mut self, file: &mut BufWriter<File>) -> io::Result<()> {
+        file.flush()?;
+        file.get_ref().sync_all()?;
+        let of_shards = mem::take(&mut self.of_shards);
+        self.whole.push(KeptFile {
+            path: self.path(),
+            format: self.format,
+            documents: mem::take(&mut self.documents),
+            stored_bytes: file.get_ref().metadata()?.len(),
+            shards: if self.size.is_some() { of_shards } else { self.shards.to_vec() },
+        });
+        Ok(())
+    }
+
+    /// Gives the files their names.
+    pub fn finish(self) -> io::Result<Vec<KeptFile>> {
+        self.whole.iter().try_for_each(|file| fs::rename(unnamed(&file.path), &file.path))?;
+        Ok(self.whole)
+    }
 }

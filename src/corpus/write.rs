@@ -18,7 +18,7 @@ use super::damage::{Damage, DamageKind};
 use super::fetch::{fetch, header_at};
 use super::filetype::{Compression, Format, StreamFormat, is_called_tsv, stem};
 use super::inputs::Input;
-use super::kept::{EachKept, Kept, KeptDocuments, KeptFile, KeptFiles, path_of, unnamed};
+use super::kept::{EachKept, Kept, KeptDocuments, KeptFiles, KeptOutput, unnamed};
 use super::options::{ReadOptions, pool};
 use super::reader::{Block, ReadInput, Reader};
 use super::records::{Span, copyable};
@@ -42,9 +42,8 @@ struct Target {
 }
 
 impl Target {
-    /// The path of a file of it, counted from 1.
-    fn path(&self, number: usize) -> PathBuf {
-        path_of(&self.path, self.size, number)
+    fn files(&self) -> KeptOutput<'_> {
+        KeptOutput::new(&self.path, self.size, self.format.format(), &self.shards)
     }
 
     /// Bytes of lines that are compressed as one. Where files are to be small they are few, so that files come
@@ -60,21 +59,16 @@ impl Target {
 /// last of several.
 struct Output<'a> {
     target: &'a Target,
+    files: KeptOutput<'a>,
     writer: BufWriter<File>,
-    partial: PathBuf,
     /// Its first record is another's, and so are the files that it goes to.
     is_part: bool,
     /// The date of the first document (WET).
     date: Option<String>,
-    documents: u64,
     stored_bytes: u64,
     lost: Vec<Damage>,
     /// The input that is written.
     shard: u32,
-    /// The inputs of which something is in the file, where a size is set.
-    shards: Vec<u32>,
-    /// The files before, which are as large as they may be and have not their names yet.
-    full: Vec<KeptFile>,
     /// Of a part, where a size is set: the input, stored bytes and documents of each piece that one file is to hold.
     pieces: Vec<(u32, u64, u64)>,
     /// Room for what is copied.
@@ -90,7 +84,7 @@ struct Output<'a> {
 /// Where an output stood.
 #[derive(Clone, Copy)]
 struct OutputMark {
-    full: usize,
+    whole: usize,
     documents: u64,
     stored_bytes: u64,
     shards: usize,
@@ -99,43 +93,38 @@ struct OutputMark {
 
 impl<'a> Output<'a> {
     fn create(target: &'a Target) -> Result<Self> {
-        let (file, partial) = Self::file(target, 1)?;
-        Ok(Self::new(target, file, partial, false))
-    }
-
-    /// A file that has not its name yet.
-    fn file(target: &Target, number: usize) -> Result<(File, PathBuf)> {
-        let partial = unnamed(&target.path(number));
-        let file = File::create(&partial).map_err(|e| Error::io(&partial, e))?;
-        Ok((file, partial))
+        let files = target.files();
+        let writer = files.create().map_err(|error| Error::io(files.partial(), error))?;
+        Ok(Self::new(target, files, writer, false))
     }
 
     /// A part of the target in a file without a name, to be appended.
     fn part(target: &'a Target) -> Result<Self> {
         let dir = target.path.parent().unwrap_or(Path::new("."));
         let file = tempfile::tempfile_in(dir).map_err(|e| Error::io(dir, e))?;
-        Ok(Self::new(target, file, dir.to_path_buf(), true))
+        Ok(Self::new(target, target.files(), BufWriter::with_capacity(1 << 20, file), true))
     }
 
-    fn new(target: &'a Target, file: File, partial: PathBuf, is_part: bool) -> Self {
+    fn new(target: &'a Target, files: KeptOutput<'a>, writer: BufWriter<File>, is_part: bool) -> Self {
         Self {
             target,
-            writer: BufWriter::with_capacity(1 << 20, file),
-            partial,
+            files,
+            writer,
             is_part,
             date: None,
-            documents: 0,
             stored_bytes: 0,
             lost: Vec::new(),
             shard: 0,
-            shards: Vec::new(),
-            full: Vec::new(),
             pieces: Vec::new(),
             copied: Vec::new(),
             block: Block::default(),
             unsynced: 0,
             syncing: None,
         }
+    }
+
+    fn failed(&self, error: io::Error) -> Error {
+        Error::io(self.files.partial(), error)
     }
 
     /// Begins with the first document: `date` is its own.
@@ -162,64 +151,59 @@ impl<'a> Output<'a> {
     }
 
     fn name(&self) -> String {
-        let path = self.target.path(self.full.len() + 1);
-        path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+        self.files.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// Puts a part behind what is there.
     fn append(&mut self, part: Self) -> Result<()> {
-        let Self { mut writer, date, documents, lost, partial, pieces, .. } = part;
-        self.lost.extend(lost);
+        let (mut writer, documents) = (part.writer, part.files.documents);
+        self.lost.extend(part.lost);
         if documents == 0 {
             return Ok(());
         }
-        match self.begin(|| Ok(date.unwrap_or_default())) {
+        match self.begin(|| Ok(part.date.unwrap_or_default())) {
             Err(Broken::Output(error)) => return Err(error),
             Ok(()) | Err(Broken::Input(_)) => {}
         }
-        let failed = |error| Error::io(&partial, error);
-        writer.flush().map_err(failed)?;
-        let file = writer.get_mut();
-        file.seek(SeekFrom::Start(0)).map_err(failed)?;
-        if self.target.size.is_some() {
-            let mut file = BufReader::with_capacity(1 << 20, file);
-            let mut piece = Vec::new();
-            for (shard, bytes, documents) in pieces {
-                self.shard = shard;
-                piece.clear();
-                file.by_ref().take(bytes).read_to_end(&mut piece).map_err(failed)?;
-                self.put(&piece, documents)?;
-            }
-            return Ok(());
+        let pieces = match self.target.size {
+            Some(_) => part.pieces,
+            None => vec![(part.shard, part.stored_bytes, documents)],
+        };
+        writer.seek(SeekFrom::Start(0)).map_err(|error| self.failed(error))?;
+        // Pieces may be short: as `dyn` they pass through the buffers.
+        let mut file: Box<dyn Read + '_> = Box::new(BufReader::with_capacity(1 << 20, writer.get_mut()));
+        for (shard, bytes, documents) in pieces {
+            self.shard = shard;
+            self.make_room(bytes, documents)?;
+            let copied = io::copy(&mut file.by_ref().take(bytes), &mut self.writer);
+            self.stored_bytes += copied.map_err(|error| self.failed(error))?;
         }
-        self.stored_bytes += io::copy(file, &mut self.writer).map_err(failed)?;
-        self.documents += documents;
         Ok(())
     }
 
-    /// Writes documents that one file is to hold: the next one, if they are too much for this.
-    fn put(&mut self, bytes: &[u8], documents: u64) -> Result<()> {
-        let stored = bytes.len() as u64;
+    /// Counts documents that one file is to hold. The next file is begun, if they are too much for this.
+    fn make_room(&mut self, stored: u64, documents: u64) -> Result<()> {
         if let Some(size) = self.target.size {
             if self.is_part {
                 self.pieces.push((self.shard, stored, documents));
-            } else {
-                if self.documents > 0 && self.stored_bytes + stored > size {
-                    self.next_file()?;
-                }
-                if self.shards.last() != Some(&self.shard) {
-                    self.shards.push(self.shard);
-                }
+            } else if self.files.documents > 0 && self.stored_bytes + stored > size {
+                self.next_file()?;
             }
         }
-        self.documents += documents;
+        self.files.add(self.shard, documents);
+        Ok(())
+    }
+
+    /// Writes documents that one file is to hold.
+    fn put(&mut self, bytes: &[u8], documents: u64) -> Result<()> {
+        self.make_room(bytes.len() as u64, documents)?;
         self.write(bytes)
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.stored_bytes += bytes.len() as u64;
         let written = self.writer.write_all(bytes).and_then(|()| self.sync_meanwhile(bytes.len() as u64));
-        written.map_err(|e| Error::io(&self.partial, e))
+        written.map_err(|error| self.failed(error))
     }
 
     /// Has what is written go to the disk now and then while more is written, so that the end need not wait for all.
@@ -251,70 +235,57 @@ impl<'a> Output<'a> {
     /// Ends the file and begins the next one.
     fn next_file(&mut self) -> Result<()> {
         self.end_file()?;
-        let (file, partial) = Self::file(self.target, self.full.len() + 1)?;
-        self.writer = BufWriter::with_capacity(1 << 20, file);
-        self.partial = partial;
+        self.writer = self.files.create().map_err(|error| self.failed(error))?;
         self.head()
     }
 
-    /// Puts the file behind those that are full.
     fn end_file(&mut self) -> Result<()> {
-        let synced = self.synced();
-        let flushed =
-            synced.and_then(|()| self.writer.flush()).and_then(|()| self.writer.get_ref().sync_all());
-        flushed.map_err(|e| Error::io(&self.partial, e))?;
-        self.unsynced = 0;
-        let Target { size, format, shards, .. } = self.target;
-        self.full.push(KeptFile {
-            path: self.target.path(self.full.len() + 1),
-            format: format.format(),
-            documents: mem::take(&mut self.documents),
-            stored_bytes: mem::take(&mut self.stored_bytes),
-            shards: if size.is_some() { mem::take(&mut self.shards) } else { shards.clone() },
-        });
+        let ended = self.synced().and_then(|()| self.files.end(&mut self.writer));
+        ended.map_err(|error| self.failed(error))?;
+        (self.unsynced, self.stored_bytes) = (0, 0);
         Ok(())
     }
 
     fn mark(&self) -> OutputMark {
         OutputMark {
-            full: self.full.len(),
-            documents: self.documents,
+            whole: self.files.whole.len(),
+            documents: self.files.documents,
             stored_bytes: self.stored_bytes,
-            shards: self.shards.len(),
+            shards: self.files.of_shards.len(),
             pieces: self.pieces.len(),
         }
     }
 
     /// Takes back what was written since.
     fn back_to(&mut self, mark: OutputMark) -> Result<()> {
-        let mut later = self.full.split_off(mark.full).into_iter();
-        if let Some(began) = later.next() {
-            let partial = unnamed(&began.path);
-            let file = File::options().write(true).open(&partial).map_err(|e| Error::io(&partial, e))?;
-            self.writer = BufWriter::with_capacity(1 << 20, file);
-            self.shards = began.shards;
-            let last = mem::replace(&mut self.partial, partial);
-            for partial in later.map(|full| unnamed(&full.path)).chain([last]) {
+        let OutputMark { whole, documents, stored_bytes, shards, pieces } = mark;
+        let last = self.files.partial();
+        let later = self.files.whole.split_off(whole);
+        if let [began, between @ ..] = &later[..] {
+            let file = File::options().write(true).open(unnamed(&began.path));
+            self.writer =
+                BufWriter::with_capacity(1 << 20, file.map_err(|error| Error::io(&began.path, error))?);
+            self.files.of_shards = began.shards.clone();
+            for partial in between.iter().map(|file| unnamed(&file.path)).chain([last]) {
                 fs::remove_file(&partial).map_err(|e| Error::io(&partial, e))?;
             }
         }
         let back = |writer: &mut BufWriter<File>| {
             writer.flush()?;
-            writer.get_ref().set_len(mark.stored_bytes)?;
-            writer.seek(SeekFrom::Start(mark.stored_bytes)).map(drop)
+            writer.get_ref().set_len(stored_bytes)?;
+            writer.seek(SeekFrom::Start(stored_bytes)).map(drop)
         };
-        back(&mut self.writer).map_err(|e| Error::io(&self.partial, e))?;
-        let OutputMark { documents, stored_bytes, shards, pieces, full } = mark;
-        self.shards.truncate(shards);
+        back(&mut self.writer).map_err(|error| self.failed(error))?;
+        self.files.of_shards.truncate(shards);
         self.pieces.truncate(pieces);
-        (self.documents, self.stored_bytes) = (documents, stored_bytes);
-        if full == 0 && stored_bytes == 0 {
+        (self.files.documents, self.stored_bytes) = (documents, stored_bytes);
+        if whole == 0 && stored_bytes == 0 {
             self.date = None;
         }
         Ok(())
     }
 
-    fn finish(mut self) -> Result<(Vec<KeptFile>, Vec<Damage>)> {
+    fn finish(mut self) -> Result<Kept> {
         let target = self.target;
         // A gzip file of no member would be none, nor is an empty file one of WARC.
         self.head()?;
@@ -327,10 +298,8 @@ impl<'a> Output<'a> {
             self.write(&empty)?;
         }
         self.end_file()?;
-        for KeptFile { path, .. } in &self.full {
-            fs::rename(unnamed(path), path).map_err(|e| Error::io(path, e))?;
-        }
-        Ok((self.full, self.lost))
+        let files = self.files.finish().map_err(|error| Error::io(&target.path, error))?;
+        Ok(Kept { files, lost: self.lost })
     }
 }
 
@@ -378,6 +347,7 @@ pub(crate) fn pack(bytes: &[u8], compression: Compression) -> Result<Cow<'_, [u8
 /// A record as WARC wants it: header lines ended by CRLF, the right length, two line ends behind.
 fn canonical(header: &[u8], content: &[u8]) -> Vec<u8> {
     let mut record = Vec::with_capacity(header.len() + content.len() + 64);
+    let length = format!("Content-Length: {}", content.len());
     let (mut counted, mut replaced) = (false, false);
     for line in header.split_inclusive(|&b| b == b'\n') {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
@@ -386,23 +356,16 @@ fn canonical(header: &[u8], content: &[u8]) -> Vec<u8> {
         if replaced && line.starts_with(b" ") | line.starts_with(b"\t") {
             continue;
         }
-        replaced = wet::length_line(line).is_some();
-        match wet::length_line(line) {
-            Some(written) if written == content.len().to_string().as_bytes() && !counted => {
-                record.extend_from_slice(line);
-            }
-            Some(_) if !counted => {
-                record.extend_from_slice(format!("Content-Length: {}", content.len()).as_bytes());
-            }
-            Some(_) => continue,
-            None => {
-                record.extend_from_slice(line);
-                record.extend_from_slice(b"\r\n");
-                continue;
-            }
-        }
+        let written = wet::length_line(line);
+        replaced = written.is_some();
+        let line = match written {
+            Some(_) if counted => continue,
+            Some(written) if written != content.len().to_string().as_bytes() => length.as_bytes(),
+            _ => line,
+        };
+        counted |= replaced;
+        record.extend_from_slice(line);
         record.extend_from_slice(b"\r\n");
-        counted = true;
     }
     record.extend_from_slice(content);
     record.extend_from_slice(b"\r\n\r\n");
@@ -507,75 +470,63 @@ impl KeptJob<'_> {
         let size = files.size();
         let mut targets: Vec<Target> = Vec::new();
         for format in StreamFormat::ALL {
-            let of_format = |input: &&Input| input.format == format.format() && input.problem.is_none();
-            let shards = || (0..).zip(inputs).filter(|(_, input)| input.format == format.format());
-            match files {
-                KeptFiles::One | KeptFiles::OfSize(_) => {
-                    // Tables with other columns go to files of their own; an empty one has none at all.
-                    let mut headers: Vec<Option<&Arc<CsvHeader>>> = Vec::new();
-                    for header in inputs.iter().filter(of_format).map(|input| input.header.as_ref()) {
-                        if !headers.contains(&header) && (header.is_some() || headers.is_empty()) {
-                            headers.retain(Option::is_some);
-                            headers.push(header);
-                        }
-                    }
-                    for (number, header) in (1..).zip(headers) {
-                        let is_of = |input: &Input| match &input.header {
-                            Some(own) => header == Some(own),
-                            None => number == 1,
-                        };
-                        let of_file = inputs.iter().filter(|input| of_format(input) && is_of(input));
-                        let all_are =
-                            |compression| of_file.clone().all(|input| input.compression == compression);
-                        let compression =
-                            [Compression::None, Compression::Zstd].into_iter().find(|&it| all_are(it));
-                        let compression = compression.unwrap_or(Compression::Gzip);
-                        let number = if number == 1 { String::new() } else { format!("-{number}") };
-                        targets.push(Target {
-                            path: dir
-                                .join(format!("kept{number}{}", ending(format.format(), false, compression))),
-                            size,
-                            format,
-                            compression,
-                            shards: shards()
-                                .filter(|(_, input)| is_of(input))
-                                .map(|(shard, _)| shard)
-                                .collect(),
-                            header: header.cloned(),
-                        });
-                    }
+            let of_format = (0u32..).zip(inputs).filter(|(_, input)| input.format == format.format());
+            let readable = of_format.clone().filter(|(_, input)| input.problem.is_none());
+            if files == KeptFiles::Each {
+                targets.extend(readable.map(|(shard, input)| Target {
+                    path: dir.join(&names[shard as usize]),
+                    size,
+                    format,
+                    compression: input.compression,
+                    shards: vec![shard],
+                    header: input.header.clone(),
+                }));
+                continue;
+            }
+            // Tables with other columns go to files of their own; an empty one has none at all.
+            let mut headers: Vec<Option<&Arc<CsvHeader>>> = Vec::new();
+            for header in readable.clone().map(|(_, input)| input.header.as_ref()) {
+                if !headers.contains(&header) && (header.is_some() || headers.is_empty()) {
+                    headers.retain(Option::is_some);
+                    headers.push(header);
                 }
-                KeptFiles::Each => {
-                    let shards = shards().filter(|(_, input)| of_format(input));
-                    targets.extend(shards.map(|(shard, input)| Target {
-                        path: dir.join(&names[shard as usize]),
-                        size,
-                        format,
-                        compression: input.compression,
-                        shards: vec![shard],
-                        header: input.header.clone(),
-                    }));
-                }
+            }
+            for (number, header) in (1..).zip(headers) {
+                let is_of = |(_, input): &(u32, &Input)| match &input.header {
+                    Some(own) => header == Some(own),
+                    None => number == 1,
+                };
+                let all_are = |&it: &Compression| {
+                    readable.clone().filter(is_of).all(|(_, input)| input.compression == it)
+                };
+                let compression = [Compression::None, Compression::Zstd].into_iter().find(all_are);
+                let compression = compression.unwrap_or(Compression::Gzip);
+                let number = if number == 1 { String::new() } else { format!("-{number}") };
+                let ending = ending(format.format(), false, compression);
+                targets.push(Target {
+                    path: dir.join(format!("kept{number}{ending}")),
+                    size,
+                    format,
+                    compression,
+                    shards: of_format.clone().filter(is_of).map(|(shard, _)| shard).collect(),
+                    header: header.cloned(),
+                });
             }
         }
         let writer = KeptWriter { job: self, pool: &pool };
         let write = |target: &Target| writer.write_target(target);
-        let written: Vec<Result<(Vec<KeptFile>, Vec<Damage>)>> = match files {
+        let written: Vec<Result<Kept>> = match files {
             KeptFiles::One | KeptFiles::OfSize(_) => targets.iter().map(write).collect(),
             KeptFiles::Each => pool.install(|| targets.par_iter().map(write).collect()),
         };
-        let mut kept_in = Kept::default();
+        let mut kept = Kept::default();
         for written in written {
-            let (files, lost) = written?;
-            kept_in.files.extend(files);
-            kept_in.lost.extend(lost);
+            kept.add(written?);
         }
         for format in [Format::Parquet, Format::Arrow] {
-            let rows = parquet::write_kept(format, self, &names, dir, &pool)?;
-            kept_in.files.extend(rows.files);
-            kept_in.lost.extend(rows.lost);
+            kept.add(parquet::write_kept(format, self, &names, dir, &pool)?);
         }
-        Ok(kept_in)
+        Ok(kept)
     }
 
     /// Reads the documents of one file again that were read before.
@@ -626,7 +577,7 @@ struct KeptWriter<'a> {
 impl KeptWriter<'_> {
     /// Writes a file, or those of a size. Of several inputs those that must be compressed anew are worked on side by
     /// side.
-    fn write_target(&self, target: &Target) -> Result<(Vec<KeptFile>, Vec<Damage>)> {
+    fn write_target(&self, target: &Target) -> Result<Kept> {
         let (kept, pool) = (self.job.kept, self.pool);
         let mut output = Output::create(target)?;
         let mut shards = Vec::new();
@@ -799,12 +750,12 @@ impl KeptWriter<'_> {
             for part in pool.install(|| records(bytes, &chosen, compression)) {
                 match part? {
                     OutputPart::New(bytes) => output.put(&bytes, 1)?,
-                    OutputPart::Stored(bounds) => {
+                    OutputPart::Stored(from, to) => {
                         let file = match &mut stored {
                             Some(file) => file,
                             None => stored.insert(input.open().map_err(io)?),
                         };
-                        copy_piece(file, &bounds, output).map_err(io)??;
+                        copy_piece(file, &[from, to], output).map_err(io)??;
                     }
                 }
             }
@@ -852,7 +803,12 @@ pub(crate) fn lost(
 fn copy_piece(file: &mut StoredFile, bounds: &[u64], output: &mut Output<'_>) -> io::Result<Result<()>> {
     let (start, end) = (bounds[0], bounds[bounds.len() - 1]);
     let mut bytes = mem::take(&mut output.copied);
-    copy(file, start, end, &mut bytes)?;
+    bytes.clear();
+    file.seek(SeekFrom::Start(start))?;
+    file.append(&mut bytes, end - start)?;
+    if (bytes.len() as u64) < end - start {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     let put = if output.target.size.is_none() {
         output.put(&bytes, bounds.len() as u64 - 1)
     } else {
@@ -935,49 +891,22 @@ fn names(inputs: &[Input]) -> Vec<String> {
     inputs.iter().map(name).collect()
 }
 
-/// A piece of the output.
+/// A record of the output.
 enum OutputPart {
     New(Vec<u8>),
-    /// To be copied from the stored file: documents from each of these offsets to the next.
-    Stored(Vec<u64>),
+    /// To be copied from the stored file, from one offset to another.
+    Stored(u64, u64),
 }
 
-/// One gzip member or frame per record; neighbours that are copied are one piece.
+/// One gzip member or frame per record.
 fn records(bytes: &[u8], chosen: &[&Span], compression: Compression) -> Vec<Result<OutputPart>> {
-    let parts: Vec<Result<OutputPart>> = chosen
-        .par_iter()
-        .map(|span| {
+    let part = |span: &&Span| match span.member {
+        Some((from, to)) if copyable(span, bytes) > 0 => Ok(OutputPart::Stored(from, to)),
+        _ => {
             let (header, content) = (span.start..span.content_start, span.content_start..span.content_end);
-            match span.member {
-                Some((from, to)) if copyable(span, bytes) > 0 => Ok(OutputPart::Stored(vec![from, to])),
-                _ => {
-                    let record = canonical(&bytes[header], &bytes[content]);
-                    pack(&record, compression).map(|packed| OutputPart::New(packed.into_owned()))
-                }
-            }
-        })
-        .collect();
-    let mut joined: Vec<Result<OutputPart>> = Vec::new();
-    for part in parts {
-        match (joined.last_mut(), part) {
-            (Some(Ok(OutputPart::Stored(bounds))), Ok(OutputPart::Stored(next)))
-                if bounds.last() == next.first() =>
-            {
-                bounds.extend(&next[1..]);
-            }
-            (_, part) => joined.push(part),
+            let record = canonical(&bytes[header], &bytes[content]);
+            pack(&record, compression).map(|packed| OutputPart::New(packed.into_owned()))
         }
-    }
-    joined
-}
-
-/// Stored bytes from one offset to another, in place of what is in `bytes`.
-fn copy(file: &mut StoredFile, from: u64, to: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
-    bytes.clear();
-    file.seek(SeekFrom::Start(from))?;
-    file.append(bytes, to - from)?;
-    if (bytes.len() as u64) < to - from {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    Ok(())
+    };
+    chosen.par_iter().map(part).collect()
 }

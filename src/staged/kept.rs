@@ -4,12 +4,11 @@ use super::cluster::goes_of;
 use super::names::Named;
 use super::record::Assignment;
 use super::sketches::{Column, Folder, FolderInput};
-use crate::corpus::{EachKept, KeptDocuments, Place};
+use crate::corpus::{EachKept, KeptDocuments};
 use crate::document::DocId;
 use crate::error::Result;
 use crate::format::Body;
 use crate::hash::text_digest;
-use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The documents that stay, file by file.
@@ -99,10 +98,6 @@ impl<'a> InputNames<'a> {
 }
 
 impl KeptDocuments for StagedKept<'_> {
-    fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>> {
-        self.each_of(shard)?.collect::<Result<_>>().map(Cow::Owned)
-    }
-
     fn each_of(&self, shard: u32) -> Result<EachKept<'_>> {
         let Some(at) = self.inputs[shard as usize] else { return Ok(Box::new(std::iter::empty())) };
         let documents = self.folder.inputs[at].documents.clone();

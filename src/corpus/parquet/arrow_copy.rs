@@ -2,10 +2,9 @@
 //!
 //! Its schema, with all that it says, and its compression are those of the first input.
 
-use std::collections::VecDeque;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
@@ -13,7 +12,7 @@ use arrow_schema::SchemaRef;
 use parquet::errors::ParquetError;
 
 use super::arrow::Messages;
-use super::copy::{Family, changed, synced};
+use super::copy::{Family, changed};
 use super::guard::guarded;
 use super::layout::{Contents, Layout};
 use super::ranges;
@@ -21,7 +20,7 @@ use super::stored::Stored;
 use crate::Error;
 use crate::corpus::damage::{Damage, DamageCause, DamageKind};
 use crate::corpus::filetype::Format;
-use crate::corpus::kept::{KeptFile, path_of, unnamed};
+use crate::corpus::kept::{Kept, KeptFile, KeptOutput};
 use crate::corpus::write::KeptJob;
 
 /// Bytes of the mark that ends a stream.
@@ -42,107 +41,70 @@ impl<W: Write> Write for Counted<W> {
     }
 }
 
-type ArrowFileWriter = StreamWriter<Counted<BufWriter<File>>>;
-
 /// A file in the making, or, where a size is set, the last of several.
 struct ArrowOutput<'a> {
-    path: &'a Path,
-    size: Option<u64>,
+    files: KeptOutput<'a>,
     schema: SchemaRef,
     options: IpcWriteOptions,
-    writer: ArrowFileWriter,
-    documents: u64,
-    /// The inputs of which rows are in the file.
-    shards: Vec<u32>,
-    /// Files that are whole and have not their names yet.
-    whole: Vec<KeptFile>,
+    writer: StreamWriter<Counted<BufWriter<File>>>,
+}
+
+fn stream<W: Write>(
+    to: W,
+    schema: &SchemaRef,
+    options: &IpcWriteOptions,
+) -> Result<StreamWriter<Counted<W>>, ParquetError> {
+    Ok(StreamWriter::try_new_with_options(Counted(to, 0), schema, options.clone())?)
 }
 
 impl<'a> ArrowOutput<'a> {
-    fn create(path: &'a Path, size: Option<u64>, first: &Messages) -> Result<Self, ParquetError> {
+    fn create(files: KeptOutput<'a>, first: &Messages) -> Result<Self, ParquetError> {
         let (schema, options) = (first.schema.clone(), IpcWriteOptions::default());
         let options = options.try_with_compression(first.compression)?;
-        let writer = file(&path_of(path, size, 1), &schema, &options)?;
-        Ok(Self { path, size, schema, options, writer, documents: 0, shards: Vec::new(), whole: Vec::new() })
+        let writer = stream(files.create()?, &schema, &options)?;
+        Ok(Self { files, schema, options, writer })
     }
 
     /// Adds rows of an input, or first one half of them and then the other, if they are more than a file may have.
-    fn add(&mut self, shard: u32, rows: RecordBatch) -> Result<(), ParquetError> {
-        let mut left = VecDeque::from([rows]);
-        while let Some(rows) = left.pop_front() {
-            if let Some(size) = self.size {
-                let mut alone = StreamWriter::try_new_with_options(
-                    Counted(io::sink(), END),
-                    &self.schema,
-                    self.options.clone(),
-                )?;
-                let before = alone.get_ref().1;
-                alone.write(&rows)?;
-                let bytes = alone.get_ref().1;
-                if bytes > size && rows.num_rows() > 1 {
-                    let half = rows.num_rows() / 2;
-                    left.push_front(rows.slice(half, rows.num_rows() - half));
-                    left.push_front(rows.slice(0, half));
-                    continue;
-                }
-                if self.documents > 0 && self.writer.get_ref().1 + END + bytes - before > size {
-                    self.next_file()?;
-                }
+    fn add(&mut self, shard: u32, rows: &RecordBatch) -> Result<(), ParquetError> {
+        if let Some(size) = self.files.size {
+            let mut alone = stream(io::sink(), &self.schema, &self.options)?;
+            let before = alone.get_ref().1;
+            alone.write(rows)?;
+            let bytes = alone.get_ref().1;
+            if bytes + END > size && rows.num_rows() > 1 {
+                let half = rows.num_rows() / 2;
+                self.add(shard, &rows.slice(0, half))?;
+                return self.add(shard, &rows.slice(half, rows.num_rows() - half));
             }
-            self.writer.write(&rows)?;
-            self.documents += rows.num_rows() as u64;
-            self.shards.push(shard);
-            self.shards.dedup();
+            if self.files.documents > 0 && self.writer.get_ref().1 + bytes - before + END > size {
+                self.end_file()?;
+                self.writer = stream(self.files.create()?, &self.schema, &self.options)?;
+            }
         }
+        self.writer.write(rows)?;
+        self.files.add(shard, rows.num_rows() as u64);
         Ok(())
     }
 
-    /// Ends the file and begins the next one.
-    fn next_file(&mut self) -> Result<(), ParquetError> {
-        let next = file(&path_of(self.path, self.size, self.whole.len() + 2), &self.schema, &self.options)?;
-        let writer = std::mem::replace(&mut self.writer, next);
-        let path = path_of(self.path, self.size, self.whole.len() + 1);
-        let (documents, shards) = (std::mem::take(&mut self.documents), std::mem::take(&mut self.shards));
-        self.whole.push(ended(writer, path, documents, shards)?);
-        Ok(())
+    fn end_file(&mut self) -> Result<(), ParquetError> {
+        // This writes the mark that ends it.
+        self.writer.finish()?;
+        Ok(self.files.end(&mut self.writer.get_mut().0)?)
     }
 
-    /// Gives the files their names.
-    fn finish(self) -> Result<Vec<KeptFile>, ParquetError> {
-        let Self { path, size, writer, documents, shards, mut whole, .. } = self;
-        whole.push(ended(writer, path_of(path, size, whole.len() + 1), documents, shards)?);
-        whole.iter().try_for_each(|file| fs::rename(unnamed(&file.path), &file.path))?;
-        Ok(whole)
+    fn finish(mut self) -> Result<Vec<KeptFile>, ParquetError> {
+        self.end_file()?;
+        Ok(self.files.finish()?)
     }
-}
-
-/// A file that is whole and has not its name yet.
-fn ended(
-    writer: ArrowFileWriter,
-    path: PathBuf,
-    documents: u64,
-    shards: Vec<u32>,
-) -> Result<KeptFile, ParquetError> {
-    // This writes the mark that ends it.
-    let stored_bytes = synced(writer.into_inner()?.0)?;
-    Ok(KeptFile { path, format: Format::Arrow, documents, stored_bytes, shards })
-}
-
-fn file(path: &Path, schema: &SchemaRef, options: &IpcWriteOptions) -> Result<ArrowFileWriter, ParquetError> {
-    let file = BufWriter::with_capacity(1 << 20, File::create(unnamed(path))?);
-    Ok(StreamWriter::try_new_with_options(Counted(file, 0), schema, options.clone())?)
 }
 
 /// Writes the kept rows of a family of Arrow inputs.
 ///
 /// # Errors
 /// As [`super::write_kept`].
-pub(super) fn write_family(
-    family: &Family<'_>,
-    job: &KeptJob<'_>,
-    path: &Path,
-) -> crate::Result<(Vec<KeptFile>, Vec<Damage>)> {
-    let size = job.files.size();
+pub(super) fn write_family(family: &Family<'_>, job: &KeptJob<'_>, path: &Path) -> crate::Result<Kept> {
+    let (size, shards) = (job.files.size(), family.shards());
     let failed = |error: ParquetError| Error::io(path, io::Error::other(error));
     let (mut output, mut lost): (Option<ArrowOutput<'_>>, Vec<Damage>) = (None, Vec::new());
     for &(shard, input) in &family.inputs {
@@ -155,17 +117,20 @@ pub(super) fn write_family(
         let Contents::Arrow(messages) = &layout.contents else { continue };
         let output = match &mut output {
             Some(output) => output,
-            None => output.insert(ArrowOutput::create(path, size, messages).map_err(failed)?),
+            None => {
+                let files = KeptOutput::new(path, size, Format::Arrow, &shards);
+                output.insert(ArrowOutput::create(files, messages).map_err(failed)?)
+            }
         };
         let stored = Stored::open(input).map_err(|error| Error::io(&input.path, error))?;
         let mut decoder = messages.decoder(None).map_err(failed)?;
         for (batch, here) in layout.by_group(&of_file) {
             let batch = batch.ok_or_else(|| changed(input, "fewer rows"))?;
-            let here_rows = ranges(here, layout.groups[batch].rows.start);
+            let kept = ranges(here.iter().map(|(id, _)| id.row), layout.groups[batch].rows.start);
             let chosen: Result<RecordBatch, DamageCause> =
-                guarded(DamageKind::Corrupt, || decoder.batch(&stored, batch, Some(&here_rows)));
+                guarded(DamageKind::Corrupt, || decoder.batch(&stored, batch, Some(&kept)));
             match chosen {
-                Ok(rows) => output.add(shard, rows).map_err(failed)?,
+                Ok(rows) => output.add(shard, &rows).map_err(failed)?,
                 Err(flaw) => {
                     let (row, documents) = (u64::from(here[0].0.row), here.len() as u64);
                     lost.push(layout.not_kept(&input.path, batch, row, documents, flaw));
@@ -173,10 +138,6 @@ pub(super) fn write_family(
             }
         }
     }
-    let Some(output) = output else { return Ok((Vec::new(), lost)) };
-    let mut files = output.finish().map_err(failed)?;
-    if let ([file], None) = (&mut files[..], size) {
-        file.shards = family.inputs.iter().map(|&(shard, _)| shard).collect();
-    }
-    Ok((files, lost))
+    let files = output.map_or(Ok(Vec::new()), ArrowOutput::finish).map_err(failed)?;
+    Ok(Kept { files, lost })
 }

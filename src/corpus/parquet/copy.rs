@@ -5,10 +5,10 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::fs::File;
+use std::io::{self, BufWriter};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
@@ -31,8 +31,7 @@ use super::{arrow_copy, ranges};
 use crate::corpus::damage::{Damage, DamageCause, DamageKind};
 use crate::corpus::filetype::{Compression, Format};
 use crate::corpus::inputs::Input;
-use crate::corpus::kept::{EachKept, Kept, KeptDocuments, KeptFile, KeptFiles, path_of, unnamed};
-use crate::corpus::options::ReadOptions;
+use crate::corpus::kept::{EachKept, Kept, KeptDocuments, KeptFiles, KeptOutput};
 use crate::corpus::write::{KeptJob, ending, lost};
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
@@ -61,6 +60,10 @@ pub(super) struct Family<'a> {
 }
 
 impl Family<'_> {
+    pub fn shards(&self) -> Vec<u32> {
+        self.inputs.iter().map(|&(shard, _)| shard).collect()
+    }
+
     /// Rows of a row group. Where files are to be of a size, some row groups make a file, as far as the stored
     /// bytes of all rows tell.
     fn rows_of_group(&self, size: Option<u64>) -> u64 {
@@ -72,7 +75,7 @@ impl Family<'_> {
     }
 }
 
-/// Kept rows of a row group of Parquet, as ranges of its rows.
+/// Kept rows of a row group of Parquet.
 #[derive(Clone)]
 struct CopySource<'a> {
     shard: u32,
@@ -81,7 +84,8 @@ struct CopySource<'a> {
     footer: Arc<Footer>,
     metadata: ArrowReaderMetadata,
     group: usize,
-    rows: Vec<Range<usize>>,
+    /// Their numbers in the file.
+    rows: Vec<u32>,
 }
 
 /// An error for a file that read otherwise before.
@@ -102,26 +106,23 @@ struct StillKept<'a> {
     changed: HashMap<u32, Vec<(DocId, Place)>>,
 }
 
+impl StillKept<'_> {
+    fn of(&self, shard: u32) -> &dyn KeptDocuments {
+        self.changed.get(&shard).map_or(self.kept, |there| there)
+    }
+}
+
 impl KeptDocuments for StillKept<'_> {
     fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>> {
-        match self.changed.get(&shard) {
-            Some(there) => Ok(Cow::Borrowed(there)),
-            None => self.kept.of_file(shard),
-        }
+        self.of(shard).of_file(shard)
     }
 
     fn each_of(&self, shard: u32) -> Result<EachKept<'_>> {
-        match self.changed.get(&shard) {
-            Some(there) => Ok(Box::new(there.iter().copied().map(Ok))),
-            None => self.kept.each_of(shard),
-        }
+        self.of(shard).each_of(shard)
     }
 
     fn number(&self, shard: u32) -> Result<u64> {
-        match self.changed.get(&shard) {
-            Some(there) => Ok(there.len() as u64),
-            None => self.kept.number(shard),
-        }
+        self.of(shard).number(shard)
     }
 }
 
@@ -217,9 +218,7 @@ pub(crate) fn write_kept(
         false => families.iter().enumerate().map(one).collect(),
     };
     for one in all {
-        let (files, lost) = one?;
-        written.files.extend(files);
-        written.lost.extend(lost);
+        written.add(one?);
     }
     Ok(written)
 }
@@ -331,16 +330,6 @@ struct RowForm {
 
 type FileWriter = SerializedFileWriter<BufWriter<File>>;
 
-/// A file to put row groups into.
-fn file(
-    path: &Path,
-    schema: &TypePtr,
-    properties: &Arc<WriterProperties>,
-) -> Result<FileWriter, ParquetError> {
-    let file = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    SerializedFileWriter::new(file, schema.clone(), properties.clone())
-}
-
 impl RowForm {
     fn encode(&self, sources: &[&CopySource<'_>]) -> Result<Encoded, ParquetError> {
         let mut writers = self.columns.create_column_writers(0)?.into_iter();
@@ -359,7 +348,7 @@ impl RowForm {
                 columns.push(writer.close()?);
             }
         }
-        Ok(Encoded { columns, rows: sources.iter().map(|source| source.kept()).sum() })
+        Ok(Encoded { columns, rows: sources.iter().map(|source| source.rows.len() as u64).sum() })
     }
 
     /// Encodes the sources of a row group, without those that turn out to be damaged.
@@ -386,32 +375,24 @@ impl RowForm {
 
 /// A file in the making, or, where a size is set, the last of several, and the row groups for it.
 struct ParquetOutput<'a> {
-    path: &'a Path,
-    size: Option<u64>,
+    files: KeptOutput<'a>,
     writer: FileWriter,
     form: RowForm,
     ready: Vec<Vec<CopySource<'a>>>,
-    documents: u64,
-    /// The inputs of which rows are in the file.
-    shards: Vec<u32>,
-    /// Files that are whole and have not their names yet.
-    whole: Vec<KeptFile>,
     lost: Vec<Damage>,
 }
 
 impl<'a> ParquetOutput<'a> {
     fn create(
-        path: &'a Path,
-        size: Option<u64>,
+        files: KeptOutput<'a>,
         schema: &TypePtr,
         first: &Footer,
         arrays: SchemaRef,
     ) -> Result<Self, ParquetError> {
         let (schema, properties) = (writable(schema)?, Arc::new(properties(first)));
-        let writer = file(&unnamed(&path_of(path, size, 1)), &schema, &properties)?;
+        let writer = SerializedFileWriter::new(files.create()?, schema.clone(), properties.clone())?;
         let form = RowForm { schema, properties, columns: ArrowRowGroupWriterFactory::new(&writer, arrays) };
-        let (ready, shards, whole, lost) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { path, size, writer, form, ready, documents: 0, shards, whole, lost })
+        Ok(Self { files, writer, form, ready: Vec::new(), lost: Vec::new() })
     }
 
     /// Writes the row groups that are ready, encoding them side by side.
@@ -436,7 +417,7 @@ impl<'a> ParquetOutput<'a> {
         let lost: Vec<Damage> = lost.collect();
         self.lost.extend(lost.into_iter().rev());
         let Some(encoded) = encoded else { return Ok(()) };
-        if let Some(size) = self.size {
+        if let Some(size) = self.files.size {
             let bytes = encoded.bytes();
             if bytes > size && encoded.rows > 1 {
                 drop(encoded);
@@ -455,79 +436,44 @@ impl<'a> ParquetOutput<'a> {
         let mut group = self.writer.next_row_group()?;
         encoded.columns.into_iter().try_for_each(|column| column.append_to_row_group(&mut group))?;
         group.close()?;
-        self.documents += encoded.rows;
-        self.shards.extend(sources.iter().map(|source| source.shard));
-        self.shards.dedup();
+        sources.iter().for_each(|source| self.files.add(source.shard, source.rows.len() as u64));
         Ok(())
+    }
+
+    fn end_file(&mut self) -> Result<(), ParquetError> {
+        self.writer.finish()?;
+        Ok(self.files.end(self.writer.inner_mut())?)
     }
 
     /// Ends the file and begins the next one.
     fn next_file(&mut self) -> Result<(), ParquetError> {
-        let path = unnamed(&path_of(self.path, self.size, self.whole.len() + 2));
-        let next = file(&path, &self.form.schema, &self.form.properties)?;
-        let writer = std::mem::replace(&mut self.writer, next);
-        let path = path_of(self.path, self.size, self.whole.len() + 1);
-        let (documents, shards) = (std::mem::take(&mut self.documents), std::mem::take(&mut self.shards));
-        self.whole.push(ended(writer, path, documents, shards)?);
+        self.end_file()?;
+        let RowForm { schema, properties, .. } = &self.form;
+        self.writer = SerializedFileWriter::new(self.files.create()?, schema.clone(), properties.clone())?;
         Ok(())
     }
 
-    /// Gives the files their names.
-    fn finish(self) -> Result<(Vec<KeptFile>, Vec<Damage>), ParquetError> {
-        let Self { path, size, writer, documents, shards, mut whole, lost, .. } = self;
-        whole.push(ended(writer, path_of(path, size, whole.len() + 1), documents, shards)?);
-        whole.iter().try_for_each(|file| fs::rename(unnamed(&file.path), &file.path))?;
-        Ok((whole, lost))
+    fn finish(mut self) -> Result<Kept, ParquetError> {
+        self.end_file()?;
+        Ok(Kept { files: self.files.finish()?, lost: self.lost })
     }
-}
-
-/// A file that is whole and has not its name yet.
-fn ended(
-    writer: FileWriter,
-    path: PathBuf,
-    documents: u64,
-    shards: Vec<u32>,
-) -> Result<KeptFile, ParquetError> {
-    let stored_bytes = synced(writer.into_inner()?)?;
-    Ok(KeptFile { path, format: Format::Parquet, documents, stored_bytes, shards })
-}
-
-/// Sees to it that a file is on disk: its size.
-pub(super) fn synced(mut file: BufWriter<File>) -> io::Result<u64> {
-    file.flush()?;
-    file.get_ref().sync_all()?;
-    Ok(file.get_ref().metadata()?.len())
 }
 
 /// The rows of sources, as two of half as many.
 fn halves<'a>(sources: &[CopySource<'a>]) -> [Vec<CopySource<'a>>; 2] {
-    let mut left =
-        usize::try_from(sources.iter().map(CopySource::kept).sum::<u64>() / 2).unwrap_or(usize::MAX);
+    let mut left = sources.iter().map(|source| source.rows.len()).sum::<usize>() / 2;
     let mut halves = [Vec::new(), Vec::new()];
     for source in sources {
-        let mut parts = [Vec::new(), Vec::new()];
-        for range in &source.rows {
-            let first = left.min(range.len());
-            left -= first;
-            let middle = range.start + first;
-            parts[0].push(range.start..middle);
-            parts[1].push(middle..range.end);
-        }
-        for (half, mut rows) in halves.iter_mut().zip(parts) {
-            rows.retain(|range| !range.is_empty());
-            if !rows.is_empty() {
-                half.push(CopySource { rows, ..source.clone() });
-            }
+        let (first, second) = source.rows.split_at(left.min(source.rows.len()));
+        left -= first.len();
+        for (half, rows) in halves.iter_mut().zip([first, second]).filter(|(_, rows)| !rows.is_empty()) {
+            half.push(CopySource { rows: rows.to_vec(), ..source.clone() });
         }
     }
     halves
 }
 
 impl CopySource<'_> {
-    fn kept(&self) -> u64 {
-        self.rows.iter().map(|range| range.len() as u64).sum()
-    }
-
     /// Hands over the kept values of adjacent columns, batch by batch.
     fn each_batch(
         &self,
@@ -539,12 +485,13 @@ impl CopySource<'_> {
         let values = group.columns()[columns.clone()].iter().map(|column| column.num_values()).max();
         let batch = rows_with(rows, usize::try_from(values.unwrap_or(0)).unwrap_or(usize::MAX));
         let stored = Stored::open(self.input)?;
-        let selection = RowSelection::from_consecutive_ranges(self.rows.iter().cloned(), rows);
-        let mut left = self.kept();
+        let kept = ranges(self.rows.iter().copied(), self.layout.groups[self.group].rows.start);
+        let selection = RowSelection::from_consecutive_ranges(kept.into_iter(), rows);
+        let mut left = self.rows.len();
         let reader = reader(&stored, &self.metadata, self.group, columns, Some(selection))?;
         for batch in reader.with_batch_size(batch).build()? {
             let batch = batch?;
-            left = left.saturating_sub(batch.num_rows() as u64);
+            left = left.saturating_sub(batch.num_rows());
             each(batch.column(0))?;
         }
         match left {
@@ -565,9 +512,8 @@ impl CopySource<'_> {
 
     /// The damage of rows that are lost.
     fn lost(&self, cause: DamageCause) -> Damage {
-        let first = self.rows.first().map_or(0, |range| range.start as u64);
-        let row = self.layout.groups[self.group].rows.start + first;
-        self.layout.not_kept(&self.input.path, self.group, row, self.kept(), cause)
+        let (row, documents) = (u64::from(self.rows[0]), self.rows.len() as u64);
+        self.layout.not_kept(&self.input.path, self.group, row, documents, cause)
     }
 }
 
@@ -581,8 +527,9 @@ fn write_family(
     job: &KeptJob<'_>,
     path: &Path,
     pool: &rayon::ThreadPool,
-) -> Result<(Vec<KeptFile>, Vec<Damage>)> {
+) -> Result<Kept> {
     let size = job.files.size();
+    let shards = family.shards();
     let failed = |error: ParquetError| Error::io(path, io::Error::other(error));
     let mut output: Option<ParquetOutput<'_>> = None;
     let mut sources: Vec<CopySource<'_>> = Vec::new();
@@ -599,7 +546,8 @@ fn write_family(
         let output = match &mut output {
             Some(output) => output,
             None => {
-                let created = ParquetOutput::create(path, size, schema, footer, metadata.schema().clone());
+                let files = KeptOutput::new(path, size, Format::Parquet, &shards);
+                let created = ParquetOutput::create(files, schema, footer, metadata.schema().clone());
                 output.insert(created.map_err(failed)?)
             }
         };
@@ -616,7 +564,7 @@ fn write_family(
                     footer: footer.clone(),
                     metadata: metadata.clone(),
                     group,
-                    rows: ranges(here, layout.groups[group].rows.start),
+                    rows: here.iter().map(|(id, _)| id.row).collect(),
                 });
                 waiting += here.len() as u64;
                 if waiting >= enough {
@@ -634,11 +582,7 @@ fn write_family(
         output.ready.push(sources);
     }
     output.write(pool).map_err(failed)?;
-    let (mut files, lost) = output.finish().map_err(failed)?;
-    if let ([file], None) = (&mut files[..], size) {
-        file.shards = family.inputs.iter().map(|&(shard, _)| shard).collect();
-    }
-    Ok((files, lost))
+    output.finish().map_err(failed)
 }
 
 /// The number of rows to read at once, of rows with so many values: lists may be long, and a value takes more in memory
@@ -687,7 +631,6 @@ mod tests {
 
     #[test]
     fn neighbours_are_one_range() {
-        let kept = [3, 4, 5, 8, 10].map(|row| (DocId::new(0, row), Place::default()));
-        assert_eq!(ranges(&kept, 3), [0..3, 5..6, 7..8]);
+        assert_eq!(ranges([3, 4, 5, 8, 10].into_iter(), 3), [0..3, 5..6, 7..8]);
     }
 }

@@ -65,7 +65,7 @@ pub(super) struct Layout {
 }
 
 /// The facts about a row group that a file states.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct GroupHead {
     /// Its rows among those of the file.
     pub rows: Range<u64>,
@@ -270,7 +270,7 @@ impl Layout {
         &self,
         documents: &'w [(DocId, Place)],
     ) -> impl Iterator<Item = (Option<usize>, &'w [(DocId, Place)])> {
-        let group_of = |(id, _): &(DocId, Place)| self.group_of(id.row.into());
+        let group_of = move |(id, _): &(DocId, Place)| self.group_of(id.row.into());
         let is_of_one = move |before: &(DocId, Place), next: &(DocId, Place)| {
             before.0.row < next.0.row && group_of(before) == group_of(next)
         };

@@ -449,7 +449,8 @@ pub(crate) fn fetch(
     for (index, of_group) in rows.layout.by_group(wanted) {
         let index = index.ok_or_else(|| wrong(of_group[0].1, "fewer rows".to_owned()))?;
         let group = RowGroup::new(input, &rows.layout, index, options.block_bytes);
-        let mut group = group.only(ranges(of_group, rows.layout.groups[index].rows.start));
+        let start = rows.layout.groups[index].rows.start;
+        let mut group = group.only(ranges(of_group.iter().map(|(id, _)| id.row), start));
         let mut left = of_group.iter();
         while let Some(&(_, place)) = left.as_slice().first() {
             let piece = group.read().map_err(|(_, detail)| wrong(place, detail))?;
@@ -474,10 +475,10 @@ pub(crate) fn fetch(
 }
 
 /// Rows as ranges, counted from the start of their row group.
-fn ranges(rows: &[(DocId, Place)], start: u64) -> Vec<Range<usize>> {
+fn ranges(rows: impl Iterator<Item = u32>, start: u64) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
-    for (id, _) in rows {
-        let row = (u64::from(id.row) - start) as usize;
+    for row in rows {
+        let row = (u64::from(row) - start) as usize;
         match ranges.last_mut() {
             Some(range) if range.end == row => range.end += 1,
             _ => ranges.push(row..row + 1),
