@@ -14,7 +14,7 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::iter::successors;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use futures_util::TryStreamExt;
@@ -32,31 +32,19 @@ const FIRST: u64 = 256 << 10;
 /// Bytes of a request of those who go on.
 const STEP: u64 = 8 << 20;
 
-/// A request under way, on threads of its own. Dropped, it is given up, as its set of tasks is.
-#[derive(Debug)]
-struct RangeRequest<T> {
-    answer: mpsc::Receiver<io::Result<T>>,
-    _task: JoinSet<()>,
+/// The threads of requests.
+fn runtime() -> io::Result<&'static Runtime> {
+    static RUNTIME: LazyLock<io::Result<Runtime>> = LazyLock::new(|| {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(2).thread_name("stores").enable_all().build()
+    });
+    let failed = |error| io::Error::other(format!("requests cannot be made: {error}"));
+    RUNTIME.as_ref().map_err(failed)
 }
 
-impl<T: Send + 'static> RangeRequest<T> {
-    fn begin(work: impl Future<Output = io::Result<T>> + Send + 'static) -> io::Result<Self> {
-        static RUNTIME: LazyLock<io::Result<Runtime>> = LazyLock::new(|| {
-            let mut builder = tokio::runtime::Builder::new_multi_thread();
-            builder.worker_threads(2).thread_name("stores").enable_all().build()
-        });
-        let failed = |error| io::Error::other(format!("requests cannot be made: {error}"));
-        let runtime = RUNTIME.as_ref().map_err(failed)?;
-        let (sender, answer) = mpsc::sync_channel(1);
-        let mut task = JoinSet::new();
-        let work = async move { drop(sender.send(work.await)) };
-        task.spawn_on(work, runtime.handle());
-        Ok(Self { answer, _task: task })
-    }
-
-    fn wait(self) -> io::Result<T> {
-        self.answer.recv().unwrap_or_else(|_| Err(io::Error::other("the request was given up")))
-    }
+/// Waits for the answer of a store.
+fn wait<T>(work: impl Future<Output = T>) -> io::Result<T> {
+    runtime().map(|runtime| runtime.block_on(work))
 }
 
 /// An address taken apart.
@@ -148,25 +136,19 @@ impl StorePlace {
         })
     }
 
-    fn wait<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-    ) -> io::Result<T> {
-        let root = self.root.clone();
-        RangeRequest::begin(async move { work.await.map_err(|error| store_error(&root, &error)) })?.wait()
+    fn wait<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> io::Result<T> {
+        wait(work)?.map_err(|error| store_error(&self.root, &error))
     }
 
     /// The metadata of this key.
     fn head(&self, key: &Key) -> io::Result<ObjectMeta> {
-        let (store, key) = (self.store.clone(), key.clone());
-        self.wait(async move { store.head(&key).await })
+        self.wait(self.store.head(key))
     }
 
     /// The objects below a key.
     fn below(&self, key: &Key) -> io::Result<Vec<ObjectMeta>> {
-        let store = self.store.clone();
-        let above = (!key.as_ref().is_empty()).then(|| key.clone());
-        let mut found: Vec<_> = self.wait(async move { store.list(above.as_ref()).try_collect().await })?;
+        let above = (!key.as_ref().is_empty()).then_some(key);
+        let mut found: Vec<_> = self.wait(self.store.list(above).try_collect())?;
         // Some programs put an empty object where a file system has a folder.
         let above = |object: &ObjectMeta| Some(object.location.as_ref().rsplit_once('/')?.0.to_owned());
         let folders: HashSet<String> = found.iter().filter_map(above).collect();
@@ -316,12 +298,11 @@ impl Object {
     async fn bytes(&self, range: Range<u64>) -> io::Result<Bytes> {
         let StorePlace { root, store } = &self.place;
         let options = GetOptions { range: Some(range.clone().into()), ..GetOptions::default() };
-        let got = async {
+        let got: Result<(ObjectMeta, Bytes), StoreError> = async {
             let got = store.get_opts(&self.found.location, options).await?;
-            let found = got.meta.clone();
-            Ok((found, got.bytes().await?))
-        };
-        let got: Result<(ObjectMeta, Bytes), StoreError> = got.await;
+            Ok((got.meta.clone(), got.bytes().await?))
+        }
+        .await;
         let is_other = match &got {
             Ok((found, _)) => !self.is(found),
             // As when it has become shorter than the place that is asked for.
@@ -367,7 +348,8 @@ pub(crate) struct ObjectReader {
     step: u64,
     /// The piece that is read, with where it starts.
     here: (u64, Bytes),
-    coming: Option<(Range<u64>, RangeRequest<Bytes>)>,
+    /// The piece that is under way. Dropped, it is given up, as its set of tasks is.
+    coming: Option<(Range<u64>, JoinSet<io::Result<Bytes>>)>,
 }
 
 impl ObjectReader {
@@ -386,8 +368,9 @@ impl ObjectReader {
         let (end, most) =
             if start < self.end { (self.end, self.step) } else { (self.object.length(), FIRST) };
         let (object, range) = (self.object.clone(), start..end.min(start + most));
-        let asked = range.clone();
-        self.coming = Some((range, RangeRequest::begin(async move { object.bytes(asked).await })?));
+        let (asked, mut request) = (range.clone(), JoinSet::new());
+        request.spawn_on(async move { object.bytes(asked).await }, runtime()?.handle());
+        self.coming = Some((range, request));
         self.step = (4 * self.step).min(STEP);
         Ok(())
     }
@@ -401,8 +384,10 @@ impl ObjectReader {
             }
             self.ask(at)?;
         }
-        if let Some((range, request)) = self.coming.take() {
-            self.here = (range.start, request.wait()?);
+        if let Some((range, mut request)) = self.coming.take()
+            && let Some(answer) = wait(request.join_next())?
+        {
+            self.here = (range.start, answer??);
         }
         Ok(())
     }
@@ -455,8 +440,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn put(place: &StorePlace, bytes: Vec<u8>) -> Arc<Object> {
-        let (store, key) = (place.store.clone(), Key::from("key"));
-        place.wait(async move { store.put(&key, bytes.into()).await }).expect("memory");
+        place.wait(place.store.put(&Key::from("key"), bytes.into())).expect("memory");
         let found = place.head(&Key::from("key")).expect("an object");
         Arc::new(Object::new("s3://bucket/key".into(), place.clone(), found))
     }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use object_store::ObjectStoreExt;
@@ -11,7 +11,7 @@ use object_store::buffered::BufWriter;
 use object_store::path::Path as Key;
 use tokio::io::AsyncWriteExt;
 
-use super::{Address, Object, RangeRequest, StorePlace, refuse, store_error};
+use super::{Address, Object, StorePlace, refuse, store_error, wait};
 
 /// Bytes of a part of a large object; a smaller object goes in one request.
 const PART: u64 = 8 << 20;
@@ -64,8 +64,8 @@ impl Prefix {
 
     /// Tries to write, and leaves nothing: an upload is begun and given up.
     pub fn try_out(&self) -> io::Result<()> {
-        let (store, key) = (self.place.store.clone(), self.key("report.json")?);
-        self.place.wait(async move {
+        let (store, key) = (&self.place.store, self.key("report.json")?);
+        self.place.wait(async {
             let mut upload = store.put_multipart(&key).await?;
             let tried = upload.put_part(Bytes::from_static(b"tried out").into()).await;
             let _ = upload.abort().await;
@@ -79,15 +79,14 @@ impl Prefix {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
         let part = PART.max(length.div_ceil(PARTS));
-        let (place, key) = (self.place.clone(), self.key(name)?);
-        let (sender, advanced) = mpsc::channel();
-        let writer = BufWriter::with_capacity(place.store.clone(), key.clone(), part as usize);
+        let (StorePlace { root, store }, key) = (&self.place, self.key(name)?);
+        let writer = BufWriter::with_capacity(store.clone(), key.clone(), part as usize);
         let mut writer = writer.with_max_concurrency((UNDER_WAY / part).max(1) as usize);
-        let request = RangeRequest::begin(async move {
+        wait(async {
             let mut left = length;
             while left > 0 {
                 let sent = match piece(&mut file, part.min(left)) {
-                    Ok(bytes) => writer.put(bytes).await.map_err(|error| store_error(&place.root, &error)),
+                    Ok(bytes) => writer.put(bytes).await.map_err(|error| store_error(root, &error)),
                     Err(error) => Err(error),
                 };
                 if let Err(error) = sent {
@@ -95,26 +94,21 @@ impl Prefix {
                     let _ = writer.abort().await;
                     return Err(error);
                 }
-                let _ = sender.send(part.min(left));
+                advance(part.min(left));
                 left -= part.min(left);
             }
             let Err(error) = writer.shutdown().await else { return Ok(()) };
             // An answer may be lost on its way, and who asks again hears that there is no such upload.
-            match place.store.head(&key).await {
+            match store.head(&key).await {
                 Ok(found) if found.size == length => Ok(()),
-                _ => {
-                    Err(error.downcast().map_or_else(|error| error, |error| store_error(&place.root, &error)))
-                }
+                _ => Err(error.downcast().map_or_else(|error| error, |error| store_error(root, &error))),
             }
-        })?;
-        advanced.iter().for_each(advance);
-        request.wait()
+        })?
     }
 
     /// Removes an object. That it is gone already is no failure.
     pub fn remove(&self, name: &str) -> io::Result<()> {
-        let (store, key) = (self.place.store.clone(), self.key(name)?);
-        match self.place.wait(async move { store.delete(&key).await }) {
+        match self.place.wait(self.place.store.delete(&self.key(name)?)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             done => done,
         }
