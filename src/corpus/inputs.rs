@@ -283,7 +283,7 @@ impl Input {
 
     /// Size of the stored file in bytes when it was found, 0 if it is not known.
     pub fn stored_bytes(&self) -> u64 {
-        self.found.as_ref().map_or(0, Stamp::length)
+        self.found.as_ref().map_or(0, |found| found.length)
     }
 
     /// The file as it is now; none if there is none.

@@ -50,7 +50,7 @@ impl Storage {
     pub fn stamp(&self) -> Option<Stamp> {
         match self {
             Self::File(path) => Stamp::of(path),
-            Self::Object(object) => Some(Stamp::Object { length: object.length() }),
+            Self::Object(object) => Some(Stamp { length: object.length(), modified: None, identity: None }),
         }
     }
 
@@ -63,24 +63,17 @@ impl Storage {
     }
 }
 
-/// The facts by which a file is known to be the one that it was.
+/// The facts by which a file is known to be the one that it was. Of an object every answer says its version, which is
+/// held against the one that was found: what is read is of that version or not read at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Stamp {
-    /// Its length, when it was changed, and which it is.
-    File { length: u64, modified: Option<SystemTime>, identity: Option<(u64, u64)> },
-    /// Of an object every answer says its version, which is held against the one that was found: what is read
-    /// is of that version or not read at all.
-    Object { length: u64 },
+pub(crate) struct Stamp {
+    /// The number of bytes.
+    pub length: u64,
+    modified: Option<SystemTime>,
+    identity: Option<(u64, u64)>,
 }
 
 impl Stamp {
-    /// The number of bytes.
-    pub fn length(&self) -> u64 {
-        match *self {
-            Self::File { length, .. } | Self::Object { length } => length,
-        }
-    }
-
     fn of(path: &Path) -> Option<Self> {
         let found = fs::metadata(path).ok()?;
         #[cfg(unix)]
@@ -90,7 +83,7 @@ impl Stamp {
         };
         #[cfg(not(unix))]
         let identity = None;
-        Some(Self::File { length: found.len(), modified: found.modified().ok(), identity })
+        Some(Self { length: found.len(), modified: found.modified().ok(), identity })
     }
 }
 
@@ -140,14 +133,6 @@ impl Read for StoredFile {
         match self {
             Self::File(file) => file.read(into),
             Self::Object(reader) => reader.read(into),
-        }
-    }
-
-    // A file knows best how much room it takes.
-    fn read_to_end(&mut self, into: &mut Vec<u8>) -> io::Result<usize> {
-        match self {
-            Self::File(file) => file.read_to_end(into),
-            Self::Object(reader) => reader.read_to_end(into),
         }
     }
 }
