@@ -107,8 +107,8 @@ pub(super) fn write_family(family: &Family<'_>, job: &KeptJob<'_>, path: &Path) 
     let (size, shards) = (job.files.size(), family.shards());
     let failed = |error: ParquetError| Error::io(path, io::Error::other(error));
     let (mut output, mut lost): (Option<ArrowOutput<'_>>, Vec<Damage>) = (None, Vec::new());
-    for &(shard, input) in &family.inputs {
-        let of_file = job.kept.of_file(shard)?;
+    for one in &family.inputs {
+        let (shard, input, of_file) = (one.shard, one.input, one.kept(job)?);
         // If nothing is kept the first input still says how an empty file is written.
         if of_file.is_empty() && (family.kept > 0 || output.is_some()) {
             continue;

@@ -4,7 +4,6 @@
 //! type arrives as it was. Row groups are encoded side by side and put behind one another.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::ops::Range;
@@ -31,7 +30,7 @@ use super::{arrow_copy, ranges};
 use crate::corpus::damage::{Damage, DamageCause, DamageKind};
 use crate::corpus::filetype::{Compression, Format};
 use crate::corpus::inputs::Input;
-use crate::corpus::kept::{EachKept, Kept, KeptDocuments, KeptFiles, KeptOutput};
+use crate::corpus::kept::{Kept, KeptFiles, KeptOutput};
 use crate::corpus::write::{KeptJob, ending, lost};
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
@@ -52,23 +51,41 @@ enum FileColumns {
 /// Inputs with the same columns, whose rows go to one file.
 pub(super) struct Family<'a> {
     columns: FileColumns,
-    pub inputs: Vec<(u32, &'a Input)>,
+    pub inputs: Vec<FamilyInput<'a>>,
     /// Rows of the largest row group.
     largest: u64,
     rows: u64,
     pub kept: u64,
 }
 
+/// An input with its number.
+pub(super) struct FamilyInput<'a> {
+    pub shard: u32,
+    pub input: &'a Input,
+    /// The kept documents that are still there, if the file has changed.
+    there: Option<Vec<(DocId, Place)>>,
+}
+
+impl FamilyInput<'_> {
+    /// The kept documents, without those that are gone.
+    pub fn kept<'k>(&'k self, job: &KeptJob<'k>) -> Result<Cow<'k, [(DocId, Place)]>> {
+        match &self.there {
+            Some(there) => Ok(there.into()),
+            None => job.kept.of_file(self.shard),
+        }
+    }
+}
+
 impl Family<'_> {
     pub fn shards(&self) -> Vec<u32> {
-        self.inputs.iter().map(|&(shard, _)| shard).collect()
+        self.inputs.iter().map(|it| it.shard).collect()
     }
 
     /// Rows of a row group. Where files are to be of a size, some row groups make a file, as far as the stored
     /// bytes of all rows tell.
     fn rows_of_group(&self, size: Option<u64>) -> u64 {
         let bytes = size.map_or(GROUP_BYTES, |size| GROUP_BYTES.min(size / 4));
-        let stored = self.inputs.iter().map(|(_, input)| u128::from(input.stored_bytes())).sum::<u128>();
+        let stored = self.inputs.iter().map(|it| u128::from(it.input.stored_bytes())).sum::<u128>();
         let rows = u128::from(bytes) * u128::from(self.rows) / stored.max(1);
         let rows = u64::try_from(rows).unwrap_or(u64::MAX).min(self.largest).max(1);
         if size.is_some() { rows } else { rows.max(self.kept / GROUPS) }
@@ -99,50 +116,6 @@ pub(super) fn changed(input: &Input, got: impl Into<String>) -> Error {
     }
 }
 
-/// The kept rows without those of files that are gone or have changed and do not read as before.
-struct StillKept<'a> {
-    kept: &'a dyn KeptDocuments,
-    /// The kept documents that are still there in files that have changed.
-    changed: HashMap<u32, Vec<(DocId, Place)>>,
-}
-
-impl StillKept<'_> {
-    fn of(&self, shard: u32) -> &dyn KeptDocuments {
-        self.changed.get(&shard).map_or(self.kept, |there| there)
-    }
-}
-
-impl KeptDocuments for StillKept<'_> {
-    fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>> {
-        self.of(shard).of_file(shard)
-    }
-
-    fn each_of(&self, shard: u32) -> Result<EachKept<'_>> {
-        self.of(shard).each_of(shard)
-    }
-
-    fn number(&self, shard: u32) -> Result<u64> {
-        self.of(shard).number(shard)
-    }
-}
-
-/// The rows that are still there, and those that are not.
-fn still_kept<'a>(format: Format, job: &KeptJob<'a>) -> Result<(StillKept<'a>, Vec<Damage>)> {
-    let KeptJob { inputs, kept, .. } = *job;
-    let (mut changed, mut gone) = (HashMap::new(), Vec::new());
-    for (shard, input) in (0..).zip(inputs).filter(|(_, input)| input.format == format) {
-        if input.is_as_found() {
-            continue;
-        }
-        let of_file = kept.of_file(shard)?;
-        let still = job.still_there(&of_file);
-        let why = still.why.as_deref().unwrap_or("the file changed");
-        gone.extend(lost(input, &of_file, &still.there, why));
-        changed.insert(shard, still.there);
-    }
-    Ok((StillKept { kept, changed }, gone))
-}
-
 /// Writes the kept rows of all inputs of a format into the folder, one file for all with the same columns:
 /// `kept.parquet`, then `kept-2.parquet` and so on (of Arrow, `kept.arrow`); or, if each input has a file of its own,
 /// one for each, by its name in `names`; or, if a size is given, as many as it takes for none to be larger.
@@ -159,19 +132,29 @@ pub(crate) fn write_kept(
     dir: &Path,
     pool: &rayon::ThreadPool,
 ) -> Result<Kept> {
-    let (kept, mut gone) = still_kept(format, job)?;
-    let job = &KeptJob { kept: &kept, ..*job };
-    let (inputs, options, has_own) = (job.inputs, job.options, job.files == KeptFiles::Each);
+    let KeptJob { inputs, options, kept, .. } = *job;
+    let has_own = job.files == KeptFiles::Each;
+    let mut written = Kept::default();
     let mut families: Vec<Family<'_>> = Vec::new();
     for (shard, input) in (0..).zip(inputs) {
         if input.format != format || input.problem.is_some() {
             continue;
         }
+        let mut there = None;
+        if !input.is_as_found() {
+            let of_file = kept.of_file(shard)?;
+            let still = job.still_there(&of_file);
+            let why = still.why.as_deref().unwrap_or("the file changed");
+            written.lost.extend(lost(input, &of_file, &still.there, why));
+            there = Some(still.there);
+        }
+        let number = there.as_ref().map_or_else(|| kept.number(shard), |there| Ok(there.len() as u64))?;
+        let one = FamilyInput { shard, input, there };
         let layout = match Layout::of(input, options) {
             Ok(layout) => layout,
             // What could not be read has no rows here, and was damage when it was read.
             Err((_, why)) => {
-                gone.extend(lost(input, &kept.of_file(shard)?, &[], &why));
+                written.lost.extend(lost(input, &one.kept(job)?, &[], &why));
                 continue;
             }
         };
@@ -188,8 +171,8 @@ pub(crate) fn write_kept(
         let rows = layout.groups.iter().map(|group| group.rows.end - group.rows.start).max();
         family.largest = family.largest.max(rows.unwrap_or(0));
         family.rows += layout.rows();
-        family.kept += kept.number(shard)?;
-        family.inputs.push((shard, input));
+        family.kept += number;
+        family.inputs.push(one);
     }
     // Even if nothing is kept there is a file, as with the other formats.
     if has_own {
@@ -199,11 +182,10 @@ pub(crate) fn write_kept(
     } else {
         families.truncate(1);
     }
-    let mut written = Kept { files: Vec::new(), lost: gone };
     let one = |(number, family): (usize, &Family<'_>)| {
         let ending = ending(format, false, Compression::None);
         let name = match number {
-            _ if has_own => names[family.inputs[0].0 as usize].clone(),
+            _ if has_own => names[family.inputs[0].shard as usize].clone(),
             0 => format!("kept{ending}"),
             n => format!("kept-{}{ending}", n + 1),
         };
@@ -248,19 +230,18 @@ fn writable(schema: &TypePtr) -> Result<TypePtr, ParquetError> {
     let known = info.logical_type_ref().filter(|logical| !matches!(logical, LogicalType::_Unknown { .. }));
     let id = info.has_id().then(|| info.id());
     let built = match &**schema {
-        Type::PrimitiveType { physical_type: Physical::INT96, .. } => {
-            let micros = TimestampType { is_adjusted_to_u_t_c: true, unit: Unit::MICROS };
-            Type::primitive_type_builder(schema.name(), Physical::INT64)
-                .with_repetition(info.repetition())
-                .with_logical_type(Some(LogicalType::Timestamp(micros)))
-                .with_id(id)
-                .build()?
-        }
-        Type::PrimitiveType { .. } if known == info.logical_type_ref() => return Ok(schema.clone()),
         Type::PrimitiveType { physical_type, type_length, scale, precision, .. } => {
-            Type::primitive_type_builder(schema.name(), *physical_type)
+            let (mut physical, mut logical) = (*physical_type, None);
+            if physical == Physical::INT96 {
+                let micros = TimestampType { is_adjusted_to_u_t_c: true, unit: Unit::MICROS };
+                (physical, logical) = (Physical::INT64, Some(LogicalType::Timestamp(micros)));
+            } else if known == info.logical_type_ref() {
+                return Ok(schema.clone());
+            }
+            Type::primitive_type_builder(schema.name(), physical)
                 .with_repetition(info.repetition())
                 .with_converted_type(info.converted_type())
+                .with_logical_type(logical)
                 .with_length(*type_length)
                 .with_precision(*precision)
                 .with_scale(*scale)
@@ -534,8 +515,8 @@ fn write_family(
     let mut output: Option<ParquetOutput<'_>> = None;
     let mut sources: Vec<CopySource<'_>> = Vec::new();
     let (mut waiting, enough) = (0, family.rows_of_group(size));
-    for &(shard, input) in &family.inputs {
-        let of_file = job.kept.of_file(shard)?;
+    for one in &family.inputs {
+        let (shard, input, of_file) = (one.shard, one.input, one.kept(job)?);
         // If nothing is kept the first input still says how an empty file is written.
         if of_file.is_empty() && (family.kept > 0 || output.is_some()) {
             continue;
