@@ -5,6 +5,7 @@
 //! so that of what is cut the batches before are used. The heads of all messages are read first, as the footer of a
 //! Parquet file is.
 
+use std::fmt::Display;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -57,26 +58,29 @@ pub(super) struct Messages {
     pub end: Option<(u64, DamageCause, Option<u64>)>,
 }
 
-/// The content of a message's head.
-enum MessageHead {
-    Schema(Schema, MetadataVersion),
-    Dictionary,
-    Batch(u64, Option<CompressionType>),
-    Other,
-}
-
 fn corrupt(what: impl ToString) -> ParquetError {
     ParquetError::General(what.to_string())
 }
 
+fn undecoded(why: impl Display) -> DamageCause {
+    (DamageKind::Corrupt, format!("a message does not decode: {why}"))
+}
+
 /// The message that stands in bytes behind its length.
-fn message(head: &[u8]) -> Result<Message<'_>, ParquetError> {
+fn message(head: &[u8]) -> Result<Message<'_>, String> {
     let behind = if head.starts_with(&[0xff; 4]) { 8 } else { 4 };
-    root_as_message(head.get(behind..).unwrap_or_default()).map_err(|error| corrupt(error.to_string().trim()))
+    root_as_message(head.get(behind..).unwrap_or_default())
+        .map_err(|error| error.to_string().trim().to_owned())
+}
+
+/// Bytes of a message's body.
+fn body_of(message: &Message<'_>) -> Result<u64, DamageCause> {
+    u64::try_from(message.bodyLength()).map_err(|_| undecoded("a body of less than no bytes"))
 }
 
 /// The head of the message at an offset: of bytes, `None` behind the last one.
-fn head_at(stored: &Stored, at: u64, end: u64) -> Result<Option<Vec<u8>>, DamageCause> {
+fn head_at(stored: &Stored, at: u64) -> Result<Option<Vec<u8>>, DamageCause> {
+    let end = stored.length();
     let cut = || (DamageKind::Truncated, "the file ends inside a message".to_owned());
     let start = stored.bytes(at, end.saturating_sub(at).min(8)).map_err(unreadable)?.ok_or_else(cut)?;
     // Before version 0.15 of Arrow nothing stood before the length.
@@ -107,27 +111,6 @@ fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<Schema, ParquetError> {
         return Err(corrupt("a schema without columns"));
     }
     Ok(convert::fb_to_schema(schema))
-}
-
-/// The content of a head, and the number of bytes of its body.
-fn read_head(head: &[u8]) -> Result<(MessageHead, u64), DamageCause> {
-    guarded(DamageKind::Corrupt, || {
-        let message = message(head)?;
-        let kind = if let Some(schema) = message.header_as_schema() {
-            MessageHead::Schema(schema_of(schema)?, message.version())
-        } else if let Some(batch) = message.header_as_record_batch() {
-            let rows = u64::try_from(batch.length()).map_err(|_| corrupt("a batch of less than no rows"))?;
-            MessageHead::Batch(rows, batch.compression().map(|how| how.codec()))
-        } else if message.header_as_dictionary_batch().is_some() {
-            MessageHead::Dictionary
-        } else {
-            MessageHead::Other
-        };
-        let body =
-            u64::try_from(message.bodyLength()).map_err(|_| corrupt("a body of less than no bytes"))?;
-        Ok((kind, body))
-    })
-    .map_err(|(kind, why)| (kind, format!("a message does not decode: {why}")))
 }
 
 /// The footer of a file; none of a stream, or of a file that is cut.
@@ -177,16 +160,21 @@ impl Messages {
         let mut behind = 0;
         for offset in offsets {
             let mut at = offset;
-            let taken = match messages.next_behind(behind, stored, &mut at) {
-                Ok(true) => Ok(()),
-                Ok(false) => Err("no record batch where the footer has one".to_owned()),
-                Err((_, why)) => Err(why),
+            let taken = match offset < behind {
+                // These could be read any number of times.
+                true => Err((DamageKind::Corrupt, "record batches within one another".to_owned())),
+                false => messages.next(stored, &mut at),
             };
-            if let Err(why) = taken {
-                messages.end = Some((offset, (DamageKind::Corrupt, why), None));
-                break;
-            }
-            behind = at;
+            let why = match taken {
+                Ok(true) => {
+                    behind = at;
+                    continue;
+                }
+                Ok(false) => "no record batch where the footer has one".to_owned(),
+                Err((_, why)) => why,
+            };
+            messages.end = Some((offset, (DamageKind::Corrupt, why), None));
+            break;
         }
         // Dictionaries may stand behind the batches that they are for.
         let all = messages.dictionaries.len();
@@ -202,16 +190,18 @@ impl Messages {
     /// Reads the heads of the messages of a stream, or, from byte 8 on, of a file without its footer.
     fn of_stream(stored: &Stored, start: u64) -> Result<Self, DamageCause> {
         let (mut at, end) = (start, stored.length());
-        let first = if at < end { head_at(stored, at, end)? } else { None };
+        let first = if at < end { head_at(stored, at)? } else { None };
         let first =
             first.ok_or_else(|| (DamageKind::Truncated, "the file ends before its schema".to_owned()))?;
-        let (MessageHead::Schema(schema, version), body) = read_head(&first)? else {
+        let message = message(&first).map_err(undecoded)?;
+        let Some(schema) = message.header_as_schema() else {
             return Err((DamageKind::Corrupt, "the first message is not a schema".to_owned()));
         };
-        at = at.saturating_add(first.len() as u64).saturating_add(body);
-        let mut messages = Self::new(schema, version);
+        let schema = guarded(DamageKind::Corrupt, || schema_of(schema)).map_err(|(_, why)| undecoded(why))?;
+        at = at.saturating_add(first.len() as u64).saturating_add(body_of(&message)?);
+        let mut messages = Self::new(schema, message.version());
         while messages.end.is_none() {
-            match messages.next(stored, &mut at, end) {
+            match messages.next(stored, &mut at) {
                 Ok(true) => {}
                 Ok(false) if start > 0 => {
                     let why =
@@ -230,37 +220,26 @@ impl Messages {
         Ok(messages)
     }
 
-    /// Takes a message that a footer names, unless it is in the one before: those could be read any number of times.
-    fn next_behind(&mut self, behind: u64, stored: &Stored, at: &mut u64) -> Result<bool, DamageCause> {
-        match *at < behind {
-            true => Err((DamageKind::Corrupt, "record batches within one another".to_owned())),
-            false => self.next(stored, at, stored.length()),
-        }
-    }
-
     /// Takes the next message; false behind the last one.
-    fn next(&mut self, stored: &Stored, at: &mut u64, end: u64) -> Result<bool, DamageCause> {
-        let Some(head) = head_at(stored, *at, end)? else { return Ok(false) };
-        let (kind, body) = read_head(&head)?;
-        let place = MessagePlace { offset: *at, head: head.len() as u64, body };
-        if body > end - *at - place.head {
+    fn next(&mut self, stored: &Stored, at: &mut u64) -> Result<bool, DamageCause> {
+        let Some(head) = head_at(stored, *at)? else { return Ok(false) };
+        let message = message(&head).map_err(undecoded)?;
+        let place = MessagePlace { offset: *at, head: head.len() as u64, body: body_of(&message)? };
+        if place.body > stored.length() - *at - place.head {
             return Err((DamageKind::Truncated, "the file ends inside a record batch".to_owned()));
         }
-        match kind {
-            MessageHead::Batch(rows, compression) => {
-                self.compression = self.compression.or(compression);
-                self.batches.push(ArrowBatch { place, rows, dictionaries: self.dictionaries.len() });
-            }
-            MessageHead::Dictionary => self.dictionaries.push(place),
-            MessageHead::Schema(..) => {
-                return Err((
-                    DamageKind::Malformed,
-                    "a second schema; cut the file into its streams".to_owned(),
-                ));
-            }
-            MessageHead::Other => {}
+        if let Some(batch) = message.header_as_record_batch() {
+            let rows =
+                u64::try_from(batch.length()).map_err(|_| undecoded("a batch of less than no rows"))?;
+            self.compression = self.compression.or(batch.compression().map(|how| how.codec()));
+            self.batches.push(ArrowBatch { place, rows, dictionaries: self.dictionaries.len() });
+        } else if message.header_as_dictionary_batch().is_some() {
+            self.dictionaries.push(place);
+        } else if message.header_as_schema().is_some() {
+            let why = "a second schema; cut the file into its streams".to_owned();
+            return Err((DamageKind::Malformed, why));
         }
-        *at += place.head + body;
+        *at += place.bytes();
         Ok(true)
     }
 
@@ -383,7 +362,7 @@ impl MessagePlace {
         let bytes =
             bytes.ok_or_else(|| ParquetError::EOF("the file ends inside a record batch".to_owned()))?;
         let (head, body) = bytes.split_at(self.head as usize);
-        let message = message(head)?;
+        let message = message(head).map_err(corrupt)?;
         let of_dictionary = || message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data());
         let batch = message.header_as_record_batch().or_else(of_dictionary);
         if let Some(batch) = batch.filter(|batch| batch.compression().is_some()) {
