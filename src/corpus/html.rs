@@ -4,9 +4,7 @@
 //! taken as it is, and a body that breaks off counts as far as it goes.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::io::{self, Read};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 use html2text::config;
@@ -16,6 +14,7 @@ use memchr::{memchr, memchr_iter, memmem};
 use super::damage::{DamageCause, DamageKind, DocumentRoom};
 use super::document::IN_MEMORY;
 use super::filetype::{GZIP_MAGIC, ZSTD_MAGIC, looks_like_html};
+use super::guard::caught;
 
 /// The extractor of text from HTML. Another one gives other texts, so a report names it.
 pub const EXTRACTOR: &str = "html2text 0.17";
@@ -30,15 +29,6 @@ pub(crate) struct Text<'a> {
     pub markup: u64,
     /// Its body breaks off.
     pub truncated: bool,
-}
-
-thread_local! {
-    static GUARDED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// See [`crate::corpus::panic_is_damage`].
-pub(crate) fn panic_is_damage() -> bool {
-    GUARDED.get()
 }
 
 /// True if a body of a type is HTML; none if it is neither that nor plain text.
@@ -395,10 +385,7 @@ fn rendered(html: &str) -> Result<String, html2text::Error> {
 
 /// Runs what a page can lead astray.
 fn guarded(run: impl FnOnce() -> Result<String, html2text::Error>) -> Result<String, DamageCause> {
-    let before = GUARDED.replace(true);
-    let outcome = catch_unwind(AssertUnwindSafe(run));
-    GUARDED.set(before);
-    match outcome {
+    match caught(run) {
         Ok(Ok(text)) => Ok(text),
         Ok(Err(error)) => Err((DamageKind::Malformed, format!("HTML that gives no text: {error}"))),
         Err(_) => Err((DamageKind::Malformed, "HTML that the extractor gave up on".to_owned())),

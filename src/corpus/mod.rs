@@ -17,6 +17,7 @@ mod feed;
 mod fetch;
 mod filetype;
 mod gather;
+mod guard;
 mod gzip;
 #[cfg(feature = "html")]
 mod html;
@@ -63,6 +64,8 @@ pub(crate) use filetype::split_name;
 pub use filetype::{Compression, Format};
 #[doc(hidden)]
 pub use gather::{GatherJob, Gathered, gather, is_document};
+#[doc(hidden)]
+pub use guard::panic_is_damage;
 pub use inputs::{DiscoverOptions, Input, discover};
 #[doc(hidden)]
 pub use inputs::{Discovered, NotRead, PassedOver, Reason, discover_all, expand_patterns};
@@ -101,14 +104,3 @@ pub const EXTRACTOR: Option<&str> = {
         None
     }
 };
-
-/// True if a panic of this thread would be caught and become damage, so that a panic hook may keep silent about it: the
-/// decoder of Parquet panics on some damaged files.
-#[doc(hidden)]
-pub fn panic_is_damage() -> bool {
-    #[cfg(feature = "html")]
-    if html::panic_is_damage() {
-        return true;
-    }
-    parquet::panic_is_damage()
-}

@@ -24,10 +24,6 @@ pub(crate) fn held(_: &Input) -> u64 {
     0
 }
 
-pub(crate) fn panic_is_damage() -> bool {
-    false
-}
-
 /// Rows that are never read: there is no such reader.
 #[derive(Debug)]
 pub(crate) enum Rows {}

@@ -139,7 +139,7 @@ impl Messages {
         }
         let footer = footer_of(stored).map_err(unreadable)?;
         let listed = footer.and_then(|bytes| {
-            let listed = guarded(DamageKind::Corrupt, || {
+            let listed = guarded(|| {
                 let footer = root_as_footer(&bytes).map_err(|error| corrupt(error.to_string().trim()))?;
                 let schema = schema_of(footer.schema().ok_or_else(|| corrupt("no schema"))?)?;
                 let (dictionaries, batches) = (footer.dictionaries(), footer.recordBatches());
@@ -197,7 +197,7 @@ impl Messages {
         let Some(schema) = message.header_as_schema() else {
             return Err((DamageKind::Corrupt, "the first message is not a schema".to_owned()));
         };
-        let schema = guarded(DamageKind::Corrupt, || schema_of(schema)).map_err(|(_, why)| undecoded(why))?;
+        let schema = guarded(|| schema_of(schema)).map_err(|(_, why)| undecoded(why))?;
         at = at.saturating_add(first.len() as u64).saturating_add(body_of(&message)?);
         let mut messages = Self::new(schema, message.version());
         while messages.end.is_none() {

@@ -128,7 +128,7 @@ pub(super) fn write_family(family: &Family<'_>, job: &KeptJob<'_>, path: &Path) 
             let batch = batch.ok_or_else(|| changed(input, "fewer rows"))?;
             let kept = ranges(here.iter().map(|(id, _)| id.row), layout.groups[batch].rows.start);
             let chosen: Result<RecordBatch, DamageCause> =
-                guarded(DamageKind::Corrupt, || decoder.batch(&stored, batch, Some(&kept)));
+                guarded(|| decoder.batch(&stored, batch, Some(&kept)));
             match chosen {
                 Ok(rows) => output.add(shard, &rows).map_err(failed)?,
                 Err(flaw) => {

@@ -334,7 +334,7 @@ impl RowForm {
 
     /// Encodes the sources of a row group, without those that turn out to be damaged.
     fn settle(&self, sources: &[CopySource<'_>]) -> Result<Settled, DamageCause> {
-        let encode = |sources: &[&CopySource<'_>]| guarded(DamageKind::Corrupt, || self.encode(sources));
+        let encode = |sources: &[&CopySource<'_>]| guarded(|| self.encode(sources));
         let flaw = match encode(&sources.iter().collect::<Vec<_>>()) {
             Ok(encoded) => return Ok((Some(encoded), Vec::new())),
             Err(flaw) => flaw,
@@ -484,9 +484,9 @@ impl CopySource<'_> {
     /// Decodes every value that is to be copied.
     fn check(&self) -> Result<(), DamageCause> {
         for (column, descriptor) in self.footer.schema.columns().iter().enumerate() {
-            guarded(DamageKind::Corrupt, || self.each_batch(column..column + 1, |_| Ok(()))).map_err(
-                |(kind, detail)| (kind, format!("column {:?}: {detail}", descriptor.path().string())),
-            )?;
+            guarded(|| self.each_batch(column..column + 1, |_| Ok(()))).map_err(|(kind, detail)| {
+                (kind, format!("column {:?}: {detail}", descriptor.path().string()))
+            })?;
         }
         Ok(())
     }

@@ -69,8 +69,8 @@ fn undecoded(why: String) -> DamageCause {
 /// Reads a footer, and what it says of columns.
 pub(super) fn read_schema(stored: &Stored) -> Result<(Vec<u8>, SchemaDescPtr), DamageCause> {
     let footer = read_footer(stored)?;
-    let schema = guarded(DamageKind::Corrupt, || ParquetMetaDataReader::decode_schema(&footer))
-        .map_err(|(_, why)| undecoded(why))?;
+    let schema =
+        guarded(|| ParquetMetaDataReader::decode_schema(&footer)).map_err(|(_, why)| undecoded(why))?;
     Ok((footer, schema))
 }
 
@@ -116,7 +116,7 @@ fn physical(schema: &TypePtr) -> Result<TypePtr, ParquetError> {
 impl Footer {
     pub fn of(stored: &Stored) -> Result<Self, DamageCause> {
         let (footer, schema) = read_schema(stored)?;
-        let metadata = guarded(DamageKind::Corrupt, || {
+        let metadata = guarded(|| {
             let physical = SchemaDescriptor::new(physical(&schema.root_schema_ptr())?);
             let options = ParquetMetaDataOptions::new().with_schema(Arc::new(physical));
             let metadata = ParquetMetaDataReader::decode_metadata_with_options(&footer, Some(&options))?;

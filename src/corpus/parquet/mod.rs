@@ -37,7 +37,6 @@ use columns::{BATCH_ROWS, Name, Values, joined, reader};
 pub(crate) use copy::{GROUP_BYTES, write_kept};
 use footer::Footer;
 use guard::guarded;
-pub(crate) use guard::panic_is_damage;
 use layout::{Contents, GroupHead, Layout, NAMES, ValueColumn};
 pub(crate) use layout::{column_names, held};
 use stored::Stored;
@@ -244,7 +243,7 @@ impl RowGroup {
 
     fn open(&self) -> Result<OpenGroup, DamageCause> {
         match &self.layout.contents {
-            Contents::Parquet(footer) => guarded(DamageKind::Corrupt, || self.open_parquet(footer)),
+            Contents::Parquet(footer) => guarded(|| self.open_parquet(footer)),
             Contents::Arrow(messages) => self.open_arrow(messages),
         }
     }
@@ -272,7 +271,7 @@ impl RowGroup {
         let decode = |columns: &mut Vec<usize>| -> Result<RecordBatch, DamageCause> {
             columns.sort_unstable();
             columns.dedup();
-            guarded(DamageKind::Corrupt, || {
+            guarded(|| {
                 let stored = Stored::open(&self.input)?;
                 messages.decoder(Some(columns))?.batch(&stored, self.index, self.selection.as_deref())
             })
@@ -299,7 +298,7 @@ impl RowGroup {
         let layout = self.layout.clone();
         let next = self.done..self.rows.min(self.done + self.batch);
         let (mut open_texts, mut open_names) = self.open.take().map_or_else(|| self.open(), Ok)?;
-        let texts = guarded(DamageKind::Corrupt, || {
+        let texts = guarded(|| {
             let columns = open_texts.iter_mut().zip(&layout.texts);
             columns.map(|(open, column)| open.next(&next, column)).collect::<Result<Vec<_>, _>>()
         })?;
@@ -309,7 +308,7 @@ impl RowGroup {
                 *names = open.as_ref().map_or_else(|why| Err(*why), |_| Ok(None));
                 continue;
             };
-            match guarded(DamageKind::Corrupt, || name.next(&next, column)) {
+            match guarded(|| name.next(&next, column)) {
                 Ok(values) => *names = Ok(Some(values)),
                 Err(flaw) if self.batch > 1 => return Err(flaw),
                 Err(_) => {
