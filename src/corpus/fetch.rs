@@ -107,14 +107,12 @@ pub fn fetch(
     wanted: &[(DocId, Place)],
     mut each: impl FnMut(Document<'_>),
 ) -> Result<()> {
-    let mut open: Option<(u32, FetchStream)> = None;
-    let mut rest = wanted;
-    while let Some((&(id, place), behind)) = rest.split_first() {
-        rest = behind;
-        let input = inputs.get(id.shard as usize).ok_or_else(|| {
+    for of_file in wanted.chunk_by(|before, next| before.0.shard == next.0.shard) {
+        let shard = of_file[0].0.shard;
+        let input = inputs.get(shard as usize).ok_or_else(|| {
             Error::parameter(
                 "document",
-                format!("file {}", id.shard),
+                format!("file {shard}"),
                 format!("one of the {} files", inputs.len()),
             )
         })?;
@@ -129,36 +127,29 @@ pub fn fetch(
             advice: "was the file changed during the run?",
         };
         let Some(format) = StreamFormat::of(input.format) else {
-            let of_file = 1 + behind.iter().take_while(|(next, _)| next.shard == id.shard).count();
-            let (of_file, others) = wanted[wanted.len() - behind.len() - 1..].split_at(of_file);
             parquet::fetch(input, options, of_file, &mut each, changed)?;
-            rest = others;
             continue;
         };
-        let stream = match &mut open {
-            Some((shard, stream))
-                if *shard == id.shard
-                    && stream.offset == place.offset
-                    && stream.feed.base <= place.within =>
-            {
-                stream
+        let mut open: Option<FetchStream> = None;
+        for &(id, place) in of_file {
+            let stream = match &mut open {
+                Some(stream) if stream.offset == place.offset && stream.feed.base <= place.within => stream,
+                _ => {
+                    let stream = FetchStream::open(input, format, &options.rules, place.offset);
+                    open.insert(stream.map_err(|e| Error::io(&input.path, e))?)
+                }
+            };
+            let bytes = stream.record(place).unwrap_or_default();
+            let mut wrong: Option<DamageCause> = None;
+            let done = span(bytes, format, id, place).and_then(|span| {
+                let mut damage = |kind, detail| wrong = Some((kind, detail));
+                let parser = RecordParser::new(format, input, options, u64::MAX);
+                parser.document(&span, bytes, &mut damage, |d| each(Document { place, ..d }))
+            });
+            if done.is_none() {
+                let got = wrong.map_or_else(|| "no whole record".to_owned(), |(_, detail)| detail);
+                return Err(changed(place, got));
             }
-            _ => {
-                let stream = FetchStream::open(input, format, &options.rules, place.offset)
-                    .map_err(|e| Error::io(&input.path, e))?;
-                &mut open.insert((id.shard, stream)).1
-            }
-        };
-        let bytes = stream.record(place).unwrap_or_default();
-        let mut wrong: Option<DamageCause> = None;
-        let done = span(bytes, format, id, place).and_then(|span| {
-            let mut damage = |kind, detail| wrong = Some((kind, detail));
-            let parser = RecordParser::new(format, input, options, u64::MAX);
-            parser.document(&span, bytes, &mut damage, |d| each(Document { place, ..d }))
-        });
-        if done.is_none() {
-            let got = wrong.map_or_else(|| "no whole record".to_owned(), |(_, detail)| detail);
-            return Err(changed(place, got));
         }
     }
     Ok(())

@@ -42,10 +42,6 @@ struct Target {
 }
 
 impl Target {
-    fn files(&self) -> KeptOutput<'_> {
-        KeptOutput::new(&self.path, self.size, self.format.format(), &self.shards)
-    }
-
     /// Bytes of lines that are compressed as one. Where files are to be small they are few, so that files come
     /// near their size, and no two lines together exceed it.
     fn lines_at_once(&self) -> usize {
@@ -92,24 +88,18 @@ struct OutputMark {
 }
 
 impl<'a> Output<'a> {
-    fn create(target: &'a Target) -> Result<Self> {
-        let files = target.files();
-        let writer = files.create().map_err(|error| Error::io(files.partial(), error))?;
-        Ok(Self::new(target, files, writer, false))
-    }
-
-    /// A part of the target in a file without a name, to be appended.
-    fn part(target: &'a Target) -> Result<Self> {
+    /// A file of the target, or a part of it in a file without a name, to be appended.
+    fn new(target: &'a Target, is_part: bool) -> Result<Self> {
+        let files = KeptOutput::new(&target.path, target.size, target.format.format(), &target.shards);
         let dir = target.path.parent().unwrap_or(Path::new("."));
-        let file = tempfile::tempfile_in(dir).map_err(|e| Error::io(dir, e))?;
-        Ok(Self::new(target, target.files(), BufWriter::with_capacity(1 << 20, file), true))
-    }
-
-    fn new(target: &'a Target, files: KeptOutput<'a>, writer: BufWriter<File>, is_part: bool) -> Self {
-        Self {
+        let writer = match is_part {
+            true => tempfile::tempfile_in(dir).map(|file| BufWriter::with_capacity(1 << 20, file)),
+            false => files.create(),
+        };
+        Ok(Self {
             target,
+            writer: writer.map_err(|error| Error::io(files.partial(), error))?,
             files,
-            writer,
             is_part,
             date: None,
             stored_bytes: 0,
@@ -120,7 +110,7 @@ impl<'a> Output<'a> {
             block: Block::default(),
             unsynced: 0,
             syncing: None,
-        }
+        })
     }
 
     fn failed(&self, error: io::Error) -> Error {
@@ -130,7 +120,7 @@ impl<'a> Output<'a> {
     /// Begins with the first document: `date` is its own.
     fn begin(&mut self, date: impl FnOnce() -> io::Result<String>) -> Result<(), Broken> {
         if self.target.format == StreamFormat::Wet && self.date.is_none() {
-            self.date = Some(date().map_err(|error| Broken::Input(error.to_string()))?);
+            self.date = Some(date()?);
         }
         self.head()?;
         Ok(())
@@ -161,10 +151,8 @@ impl<'a> Output<'a> {
         if documents == 0 {
             return Ok(());
         }
-        match self.begin(|| Ok(part.date.unwrap_or_default())) {
-            Err(Broken::Output(error)) => return Err(error),
-            Ok(()) | Err(Broken::Input(_)) => {}
-        }
+        self.date = self.date.take().or(part.date);
+        self.head()?;
         let pieces = match self.target.size {
             Some(_) => part.pieces,
             None => vec![(part.shard, part.stored_bytes, documents)],
@@ -314,6 +302,13 @@ enum Broken {
 impl From<Error> for Broken {
     fn from(error: Error) -> Self {
         Self::Output(error)
+    }
+}
+
+/// An error of the input: one of the output has its path.
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Self {
+        Self::Input(error.to_string())
     }
 }
 
@@ -529,8 +524,9 @@ impl KeptJob<'_> {
         Ok(kept)
     }
 
-    /// Reads the documents of one file again that were read before.
-    pub(crate) fn still_there(&self, kept: &[(DocId, Place)]) -> Still {
+    /// Reads the documents of one file again that were read before: those that are still as they were, and why some are
+    /// not.
+    pub(crate) fn still_there(&self, kept: &[(DocId, Place)]) -> (Vec<(DocId, Place)>, Option<String>) {
         /// Documents that do not read any more, after which the others are given up: each costs a new beginning.
         const GIVEN_UP: usize = 100;
         let (mut there, mut why) = (Vec::new(), None);
@@ -554,7 +550,7 @@ impl KeptJob<'_> {
             });
             rest = rest.get(handed + 1..).unwrap_or_default();
         }
-        Still { there, why }
+        (there, why)
     }
 }
 
@@ -579,7 +575,7 @@ impl KeptWriter<'_> {
     /// side.
     fn write_target(&self, target: &Target) -> Result<Kept> {
         let (kept, pool) = (self.job.kept, self.pool);
-        let mut output = Output::create(target)?;
+        let mut output = Output::new(target, false)?;
         let mut shards = Vec::new();
         for &shard in &target.shards {
             if kept.number(shard)? > 0 {
@@ -599,7 +595,7 @@ impl KeptWriter<'_> {
                 if parts.len() == 1 || part.copies {
                     return Ok(None);
                 }
-                let mut output = Output::part(target)?;
+                let mut output = Output::new(target, true)?;
                 write(part, &mut output)?;
                 Ok(Some(output))
             };
@@ -664,14 +660,13 @@ impl KeptWriter<'_> {
             }
         }
         let kept = kept.of_file(shard)?;
-        let still = self.job.still_there(&kept);
-        let mut there = still.there;
+        let (mut there, changed) = self.job.still_there(&kept);
         if !there.is_empty()
             && let Some(failure) = write(&there, are_copies(&there, shard)?, output)?
         {
             (why, there) = (failure, Vec::new());
         }
-        let why = still.why.unwrap_or(why);
+        let why = changed.unwrap_or(why);
         output.lost.extend(lost(input, &kept, &there, &why));
         Ok(())
     }
@@ -685,8 +680,7 @@ impl KeptWriter<'_> {
     ) -> Result<(), Broken> {
         // Neighbours are copied in one piece, of bounded size.
         const PIECE: u64 = 1 << 20;
-        let io = |e: io::Error| Broken::Input(e.to_string());
-        let mut file = input.open().map_err(io)?;
+        let mut file = input.open()?;
         let Some(first) = kept.next().transpose()? else { return Ok(()) };
         // By the decoder that read it: another may refuse what this one takes.
         output.begin(|| header_at(input, self.job.options, first.1).map(|header| date(&header)))?;
@@ -695,14 +689,13 @@ impl KeptWriter<'_> {
             let (_, place) = kept?;
             let (start, end) = (piece[0], piece[piece.len() - 1]);
             if place.offset != end || end - start > PIECE {
-                copy_piece(&mut file, &piece, output).map_err(io)??;
+                copy_piece(&mut file, &piece, output)?;
                 piece.clear();
                 piece.push(place.offset);
             }
             piece.push(place.offset + place.member);
         }
-        copy_piece(&mut file, &piece, output).map_err(io)??;
-        Ok(())
+        copy_piece(&mut file, &piece, output)
     }
 
     /// Reads a file again and writes what is kept of it, so many documents, record by record.
@@ -715,7 +708,6 @@ impl KeptWriter<'_> {
     ) -> Result<(), Broken> {
         let (KeptJob { inputs, options, .. }, pool) = (*self.job, self.pool);
         let input = &inputs[shard as usize];
-        let io = |e: io::Error| Broken::Input(e.to_string());
         let mut block = mem::take(&mut output.block);
         let mut reader = Reader::open(ReadInput { shard, input, options });
         let mut stored: Option<StoredFile> = None;
@@ -753,9 +745,9 @@ impl KeptWriter<'_> {
                     OutputPart::Stored(from, to) => {
                         let file = match &mut stored {
                             Some(file) => file,
-                            None => stored.insert(input.open().map_err(io)?),
+                            None => stored.insert(input.open()?),
                         };
-                        copy_piece(file, &[from, to], output).map_err(io)??;
+                        copy_piece(file, &[from, to], output)?;
                     }
                 }
             }
@@ -776,13 +768,6 @@ struct PartOf<'a> {
     copies: bool,
 }
 
-/// The documents of a file that are still as they were read.
-pub(crate) struct Still {
-    pub there: Vec<(DocId, Place)>,
-    /// Why a document is not.
-    pub why: Option<String>,
-}
-
 /// The documents of a file that are not among those that are there.
 pub(crate) fn lost(
     input: &Input,
@@ -800,23 +785,19 @@ pub(crate) fn lost(
 }
 
 /// Copies stored bytes from the first of these offsets to the last, from each to the next a document.
-fn copy_piece(file: &mut StoredFile, bounds: &[u64], output: &mut Output<'_>) -> io::Result<Result<()>> {
+fn copy_piece(file: &mut StoredFile, bounds: &[u64], output: &mut Output<'_>) -> Result<(), Broken> {
     let (start, end) = (bounds[0], bounds[bounds.len() - 1]);
     let mut bytes = mem::take(&mut output.copied);
     bytes.clear();
     file.seek(SeekFrom::Start(start))?;
     file.append(&mut bytes, end - start)?;
     if (bytes.len() as u64) < end - start {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
     }
-    let put = if output.target.size.is_none() {
-        output.put(&bytes, bounds.len() as u64 - 1)
-    } else {
-        let documents = bounds.windows(2).map(|pair| (pair[0] - start) as usize..(pair[1] - start) as usize);
-        documents.into_iter().try_for_each(|document| output.put(&bytes[document], 1))
-    };
+    let mut documents = bounds.windows(2).map(|pair| (pair[0] - start) as usize..(pair[1] - start) as usize);
+    let put = documents.try_for_each(|document| output.put(&bytes[document], 1));
     output.copied = bytes;
-    Ok(put)
+    Ok(put?)
 }
 
 /// Lines, verbatim, and how many they are: as one, or several of so many bytes at most, unless a line has more.

@@ -143,10 +143,10 @@ pub(crate) fn write_kept(
         let mut there = None;
         if !input.is_as_found() {
             let of_file = kept.of_file(shard)?;
-            let still = job.still_there(&of_file);
-            let why = still.why.as_deref().unwrap_or("the file changed");
-            written.lost.extend(lost(input, &of_file, &still.there, why));
-            there = Some(still.there);
+            let (still, why) = job.still_there(&of_file);
+            let why = why.as_deref().unwrap_or("the file changed");
+            written.lost.extend(lost(input, &of_file, &still, why));
+            there = Some(still);
         }
         let number = there.as_ref().map_or_else(|| kept.number(shard), |there| Ok(there.len() as u64))?;
         let one = FamilyInput { shard, input, there };
