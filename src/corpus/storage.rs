@@ -105,26 +105,7 @@ impl StoredFile {
 
     /// Reads so many bytes to the end of a list, or as many as there are; those that came before a failure stay there.
     pub fn append(&mut self, into: &mut Vec<u8>, most: u64) -> io::Result<()> {
-        /// The number of bytes that are asked of the operating system at once.
-        const STEP: u64 = 1 << 20;
-        let mut left = most;
-        while left > 0 {
-            let end = into.len();
-            into.resize(end + left.min(STEP) as usize, 0);
-            let read = match self.read(&mut into[end..]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                    into.truncate(end);
-                    continue;
-                }
-                read => read,
-            };
-            into.truncate(end + read.as_ref().map_or(0, |&n| n));
-            match read? {
-                0 => break,
-                n => left -= n as u64,
-            }
-        }
-        Ok(())
+        self.take(most).read_to_end(into).map(drop)
     }
 }
 

@@ -10,6 +10,7 @@ use arrow_array::RecordBatch;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_schema::SchemaRef;
 use parquet::errors::ParquetError;
+use parquet::file::writer::TrackedWrite;
 
 use super::arrow::Messages;
 use super::copy::{Family, changed};
@@ -26,35 +27,20 @@ use crate::corpus::write::KeptJob;
 /// Bytes of the mark that ends a stream.
 const END: u64 = 8;
 
-/// Counts what is written.
-struct Counted<W>(W, u64);
-
-impl<W: Write> Write for Counted<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let n = self.0.write(bytes)?;
-        self.1 += n as u64;
-        Ok(n)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
 /// A file in the making, or, where a size is set, the last of several.
 struct ArrowOutput<'a> {
     files: KeptOutput<'a>,
     schema: SchemaRef,
     options: IpcWriteOptions,
-    writer: StreamWriter<Counted<BufWriter<File>>>,
+    writer: StreamWriter<TrackedWrite<BufWriter<File>>>,
 }
 
 fn stream<W: Write>(
     to: W,
     schema: &SchemaRef,
     options: &IpcWriteOptions,
-) -> Result<StreamWriter<Counted<W>>, ParquetError> {
-    Ok(StreamWriter::try_new_with_options(Counted(to, 0), schema, options.clone())?)
+) -> Result<StreamWriter<TrackedWrite<W>>, ParquetError> {
+    Ok(StreamWriter::try_new_with_options(TrackedWrite::new(to), schema, options.clone())?)
 }
 
 impl<'a> ArrowOutput<'a> {
@@ -69,15 +55,17 @@ impl<'a> ArrowOutput<'a> {
     fn add(&mut self, shard: u32, rows: &RecordBatch) -> Result<(), ParquetError> {
         if let Some(size) = self.files.size {
             let mut alone = stream(io::sink(), &self.schema, &self.options)?;
-            let before = alone.get_ref().1;
+            let before = alone.get_ref().bytes_written() as u64;
             alone.write(rows)?;
-            let bytes = alone.get_ref().1;
+            let bytes = alone.get_ref().bytes_written() as u64;
             if bytes + END > size && rows.num_rows() > 1 {
                 let half = rows.num_rows() / 2;
                 self.add(shard, &rows.slice(0, half))?;
                 return self.add(shard, &rows.slice(half, rows.num_rows() - half));
             }
-            if self.files.documents > 0 && self.writer.get_ref().1 + bytes - before + END > size {
+            if self.files.documents > 0
+                && self.writer.get_ref().bytes_written() as u64 + bytes - before + END > size
+            {
                 self.end_file()?;
                 self.writer = stream(self.files.create()?, &self.schema, &self.options)?;
             }
@@ -90,7 +78,7 @@ impl<'a> ArrowOutput<'a> {
     fn end_file(&mut self) -> Result<(), ParquetError> {
         // This writes the mark that ends it.
         self.writer.finish()?;
-        Ok(self.files.end(&mut self.writer.get_mut().0)?)
+        Ok(self.files.end(self.writer.get_mut().inner_mut())?)
     }
 
     fn finish(mut self) -> Result<Vec<KeptFile>, ParquetError> {

@@ -232,15 +232,13 @@ fn bytes(array: &ArrayRef, at: usize) -> Option<&[u8]> {
 pub(super) type Name<'a> = Result<Option<Cow<'a, str>>, &'static str>;
 
 /// Texts, one after the other; none if there are none.
-pub(super) fn joined<'a>(mut texts: impl Iterator<Item = &'a [u8]>) -> Option<Cow<'a, [u8]>> {
-    let first = texts.next()?;
-    let Some(second) = texts.next() else { return Some(first.into()) };
-    let mut all = first.to_vec();
-    for text in std::iter::once(second).chain(texts) {
-        all.extend_from_slice(JOINT.as_bytes());
-        all.extend_from_slice(text);
+pub(super) fn joined<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Option<Cow<'a, [u8]>> {
+    let texts: Vec<&[u8]> = texts.collect();
+    match texts[..] {
+        [] => None,
+        [one] => Some(one.into()),
+        _ => Some(texts.join(JOINT.as_bytes()).into()),
     }
-    Some(all.into())
 }
 
 /// The meaning of the values in a column of names.

@@ -170,6 +170,7 @@ impl Batch {
 }
 
 /// A column of a row group, being read.
+#[derive(Debug)]
 enum OpenColumn {
     Parquet(Box<ParquetRecordBatchReader>),
     /// All of it, decoded.
@@ -190,6 +191,7 @@ impl OpenColumn {
 type OpenGroup = (Vec<OpenColumn>, [Result<Option<OpenColumn>, &'static str>; NAMES]);
 
 /// Rows of a row group, in order: all of them, or some.
+#[derive(Debug)]
 struct RowGroup {
     input: Input,
     layout: Arc<Layout>,
@@ -202,12 +204,6 @@ struct RowGroup {
     batch: usize,
     /// Opened with the first batch, by the thread that reads it.
     open: Option<OpenGroup>,
-}
-
-impl std::fmt::Debug for RowGroup {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Group").field("index", &self.index).field("done", &self.done).finish_non_exhaustive()
-    }
 }
 
 impl RowGroup {
