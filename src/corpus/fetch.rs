@@ -93,6 +93,12 @@ pub(crate) fn header_at(input: &Input, options: &ReadOptions, place: Place) -> s
     Ok(record[..end].to_vec())
 }
 
+/// An error for a file of which something was read otherwise before.
+pub(crate) fn read_otherwise(input: &Input, field: &'static str, expected: String, got: String) -> Error {
+    let path = input.path.clone();
+    Error::Format { path, field, expected, got, advice: "was the file changed during the run?" }
+}
+
 /// Reads chosen documents again and hands them to `each`, in the order of `wanted`.
 ///
 /// `wanted` holds ids and places as [`super::read`] gave them; sorted by id is fastest, since documents of
@@ -116,15 +122,10 @@ pub fn fetch(
                 format!("one of the {} files", inputs.len()),
             )
         })?;
-        let changed = |place: Place, got| Error::Format {
-            path: input.path.clone(),
-            field: "a document read before",
-            expected: format!(
-                "a record of {} bytes at offset {} (+{})",
-                place.length, place.offset, place.within
-            ),
-            got,
-            advice: "was the file changed during the run?",
+        let changed = |place: Place, got| {
+            let Place { offset, within, length, .. } = place;
+            let expected = format!("a record of {length} bytes at offset {offset} (+{within})");
+            read_otherwise(input, "a document read before", expected, got)
         };
         let Some(format) = StreamFormat::of(input.format) else {
             parquet::fetch(input, options, of_file, &mut each, changed)?;

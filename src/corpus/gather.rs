@@ -111,13 +111,10 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
     let cap = job.longest_document.unwrap_or(ReadOptions::default().record_cap);
     let pool = pool(job.threads)?;
     let mut reading = FileReading { path: job.inputs[0].clone(), ..FileReading::default() };
-    let lost = |path: &Path, (kind, detail): DamageCause| Damage {
-        documents: Some(1),
-        ..Damage::of_file(path, 0, kind, detail)
-    };
-    for (path, error) in broken {
-        reading.add(lost(&path, (DamageKind::Unreadable, error)));
-    }
+    let mut damage: Vec<Damage> = broken
+        .into_iter()
+        .map(|(path, error)| Damage::of_file(&path, 0, DamageKind::Unreadable, error))
+        .collect();
     let mut out = NewFile::begin(&job.out)?;
     let io = |error| Error::io(&job.out, error);
     let mut lines = Vec::new();
@@ -133,7 +130,7 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
                     reading.text_bytes += document.text_bytes;
                     lines.extend(document.line);
                 }
-                Err(cause) => reading.add(lost(shown, cause)),
+                Err((kind, detail)) => damage.push(Damage::of_file(shown, 0, kind, detail)),
             }
             if lines.len() > PACKED {
                 out.file().write_all(&pack(&lines, compression)?).map_err(io)?;
@@ -143,6 +140,7 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
         progress(None, files.len() as u64);
     }
     out.file().write_all(&pack(&lines, compression)?).map_err(io)?;
+    damage.into_iter().for_each(|damage| reading.add(Damage { documents: Some(1), ..damage }));
     out.finish()?;
     Ok(Gathered { reading, passed_over })
 }

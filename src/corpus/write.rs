@@ -83,8 +83,6 @@ struct OutputMark {
     whole: usize,
     documents: u64,
     stored_bytes: u64,
-    shards: usize,
-    pieces: usize,
 }
 
 impl<'a> Output<'a> {
@@ -235,18 +233,13 @@ impl<'a> Output<'a> {
     }
 
     fn mark(&self) -> OutputMark {
-        OutputMark {
-            whole: self.files.whole.len(),
-            documents: self.files.documents,
-            stored_bytes: self.stored_bytes,
-            shards: self.files.of_shards.len(),
-            pieces: self.pieces.len(),
-        }
+        let (whole, documents) = (self.files.whole.len(), self.files.documents);
+        OutputMark { whole, documents, stored_bytes: self.stored_bytes }
     }
 
-    /// Takes back what was written since.
+    /// Takes back what was written since, all of it of one input.
     fn back_to(&mut self, mark: OutputMark) -> Result<()> {
-        let OutputMark { whole, documents, stored_bytes, shards, pieces } = mark;
+        let OutputMark { whole, documents, stored_bytes } = mark;
         let last = self.files.partial();
         let later = self.files.whole.split_off(whole);
         if let [began, between @ ..] = &later[..] {
@@ -264,8 +257,9 @@ impl<'a> Output<'a> {
             writer.seek(SeekFrom::Start(stored_bytes)).map(drop)
         };
         back(&mut self.writer).map_err(|error| self.failed(error))?;
-        self.files.of_shards.truncate(shards);
-        self.pieces.truncate(pieces);
+        let shard = self.shard;
+        self.files.of_shards.retain(|&of| of != shard);
+        self.pieces.retain(|&(of, ..)| of != shard);
         (self.files.documents, self.stored_bytes) = (documents, stored_bytes);
         if whole == 0 && stored_bytes == 0 {
             self.date = None;
@@ -377,20 +371,20 @@ fn warcinfo(date: &str, name: &str) -> Vec<u8> {
     );
     let (a, b) = murmur3_x64_128(format!("{date}\n{name}\n{content}").as_bytes(), 0);
     // The shape of a version 8 UUID (RFC 9562): any bits, but version and variant.
-    let id = format!(
-        "{:08x}-{:04x}-8{:03x}-{:04x}-{:012x}",
-        a >> 32,
-        (a >> 16) & 0xffff,
-        a & 0xfff,
-        0x8000 | (b >> 48 & 0x3fff),
-        b & 0xffff_ffff_ffff
-    );
+    let bits = (u128::from(a >> 16) << 80) | (u128::from(a & 0xfff) << 64) | u128::from(b & (u64::MAX >> 2));
+    let id = hyphenated(bits | (8 << 76) | (2 << 62));
     let header = format!(
         "WARC/1.0\r\nWARC-Type: warcinfo\r\nWARC-Date: {date}\r\nWARC-Filename: {name}\r\n\
          WARC-Record-ID: <urn:uuid:{id}>\r\nContent-Type: application/warc-fields\r\nContent-Length: {}\r\n\r\n",
         content.len()
     );
     canonical(header.as_bytes(), content.as_bytes())
+}
+
+/// A UUID as it is written (RFC 9562, 4).
+pub(crate) fn hyphenated(uuid: u128) -> String {
+    let digits = format!("{uuid:032x}");
+    [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]).join("-")
 }
 
 /// The date of a record, for the warcinfo record; the start of time if it has none that can be used.

@@ -22,6 +22,7 @@ use parquet::schema::types::ColumnDescriptor;
 use super::layout::ValueColumn;
 use super::stored::Stored;
 use crate::corpus::jsonl::JOINT;
+use crate::corpus::write::hyphenated;
 
 /// Most rows in a batch.
 pub(super) const BATCH_ROWS: usize = 1024;
@@ -348,11 +349,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A UUID as it is written (RFC 9562, 4).
 fn uuid(bytes: &[u8]) -> Option<String> {
-    let digits = format!("{:032x}", u128::from_be_bytes(bytes.try_into().ok()?));
-    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
-    Some(parts.join("-"))
+    Some(hyphenated(u128::from_be_bytes(bytes.try_into().ok()?)))
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ use super::layout::{Contents, Layout};
 use super::stored::Stored;
 use super::{arrow_copy, ranges};
 use crate::corpus::damage::{Damage, DamageCause, DamageKind};
+use crate::corpus::fetch::read_otherwise;
 use crate::corpus::filetype::{Compression, Format};
 use crate::corpus::inputs::Input;
 use crate::corpus::kept::{Kept, KeptFiles, KeptOutput};
@@ -107,13 +108,7 @@ struct CopySource<'a> {
 
 /// An error for a file that read otherwise before.
 pub(super) fn changed(input: &Input, got: impl Into<String>) -> Error {
-    Error::Format {
-        path: input.path.clone(),
-        field: "a file read before",
-        expected: "the same content".to_owned(),
-        got: got.into(),
-        advice: "was the file changed during the run?",
-    }
+    read_otherwise(input, "a file read before", "the same content".to_owned(), got.into())
 }
 
 /// Writes the kept rows of all inputs of a format into the folder, one file for all with the same columns:
@@ -298,9 +293,8 @@ impl Encoded {
     }
 }
 
-/// The outcome for the sources of a row group: the row group, unless nothing is left of it, and the sources with
-/// damage.
-type Settled = (Option<Encoded>, Vec<(usize, DamageCause)>);
+/// The outcome for the sources of a row group: the row group, of those that are left, these, and the others' damage.
+type Settled<'a> = (Encoded, Vec<CopySource<'a>>, Vec<Damage>);
 
 /// The schema and the options by which the rows of a family are written.
 struct RowForm {
@@ -312,7 +306,7 @@ struct RowForm {
 type FileWriter = SerializedFileWriter<BufWriter<File>>;
 
 impl RowForm {
-    fn encode(&self, sources: &[&CopySource<'_>]) -> Result<Encoded, ParquetError> {
+    fn encode(&self, sources: &[CopySource<'_>]) -> Result<Encoded, ParquetError> {
         let mut writers = self.columns.create_column_writers(0)?.into_iter();
         let mut columns = Vec::new();
         // One after the other, so that of one only there are values in memory.
@@ -333,24 +327,25 @@ impl RowForm {
     }
 
     /// Encodes the sources of a row group, without those that turn out to be damaged.
-    fn settle(&self, sources: &[CopySource<'_>]) -> Result<Settled, DamageCause> {
-        let encode = |sources: &[&CopySource<'_>]| guarded(|| self.encode(sources));
-        let flaw = match encode(&sources.iter().collect::<Vec<_>>()) {
-            Ok(encoded) => return Ok((Some(encoded), Vec::new())),
-            Err(flaw) => flaw,
+    fn settle<'a>(&self, sources: Vec<CopySource<'a>>) -> Result<Settled<'a>, ParquetError> {
+        let encode = |sources: &[CopySource<'_>]| {
+            guarded(|| self.encode(sources)).map_err(|(_, detail)| ParquetError::General(detail))
         };
-        let (mut good, mut bad) = (Vec::new(), Vec::new());
-        for (at, source) in sources.iter().enumerate() {
+        let failure = match encode(&sources) {
+            Ok(encoded) => return Ok((encoded, sources, Vec::new())),
+            Err(failure) => failure,
+        };
+        let (mut good, mut lost) = (Vec::new(), Vec::new());
+        for source in sources {
             match source.check() {
                 Ok(()) => good.push(source),
-                Err(flaw) => bad.push((at, flaw)),
+                Err(flaw) => lost.push(source.lost(flaw)),
             }
         }
-        if bad.is_empty() {
-            return Err(flaw);
+        match lost.is_empty() {
+            true => Err(failure),
+            false => Ok((encode(&good)?, good, lost)),
         }
-        let encoded = if good.is_empty() { None } else { Some(encode(&good)?) };
-        Ok((encoded, bad))
     }
 }
 
@@ -380,33 +375,22 @@ impl<'a> ParquetOutput<'a> {
     fn write(&mut self, pool: &rayon::ThreadPool) -> Result<(), ParquetError> {
         let ready: Vec<Vec<CopySource<'a>>> = std::mem::take(&mut self.ready);
         let settled: Vec<_> =
-            pool.install(|| ready.par_iter().map(|sources| self.form.settle(sources)).collect());
-        for (sources, settled) in ready.into_iter().zip(settled) {
-            self.add(sources, settled)?;
-        }
-        Ok(())
+            pool.install(|| ready.into_par_iter().map(|sources| self.form.settle(sources)).collect());
+        settled.into_iter().try_for_each(|settled| self.add(settled?))
     }
 
     /// Adds a row group, or its halves, if it is larger than a file may be.
-    fn add(
-        &mut self,
-        mut sources: Vec<CopySource<'a>>,
-        settled: Result<Settled, DamageCause>,
-    ) -> Result<(), ParquetError> {
-        let (encoded, bad) = settled.map_err(|(_, detail)| ParquetError::General(detail))?;
-        let lost = bad.into_iter().rev().map(|(at, flaw)| sources.remove(at).lost(flaw));
-        let lost: Vec<Damage> = lost.collect();
-        self.lost.extend(lost.into_iter().rev());
-        let Some(encoded) = encoded else { return Ok(()) };
+    fn add(&mut self, settled: Settled<'a>) -> Result<(), ParquetError> {
+        let (encoded, sources, lost) = settled;
+        self.lost.extend(lost);
+        if sources.is_empty() {
+            return Ok(());
+        }
         if let Some(size) = self.files.size {
             let bytes = encoded.bytes();
             if bytes > size && encoded.rows > 1 {
                 drop(encoded);
-                for half in halves(&sources) {
-                    let settled = self.form.settle(&half);
-                    self.add(half, settled)?;
-                }
-                return Ok(());
+                return halves(&sources).into_iter().try_for_each(|half| self.add(self.form.settle(half)?));
             }
             let groups = self.writer.flushed_row_groups().len() as u64;
             let is_full = self.writer.bytes_written() as u64 + bytes > size || groups >= GROUPS;
