@@ -32,23 +32,11 @@ use crate::{Error, Result};
 /// whose documents go there.
 struct Target {
     path: PathBuf,
-    /// Stored bytes that no file has more of, unless it holds one document alone.
-    size: Option<u64>,
     format: StreamFormat,
     compression: Compression,
     shards: Vec<u32>,
     /// The columns (CSV).
     header: Option<Arc<CsvHeader>>,
-}
-
-impl Target {
-    /// Bytes of lines that are compressed as one. Where files are to be small they are few, so that files come
-    /// near their size, and no two lines together exceed it.
-    fn lines_at_once(&self) -> usize {
-        let header = self.header.as_ref().map_or(0, |header| header.bytes.len() as u64);
-        let few = |size: u64| usize::try_from(size.saturating_sub(header) / 16).unwrap_or(usize::MAX);
-        self.size.map_or(usize::MAX, few)
-    }
 }
 
 /// A file that has its name only once it is whole, or a part of one that has none. Where a size is set, it is the
@@ -87,8 +75,8 @@ struct OutputMark {
 
 impl<'a> Output<'a> {
     /// A file of the target, or a part of it in a file without a name, to be appended.
-    fn new(target: &'a Target, is_part: bool) -> Result<Self> {
-        let files = KeptOutput::new(&target.path, target.size, target.format.format(), &target.shards);
+    fn new(target: &'a Target, size: Option<u64>, is_part: bool) -> Result<Self> {
+        let files = KeptOutput::new(&target.path, size, target.format.format(), &target.shards);
         let dir = target.path.parent().unwrap_or(Path::new("."));
         let writer = match is_part {
             true => tempfile::tempfile_in(dir).map(|file| BufWriter::with_capacity(1 << 20, file)),
@@ -109,6 +97,14 @@ impl<'a> Output<'a> {
             unsynced: 0,
             syncing: None,
         })
+    }
+
+    /// Bytes of lines that are compressed as one. Where files are to be small they are few, so that files come
+    /// near their size, and no two lines together exceed it.
+    fn lines_at_once(&self) -> usize {
+        let header = self.target.header.as_ref().map_or(0, |header| header.bytes.len() as u64);
+        let few = |size: u64| usize::try_from(size.saturating_sub(header) / 16).unwrap_or(usize::MAX);
+        self.files.size.map_or(usize::MAX, few)
     }
 
     fn failed(&self, error: io::Error) -> Error {
@@ -151,7 +147,7 @@ impl<'a> Output<'a> {
         }
         self.date = self.date.take().or(part.date);
         self.head()?;
-        let pieces = match self.target.size {
+        let pieces = match self.files.size {
             Some(_) => part.pieces,
             None => vec![(part.shard, part.stored_bytes, documents)],
         };
@@ -169,7 +165,7 @@ impl<'a> Output<'a> {
 
     /// Counts documents that one file is to hold. The next file is begun, if they are too much for this.
     fn make_room(&mut self, stored: u64, documents: u64) -> Result<()> {
-        if let Some(size) = self.target.size {
+        if let Some(size) = self.files.size {
             if self.is_part {
                 self.pieces.push((self.shard, stored, documents));
             } else if self.files.documents > 0 && self.stored_bytes + stored > size {
@@ -456,7 +452,6 @@ impl KeptJob<'_> {
         let Self { files, inputs, options, .. } = *self;
         let pool = pool(options.threads.max(1))?;
         let names = names(inputs);
-        let size = files.size();
         let mut targets: Vec<Target> = Vec::new();
         for format in StreamFormat::ALL {
             let of_format = (0u32..).zip(inputs).filter(|(_, input)| input.format == format.format());
@@ -464,7 +459,6 @@ impl KeptJob<'_> {
             if files == KeptFiles::Each {
                 targets.extend(readable.map(|(shard, input)| Target {
                     path: dir.join(&names[shard as usize]),
-                    size,
                     format,
                     compression: input.compression,
                     shards: vec![shard],
@@ -494,7 +488,6 @@ impl KeptJob<'_> {
                 let ending = ending(format.format(), false, compression);
                 targets.push(Target {
                     path: dir.join(format!("kept{number}{ending}")),
-                    size,
                     format,
                     compression,
                     shards: of_format.clone().filter(is_of).map(|(shard, _)| shard).collect(),
@@ -569,7 +562,7 @@ impl KeptWriter<'_> {
     /// side.
     fn write_target(&self, target: &Target) -> Result<Kept> {
         let (kept, pool) = (self.job.kept, self.pool);
-        let mut output = Output::new(target, false)?;
+        let mut output = Output::new(target, self.job.files.size(), false)?;
         let mut shards = Vec::new();
         for &shard in &target.shards {
             if kept.number(shard)? > 0 {
@@ -589,7 +582,7 @@ impl KeptWriter<'_> {
                 if parts.len() == 1 || part.copies {
                     return Ok(None);
                 }
-                let mut output = Output::new(target, true)?;
+                let mut output = Output::new(target, self.job.files.size(), true)?;
                 write(part, &mut output)?;
                 Ok(Some(output))
             };
@@ -725,7 +718,7 @@ impl KeptWriter<'_> {
             found += chosen.len();
             let bytes = &block.records.bytes;
             if output.target.format != StreamFormat::Wet {
-                waiting.extend(lines(bytes, &chosen, output.target.lines_at_once()));
+                waiting.extend(lines(bytes, &chosen, output.lines_at_once()));
                 if waiting.len() >= pool.current_num_threads() {
                     write_lines(&mut waiting, output, pool)?;
                 }
