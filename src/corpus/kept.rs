@@ -12,7 +12,6 @@ use super::damage::Damage;
 use super::filetype::Format;
 use crate::document::{DocId, Place};
 use crate::format::{self, Results};
-use crate::making::with;
 
 use crate::{Error, Result};
 
@@ -183,13 +182,8 @@ fn path_of(path: &Path, size: Option<u64>, number: usize) -> PathBuf {
     path.with_file_name(format!("{stem}-{number:0DIGITS$}.{ending}"))
 }
 
-/// Where a file is until it is whole.
-pub(crate) fn unnamed(path: &Path) -> PathBuf {
-    with(path, ".partial")
-}
-
-/// Files that are written one after the other: one, or, where a size is set, several. They get their names once all
-/// are whole.
+/// Files that are written one after the other: one, or, where a size is set, several. The folder that they are in has
+/// not its name yet.
 pub(crate) struct KeptOutput<'a> {
     path: &'a Path,
     /// Stored bytes that no file has more of, unless it holds one document alone.
@@ -209,19 +203,14 @@ impl<'a> KeptOutput<'a> {
         Self { path, size, format, shards, whole: Vec::new(), documents: 0, of_shards: Vec::new() }
     }
 
-    /// The path that the file that is written will have.
+    /// The path of the file that is written.
     pub fn path(&self) -> PathBuf {
         path_of(self.path, self.size, self.whole.len() + 1)
     }
 
-    /// Where it is by now.
-    pub fn partial(&self) -> PathBuf {
-        unnamed(&self.path())
-    }
-
     /// Creates the file that is to be written.
     pub fn create(&self) -> io::Result<BufWriter<File>> {
-        Ok(BufWriter::with_capacity(1 << 20, File::create(self.partial())?))
+        Ok(BufWriter::with_capacity(1 << 20, File::create(self.path())?))
     }
 
     /// Counts documents of an input.
@@ -245,11 +234,5 @@ impl<'a> KeptOutput<'a> {
             shards: if self.size.is_some() { of_shards } else { self.shards.to_vec() },
         });
         Ok(())
-    }
-
-    /// Gives the files their names.
-    pub fn finish(self) -> io::Result<Vec<KeptFile>> {
-        self.whole.iter().try_for_each(|file| fs::rename(unnamed(&file.path), &file.path))?;
-        Ok(self.whole)
     }
 }

@@ -18,7 +18,7 @@ use super::damage::{Damage, DamageKind};
 use super::fetch::{fetch, header_at};
 use super::filetype::{Compression, Format, StreamFormat, is_called_tsv, stem};
 use super::inputs::Input;
-use super::kept::{EachKept, Kept, KeptDocuments, KeptFiles, KeptOutput, unnamed};
+use super::kept::{EachKept, Kept, KeptDocuments, KeptFiles, KeptOutput};
 use super::options::{ReadOptions, pool};
 use super::reader::{Block, ReadInput, Reader};
 use super::records::{Span, copyable};
@@ -39,8 +39,7 @@ struct Target {
     header: Option<Arc<CsvHeader>>,
 }
 
-/// A file that has its name only once it is whole, or a part of one that has none. Where a size is set, it is the
-/// last of several.
+/// A file, or a part of one that has no name. Where a size is set, it is the last of several.
 struct Output<'a> {
     target: &'a Target,
     files: KeptOutput<'a>,
@@ -84,7 +83,7 @@ impl<'a> Output<'a> {
         };
         Ok(Self {
             target,
-            writer: writer.map_err(|error| Error::io(files.partial(), error))?,
+            writer: writer.map_err(|error| Error::io(files.path(), error))?,
             files,
             is_part,
             date: None,
@@ -108,7 +107,7 @@ impl<'a> Output<'a> {
     }
 
     fn failed(&self, error: io::Error) -> Error {
-        Error::io(self.files.partial(), error)
+        Error::io(self.files.path(), error)
     }
 
     /// Begins with the first document: `date` is its own.
@@ -236,15 +235,14 @@ impl<'a> Output<'a> {
     /// Takes back what was written since, all of it of one input.
     fn back_to(&mut self, mark: OutputMark) -> Result<()> {
         let OutputMark { whole, documents, stored_bytes } = mark;
-        let last = self.files.partial();
+        let last = self.files.path();
         let later = self.files.whole.split_off(whole);
         if let [began, between @ ..] = &later[..] {
-            let file = File::options().write(true).open(unnamed(&began.path));
-            self.writer =
-                BufWriter::with_capacity(1 << 20, file.map_err(|error| Error::io(&began.path, error))?);
+            let file = File::options().write(true).open(&began.path).map_err(|error| self.failed(error))?;
+            self.writer = BufWriter::with_capacity(1 << 20, file);
             self.files.of_shards = began.shards.clone();
-            for partial in between.iter().map(|file| unnamed(&file.path)).chain([last]) {
-                fs::remove_file(&partial).map_err(|e| Error::io(&partial, e))?;
+            for path in between.iter().map(|file| &file.path).chain([&last]) {
+                fs::remove_file(path).map_err(|error| Error::io(path, error))?;
             }
         }
         let back = |writer: &mut BufWriter<File>| {
@@ -276,8 +274,7 @@ impl<'a> Output<'a> {
             self.write(&empty)?;
         }
         self.end_file()?;
-        let files = self.files.finish().map_err(|error| Error::io(&target.path, error))?;
-        Ok(Kept { files, lost: self.lost })
+        Ok(Kept { files: self.files.whole, lost: self.lost })
     }
 }
 

@@ -83,7 +83,7 @@ impl<'a> ArrowOutput<'a> {
 
     fn finish(mut self) -> Result<Vec<KeptFile>, ParquetError> {
         self.end_file()?;
-        Ok(self.files.finish()?)
+        Ok(self.files.whole)
     }
 }
 

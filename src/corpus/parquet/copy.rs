@@ -420,7 +420,7 @@ impl<'a> ParquetOutput<'a> {
 
     fn finish(mut self) -> Result<Kept, ParquetError> {
         self.end_file()?;
-        Ok(Kept { files: self.files.finish()?, lost: self.lost })
+        Ok(Kept { files: self.files.whole, lost: self.lost })
     }
 }
 

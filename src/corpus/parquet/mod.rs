@@ -134,11 +134,20 @@ impl Batch {
         each: &mut impl FnMut(Document<'_>),
     ) -> Option<TooLong> {
         let ReadInput { shard, input, options } = read;
-        let mut too_long = None;
+        let (mut piece, mut group, mut too_long) = (self.piece.take(), self.group.take(), None);
         loop {
-            let piece = self.piece.take();
-            for row in 0..piece.as_ref().map_or(0, |piece| piece.rows) {
-                let piece = piece.as_ref()?;
+            let piece = match piece.take() {
+                Some(piece) => piece,
+                None => {
+                    let group = group.as_mut()?;
+                    let (before, mut counts) = (Instant::now(), BlockCounts::default());
+                    let piece = group.next(&mut counts);
+                    part.decoding += before.elapsed();
+                    part.count(counts);
+                    piece?
+                }
+            };
+            for row in 0..piece.rows {
                 let number = piece.first + row as u64;
                 let place = Place { offset: piece.offset, ..Place::default() };
                 let position = RecordPosition { path: &input.path, record: number, place, raw: false };
@@ -153,18 +162,9 @@ impl Batch {
                     })
                 });
                 if too_long.is_some() {
-                    self.group = None;
                     return too_long;
                 }
             }
-            let group = self.group.as_mut()?;
-            let (before, mut counts) = (Instant::now(), BlockCounts::default());
-            self.piece = group.next(&mut counts);
-            if self.piece.is_none() {
-                self.group = None;
-            }
-            part.decoding += before.elapsed();
-            part.count(counts);
         }
     }
 }
