@@ -558,23 +558,17 @@ impl KeptWriter<'_> {
     /// Writes a file, or those of a size. Of several inputs those that must be compressed anew are worked on side by
     /// side.
     fn write_target(&self, target: &Target) -> Result<Kept> {
-        let (kept, pool) = (self.job.kept, self.pool);
+        let pool = self.pool;
         let mut output = Output::new(target, self.job.files.size(), false)?;
-        let mut shards = Vec::new();
-        for &shard in &target.shards {
-            if kept.number(shard)? > 0 {
-                shards.push(shard);
-            }
-        }
-        let parts = self.parts_of(&shards)?;
-        let write = |part: &PartOf<'_>, output: &mut Output<'_>| {
+        let parts = self.parts_of(&target.shards)?;
+        let write = |part: &PartOf, output: &mut Output<'_>| {
             part.shards.iter().try_for_each(|&shard| {
                 output.shard = shard;
                 self.write_file(shard, part.copies, output)
             })
         };
         for at_once in parts.chunks(pool.current_num_threads().max(1)) {
-            let aside = |part: &PartOf<'_>| -> Result<Option<Output<'_>>> {
+            let aside = |part: &PartOf| -> Result<Option<Output<'_>>> {
                 // Bytes that are copied come from the file, and one part needs no other place.
                 if parts.len() == 1 || part.copies {
                     return Ok(None);
@@ -595,20 +589,24 @@ impl KeptWriter<'_> {
         output.finish()
     }
 
-    /// Parts of some bytes of inputs at least, as each part is a file for a while, and there may be many small inputs.
-    fn parts_of<'s>(&self, shards: &'s [u32]) -> Result<Vec<PartOf<'s>>> {
+    /// The inputs of which something is kept, in parts of some bytes at least: each part is a file for a while, and there
+    /// may be many small inputs.
+    fn parts_of(&self, shards: &[u32]) -> Result<Vec<PartOf>> {
         const LEAST: u64 = 1 << 20;
-        let (mut parts, mut from, mut bytes) = (Vec::<PartOf<'_>>::new(), 0, 0);
-        for (at, &shard) in shards.iter().enumerate() {
-            let copies = are_copies(self.job.kept, shard)?;
-            match parts.last_mut() {
-                Some(part) if part.copies == copies && bytes < LEAST => part.shards = &shards[from..=at],
-                _ => {
-                    (from, bytes) = (at, 0);
-                    parts.push(PartOf { shards: &shards[at..=at], copies });
-                }
+        let KeptJob { inputs, kept, .. } = *self.job;
+        let mut parts: Vec<PartOf> = Vec::new();
+        for &shard in shards {
+            if kept.number(shard)? == 0 {
+                continue;
             }
-            bytes += self.job.inputs[shard as usize].stored_bytes();
+            let (copies, bytes) = (are_copies(kept, shard)?, inputs[shard as usize].stored_bytes());
+            match parts.last_mut() {
+                Some(part) if part.copies == copies && part.bytes < LEAST => {
+                    part.shards.push(shard);
+                    part.bytes += bytes;
+                }
+                _ => parts.push(PartOf { shards: vec![shard], copies, bytes }),
+            }
         }
         Ok(parts)
     }
@@ -636,13 +634,8 @@ impl KeptWriter<'_> {
                 output.back_to(mark)?;
                 Ok(Some(why))
             };
-        let mut why = String::new();
-        if input.is_as_found() {
-            match write(kept, copies, output)? {
-                None => return Ok(()),
-                Some(failure) => why = failure,
-            }
-        }
+        let failure = if input.is_as_found() { write(kept, copies, output)? } else { Some(String::new()) };
+        let Some(mut why) = failure else { return Ok(()) };
         let kept = kept.of_file(shard)?;
         let (mut there, changed) = self.job.still_there(&kept);
         if !there.is_empty()
@@ -746,10 +739,11 @@ impl KeptWriter<'_> {
 }
 
 /// Inputs in a row that a thread writes.
-struct PartOf<'a> {
-    shards: &'a [u32],
+struct PartOf {
+    shards: Vec<u32>,
     /// Their stored bytes are copied.
     copies: bool,
+    bytes: u64,
 }
 
 /// The documents of a file that are not among those that are there.

@@ -85,8 +85,9 @@ impl Prefix {
         wait(async {
             let mut left = length;
             while left > 0 {
-                let sent = match piece(&mut file, part.min(left)) {
-                    Ok(bytes) => writer.put(bytes).await.map_err(|error| store_error(root, &error)),
+                let mut bytes = vec![0; part.min(left) as usize];
+                let sent = match file.read_exact(&mut bytes) {
+                    Ok(()) => writer.put(bytes.into()).await.map_err(|error| store_error(root, &error)),
                     Err(error) => Err(error),
                 };
                 if let Err(error) = sent {
@@ -113,10 +114,4 @@ impl Prefix {
             done => done,
         }
     }
-}
-
-/// The next bytes of a file.
-fn piece(file: &mut File, length: u64) -> io::Result<Bytes> {
-    let mut bytes = vec![0; length as usize];
-    file.read_exact(&mut bytes).map(|()| bytes.into())
 }

@@ -327,10 +327,10 @@ impl Decoder<'_> {
         let ArrowBatch { place, dictionaries, .. } = self.messages.batches[batch];
         while self.read < dictionaries {
             let place = self.messages.dictionaries[self.read];
-            self.decoder.read_dictionary(&place.block()?, &place.read(stored)?)?;
+            self.decoder.read_dictionary(&place.block(), &place.read(stored)?)?;
             self.read += 1;
         }
-        let decoded = self.decoder.read_record_batch(&place.block()?, &place.read(stored)?)?;
+        let decoded = self.decoder.read_record_batch(&place.block(), &place.read(stored)?)?;
         let decoded = decoded.ok_or_else(|| corrupt("a message without a record batch"))?;
         let Some(rows) = rows else { return Ok(decoded) };
         let mut is_wanted = vec![false; decoded.num_rows()];
@@ -345,13 +345,9 @@ impl MessagePlace {
         self.head + self.body
     }
 
-    fn block(&self) -> Result<Block, ParquetError> {
-        let (Ok(offset), Ok(head), Ok(body)) =
-            (self.offset.try_into(), self.head.try_into(), self.body.try_into())
-        else {
-            return Err(corrupt("a file that is too long"));
-        };
-        Ok(Block::new(offset, head, body))
+    /// The place as the decoder has it. A head is no longer than [`FOOTER_CAP`], and no file as long as `i64` says.
+    fn block(&self) -> Block {
+        Block::new(self.offset as i64, self.head as i32, self.body as i64)
     }
 
     /// Its bytes, unless they say that they decompress to far more than bytes do: so much would be allocated.
