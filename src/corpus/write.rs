@@ -125,16 +125,14 @@ impl<'a> Output<'a> {
             return Ok(());
         }
         let head = match (&self.date, &self.target.header) {
-            (Some(date), _) => warcinfo(date, &self.name()),
+            (Some(date), _) => {
+                warcinfo(date, &self.files.path().file_name().unwrap_or_default().to_string_lossy())
+            }
             (None, Some(header)) => [&header.bytes[..], b"\n"].concat(),
             (None, None) => return Ok(()),
         };
         let head = pack(&head, self.target.compression)?;
         self.write(&head)
-    }
-
-    fn name(&self) -> String {
-        self.files.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// Puts a part behind what is there.
@@ -262,15 +260,13 @@ impl<'a> Output<'a> {
     }
 
     fn finish(mut self) -> Result<Kept> {
-        let target = self.target;
         // A gzip file of no member would be none, nor is an empty file one of WARC.
+        if self.target.format == StreamFormat::Wet {
+            self.date.get_or_insert_with(|| date(b""));
+        }
         self.head()?;
         if self.stored_bytes == 0 {
-            let empty = match target.format {
-                StreamFormat::Wet => warcinfo(&date(b""), &self.name()),
-                StreamFormat::Jsonl | StreamFormat::Csv => Vec::new(),
-            };
-            let empty = pack(&empty, target.compression)?;
+            let empty = pack(&[], self.target.compression)?;
             self.write(&empty)?;
         }
         self.end_file()?;

@@ -19,7 +19,7 @@ use super::layout::{Contents, Layout};
 use super::ranges;
 use super::stored::Stored;
 use crate::Error;
-use crate::corpus::damage::{Damage, DamageCause, DamageKind};
+use crate::corpus::damage::{Damage, DamageCause};
 use crate::corpus::filetype::Format;
 use crate::corpus::kept::{Kept, KeptFile, KeptOutput};
 use crate::corpus::write::KeptJob;

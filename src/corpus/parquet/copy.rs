@@ -27,7 +27,7 @@ use super::guard::guarded;
 use super::layout::{Contents, Layout};
 use super::stored::Stored;
 use super::{arrow_copy, ranges};
-use crate::corpus::damage::{Damage, DamageCause, DamageKind};
+use crate::corpus::damage::{Damage, DamageCause};
 use crate::corpus::fetch::read_otherwise;
 use crate::corpus::filetype::{Compression, Format};
 use crate::corpus::inputs::Input;
