@@ -8,7 +8,6 @@
 use std::fmt::Display;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
 
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_buffer::Buffer;
@@ -117,13 +116,10 @@ fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<Schema, ParquetError> {
 fn footer_of(stored: &Stored) -> io::Result<Option<Vec<u8>>> {
     let end = stored.length().saturating_sub(10);
     let tail = stored.bytes(end, 10)?.unwrap_or_default();
-    match tail.split_first_chunk::<4>() {
-        Some((size, magic)) if magic == ARROW_MAGIC => {
-            let size = u64::from(u32::from_le_bytes(*size)).min(FOOTER_CAP);
-            Ok(stored.bytes(end.saturating_sub(size), size)?)
-        }
-        _ => Ok(None),
-    }
+    let tail = tail.split_first_chunk::<4>().filter(|(_, magic)| *magic == ARROW_MAGIC);
+    let Some((&size, _)) = tail else { return Ok(None) };
+    let size = u64::from(u32::from_le_bytes(size)).min(FOOTER_CAP);
+    stored.bytes(end.saturating_sub(size), size)
 }
 
 impl Messages {
@@ -137,8 +133,7 @@ impl Messages {
         if magic.is_empty() || !ARROW_MAGIC.starts_with(&magic) {
             return Self::of_stream(stored, 0);
         }
-        let footer = footer_of(stored).map_err(unreadable)?;
-        let listed = footer.and_then(|bytes| {
+        let listed = footer_of(stored).map_err(unreadable)?.and_then(|bytes| {
             let listed = guarded(|| {
                 let footer = root_as_footer(&bytes).map_err(|error| corrupt(error.to_string().trim()))?;
                 let schema = schema_of(footer.schema().ok_or_else(|| corrupt("no schema"))?)?;
@@ -253,53 +248,52 @@ impl Messages {
     pub fn columns(&self) -> Vec<ValueColumn> {
         let mut columns = Vec::new();
         for (root, field) in self.schema.fields().iter().enumerate() {
-            push_columns(&mut columns, root, field.name().clone(), field, false);
+            let column = ValueColumn {
+                root,
+                children: Vec::new(),
+                path: field.name().clone(),
+                kind: ValueKind::Plain,
+                is_list: false,
+                other: None,
+            };
+            push_columns(&mut columns, column, field);
         }
         columns
     }
 
-    /// The decoder of these columns of record batches, or of all.
+    /// The decoder of these columns of record batches.
     ///
     /// # Errors
     /// If there is no such column.
-    pub fn decoder(&self, columns: Option<&[usize]>) -> Result<Decoder<'_>, ParquetError> {
-        let mut decoder = FileDecoder::new(self.schema.clone(), self.version);
-        let mut schema = self.schema.clone();
-        if let Some(columns) = columns {
-            decoder = decoder.with_projection(columns.to_vec());
-            schema = Arc::new(schema.project(columns)?);
-        }
+    pub fn decoder(&self, columns: &[usize]) -> Result<Decoder<'_>, ParquetError> {
+        let decoder = FileDecoder::new(self.schema.clone(), self.version).with_projection(columns.to_vec());
+        let schema = self.schema.project(columns)?;
         let is_dictionary = |field: &&Field| matches!(field.data_type(), DataType::Dictionary(..));
         let needs = schema.flattened_fields().iter().any(is_dictionary);
         Ok(Decoder { messages: self, decoder, read: if needs { 0 } else { usize::MAX } })
     }
 }
 
-/// Adds the columns of values that a field of the column `root` of the table has.
-fn push_columns(columns: &mut Vec<ValueColumn>, root: usize, path: String, field: &Field, is_list: bool) {
+/// Adds the columns of values that a field has, which is called and stands as this column is.
+fn push_columns(columns: &mut Vec<ValueColumn>, column: ValueColumn, field: &Field) {
     match field.data_type() {
         DataType::Struct(fields) => {
-            for field in fields {
-                push_columns(columns, root, format!("{path}.{}", field.name()), field, is_list);
+            for (at, field) in fields.iter().enumerate() {
+                let mut column = column.clone();
+                column.children.push(at);
+                column.path += &format!(".{}", field.name());
+                push_columns(columns, column, field);
             }
         }
         DataType::List(field) | DataType::LargeList(field) | DataType::Map(field, _) => {
-            push_columns(columns, root, path, field, true);
+            push_columns(columns, ValueColumn { is_list: true, ..column }, field);
         }
         data_type => {
             use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
             let values = if let DataType::Dictionary(_, values) = data_type { values } else { data_type };
             let is_text = matches!(values, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView);
-            columns.push(ValueColumn {
-                index: columns.len(),
-                root,
-                // The columns of a root stand together, behind those of the roots before it.
-                leaf: columns.len() - columns.partition_point(|column| column.root < root),
-                path,
-                kind: ValueKind::of_field(field, values),
-                is_list,
-                other: (!is_text).then(|| data_type.to_string()),
-            });
+            let other = (!is_text).then(|| data_type.to_string());
+            columns.push(ValueColumn { kind: ValueKind::of_field(field, values), other, ..column });
         }
     }
 }

@@ -111,7 +111,8 @@ pub(super) fn write_family(family: &Family<'_>, job: &KeptJob<'_>, path: &Path) 
             }
         };
         let stored = Stored::open(input).map_err(|error| Error::io(&input.path, error))?;
-        let mut decoder = messages.decoder(None).map_err(failed)?;
+        let all: Vec<usize> = (0..messages.schema.fields().len()).collect();
+        let mut decoder = messages.decoder(&all).map_err(failed)?;
         for (batch, here) in layout.by_group(&of_file) {
             let batch = batch.ok_or_else(|| changed(input, "fewer rows"))?;
             let kept = ranges(here.iter().map(|(id, _)| id.row), layout.groups[batch].rows.start);

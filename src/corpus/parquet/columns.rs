@@ -106,19 +106,14 @@ impl Values {
 
     /// Takes a column out of an array of structs and lists.
     pub fn of(mut array: ArrayRef, column: &ValueColumn) -> Self {
-        let mut leaf = column.leaf;
+        let mut children = column.children.iter();
         let (mut rows, mut nulls): (Option<Vec<Range<usize>>>, Option<NullBuffer>) = (None, None);
         loop {
             nulls = NullBuffer::union(nulls.as_ref(), array.nulls());
             let (offsets, values): (Vec<usize>, ArrayRef) = match array.data_type() {
-                DataType::Struct(fields) => {
-                    let mut at = 0;
-                    while let Some(before) = fields.get(at).map(|field| leaves(field.data_type()))
-                        && leaf >= before
-                    {
-                        leaf -= before;
-                        at += 1;
-                    }
+                DataType::Struct(_) => {
+                    // A reader of Parquet reads one column of values alone.
+                    let at = children.next().copied().unwrap_or(0);
                     array = array.as_struct().column(at).clone();
                     continue;
                 }

@@ -99,7 +99,6 @@ struct CopySource<'a> {
     shard: u32,
     input: &'a Input,
     layout: Arc<Layout>,
-    footer: Arc<Footer>,
     metadata: ArrowReaderMetadata,
     group: usize,
     /// Their numbers in the file.
@@ -445,7 +444,7 @@ impl CopySource<'_> {
         columns: Range<usize>,
         mut each: impl FnMut(&ArrayRef) -> Result<(), ParquetError>,
     ) -> Result<(), ParquetError> {
-        let group = self.footer.group(self.group);
+        let group = self.metadata.metadata().row_group(self.group);
         let rows = usize::try_from(group.num_rows())?;
         let values = group.columns()[columns.clone()].iter().map(|column| column.num_values()).max();
         let batch = rows_with(rows, usize::try_from(values.unwrap_or(0)).unwrap_or(usize::MAX));
@@ -467,7 +466,7 @@ impl CopySource<'_> {
 
     /// Decodes every value that is to be copied.
     fn check(&self) -> Result<(), DamageCause> {
-        for (column, descriptor) in self.footer.schema.columns().iter().enumerate() {
+        for (column, descriptor) in self.metadata.parquet_schema().columns().iter().enumerate() {
             guarded(|| self.each_batch(column..column + 1, |_| Ok(()))).map_err(|(kind, detail)| {
                 (kind, format!("column {:?}: {detail}", descriptor.path().string()))
             })?;
@@ -526,7 +525,6 @@ fn write_family(
                     shard,
                     input,
                     layout: layout.clone(),
-                    footer: footer.clone(),
                     metadata: metadata.clone(),
                     group,
                     rows: here.iter().map(|(id, _)| id.row).collect(),

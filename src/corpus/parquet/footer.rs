@@ -76,10 +76,9 @@ pub(super) fn read_schema(stored: &Stored) -> Result<(Vec<u8>, SchemaDescPtr), D
 
 /// The columns of a schema.
 pub(super) fn columns(schema: &SchemaDescriptor) -> Vec<ValueColumn> {
-    let column = |(index, descriptor): (usize, &ColumnDescPtr)| ValueColumn {
-        index,
-        root: index,
-        leaf: 0,
+    let column = |(root, descriptor): (usize, &ColumnDescPtr)| ValueColumn {
+        root,
+        children: Vec::new(),
         path: descriptor.path().string(),
         kind: ValueKind::of(descriptor),
         is_list: descriptor.max_rep_level() > 0,

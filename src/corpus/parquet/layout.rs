@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
 
 use super::arrow::Messages;
 use super::columns::ValueKind;
@@ -18,11 +17,10 @@ use crate::document::{DocId, Place};
 /// A column of values.
 #[derive(Clone, Debug)]
 pub(super) struct ValueColumn {
-    /// Its place among the columns of values.
-    pub index: usize,
-    /// The column of the table that it is in, and its place among the values there (Arrow).
+    /// Its place among the columns of values; of Arrow, the column of the table that it is in.
     pub root: usize,
-    pub leaf: usize,
+    /// The way to it through structs, by the numbers of their columns (Arrow).
+    pub children: Vec<usize>,
     /// The names of the groups that it is in, and its own, as the format has them.
     pub path: String,
     pub kind: ValueKind,
@@ -49,7 +47,7 @@ pub(super) const NAMES: usize = 5;
 /// A file by its format.
 #[derive(Debug)]
 pub(super) enum Contents {
-    Parquet(Arc<Footer>),
+    Parquet(Footer),
     Arrow(Messages),
 }
 
@@ -166,7 +164,7 @@ impl Layout {
             _ => {
                 let footer = Footer::of(stored)?;
                 let (columns, rows) = (footer::columns(&footer.schema), footer.rows()?);
-                (Contents::Parquet(Arc::new(footer)), columns, rows)
+                (Contents::Parquet(footer), columns, rows)
             }
         };
         if let Some(name) = find_twice(&columns, fields) {
@@ -198,9 +196,9 @@ impl Layout {
             }
         };
         let (group, number) = (footer.group(group), |n: i64| u64::try_from(n).unwrap_or(0));
-        let decoded = |column: &ValueColumn| number(group.column(column.index).uncompressed_size());
+        let decoded = |column: &ValueColumn| number(group.column(column.root).uncompressed_size());
         let texts = self.texts.iter().map(decoded).fold(0, u64::saturating_add);
-        let text = group.column(self.texts[0].index);
+        let text = group.column(self.texts[0].root);
         GroupHead {
             rows,
             offset: number(text.dictionary_page_offset().unwrap_or(text.data_page_offset())),

@@ -251,7 +251,7 @@ impl RowGroup {
         let selection =
             selection.map(|rows| RowSelection::from_consecutive_ranges(rows.iter().cloned(), all));
         let open = |column: &ValueColumn| -> Result<OpenColumn, ParquetError> {
-            let columns = column.index..column.index + 1;
+            let columns = column.root..column.root + 1;
             let reader = reader(&stored, &footer.metadata, self.index, columns, selection.clone())?;
             Ok(OpenColumn::Parquet(Box::new(reader.with_batch_size(self.batch).build()?)))
         };
@@ -269,7 +269,7 @@ impl RowGroup {
             columns.dedup();
             guarded(|| {
                 let stored = Stored::open(&self.input)?;
-                messages.decoder(Some(columns))?.batch(&stored, self.index, self.selection.as_deref())
+                messages.decoder(columns)?.batch(&stored, self.index, self.selection.as_deref())
             })
         };
         let mut columns: Vec<usize> = texts.iter().chain(names.iter().flatten()).map(|it| it.root).collect();
