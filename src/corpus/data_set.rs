@@ -45,26 +45,20 @@ impl DataSet {
         let Some(Self { shards: Some(shards), indices }) = state else {
             return Ok(read(INFO).map(|_| Self::default()));
         };
-        let whole = |shards: &[DataSetShard]| shards.iter().all(|shard| shard.others.is_empty());
         let Some(chosen) = indices.iter().flatten().next() else {
-            return match whole(&shards) {
-                true => Ok(Some(Self { shards: Some(shards), indices: None })),
-                false => Err(refusal(
-                    folder,
-                    "parts of its files",
-                    "load it by the version that wrote it, and save it",
-                )),
-            };
+            if shards.iter().all(|shard| shard.others.is_empty()) {
+                return Ok(Some(Self { shards: Some(shards), indices: None }));
+            }
+            let advice = "load it by the version that wrote it, and save it";
+            return Err(refusal(folder, "parts of its files", advice));
         };
-        let names: Vec<String> = shards
-            .iter()
-            .map(|shard| format!("D.from_file('{}')", printable_path(&folder.join(&shard.filename))))
-            .collect();
-        let indices = printable_path(&folder.join(&chosen.filename));
+        let table = |shard: &DataSetShard| {
+            format!("D.from_file('{}')", printable_path(&folder.join(&shard.filename)))
+        };
+        let (tables, indices) = (shards.iter().map(table).collect::<Vec<_>>().join(", "), table(chosen));
         let advice = format!(
-            "python -c \"from datasets import Dataset as D, concatenate_datasets as c; c([{}]).select(D.from_file('{indices}')\
-             ['indices']).save_to_disk('chosen')\" writes these rows; name the folder chosen",
-            names.join(", ")
+            "python -c \"from datasets import Dataset as D, concatenate_datasets as c; c([{tables}]).select({indices}\
+             ['indices']).save_to_disk('chosen')\" writes these rows; name the folder chosen"
         );
         Err(refusal(folder, &format!("the rows that {} chooses", chosen.filename), &advice))
     }

@@ -67,14 +67,6 @@ struct GatheredLine<'a> {
     text: &'a str,
 }
 
-/// A document that was read.
-struct GatheredDocument {
-    line: Vec<u8>,
-    repaired: bool,
-    extracted: bool,
-    text_bytes: u64,
-}
-
 /// Writes a line of JSON for each file that is a document: its path as its id, its text, and its URL if
 /// [`GatherJob::url`] says how that begins. Documents come in the order of their paths.
 ///
@@ -123,12 +115,9 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
         let documents: Vec<_> = pool.install(|| files.par_iter().map(document).collect());
         for ((_, shown), document) in files.iter().zip(documents) {
             match document {
-                Ok(document) => {
-                    reading.documents += 1;
-                    reading.extracted += u64::from(document.extracted);
-                    reading.repaired += u64::from(document.repaired);
-                    reading.text_bytes += document.text_bytes;
-                    lines.extend(document.line);
+                Ok((line, part)) => {
+                    reading.merge(part);
+                    lines.extend(line);
                 }
                 Err((kind, detail)) => damage.push(Damage::of_file(shown, 0, kind, detail)),
             }
@@ -145,8 +134,13 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
     Ok(Gathered { reading, passed_over })
 }
 
-/// Reads a document and makes its line.
-fn read(job: &GatherJob, real: &Path, shown: &Path, cap: usize) -> Result<GatheredDocument, DamageCause> {
+/// Reads a document: its line, and the outcome of reading it.
+fn read(
+    job: &GatherJob,
+    real: &Path,
+    shown: &Path,
+    cap: usize,
+) -> Result<(Vec<u8>, FileReading), DamageCause> {
     let mut bytes = Vec::new();
     let read = File::open(real).and_then(|file| file.take(cap as u64 + 1).read_to_end(&mut bytes));
     read.map_err(|error| (DamageKind::Unreadable, error.to_string()))?;
@@ -168,7 +162,9 @@ fn read(job: &GatherJob, real: &Path, shown: &Path, cap: usize) -> Result<Gather
     let line = GatheredLine { id: &id, url: url.as_deref(), text: &text };
     let mut line = serde_json::to_vec(&line).map_err(|error| (DamageKind::Unreadable, error.to_string()))?;
     line.push(b'\n');
-    Ok(GatheredDocument { line, repaired, extracted: is_html, text_bytes: text.len() as u64 })
+    let (repaired, extracted, text_bytes) = (repaired.into(), is_html.into(), text.len() as u64);
+    let reading = FileReading { documents: 1, repaired, extracted, text_bytes, ..FileReading::default() };
+    Ok((line, reading))
 }
 
 /// A part of a path as one of a URL has it. What is encoded stays as it is, and so does a question mark: programs that

@@ -162,28 +162,23 @@ impl StorePlace {
 fn store_error(root: &str, error: &StoreError) -> io::Error {
     /// Answers of servers may be long.
     const LONGEST: usize = 600;
-    let (kind, advice) = match error {
-        StoreError::NotFound { .. } if root.starts_with("http") => {
-            (ErrorKind::NotFound, "there is nothing".into())
-        }
-        StoreError::NotFound { .. } => {
-            let advice =
-                "there is no such object, or no such bucket; an address that ends in / names all below it";
-            (ErrorKind::NotFound, advice.into())
-        }
-        StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => {
-            (ErrorKind::PermissionDenied, credentials(root))
+    let is_absent = matches!(error, StoreError::NotFound { .. });
+    let advice = match error {
+        _ if is_absent && root.starts_with("http") => "there is nothing".to_owned(),
+        _ if is_absent => {
+            "there is no such object, or no such bucket; an address that ends in / names all below it"
+                .to_owned()
         }
         StoreError::NotSupported { .. } => {
-            let advice = "the server does not answer requests for a part of a file; download it first";
-            (ErrorKind::Unsupported, advice.into())
+            "the server does not answer requests for a part of a file; download it first".to_owned()
         }
-        _ => (ErrorKind::Other, credentials(root)),
+        _ => credentials(root),
     };
     let causes = successors(Some(error as &dyn Error), |&error| error.source()).map(ToString::to_string);
     let add = |all: String, more: String| if all.contains(&more) { all } else { format!("{all}: {more}") };
     let all = causes.reduce(add).unwrap_or_default();
     let all: String = all.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(LONGEST).collect();
+    let kind = if is_absent { ErrorKind::NotFound } else { ErrorKind::Other };
     io::Error::new(kind, format!("{advice} ({all})"))
 }
 
