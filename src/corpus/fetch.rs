@@ -2,7 +2,6 @@
 
 use std::io::{Seek, SeekFrom};
 
-use super::damage::DamageCause;
 use super::document::Document;
 use super::feed::{Feed, STEP};
 use super::filetype::{Compression, StreamFormat};
@@ -141,15 +140,14 @@ pub fn fetch(
                 }
             };
             let bytes = stream.record(place).unwrap_or_default();
-            let mut wrong: Option<DamageCause> = None;
+            let mut wrong: Option<String> = None;
             let done = span(bytes, format, id, place).and_then(|span| {
-                let mut damage = |kind, detail| wrong = Some((kind, detail));
+                let mut damage = |_, detail| wrong = Some(detail);
                 let parser = RecordParser::new(format, input, options, u64::MAX);
                 parser.document(&span, bytes, &mut damage, |d| each(Document { place, ..d }))
             });
             if done.is_none() {
-                let got = wrong.map_or_else(|| "no whole record".to_owned(), |(_, detail)| detail);
-                return Err(changed(place, got));
+                return Err(changed(place, wrong.unwrap_or_else(|| "no whole record".to_owned())));
             }
         }
     }

@@ -54,8 +54,6 @@ struct Output<'a> {
     shard: u32,
     /// Of a part, where a size is set: the input, stored bytes and documents of each piece that one file is to hold.
     pieces: Vec<(u32, u64, u64)>,
-    /// Room for what is copied.
-    copied: Vec<u8>,
     /// Room for what is read.
     block: Block,
     /// Bytes that nobody has sent to the disk yet.
@@ -91,7 +89,6 @@ impl<'a> Output<'a> {
             lost: Vec::new(),
             shard: 0,
             pieces: Vec::new(),
-            copied: Vec::new(),
             block: Block::default(),
             unsynced: 0,
             syncing: None,
@@ -115,8 +112,7 @@ impl<'a> Output<'a> {
         if self.target.format == StreamFormat::Wet && self.date.is_none() {
             self.date = Some(date()?);
         }
-        self.head()?;
-        Ok(())
+        Ok(self.head()?)
     }
 
     /// Writes what stands before all records, unless something stands there.
@@ -190,10 +186,8 @@ impl<'a> Output<'a> {
         /// Bytes that are worth it.
         const ENOUGH: u64 = 16 << 20;
         self.unsynced += bytes;
-        if self.is_part
-            || self.unsynced < ENOUGH
-            || self.syncing.as_ref().is_some_and(|sync| !sync.is_finished())
-        {
+        let is_busy = self.syncing.as_ref().is_some_and(|sync| !sync.is_finished());
+        if self.is_part || is_busy || self.unsynced < ENOUGH {
             return Ok(());
         }
         self.synced()?;
@@ -761,17 +755,14 @@ pub(crate) fn lost(
 /// Copies stored bytes from the first of these offsets to the last, from each to the next a document.
 fn copy_piece(file: &mut StoredFile, bounds: &[u64], output: &mut Output<'_>) -> Result<(), Broken> {
     let (start, end) = (bounds[0], bounds[bounds.len() - 1]);
-    let mut bytes = mem::take(&mut output.copied);
-    bytes.clear();
+    let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(start))?;
     file.append(&mut bytes, end - start)?;
     if (bytes.len() as u64) < end - start {
         return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
     }
     let mut documents = bounds.windows(2).map(|pair| (pair[0] - start) as usize..(pair[1] - start) as usize);
-    let put = documents.try_for_each(|document| output.put(&bytes[document], 1));
-    output.copied = bytes;
-    Ok(put?)
+    Ok(documents.try_for_each(|document| output.put(&bytes[document], 1))?)
 }
 
 /// Lines, verbatim, and how many they are: as one, or several of so many bytes at most, unless a line has more.

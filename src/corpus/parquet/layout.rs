@@ -88,12 +88,11 @@ pub(crate) fn column_names(input: &Input) -> Vec<String> {
 
 /// Bytes that a reader of a file holds besides what is read of its columns.
 pub(crate) fn held(input: &Input) -> u64 {
-    let stored = Stored::open(input).ok();
-    let held = |stored: Stored| match input.format {
+    let Ok(stored) = Stored::open(input) else { return 0 };
+    match input.format {
         Format::Arrow => Messages::of(&stored).map_or(0, |messages| messages.held()),
         _ => (2 * stored.length()).min(2 << 20) + footer::held(&stored),
-    };
-    stored.map_or(0, held)
+    }
 }
 
 /// The first names of columns, for a person.
