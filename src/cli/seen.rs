@@ -15,6 +15,7 @@ use simflip::format;
 use simflip::seen::{COLUMNS, LONGEST_NAME, Request, SeenParams};
 use simflip::sketch::{Sketch, Sketcher};
 use simflip::staged;
+use std::borrow::Cow;
 use std::collections::HashSet;
 #[cfg(unix)]
 use std::fs::File;
@@ -340,7 +341,7 @@ impl SeenArgs {
         match document_of_line(bytes, fields, strict) {
             Ok(None) => None,
             Ok(Some(page)) => {
-                let name = page.url.or(page.id).unwrap_or_else(place);
+                let name = page.url.or(page.id).map_or_else(place, Cow::into_owned);
                 let request = field_of(bytes, self.request_field.as_deref().unwrap_or("request"));
                 Some(AskedLine::of(AskedPage { name, request, sketch: sketcher.sketch(&page.text) }))
             }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use memchr::{memchr, memchr2, memchr3, memmem};
+use serde::de::value::SeqAccessDeserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -52,11 +53,20 @@ impl JsonlFields {
         self.text.split(',').filter(move |_| is_joined).map(str::trim).filter(|name| !name.is_empty())
     }
 
+    /// The field of the text, and those that are joined to one.
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&*self.text).chain(self.joined())
+    }
+
+    /// The other fields.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let Self { id, url, language, score, group, .. } = self;
+        [id, url, language].into_iter().chain(score).chain(group).map(String::as_str)
+    }
+
     /// All names that are wanted.
     pub(crate) fn wanted(&self) -> impl Iterator<Item = &str> {
-        let Self { text, id, url, language, score, group } = self;
-        let others = score.iter().chain(group);
-        [text, id, url, language].into_iter().chain(others).map(String::as_str).chain(self.joined())
+        self.texts().chain(self.names())
     }
 }
 
@@ -153,28 +163,23 @@ pub(crate) fn seek(bytes: &[u8]) -> Result<usize, usize> {
     memchr(b'\n', bytes).map(|n| n + 1).ok_or(bytes.len())
 }
 
-/// The content of a line.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Line<'a> {
+/// The content of a record.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Line<'a> {
+    /// Its text.
     pub text: Cow<'a, str>,
+    /// Its id, if it has one.
     pub id: Option<Cow<'a, str>>,
+    /// Its address, if it has one.
     pub url: Option<Cow<'a, str>>,
+    /// Its language, if it has one.
     pub language: Option<Cow<'a, str>>,
+    /// Its score, if it is asked for.
     pub score: Option<f64>,
+    /// The value that groups it, if it is asked for.
     pub group: Option<Cow<'a, str>>,
     /// U+FFFD stands in it for what could not be read.
     pub repaired: bool,
-}
-
-/// A document that stands in a line of JSON.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LineDocument {
-    /// Its text.
-    pub text: String,
-    /// Its id, if the line has one.
-    pub id: Option<String>,
-    /// Its address, if the line has one.
-    pub url: Option<String>,
 }
 
 /// Reads a line by itself, as one comes through a pipe; none for a blank one. `strict` calls damage what is
@@ -182,31 +187,26 @@ pub struct LineDocument {
 ///
 /// # Errors
 /// What is wrong with it, in words.
-pub fn document_of_line(
-    line: &[u8],
+pub fn document_of_line<'a>(
+    line: &'a [u8],
     fields: &JsonlFields,
     strict: bool,
-) -> Result<Option<LineDocument>, String> {
+) -> Result<Option<Line<'a>>, String> {
     if is_blank(line) {
         return Ok(None);
     }
     match parse(line, fields, strict) {
-        Ok(Some(Line { text, id, url, .. })) => {
-            let owned = |field: Option<Cow<'_, str>>| field.map(Cow::into_owned);
-            Ok(Some(LineDocument { text: text.into_owned(), id: owned(id), url: owned(url) }))
-        }
+        Ok(Some(line)) => Ok(Some(line)),
         Ok(None) => Err(format!("the {} is null", fields.text)),
         Err((kind, detail)) => Err(format!("{kind}: {detail}")),
     }
 }
 
-/// The literal of null.
-const NULL: &str = "null";
-
 /// A JSON value, as much of it as matters of a text.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum TextOrOther<'a> {
     Text(Cow<'a, str>),
+    Null,
     Other(&'static str),
 }
 
@@ -231,9 +231,6 @@ impl<'de> Visitor<'de> for ValueSeed {
     fn visit_str<E>(self, v: &str) -> Result<TextOrOther<'de>, E> {
         Ok(TextOrOther::Text(Cow::Owned(v.to_owned())))
     }
-    fn visit_string<E>(self, v: String) -> Result<TextOrOther<'de>, E> {
-        Ok(TextOrOther::Text(Cow::Owned(v)))
-    }
     fn visit_i64<E>(self, _: i64) -> Result<TextOrOther<'de>, E> {
         Ok(TextOrOther::Other("a number"))
     }
@@ -247,21 +244,18 @@ impl<'de> Visitor<'de> for ValueSeed {
         Ok(TextOrOther::Other("true or false"))
     }
     fn visit_unit<E>(self) -> Result<TextOrOther<'de>, E> {
-        Ok(TextOrOther::Other(NULL))
+        Ok(TextOrOther::Null)
     }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<TextOrOther<'de>, A::Error> {
-        let mut elements = Vec::new();
-        while let Some(element) = seq.next_element::<serde_json::Value>()? {
-            elements.push(element);
-        }
+    fn visit_seq<A: SeqAccess<'de>>(self, elements: A) -> Result<TextOrOther<'de>, A::Error> {
+        let elements = Vec::<serde_json::Value>::deserialize(SeqAccessDeserializer::new(elements))?;
         Ok(match joined(&elements) {
             Ok(Some(text)) => TextOrOther::Text(text.into()),
-            Ok(None) => TextOrOther::Other(NULL),
+            Ok(None) => TextOrOther::Null,
             Err(NoText) => TextOrOther::Other("an array of other things than strings and messages"),
         })
     }
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TextOrOther<'de>, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<TextOrOther<'de>, A::Error> {
+        IgnoredAny.visit_map(map)?;
         Ok(TextOrOther::Other("an object"))
     }
 }
@@ -291,18 +285,9 @@ fn joined(elements: &[serde_json::Value]) -> Result<Option<String>, NoText> {
     Ok((!texts.is_empty()).then(|| texts.join(JOINT)))
 }
 
-/// A key, borrowed if it holds no escapes.
-struct KeySeed;
-
-impl<'de> DeserializeSeed<'de> for KeySeed {
-    type Value = Cow<'de, str>;
-    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        match ValueSeed.deserialize(deserializer)? {
-            TextOrOther::Text(text) => Ok(text),
-            TextOrOther::Other(_) => Err(serde::de::Error::custom("a key that is no string")),
-        }
-    }
-}
+/// A string, borrowed if it holds no escapes.
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The rest of a field's name within the object under a key; none if the name does not lead there.
 ///
@@ -319,42 +304,15 @@ fn rest_of<'n>(name: &'n str, key: &str) -> Option<&'n str> {
     }
 }
 
-/// The value that a name says, within the object of a key of which this is left of the name.
-fn within<'a>(value: &'a RawValue, rest: &str) -> Option<&'a RawValue> {
-    if rest.is_empty() {
-        return Some(value);
-    }
-    let object: Keys<'a> = serde_json::from_str(value.get()).ok()?;
-    let literal = object.0.iter().rfind(|(key, _)| key == rest).map(|(_, value)| *value);
-    literal.or_else(|| within_any(&object.0, rest))
-}
-
-/// The value that a name says, within one of several objects, each with its key.
-fn within_any<'a>(holders: &[(Cow<'a, str>, &'a RawValue)], name: &str) -> Option<&'a RawValue> {
-    holders.iter().find_map(|(key, value)| within(value, rest_of(name, key)?))
-}
-
-/// The keys of an object and their values, as they are written.
-struct Keys<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Keys<'a> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct KeysVisitor;
-        impl<'de> Visitor<'de> for KeysVisitor {
-            type Value = Keys<'de>;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys<'de>, A::Error> {
-                let mut keys = Vec::new();
-                while let Some(key) = map.next_key_seed(KeySeed)? {
-                    keys.push((key, map.next_value()?));
-                }
-                Ok(Keys(keys))
-            }
-        }
-        deserializer.deserialize_map(KeysVisitor)
-    }
+/// The value that a name says, among these or in objects that are among them.
+fn find<'a>(values: &[(Cow<'a, str>, &'a RawValue)], name: &str) -> Option<&'a RawValue> {
+    // Of a key that comes twice the last value counts, as everywhere in JSON.
+    let literal = values.iter().rfind(|(key, _)| key == name).map(|(_, value)| *value);
+    let within = |(key, value): &(Cow<'a, str>, &'a RawValue)| match rest_of(name, key)? {
+        "" => Some(*value),
+        rest => find(&values_of(value.get()), rest),
+    };
+    literal.or_else(|| values.iter().find_map(within))
 }
 
 /// A value as a text; none where it is a number beyond all that there are.
@@ -362,23 +320,19 @@ fn value_of(value: &RawValue) -> Option<TextOrOther<'_>> {
     ValueSeed.deserialize(&mut serde_json::Deserializer::from_str(value.get())).ok()
 }
 
-/// The wanted values of a line. A text is read where it stands, and other values as they are written: a number in an ID
-/// is a name.
+/// The values of an object. A text is read where it stands, and other values as they are written: a number in an ID is
+/// a name.
 #[derive(Default)]
 struct LineObject<'a> {
     text: Option<TextOrOther<'a>>,
     /// The values that are joined to the text, in the order in which they are named.
     joined: Vec<Option<TextOrOther<'a>>>,
-    id: Option<&'a RawValue>,
-    url: Option<&'a RawValue>,
-    language: Option<&'a RawValue>,
-    score: Option<&'a RawValue>,
-    group: Option<&'a RawValue>,
-    /// Objects that may hold one of these.
-    holders: Vec<(Cow<'a, str>, &'a RawValue)>,
+    /// Other values, and objects that may hold one that is wanted, by their keys.
+    values: Vec<(Cow<'a, str>, &'a RawValue)>,
 }
 
-struct ObjectSeed<'f>(&'f JsonlFields);
+/// Takes the values that are wanted, or else all, as they are written.
+struct ObjectSeed<'f>(Option<&'f JsonlFields>);
 
 impl<'de> DeserializeSeed<'de> for ObjectSeed<'_> {
     type Value = LineObject<'de>;
@@ -395,64 +349,31 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<LineObject<'de>, A::Error> {
-        let JsonlFields { text, id, url, language, score, group } = self.0;
-        let mut object =
-            LineObject { joined: self.0.joined().map(|_| None).collect(), ..LineObject::default() };
-        // Of a key that comes twice the last value counts, as everywhere in JSON.
-        while let Some(key) = map.next_key_seed(KeySeed)? {
-            let joined = self.0.joined().position(|name| name == key);
+        let mut object = LineObject::default();
+        let Some(fields) = self.0 else {
+            while let Some((Key(key), value)) = map.next_entry()? {
+                object.values.push((key, value));
+            }
+            return Ok(object);
+        };
+        object.joined.extend(fields.joined().map(|_| None));
+        while let Some(Key(key)) = map.next_key()? {
             // One field may serve several ends.
-            let ends = [
-                (Some(id), &mut object.id),
-                (Some(url), &mut object.url),
-                (Some(language), &mut object.language),
-            ];
-            let others = [(score.as_ref(), &mut object.score), (group.as_ref(), &mut object.group)];
-            let ends = ends.into_iter().chain(others);
-            let mut wanted = ends.filter(|(name, _)| name.is_some_and(|name| *name == key)).peekable();
-            let text = match joined {
-                _ if key == *text => Some(&mut object.text),
-                Some(at) => object.joined.get_mut(at),
-                None => None,
+            let is_name = fields.names().any(|name| name == key);
+            let text = match fields.texts().position(|name| name == key) {
+                Some(0) if !is_name => Some(&mut object.text),
+                Some(at) if !is_name => object.joined.get_mut(at - 1),
+                _ => None,
             };
-            if wanted.peek().is_some() {
-                let value = map.next_value::<&RawValue>()?;
-                wanted.for_each(|(_, slot)| *slot = Some(value));
-                if let Some(text) = text {
-                    *text = value_of(value);
-                }
-            } else if let Some(text) = text {
+            if let Some(text) = text {
                 *text = Some(map.next_value_seed(ValueSeed)?);
-            } else if self.0.wanted().any(|name| rest_of(name, &key).is_some()) {
-                object.holders.push((key, map.next_value()?));
+            } else if is_name || fields.wanted().any(|name| rest_of(name, &key).is_some()) {
+                object.values.push((key, map.next_value()?));
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
         }
         Ok(object)
-    }
-}
-
-impl<'a> LineObject<'a> {
-    /// Looks for what is wanted and has no key of its own.
-    fn look_within(&mut self, fields: &JsonlFields) {
-        let Self { text, joined, id, url, language, score, group, holders } = self;
-        if holders.is_empty() {
-            return;
-        }
-        let find = |name: &str| within_any(holders, name);
-        let names = [(Some(&fields.id), id), (Some(&fields.url), url), (Some(&fields.language), language)];
-        let others = [(fields.score.as_ref(), score), (fields.group.as_ref(), group)];
-        for (name, slot) in names.into_iter().chain(others) {
-            *slot = slot.or_else(|| name.and_then(|name| find(name)));
-        }
-        for (name, slot) in
-            std::iter::once(&*fields.text).chain(fields.joined()).zip(std::iter::once(text).chain(joined))
-        {
-            if slot.is_none() {
-                *slot = find(name).and_then(value_of);
-            }
-        }
     }
 }
 
@@ -475,19 +396,23 @@ pub(crate) fn parse<'a>(
         }
         Err(_) => return parse_repaired(&String::from_utf8_lossy(line), fields, true),
     };
-    match object_of(text, fields) {
+    match object_of(text, Some(fields)) {
         Ok(object) => pick(object, text, fields, strict),
         Err(error) if strict => Err(not_an_object(text, &error)),
         Err(_) => parse_repaired(text, fields, false),
     }
 }
 
-fn object_of<'a>(line: &'a str, fields: &JsonlFields) -> serde_json::Result<LineObject<'a>> {
+fn object_of<'a>(line: &'a str, fields: Option<&JsonlFields>) -> serde_json::Result<LineObject<'a>> {
     let mut json = serde_json::Deserializer::from_str(line);
-    let mut object = ObjectSeed(fields).deserialize(&mut json)?;
+    let object = ObjectSeed(fields).deserialize(&mut json)?;
     json.end()?;
-    object.look_within(fields);
     Ok(object)
+}
+
+/// The keys and values of an object; none of anything else.
+fn values_of(json: &str) -> Vec<(Cow<'_, str>, &RawValue)> {
+    object_of(json, None).map_or_else(|_| Vec::new(), |object| object.values)
 }
 
 /// Reads a line with what is odd in it repaired.
@@ -500,7 +425,7 @@ fn parse_repaired(
     let line = surrogates.as_deref().unwrap_or(line);
     let numbers = without_odd_numbers(line);
     let line = numbers.as_deref().unwrap_or(line);
-    let object = object_of(line, fields).map_err(|error| not_an_object(line, &error))?;
+    let object = object_of(line, Some(fields)).map_err(|error| not_an_object(line, &error))?;
     let owned = |value: Option<Cow<'_, str>>| value.map(|value| Cow::Owned(value.into_owned()));
     Ok(pick(object, line, fields, false)?.map(|line| Line {
         text: Cow::Owned(line.text.into_owned()),
@@ -517,19 +442,14 @@ fn parse_repaired(
 fn not_an_object(line: &str, error: &serde_json::Error) -> DamageCause {
     let starts_like_object = line.trim_start().starts_with('{');
     // The line is JSON, but no object, only if it parses as something else.
-    if !starts_like_object && serde_json::from_str::<IgnoredAny>(line).is_ok() {
-        (
-            DamageKind::Malformed,
-            "JSON, but not an object; of an array, jq -c '.[]' makes a line for each".to_owned(),
-        )
+    let detail = if !starts_like_object && serde_json::from_str::<IgnoredAny>(line).is_ok() {
+        "JSON, but not an object; of an array, jq -c '.[]' makes a line for each".to_owned()
+    } else if line.trim() == "{" {
+        "an object on several lines; jq -c . makes a line of each".to_owned()
     } else {
-        match line.trim() {
-            "{" => {
-                (DamageKind::Malformed, "an object on several lines; jq -c . makes a line of each".to_owned())
-            }
-            _ => (DamageKind::Malformed, error.to_string()),
-        }
-    }
+        error.to_string()
+    };
+    (DamageKind::Malformed, detail)
 }
 
 /// Puts U+FFFD for each `\\u` that is half of a surrogate pair, as Python writes them; none if there is none.
@@ -604,8 +524,8 @@ fn seconds(written: &str) -> Option<f64> {
 fn name(value: &RawValue) -> Option<Cow<'_, str>> {
     let written = value.get();
     match written.as_bytes().first()? {
-        b'"' => match KeySeed.deserialize(&mut serde_json::Deserializer::from_str(written)) {
-            Ok(name) => Some(name),
+        b'"' => match serde_json::from_str(written) {
+            Ok(Key(name)) => Some(name),
             // Half a surrogate pair in it.
             Err(_) => serde_json::from_str(&mend_surrogates(written)?).ok().map(Cow::Owned),
         },
@@ -621,61 +541,57 @@ fn pick<'a>(
     fields: &JsonlFields,
     strict: bool,
 ) -> Result<Option<Line<'a>>, DamageCause> {
-    let LineObject { text, joined, id, url, language, score, group, .. } = object;
-    let is_null = |value: &TextOrOther<'_>| matches!(value, TextOrOther::Other(what) if *what == NULL);
+    let LineObject { text, joined, values } = object;
     let no_string = |field: &str, what: &str| Err((DamageKind::NoText, format!("field {field:?} is {what}")));
-    let text = match text {
-        Some(TextOrOther::Text(text)) => text,
-        Some(value) if is_null(&value) && !strict => return Ok(None),
-        Some(TextOrOther::Other(what)) => return no_string(&fields.text, what),
-        None if joined.iter().any(Option::is_some) => {
-            let mut texts = Vec::with_capacity(joined.len());
-            for (value, field) in joined.into_iter().zip(fields.joined()) {
-                match value {
-                    Some(TextOrOther::Text(text)) => texts.push(text),
-                    Some(value) if is_null(&value) => {}
-                    Some(TextOrOther::Other(what)) => return no_string(field, what),
-                    None => {}
-                }
+    let mut found: Option<Cow<'_, str>> = None;
+    let mut is_there = false;
+    for (text, field) in std::iter::once(text).chain(joined).zip(fields.texts()) {
+        let is_whole = field == fields.text;
+        match text.or_else(|| find(&values, field).and_then(value_of)) {
+            Some(TextOrOther::Text(text)) => {
+                found = Some(match found {
+                    Some(before) => Cow::Owned([before, text].join(JOINT)),
+                    None => text,
+                });
             }
-            if texts.is_empty() && !strict {
-                return Ok(None);
+            Some(TextOrOther::Null) if is_whole && strict => return no_string(field, "null"),
+            Some(TextOrOther::Null) => {}
+            Some(TextOrOther::Other(what)) => return no_string(field, what),
+            None => continue,
+        }
+        is_there = true;
+        if is_whole {
+            break;
+        }
+    }
+    if !is_there {
+        let detail = match field_names(line.as_bytes()) {
+            names if names.is_empty() => format!("no field {:?}: the object is empty", fields.text),
+            names => {
+                format!("no field {:?}; --text-field names another one of {}", fields.text, names.join(", "))
             }
-            Cow::Owned(texts.join(JOINT))
-        }
-        None => {
-            let detail = match field_names(line.as_bytes()) {
-                names if names.is_empty() => format!("no field {:?}: the object is empty", fields.text),
-                names => format!(
-                    "no field {:?}; --text-field names another one of {}",
-                    fields.text,
-                    names.join(", ")
-                ),
-            };
-            return Err((DamageKind::NoText, detail));
-        }
-    };
-    let score = score.and_then(name).and_then(|score| number(&score));
-    let [id, url, language, group] = [id, url, language, group].map(|value| value.and_then(name));
-    Ok(Some(Line { text, id, url, language, score, group, repaired: false }))
+        };
+        return Err((DamageKind::NoText, detail));
+    }
+    if found.is_none() && !strict {
+        return Ok(None);
+    }
+    let value = |field: &str| find(&values, field).and_then(name);
+    let group = fields.group.as_deref().and_then(value);
+    let score = fields.score.as_deref().and_then(value).and_then(|score| number(&score));
+    let [id, url, language] = [&fields.id, &fields.url, &fields.language].map(|field| value(field));
+    Ok(Some(Line { text: found.unwrap_or_default(), id, url, language, score, group, ..Line::default() }))
 }
 
 /// The names of a line's fields, and of those in its objects.
 pub(crate) fn field_names(line: &[u8]) -> Vec<String> {
     let line = String::from_utf8_lossy(without_mark(line));
-    let keys = |object: &str| {
-        serde_json::from_str::<Keys<'_>>(object).map_or_else(
-            |_| Vec::new(),
-            |keys| {
-                keys.0.into_iter().map(|(key, value)| (key.into_owned(), value.get().to_owned())).collect()
-            },
-        )
-    };
-    let names = |(key, value): (String, String)| match keys(&value) {
-        inner if inner.is_empty() => vec![key],
+    let repaired = without_odd_numbers(&line);
+    let names = |(key, value): (Cow<'_, str>, &RawValue)| match values_of(value.get()) {
+        inner if inner.is_empty() => vec![key.into_owned()],
         inner => inner.into_iter().map(|(name, _)| format!("{key}.{name}")).collect(),
     };
-    keys(without_odd_numbers(&line).as_deref().unwrap_or(&line)).into_iter().flat_map(names).collect()
+    values_of(repaired.as_deref().unwrap_or(&line)).into_iter().flat_map(names).collect()
 }
 
 #[cfg(test)]

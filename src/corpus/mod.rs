@@ -72,7 +72,7 @@ pub use inputs::{Discovered, NotRead, PassedOver, Reason, discover_all, expand_p
 pub(crate) use inputs::{check_exist, gone, is_other_table, is_stream};
 pub use jsonl::JsonlFields;
 #[doc(hidden)]
-pub use jsonl::{LineDocument, document_of_line};
+pub use jsonl::{Line, document_of_line};
 pub use kept::KeptFiles;
 #[doc(hidden)]
 pub use kept::{EachKept, Kept, KeptDocuments, KeptFile};
