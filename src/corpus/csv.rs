@@ -9,9 +9,10 @@ use memchr::{memchr, memchr3};
 
 use super::cut::{End, Step};
 use super::damage::{DamageCause, DamageKind};
+use super::document::RecordContent;
 use super::feed::Feed;
 use super::filetype::{Compression, StreamFormat, is_called_tsv};
-use super::jsonl::{JOINT, JsonlFields, Line, number, twice};
+use super::jsonl::{JOINT, JsonlFields, number, twice};
 use super::options::ReadRules;
 use super::source::Source;
 use super::storage::Storage;
@@ -108,7 +109,7 @@ impl CsvHeader {
         record: &[u8],
         fields: &JsonlFields,
         strict: bool,
-    ) -> Result<Line<'static>, DamageCause> {
+    ) -> Result<RecordContent<'static>, DamageCause> {
         if let Some(name) = self.twice(fields) {
             return Err((DamageKind::NoText, twice(name)));
         }
@@ -143,7 +144,8 @@ impl CsvHeader {
             return Err((DamageKind::Malformed, "bytes that are no UTF-8".to_owned()));
         }
         let score = score.and_then(|score| number(&score));
-        Ok(Line { text: Cow::Owned(text), id, url, language, score, group, repaired })
+        let text = Cow::Owned(text);
+        Ok(RecordContent { text, id, url, language, score, group, repaired, ..RecordContent::default() })
     }
 }
 

@@ -1,5 +1,7 @@
 //! A document as it was read.
 
+use std::borrow::Cow;
+
 use crate::document::{DocId, Place};
 
 /// A document as it was read. It borrows from the block it stands in.
@@ -32,6 +34,31 @@ pub struct Document<'a> {
     pub place: Place,
     /// Bytes of memory that are taken beside it to read it: by the tree of its HTML, or by documents of Parquet.
     pub(crate) beside: u64,
+}
+
+/// The content of a record.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RecordContent<'a> {
+    /// Its text.
+    pub text: Cow<'a, str>,
+    /// Its id, if it has one.
+    pub id: Option<Cow<'a, str>>,
+    /// Its address, if it has one.
+    pub url: Option<Cow<'a, str>>,
+    /// Its language, if it has one.
+    pub language: Option<Cow<'a, str>>,
+    /// Its score, if it is asked for.
+    pub score: Option<f64>,
+    /// The value that groups it, if it is asked for.
+    pub group: Option<Cow<'a, str>>,
+    /// U+FFFD stands in it for what could not be read.
+    pub repaired: bool,
+    /// See [`Document::truncated`].
+    pub truncated: bool,
+    /// See [`Document::beside`].
+    pub(crate) beside: u64,
+    /// The name of a field that is there but is not UTF-8.
+    pub(crate) not_utf8: Option<&'static str>,
 }
 
 /// The number of copies of a long record in memory while it is read and sketched: stored, decoded, cut. The set of its

@@ -12,39 +12,25 @@ use html2text::render::TrivialDecorator;
 use memchr::{memchr, memchr_iter, memmem};
 
 use super::damage::{DamageCause, DamageKind, DocumentRoom};
-use super::document::IN_MEMORY;
+use super::document::{IN_MEMORY, RecordContent};
 use super::filetype::{GZIP_MAGIC, ZSTD_MAGIC, looks_like_html};
 use super::guard::caught;
 
 /// The extractor of text from HTML. Another one gives other texts, so a report names it.
 pub const EXTRACTOR: &str = "html2text 0.17";
 
-/// The text of a page.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Text<'a> {
-    pub text: Cow<'a, str>,
-    /// U+FFFD stands in it for bytes that are none of its charset.
-    pub repaired: bool,
-    /// Bytes of memory that the tree of its HTML took.
-    pub markup: u64,
-    /// Its body breaks off.
-    pub truncated: bool,
-}
-
-/// True if a body of a type is HTML; none if it is neither that nor plain text.
-fn is_html(media: &str, body: &[u8]) -> Option<bool> {
-    match media.trim() {
-        "text/html" | "application/xhtml+xml" => Some(true),
-        "text/plain" => Some(false),
+/// True if a body is HTML, by its content type, and the charset that this names; none if it is neither HTML nor plain
+/// text.
+fn page_type<'t>(content_type: &'t str, body: &[u8]) -> Option<(bool, Option<&'t str>)> {
+    let (media, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
+    let is_html = match media.trim() {
+        "text/html" | "application/xhtml+xml" => true,
+        "text/plain" => false,
         // Nothing is said: what browsers would find.
-        "" => looks_like_html(body).then_some(true),
-        _ => None,
-    }
-}
-
-/// The charset that a parameter of a content type names.
-fn charset_of(parameters: &str) -> Option<&str> {
-    parameters.split(';').find_map(|it| it.trim().strip_prefix("charset="))
+        "" if looks_like_html(body) => true,
+        _ => return None,
+    };
+    Some((is_html, parameters.split(';').find_map(|it| it.trim().strip_prefix("charset="))))
 }
 
 /// The text of the page that a resource holds, by the content type of its record: a page without the answer of a server
@@ -56,11 +42,10 @@ pub(crate) fn text_of_resource<'a>(
     content: &'a [u8],
     content_type: &str,
     room: &DocumentRoom,
-) -> Result<Option<Text<'a>>, DamageCause> {
+) -> Result<Option<RecordContent<'a>>, DamageCause> {
     let content_type = content_type.to_ascii_lowercase();
-    let (media, parameters) = content_type.split_once(';').unwrap_or((&content_type, ""));
-    let Some(is_html) = is_html(media, content) else { return Ok(None) };
-    text_of(Cow::Borrowed(content), charset_of(parameters), is_html, room).map(Some)
+    let Some((is_html, charset)) = page_type(&content_type, content) else { return Ok(None) };
+    text_of(Cow::Borrowed(content), charset, is_html, room).map(Some)
 }
 
 /// The text of the page that a response holds, as far as there is `room` at every step; none if it holds no page:
@@ -73,7 +58,7 @@ pub(crate) fn text_of_response<'a>(
     content: &'a [u8],
     room: &DocumentRoom,
     mut cut: bool,
-) -> Result<Option<Text<'a>>, DamageCause> {
+) -> Result<Option<RecordContent<'a>>, DamageCause> {
     // Crawlers keep answers of name servers as responses, too.
     if !content.starts_with(b"HTTP/") {
         return Ok(None);
@@ -97,8 +82,7 @@ pub(crate) fn text_of_response<'a>(
         found.map(|(_, value)| String::from_utf8_lossy(value).to_ascii_lowercase()).unwrap_or_default()
     };
     let content_type = value("content-type");
-    let (media, parameters) = content_type.split_once(';').unwrap_or((&content_type, ""));
-    let Some(is_html) = is_html(media, body) else { return Ok(None) };
+    let Some((is_html, charset)) = page_type(&content_type, body) else { return Ok(None) };
     let mut body = match value("transfer-encoding").contains("chunked") {
         true => dechunked(body, &mut cut),
         false => Cow::Borrowed(body),
@@ -107,11 +91,11 @@ pub(crate) fn text_of_response<'a>(
     for encoding in encodings.rsplit(',').map(str::trim) {
         body = decoded(body, encoding, room, &mut cut)?;
     }
-    let text = text_of(body, charset_of(parameters), is_html, room)?;
+    let text = text_of(body, charset, is_html, room)?;
     if cut && text.text.trim().is_empty() {
         return Err((DamageKind::Malformed, "a body that breaks off before its text".to_owned()));
     }
-    Ok(Some(Text { truncated: cut, ..text }))
+    Ok(Some(RecordContent { truncated: cut, ..text }))
 }
 
 /// The text of a page, which is HTML or a text already, in a charset if one was named.
@@ -123,10 +107,10 @@ pub(crate) fn text_of<'a>(
     charset: Option<&str>,
     is_html: bool,
     room: &DocumentRoom,
-) -> Result<Text<'a>, DamageCause> {
+) -> Result<RecordContent<'a>, DamageCause> {
     let (text, repaired) = in_utf8(body, charset, is_html);
     if !is_html {
-        return Ok(Text { text, repaired, markup: 0, truncated: false });
+        return Ok(RecordContent { text, repaired, ..RecordContent::default() });
     }
     let Markup { tags, depth, attributes } = Markup::of(text.as_bytes());
     let (tree, length) = (tags * TAG, text.len() as u64);
@@ -138,8 +122,8 @@ pub(crate) fn text_of<'a>(
             return Err((DamageKind::Malformed, format!("{number} {what}; {most} are read at most")));
         }
     }
-    let (text, markup) = (Cow::Owned(guarded(|| rendered(&parted(&text)))?), tree + 3 * length);
-    Ok(Text { text, repaired, markup, truncated: false })
+    let text = Cow::Owned(guarded(|| rendered(&parted(&text)))?);
+    Ok(RecordContent { text, repaired, beside: tree + 3 * length, ..RecordContent::default() })
 }
 
 /// Bytes of memory that an element takes with its text, while that is taken out.
@@ -602,7 +586,7 @@ mod tests {
         let content = [b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", &page[..]].concat();
         let read = |most: u64| {
             let room = DocumentRoom::new(1 << 20, most);
-            let read = text_of_response(&content, &room, false).map(|it| it.map(|it| it.markup));
+            let read = text_of_response(&content, &room, false).map(|it| it.map(|it| it.beside));
             (read.map_err(|(kind, _)| kind), room.exceeded())
         };
         let (markup, exceeded) = read(1 << 30);

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::cut::{End, Step};
 use super::damage::{DamageCause, DamageKind};
+use super::document::RecordContent;
 use super::filetype::skip_blank;
 
 /// The names of the fields that are read.
@@ -163,25 +164,6 @@ pub(crate) fn seek(bytes: &[u8]) -> Result<usize, usize> {
     memchr(b'\n', bytes).map(|n| n + 1).ok_or(bytes.len())
 }
 
-/// The content of a record.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Line<'a> {
-    /// Its text.
-    pub text: Cow<'a, str>,
-    /// Its id, if it has one.
-    pub id: Option<Cow<'a, str>>,
-    /// Its address, if it has one.
-    pub url: Option<Cow<'a, str>>,
-    /// Its language, if it has one.
-    pub language: Option<Cow<'a, str>>,
-    /// Its score, if it is asked for.
-    pub score: Option<f64>,
-    /// The value that groups it, if it is asked for.
-    pub group: Option<Cow<'a, str>>,
-    /// U+FFFD stands in it for what could not be read.
-    pub repaired: bool,
-}
-
 /// Reads a line by itself, as one comes through a pipe; none for a blank one. `strict` calls damage what is
 /// repaired otherwise.
 ///
@@ -191,7 +173,7 @@ pub fn document_of_line<'a>(
     line: &'a [u8],
     fields: &JsonlFields,
     strict: bool,
-) -> Result<Option<Line<'a>>, String> {
+) -> Result<Option<RecordContent<'a>>, String> {
     if is_blank(line) {
         return Ok(None);
     }
@@ -386,7 +368,7 @@ pub(crate) fn parse<'a>(
     line: &'a [u8],
     fields: &JsonlFields,
     strict: bool,
-) -> Result<Option<Line<'a>>, DamageCause> {
+) -> Result<Option<RecordContent<'a>>, DamageCause> {
     let line = without_mark(line);
     let text = match simdutf8::compat::from_utf8(line) {
         Ok(text) => text,
@@ -420,14 +402,14 @@ fn parse_repaired(
     line: &str,
     fields: &JsonlFields,
     repaired: bool,
-) -> Result<Option<Line<'static>>, DamageCause> {
+) -> Result<Option<RecordContent<'static>>, DamageCause> {
     let surrogates = mend_surrogates(line);
     let line = surrogates.as_deref().unwrap_or(line);
     let numbers = without_odd_numbers(line);
     let line = numbers.as_deref().unwrap_or(line);
     let object = object_of(line, Some(fields)).map_err(|error| not_an_object(line, &error))?;
     let owned = |value: Option<Cow<'_, str>>| value.map(|value| Cow::Owned(value.into_owned()));
-    Ok(pick(object, line, fields, false)?.map(|line| Line {
+    Ok(pick(object, line, fields, false)?.map(|line| RecordContent {
         text: Cow::Owned(line.text.into_owned()),
         id: owned(line.id),
         url: owned(line.url),
@@ -435,6 +417,7 @@ fn parse_repaired(
         score: line.score,
         group: owned(line.group),
         repaired: repaired || surrogates.is_some(),
+        ..RecordContent::default()
     }))
 }
 
@@ -540,7 +523,7 @@ fn pick<'a>(
     line: &str,
     fields: &JsonlFields,
     strict: bool,
-) -> Result<Option<Line<'a>>, DamageCause> {
+) -> Result<Option<RecordContent<'a>>, DamageCause> {
     let LineObject { text, joined, values } = object;
     let no_string = |field: &str, what: &str| Err((DamageKind::NoText, format!("field {field:?} is {what}")));
     let mut found: Option<Cow<'_, str>> = None;
@@ -580,7 +563,8 @@ fn pick<'a>(
     let group = fields.group.as_deref().and_then(value);
     let score = fields.score.as_deref().and_then(value).and_then(|score| number(&score));
     let [id, url, language] = [&fields.id, &fields.url, &fields.language].map(|field| value(field));
-    Ok(Some(Line { text: found.unwrap_or_default(), id, url, language, score, group, ..Line::default() }))
+    let text = found.unwrap_or_default();
+    Ok(Some(RecordContent { text, id, url, language, score, group, ..RecordContent::default() }))
 }
 
 /// The names of a line's fields, and of those in its objects.
@@ -807,7 +791,7 @@ mod tests {
         #[test]
         fn agrees_with_a_tree_of_values(text: String, id: Option<String>, more: Vec<String>) {
             let line = serde_json::json!({"text": text, "more": more, "id": id}).to_string();
-            let wanted = Line { text: text.into(), id: id.map(Cow::Owned), url: None, language: None, score: None, group: None, repaired: false };
+            let wanted = RecordContent { text: text.into(), id: id.map(Cow::Owned), ..RecordContent::default() };
             for strict in [false, true] {
                 let got = parse(line.as_bytes(), &JsonlFields::default(), strict);
                 prop_assert_eq!(got, Ok(Some(wanted.clone())));

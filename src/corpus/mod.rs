@@ -57,6 +57,8 @@ pub use damage::TextSum;
 pub(crate) use damage::TooLong;
 pub use damage::{Damage, DamageKind, FileReading};
 pub use document::Document;
+#[doc(hidden)]
+pub use document::RecordContent;
 pub(crate) use document::IN_MEMORY;
 pub(crate) use fetch::each_record;
 pub use fetch::fetch;
@@ -72,7 +74,7 @@ pub use inputs::{Discovered, NotRead, PassedOver, Reason, discover_all, expand_p
 pub(crate) use inputs::{check_exist, gone, is_other_table, is_stream};
 pub use jsonl::JsonlFields;
 #[doc(hidden)]
-pub use jsonl::{Line, document_of_line};
+pub use jsonl::document_of_line;
 pub use kept::KeptFiles;
 #[doc(hidden)]
 pub use kept::{EachKept, Kept, KeptDocuments, KeptFile};

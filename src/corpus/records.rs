@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::cut::{End, MemberStarts};
 use super::damage::{DamageCause, DamageKind, DocumentRoom, FileReading, RecordPosition, TooLong};
-use super::document::Document;
+use super::document::{Document, RecordContent};
 use super::filetype::StreamFormat;
 #[cfg(feature = "html")]
 use super::html;
@@ -110,102 +110,85 @@ impl<'a> RecordParser<'a> {
         damage: &mut dyn FnMut(DamageKind, String),
         each: impl FnOnce(Document<'_>) -> T,
     ) -> Option<T> {
-        let content = &bytes[span.content_start..span.content_end];
-        let strict = self.options.rules.strict;
-        match self.format {
-            StreamFormat::Wet => {
-                let fields = wet::fields(&bytes[span.start..span.content_start]);
-                let (text, repaired, beside, truncated) = match span.raw {
-                    #[cfg(feature = "html")]
-                    true => {
-                        let text = match fields.resource_type() {
-                            Some(content_type) => html::text_of_resource(content, content_type, &self.room),
-                            None => html::text_of_response(content, &self.room, fields.truncated),
-                        };
-                        match text {
-                            Ok(text) => {
-                                text.map(|text| (text.text, text.repaired, text.markup, text.truncated))?
-                            }
-                            Err((kind, detail)) => {
-                                damage(kind, detail);
-                                return None;
-                            }
-                        }
-                    }
-                    _ => {
-                        let text = readable(content, strict, damage)?;
-                        let repaired = matches!(text, Cow::Owned(_));
-                        (text, repaired, 0, fields.truncated)
-                    }
-                };
-                if strict && repaired {
-                    damage(DamageKind::Malformed, "bytes that are none of the document's charset".to_owned());
-                    return None;
-                }
-                if let Some(name) = fields.not_utf8 {
-                    damage(DamageKind::BadName, format!("{name} is not UTF-8 and was left out"));
-                }
-                Some(each(Document {
-                    id: span.id,
-                    record_id: fields.record_id.as_deref(),
-                    url: fields.url.as_deref(),
-                    language: fields.language.as_deref(),
-                    score: None,
-                    group: None,
-                    repaired,
-                    truncated,
-                    text: &text,
-                    beside,
-                    place: Place { member: copyable(span, bytes), ..span.place },
-                }))
+        let record = match self.content(span, bytes) {
+            Ok(content) => content?,
+            Err((kind, detail)) => {
+                damage(kind, detail);
+                return None;
             }
-            StreamFormat::Jsonl | StreamFormat::Csv => match self.line(content) {
-                Ok(line) => line.map(|line| {
-                    each(Document {
-                        id: span.id,
-                        record_id: line.id.as_deref(),
-                        url: line.url.as_deref(),
-                        language: line.language.as_deref(),
-                        score: line.score,
-                        group: line.group.as_deref(),
-                        text: &line.text,
-                        place: span.place,
-                        repaired: line.repaired,
-                        truncated: false,
-                        beside: 0,
-                    })
-                }),
-                Err((kind, detail)) => {
-                    damage(kind, detail);
-                    None
-                }
-            },
+        };
+        if let Some(name) = record.not_utf8 {
+            damage(DamageKind::BadName, format!("{name} is not UTF-8 and was left out"));
+        }
+        Some(each(Document {
+            id: span.id,
+            record_id: record.id.as_deref(),
+            url: record.url.as_deref(),
+            language: record.language.as_deref(),
+            score: record.score,
+            group: record.group.as_deref(),
+            text: &record.text,
+            repaired: record.repaired,
+            truncated: record.truncated,
+            place: Place { member: copyable(span, bytes), ..span.place },
+            beside: record.beside,
+        }))
+    }
+
+    /// The content of a record; none where it has no text.
+    fn content<'b>(&self, span: &Span, bytes: &'b [u8]) -> Result<Option<RecordContent<'b>>, DamageCause> {
+        let content = &bytes[span.content_start..span.content_end];
+        let (fields, strict) = (&self.options.fields, self.options.rules.strict);
+        match (self.format, &self.input.header) {
+            (StreamFormat::Wet, _) => {
+                let header = wet::fields(&bytes[span.start..span.content_start]);
+                self.page(header, content, span.raw)
+            }
+            (_, Some(header)) => header.parse(content, fields, strict).map(Some),
+            (_, None) => jsonl::parse(content, fields, strict),
         }
     }
 
-    /// The content of a line of JSON or a record of CSV; none where its text is null.
-    fn line<'b>(&self, content: &'b [u8]) -> Result<Option<jsonl::Line<'b>>, DamageCause> {
-        let (fields, strict) = (&self.options.fields, self.options.rules.strict);
-        match &self.input.header {
-            Some(header) => header.parse(content, fields, strict).map(Some),
-            None => jsonl::parse(content, fields, strict),
+    /// The content of a WARC record with this header; none where it is no page.
+    fn page<'b>(
+        &self,
+        header: wet::Fields<'b>,
+        content: &'b [u8],
+        raw: bool,
+    ) -> Result<Option<RecordContent<'b>>, DamageCause> {
+        let strict = self.options.rules.strict;
+        let page = match raw {
+            #[cfg(feature = "html")]
+            true => match header.resource_type() {
+                Some(content_type) => html::text_of_resource(content, content_type, &self.room)?,
+                None => html::text_of_response(content, &self.room, header.truncated)?,
+            },
+            _ => {
+                let text = readable(content, strict)?;
+                let (repaired, truncated) = (matches!(text, Cow::Owned(_)), header.truncated);
+                Some(RecordContent { text, repaired, truncated, ..RecordContent::default() })
+            }
+        };
+        if strict && page.as_ref().is_some_and(|page| page.repaired) {
+            let detail = "bytes that are none of the document's charset".to_owned();
+            return Err((DamageKind::Malformed, detail));
         }
+        let wet::Fields { record_id: id, url, language, not_utf8, .. } = header;
+        Ok(page.map(|page| RecordContent { id, url, language, not_utf8, ..page }))
     }
 }
 
-/// A text with U+FFFD for what is no UTF-8 of it; none if that is damage.
-pub(crate) fn readable<'a>(
-    bytes: &'a [u8],
-    strict: bool,
-    damage: &mut dyn FnMut(DamageKind, String),
-) -> Option<Cow<'a, str>> {
+/// A text with U+FFFD for what is no UTF-8 of it, unless that is damage.
+///
+/// # Errors
+/// The damage.
+pub(crate) fn readable(bytes: &[u8], strict: bool) -> Result<Cow<'_, str>, DamageCause> {
     match simdutf8::basic::from_utf8(bytes) {
-        Ok(text) => Some(Cow::Borrowed(text)),
-        Err(_) if !strict => Some(String::from_utf8_lossy(bytes)),
+        Ok(text) => Ok(Cow::Borrowed(text)),
+        Err(_) if !strict => Ok(String::from_utf8_lossy(bytes)),
         Err(_) => {
             let valid = simdutf8::compat::from_utf8(bytes).map_or_else(|e| e.valid_up_to(), str::len);
-            damage(DamageKind::Malformed, format!("byte {valid} of the text is not UTF-8"));
-            None
+            Err((DamageKind::Malformed, format!("byte {valid} of the text is not UTF-8")))
         }
     }
 }

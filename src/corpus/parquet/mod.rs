@@ -85,7 +85,8 @@ impl ReadRows {
             damage(DamageKind::TooLarge, detail);
             return None;
         }
-        let text = readable(&bytes, options.rules.strict, damage)?;
+        let text =
+            readable(&bytes, options.rules.strict).map_err(|(kind, detail)| damage(kind, detail)).ok()?;
         let names: [Name<'_>; NAMES] = self.names.each_ref().map(|names| match names {
             Ok(values) => values.as_ref().map_or(Ok(None), |values| values.name(row)),
             Err(why) => Err(*why),
