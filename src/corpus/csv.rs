@@ -263,9 +263,7 @@ pub(crate) fn step(bytes: &[u8], end: End, delimiter: u8, cap: usize) -> Step {
             let detail = format!("a record above {cap} bytes (--longest-document)");
             Step::Flaw { kind: DamageKind::TooLarge, at: end.saturating_sub(1), record: true, detail }
         }
-        false => {
-            Step::Record { content_start: 0, content_end, end, document: true, raw: false, record: true }
-        }
+        false => Step::Record { content_start: 0, content_end, end, document: true, raw: false },
     };
     match (record_end(bytes, delimiter, end != End::Unknown), end) {
         (Ends::At(content_end, next), _) => record(content_end, next),

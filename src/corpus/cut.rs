@@ -72,8 +72,6 @@ pub(crate) enum Step {
         document: bool,
         /// It is what a server sent, from which no text was taken yet.
         raw: bool,
-        /// It counts as a record.
-        record: bool,
     },
     /// Damage; the next record is to be looked for from `at` on.
     Flaw { kind: DamageKind, at: usize, record: bool, detail: String },

@@ -156,7 +156,7 @@ pub(crate) fn step(bytes: &[u8], end: End, scanned: &mut usize, cap: usize) -> S
         let detail = format!("a line above {cap} bytes (--longest-document)");
         return Step::Flaw { kind: DamageKind::TooLarge, at: line_end, record: true, detail };
     }
-    Step::Record { content_start: 0, content_end, end: next, document: true, raw: false, record: true }
+    Step::Record { content_start: 0, content_end, end: next, document: true, raw: false }
 }
 
 /// Looks for the start of the next line, like [`super::wet::seek`].

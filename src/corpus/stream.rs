@@ -304,7 +304,7 @@ impl StreamReader {
                     self.zeros |= bytes[..n].contains(&0);
                     pos += n;
                 }
-                Step::Record { content_start, content_end, end, document, raw, record } => {
+                Step::Record { content_start, content_end, end, document, raw } => {
                     if document {
                         if self.rows == u32::MAX {
                             let (offset, within) = self.feed.place(origin);
@@ -318,8 +318,8 @@ impl StreamReader {
                         spans.push(span);
                         self.rows += 1;
                     }
-                    self.records += u64::from(record);
-                    counts.records += u64::from(record);
+                    self.records += 1;
+                    counts.records += 1;
                     counts.unread += u64::from(raw && !document);
                     pos += end;
                 }

@@ -114,6 +114,36 @@ fn fold<'a>(value: &mut Cow<'a, [u8]>, more: &'a [u8]) {
     }
 }
 
+/// The values of some header fields, line by line: of a name that comes twice, the first one counts.
+struct HeaderValues<'a, const N: usize> {
+    names: [&'static str; N],
+    values: [Option<Cow<'a, [u8]>>; N],
+    /// The one that the next line may go on from.
+    last: Option<usize>,
+}
+
+impl<'a, const N: usize> HeaderValues<'a, N> {
+    fn new(names: [&'static str; N]) -> Self {
+        Self { names, values: [const { None }; N], last: None }
+    }
+
+    /// Takes a line. One without a colon says nothing.
+    fn take(&mut self, line: &'a [u8]) {
+        if let Some(more) = continuation(line) {
+            if let Some(value) = self.last.and_then(|last| self.values[last].as_mut()) {
+                fold(value, more);
+            }
+            return;
+        }
+        self.last = None;
+        let Some((name, value)) = field(line) else { return };
+        let known = self.names.iter().position(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+        if let Some(known) = known.filter(|&known| self.values[known].is_none()) {
+            (self.values[known], self.last) = (Some(Cow::Borrowed(value)), Some(known));
+        }
+    }
+}
+
 /// The facts of a header that cutting a record needs.
 struct Head<'a> {
     /// Where the content starts.
@@ -146,59 +176,31 @@ impl Head<'_> {
     }
 }
 
-/// The header line that was read last.
-#[derive(Clone, Copy)]
-enum Last {
-    Length,
-    Kind,
-    Other,
-}
-
-enum HeaderBlock<'a> {
-    Head(Head<'a>),
-    /// No blank line yet.
-    Open,
-    /// The next record starts inside.
-    Cut,
-    TooLong,
-}
-
-fn head(bytes: &[u8], first_line: usize) -> HeaderBlock<'_> {
-    let mut head = Head { end: 0, crlf: false, length: None, kind: None };
-    // What the next line may go on from: one that counts.
-    let mut last = Last::Other;
+/// The header whose lines begin at a place; none without the blank line at its end.
+///
+/// # Errors
+/// What is wrong with it.
+fn head(bytes: &[u8], first_line: usize) -> Result<Option<Head<'_>>, String> {
+    let mut values = HeaderValues::new(["Content-Length", "WARC-Type"]);
     let mut at = first_line;
     while at <= HEADER_CAP {
         let Some((text, next)) = line(bytes, at) else {
-            return if bytes.len() > HEADER_CAP { HeaderBlock::TooLong } else { HeaderBlock::Open };
+            if bytes.len() > HEADER_CAP {
+                break;
+            }
+            return Ok(None);
         };
         if text.is_empty() {
-            head.end = next;
-            head.crlf = next - at == 2;
-            return HeaderBlock::Head(head);
+            let [length, kind] = values.values;
+            return Ok(Some(Head { end: next, crlf: next - at == 2, length, kind }));
         }
         if matches!(version(&bytes[at..]), Version::Line(_)) {
-            return HeaderBlock::Cut;
+            return Err("a record starts inside the header block".into());
         }
-        if let Some(more) = continuation(text) {
-            match (last, &mut head.length, &mut head.kind) {
-                (Last::Length, Some(value), _) | (Last::Kind, _, Some(value)) => fold(value, more),
-                _ => {}
-            }
-        } else {
-            last = Last::Other;
-            // Lines without a colon say nothing; of a name that comes twice, the first one counts.
-            if let Some((name, value)) = field(text) {
-                if name.eq_ignore_ascii_case(b"content-length") && head.length.is_none() {
-                    (head.length, last) = (Some(Cow::Borrowed(value)), Last::Length);
-                } else if name.eq_ignore_ascii_case(b"warc-type") && head.kind.is_none() {
-                    (head.kind, last) = (Some(Cow::Borrowed(value)), Last::Kind);
-                }
-            }
-        }
+        values.take(text);
         at = next;
     }
-    HeaderBlock::TooLong
+    Err(format!("a header block above {HEADER_CAP} bytes"))
 }
 
 /// Cuts the next record off the start of `bytes`.
@@ -225,40 +227,24 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &MemberStarts<'_>, cap: usize
         }
     };
     let head = match head(bytes, first_line) {
-        HeaderBlock::Head(head) => head,
-        HeaderBlock::Open if end == End::Unknown => return Step::Need(bytes.len() + 1),
-        HeaderBlock::Open => {
-            return flaw(DamageKind::Truncated, first_line, "the header block has no end".into());
-        }
-        HeaderBlock::Cut => {
-            let detail = "a record starts inside the header block".into();
-            return flaw(DamageKind::Malformed, first_line, detail);
-        }
-        HeaderBlock::TooLong => {
-            let detail = format!("a header block above {HEADER_CAP} bytes");
-            return flaw(DamageKind::Malformed, first_line, detail);
-        }
+        Ok(Some(head)) => head,
+        Ok(None) if end == End::Unknown => return Step::Need(bytes.len() + 1),
+        Ok(None) => return flaw(DamageKind::Truncated, first_line, "the header block has no end".into()),
+        Err(detail) => return flaw(DamageKind::Malformed, first_line, detail),
     };
     let Some(written) = head.length.as_deref() else {
         return flaw(DamageKind::Malformed, head.end, "no Content-Length".into());
     };
+    let shown = |value: &[u8]| String::from_utf8_lossy(&value[..value.len().min(40)]).into_owned();
     // `parse` alone would allow a sign.
-    let digits = !written.is_empty() && written.iter().all(u8::is_ascii_digit);
-    let length =
-        if digits { std::str::from_utf8(written).ok().and_then(|s| s.parse::<u64>().ok()) } else { None };
-    let shown = || String::from_utf8_lossy(&written[..written.len().min(40)]).into_owned();
-    let length = match length {
-        Some(n) if n <= cap as u64 => n as usize,
-        Some(n) => {
-            let detail = format!("Content-Length {n}, at most {cap} are read (--longest-document)");
-            return flaw(DamageKind::TooLarge, head.end, detail);
-        }
-        None if digits => {
-            return flaw(DamageKind::TooLarge, head.end, format!("Content-Length {}", shown()));
-        }
-        None => {
-            return flaw(DamageKind::Malformed, head.end, format!("Content-Length {:?}", shown()));
-        }
+    if written.is_empty() || !written.iter().all(u8::is_ascii_digit) {
+        return flaw(DamageKind::Malformed, head.end, format!("Content-Length {:?}", shown(written)));
+    }
+    let length = std::str::from_utf8(written).ok().and_then(|digits| digits.parse::<usize>().ok());
+    let Some(length) = length.filter(|&length| length <= cap) else {
+        let detail =
+            format!("Content-Length {}, at most {cap} are read (--longest-document)", shown(written));
+        return flaw(DamageKind::TooLarge, head.end, detail);
     };
     let content_end = head.end + length;
     let record = |content_end, end| Step::Record {
@@ -267,7 +253,6 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &MemberStarts<'_>, cap: usize
         end,
         document: head.is_document(),
         raw: head.is_raw(),
-        record: true,
     };
     // A member that starts with a record ends the one before, whatever its length says.
     let inside =
@@ -285,8 +270,8 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &MemberStarts<'_>, cap: usize
     let found = match here {
         Ending::At(_) if !head.has_kind() => {
             let kind = head.kind.as_deref().unwrap_or_default();
-            let kind = String::from_utf8_lossy(&kind[..kind.len().min(40)]).into_owned();
-            let detail = if kind.is_empty() { "no WARC-Type".into() } else { format!("WARC-Type {kind:?}") };
+            let detail =
+                if kind.is_empty() { "no WARC-Type".into() } else { format!("WARC-Type {:?}", shown(kind)) };
             return flaw(DamageKind::Malformed, head.end, detail);
         }
         Ending::At(next) => return record(content_end, next),
@@ -422,7 +407,7 @@ pub(crate) fn is_canonical(header: &[u8], content_bytes: usize, behind: &[u8]) -
 pub(crate) fn content_of_document(bytes: &[u8]) -> Option<(usize, bool)> {
     let Version::Line(first_line) = version(bytes) else { return None };
     match head(bytes, first_line) {
-        HeaderBlock::Head(head) if head.is_document() => Some((head.end, head.is_raw())),
+        Ok(Some(head)) if head.is_document() => Some((head.end, head.is_raw())),
         _ => None,
     }
 }
@@ -443,14 +428,14 @@ pub(crate) struct Fields<'a> {
     /// The crawler cut the content.
     pub truncated: bool,
     /// The type of a resource.
-    resource_type: Option<Cow<'a, str>>,
+    resource_type: Option<String>,
     /// The name of a field that is there but is not UTF-8.
     pub not_utf8: Option<&'static str>,
 }
 
 /// Reads the fields of a whole header block, version line included.
 pub(crate) fn fields(header: &[u8]) -> Fields<'_> {
-    const NAMES: [&str; 7] = [
+    let mut values = HeaderValues::new([
         "WARC-Record-ID",
         "WARC-Target-URI",
         "WARC-Identified-Content-Language",
@@ -458,29 +443,17 @@ pub(crate) fn fields(header: &[u8]) -> Fields<'_> {
         "WARC-Truncated",
         "WARC-Type",
         "Content-Type",
-    ];
-    let mut values: [Option<Cow<'_, [u8]>>; 7] = [const { None }; 7];
-    let mut last = None;
+    ]);
     let mut at = 0;
     while let Some((text, next)) = line(header, at) {
+        values.take(text);
         at = next;
-        if let Some(more) = continuation(text) {
-            if let Some(value) = last.and_then(|last: usize| values[last].as_mut()) {
-                fold(value, more);
-            }
-            continue;
-        }
-        last = None;
-        let Some((name, value)) = field(text) else { continue };
-        let known = NAMES.iter().position(|known| name.eq_ignore_ascii_case(known.as_bytes()));
-        if let Some(known) = known.filter(|&known| values[known].is_none()) {
-            (values[known], last) = (Some(Cow::Borrowed(value)), Some(known));
-        }
     }
+    let HeaderValues { names, mut values, .. } = values;
     let truncated = values[4].is_some();
     let is_resource = values[5].as_ref().is_some_and(|kind| kind.eq_ignore_ascii_case(b"resource"));
     let content_type = values[6].take().unwrap_or_default();
-    let resource_type = is_resource.then(|| String::from_utf8_lossy(&content_type).into_owned().into());
+    let resource_type = is_resource.then(|| String::from_utf8_lossy(&content_type).into_owned());
     let mut not_utf8 = None;
     let [record_id, url, language, date] = [0, 1, 2, 3].map(|known| {
         let value = values[known].take()?;
@@ -489,7 +462,7 @@ pub(crate) fn fields(header: &[u8]) -> Fields<'_> {
             Cow::Owned(value) => String::from_utf8(value).ok().map(Cow::Owned),
         };
         if text.is_none() {
-            not_utf8 = Some(NAMES[known]);
+            not_utf8 = Some(names[known]);
         }
         text
     });
@@ -691,13 +664,13 @@ mod tests {
                 // Two line ends are the record's own; what is blank beyond them is skipped by the next step.
                 let own = if behind == line_end.repeat(2) { 2 * line_end.len() } else { behind.len() };
                 match whole(&bytes) {
-                    Step::Record { content_start, content_end, end, document, raw, record } => {
+                    Step::Record { content_start, content_end, end, document, raw } => {
                         assert_eq!(
                             (content_start, content_end),
                             (plain.len() - 3, plain.len()),
                             "{behind:?}"
                         );
-                        assert_eq!((end, document, raw, record), (plain.len() + own, true, false, true));
+                        assert_eq!((end, document, raw), (plain.len() + own, true, false));
                     }
                     other => panic!("{behind:?}: {other:?}"),
                 }
