@@ -17,6 +17,7 @@
 use crate::error::{Error, Result};
 use crate::making::NewFile;
 use serde::{Serialize, de::DeserializeOwned};
+use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -102,18 +103,22 @@ pub enum Results {
     OfStages,
 }
 
-impl Results {
-    /// By the file that marks them.
-    pub(crate) fn marked_by(name: &str) -> Self {
-        if name == NOTE { Self::OfStages } else { Self::Whole }
-    }
-}
-
 /// The kind of results in a folder; none if it is no folder of results.
 pub fn results_of(folder: &Path) -> Option<Results> {
-    let marks =
-        |name: &&str| marks_result(name, || std::fs::read(folder.join(name))).is_ok_and(|marks| marks);
-    [NOTE, REPORT].into_iter().find(marks).map(Results::marked_by)
+    results_by(|name| Ok::<_, Infallible>(std::fs::read(folder.join(name)).ok())).unwrap_or_default()
+}
+
+/// The kind of results in a folder, whose files `read` gives by their names.
+///
+/// # Errors
+/// As `read`.
+pub(crate) fn results_by<E>(read: impl Fn(&str) -> Result<Option<Vec<u8>>, E>) -> Result<Option<Results>, E> {
+    for (name, results) in [(NOTE, Results::OfStages), (REPORT, Results::Whole)] {
+        if read(name)?.is_some_and(|content| marks_result(name, &content)) {
+            return Ok(Some(results));
+        }
+    }
+    Ok(None)
 }
 
 /// True if a folder is one of results.
@@ -121,32 +126,28 @@ pub fn is_result_folder(folder: &Path) -> bool {
     results_of(folder).is_some()
 }
 
-/// True if a file of this name makes its folder one of results; its content is looked at if the name may.
-///
-/// # Errors
-/// If it cannot be read.
-pub(crate) fn marks_result(name: &str, content: impl FnOnce() -> io::Result<Vec<u8>>) -> io::Result<bool> {
+/// True if a file of this name and content makes its folder one of results.
+pub(crate) fn marks_result(name: &str, content: &[u8]) -> bool {
     match name {
-        NOTE => Ok(begins_as(&content()?, APPLIED)),
+        NOTE => begins_as(content, APPLIED),
         REPORT => {
-            let report = serde_json::from_slice::<serde_json::Value>(&content()?).ok();
-            Ok(report.is_some_and(|report| report["tool"]["name"] == env!("CARGO_PKG_NAME")))
+            let report = serde_json::from_slice::<serde_json::Value>(content).ok();
+            report.is_some_and(|report| report["tool"]["name"] == env!("CARGO_PKG_NAME"))
         }
-        _ => Ok(false),
+        _ => false,
     }
 }
 
-/// True if a file of this name makes its folder one in which a run works, as [`is_working_folder`] says.
+/// True if a folder is one in which a run works, as [`is_working_folder`] says; `mark` reads its mark, if there is one.
 ///
 /// # Errors
-/// If it cannot be read.
-pub(crate) fn marks_working(
+/// As `mark`.
+pub(crate) fn is_working_by<E>(
     folder: &Path,
-    name: &str,
-    content: impl FnOnce() -> io::Result<Vec<u8>>,
-) -> io::Result<bool> {
+    mark: impl FnOnce() -> Result<Option<Vec<u8>>, E>,
+) -> Result<bool, E> {
     let called = folder.file_name().unwrap_or_default().to_string_lossy();
-    Ok(called.ends_with(WORKING_ENDING) && name == WORKING_MARK && begins_as(&content()?, WORKING))
+    Ok(called.ends_with(WORKING_ENDING) && mark()?.is_some_and(|mark| begins_as(&mark, WORKING)))
 }
 
 /// True if a file begins as one of `kind`, of whatever version.

@@ -21,6 +21,16 @@ pub fn printable_path(path: &Path) -> String {
     printable(&path.display().to_string()).into_owned()
 }
 
+/// The first `most` names with commas in between, and a mark if there are more.
+pub(crate) fn first_of(names: impl IntoIterator<Item = String>, most: usize) -> String {
+    let mut names = names.into_iter();
+    let mut first: Vec<String> = names.by_ref().take(most).collect();
+    if names.next().is_some() {
+        first.push("…".to_owned());
+    }
+    first.join(", ")
+}
+
 /// JSON that gives a terminal no orders: of the characters in [`printable`], those that JSON may hold as they
 /// are stand as `\u009b` and the like. It says the same.
 pub fn printable_json(json: &str) -> Cow<'_, str> {

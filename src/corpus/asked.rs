@@ -9,6 +9,7 @@ use super::jsonl::{JsonlFields, field_names};
 use super::options::ReadOptions;
 use super::parquet;
 use super::reader::{Block, ReadInput, Reader};
+use crate::wording::first_of;
 use crate::{Error, Result};
 
 /// Documents that are looked at before a field is said to be missing.
@@ -47,13 +48,9 @@ pub(crate) fn check_fields(
             _ if looked_at < DOCUMENTS => format!("none of the {looked_at} records has one"),
             _ => format!("none of the first {looked_at} records has one"),
         };
-        let mut names = names_there(inputs, options);
-        if names.len() > TOLD {
-            names.truncate(TOLD);
-            names.push("…".to_owned());
-        }
+        let names = names_there(inputs, options);
         let there =
-            if names.is_empty() { String::new() } else { format!(". There are: {}", names.join(", ")) };
+            if names.is_empty() { String::new() } else { format!(". There are: {}", first_of(names, TOLD)) };
         Err(Error::parameter(parameter, named, format!("{expected}; {none}{there}")))
     };
     // Of several fields each must be there, unless one has such a name, commas and all.

@@ -10,11 +10,9 @@ use memchr::{memchr, memchr3};
 use super::cut::{End, Step};
 use super::damage::{DamageCause, DamageKind};
 use super::document::RecordContent;
-use super::feed::Feed;
 use super::filetype::{Compression, StreamFormat, is_called_tsv};
 use super::jsonl::{JOINT, JsonlFields, number, twice};
-use super::options::ReadRules;
-use super::source::Source;
+use super::source::find_at_start;
 use super::storage::Storage;
 use crate::wording::counted;
 
@@ -39,16 +37,11 @@ impl CsvHeader {
     /// If the file cannot be read.
     pub fn read(path: &Path, storage: &Storage, compression: Compression) -> io::Result<Option<Self>> {
         const LONGEST: usize = 1 << 20;
-        let mut source =
-            Source::new(storage.open()?, compression, StreamFormat::Csv, &[], &ReadRules::default())?;
-        let mut feed = Feed::new(compression == Compression::None);
-        loop {
-            let more = source.fill(&mut feed);
-            let header = Self::of(path, &feed.bytes[..feed.filled], !more);
-            if header.is_some() || !more || feed.filled > LONGEST {
-                return Ok(header);
-            }
-        }
+        let header = |bytes: &[u8], is_all| {
+            let header = Self::of(path, bytes, is_all);
+            (header.is_some() || bytes.len() > LONGEST).then_some(header)
+        };
+        Ok(find_at_start(storage, compression, StreamFormat::Csv, header)?.flatten())
     }
 
     /// The header at the start of decoded bytes, if it ends there.

@@ -1,8 +1,6 @@
 //! The files of Hugging Face beside the shards of a data set (`save_to_disk`, or its cache), which are no documents.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -61,16 +59,6 @@ impl DataSet {
              ['indices']).save_to_disk('chosen')\" writes these rows; name the folder chosen"
         );
         Err(refusal(folder, &format!("the rows that {} chooses", chosen.filename), &advice))
-    }
-
-    /// The data set of a folder of this machine.
-    pub fn of_folder(folder: &Path) -> Result<Option<Self>> {
-        let read = |name: &str| {
-            let mut bytes = Vec::new();
-            File::open(folder.join(name)).ok()?.take(LONGEST).read_to_end(&mut bytes).ok()?;
-            Some(bytes)
-        };
-        Self::of(folder, read)
     }
 
     /// True if a file of the folder is no shard, by its name.

@@ -1,7 +1,9 @@
 //! Which files are read: the paths a user names, made into a sorted list.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -12,7 +14,6 @@ use serde::{Deserialize, Serialize};
 
 use super::csv::CsvHeader;
 use super::data_set::{self, DataSet};
-use super::feed::Feed;
 use super::filetype::{
     Compression, FileType, Format, StreamFormat, foreign, has_known_name, may_be_json_lines,
     may_be_table_of_documents, skip_blank, utf16_of,
@@ -22,14 +23,14 @@ use super::gzip;
 use super::jsonl::{self, JsonlFields};
 use super::kept::is_kept_of;
 use super::object::{self, Object};
-use super::options::{ReadRules, pool};
+use super::options::pool;
 use super::parquet;
-use super::source::Source;
+use super::source::find_at_start;
 use super::storage::{Stamp, Storage, StoredFile};
 use super::zst::{dictionary_of, window_bits};
 use crate::format::Results;
 use crate::making::{Unfinished, is_address, is_being_made, is_unfinished};
-use crate::wording::{counted, printable_path};
+use crate::wording::{counted, first_of, printable_path};
 use crate::{Error, Result, format};
 
 /// One file to read. Its position in the list of inputs is the shard of its documents.
@@ -116,17 +117,19 @@ pub enum Reason {
 }
 
 impl Reason {
-    const ALL: [Self; 9] = [
-        Self::OtherName,
-        Self::NoDocuments,
-        Self::BesideShards,
-        Self::EarlierResult,
-        Self::OfResult,
-        Self::Unfinished,
-        Self::Hidden,
-        Self::NoFile,
-        Self::CannotLook,
-    ];
+    /// Why an entry of a folder is not read, by its name alone; a named folder of results has documents that it kept.
+    fn by_name(name: &OsStr, of_result: Option<Results>) -> Option<Self> {
+        let text = name.to_str().unwrap_or_default();
+        // A partition such as `_lang=en` is no hidden one.
+        let is_hidden = text.starts_with('.') || text.starts_with('_') && !text.contains('=');
+        if of_result.is_some_and(|results| !is_kept_of(results, text)) {
+            Some(Self::OfResult)
+        } else if is_unfinished(name) {
+            Some(Self::Unfinished)
+        } else {
+            is_hidden.then_some(Self::Hidden)
+        }
+    }
 
     /// One of such, in words.
     pub fn one(self) -> &'static str {
@@ -151,11 +154,6 @@ impl Reason {
             Self::CannotLook => ["unreadable entry", "unreadable entries"],
         }
     }
-}
-
-/// True if a folder's entry is set aside by its name. Partitions such as `_lang=en` are not.
-fn is_hidden(name: &str) -> bool {
-    name.starts_with('.') || name.starts_with('_') && !name.contains('=')
 }
 
 /// Something that a folder holds and that is not read.
@@ -225,39 +223,30 @@ impl PassedOver {
     pub fn message(&self) -> Option<String> {
         /// Paths and endings that are reported.
         const NAMED: usize = 5;
-        let part = |reason: Reason| {
-            let of_reason: Vec<&NotRead> = self.list.iter().filter(|it| it.reason == reason).collect();
-            let [one, many] = reason.words();
-            let mut names: Vec<String> =
-                of_reason.iter().take(NAMED).map(|it| printable_path(&it.path)).collect();
-            if of_reason.len() > NAMED {
-                names.push("…".to_owned());
-            }
+        let mut of_reasons: BTreeMap<Reason, Vec<&NotRead>> = BTreeMap::new();
+        self.list.iter().for_each(|it| of_reasons.entry(it.reason).or_default().push(it));
+        let part = |(reason, entries): (Reason, Vec<&NotRead>)| {
             let mut kinds = String::new();
-            if reason == Reason::OtherName && of_reason.len() > NAMED {
+            if reason == Reason::OtherName && entries.len() > NAMED {
                 let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-                of_reason.iter().for_each(|it| *counts.entry(&it.kind).or_default() += 1);
+                entries.iter().for_each(|it| *counts.entry(&it.kind).or_default() += 1);
                 let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
-                counts.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-                let mut kinds_there: Vec<String> = counts
-                    .iter()
-                    .take(NAMED)
-                    .map(|(kind, n)| match kind.is_empty() {
-                        true => format!("{n} without an ending"),
-                        false => format!("{n} {kind}"),
-                    })
-                    .collect();
-                if counts.len() > NAMED {
-                    kinds_there.push("…".to_owned());
-                }
-                kinds = format!("{}: ", kinds_there.join(", "));
+                counts.sort_by_key(|&(_, n)| Reverse(n));
+                let kinds_there = counts.into_iter().map(|(kind, n)| match kind {
+                    "" => format!("{n} without an ending"),
+                    kind => format!("{n} {kind}"),
+                });
+                kinds = format!("{}: ", first_of(kinds_there, NAMED));
             }
-            let number = counted(of_reason.len() as u64, one, many);
-            (!of_reason.is_empty()).then(|| format!("{number} ({kinds}{})", names.join(", ")))
+            let [one, many] = reason.words();
+            let number = counted(entries.len() as u64, one, many);
+            format!(
+                "{number} ({kinds}{})",
+                first_of(entries.iter().map(|it| printable_path(&it.path)), NAMED)
+            )
         };
-        let parts: Vec<String> = Reason::ALL.into_iter().filter_map(part).collect();
-        let message = |parts: &[String]| format!("Skipped in folders: {}.", parts.join("; "));
-        (!parts.is_empty()).then(|| message(&parts))
+        let parts: Vec<String> = of_reasons.into_iter().map(part).collect();
+        (!parts.is_empty()).then(|| format!("Skipped in folders: {}.", parts.join("; ")))
     }
 }
 
@@ -301,29 +290,26 @@ impl Input {
         self.original.as_deref().unwrap_or(self.storage.path())
     }
 
-    /// The name of an object's version in a store; none for a file, or where the store does not tell.
-    pub(crate) fn version(&self) -> Option<String> {
+    fn object(&self) -> Option<&Object> {
         match &self.storage {
             Storage::File(_) => None,
-            Storage::Object(object) => object.version(),
+            Storage::Object(object) => Some(object),
         }
+    }
+
+    /// The name of an object's version in a store; none for a file, or where the store does not tell.
+    pub(crate) fn version(&self) -> Option<String> {
+        self.object()?.version()
     }
 
     /// Why bytes of an object could not be had, if some could not: another time they may.
     pub(crate) fn failure(&self) -> Option<io::Error> {
-        match &self.storage {
-            Storage::File(_) => None,
-            Storage::Object(object) => object.failure(),
-        }
+        self.object()?.failure()
     }
 
     /// Bytes that a reader of it holds beside what one of a plain file does: of a store, and to decompress.
     pub(crate) fn read_ahead(&self) -> u64 {
-        let stored = match &self.storage {
-            Storage::File(_) => 0,
-            Storage::Object(object) => object.read_ahead(),
-        };
-        stored + self.decoding
+        self.object().map_or(0, Object::read_ahead) + self.decoding
     }
 
     /// The dictionary of its Zstandard frames; empty if they need none.
@@ -384,53 +370,53 @@ impl Input {
     }
 
     /// Looks at the content of a regular file or an object.
-    fn look(path: &Path, storage: Storage, options: &DiscoverOptions) -> Self {
-        match head(&storage) {
-            Ok(head) if utf16_of(&head).is_some() => in_utf8(path, &storage, options)
-                .unwrap_or_else(|error| Self::broken(path, storage, options, error.to_string())),
-            Ok(head) => {
-                let (mut file_type, is_read) = FileType::by_content(path, &head, options.format);
-                // Standard input has no name that says so: it is CSV if its first line names a column of texts.
-                let table = |file_type: &FileType| {
-                    CsvHeader::read(path, &storage, file_type.compression).ok().flatten()
-                };
-                if file_type.unknown
-                    && table(&file_type).is_some_and(|header| header.has_text(&options.fields))
-                {
-                    (file_type.format, file_type.unknown) = (Format::Csv, false);
-                }
-                // What a file is called does not make it readable; a table may begin with anything.
-                let foreign = match file_type.format {
-                    Format::Csv | Format::Parquet | Format::Arrow if !file_type.unknown => None,
-                    _ if is_read => None,
-                    _ => foreign(&head, file_type.compression, !file_type.unknown),
-                };
-                let problem =
-                    (file_type.unknown || foreign.is_some()).then_some(Problem::UnknownFormat(foreign));
-                let mut input = Self::new(path.to_path_buf(), storage, file_type, problem);
-                input.has_short_members = input.compression.has_short_members(&head);
-                input.decoding = held_to_decode(&input, &head);
-                if input.compression == Compression::Zstd {
-                    match dictionary_of(|length| input.storage.head(length)) {
-                        Ok(dictionary) => input.dictionary = dictionary.into(),
-                        Err(error) => input.problem = Some(Problem::CannotOpen(error.to_string())),
-                    }
-                    input.decoding += 2 * input.dictionary.len() as u64;
-                }
-                if input.format == Format::Csv {
-                    match CsvHeader::read(path, &input.storage, input.compression) {
-                        Ok(header) => input.header = header.map(Arc::new),
-                        Err(error) => input.problem = Some(Problem::CannotOpen(error.to_string())),
-                    }
-                    // An empty file is one without documents.
-                    if input.header.is_none() && !head.is_empty() {
-                        input.problem.get_or_insert(Problem::UnknownFormat(None));
-                    }
-                }
-                input
-            }
-            Err(error) => Self::broken(path, storage, options, error.to_string()),
+    fn look(path: &Path, storage: &Storage, options: &DiscoverOptions) -> Self {
+        Self::of_content(path, storage, options)
+            .unwrap_or_else(|error| Self::broken(path, storage.clone(), options, error.to_string()))
+    }
+
+    fn of_content(path: &Path, storage: &Storage, options: &DiscoverOptions) -> io::Result<Self> {
+        let head = head(storage)?;
+        if utf16_of(&head).is_some() {
+            return in_utf8(path, storage, options);
         }
+        let (mut file_type, is_read) = FileType::by_content(path, &head, options.format);
+        let mut header = Ok(None);
+        if file_type.unknown || file_type.format == Format::Csv {
+            header = CsvHeader::read(path, storage, file_type.compression);
+        }
+        // Standard input has no name that says so: it is CSV if its first line names a column of texts.
+        if file_type.unknown && matches!(&header, Ok(Some(header)) if header.has_text(&options.fields)) {
+            (file_type.format, file_type.unknown) = (Format::Csv, false);
+        }
+        // What a file is called does not make it readable; a table may begin with anything.
+        let foreign = match file_type.format {
+            Format::Csv | Format::Parquet | Format::Arrow if !file_type.unknown => None,
+            _ if is_read => None,
+            _ => foreign(&head, file_type.compression, !file_type.unknown),
+        };
+        let problem = (file_type.unknown || foreign.is_some()).then_some(Problem::UnknownFormat(foreign));
+        let mut input = Self::new(path.to_path_buf(), storage.clone(), file_type, problem);
+        input.has_short_members = input.compression.has_short_members(&head);
+        input.decoding = held_to_decode(&input, &head);
+        if input.compression == Compression::Zstd {
+            match dictionary_of(|length| storage.head(length)) {
+                Ok(dictionary) => input.dictionary = dictionary.into(),
+                Err(error) => input.problem = Some(Problem::CannotOpen(error.to_string())),
+            }
+            input.decoding += 2 * input.dictionary.len() as u64;
+        }
+        if input.format == Format::Csv {
+            match header {
+                Ok(header) => input.header = header.map(Arc::new),
+                Err(error) => input.problem = Some(Problem::CannotOpen(error.to_string())),
+            }
+            // An empty file is one without documents.
+            if input.header.is_none() && !head.is_empty() {
+                input.problem.get_or_insert(Problem::UnknownFormat(None));
+            }
+        }
+        Ok(input)
     }
 }
 
@@ -482,7 +468,7 @@ fn in_utf8(name: &Path, original: &Storage, options: &DiscoverOptions) -> io::Re
     }
     to.flush()?;
     failed.map_or(Ok(()), Err)?;
-    let mut input = Input::look(name, Storage::File(stored.path().to_path_buf()), options);
+    let mut input = Input::look(name, &Storage::File(stored.path().to_path_buf()), options);
     input.spool = Some(Arc::new(stored));
     input.original = Some(original.path().to_path_buf());
     Ok(input)
@@ -507,7 +493,7 @@ fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Resul
             Err(error) => break Some(error.to_string()),
         }
     };
-    let mut input = Input::look(name, Storage::File(stored.path().to_path_buf()), options);
+    let mut input = Input::look(name, &Storage::File(stored.path().to_path_buf()), options);
     if let Some(error) = failed {
         input.problem = Some(Problem::CannotOpen(error));
     }
@@ -522,34 +508,60 @@ fn is_json_lines(storage: &Storage, fields: &JsonlFields) -> io::Result<bool> {
     /// The longest first line that is looked at.
     const LONGEST: usize = 128_000_000;
     let compression = Compression::by_magic(&head(storage)?);
-    let mut source =
-        Source::new(storage.open()?, compression, StreamFormat::Jsonl, &[], &ReadRules::default())?;
-    let mut feed = Feed::new(compression == Compression::None);
     let mut scanned = 0;
-    loop {
-        let more = source.fill(&mut feed);
-        let bytes = skip_blank(&feed.bytes[..feed.filled]);
+    let is_document = |bytes: &[u8], is_all: bool| {
+        let bytes = skip_blank(bytes);
         if bytes.first().is_some_and(|&first| first != b'{') || bytes.len() > LONGEST {
-            return Ok(false);
+            return Some(false);
         }
         let line = memchr::memchr(b'\n', &bytes[scanned.min(bytes.len())..]).map(|n| &bytes[..scanned + n]);
         scanned = bytes.len();
-        if let Some(line) = line.or((!more).then_some(bytes)) {
-            return Ok(jsonl::parse(line, fields, false).is_ok_and(|line| line.is_some()));
-        }
-    }
+        let line = line.or(is_all.then_some(bytes))?;
+        Some(jsonl::parse(line, fields, false).is_ok_and(|line| line.is_some()))
+    };
+    Ok(find_at_start(storage, compression, StreamFormat::Jsonl, is_document)?.unwrap_or(false))
 }
 
 /// True if a file that is called `.csv` has a column of texts.
-fn has_texts(storage: &Storage, fields: &JsonlFields) -> io::Result<bool> {
-    let header = CsvHeader::read(storage.path(), storage, Compression::by_magic(&head(storage)?))?;
+fn has_texts(path: &Path, storage: &Storage, fields: &JsonlFields) -> io::Result<bool> {
+    let header = CsvHeader::read(path, storage, Compression::by_magic(&head(storage)?))?;
     Ok(header.is_some_and(|header| header.has_text(fields)))
 }
 
 /// True if a file is called as CSV is, and has no column of texts.
 pub(crate) fn is_other_table(path: &Path) -> bool {
-    let has_texts = |path: &Path| has_texts(&Storage::File(path.to_path_buf()), &JsonlFields::default());
-    may_be_table_of_documents(path) && has_texts(path).is_ok_and(|has_texts| !has_texts)
+    let storage = Storage::File(path.to_path_buf());
+    may_be_table_of_documents(path)
+        && has_texts(path, &storage, &JsonlFields::default()).is_ok_and(|has_texts| !has_texts)
+}
+
+/// An entry of a folder.
+#[derive(Debug)]
+enum Entry {
+    /// A file by its real path, or an object.
+    File(Storage),
+    Folder,
+    /// Neither: a pipe, a socket, a device.
+    Other,
+    /// Nothing can be found out about it.
+    Unknown(io::Error),
+}
+
+impl Entry {
+    /// An entry of a folder whose real path is this.
+    fn of(entry: &fs::DirEntry, folder: &Path) -> Self {
+        // Of a plain file nothing more need be asked; a link leads somewhere else.
+        if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            return Self::File(Storage::File(folder.join(entry.file_name())));
+        }
+        match fs::metadata(entry.path()) {
+            Ok(m) if m.is_dir() => Self::Folder,
+            Ok(m) if !m.is_file() => Self::Other,
+            Ok(_) => fs::canonicalize(entry.path())
+                .map_or_else(Self::Unknown, |real| Self::File(Storage::File(real))),
+            Err(error) => Self::Unknown(error),
+        }
+    }
 }
 
 /// Everything that was found, by its real path, so that a file named twice is read once.
@@ -557,13 +569,13 @@ struct FoundFiles<'a> {
     options: &'a DiscoverOptions,
     /// Which files of folders are wanted by their names, where it is not those of documents.
     wanted: Option<fn(&Path) -> bool>,
-    /// Real path to the spelling to show.
-    files: BTreeMap<PathBuf, PathBuf>,
-    /// Which of these are objects in stores.
-    objects: HashMap<PathBuf, Arc<Object>>,
+    /// Real path or address to the spelling to show, and where the bytes are.
+    files: BTreeMap<PathBuf, (PathBuf, Storage)>,
     folders: HashSet<PathBuf>,
+    /// The entries of folders below an address, which its store lists all at once.
+    listed: HashMap<PathBuf, Vec<(PathBuf, Entry)>>,
     broken: BTreeMap<PathBuf, String>,
-    streams: BTreeMap<PathBuf, Input>,
+    streams: Vec<Input>,
     passed_over: PassedOver,
 }
 
@@ -579,48 +591,46 @@ impl<'a> FoundFiles<'a> {
             options,
             wanted,
             files: BTreeMap::new(),
-            objects: HashMap::new(),
             folders: HashSet::new(),
+            listed: HashMap::new(),
             broken: BTreeMap::new(),
-            streams: BTreeMap::new(),
+            streams: Vec::new(),
             passed_over: PassedOver::default(),
         };
-        // Folders below one another would otherwise show files under the spelling that came first.
+        // Folders below one another would otherwise show files under the spelling that came first. And a stream can be
+        // read only once.
         let mut paths: Vec<&PathBuf> = paths.iter().collect();
         paths.sort();
+        paths.dedup();
         paths.into_iter().try_for_each(|path| found.named(path))?;
         found.passed_over.sort();
         Ok(found)
     }
 
-    fn file(&mut self, path: &Path) {
-        match fs::canonicalize(path) {
-            Ok(real) => self.take(real, path),
-            Err(error) => {
-                self.broken.insert(path.to_path_buf(), error.to_string());
-            }
-        }
-    }
-
-    fn take(&mut self, real: PathBuf, path: &Path) {
-        let shown = self.files.entry(real).or_insert_with(|| path.to_path_buf());
+    fn take(&mut self, storage: Storage, path: &Path) {
+        let real = storage.path().to_path_buf();
+        let (shown, _) = self.files.entry(real).or_insert_with(|| (path.to_path_buf(), storage));
         // The order of naming must not show: of several spellings the smallest is shown.
         if path < shown.as_path() {
             *shown = path.to_path_buf();
         }
     }
 
+    fn cannot_open(&mut self, path: &Path, error: &io::Error) {
+        self.broken.insert(path.to_path_buf(), error.to_string());
+    }
+
     /// Decides whether a folder's file is one of documents, by its name and, where that does not say it, by its
     /// content.
-    fn is_wanted(&self, storage: &Storage) -> io::Result<Result<(), Reason>> {
-        let (path, fields) = (storage.path(), &self.options.fields);
+    fn is_wanted(&self, path: &Path, storage: &Storage) -> io::Result<Result<(), Reason>> {
+        let fields = &self.options.fields;
         let is_documents = |is_documents: bool| if is_documents { Ok(()) } else { Err(Reason::NoDocuments) };
         Ok(match self.wanted {
             Some(is_wanted) if is_wanted(path) => Ok(()),
             Some(_) => Err(Reason::OtherName),
             None if has_known_name(path) => Ok(()),
             None if may_be_json_lines(path) => is_documents(is_json_lines(storage, fields)?),
-            None if may_be_table_of_documents(path) => is_documents(has_texts(storage, fields)?),
+            None if may_be_table_of_documents(path) => is_documents(has_texts(path, storage, fields)?),
             None => Err(Reason::OtherName),
         })
     }
@@ -633,179 +643,135 @@ impl<'a> FoundFiles<'a> {
         let failed = |error| Error::io(address, error);
         if !object::is_folder(address) {
             let object = Object::find(address).map_err(failed)?;
-            self.object(Arc::new(object));
+            let address = object.address().to_path_buf();
+            self.take(Storage::Object(Arc::new(object)), &address);
             return Ok(());
         }
-        let objects: Vec<Arc<Object>> =
-            object::list(address).map_err(failed)?.into_iter().map(Arc::new).collect();
-        // Folders that are not read as others are, by a file in them.
-        let (mut results, mut works) = (HashMap::new(), HashSet::new());
-        let mut of_sets: HashMap<PathBuf, HashMap<&str, Vec<u8>>> = HashMap::new();
-        for object in &objects {
-            let Some(folder) = object.address().parent() else { continue };
-            let name = object.address().file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            let known = [data_set::STATE, data_set::INFO].into_iter().find(|&known| known == name);
-            if let Some(known) = known.filter(|_| self.wanted.is_none()) {
-                let head = object.head(data_set::LONGEST).map_err(failed)?;
-                of_sets.entry(folder.to_path_buf()).or_default().insert(known, head);
-            }
-            if format::marks_result(name, || object.head(object.length())).map_err(failed)? {
-                results.insert(folder.to_path_buf(), Results::marked_by(name));
-            } else if format::marks_working(folder, name, || object.head(64)).map_err(failed)? {
-                works.insert(folder.to_path_buf());
-            }
-        }
-        let of_result = results.get(address).copied();
-        let mut sets = HashMap::new();
-        for (folder, files) in of_sets {
-            let set = DataSet::of(&folder, |name| files.get(name).cloned())?;
-            sets.extend(set.map(|set| (folder, set)));
-        }
-        for object in objects {
-            let path = object.address();
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            if path.parent().and_then(|folder| sets.get(folder)).is_some_and(|set| set.is_beside(name)) {
-                self.passed_over.push(path.to_path_buf(), Reason::BesideShards);
-                continue;
-            }
-            let below = path.components().count() - address.components().count();
-            // From the folder that was named down to the object itself.
-            let above: Vec<&Path> = path.ancestors().take(below).collect();
-            let passed_over = above.iter().rev().find_map(|part| {
-                let name = part.file_name().unwrap_or_default();
-                let is_first = part.parent() == Some(address);
-                let is_kept = |results| is_kept_of(results, name.to_str().unwrap_or_default());
-                if is_first && of_result.is_some_and(|results| !is_kept(results)) {
-                    Some((part.to_path_buf(), Some(Reason::OfResult)))
-                } else if is_unfinished(name) {
-                    Some((part.to_path_buf(), Some(Reason::Unfinished)))
-                } else if name.to_str().is_some_and(is_hidden) {
-                    Some((part.to_path_buf(), Some(Reason::Hidden)))
-                } else if results.contains_key(*part) {
-                    Some((part.to_path_buf(), Some(Reason::EarlierResult)))
-                } else {
-                    works.contains(*part).then(|| (part.to_path_buf(), None))
+        self.listed.clear();
+        for object in object::list(address).map_err(failed)? {
+            let mut path = object.address().to_path_buf();
+            let mut entry = Entry::File(Storage::Object(Arc::new(object)));
+            while let Some(folder) = path.parent().map(Path::to_path_buf) {
+                // A folder that is known stands in its own already.
+                let is_known = self.listed.contains_key(&folder);
+                self.listed.entry(folder.clone()).or_default().push((path, entry));
+                if is_known || folder == address {
+                    break;
                 }
-            });
-            match passed_over {
-                Some((part, Some(reason))) => self.passed_over.push(part, reason),
-                Some((_, None)) => {}
-                None => match self.is_wanted(&Storage::Object(object.clone())) {
-                    Ok(Ok(())) => self.object(object),
-                    Ok(Err(reason)) => self.passed_over.push(path.to_path_buf(), reason),
-                    Err(error) => return Err(Error::io(path, error)),
-                },
+                (path, entry) = (folder, Entry::Folder);
             }
         }
-        Ok(())
+        self.folder(address, true)
     }
 
-    fn object(&mut self, object: Arc<Object>) {
-        let address = object.address().to_path_buf();
-        self.take(address.clone(), &address);
-        self.objects.entry(address).or_insert(object);
+    /// The first bytes of a file of a folder; none if there is none, or if it cannot be read.
+    ///
+    /// # Errors
+    /// If a store does not answer.
+    fn head_in(&self, folder: &Path, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
+        let path = folder.join(name);
+        if !is_address(folder) {
+            return Ok(Storage::File(path).head(most).ok());
+        }
+        let object = self.listed.get(folder).into_iter().flatten().find_map(|(at, entry)| match entry {
+            Entry::File(Storage::Object(object)) if *at == path => Some(object),
+            _ => None,
+        });
+        let head = object.map(|object| object.head(most.min(object.length())));
+        head.transpose().map_err(|error| Error::io(&path, error))
     }
 
-    fn folder(&mut self, path: &Path) -> Result<()> {
-        let real = match fs::canonicalize(path) {
-            Ok(real) => real,
-            Err(error) => {
-                self.broken.insert(path.to_path_buf(), error.to_string());
-                return Ok(());
-            }
-        };
+    /// The data set of a folder.
+    fn data_set(&self, folder: &Path) -> Result<Option<DataSet>> {
+        let read = |name| self.head_in(folder, name, data_set::LONGEST);
+        let (mut state, mut info) = (read(data_set::STATE)?, read(data_set::INFO)?);
+        DataSet::of(folder, |name| if name == data_set::STATE { state.take() } else { info.take() })
+    }
+
+    /// The entries of a folder, in order.
+    fn entries(&mut self, folder: &Path) -> io::Result<Vec<(PathBuf, Entry)>> {
+        if is_address(folder) {
+            return Ok(self.listed.remove(folder).unwrap_or_default());
+        }
+        let real = fs::canonicalize(folder)?;
         // A link to a folder above would go round for ever.
         if !self.folders.insert(real.clone()) {
+            return Ok(Vec::new());
+        }
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            match entry {
+                Ok(entry) => entries.push((entry.path(), Entry::of(&entry, &real))),
+                // Nobody knows what else the folder holds.
+                Err(error) => self.cannot_open(folder, &error),
+            }
+        }
+        entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(entries)
+    }
+
+    /// Whatever is below a folder, which a user named or another one holds.
+    fn folder(&mut self, folder: &Path, is_named: bool) -> Result<()> {
+        let of_result = format::results_by(|name| self.head_in(folder, name, u64::MAX))?;
+        // The documents that an earlier run kept are copies of documents that are here anyway.
+        if of_result.is_some() && !is_named {
+            self.passed_over.push(folder.to_path_buf(), Reason::EarlierResult);
             return Ok(());
         }
-        let entries = match fs::read_dir(path) {
+        // Whether an earlier run was ended changes nothing.
+        if format::is_working_by(folder, || self.head_in(folder, format::WORKING_MARK, 64))? {
+            return Ok(());
+        }
+        let set = if self.wanted.is_none() { self.data_set(folder)? } else { None };
+        let entries = match self.entries(folder) {
             Ok(entries) => entries,
             Err(error) => {
-                self.broken.insert(path.to_path_buf(), error.to_string());
+                self.cannot_open(folder, &error);
                 return Ok(());
             }
         };
-        let mut paths = Vec::new();
-        for entry in entries {
-            match entry {
-                // Of a plain file nothing more need be asked; a link leads somewhere else.
-                Ok(entry) => {
-                    let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-                    paths.push((entry.path(), is_file.then(|| real.join(entry.file_name()))));
-                }
-                // Nobody knows what else the folder holds.
-                Err(error) => {
-                    self.broken.insert(path.to_path_buf(), error.to_string());
-                }
-            }
-        }
-        paths.sort();
-        // Of a result that is named itself, the documents that it kept are read, and no table of documents.
-        let of_result = format::results_of(path);
-        let set = if self.wanted.is_none() { DataSet::of_folder(path)? } else { None };
-        for (path, real) in paths {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            if of_result.is_some_and(|results| !is_kept_of(results, name)) {
-                self.passed_over.push(path, Reason::OfResult);
-                continue;
-            }
-            if let Some(name) = path.file_name().filter(|name| is_unfinished(name)) {
+        for (path, entry) in entries {
+            let name = path.file_name().unwrap_or_default();
+            let reason = match (Reason::by_name(name, of_result), entry) {
                 // That this very run makes its result here is no news.
-                if !is_being_made(name) {
-                    self.passed_over.push(path, Reason::Unfinished);
+                (Some(Reason::Unfinished), _) if is_being_made(name) => None,
+                (Some(reason), _) => Some(reason),
+                (None, Entry::Folder) => {
+                    self.folder(&path, false)?;
+                    None
                 }
-                continue;
-            }
-            if is_hidden(name) {
-                self.passed_over.push(path, Reason::Hidden);
-                continue;
-            }
-            let is_folder = real.is_none() && path.is_dir();
-            if !is_folder && set.as_ref().is_some_and(|set| set.is_beside(name)) {
-                self.passed_over.push(path, Reason::BesideShards);
-                continue;
-            }
-            if let Some(real) = real {
-                self.file_of_folder(path, Ok(real));
-                continue;
-            }
-            match fs::metadata(&path) {
-                // The documents that an earlier run kept are copies of documents that are here anyway.
-                Ok(m) if m.is_dir() && format::is_result_folder(&path) => {
-                    self.passed_over.push(path, Reason::EarlierResult);
+                _ if set.as_ref().is_some_and(|set| set.is_beside(&name.to_string_lossy())) => {
+                    Some(Reason::BesideShards)
                 }
-                // Whether an earlier run was ended changes nothing.
-                Ok(m) if m.is_dir() && format::is_working_folder(&path) => {}
-                Ok(m) if m.is_dir() => self.folder(&path)?,
-                Ok(m) if !m.is_file() => self.passed_over.push(path, Reason::NoFile),
-                Ok(_) => {
-                    let real = fs::canonicalize(&path);
-                    self.file_of_folder(path, real)
+                (None, Entry::File(storage)) => self.file_of_folder(&path, storage)?,
+                (None, Entry::Other) => Some(Reason::NoFile),
+                (None, Entry::Unknown(error)) if has_known_name(&path) => {
+                    self.cannot_open(&path, &error);
+                    None
                 }
-                Err(error) if has_known_name(&path) => {
-                    self.broken.insert(path, error.to_string());
-                }
-                Err(_) => self.passed_over.push(path, Reason::CannotLook),
+                (None, Entry::Unknown(_)) => Some(Reason::CannotLook),
+            };
+            if let Some(reason) = reason {
+                self.passed_over.push(path, reason);
             }
         }
         Ok(())
     }
 
-    /// A folder's file, which is really this one.
-    fn file_of_folder(&mut self, path: PathBuf, real: io::Result<PathBuf>) {
-        match self.is_wanted(&Storage::File(path.clone())).and_then(|wanted| Ok((wanted, real?))) {
-            Ok((Ok(()), real)) => self.take(real, &path),
-            Ok((Err(reason), _)) => self.passed_over.push(path, reason),
-            Err(error) => drop(self.broken.insert(path, error.to_string())),
+    /// Takes a folder's file if it is one of documents; says why it is not read otherwise.
+    fn file_of_folder(&mut self, path: &Path, storage: Storage) -> Result<Option<Reason>> {
+        match self.is_wanted(path, &storage) {
+            Ok(Ok(())) => self.take(storage, path),
+            Ok(Err(reason)) => return Ok(Some(reason)),
+            Err(error) if is_address(path) => return Err(Error::io(path, error)),
+            Err(error) => self.cannot_open(path, &error),
         }
+        Ok(None)
     }
 
     fn named(&mut self, path: &Path) -> Result<()> {
         if path == Path::new("-") {
-            if !self.streams.contains_key(path) {
-                let input = spool(path, &mut io::stdin().lock(), self.options)?;
-                self.streams.insert(path.to_path_buf(), input);
-            }
+            self.streams.push(spool(path, &mut io::stdin().lock(), self.options)?);
             return Ok(());
         }
         if is_address(path) {
@@ -816,29 +782,23 @@ impl<'a> FoundFiles<'a> {
             Ok(m) if m.is_dir() && path.file_name().is_some_and(is_unfinished) => {
                 self.passed_over.push(path.to_path_buf(), Reason::Unfinished);
             }
-            Ok(m) if m.is_dir() && format::is_working_folder(path) => {}
-            Ok(m) if m.is_dir() => self.folder(path)?,
+            Ok(m) if m.is_dir() => self.folder(path, true)?,
             Ok(m) if m.is_file() => {
                 // A shard that is named by itself is as much of a data set as in its folder.
                 if path.extension().is_some_and(|ending| ending == "arrow") {
-                    DataSet::of_folder(path.parent().unwrap_or(Path::new("")))?;
+                    self.data_set(path.parent().unwrap_or(Path::new("")))?;
                 }
-                self.file(path);
+                match fs::canonicalize(path) {
+                    Ok(real) => self.take(Storage::File(real), path),
+                    Err(error) => self.cannot_open(path, &error),
+                }
             }
-            // A pipe or the like can be read only once.
-            Ok(_) if self.streams.contains_key(path) => {}
+            // A pipe or the like.
             Ok(_) => match File::open(path) {
-                Ok(mut stream) => {
-                    let input = spool(path, &mut stream, self.options)?;
-                    self.streams.insert(path.to_path_buf(), input);
-                }
-                Err(error) => {
-                    self.broken.insert(path.to_path_buf(), error.to_string());
-                }
+                Ok(mut stream) => self.streams.push(spool(path, &mut stream, self.options)?),
+                Err(error) => self.cannot_open(path, &error),
             },
-            Err(error) => {
-                self.broken.insert(path.to_path_buf(), error.to_string());
-            }
+            Err(error) => self.cannot_open(path, &error),
         }
         Ok(())
     }
@@ -922,16 +882,13 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
     /// Objects that are looked at together.
     const QUESTIONS: usize = 32;
     let found = FoundFiles::of(paths, options, None)?;
-    let look = |(real, shown): (&PathBuf, &PathBuf)| {
-        let object = found.objects.get(real).cloned();
-        Input::look(shown, object.map_or_else(|| Storage::File(real.clone()), Storage::Object), options)
-    };
+    let look = |(_, (shown, storage)): (&PathBuf, &(PathBuf, Storage))| Input::look(shown, storage, options);
     // Stores answer late, and many questions at once.
-    let mut inputs: Vec<Input> = match found.objects.is_empty() {
-        true => found.files.iter().map(look).collect(),
-        false => pool(QUESTIONS)?.install(|| found.files.par_iter().map(look).collect()),
+    let mut inputs: Vec<Input> = match found.files.keys().any(|real| is_address(real)) {
+        false => found.files.iter().map(look).collect(),
+        true => pool(QUESTIONS)?.install(|| found.files.par_iter().map(look).collect()),
     };
-    inputs.extend(found.streams.into_values());
+    inputs.extend(found.streams);
     inputs.extend(
         found
             .broken
@@ -1009,7 +966,7 @@ pub(crate) fn find_files(paths: &[PathBuf], is_wanted: fn(&Path) -> bool) -> Res
         return Err(Error::parameter("inputs", stream.display(), "files and folders; this is a stream"));
     }
     let found = FoundFiles::of(paths, &options, Some(is_wanted))?;
-    let mut files: Vec<(PathBuf, PathBuf)> = found.files.into_iter().collect();
+    let mut files: Vec<_> = found.files.into_iter().map(|(real, (shown, _))| (real, shown)).collect();
     files.sort_by(|a, b| a.1.cmp(&b.1));
     Ok(Files { files, broken: found.broken, passed_over: found.passed_over })
 }
@@ -1082,7 +1039,7 @@ mod tests {
         let at = |name: &str| dir.path().join(name);
         let look = |name: &str, bytes: &[u8]| {
             write(&at(name), bytes);
-            Input::look(&at(name), Storage::File(at(name)), &DiscoverOptions::default())
+            Input::look(&at(name), &Storage::File(at(name)), &DiscoverOptions::default())
         };
         let plain = look("a.warc.wet.gz", b"WARC/1.0\r\n");
         assert!(plain.compression == Compression::None && plain.format == Format::Wet);

@@ -7,7 +7,7 @@ use super::feed::{Feed, STEP};
 use super::filetype::{Compression, StreamFormat};
 use super::gzip::GzipSource;
 use super::options::ReadRules;
-use super::storage::StoredFile;
+use super::storage::{Storage, StoredFile};
 use super::zst::ZstdSource;
 
 /// A stored file being decoded.
@@ -60,6 +60,28 @@ impl Source {
             Self::Plain(source) => source.read,
             Self::Gzip(source) => source.stored(),
             Self::Zstd(source) => source.stored(),
+        }
+    }
+}
+
+/// Decodes a file from its start on, until `find` has found something in the bytes that came so far, or the file ends.
+/// It is told whether these are all.
+///
+/// # Errors
+/// If the file cannot be opened.
+pub(crate) fn find_at_start<T>(
+    storage: &Storage,
+    compression: Compression,
+    format: StreamFormat,
+    mut find: impl FnMut(&[u8], bool) -> Option<T>,
+) -> std::io::Result<Option<T>> {
+    let mut source = Source::new(storage.open()?, compression, format, &[], &ReadRules::default())?;
+    let mut feed = Feed::new(compression == Compression::None);
+    loop {
+        let more = source.fill(&mut feed);
+        let found = find(&feed.bytes[..feed.filled], !more);
+        if found.is_some() || !more {
+            return Ok(found);
         }
     }
 }

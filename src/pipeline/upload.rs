@@ -77,7 +77,7 @@ impl Upload {
         let listed: BTreeMap<String, u64> = match there.iter().find(|(name, _)| name == REPORT) {
             Some((_, length)) => {
                 let report = head(REPORT, *length)?;
-                if !format::marks_result(REPORT, || Ok(report.clone())).map_err(io)? {
+                if !format::marks_result(REPORT, &report) {
                     return refuse(format!(
                         "nothing below it, or an earlier result; {REPORT} there is none of simflip"
                     ));
