@@ -114,8 +114,9 @@ fn without(inputs: &[Input], options: &ReadOptions, has: impl Fn(&Document<'_>) 
         let mut found = false;
         let mut file = FileReading::default();
         while !found && file.records < OF_FILE && reader.next_block_of(None, RECORD, &mut block) {
-            let too_long = block.process(read, RECORD, &mut file, |document| found |= has(&document));
+            let too_long = block.process(read, RECORD, |document| found |= has(&document));
             found |= too_long.is_some();
+            file.merge(std::mem::take(&mut block.part));
         }
         all.merge(file);
         if found {

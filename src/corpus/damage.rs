@@ -56,22 +56,6 @@ pub enum DamageKind {
 }
 
 impl DamageKind {
-    /// The name as it is serialised.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unreadable => "unreadable",
-            Self::UnknownFormat => "unknown-format",
-            Self::Truncated => "truncated",
-            Self::Corrupt => "corrupt",
-            Self::Checksum => "checksum",
-            Self::Malformed => "malformed",
-            Self::NoText => "no-text",
-            Self::TooLarge => "too-large",
-            Self::BadName => "bad-name",
-            Self::Changed => "changed",
-        }
-    }
-
     /// The number of documents that a piece of this kind costs, in a record or not; none where nobody can tell.
     fn documents(self, of_record: bool) -> Option<u64> {
         match self {
@@ -87,7 +71,7 @@ impl DamageKind {
 
 impl fmt::Display for DamageKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.serialize(f)
     }
 }
 
@@ -164,22 +148,6 @@ pub(crate) struct RecordPosition<'a> {
     pub place: Place,
     /// It is what a server sent.
     pub raw: bool,
-}
-
-/// The cost of reading a block, and its damage.
-#[derive(Debug, Default)]
-pub(crate) struct BlockCounts {
-    /// Records of any kind, damaged ones too.
-    pub records: u64,
-    /// Records that hold a document in a form that is not read.
-    pub unread: u64,
-    /// Stored bytes used up.
-    pub stored: u64,
-    /// Decoded bytes used up.
-    pub decoded: u64,
-    pub damage: Vec<Damage>,
-    /// Nothing is read behind this record.
-    pub too_long: Option<TooLong>,
 }
 
 /// The limits of a document while its text is extracted.
@@ -360,15 +328,6 @@ impl FileReading {
             lines.push(format!("{}: {more}", printable_path(&self.path)));
         }
         lines
-    }
-
-    /// Counts what a block took.
-    pub(crate) fn count(&mut self, counts: BlockCounts) {
-        self.records += counts.records;
-        self.unread += counts.unread;
-        self.stored_bytes += counts.stored;
-        self.decoded_bytes += counts.decoded;
-        counts.damage.into_iter().for_each(|damage| self.add(damage));
     }
 
     /// Reads one document: hands it on and counts it, or what is damaged of it. `read` tells damage to its

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::damage::{BlockCounts, DamageCause, DamageKind, FileReading, TooLong};
+use super::damage::{DamageCause, DamageKind, FileReading, TooLong};
 use super::document::Document;
 use super::filetype::Format;
 use super::inputs::Input;
@@ -37,7 +37,7 @@ impl Rows {
         match *self {}
     }
 
-    pub fn next_block(&mut self, _: &mut Batch, _: &mut BlockCounts) -> bool {
+    pub fn next_block(&mut self, _: &mut Batch, _: &mut FileReading) -> bool {
         match *self {}
     }
 }

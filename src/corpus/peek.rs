@@ -1,6 +1,6 @@
 //! The number of documents in files, estimated by their sizes and the first documents of some of them.
 
-use super::damage::{FileReading, TooLong};
+use super::damage::TooLong;
 use super::inputs::Input;
 use super::options::ReadOptions;
 use super::reader::{Block, ReadInput, Reader};
@@ -55,10 +55,10 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
             if !reader.next_block_of(None, RECORD, &mut block) {
                 break;
             }
-            stored += block.counts.stored;
-            decoded += block.counts.decoded;
+            stored += block.part.stored_bytes;
+            decoded += block.part.decoded_bytes;
             let (before, mut names) = (sum.documents, Vec::new());
-            let too_long = block.process(read, RECORD, &mut FileReading::default(), |document| {
+            let too_long = block.process(read, RECORD, |document| {
                 sum.documents += 1;
                 sum.text_bytes += document.text.len() as u64;
                 document

@@ -343,25 +343,26 @@ impl<E> SharedRun<'_, E> {
         drop(turns);
         if more {
             let locked = before.elapsed();
-            let part = FileReading { decoding: inflating + locked, locked, ..FileReading::default() };
-            self.process(index, most, part, thread);
+            (block.part.decoding, block.part.locked) = (inflating + locked, locked);
+            self.process(index, most, thread);
         }
         more
     }
 
-    /// Works on a block of file `index`; `part` is the account of its reading.
-    fn process<W>(&self, index: usize, most: u64, mut part: FileReading, thread: &mut ReadingThread<W>)
+    /// Works on a block of file `index`.
+    fn process<W>(&self, index: usize, most: u64, thread: &mut ReadingThread<W>)
     where
         E: Fn(&mut W, Document<'_>),
     {
         let ReadingThread { worker, block, .. } = thread;
-        let (stored, reading) = (block.counts.stored, part.decoding);
+        let (stored, reading) = (block.part.stored_bytes, block.part.decoding);
         let before = Instant::now();
-        let met = block.process(self.input(index), most, &mut part, |document| (self.each)(worker, document));
+        let met = block.process(self.input(index), most, |document| (self.each)(worker, document));
         if let Some(met) = met {
             lock(&self.too_long).get_or_insert((index, met));
             self.has_ended.store(true, Ordering::Relaxed);
         }
+        let mut part = mem::take(&mut block.part);
         // Rows of a group may have been decoded meanwhile.
         part.processing = before.elapsed().saturating_sub(part.decoding - reading);
         lock(&self.files[index].reading).merge(part);

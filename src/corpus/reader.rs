@@ -1,7 +1,7 @@
 //! A file of any format being read, block by block, by whoever holds it.
 
 use super::ahead::{Claim, InflatedMembers};
-use super::damage::{BlockCounts, Damage, DamageKind, FileReading, TooLong};
+use super::damage::{Damage, DamageKind, FileReading, TooLong};
 use super::document::Document;
 use super::filetype::StreamFormat;
 use super::inputs::{Input, Problem};
@@ -23,8 +23,10 @@ pub(crate) struct ReadInput<'a> {
 pub(crate) struct Block {
     pub records: Records,
     pub rows: parquet::Batch,
-    /// The cost of reading it, and its damage.
-    pub counts: BlockCounts,
+    /// The account of reading it, and of working on it.
+    pub part: FileReading,
+    /// Nothing is read behind this record.
+    pub too_long: Option<TooLong>,
 }
 
 impl Block {
@@ -34,19 +36,17 @@ impl Block {
         &mut self,
         read: ReadInput<'_>,
         most: u64,
-        part: &mut FileReading,
         mut each: impl FnMut(Document<'_>),
     ) -> Option<TooLong> {
         let ReadInput { input, options, .. } = read;
-        let met = self.counts.too_long;
-        part.count(std::mem::take(&mut self.counts));
         let more = match StreamFormat::of(input.format) {
             Some(format) => {
-                self.records.process(&RecordParser::new(format, input, options, most), part, &mut each)
+                let parser = RecordParser::new(format, input, options, most);
+                self.records.process(&parser, &mut self.part, &mut each)
             }
-            None => self.rows.process(read, most, part, &mut each),
+            None => self.rows.process(read, most, &mut self.part, &mut each),
         };
-        met.or(more)
+        self.too_long.or(more)
     }
 }
 
@@ -113,14 +113,13 @@ impl Reader {
     /// Reads the next block of inflated bytes, with the block's own bytes as buffer. A record of more than `most` bytes
     /// ends the reading.
     pub fn next_block_of(&mut self, ahead: Option<InflatedMembers>, most: u64, block: &mut Block) -> bool {
-        block.counts = BlockCounts::default();
+        (block.part, block.too_long) = (FileReading::default(), None);
         match self {
-            Self::Stream(stream) => stream.next_block(&mut block.records, &mut block.counts, ahead, most),
-            Self::Rows(rows) => rows.next_block(&mut block.rows, &mut block.counts),
+            Self::Stream(stream) => stream.next_block(block, ahead, most),
+            Self::Rows(rows) => rows.next_block(&mut block.rows, &mut block.part),
             Self::Closed(damage) => {
                 block.records.spans.clear();
-                block.counts.damage.extend(damage.take());
-                !block.counts.damage.is_empty()
+                damage.take().map(|damage| block.part.add(damage)).is_some()
             }
         }
     }

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 
 use super::ahead::{Claim, Claims, InflatedMembers};
 use super::cut::{End, MemberStarts, Step};
-use super::damage::{BlockCounts, Damage, DamageKind, TooLong};
+use super::damage::{Damage, DamageKind, FileReading, TooLong};
 use super::feed::{Feed, Flaw, STEP};
 use super::filetype::{Compression, StreamFormat, promises_compression};
 use super::inputs::Input;
 use super::options::ReadOptions;
+use super::reader::Block;
 use super::records::{Records, Span};
 use super::source::Source;
 use super::storage::StoredFile;
@@ -125,27 +126,21 @@ impl StreamReader {
 
     /// Makes the next block, of what was inflated ahead for it, if anything was; false when there is none. The block's
     /// buffers are used again. It is the last one where a record has more than `most` bytes.
-    pub fn next_block(
-        &mut self,
-        records: &mut Records,
-        counts: &mut BlockCounts,
-        ahead: Option<InflatedMembers>,
-        most: u64,
-    ) -> bool {
-        records.spans.clear();
+    pub fn next_block(&mut self, block: &mut Block, ahead: Option<InflatedMembers>, most: u64) -> bool {
+        block.records.spans.clear();
         let Some(mut source) = self.source.take() else { return false };
         let stored = source.stored();
         let usual = self.block_bytes + 2 * STEP;
-        if records.bytes.len() > 4 * usual {
+        if block.records.bytes.len() > 4 * usual {
             // A buffer that had to grow for one large record is not kept at that size.
-            records.bytes = Vec::new();
+            block.records.bytes = Vec::new();
         }
         let mut carry = std::mem::take(&mut self.carry);
         self.feed.filled = carry.len();
         let mut bytes = match (&mut source, ahead) {
             (Source::Gzip(gzip), Some(inflated)) => gzip.take_over(inflated, carry.len()),
             _ if carry.len() > usual => std::mem::take(&mut carry),
-            _ => std::mem::take(&mut records.bytes),
+            _ => std::mem::take(&mut block.records.bytes),
         };
         bytes.resize(bytes.len().max(self.feed.filled).max(usual), 0);
         bytes[..carry.len()].copy_from_slice(&carry);
@@ -154,7 +149,7 @@ impl StreamReader {
             self.feed.most = TooLong::at_hand(most).max(STEP);
         }
 
-        let (pos, more) = self.cut(&mut source, &mut records.spans, counts, TooLong::at_hand(most));
+        let (pos, more) = self.cut(&mut source, block, TooLong::at_hand(most));
         if let (Source::Gzip(gzip), Some(claims)) = (&mut source, &mut self.claims)
             && let Some(used) = gzip.let_go()
         {
@@ -168,8 +163,8 @@ impl StreamReader {
         let filled = self.feed.filled;
         if filled - pos > usual {
             // What is left of a long record, of which most is no record after all: the block has its part of it.
-            records.bytes.clear();
-            records.bytes.extend_from_slice(&bytes[..pos]);
+            block.records.bytes.clear();
+            block.records.bytes.extend_from_slice(&bytes[..pos]);
             bytes.truncate(filled);
             bytes.drain(..pos);
             bytes.shrink_to_fit();
@@ -178,11 +173,11 @@ impl StreamReader {
             carry.clear();
             carry.extend_from_slice(&bytes[pos..filled]);
             self.carry = carry;
-            records.bytes = bytes;
+            block.records.bytes = bytes;
         }
         self.feed.base += pos as u64;
-        counts.decoded = pos as u64;
-        counts.stored = source.stored() - stored;
+        block.part.decoded_bytes = pos as u64;
+        block.part.stored_bytes = source.stored() - stored;
         let base = self.feed.base;
         while self.feed.starts.get(1).is_some_and(|next| next.decoded <= base) {
             self.feed.starts.pop_front();
@@ -195,19 +190,14 @@ impl StreamReader {
 
     /// Cuts records off until the block is large enough or the file ends. Returns how many bytes are used up
     /// and whether there is more. Of a record `most` bytes may be at hand.
-    fn cut(
-        &mut self,
-        source: &mut Source,
-        spans: &mut Vec<Span>,
-        counts: &mut BlockCounts,
-        most: usize,
-    ) -> (usize, bool) {
+    fn cut(&mut self, source: &mut Source, block: &mut Block, most: usize) -> (usize, bool) {
+        let Block { records: Records { spans, .. }, part, too_long, .. } = block;
         let mut pos = 0;
         // With fewer bytes than this nothing new can be said.
         let mut need = 0;
         let short = (self.block_bytes / SHORT).max(1);
         // What was inflated ahead belongs to this block, whatever its size.
-        while spans.len() + counts.damage.len() < short && (pos < self.block_bytes || source.is_ready()) {
+        while spans.len() + (part.damaged as usize) < short && (pos < self.block_bytes || source.is_ready()) {
             let (limit, end) = match self.feed.breaks.front() {
                 Some(gap) => ((gap.decoded - self.feed.base) as usize, End::Gap),
                 None if self.eof => (self.feed.filled, End::File),
@@ -220,19 +210,19 @@ impl StreamReader {
                     return (pos, true);
                 }
                 if at_hand > most {
-                    counts.too_long = Some(TooLong::of(self.records, at_hand));
+                    *too_long = Some(TooLong::of(self.records, at_hand));
                     return (pos, false);
                 }
                 self.fill(source, &mut need);
                 if let Some(bytes) = self.feed.too_long {
-                    counts.too_long = Some(TooLong::of(self.records, bytes));
+                    *too_long = Some(TooLong::of(self.records, bytes));
                     return (pos, false);
                 }
                 continue;
             }
             need = 0;
             if at_hand == 0 {
-                self.finish_search(counts);
+                self.finish_search(part);
                 if end == End::File {
                     let n = self.feed.base + pos as u64;
                     let flaw = match n {
@@ -250,12 +240,12 @@ impl StreamReader {
                     };
                     if let Some((kind, detail)) = flaw {
                         let flaw = Flaw { offset: 0, within: 0, kind, detail, lost: false };
-                        self.report(counts, flaw, None);
+                        self.report(part, flaw, None);
                     }
                     return (pos, false);
                 }
                 if let Some(gap) = self.feed.breaks.pop_front() {
-                    self.take_gap(counts, gap.flaw);
+                    self.take_gap(part, gap.flaw);
                 }
                 continue;
             }
@@ -289,7 +279,7 @@ impl StreamReader {
                 search.skipped += n as u64;
                 pos += n;
                 if found.is_ok() {
-                    self.finish_search(counts);
+                    self.finish_search(part);
                 }
                 continue;
             }
@@ -311,7 +301,7 @@ impl StreamReader {
                             let kind = DamageKind::TooLarge;
                             let detail = "the rest of the file is not read".into();
                             let flaw = Flaw { offset, within, kind, detail, lost: true };
-                            self.report(counts, flaw, None);
+                            self.report(part, flaw, None);
                             return (pos, false);
                         }
                         let span = Span { raw, ..self.span(pos, content_start, content_end, end) };
@@ -319,8 +309,8 @@ impl StreamReader {
                         self.rows += 1;
                     }
                     self.records += 1;
-                    counts.records += 1;
-                    counts.unread += u64::from(raw && !document);
+                    part.records += 1;
+                    part.unread += u64::from(raw && !document);
                     pos += end;
                 }
                 Step::Flaw { kind, at, record, detail } => {
@@ -337,7 +327,7 @@ impl StreamReader {
                         continue;
                     }
                     self.records += u64::from(record);
-                    counts.records += u64::from(record);
+                    part.records += u64::from(record);
                     self.search = Some(Search { flaw, record: number, skipped: at as u64 });
                     pos += at;
                 }
@@ -381,25 +371,25 @@ impl StreamReader {
     }
 
     /// A gap in the decoded bytes is reached.
-    fn take_gap(&mut self, counts: &mut BlockCounts, flaw: Flaw) {
+    fn take_gap(&mut self, part: &mut FileReading, flaw: Flaw) {
         let record = flaw.lost.then_some(self.records);
         self.records += u64::from(flaw.lost);
-        counts.records += u64::from(flaw.lost);
+        part.records += u64::from(flaw.lost);
         self.scanned = 0;
-        self.report(counts, flaw, record);
+        self.report(part, flaw, record);
     }
 
-    fn finish_search(&mut self, counts: &mut BlockCounts) {
+    fn finish_search(&mut self, part: &mut FileReading) {
         if let Some(Search { mut flaw, record, skipped }) = self.search.take() {
             flaw.detail = format!("{}; {} skipped", flaw.detail, counted(skipped, "byte", "bytes"));
-            self.report(counts, flaw, record);
+            self.report(part, flaw, record);
         }
     }
 
-    fn report(&mut self, counts: &mut BlockCounts, flaw: Flaw, record: Option<u64>) {
+    fn report(&mut self, part: &mut FileReading, flaw: Flaw, record: Option<u64>) {
         self.damaged = true;
         let Flaw { offset, within, kind, detail, .. } = flaw;
         let place = Place { offset, within, ..Place::default() };
-        counts.damage.push(Damage::at(&self.path, record, place, kind, detail));
+        part.add(Damage::at(&self.path, record, place, kind, detail));
     }
 }

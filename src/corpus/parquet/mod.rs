@@ -23,7 +23,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::errors::ParquetError;
 
-use super::damage::{BlockCounts, Damage, DamageCause, DamageKind, FileReading, RecordPosition, TooLong};
+use super::damage::{Damage, DamageCause, DamageKind, FileReading, RecordPosition, TooLong};
 use super::document::Document;
 use super::inputs::Input;
 use super::jsonl::number;
@@ -141,10 +141,9 @@ impl Batch {
                 Some(piece) => piece,
                 None => {
                     let group = group.as_mut()?;
-                    let (before, mut counts) = (Instant::now(), BlockCounts::default());
-                    let piece = group.next(&mut counts);
+                    let before = Instant::now();
+                    let piece = group.next(part);
                     part.decoding += before.elapsed();
-                    part.count(counts);
                     piece?
                 }
             };
@@ -324,14 +323,14 @@ impl RowGroup {
     }
 
     /// The next rows; none behind the last one or behind damage, which is reported.
-    fn next(&mut self, counts: &mut BlockCounts) -> Option<ReadRows> {
+    fn next(&mut self, part: &mut FileReading) -> Option<ReadRows> {
         if self.done >= self.rows {
             return None;
         }
         match self.read() {
             Ok(piece) => {
-                counts.records += piece.rows as u64;
-                counts.decoded += piece.bytes;
+                part.records += piece.rows as u64;
+                part.decoded_bytes += piece.bytes;
                 Some(piece)
             }
             Err((kind, detail)) => {
@@ -341,8 +340,8 @@ impl RowGroup {
                 let detail = format!("{called} {group}, column {text:?}: {detail}; {lost} rows lost");
                 let row = self.layout.groups[group].rows.start + self.done as u64;
                 let damage = self.layout.damage_of_rows(&self.input.path, group, row, lost, (kind, detail));
-                counts.damage.push(damage);
-                counts.records += lost;
+                part.add(damage);
+                part.records += lost;
                 self.done = self.rows;
                 None
             }
@@ -388,43 +387,43 @@ impl Rows {
     }
 
     /// Makes the next batch, which may be a row group for the caller to read; false when there are none.
-    pub fn next_block(&mut self, batch: &mut Batch, counts: &mut BlockCounts) -> bool {
+    pub fn next_block(&mut self, batch: &mut Batch, part: &mut FileReading) -> bool {
         *batch = Batch::default();
         if self.finished {
             return false;
         }
         if let Some(group) = &mut self.group {
-            batch.piece = group.next(counts);
-            if batch.piece.is_some() || !counts.damage.is_empty() {
+            batch.piece = group.next(part);
+            if batch.piece.is_some() || part.damaged > 0 {
                 return true;
             }
             self.group = None;
         }
         let index = self.next;
         match self.layout.groups.get(index) {
-            None => counts.damage.extend(self.layout.damage_at_end(&self.input)),
+            None => self.layout.damage_at_end(&self.input).into_iter().for_each(|damage| part.add(damage)),
             Some(head) if head.rows.end > u64::from(u32::MAX) => {
                 let kind = DamageKind::TooLarge;
                 let detail = "the rest of the file is not read";
-                counts.damage.push(Damage::of_file(&self.input.path, 0, kind, detail));
+                part.add(Damage::of_file(&self.input.path, 0, kind, detail));
             }
             Some(head) => {
                 let size = head.stored.min(self.stored);
                 self.next += 1;
                 self.stored -= size;
-                counts.stored = size;
+                part.stored_bytes = size;
                 let mut group = RowGroup::new(&self.input, &self.layout, index, self.block_bytes);
                 if head.texts <= OWN_GROUP {
                     batch.group = Some(group);
                 } else {
-                    batch.piece = group.next(counts);
+                    batch.piece = group.next(part);
                     self.group = Some(group);
                 }
                 return true;
             }
         }
         self.finished = true;
-        counts.stored = std::mem::take(&mut self.stored);
+        part.stored_bytes = std::mem::take(&mut self.stored);
         true
     }
 }
