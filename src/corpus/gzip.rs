@@ -6,8 +6,7 @@
 //! inflate without fault. Neither the length at the end of a member nor anything else in the file is
 //! trusted for the size of a buffer.
 
-use flate2::{Decompress, FlushDecompress, Status};
-use memchr::memmem;
+use flate2::{Decompress, DecompressError, FlushDecompress, Status};
 
 use super::ahead::InflatedMembers;
 use super::damage::DamageKind;
@@ -41,7 +40,6 @@ const PROBED: usize = 64 << 10;
 #[derive(Debug)]
 struct MemberStream {
     crc: crc32fast::Hasher,
-    produced: u64,
     /// Stored offset of the member.
     start: u64,
     /// libdeflate refused it, or gave it up below [`MEMBER_CAP`]: it is inflated up to the damage, or to that size,
@@ -297,7 +295,7 @@ impl GzipSource {
         feed.start(start, None);
         self.raw.reset(false);
         self.window.consume(length);
-        self.stream = Some(MemberStream { crc: crc32fast::Hasher::new(), produced: 0, start, suspect });
+        self.stream = Some(MemberStream { crc: crc32fast::Hasher::new(), start, suspect });
         self.inflate_stream(feed);
     }
 
@@ -321,41 +319,41 @@ impl GzipSource {
         let Some(mut stream) = self.stream.take() else { return };
         loop {
             let available = self.window.ensure(1);
-            let (in_before, out_before) = (self.raw.total_in(), self.raw.total_out());
             let output = &mut feed.room(STEP)[..STEP];
-            let result = self.raw.decompress(self.window.bytes(), output, FlushDecompress::None);
-            let consumed = (self.raw.total_in() - in_before) as usize;
-            let produced = (self.raw.total_out() - out_before) as usize;
+            let (result, consumed, produced) = self.decompress(output);
             stream.crc.update(&output[..produced]);
-            stream.produced += produced as u64;
             feed.filled += produced;
-            self.window.consume(consumed);
-            let detail = |what: &str| format!("{what} after {} decoded bytes", stream.produced);
-            match result {
+            let (kind, what) = match result {
                 Ok(Status::StreamEnd) => return self.end_member(feed, stream),
                 Ok(_) if available == 0 && produced == 0 => {
-                    let detail = detail("the file ends inside a gzip member");
-                    return self.lose(feed, stream.start, DamageKind::Truncated, true, detail);
+                    (DamageKind::Truncated, "the file ends inside a gzip member".to_owned())
                 }
                 Ok(_) if consumed == 0 && produced == 0 => {
-                    let detail = detail("the deflate stream stands still");
-                    return self.lose(feed, stream.start, DamageKind::Corrupt, true, detail);
+                    (DamageKind::Corrupt, "the deflate stream stands still".to_owned())
                 }
-                Ok(_) => {}
-                Err(error) => {
-                    let detail = detail(&error.to_string());
-                    return self.lose(feed, stream.start, DamageKind::Corrupt, true, detail);
+                Ok(_) if stream.suspect && self.raw.total_out() > feed.most as u64 => {
+                    return feed.too_long = Some(self.raw.total_out() as usize);
                 }
-            }
-            if stream.suspect && stream.produced > feed.most as u64 {
-                return feed.too_long = Some(stream.produced as usize);
-            }
-            if !stream.suspect || stream.produced > MEMBER_CAP as u64 {
-                stream.suspect = false;
-                self.stream = Some(stream);
-                return;
-            }
+                Ok(_) if stream.suspect && self.raw.total_out() <= MEMBER_CAP as u64 => continue,
+                Ok(_) => {
+                    stream.suspect = false;
+                    self.stream = Some(stream);
+                    return;
+                }
+                Err(error) => (DamageKind::Corrupt, error.to_string()),
+            };
+            let detail = format!("{what} after {} decoded bytes", self.raw.total_out());
+            return self.lose(feed, stream.start, kind, true, detail);
         }
+    }
+
+    /// Inflates some of what is at hand; says how many bytes went in and came out.
+    fn decompress(&mut self, into: &mut [u8]) -> (Result<Status, DecompressError>, usize, usize) {
+        let (before_in, before_out) = (self.raw.total_in(), self.raw.total_out());
+        let result = self.raw.decompress(self.window.bytes(), into, FlushDecompress::None);
+        let consumed = (self.raw.total_in() - before_in) as usize;
+        self.window.consume(consumed);
+        (result, consumed, (self.raw.total_out() - before_out) as usize)
     }
 
     /// Checksum and length at the end of a member; none where the file ends before.
@@ -374,14 +372,14 @@ impl GzipSource {
             let detail = "the file ends inside the checksum of a gzip member".into();
             return self.lose(feed, stream.start, DamageKind::Truncated, false, detail);
         };
-        if crc == found && length == stream.produced as u32 {
+        let decoded = self.raw.total_out() as u32;
+        if crc == found && length == decoded {
             return self.window.consume(8);
         }
-        let decoded = stream.produced as u32;
         let detail =
             format!("CRC-32 {found:08x} and length {decoded} decoded, {crc:08x} and {length} stored");
         // A suspect member is here as a whole: if it is one record, that record is wrong.
-        let from = feed.filled.saturating_sub(stream.produced as usize);
+        let from = feed.filled.saturating_sub(self.raw.total_out() as usize);
         let lost = stream.suspect && !self.format.holds_several(&feed.bytes[from..feed.filled]);
         if lost {
             feed.filled = from;
@@ -411,21 +409,7 @@ impl GzipSource {
 
     /// Moves to the next plausible member at or after this place, or to the end of the file.
     fn seek_member(&mut self) {
-        let finder = memmem::Finder::new(&GZIP_MAGIC);
-        loop {
-            self.window.ensure(AHEAD);
-            let Some(i) = finder.find(self.window.bytes()) else {
-                let left = self.window.bytes().len();
-                if self.window.complete() {
-                    return self.window.consume(left);
-                }
-                self.window.consume(left.saturating_sub(2));
-                continue;
-            };
-            self.window.consume(i);
-            if self.plausible() {
-                return;
-            }
+        while self.window.seek(&GZIP_MAGIC) && !self.plausible() {
             self.window.consume(1);
         }
     }
@@ -460,20 +444,14 @@ impl GzipSource {
         self.raw.reset(false);
         loop {
             self.window.ensure(1);
-            let (read, produced) = (self.raw.total_in(), self.raw.total_out());
-            let result = self.raw.decompress(self.window.bytes(), &mut piece, FlushDecompress::None);
-            let (read, wrote) = (self.raw.total_in() - read, self.raw.total_out() - produced);
-            crc.update(&piece[..wrote as usize]);
-            self.window.consume(read as usize);
-            let produced = produced + wrote;
+            let (result, consumed, produced) = self.decompress(&mut piece);
+            crc.update(&piece[..produced]);
+            let length = self.raw.total_out();
             match result {
-                _ if produced > MEMBER_CAP as u64 => return true,
-                Ok(Status::StreamEnd) => {
-                    return self.trailer() == Some((crc.finalize(), produced as u32));
-                }
-                Ok(_) if read == 0 && wrote == 0 => return false,
-                Ok(_) => {}
-                Err(_) => return false,
+                _ if length > MEMBER_CAP as u64 => return true,
+                Ok(Status::StreamEnd) => return self.trailer() == Some((crc.finalize(), length as u32)),
+                Ok(_) if consumed > 0 || produced > 0 => {}
+                _ => return false,
             }
         }
     }

@@ -51,7 +51,6 @@ impl Block {
 }
 
 /// A file being read.
-#[derive(Debug)]
 pub(crate) enum Reader {
     /// Cuts records off a stream of bytes.
     Stream(Box<StreamReader>),

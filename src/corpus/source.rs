@@ -11,7 +11,6 @@ use super::storage::{Storage, StoredFile};
 use super::zst::ZstdSource;
 
 /// A stored file being decoded.
-#[derive(Debug)]
 pub(crate) enum Source {
     Plain(PlainSource),
     Gzip(Box<GzipSource>),

@@ -29,7 +29,6 @@ struct Search {
 }
 
 /// A file of records being cut into blocks.
-#[derive(Debug)]
 pub(crate) struct StreamReader {
     path: PathBuf,
     format: StreamFormat,

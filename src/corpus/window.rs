@@ -2,6 +2,8 @@
 
 use std::io::{self, Seek, SeekFrom};
 
+use memchr::memmem;
+
 use super::storage::StoredFile;
 
 /// The number of bytes that are asked of the operating system at once: few at first, for a reader that wants one record
@@ -9,6 +11,9 @@ use super::storage::StoredFile;
 const FIRST_READ: usize = 64 << 10;
 /// The number for a reader that goes on.
 const READ: usize = 1 << 20;
+
+/// The number of bytes in which others are looked for at once.
+const LOOKED_AT: usize = 256 << 10;
 
 /// Stored bytes of a damaged member or frame in which another one is looked for from the first on.
 const LOOKED_THROUGH: u64 = 16 << 20;
@@ -82,6 +87,21 @@ impl Window {
         self.buffer.clear();
         (self.base, self.at) = (offset, 0);
         (self.eof, self.is_moved) = (false, true);
+    }
+
+    /// Moves to the next place at which these bytes stand; false if there is none up to the end, which is moved to.
+    pub fn seek(&mut self, bytes: &[u8]) -> bool {
+        let finder = memmem::Finder::new(bytes);
+        loop {
+            self.ensure(LOOKED_AT);
+            let found = finder.find(self.bytes());
+            // The first of them may be the last that were read.
+            let kept = if self.eof { 0 } else { bytes.len() - 1 };
+            self.consume(found.unwrap_or(self.bytes().len() - kept));
+            if found.is_some() || self.eof {
+                return found.is_some();
+            }
+        }
     }
 
     /// Reads until `n` bytes stand ready or the file ends; returns how many do.

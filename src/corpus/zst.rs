@@ -2,7 +2,6 @@
 
 use std::io;
 
-use memchr::memmem;
 use zstd::stream::raw::{DParameter, Decoder, Operation};
 
 use super::damage::DamageKind;
@@ -22,15 +21,6 @@ pub(crate) struct ZstdSource {
     /// Stored offset of the frame being decoded.
     frame: Option<u64>,
     done: bool,
-}
-
-impl std::fmt::Debug for ZstdSource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ZstdSource")
-            .field("frame", &self.frame)
-            .field("done", &self.done)
-            .finish_non_exhaustive()
-    }
 }
 
 fn starts_frame(bytes: &[u8]) -> bool {
@@ -92,22 +82,6 @@ impl ZstdSource {
         self.window.offset()
     }
 
-    /// Moves to the next frame, or to the end.
-    fn seek_frame(&mut self) {
-        loop {
-            self.window.ensure(4);
-            if let Some(i) = memmem::find(self.window.bytes(), &ZSTD_MAGIC) {
-                return self.window.consume(i);
-            }
-            let left = self.window.bytes().len();
-            if self.window.complete() {
-                return self.window.consume(left);
-            }
-            self.window.consume(left.saturating_sub(3));
-            self.window.ensure(4);
-        }
-    }
-
     pub fn fill(&mut self, feed: &mut Feed) -> bool {
         if self.done {
             return false;
@@ -134,7 +108,7 @@ impl ZstdSource {
                 }
                 let offset = self.window.offset();
                 if !starts_frame(self.window.bytes()) {
-                    self.seek_frame();
+                    self.window.seek(&ZSTD_MAGIC);
                     let n = self.window.offset() - offset;
                     feed.gap(
                         offset,
@@ -170,21 +144,18 @@ impl ZstdSource {
             }
             Err(error) => {
                 let bits = window_bits(self.window.bytes()).filter(|_| self.window.offset() == frame);
-                let too_long = bits.filter(|&bits| bits > self.longest_window);
+                let what = match bits.filter(|&bits| bits > self.longest_window) {
+                    Some(bits @ ..=LONGEST_WINDOW) => {
+                        format!("a window of {bits} bits (--longest-window {bits} reads it)")
+                    }
+                    _ => error.to_string(),
+                };
                 self.frame = None;
                 self.window.move_to(search_from(frame, self.window.offset()));
-                self.seek_frame();
-                let n = self.window.offset() - frame;
-                let (kind, what) = match too_long {
-                    Some(bits @ ..=LONGEST_WINDOW) => (
-                        DamageKind::Corrupt,
-                        format!("a window of {bits} bits (--longest-window {bits} reads it)"),
-                    ),
-                    _ => (DamageKind::Corrupt, error.to_string()),
-                };
-                let n = counted(n, "byte", "bytes");
+                self.window.seek(&ZSTD_MAGIC);
+                let n = counted(self.window.offset() - frame, "byte", "bytes");
                 let detail = format!("{what}; {n} up to the next frame or the end of the file");
-                feed.gap(frame, kind, true, detail);
+                feed.gap(frame, DamageKind::Corrupt, true, detail);
             }
         }
         true
