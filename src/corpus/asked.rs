@@ -9,6 +9,7 @@ use super::jsonl::{JsonlFields, field_names};
 use super::options::ReadOptions;
 use super::parquet;
 use super::reader::{Block, ReadInput, Reader};
+use super::records::Records;
 use crate::wording::first_of;
 use crate::{Error, Result};
 
@@ -135,21 +136,16 @@ fn without(inputs: &[Input], options: &ReadOptions, has: impl Fn(&Document<'_>) 
 fn names_there(inputs: &[Input], options: &ReadOptions) -> Vec<String> {
     let of = |input: &Input| match input.format {
         Format::Wet => Vec::new(),
-        Format::Csv => input.header.as_ref().map_or(Vec::new(), |header| header.names().to_vec()),
+        Format::Csv => input.header.as_ref().map_or(Vec::new(), |header| header.names.clone()),
         Format::Parquet | Format::Arrow => parquet::column_names(input),
         Format::Jsonl => {
             let read = ReadInput { shard: 0, input, options };
             let (mut reader, mut block) = (Reader::open(read), Block::default());
             reader.next_block(&mut block);
-            let line =
-                |span: &super::records::Span| &block.records.bytes[span.content_start..span.content_end];
-            block
-                .records
-                .spans
-                .iter()
-                .map(|span| field_names(line(span)))
-                .find(|it| !it.is_empty())
-                .unwrap_or_default()
+            let Records { bytes, spans } = &block.records;
+            let mut names =
+                spans.iter().map(|span| field_names(&bytes[span.content_start..span.content_end]));
+            names.find(|it| !it.is_empty()).unwrap_or_default()
         }
     };
     inputs.iter().map(of).find(|names| !names.is_empty()).unwrap_or_default()

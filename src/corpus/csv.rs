@@ -27,7 +27,8 @@ pub(crate) struct CsvHeader {
     pub delimiter: u8,
     /// Decoded bytes up to the first record of values.
     pub length: u64,
-    names: Vec<String>,
+    /// Those of the columns.
+    pub names: Vec<String>,
 }
 
 impl CsvHeader {
@@ -82,11 +83,6 @@ impl CsvHeader {
         self.texts(fields).is_ok()
     }
 
-    /// The names of the columns.
-    pub fn names(&self) -> &[String] {
-        &self.names
-    }
-
     /// A name that is wanted and that two columns have.
     fn twice<'f>(&self, fields: &'f JsonlFields) -> Option<&'f str> {
         let is_twice = |name: &&str| self.names.iter().filter(|column| *column == name).count() > 1;
@@ -112,10 +108,8 @@ impl CsvHeader {
         })?;
         let row = CsvRow::of(record, self.delimiter, self.names.len());
         if row.len() != self.names.len() {
-            let (values, columns) = (
-                counted(row.len() as u64, "value", "values"),
-                counted(self.names.len() as u64, "column", "columns"),
-            );
+            let values = counted(row.len() as u64, "value", "values");
+            let columns = counted(self.names.len() as u64, "column", "columns");
             return Err((DamageKind::Malformed, format!("{values} for {columns}")));
         }
         let mut repaired = false;

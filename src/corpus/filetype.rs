@@ -65,12 +65,7 @@ impl StreamFormat {
 
     /// `None` for a columnar one.
     pub fn of(format: Format) -> Option<Self> {
-        match format {
-            Format::Wet => Some(Self::Wet),
-            Format::Jsonl => Some(Self::Jsonl),
-            Format::Csv => Some(Self::Csv),
-            Format::Parquet | Format::Arrow => None,
-        }
+        Self::ALL.into_iter().find(|it| it.format() == format)
     }
 
     pub fn format(self) -> Format {
@@ -124,15 +119,12 @@ impl Compression {
 
     /// The decoded start of a compressed file, as far as it decodes.
     pub fn decoded_head(self, head: &[u8]) -> Vec<u8> {
-        let mut start = vec![0; 4 << 10];
-        let mut filled = 0;
+        const LENGTH: usize = 4 << 10;
+        let mut start = Vec::with_capacity(LENGTH);
+        // What was read before an error stays.
         let mut pull = |reader: &mut dyn Read| {
-            while filled < start.len() {
-                match reader.read(&mut start[filled..]) {
-                    Ok(n) if n > 0 => filled += n,
-                    _ => break,
-                }
-            }
+            let left = (LENGTH - start.len()) as u64;
+            drop(reader.take(left).read_to_end(&mut start));
         };
         match self {
             Self::None => {}
@@ -150,7 +142,6 @@ impl Compression {
                 }
             }
         }
-        start.truncate(filled);
         start
     }
 }
@@ -229,7 +220,7 @@ pub(crate) fn foreign(head: &[u8], compression: Compression, is_named: bool) -> 
     let decoded = compression.decoded_head(head);
     let start = if compression == Compression::None { head } else { &decoded };
     let is_tar = start.get(257..262) == Some(b"ustar");
-    let packed = match start {
+    Some(match start {
         _ if is_tar => "a tar archive; unpack it and name the folder",
         [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..] => {
             "compressed by bzip2; bunzip2 decompresses it"
@@ -250,10 +241,7 @@ pub(crate) fn foreign(head: &[u8], compression: Compression, is_named: bool) -> 
             "compressed text in UTF-16; decompress it, or convert it to UTF-8"
         }
         _ if start.starts_with(b"SQLite format 3") => "a SQLite database; export its table as CSV",
-        _ => "",
-    };
-    let text = match start {
-        _ if is_named => "",
+        _ if is_named => return None,
         _ if start.starts_with(b"filedesc:") => {
             "ARC, the format before WARC; warcio recompress makes WARC of it"
         }
@@ -261,9 +249,8 @@ pub(crate) fn foreign(head: &[u8], compression: Compression, is_named: bool) -> 
         _ if skip_blank(start).starts_with(b"[") => {
             "a JSON array, and one object a line is read; jq -c '.[]' makes such lines"
         }
-        _ => "",
-    };
-    [packed, text].into_iter().find(|name| !name.is_empty())
+        _ => return None,
+    })
 }
 
 /// True if bytes begin as an Arrow file does, or as an Arrow stream: with a mark and the length of a schema.
@@ -352,21 +339,16 @@ pub(crate) fn split_name(path: &Path) -> (String, Compression) {
 /// The type of a file by its name: its format, if the name tells it, and its compression.
 fn by_name(path: &Path) -> (Option<Format>, Compression) {
     let (stem, compression) = split_name(path);
-    let ends = |endings: &[&str]| endings.iter().any(|e| stem.ends_with(e));
-    let format = if ends(&[".wet", ".warc", ".warc.txt"]) {
-        Some(Format::Wet)
-    } else if ends(&[".jsonl", ".ndjson", ".jl"]) {
-        Some(Format::Jsonl)
-    } else if ends(&[".csv", ".tsv"]) {
-        Some(Format::Csv)
-    } else if ends(&[".parquet"]) && compression == Compression::None {
-        Some(Format::Parquet)
-    } else if ends(&[".arrow", ".feather"]) && compression == Compression::None {
-        Some(Format::Arrow)
-    } else {
-        None
-    };
-    (format, compression)
+    let endings = [
+        (Format::Wet, &[".wet", ".warc", ".warc.txt"][..]),
+        (Format::Jsonl, &[".jsonl", ".ndjson", ".jl"]),
+        (Format::Csv, &[".csv", ".tsv"]),
+        (Format::Parquet, &[".parquet"]),
+        (Format::Arrow, &[".arrow", ".feather"]),
+    ];
+    let named = endings.into_iter().find(|(_, endings)| endings.iter().any(|ending| stem.ends_with(ending)));
+    let format = named.map(|(format, _)| format);
+    (format.filter(|format| !format.is_columnar() || compression == Compression::None), compression)
 }
 
 #[cfg(test)]

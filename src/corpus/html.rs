@@ -122,7 +122,11 @@ pub(crate) fn text_of<'a>(
             return Err((DamageKind::Malformed, format!("{number} {what}; {most} are read at most")));
         }
     }
-    let text = Cow::Owned(guarded(|| rendered(&parted(&text)))?);
+    let text = match caught(|| rendered(&parted(&text))) {
+        Ok(Ok(text)) => Cow::Owned(text),
+        Ok(Err(error)) => return Err((DamageKind::Malformed, format!("HTML that gives no text: {error}"))),
+        Err(_) => return Err((DamageKind::Malformed, "HTML that the extractor gave up on".to_owned())),
+    };
     Ok(RecordContent { text, repaired, beside: tree + 3 * length, ..RecordContent::default() })
 }
 
@@ -365,15 +369,6 @@ fn rendered(html: &str) -> Result<String, html2text::Error> {
         .no_link_wrapping()
         .allow_width_overflow()
         .string_from_read(html.as_bytes(), WIDTH)
-}
-
-/// Runs what a page can lead astray.
-fn guarded(run: impl FnOnce() -> Result<String, html2text::Error>) -> Result<String, DamageCause> {
-    match caught(run) {
-        Ok(Ok(text)) => Ok(text),
-        Ok(Err(error)) => Err((DamageKind::Malformed, format!("HTML that gives no text: {error}"))),
-        Err(_) => Err((DamageKind::Malformed, "HTML that the extractor gave up on".to_owned())),
-    }
 }
 
 #[cfg(test)]

@@ -96,13 +96,8 @@ pub use write::{IsSame, KeptJob, write_kept};
 
 /// The extractor of text from documents as servers sent them; none in a build that does not read these.
 #[doc(hidden)]
-pub const EXTRACTOR: Option<&str> = {
-    #[cfg(feature = "html")]
-    {
-        Some(html::EXTRACTOR)
-    }
-    #[cfg(not(feature = "html"))]
-    {
-        None
-    }
-};
+#[cfg(feature = "html")]
+pub const EXTRACTOR: Option<&str> = Some(html::EXTRACTOR);
+#[doc(hidden)]
+#[cfg(not(feature = "html"))]
+pub const EXTRACTOR: Option<&str> = None;
