@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 
-use csv_core::{ReadRecordResult, ReaderBuilder};
 use memchr::{memchr, memchr3};
 
 use super::cut::{End, Step};
@@ -56,8 +55,8 @@ impl CsvHeader {
             Ends::WithBytes if is_all && !line.is_empty() => (line.len(), line.len()),
             _ => return None,
         };
-        let names = CsvRow::of(&line[..end], delimiter, usize::MAX);
-        let names = names.values().map(|name| String::from_utf8_lossy(name).trim().to_owned()).collect();
+        let names = values(&line[..end], delimiter);
+        let names = names.map(|name| String::from_utf8_lossy(&name).trim().to_owned()).collect();
         Some(Self { bytes: line[..end].to_vec(), delimiter, length: (start + next) as u64, names })
     }
 
@@ -106,15 +105,17 @@ impl CsvHeader {
             let names = self.names.join(", ");
             (DamageKind::NoText, format!("no column {missing:?}; --text-field names another one of {names}"))
         })?;
-        let row = CsvRow::of(record, self.delimiter, self.names.len());
-        if row.len() != self.names.len() {
-            let values = counted(row.len() as u64, "value", "values");
+        let mut values = values(record, self.delimiter);
+        let row: Vec<Cow<'_, [u8]>> = values.by_ref().take(self.names.len()).collect();
+        let found = row.len() + values.count();
+        if found != self.names.len() {
+            let values = counted(found as u64, "value", "values");
             let columns = counted(self.names.len() as u64, "column", "columns");
             return Err((DamageKind::Malformed, format!("{values} for {columns}")));
         }
         let mut repaired = false;
         let mut take = |at: usize| {
-            let value = String::from_utf8_lossy(row.value(at));
+            let value = String::from_utf8_lossy(&row[at]);
             repaired |= matches!(value, Cow::Owned(_));
             value.into_owned()
         };
@@ -161,23 +162,28 @@ enum Ends {
     Open,
 }
 
+/// Where quotes end that were opened before a place: behind the next one that is not doubled. None if they do not.
+/// `is_all`: none come behind these bytes.
+fn end_of_quotes(bytes: &[u8], mut at: usize, is_all: bool) -> Option<usize> {
+    loop {
+        at += memchr(b'"', &bytes[at..])? + 1;
+        match bytes.get(at) {
+            Some(b'"') => at += 1,
+            // The other of two may follow.
+            None if !is_all => return None,
+            _ => return Some(at),
+        }
+    }
+}
+
 /// Where the record ends that begins with these bytes. Values that begin with a quote go on to the next one that is
-/// not doubled; quotes elsewhere are as other bytes. `is_all`: none come behind these bytes.
+/// not doubled; quotes elsewhere are as other bytes.
 fn record_end(bytes: &[u8], delimiter: u8, is_all: bool) -> Ends {
     let mut at = 0;
     loop {
         if bytes.get(at) == Some(&b'"') {
-            at += 1;
-            loop {
-                let Some(quote) = memchr(b'"', &bytes[at..]) else { return Ends::Open };
-                at += quote + 1;
-                match bytes.get(at) {
-                    Some(b'"') => at += 1,
-                    // The other of two may follow.
-                    None if !is_all => return Ends::Open,
-                    _ => break,
-                }
-            }
+            let Some(end) = end_of_quotes(bytes, at + 1, is_all) else { return Ends::Open };
+            at = end;
         }
         let Some(end) = memchr3(delimiter, b'\n', b'\r', &bytes[at..]) else { return Ends::WithBytes };
         at += end;
@@ -189,53 +195,29 @@ fn record_end(bytes: &[u8], delimiter: u8, is_all: bool) -> Ends {
 }
 
 /// The values of a record, without what quotes them.
-struct CsvRow {
-    /// One after the other.
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-    /// The number of further ones, which are only counted.
-    more: usize,
-}
-
-impl CsvRow {
-    /// Of a record that should have at most so many values.
-    fn of(record: &[u8], delimiter: u8, most: usize) -> Self {
-        let mut reader = ReaderBuilder::new().delimiter(delimiter).build();
-        let (mut bytes, mut ends) = (vec![0; record.len()], vec![0; 16]);
-        let (mut rest, mut written, mut ended, mut more) = (record, 0, 0, 0);
-        loop {
-            let (result, read, wrote, closed) =
-                reader.read_record(rest, &mut bytes[written..], &mut ends[ended..]);
-            rest = &rest[read..];
-            (written, ended) = (written + wrote, ended + closed);
-            match result {
-                // An empty rest says that nothing follows.
-                ReadRecordResult::InputEmpty => {}
-                ReadRecordResult::OutputFull => bytes.resize(2 * bytes.len() + 1, 0),
-                ReadRecordResult::OutputEndsFull if ended > most => {
-                    more += ended - most;
-                    ended = most;
-                }
-                ReadRecordResult::OutputEndsFull => ends.resize(2 * ends.len(), 0),
-                ReadRecordResult::Record | ReadRecordResult::End => break,
-            }
+fn values(record: &[u8], delimiter: u8) -> impl Iterator<Item = Cow<'_, [u8]>> {
+    let mut rest = Some(record);
+    std::iter::from_fn(move || {
+        let bytes = rest?;
+        let is_quoted = bytes.starts_with(b"\"");
+        let closed = if is_quoted { end_of_quotes(bytes, 1, true).unwrap_or(bytes.len()) } else { 0 };
+        let end = memchr(delimiter, &bytes[closed..]).map(|end| closed + end);
+        rest = end.map(|end| &bytes[end + 1..]);
+        let end = end.unwrap_or(bytes.len());
+        if !is_quoted {
+            return Some(Cow::Borrowed(&bytes[..end]));
         }
-        ends.truncate(ended);
-        Self { bytes, ends, more }
-    }
-
-    fn len(&self) -> usize {
-        self.ends.len() + self.more
-    }
-
-    fn value(&self, at: usize) -> &[u8] {
-        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.bytes[start..self.ends[at]]
-    }
-
-    fn values(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.ends.len()).map(|at| self.value(at))
-    }
+        let mut quoted = &bytes[1..closed];
+        quoted = quoted.strip_suffix(b"\"").unwrap_or(quoted);
+        let mut value = Vec::with_capacity(end);
+        while let Some(quote) = memchr(b'"', quoted) {
+            value.extend_from_slice(&quoted[..=quote]);
+            quoted = quoted.get(quote + 2..).unwrap_or_default();
+        }
+        value.extend_from_slice(quoted);
+        value.extend_from_slice(&bytes[closed..end]);
+        Some(Cow::Owned(value))
+    })
 }
 
 /// Cuts the next record off the start of `bytes`.
@@ -302,7 +284,7 @@ mod tests {
     }
 
     fn row(record: &[u8]) -> Vec<Vec<u8>> {
-        CsvRow::of(record, b',', usize::MAX).values().map(<[u8]>::to_vec).collect()
+        values(record, b',').map(Cow::into_owned).collect()
     }
 
     proptest! {
@@ -374,6 +356,10 @@ mod tests {
             let record = [b"a".repeat(30), b",".repeat(values - 1)].concat();
             let (kind, detail) = header.parse(&record, &fields, false).unwrap_err();
             assert_eq!((kind, detail), (DamageKind::Malformed, format!("{values} values for 4 columns")));
+        }
+        // Quotes that a changed file does not close.
+        for record in [&b"\""[..], b"a,\"", b"\"a\"\""] {
+            assert_eq!(row(record).len(), 1 + usize::from(record.contains(&b',')));
         }
         assert!(header.parse(b"u,\xff,,", &fields, false).unwrap().repaired);
         assert_eq!(header.parse(b"u,\xff,,", &fields, true).unwrap_err().0, DamageKind::Malformed);
