@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::damage::DamageKind;
+use crate::document::Place;
 
 /// The number of decoded bytes that a streaming source adds at once.
 pub(crate) const STEP: usize = 256 << 10;
@@ -18,22 +19,16 @@ pub(crate) struct Start {
     pub end: Option<(u64, u64)>,
 }
 
-/// Something wrong, before it is known to which record it belongs.
-#[derive(Clone, Debug)]
-pub(crate) struct Flaw {
-    pub offset: u64,
-    pub within: u64,
-    pub kind: DamageKind,
-    pub detail: String,
-    /// A record is lost by it.
-    pub lost: bool,
-}
-
 /// A place in the decoded stream at which bytes are missing.
 #[derive(Clone, Debug)]
 pub(crate) struct Break {
     pub decoded: u64,
-    pub flaw: Flaw,
+    /// Offset in the stored file.
+    pub offset: u64,
+    pub kind: DamageKind,
+    pub detail: String,
+    /// A record is lost by it.
+    pub lost: bool,
 }
 
 /// The buffer that sources decode into.
@@ -89,8 +84,7 @@ impl Feed {
 
     /// Notes that bytes are missing here.
     pub fn gap(&mut self, offset: u64, kind: DamageKind, lost: bool, detail: String) {
-        let flaw = Flaw { offset, within: 0, kind, detail, lost };
-        self.breaks.push_back(Break { decoded: self.decoded(), flaw });
+        self.breaks.push_back(Break { decoded: self.decoded(), offset, kind, detail, lost });
     }
 
     /// The member or frame that holds the decoded offset.
@@ -99,12 +93,12 @@ impl Feed {
         next.checked_sub(1).map(|i| self.starts[i])
     }
 
-    /// The stored offset at which decoding must start to reach a decoded offset, and the decoded bytes
-    /// between.
-    pub fn place(&self, decoded: u64) -> (u64, u64) {
-        match self.start_of(decoded) {
+    /// The place of a decoded offset: the stored offset at which decoding must start, and the decoded bytes between.
+    pub fn place(&self, decoded: u64) -> Place {
+        let (offset, within) = match self.start_of(decoded) {
             Some(start) if !self.plain => (start.stored, decoded - start.decoded),
             _ => (decoded, 0),
-        }
+        };
+        Place { offset, within, ..Place::default() }
     }
 }

@@ -103,10 +103,8 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
     let cap = job.longest_document.unwrap_or(ReadOptions::default().record_cap);
     let pool = pool(job.threads)?;
     let mut reading = FileReading { path: job.inputs[0].clone(), ..FileReading::default() };
-    let mut damage: Vec<Damage> = broken
-        .into_iter()
-        .map(|(path, error)| Damage::of_file(&path, 0, DamageKind::Unreadable, error))
-        .collect();
+    let mut damage: Vec<Damage> =
+        broken.into_iter().map(|(path, (kind, error))| Damage::of_file(&path, 0, kind, error)).collect();
     let mut out = NewFile::begin(&job.out)?;
     let io = |error| Error::io(&job.out, error);
     let mut lines = Vec::new();

@@ -13,6 +13,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::csv::CsvHeader;
+use super::damage::{DamageCause, DamageKind};
 use super::data_set::{self, DataSet};
 use super::filetype::{
     Compression, FileType, Format, StreamFormat, foreign, has_known_name, may_be_json_lines,
@@ -48,8 +49,8 @@ pub struct Input {
     spool: Option<Arc<Unfinished>>,
     /// The original of the copy, if it is no stream: a file in UTF-16.
     original: Option<PathBuf>,
-    /// Why it cannot be read, if that is known; reading it yields damage.
-    pub(crate) problem: Option<Problem>,
+    /// Why it cannot be read, if that is known; reading it yields this damage.
+    pub(crate) problem: Option<DamageCause>,
     /// The file when it was found.
     found: Option<Stamp>,
     /// The columns (CSV).
@@ -62,23 +63,17 @@ pub struct Input {
     dictionary: Arc<[u8]>,
 }
 
-/// Why a named file cannot be read.
-#[derive(Clone, Debug)]
-pub(crate) enum Problem {
-    CannotOpen(String),
-    /// With what it is instead, and what to do with it, if that is known.
-    UnknownFormat(Option<&'static str>),
+/// Why a file is not read of which nobody knows the format, or what it is instead.
+fn unknown(foreign: Option<&str>) -> DamageCause {
+    let detail = match foreign {
+        Some(foreign) => format!("this is {foreign}"),
+        None => "neither WET nor JSONL nor CSV nor Parquet nor Arrow".to_owned(),
+    };
+    (DamageKind::UnknownFormat, detail)
 }
 
-impl Problem {
-    /// In words.
-    pub fn message(&self) -> String {
-        match self {
-            Self::CannotOpen(error) => error.clone(),
-            Self::UnknownFormat(Some(foreign)) => format!("this is {foreign}"),
-            Self::UnknownFormat(None) => "neither WET nor JSONL nor CSV nor Parquet nor Arrow".to_owned(),
-        }
-    }
+fn unreadable(error: &io::Error) -> DamageCause {
+    (DamageKind::Unreadable, error.to_string())
 }
 
 /// Options of [`discover`].
@@ -334,7 +329,7 @@ impl Input {
     /// Why it cannot be opened, if so: a link in a folder that leads nowhere, for example.
     pub(crate) fn cannot_open(&self) -> Option<&str> {
         match &self.problem {
-            Some(Problem::CannotOpen(error)) => Some(error),
+            Some((DamageKind::Unreadable, error)) => Some(error),
             _ => None,
         }
     }
@@ -344,7 +339,7 @@ impl Input {
         self.spool.is_some() && self.original.is_none()
     }
 
-    fn new(path: PathBuf, storage: Storage, file_type: FileType, problem: Option<Problem>) -> Self {
+    fn new(path: PathBuf, storage: Storage, file_type: FileType, problem: Option<DamageCause>) -> Self {
         let FileType { format, compression, .. } = file_type;
         let found = storage.stamp();
         Self {
@@ -364,15 +359,15 @@ impl Input {
     }
 
     /// A file whose content cannot be had.
-    fn broken(path: &Path, storage: Storage, options: &DiscoverOptions, error: String) -> Self {
+    fn broken(path: &Path, storage: Storage, options: &DiscoverOptions, why: DamageCause) -> Self {
         let file_type = FileType::by_name(path, options.format);
-        Self::new(path.to_path_buf(), storage, file_type, Some(Problem::CannotOpen(error)))
+        Self::new(path.to_path_buf(), storage, file_type, Some(why))
     }
 
     /// Looks at the content of a regular file or an object.
     fn look(path: &Path, storage: &Storage, options: &DiscoverOptions) -> Self {
         Self::of_content(path, storage, options)
-            .unwrap_or_else(|error| Self::broken(path, storage.clone(), options, error.to_string()))
+            .unwrap_or_else(|error| Self::broken(path, storage.clone(), options, unreadable(&error)))
     }
 
     fn of_content(path: &Path, storage: &Storage, options: &DiscoverOptions) -> io::Result<Self> {
@@ -395,25 +390,25 @@ impl Input {
             _ if is_read => None,
             _ => foreign(&head, file_type.compression, !file_type.unknown),
         };
-        let problem = (file_type.unknown || foreign.is_some()).then_some(Problem::UnknownFormat(foreign));
+        let problem = (file_type.unknown || foreign.is_some()).then(|| unknown(foreign));
         let mut input = Self::new(path.to_path_buf(), storage.clone(), file_type, problem);
         input.has_short_members = input.compression.has_short_members(&head);
         input.decoding = held_to_decode(&input, &head);
         if input.compression == Compression::Zstd {
             match dictionary_of(|length| storage.head(length)) {
                 Ok(dictionary) => input.dictionary = dictionary.into(),
-                Err(error) => input.problem = Some(Problem::CannotOpen(error.to_string())),
+                Err(error) => input.problem = Some(unreadable(&error)),
             }
             input.decoding += 2 * input.dictionary.len() as u64;
         }
         if input.format == Format::Csv {
             match header {
                 Ok(header) => input.header = header.map(Arc::new),
-                Err(error) => input.problem = Some(Problem::CannotOpen(error.to_string())),
+                Err(error) => input.problem = Some(unreadable(&error)),
             }
             // An empty file is one without documents.
             if input.header.is_none() && !head.is_empty() {
-                input.problem.get_or_insert(Problem::UnknownFormat(None));
+                input.problem.get_or_insert_with(|| unknown(None));
             }
         }
         Ok(input)
@@ -490,13 +485,11 @@ fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Resul
             Ok(0) => break None,
             Ok(n) => file.write_all(&buffer[..n]).map_err(io)?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => break Some(error.to_string()),
+            Err(error) => break Some(unreadable(&error)),
         }
     };
     let mut input = Input::look(name, &Storage::File(stored.path().to_path_buf()), options);
-    if let Some(error) = failed {
-        input.problem = Some(Problem::CannotOpen(error));
-    }
+    input.problem = failed.or(input.problem);
     // What is in UTF-16 was copied once more.
     input.spool.get_or_insert_with(|| Arc::new(stored));
     input.original = None;
@@ -574,7 +567,7 @@ struct FoundFiles<'a> {
     folders: HashSet<PathBuf>,
     /// The entries of folders below an address, which its store lists all at once.
     listed: HashMap<PathBuf, Vec<(PathBuf, Entry)>>,
-    broken: BTreeMap<PathBuf, String>,
+    broken: BTreeMap<PathBuf, DamageCause>,
     streams: Vec<Input>,
     passed_over: PassedOver,
 }
@@ -617,7 +610,7 @@ impl<'a> FoundFiles<'a> {
     }
 
     fn cannot_open(&mut self, path: &Path, error: &io::Error) {
-        self.broken.insert(path.to_path_buf(), error.to_string());
+        self.broken.insert(path.to_path_buf(), unreadable(error));
     }
 
     /// Decides whether a folder's file is one of documents, by its name and, where that does not say it, by its
@@ -889,19 +882,12 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
         true => pool(QUESTIONS)?.install(|| found.files.par_iter().map(look).collect()),
     };
     inputs.extend(found.streams);
-    inputs.extend(
-        found
-            .broken
-            .into_iter()
-            .map(|(path, error)| Input::broken(&path, Storage::File(path.clone()), options, error)),
-    );
+    let broken = found.broken.into_iter();
+    inputs.extend(broken.map(|(path, why)| Input::broken(&path, Storage::File(path.clone()), options, why)));
     if inputs.iter().all(|i| i.problem.is_some()) {
         let why = match inputs.first() {
-            Some(input) => {
-                let message = input.problem.as_ref().map_or_else(String::new, Problem::message);
-                format!("{}: {message}", input.path.display())
-            }
-            None => {
+            Some(Input { path, problem: Some((_, message)), .. }) => format!("{}: {message}", path.display()),
+            _ => {
                 let names = ".wet, .warc, .jsonl, .ndjson, .jl, .csv, .tsv; also .gz, .zst; .parquet, .arrow, .feather";
                 let passed_over = found.passed_over.message().map(|message| format!(". {message}"));
                 let advice = match holds_documents(&found.passed_over) {
@@ -948,7 +934,7 @@ pub(crate) struct Files {
     /// Real path, and the spelling to show, in the order of these.
     pub files: Vec<(PathBuf, PathBuf)>,
     /// Entries that cannot be looked at, with the reason.
-    pub broken: BTreeMap<PathBuf, String>,
+    pub broken: BTreeMap<PathBuf, DamageCause>,
     pub passed_over: PassedOver,
 }
 
@@ -1049,7 +1035,7 @@ mod tests {
         assert_eq!(lying.format, Format::Wet);
         let hurt = look("d.warc.wet.gz", b"\0\x01\x02\x03");
         assert!(hurt.compression == Compression::Gzip && hurt.problem.is_none());
-        assert!(matches!(look("e.txt", b"hello").problem, Some(Problem::UnknownFormat(None))));
+        assert!(matches!(look("e.txt", b"hello").problem, Some((DamageKind::UnknownFormat, _))));
         assert!(look("f.txt", b"").problem.is_none());
     }
 

@@ -155,7 +155,7 @@ impl ReadJob<'_> {
             finished: AtomicUsize::new(0),
             too_long: Mutex::new(None),
             has_ended: AtomicBool::new(false),
-            each,
+            each: &each,
         };
         let work = || {
             let mut thread = ReadingThread {
@@ -202,7 +202,7 @@ struct ReadingThread<W> {
 }
 
 /// The files of a run, as its threads share them.
-struct SharedRun<'a, E> {
+struct SharedRun<'a, W> {
     job: &'a ReadJob<'a>,
     files: Vec<Shared>,
     /// Files below this one are opened.
@@ -211,10 +211,10 @@ struct SharedRun<'a, E> {
     finished: AtomicUsize,
     too_long: Mutex<Option<(usize, TooLong)>>,
     has_ended: AtomicBool,
-    each: E,
+    each: &'a (dyn Fn(&mut W, Document<'_>) + Sync),
 }
 
-impl<E> SharedRun<'_, E> {
+impl<W> SharedRun<'_, W> {
     fn goes_on(&self) -> bool {
         (self.job.most)() > 0 && !self.has_ended.load(Ordering::Relaxed)
     }
@@ -224,10 +224,7 @@ impl<E> SharedRun<'_, E> {
     }
 
     /// Opens files as long as there are any, and reads each to its end.
-    fn read_own<W>(&self, thread: &mut ReadingThread<W>)
-    where
-        E: Fn(&mut W, Document<'_>),
-    {
+    fn read_own(&self, thread: &mut ReadingThread<W>) {
         loop {
             let index = self.opened.fetch_add(1, Ordering::Relaxed);
             if index >= self.job.inputs.len() || !self.goes_on() {
@@ -245,31 +242,25 @@ impl<E> SharedRun<'_, E> {
     }
 
     /// Reads blocks of the files that others have opened: where a lock is free, or else of the first open file.
-    fn help<W>(&self, thread: &mut ReadingThread<W>)
-    where
-        E: Fn(&mut W, Document<'_>),
-    {
+    fn help(&self, thread: &mut ReadingThread<W>) {
         while self.goes_on() {
             let first = self.finished.load(Ordering::Acquire);
             let mut waiting = None;
             let mut helped = false;
             let mut all_done = true;
             for (index, file) in self.files.iter().enumerate().skip(first) {
-                match file.state.load(Ordering::Acquire) {
-                    DONE => {
-                        if all_done {
-                            self.finished.fetch_max(index + 1, Ordering::AcqRel);
-                        }
-                        continue;
+                let state = file.state.load(Ordering::Acquire);
+                if state == DONE {
+                    if all_done {
+                        self.finished.fetch_max(index + 1, Ordering::AcqRel);
                     }
-                    OPEN => {}
-                    // Taken, but not yet opened by its thread.
-                    _ => {
-                        all_done = false;
-                        continue;
-                    }
+                    continue;
                 }
                 all_done = false;
+                // Another one is taken, but not yet opened by its thread.
+                if state != OPEN {
+                    continue;
+                }
                 match file.turns.try_lock() {
                     Ok(turns) => helped |= self.turn(index, turns, thread),
                     Err(TryLockError::Poisoned(turns)) => {
@@ -295,15 +286,12 @@ impl<E> SharedRun<'_, E> {
     }
 
     /// Reads one block of file `index`, and works on it; false if there is none any more.
-    fn turn<'f, W>(
+    fn turn<'f>(
         &'f self,
         index: usize,
         mut turns: MutexGuard<'f, Turns>,
         thread: &mut ReadingThread<W>,
-    ) -> bool
-    where
-        E: Fn(&mut W, Document<'_>),
-    {
+    ) -> bool {
         let file = &self.files[index];
         let _pending = Pending(file);
         if !self.goes_on() {
@@ -350,10 +338,7 @@ impl<E> SharedRun<'_, E> {
     }
 
     /// Works on a block of file `index`.
-    fn process<W>(&self, index: usize, most: u64, thread: &mut ReadingThread<W>)
-    where
-        E: Fn(&mut W, Document<'_>),
-    {
+    fn process(&self, index: usize, most: u64, thread: &mut ReadingThread<W>) {
         let ReadingThread { worker, block, .. } = thread;
         let (stored, reading) = (block.part.stored_bytes, block.part.decoding);
         let before = Instant::now();

@@ -4,7 +4,7 @@ use super::ahead::{Claim, InflatedMembers};
 use super::damage::{Damage, DamageKind, FileReading, TooLong};
 use super::document::Document;
 use super::filetype::StreamFormat;
-use super::inputs::{Input, Problem};
+use super::inputs::Input;
 use super::options::ReadOptions;
 use super::parquet;
 use super::records::{RecordParser, Records};
@@ -65,10 +65,7 @@ impl Reader {
     pub fn open(read: ReadInput<'_>) -> Self {
         let ReadInput { shard, input, options } = read;
         let opened = match (&input.problem, StreamFormat::of(input.format)) {
-            (Some(problem @ Problem::CannotOpen(_)), _) => Err((DamageKind::Unreadable, problem.message())),
-            (Some(problem @ Problem::UnknownFormat(_)), _) => {
-                Err((DamageKind::UnknownFormat, problem.message()))
-            }
+            (Some(problem), _) => Err(problem.clone()),
             (None, Some(format)) => StreamReader::open(input, format, shard, options)
                 .map(|reader| Self::Stream(Box::new(reader)))
                 .map_err(|error| (DamageKind::Unreadable, error.to_string())),

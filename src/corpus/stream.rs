@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::ahead::{Claim, Claims, InflatedMembers};
 use super::cut::{End, MemberStarts, Step};
 use super::damage::{Damage, DamageKind, FileReading, TooLong};
-use super::feed::{Feed, Flaw, STEP};
+use super::feed::{Break, Feed, STEP};
 use super::filetype::{Compression, StreamFormat, promises_compression};
 use super::inputs::Input;
 use super::options::ReadOptions;
@@ -23,8 +23,7 @@ use crate::wording::counted;
 /// A flaw found, and the search for the next record going on.
 #[derive(Debug)]
 struct Search {
-    flaw: Flaw,
-    record: Option<u64>,
+    damage: Damage,
     skipped: u64,
 }
 
@@ -128,7 +127,7 @@ impl StreamReader {
     pub fn next_block(&mut self, block: &mut Block, ahead: Option<InflatedMembers>, most: u64) -> bool {
         block.records.spans.clear();
         let Some(mut source) = self.source.take() else { return false };
-        let stored = source.stored();
+        let (stored, before) = (source.stored(), self.records);
         let usual = self.block_bytes + 2 * STEP;
         if block.records.bytes.len() > 4 * usual {
             // A buffer that had to grow for one large record is not kept at that size.
@@ -175,6 +174,7 @@ impl StreamReader {
             block.records.bytes = bytes;
         }
         self.feed.base += pos as u64;
+        block.part.records = self.records - before;
         block.part.decoded_bytes = pos as u64;
         block.part.stored_bytes = source.stored() - stored;
         let base = self.feed.base;
@@ -238,13 +238,12 @@ impl StreamReader {
                         _ => None,
                     };
                     if let Some((kind, detail)) = flaw {
-                        let flaw = Flaw { offset: 0, within: 0, kind, detail, lost: false };
-                        self.report(part, flaw, None);
+                        part.add(Damage::of_file(&self.path, 0, kind, detail));
                     }
                     return (pos, false);
                 }
                 if let Some(gap) = self.feed.breaks.pop_front() {
-                    self.take_gap(part, gap.flaw);
+                    self.take_gap(part, gap);
                 }
                 continue;
             }
@@ -296,11 +295,9 @@ impl StreamReader {
                 Step::Record { content_start, content_end, end, document, raw } => {
                     if document {
                         if self.rows == u32::MAX {
-                            let (offset, within) = self.feed.place(origin);
-                            let kind = DamageKind::TooLarge;
-                            let detail = "the rest of the file is not read".into();
-                            let flaw = Flaw { offset, within, kind, detail, lost: true };
-                            self.report(part, flaw, None);
+                            let (kind, place) = (DamageKind::TooLarge, self.feed.place(origin));
+                            let detail = "the rest of the file is not read";
+                            part.add(Damage::at(&self.path, None, place, kind, detail));
                             return (pos, false);
                         }
                         let span = Span { raw, ..self.span(pos, content_start, content_end, end) };
@@ -308,26 +305,23 @@ impl StreamReader {
                         self.rows += 1;
                     }
                     self.records += 1;
-                    part.records += 1;
                     part.unread += u64::from(raw && !document);
                     pos += end;
                 }
                 Step::Flaw { kind, at, record, detail } => {
                     let at = at.min(at_hand);
-                    let (offset, within) = self.feed.place(origin);
-                    let flaw = Flaw { offset, within, kind, detail, lost: record };
-                    let number = record.then_some(self.records);
                     // What is cut off by damage that takes a record with it is that record.
                     let same = kind == DamageKind::Truncated
                         && end == End::Gap
-                        && self.feed.breaks.front().is_some_and(|gap| gap.flaw.lost);
+                        && self.feed.breaks.front().is_some_and(|gap| gap.lost);
                     if same {
                         pos = limit;
                         continue;
                     }
+                    let number = record.then_some(self.records);
+                    let damage = Damage::at(&self.path, number, self.feed.place(origin), kind, detail);
                     self.records += u64::from(record);
-                    part.records += u64::from(record);
-                    self.search = Some(Search { flaw, record: number, skipped: at as u64 });
+                    self.search = Some(Search { damage, skipped: at as u64 });
                     pos += at;
                 }
             }
@@ -352,7 +346,6 @@ impl StreamReader {
 
     fn span(&self, pos: usize, content_start: usize, content_end: usize, end: usize) -> Span {
         let origin = self.feed.base + pos as u64;
-        let (offset, within) = self.feed.place(origin);
         let start = self.feed.start_of(origin);
         let member = start.filter(|s| !self.feed.plain && s.decoded == origin).and_then(|s| {
             s.end.filter(|(decoded, _)| *decoded == origin + end as u64).map(|(_, stored)| (s.stored, stored))
@@ -364,31 +357,26 @@ impl StreamReader {
             id: DocId::new(self.shard, self.rows),
             record: self.records,
             raw: false,
-            place: Place { offset, within, length: content_end as u64, member: 0 },
+            place: Place { length: content_end as u64, ..self.feed.place(origin) },
             member,
         }
     }
 
     /// A gap in the decoded bytes is reached.
-    fn take_gap(&mut self, part: &mut FileReading, flaw: Flaw) {
-        let record = flaw.lost.then_some(self.records);
-        self.records += u64::from(flaw.lost);
-        part.records += u64::from(flaw.lost);
+    fn take_gap(&mut self, part: &mut FileReading, gap: Break) {
+        let record = gap.lost.then_some(self.records);
+        self.records += u64::from(gap.lost);
         self.scanned = 0;
-        self.report(part, flaw, record);
+        self.damaged = true;
+        let place = Place { offset: gap.offset, ..Place::default() };
+        part.add(Damage::at(&self.path, record, place, gap.kind, gap.detail));
     }
 
     fn finish_search(&mut self, part: &mut FileReading) {
-        if let Some(Search { mut flaw, record, skipped }) = self.search.take() {
-            flaw.detail = format!("{}; {} skipped", flaw.detail, counted(skipped, "byte", "bytes"));
-            self.report(part, flaw, record);
+        if let Some(Search { mut damage, skipped }) = self.search.take() {
+            damage.detail = format!("{}; {} skipped", damage.detail, counted(skipped, "byte", "bytes"));
+            self.damaged = true;
+            part.add(damage);
         }
-    }
-
-    fn report(&mut self, part: &mut FileReading, flaw: Flaw, record: Option<u64>) {
-        self.damaged = true;
-        let Flaw { offset, within, kind, detail, .. } = flaw;
-        let place = Place { offset, within, ..Place::default() };
-        part.add(Damage::at(&self.path, record, place, kind, detail));
     }
 }
