@@ -15,6 +15,7 @@ use super::damage::{DamageCause, DamageKind, DocumentRoom};
 use super::document::{IN_MEMORY, RecordContent};
 use super::filetype::{GZIP_MAGIC, ZSTD_MAGIC, looks_like_html};
 use super::guard::caught;
+use super::wet::HeaderValues;
 
 /// The extractor of text from HTML. Another one gives other texts, so a report names it.
 pub const EXTRACTOR: &str = "html2text 0.17";
@@ -72,22 +73,15 @@ pub(crate) fn text_of_response<'a>(
     if !(code.len() == 3 && code[0] == b'2') {
         return Ok(None);
     }
-    let fields: Vec<(&[u8], &[u8])> = lines
-        .filter_map(|line| {
-            memchr(b':', line).map(|at| (line[..at].trim_ascii(), line[at + 1..].trim_ascii()))
-        })
-        .collect();
-    let value = |name: &str| {
-        let found = fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()));
-        found.map(|(_, value)| String::from_utf8_lossy(value).to_ascii_lowercase()).unwrap_or_default()
-    };
-    let content_type = value("content-type");
+    let mut fields = HeaderValues::new(["Content-Type", "Transfer-Encoding", "Content-Encoding"]);
+    lines.for_each(|line| fields.take(line));
+    let [content_type, transfer, encodings] =
+        fields.values.map(|value| String::from_utf8_lossy(&value.unwrap_or_default()).to_ascii_lowercase());
     let Some((is_html, charset)) = page_type(&content_type, body) else { return Ok(None) };
-    let mut body = match value("transfer-encoding").contains("chunked") {
+    let mut body = match transfer.contains("chunked") {
         true => dechunked(body, &mut cut),
         false => Cow::Borrowed(body),
     };
-    let encodings = value("content-encoding");
     for encoding in encodings.rsplit(',').map(str::trim) {
         body = decoded(body, encoding, room, &mut cut)?;
     }

@@ -395,17 +395,11 @@ impl Input {
         input.has_short_members = input.compression.has_short_members(&head);
         input.decoding = held_to_decode(&input, &head);
         if input.compression == Compression::Zstd {
-            match dictionary_of(|length| storage.head(length)) {
-                Ok(dictionary) => input.dictionary = dictionary.into(),
-                Err(error) => input.problem = Some(unreadable(&error)),
-            }
+            input.dictionary = dictionary_of(|length| storage.head(length))?.into();
             input.decoding += 2 * input.dictionary.len() as u64;
         }
         if input.format == Format::Csv {
-            match header {
-                Ok(header) => input.header = header.map(Arc::new),
-                Err(error) => input.problem = Some(unreadable(&error)),
-            }
+            input.header = header?.map(Arc::new);
             // An empty file is one without documents.
             if input.header.is_none() && !head.is_empty() {
                 input.problem.get_or_insert_with(|| unknown(None));

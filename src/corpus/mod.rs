@@ -52,47 +52,42 @@ mod zst;
 pub use crate::document::{DocId, Place};
 
 pub(crate) use asked::{Needed, check_fields};
-#[doc(hidden)]
-pub use damage::TextSum;
 pub(crate) use damage::TooLong;
 pub use damage::{Damage, DamageKind, FileReading};
 pub use document::Document;
-#[doc(hidden)]
-pub use document::RecordContent;
 pub(crate) use document::IN_MEMORY;
 pub(crate) use fetch::each_record;
 pub use fetch::fetch;
 pub(crate) use filetype::split_name;
 pub use filetype::{Compression, Format};
-#[doc(hidden)]
-pub use gather::{GatherJob, Gathered, gather, is_document};
-#[doc(hidden)]
-pub use guard::panic_is_damage;
 pub use inputs::{DiscoverOptions, Input, discover};
-#[doc(hidden)]
-pub use inputs::{Discovered, NotRead, PassedOver, Reason, discover_all, expand_patterns};
 pub(crate) use inputs::{check_exist, gone, is_other_table, is_stream};
 pub use jsonl::JsonlFields;
-#[doc(hidden)]
-pub use jsonl::document_of_line;
 pub use kept::KeptFiles;
-#[doc(hidden)]
-pub use kept::{EachKept, Kept, KeptDocuments, KeptFile};
 pub(crate) use kept::{is_kept_name, kept_files};
 pub use languages::Languages;
 pub(crate) use object::Prefix;
-#[doc(hidden)]
-pub use options::LONGEST_WINDOW;
 pub(crate) use options::pool;
 pub use options::{ReadOptions, ReadRules};
 pub(crate) use parquet::GROUP_BYTES;
-#[doc(hidden)]
-pub use peek::{Peeked, peek};
 pub(crate) use read::{ReadJob, read_and_sum};
 pub use read::{Reading, read};
 pub(crate) use write::pack;
+
+// For the tool, which is a crate of its own, and for tests.
 #[doc(hidden)]
-pub use write::{IsSame, KeptJob, write_kept};
+pub use {
+    damage::TextSum,
+    document::RecordContent,
+    gather::{GatherJob, Gathered, gather, is_document},
+    guard::panic_is_damage,
+    inputs::{Discovered, NotRead, PassedOver, Reason, discover_all, expand_patterns},
+    jsonl::document_of_line,
+    kept::{EachKept, Kept, KeptDocuments, KeptFile},
+    options::LONGEST_WINDOW,
+    peek::{Peeked, peek},
+    write::{IsSame, KeptJob, write_kept},
+};
 
 /// The extractor of text from documents as servers sent them; none in a build that does not read these.
 #[doc(hidden)]

@@ -115,20 +115,20 @@ fn fold<'a>(value: &mut Cow<'a, [u8]>, more: &'a [u8]) {
 }
 
 /// The values of some header fields, line by line: of a name that comes twice, the first one counts.
-struct HeaderValues<'a, const N: usize> {
+pub(crate) struct HeaderValues<'a, const N: usize> {
     names: [&'static str; N],
-    values: [Option<Cow<'a, [u8]>>; N],
+    pub values: [Option<Cow<'a, [u8]>>; N],
     /// The one that the next line may go on from.
     last: Option<usize>,
 }
 
 impl<'a, const N: usize> HeaderValues<'a, N> {
-    fn new(names: [&'static str; N]) -> Self {
+    pub fn new(names: [&'static str; N]) -> Self {
         Self { names, values: [const { None }; N], last: None }
     }
 
     /// Takes a line. One without a colon says nothing.
-    fn take(&mut self, line: &'a [u8]) {
+    pub fn take(&mut self, line: &'a [u8]) {
         if let Some(more) = continuation(line) {
             if let Some(value) = self.last.and_then(|last| self.values[last].as_mut()) {
                 fold(value, more);
