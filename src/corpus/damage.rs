@@ -1,8 +1,6 @@
 //! Damage of the input: counted, skipped and named, never the end of a run.
 
 use std::cell::Cell;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fmt;
 use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
@@ -306,15 +304,13 @@ impl FileReading {
     /// there are. None without damage.
     pub fn damage_messages(&self) -> Vec<String> {
         let mut alike: Vec<(&Damage, u64)> = Vec::new();
-        let mut known: HashMap<(DamageKind, &str), usize> = HashMap::new();
         for piece in &self.damage {
-            match known.entry((piece.kind, &piece.detail)) {
-                Entry::Occupied(at) => alike[*at.get()].1 += 1,
-                Entry::Vacant(slot) if alike.len() < TOLD => {
-                    slot.insert(alike.len());
-                    alike.push((piece, 0));
-                }
-                Entry::Vacant(_) => {}
+            let is_alike =
+                |(first, _): &(&Damage, u64)| (first.kind, &first.detail) == (piece.kind, &piece.detail);
+            match alike.iter().position(is_alike) {
+                Some(at) => alike[at].1 += 1,
+                None if alike.len() < TOLD => alike.push((piece, 0)),
+                None => {}
             }
         }
         let listed: u64 = alike.iter().map(|(_, more)| more + 1).sum();

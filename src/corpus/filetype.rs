@@ -299,29 +299,19 @@ pub(crate) fn stem(name: &str) -> &str {
     stem
 }
 
-/// True if a file's name is that of documents and nothing else.
-pub(crate) fn has_known_name(path: &Path) -> bool {
-    by_name(path).0.is_some_and(|format| format != Format::Csv)
+/// The format that a file's name tells.
+pub(crate) fn format_by_name(path: &Path) -> Option<Format> {
+    by_name(path).0
 }
 
-/// True if a file is called as tables are, which hold documents at times, and other things more often.
-pub(crate) fn may_be_table_of_documents(path: &Path) -> bool {
-    by_name(path).0 == Some(Format::Csv)
-}
-
-/// True if a file is called as lines of JSON are at times, and other JSON more often.
-pub(crate) fn may_be_json_lines(path: &Path) -> bool {
-    split_name(path).0.ends_with(".json")
-}
-
-/// True if a file is called as a compressed one.
-pub(crate) fn promises_compression(path: &Path) -> bool {
-    split_name(path).1 != Compression::None
+/// True if a file's name has this ending, but for that of a compression.
+pub(crate) fn is_called(path: &Path, ending: &str) -> bool {
+    split_name(path).0.ends_with(ending)
 }
 
 /// True if a file is called as a table whose values a tab parts.
 pub(crate) fn is_called_tsv(path: &Path) -> bool {
-    split_name(path).0.ends_with(".tsv")
+    is_called(path, ".tsv")
 }
 
 /// A file's name in small letters without the ending of a compression, and that compression.

@@ -16,8 +16,7 @@ use super::csv::CsvHeader;
 use super::damage::{DamageCause, DamageKind};
 use super::data_set::{self, DataSet};
 use super::filetype::{
-    Compression, FileType, Format, StreamFormat, foreign, has_known_name, may_be_json_lines,
-    may_be_table_of_documents, skip_blank, utf16_of,
+    Compression, FileType, Format, StreamFormat, foreign, format_by_name, is_called, skip_blank, utf16_of,
 };
 use super::gather::holds_documents;
 use super::gzip;
@@ -162,13 +161,6 @@ pub struct NotRead {
     pub kind: String,
 }
 
-impl NotRead {
-    fn new(path: PathBuf, reason: Reason) -> Self {
-        let kind = ending(&path);
-        Self { path, reason, kind }
-    }
-}
-
 /// The ending of a file's name; what stands before the last point of it may belong to it, if a compression
 /// comes last.
 fn ending(path: &Path) -> String {
@@ -198,7 +190,8 @@ pub struct PassedOver {
 
 impl PassedOver {
     fn push(&mut self, path: PathBuf, reason: Reason) {
-        self.list.push(NotRead::new(path, reason));
+        let kind = ending(&path);
+        self.list.push(NotRead { path, reason, kind });
     }
 
     /// Adds what other folders hold.
@@ -518,7 +511,7 @@ fn has_texts(path: &Path, storage: &Storage, fields: &JsonlFields) -> io::Result
 /// True if a file is called as CSV is, and has no column of texts.
 pub(crate) fn is_other_table(path: &Path) -> bool {
     let storage = Storage::File(path.to_path_buf());
-    may_be_table_of_documents(path)
+    format_by_name(path) == Some(Format::Csv)
         && has_texts(path, &storage, &JsonlFields::default()).is_ok_and(|has_texts| !has_texts)
 }
 
@@ -615,10 +608,13 @@ impl<'a> FoundFiles<'a> {
         Ok(match self.wanted {
             Some(is_wanted) if is_wanted(path) => Ok(()),
             Some(_) => Err(Reason::OtherName),
-            None if has_known_name(path) => Ok(()),
-            None if may_be_json_lines(path) => is_documents(is_json_lines(storage, fields)?),
-            None if may_be_table_of_documents(path) => is_documents(has_texts(path, storage, fields)?),
-            None => Err(Reason::OtherName),
+            None => match format_by_name(path) {
+                // Tables hold documents at times, and other things more often; and so does JSON.
+                Some(Format::Csv) => is_documents(has_texts(path, storage, fields)?),
+                Some(_) => Ok(()),
+                None if is_called(path, ".json") => is_documents(is_json_lines(storage, fields)?),
+                None => Err(Reason::OtherName),
+            },
         })
     }
 
@@ -732,7 +728,9 @@ impl<'a> FoundFiles<'a> {
                 }
                 (None, Entry::File(storage)) => self.file_of_folder(&path, storage)?,
                 (None, Entry::Other) => Some(Reason::NoFile),
-                (None, Entry::Unknown(error)) if has_known_name(&path) => {
+                (None, Entry::Unknown(error))
+                    if format_by_name(&path).is_some_and(|format| format != Format::Csv) =>
+                {
                     self.cannot_open(&path, &error);
                     None
                 }

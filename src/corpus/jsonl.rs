@@ -192,16 +192,15 @@ enum TextOrOther<'a> {
     Other(&'static str),
 }
 
-struct ValueSeed;
-
-impl<'de> DeserializeSeed<'de> for ValueSeed {
-    type Value = TextOrOther<'de>;
-    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
+impl<'de: 'a, 'a> Deserialize<'de> for TextOrOther<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextVisitor)
     }
 }
 
-impl<'de> Visitor<'de> for ValueSeed {
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
     type Value = TextOrOther<'de>;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -297,11 +296,6 @@ fn find<'a>(values: &[(Cow<'a, str>, &'a RawValue)], name: &str) -> Option<&'a R
     literal.or_else(|| values.iter().find_map(within))
 }
 
-/// A value as a text; none where it is a number beyond all that there are.
-fn value_of(value: &RawValue) -> Option<TextOrOther<'_>> {
-    ValueSeed.deserialize(&mut serde_json::Deserializer::from_str(value.get())).ok()
-}
-
 /// The values of an object. A text is read where it stands, and other values as they are written: a number in an ID is
 /// a name.
 #[derive(Default)]
@@ -348,7 +342,7 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
                 _ => None,
             };
             if let Some(text) = text {
-                *text = Some(map.next_value_seed(ValueSeed)?);
+                *text = Some(map.next_value()?);
             } else if is_name || fields.wanted().any(|name| rest_of(name, &key).is_some()) {
                 object.values.push((key, map.next_value()?));
             } else {
@@ -403,20 +397,17 @@ fn parse_repaired(
     fields: &JsonlFields,
     repaired: bool,
 ) -> Result<Option<RecordContent<'static>>, DamageCause> {
-    let surrogates = mend_surrogates(line);
-    let line = surrogates.as_deref().unwrap_or(line);
-    let numbers = without_odd_numbers(line);
-    let line = numbers.as_deref().unwrap_or(line);
-    let object = object_of(line, Some(fields)).map_err(|error| not_an_object(line, &error))?;
+    let (line, has_half) = mended(line);
+    let object = object_of(&line, Some(fields)).map_err(|error| not_an_object(&line, &error))?;
     let owned = |value: Option<Cow<'_, str>>| value.map(|value| Cow::Owned(value.into_owned()));
-    Ok(pick(object, line, fields, false)?.map(|line| RecordContent {
+    Ok(pick(object, &line, fields, false)?.map(|line| RecordContent {
         text: Cow::Owned(line.text.into_owned()),
         id: owned(line.id),
         url: owned(line.url),
         language: owned(line.language),
         score: line.score,
         group: owned(line.group),
-        repaired: repaired || surrogates.is_some(),
+        repaired: repaired || has_half,
         ..RecordContent::default()
     }))
 }
@@ -435,57 +426,46 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> DamageCause {
     (DamageKind::Malformed, detail)
 }
 
-/// Puts U+FFFD for each `\\u` that is half of a surrogate pair, as Python writes them; none if there is none.
-fn mend_surrogates(line: &str) -> Option<String> {
-    let unit = |at: usize| -> Option<u16> {
-        let digits = line.as_bytes().get(at..at + 6)?.strip_prefix(b"\\u")?;
+/// A line in which stands what JSON has for what it has not and Python writes all the same: U+FFFD for each `\\u` that is
+/// half of a surrogate pair, and null for NaN, Infinity and -Infinity. Says whether there is such a half.
+fn mended(line: &str) -> (String, bool) {
+    const ODD: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
+    let unit = |bytes: &[u8]| -> Option<u16> {
+        let digits = bytes.get(..6)?.strip_prefix(b"\\u")?;
         u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
     };
-    let mut repaired: Option<String> = None;
-    let (mut done, mut from) = (0, 0);
-    while let Some(n) = memchr(b'\\', &line.as_bytes()[from..]) {
-        let at = from + n;
-        match unit(at) {
-            Some(0xd800..=0xdbff) if matches!(unit(at + 6), Some(0xdc00..=0xdfff)) => from = at + 12,
-            Some(0xd800..=0xdfff) => {
-                let repaired = repaired.get_or_insert_default();
-                repaired.push_str(&line[done..at]);
-                repaired.push_str("\\ufffd");
-                from = at + 6;
-                done = from;
-            }
-            // An escaped backslash does not escape what follows.
-            _ => from = (at + 2).min(line.len()),
-        }
-    }
-    repaired.map(|repaired| repaired + &line[done..])
-}
-
-/// Puts null for each number that JSON has not and Python writes all the same: NaN, Infinity and -Infinity. None if
-/// there is none.
-fn without_odd_numbers(line: &str) -> Option<String> {
-    const ODD: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
-    if !ODD[..2].iter().any(|odd| line.contains(odd)) {
-        return None;
-    }
-    let (mut repaired, mut rest) = (String::with_capacity(line.len()), line);
-    while let Some(next) = rest.find(['"', 'N', 'I', '-']) {
-        let (before, found) = rest.split_at(next);
-        repaired.push_str(before);
-        let end = if found.starts_with('"') {
-            let end = end_of_string(found.as_bytes(), 1).unwrap_or(found.len());
-            repaired.push_str(&found[..end]);
-            end
-        } else if let Some(odd) = ODD.iter().find(|odd| found.starts_with(**odd)) {
-            repaired.push_str("null");
-            odd.len()
-        } else {
-            repaired.push_str(&found[..1]);
-            1
+    let (mut mended, mut rest) = (String::with_capacity(line.len()), line);
+    let (mut in_string, mut has_half) = (false, false);
+    loop {
+        let next = match in_string {
+            true => memchr2(b'"', b'\\', rest.as_bytes()),
+            false => rest.find(['"', 'N', 'I', '-']),
         };
-        rest = &found[end..];
+        let Some(next) = next else { return (mended + rest, has_half) };
+        let (before, found) = rest.split_at(next);
+        mended.push_str(before);
+        let (length, instead) = match found.as_bytes() {
+            [b'"', ..] => {
+                in_string = !in_string;
+                (1, None)
+            }
+            bytes @ [b'\\', ..] => match unit(bytes) {
+                Some(0xd800..=0xdbff) if matches!(unit(&bytes[6..]), Some(0xdc00..=0xdfff)) => (12, None),
+                Some(0xd800..=0xdfff) => {
+                    has_half = true;
+                    (6, Some("\\ufffd"))
+                }
+                // An escaped backslash does not escape what follows.
+                _ => (1 + found[1..].chars().next().map_or(0, char::len_utf8), None),
+            },
+            _ => match ODD.iter().find(|odd| found.starts_with(**odd)) {
+                Some(odd) => (odd.len(), Some("null")),
+                None => (1, None),
+            },
+        };
+        mended.push_str(instead.unwrap_or(&found[..length]));
+        rest = &found[length..];
     }
-    Some(repaired + rest)
 }
 
 /// A score as it is written: a number, or a date and a time (RFC 3339; the time and its zone may be missing), of which
@@ -510,7 +490,7 @@ fn name(value: &RawValue) -> Option<Cow<'_, str>> {
         b'"' => match serde_json::from_str(written) {
             Ok(Key(name)) => Some(name),
             // Half a surrogate pair in it.
-            Err(_) => serde_json::from_str(&mend_surrogates(written)?).ok().map(Cow::Owned),
+            Err(_) => serde_json::from_str(&mended(written).0).ok().map(Cow::Owned),
         },
         b'-' | b'0'..=b'9' | b't' | b'f' => Some(Cow::Borrowed(written)),
         _ => None,
@@ -530,7 +510,8 @@ fn pick<'a>(
     let mut is_there = false;
     for (text, field) in std::iter::once(text).chain(joined).zip(fields.texts()) {
         let is_whole = field == fields.text;
-        match text.or_else(|| find(&values, field).and_then(value_of)) {
+        // A number beyond all that there are is no text either.
+        match text.or_else(|| serde_json::from_str(find(&values, field)?.get()).ok()) {
             Some(TextOrOther::Text(text)) => {
                 found = Some(match found {
                     Some(before) => Cow::Owned([before, text].join(JOINT)),
@@ -569,13 +550,12 @@ fn pick<'a>(
 
 /// The names of a line's fields, and of those in its objects.
 pub(crate) fn field_names(line: &[u8]) -> Vec<String> {
-    let line = String::from_utf8_lossy(without_mark(line));
-    let repaired = without_odd_numbers(&line);
+    let (line, _) = mended(&String::from_utf8_lossy(without_mark(line)));
     let names = |(key, value): (Cow<'_, str>, &RawValue)| match values_of(value.get()) {
         inner if inner.is_empty() => vec![key.into_owned()],
         inner => inner.into_iter().map(|(name, _)| format!("{key}.{name}")).collect(),
     };
-    values_of(repaired.as_deref().unwrap_or(&line)).into_iter().flat_map(names).collect()
+    values_of(&line).into_iter().flat_map(names).collect()
 }
 
 #[cfg(test)]

@@ -78,27 +78,19 @@ impl Reader {
 
     /// Where a file says beforehand how many rows it has: these, and the bytes of their texts.
     pub fn rows(&self) -> Option<(u64, u64)> {
-        match self {
-            Self::Rows(rows) => Some(rows.claimed()),
-            Self::Stream(_) | Self::Closed(_) => None,
-        }
+        let Self::Rows(rows) = self else { return None };
+        Some(rows.claimed())
     }
 
     /// Bytes that are decoded and stand in no block yet.
     pub fn decoded_ahead(&self) -> u64 {
-        match self {
-            Self::Stream(stream) => stream.decoded_ahead(),
-            Self::Rows(_) | Self::Closed(_) => 0,
-        }
+        if let Self::Stream(stream) = self { stream.decoded_ahead() } else { 0 }
     }
 
     /// A stretch of the file for a thread to inflate ahead, if that is worth while: what comes of it is for
     /// [`next_block_of`](Self::next_block_of), in the order of the claims. Of its members one has `most` bytes at most.
     pub fn claim(&mut self, most: u64) -> Option<Claim> {
-        match self {
-            Self::Stream(stream) => stream.claim(most),
-            Self::Rows(_) | Self::Closed(_) => None,
-        }
+        if let Self::Stream(stream) = self { stream.claim(most) } else { None }
     }
 
     /// Makes the next block; false when there is none. The block's buffers are used again.

@@ -9,7 +9,7 @@ use super::ahead::{Claim, Claims, InflatedMembers};
 use super::cut::{End, MemberStarts, Step};
 use super::damage::{Damage, DamageKind, FileReading, TooLong};
 use super::feed::{Break, Feed, STEP};
-use super::filetype::{Compression, StreamFormat, promises_compression};
+use super::filetype::{Compression, StreamFormat, split_name};
 use super::inputs::Input;
 use super::options::ReadOptions;
 use super::reader::Block;
@@ -106,7 +106,7 @@ impl StreamReader {
             rows: 0,
             damaged: false,
             zeros: false,
-            never_empty: format == StreamFormat::Wet || promises_compression(&input.path),
+            never_empty: format == StreamFormat::Wet || split_name(&input.path).1 != Compression::None,
             claims,
         })
     }
