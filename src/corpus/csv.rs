@@ -51,7 +51,7 @@ impl CsvHeader {
         let line = &bytes[start..];
         let delimiter = delimiter(path, line);
         let (end, next) = match record_end(line, delimiter, is_all) {
-            Ends::At(end, next) => (end, next),
+            Ends::At(end) => (end, end + 1),
             Ends::WithBytes if is_all && !line.is_empty() => (line.len(), line.len()),
             _ => return None,
         };
@@ -154,8 +154,8 @@ fn is_line_end(byte: u8) -> bool {
 
 /// Where a record ends.
 enum Ends {
-    /// Its bytes end at the first number, and the next begins at the second at the earliest.
-    At(usize, usize),
+    /// At a byte that ends a line.
+    At(usize),
     /// With the bytes at hand, if these are all.
     WithBytes,
     /// Not at all: a quote is opened and not closed.
@@ -188,7 +188,7 @@ fn record_end(bytes: &[u8], delimiter: u8, is_all: bool) -> Ends {
         let Some(end) = memchr3(delimiter, b'\n', b'\r', &bytes[at..]) else { return Ends::WithBytes };
         at += end;
         if bytes[at] != delimiter {
-            return Ends::At(at, at + 1);
+            return Ends::At(at);
         }
         at += 1;
     }
@@ -235,7 +235,7 @@ pub(crate) fn step(bytes: &[u8], end: End, delimiter: u8, cap: usize) -> Step {
         false => Step::Record { content_start: 0, content_end, end, document: true, raw: false },
     };
     match (record_end(bytes, delimiter, end != End::Unknown), end) {
-        (Ends::At(content_end, next), _) => record(content_end, next),
+        (Ends::At(content_end), _) => record(content_end, content_end + 1),
         _ if bytes.len() > cap + 1 => {
             let detail =
                 format!("a record above {cap} bytes (--longest-document), or a quote that is not closed");

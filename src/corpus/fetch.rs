@@ -45,7 +45,7 @@ impl FetchStream {
     fn open(input: &Input, format: StreamFormat, rules: &ReadRules, offset: u64) -> std::io::Result<Self> {
         let mut file = input.open()?;
         file.seek(SeekFrom::Start(offset))?;
-        let source = Source::new(file, input.compression, format, input.dictionary(), rules)?;
+        let source = Source::new(file, input.compression, format, &input.dictionary, rules)?;
         Ok(Self { source, feed: Feed::new(input.compression == Compression::None), offset })
     }
 

@@ -57,9 +57,9 @@ pub struct Input {
     /// Bytes that decompressing it holds.
     decoding: u64,
     /// It is of short gzip members, as far as its head tells.
-    has_short_members: bool,
-    /// The dictionary of its Zstandard frames.
-    dictionary: Arc<[u8]>,
+    pub(crate) has_short_members: bool,
+    /// The dictionary of its Zstandard frames; empty if they need none.
+    pub(crate) dictionary: Arc<[u8]>,
 }
 
 /// Why a file is not read of which nobody knows the format, or what it is instead.
@@ -298,16 +298,6 @@ impl Input {
     /// Bytes that a reader of it holds beside what one of a plain file does: of a store, and to decompress.
     pub(crate) fn read_ahead(&self) -> u64 {
         self.object().map_or(0, Object::read_ahead) + self.decoding
-    }
-
-    /// The dictionary of its Zstandard frames; empty if they need none.
-    pub(crate) fn dictionary(&self) -> &[u8] {
-        &self.dictionary
-    }
-
-    /// True if it is of short gzip members, as far as its head tells.
-    pub(crate) fn has_short_members(&self) -> bool {
-        self.has_short_members
     }
 
     /// The name by which files made from it know it: its real path or its address; for a stream the user's name, in a

@@ -79,10 +79,6 @@ pub(crate) fn twice(name: &str) -> String {
 /// The separator of two texts that are joined.
 pub(crate) const JOINT: &str = "\n";
 
-fn is_blank(bytes: &[u8]) -> bool {
-    bytes.iter().all(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n' | 0))
-}
-
 /// A line without the byte-order mark that it begins with where files were put together.
 fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
@@ -142,7 +138,7 @@ pub(crate) fn step(bytes: &[u8], end: End, scanned: &mut usize, cap: usize) -> S
     };
     *scanned = 0;
     let line = bytes[..line_end].strip_suffix(b"\r").unwrap_or(&bytes[..line_end]);
-    if is_blank(without_mark(line)) {
+    if skip_blank(line).is_empty() {
         return Step::Skip(next);
     }
     let (content_end, next) = match end_of_first(line) {
@@ -174,7 +170,7 @@ pub fn document_of_line<'a>(
     fields: &JsonlFields,
     strict: bool,
 ) -> Result<Option<RecordContent<'a>>, String> {
-    if is_blank(line) {
+    if skip_blank(line).is_empty() {
         return Ok(None);
     }
     match parse(line, fields, strict) {

@@ -63,10 +63,10 @@ pub(crate) enum Reader {
 impl Reader {
     /// Opens an input. One that cannot be opened is a file with one piece of damage.
     pub fn open(read: ReadInput<'_>) -> Self {
-        let ReadInput { shard, input, options } = read;
+        let ReadInput { input, options, .. } = read;
         let opened = match (&input.problem, StreamFormat::of(input.format)) {
             (Some(problem), _) => Err(problem.clone()),
-            (None, Some(format)) => StreamReader::open(input, format, shard, options)
+            (None, Some(format)) => StreamReader::open(read, format)
                 .map(|reader| Self::Stream(Box::new(reader)))
                 .map_err(|error| (DamageKind::Unreadable, error.to_string())),
             (None, None) => parquet::Rows::open(input, options).map(|rows| Self::Rows(Box::new(rows))),

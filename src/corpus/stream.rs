@@ -3,16 +3,13 @@
 //! Decoding and cutting go in file order, so numbers, places and damage are those of a plain sequential
 //! reader. What is expensive about a record happens later, on the block, by any thread.
 
-use std::path::PathBuf;
-
 use super::ahead::{Claim, Claims, InflatedMembers};
 use super::cut::{End, MemberStarts, Step};
 use super::damage::{Damage, DamageKind, FileReading, TooLong};
 use super::feed::{Break, Feed, STEP};
 use super::filetype::{Compression, StreamFormat, split_name};
 use super::inputs::Input;
-use super::options::ReadOptions;
-use super::reader::Block;
+use super::reader::{Block, ReadInput};
 use super::records::{Records, Span};
 use super::source::Source;
 use super::storage::StoredFile;
@@ -29,13 +26,11 @@ struct Search {
 
 /// A file of records being cut into blocks.
 pub(crate) struct StreamReader {
-    path: PathBuf,
+    input: Input,
     format: StreamFormat,
     shard: u32,
     block_bytes: usize,
     cap: usize,
-    /// Gzip members are short, as far as is known: a long one is of a long record.
-    has_short_members: bool,
     /// `None` behind the last block.
     source: Option<Source>,
     feed: Feed,
@@ -47,15 +42,11 @@ pub(crate) struct StreamReader {
     before: u8,
     /// Bytes known to hold no line end (JSONL).
     scanned: usize,
-    /// Decoded bytes of the header and what parts values (CSV).
-    header: (u64, u8),
     records: u64,
     rows: u32,
     damaged: bool,
     /// Zeros were passed over.
     zeros: bool,
-    /// A file of this name is never empty, even without documents.
-    never_empty: bool,
     /// Stretches that threads inflate ahead of their turn, if there is more than one thread.
     claims: Option<Claims>,
 }
@@ -71,14 +62,10 @@ impl StreamReader {
     ///
     /// # Errors
     /// What keeps the file from being opened.
-    pub fn open(
-        input: &Input,
-        format: StreamFormat,
-        shard: u32,
-        options: &ReadOptions,
-    ) -> std::io::Result<Self> {
+    pub fn open(read: ReadInput<'_>, format: StreamFormat) -> std::io::Result<Self> {
+        let ReadInput { shard, input, options } = read;
         let source =
-            Source::new(input.open()?, input.compression, format, input.dictionary(), &options.rules)?;
+            Source::new(input.open()?, input.compression, format, &input.dictionary, &options.rules)?;
         let claims = match input.compression {
             Compression::Gzip if options.threads > 1 => match input.open()? {
                 StoredFile::File(file) => Some(Claims::new(file, options.block_bytes)?),
@@ -88,12 +75,11 @@ impl StreamReader {
             _ => None,
         };
         Ok(Self {
-            path: input.path.clone(),
+            input: input.clone(),
             format,
             shard,
             block_bytes: options.block_bytes.max(1),
             cap: options.record_cap,
-            has_short_members: input.has_short_members(),
             source: Some(source),
             feed: Feed::new(input.compression == Compression::None),
             carry: Vec::new(),
@@ -101,12 +87,10 @@ impl StreamReader {
             search: None,
             before: b'\n',
             scanned: 0,
-            header: input.header.as_ref().map_or((0, b','), |header| (header.length, header.delimiter)),
             records: 0,
             rows: 0,
             damaged: false,
             zeros: false,
-            never_empty: format == StreamFormat::Wet || split_name(&input.path).1 != Compression::None,
             claims,
         })
     }
@@ -143,7 +127,8 @@ impl StreamReader {
         bytes.resize(bytes.len().max(self.feed.filled).max(usual), 0);
         bytes[..carry.len()].copy_from_slice(&carry);
         self.feed.bytes = bytes;
-        if self.has_short_members {
+        // A long member is of a long record, as far as is known.
+        if self.input.has_short_members {
             self.feed.most = TooLong::at_hand(most).max(STEP);
         }
 
@@ -195,6 +180,8 @@ impl StreamReader {
         // With fewer bytes than this nothing new can be said.
         let mut need = 0;
         let short = (self.block_bytes / SHORT).max(1);
+        let header = self.input.header.as_ref();
+        let (header, delimiter) = header.map_or((0, b','), |header| (header.length, header.delimiter));
         // What was inflated ahead belongs to this block, whatever its size.
         while spans.len() + (part.damaged as usize) < short && (pos < self.block_bytes || source.is_ready()) {
             let (limit, end) = match self.feed.breaks.front() {
@@ -227,7 +214,7 @@ impl StreamReader {
                     let flaw = match n {
                         _ if self.records > 0 || self.damaged => None,
                         // Lines of JSON may be none, and so may the records of a member.
-                        0 if self.never_empty && source.stored() == 0 => {
+                        0 if self.is_never_empty() && source.stored() == 0 => {
                             Some((DamageKind::UnknownFormat, "no byte".to_owned()))
                         }
                         1.. if self.zeros || self.format == StreamFormat::Wet => {
@@ -238,7 +225,7 @@ impl StreamReader {
                         _ => None,
                     };
                     if let Some((kind, detail)) = flaw {
-                        part.add(Damage::of_file(&self.path, 0, kind, detail));
+                        part.add(Damage::of_file(&self.input.path, 0, kind, detail));
                     }
                     return (pos, false);
                 }
@@ -248,7 +235,6 @@ impl StreamReader {
                 continue;
             }
             let origin = self.feed.base + pos as u64;
-            let (header, delimiter) = self.header;
             if origin < header {
                 pos += at_hand.min((header - origin) as usize);
                 continue;
@@ -297,7 +283,7 @@ impl StreamReader {
                         if self.rows == u32::MAX {
                             let (kind, place) = (DamageKind::TooLarge, self.feed.place(origin));
                             let detail = "the rest of the file is not read";
-                            part.add(Damage::at(&self.path, None, place, kind, detail));
+                            part.add(Damage::at(&self.input.path, None, place, kind, detail));
                             return (pos, false);
                         }
                         let span = Span { raw, ..self.span(pos, content_start, content_end, end) };
@@ -319,7 +305,7 @@ impl StreamReader {
                         continue;
                     }
                     let number = record.then_some(self.records);
-                    let damage = Damage::at(&self.path, number, self.feed.place(origin), kind, detail);
+                    let damage = Damage::at(&self.input.path, number, self.feed.place(origin), kind, detail);
                     self.records += u64::from(record);
                     self.search = Some(Search { damage, skipped: at as u64 });
                     pos += at;
@@ -327,6 +313,11 @@ impl StreamReader {
             }
         }
         (pos, true)
+    }
+
+    /// True if a file of this name is never empty, even without documents.
+    fn is_never_empty(&self) -> bool {
+        self.format == StreamFormat::Wet || split_name(&self.input.path).1 != Compression::None
     }
 
     /// Decodes one step more, and forgets what was needed if something came that could change the answer.
@@ -369,7 +360,7 @@ impl StreamReader {
         self.scanned = 0;
         self.damaged = true;
         let place = Place { offset: gap.offset, ..Place::default() };
-        part.add(Damage::at(&self.path, record, place, gap.kind, gap.detail));
+        part.add(Damage::at(&self.input.path, record, place, gap.kind, gap.detail));
     }
 
     fn finish_search(&mut self, part: &mut FileReading) {
