@@ -87,27 +87,25 @@ fn header(bytes: &[u8]) -> GzipHeader {
     if flags & 0xe0 != 0 {
         return GzipHeader::Bad;
     }
-    let mut at = 10;
-    if flags & 4 != 0 {
-        let Some(extra) = bytes.get(at..at + 2) else { return GzipHeader::Short };
-        at += 2 + usize::from(u16::from_le_bytes([extra[0], extra[1]]));
-    }
-    for flag in [8, 16] {
-        if flags & flag != 0 {
-            let Some(rest) = bytes.get(at..) else { return GzipHeader::Short };
-            match memchr::memchr(0, rest) {
-                Some(n) => at += n + 1,
-                None => return if bytes.len() > HEADER_CAP { GzipHeader::Bad } else { GzipHeader::Short },
+    // Where it ends, if that can be seen.
+    let end = || {
+        let mut at = 10;
+        if flags & 4 != 0 {
+            let extra = bytes.get(at..at + 2)?;
+            at += 2 + usize::from(u16::from_le_bytes([extra[0], extra[1]]));
+        }
+        for flag in [8, 16] {
+            if flags & flag != 0 {
+                at += memchr::memchr(0, bytes.get(at..)?)? + 1;
             }
         }
-    }
-    if flags & 2 != 0 {
-        at += 2;
-    }
-    match bytes.len() {
-        _ if at > HEADER_CAP => GzipHeader::Bad,
-        n if n < at => GzipHeader::Short,
-        _ => GzipHeader::Length(at),
+        Some(if flags & 2 != 0 { at + 2 } else { at })
+    };
+    match end() {
+        None if bytes.len() > HEADER_CAP => GzipHeader::Bad,
+        Some(end) if end > HEADER_CAP => GzipHeader::Bad,
+        Some(end) if end <= bytes.len() => GzipHeader::Length(end),
+        _ => GzipHeader::Short,
     }
 }
 

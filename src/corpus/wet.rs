@@ -255,17 +255,12 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &MemberStarts<'_>, cap: usize
         raw: head.is_raw(),
     };
     // A member that starts with a record ends the one before, whatever its length says.
-    let inside =
-        bounds.between(head.end, content_end.min(bytes.len())).find(|&at| starts_record(&bytes[at..]));
-    let here = if inside.is_some() {
-        Ending::No
-    } else if content_end > bytes.len() {
-        if end == End::Unknown {
-            return Step::Need(content_end + 4);
-        }
-        Ending::No
-    } else {
-        ending(bytes, head.end..content_end, head.crlf, end, bounds)
+    let is_cut = bounds.between(head.end, content_end.min(bytes.len())).any(|at| starts_record(&bytes[at..]));
+    let here = match content_end <= bytes.len() {
+        _ if is_cut => Ending::No,
+        true => ending(bytes, head.end..content_end, head.crlf, end, bounds),
+        false if end == End::Unknown => return Step::Need(content_end + 4),
+        false => Ending::No,
     };
     let found = match here {
         Ending::At(_) if !head.has_kind() => {
