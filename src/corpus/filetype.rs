@@ -163,23 +163,16 @@ fn each_member(head: &[u8], mut each: impl FnMut(&mut dyn Read) -> bool) -> &[u8
 /// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileType {
-    pub format: Format,
+    /// None if neither content nor name is of a format we read.
+    pub format: Option<Format>,
     pub compression: Compression,
-    /// Neither content nor name is of a format we read; `format` is a guess.
-    pub unknown: bool,
+    /// Its bytes look like it.
+    pub is_read: bool,
 }
 
 impl FileType {
-    /// Tells a file whose content cannot be had. `wanted` is its format, whatever its name says.
-    pub fn by_name(name: &Path, wanted: Option<Format>) -> Self {
-        let format = wanted.or(by_name(name).0).unwrap_or(Format::Wet);
-        Self { format, compression: Compression::None, unknown: false }
-    }
-
-    /// Tells a file by its first bytes and its name, and whether its bytes look like it. `wanted` is its format,
-    /// whatever it looks like.
-    pub fn by_content(name: &Path, head: &[u8], wanted: Option<Format>) -> (Self, bool) {
-        let mut file_type = Self::by_name(name, wanted);
+    /// Tells a file by its first bytes and its name. `wanted` is its format, whatever it looks like.
+    pub fn of(name: &Path, head: &[u8], wanted: Option<Format>) -> Self {
         let (named, packed) = by_name(name);
         let (magic, start) = (Compression::by_magic(head), StreamFormat::by_start(head));
         // One whose first bytes are damaged is known by its name; all that is read of it stands elsewhere.
@@ -190,28 +183,31 @@ impl FileType {
             _ if looks_like_arrow(head) => Some(Format::Arrow),
             _ => named.filter(|format| format.is_columnar() && is_only_named),
         };
-        if let Some(format) = columnar.filter(|&format| wanted.is_none_or(|wanted| wanted == format)) {
-            file_type.format = format;
-            return (file_type, true);
+        let columnar = columnar.filter(|&format| wanted.is_none_or(|wanted| wanted == format));
+        if columnar.is_some() {
+            return Self { format: columnar, compression: Compression::None, is_read: true };
         }
         // A stream of records that is called Parquet is none.
         let named = named.filter(|format| !format.is_columnar());
         // Magic bytes first; a compressed file whose very first bytes are damaged is known by its name.
-        file_type.compression = match magic {
+        let compression = match magic {
             Compression::None if start.is_some() || head.is_empty() => Compression::None,
             Compression::None => packed,
             magic => magic,
         };
-        let start = match file_type.compression {
+        let start = match compression {
             Compression::None => start,
             packed => StreamFormat::by_start(&packed.decoded_head(head)),
         };
-        match wanted.or(start.map(StreamFormat::format)).or(named) {
-            Some(format) => file_type.format = format,
-            None => file_type.unknown = !head.is_empty(),
-        }
-        (file_type, wanted.is_some() || start.is_some())
+        let format = wanted.or(start.map(StreamFormat::format)).or(named);
+        let format = format.or(head.is_empty().then(|| guess(name, wanted)));
+        Self { format, compression, is_read: wanted.is_some() || start.is_some() }
     }
+}
+
+/// The format of a file whose content says nothing. `wanted` is its format, whatever its name says.
+pub(crate) fn guess(name: &Path, wanted: Option<Format>) -> Format {
+    wanted.or(by_name(name).0).unwrap_or(Format::Wet)
 }
 
 /// The name of a format that is not read, with advice, by the first bytes of a file and their decoded form. A file

@@ -16,7 +16,8 @@ use super::csv::CsvHeader;
 use super::damage::{DamageCause, DamageKind};
 use super::data_set::{self, DataSet};
 use super::filetype::{
-    Compression, FileType, Format, StreamFormat, foreign, format_by_name, is_called, skip_blank, utf16_of,
+    Compression, FileType, Format, StreamFormat, foreign, format_by_name, guess, is_called, skip_blank,
+    utf16_of,
 };
 use super::gather::holds_documents;
 use super::gzip;
@@ -322,18 +323,16 @@ impl Input {
         self.spool.is_some() && self.original.is_none()
     }
 
-    fn new(path: PathBuf, storage: Storage, file_type: FileType, problem: Option<DamageCause>) -> Self {
-        let FileType { format, compression, .. } = file_type;
-        let found = storage.stamp();
+    fn new(path: &Path, storage: &Storage, format: Format, compression: Compression) -> Self {
         Self {
-            path,
+            path: path.to_path_buf(),
             format,
             compression,
-            storage,
+            storage: storage.clone(),
             spool: None,
             original: None,
-            problem,
-            found,
+            problem: None,
+            found: storage.stamp(),
             header: None,
             decoding: 0,
             has_short_members: false,
@@ -342,15 +341,15 @@ impl Input {
     }
 
     /// A file whose content cannot be had.
-    fn broken(path: &Path, storage: Storage, options: &DiscoverOptions, why: DamageCause) -> Self {
-        let file_type = FileType::by_name(path, options.format);
-        Self::new(path.to_path_buf(), storage, file_type, Some(why))
+    fn broken(path: &Path, storage: &Storage, options: &DiscoverOptions, why: DamageCause) -> Self {
+        let input = Self::new(path, storage, guess(path, options.format), Compression::None);
+        Self { problem: Some(why), ..input }
     }
 
     /// Looks at the content of a regular file or an object.
     fn look(path: &Path, storage: &Storage, options: &DiscoverOptions) -> Self {
         Self::of_content(path, storage, options)
-            .unwrap_or_else(|error| Self::broken(path, storage.clone(), options, unreadable(&error)))
+            .unwrap_or_else(|error| Self::broken(path, storage, options, unreadable(&error)))
     }
 
     fn of_content(path: &Path, storage: &Storage, options: &DiscoverOptions) -> io::Result<Self> {
@@ -358,23 +357,25 @@ impl Input {
         if utf16_of(&head).is_some() {
             return in_utf8(path, storage, options);
         }
-        let (mut file_type, is_read) = FileType::by_content(path, &head, options.format);
+        let FileType { mut format, compression, is_read } = FileType::of(path, &head, options.format);
         let mut header = Ok(None);
-        if file_type.unknown || file_type.format == Format::Csv {
-            header = CsvHeader::read(path, storage, file_type.compression);
+        if matches!(format, None | Some(Format::Csv)) {
+            header = CsvHeader::read(path, storage, compression);
         }
         // Standard input has no name that says so: it is CSV if its first line names a column of texts.
-        if file_type.unknown && matches!(&header, Ok(Some(header)) if header.has_text(&options.fields)) {
-            (file_type.format, file_type.unknown) = (Format::Csv, false);
+        if format.is_none() && matches!(&header, Ok(Some(header)) if header.has_text(&options.fields)) {
+            format = Some(Format::Csv);
         }
         // What a file is called does not make it readable; a table may begin with anything.
-        let foreign = match file_type.format {
-            Format::Csv | Format::Parquet | Format::Arrow if !file_type.unknown => None,
+        let foreign = match format {
+            Some(Format::Csv | Format::Parquet | Format::Arrow) => None,
             _ if is_read => None,
-            _ => foreign(&head, file_type.compression, !file_type.unknown),
+            _ => foreign(&head, compression, format.is_some()),
         };
-        let problem = (file_type.unknown || foreign.is_some()).then(|| unknown(foreign));
-        let mut input = Self::new(path.to_path_buf(), storage.clone(), file_type, problem);
+        let is_unknown = format.is_none() || foreign.is_some();
+        let format = format.unwrap_or_else(|| guess(path, None));
+        let mut input = Self::new(path, storage, format, compression);
+        input.problem = is_unknown.then(|| unknown(foreign));
         input.has_short_members = input.compression.has_short_members(&head);
         input.decoding = held_to_decode(&input, &head);
         if input.compression == Compression::Zstd {
@@ -865,7 +866,7 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
     };
     inputs.extend(found.streams);
     let broken = found.broken.into_iter();
-    inputs.extend(broken.map(|(path, why)| Input::broken(&path, Storage::File(path.clone()), options, why)));
+    inputs.extend(broken.map(|(path, why)| Input::broken(&path, &Storage::File(path.clone()), options, why)));
     if inputs.iter().all(|i| i.problem.is_some()) {
         let why = match inputs.first() {
             Some(Input { path, problem: Some((_, message)), .. }) => format!("{}: {message}", path.display()),
