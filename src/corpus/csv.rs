@@ -9,7 +9,7 @@ use memchr::{memchr, memchr3};
 use super::cut::{End, Step};
 use super::damage::{DamageCause, DamageKind};
 use super::document::RecordContent;
-use super::filetype::{Compression, StreamFormat, is_called_tsv};
+use super::filetype::{Compression, Format, is_called_tsv};
 use super::jsonl::{JOINT, JsonlFields, number, twice};
 use super::source::find_at_start;
 use super::storage::Storage;
@@ -41,7 +41,7 @@ impl CsvHeader {
             let header = Self::of(path, bytes, is_all);
             (header.is_some() || bytes.len() > LONGEST).then_some(header)
         };
-        Ok(find_at_start(storage, compression, StreamFormat::Csv, header)?.flatten())
+        Ok(find_at_start(storage, compression, Format::Csv, header)?.flatten())
     }
 
     /// The header at the start of decoded bytes, if it ends there.

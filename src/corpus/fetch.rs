@@ -4,7 +4,7 @@ use std::io::{Seek, SeekFrom};
 
 use super::document::Document;
 use super::feed::{Feed, STEP};
-use super::filetype::{Compression, StreamFormat};
+use super::filetype::{Compression, Format};
 use super::inputs::Input;
 use super::options::{ReadOptions, ReadRules};
 use super::reader::{Block, ReadInput, Reader};
@@ -42,10 +42,10 @@ struct FetchStream {
 }
 
 impl FetchStream {
-    fn open(input: &Input, format: StreamFormat, rules: &ReadRules, offset: u64) -> std::io::Result<Self> {
+    fn open(input: &Input, rules: &ReadRules, offset: u64) -> std::io::Result<Self> {
         let mut file = input.open()?;
         file.seek(SeekFrom::Start(offset))?;
-        let source = Source::new(file, input.compression, format, &input.dictionary, rules)?;
+        let source = Source::new(file, input.compression, input.format, &input.dictionary, rules)?;
         Ok(Self { source, feed: Feed::new(input.compression == Compression::None), offset })
     }
 
@@ -72,11 +72,11 @@ impl FetchStream {
 }
 
 /// The record that fills `bytes`.
-fn span(bytes: &[u8], format: StreamFormat, id: DocId, place: Place) -> Option<Span> {
+fn span(bytes: &[u8], format: Format, id: DocId, place: Place) -> Option<Span> {
     let (content_start, raw) = match format {
         // The length it names is not looked at again: what was read as its text is what the place says.
-        StreamFormat::Wet => wet::content_of_document(bytes)?,
-        StreamFormat::Jsonl | StreamFormat::Csv => (0, false),
+        Format::Wet => wet::content_of_document(bytes)?,
+        _ => (0, false),
     };
     Some(Span { start: 0, content_start, content_end: bytes.len(), id, record: 0, raw, place, member: None })
 }
@@ -86,7 +86,7 @@ fn span(bytes: &[u8], format: StreamFormat, id: DocId, place: Place) -> Option<S
 /// # Errors
 /// If the file cannot be read, or there is no such record.
 pub(crate) fn header_at(input: &Input, options: &ReadOptions, place: Place) -> std::io::Result<Vec<u8>> {
-    let mut stream = FetchStream::open(input, StreamFormat::Wet, &options.rules, place.offset)?;
+    let mut stream = FetchStream::open(input, &options.rules, place.offset)?;
     let record = stream.record(place).unwrap_or_default();
     let (end, _) = wet::content_of_document(record).ok_or(std::io::ErrorKind::UnexpectedEof)?;
     Ok(record[..end].to_vec())
@@ -126,24 +126,24 @@ pub fn fetch(
             let expected = format!("a record of {length} bytes at offset {offset} (+{within})");
             read_otherwise(input, "a document read before", expected, got)
         };
-        let Some(format) = StreamFormat::of(input.format) else {
+        if input.format.is_columnar() {
             parquet::fetch(input, options, of_file, &mut each, changed)?;
             continue;
-        };
+        }
         let mut open: Option<FetchStream> = None;
         for &(id, place) in of_file {
             let stream = match &mut open {
                 Some(stream) if stream.offset == place.offset && stream.feed.base <= place.within => stream,
                 _ => {
-                    let stream = FetchStream::open(input, format, &options.rules, place.offset);
+                    let stream = FetchStream::open(input, &options.rules, place.offset);
                     open.insert(stream.map_err(|e| Error::io(&input.path, e))?)
                 }
             };
             let bytes = stream.record(place).unwrap_or_default();
             let mut wrong: Option<String> = None;
-            let done = span(bytes, format, id, place).and_then(|span| {
+            let done = span(bytes, input.format, id, place).and_then(|span| {
                 let mut damage = |_, detail| wrong = Some(detail);
-                let parser = RecordParser::new(format, input, options, u64::MAX);
+                let parser = RecordParser::new(input, options, u64::MAX);
                 parser.document(&span, bytes, &mut damage, |d| each(Document { place, ..d }))
             });
             if done.is_none() {

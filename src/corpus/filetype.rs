@@ -34,9 +34,25 @@ pub enum Format {
 }
 
 impl Format {
-    /// True if its rows are stored column by column.
+    /// True if its rows are stored column by column. Records of another format follow one another in a stream of bytes.
     pub(crate) fn is_columnar(self) -> bool {
-        StreamFormat::of(self).is_none()
+        matches!(self, Self::Parquet | Self::Arrow)
+    }
+
+    /// True if decoded bytes start like a file, or a member on its own, of this format.
+    pub(crate) fn looks_like_start(self, bytes: &[u8]) -> bool {
+        let bytes = skip_blank(bytes);
+        match self {
+            Self::Wet => bytes.starts_with(b"WARC/"),
+            Self::Jsonl => bytes.starts_with(b"{"),
+            // Whatever a table starts with may be a value.
+            Self::Csv | Self::Parquet | Self::Arrow => false,
+        }
+    }
+
+    /// The format that decoded bytes start like.
+    fn by_start(bytes: &[u8]) -> Option<Self> {
+        [Self::Wet, Self::Jsonl].into_iter().find(|format| format.looks_like_start(bytes))
     }
 }
 
@@ -50,47 +66,6 @@ pub enum Compression {
     Gzip,
     /// Any number of Zstandard frames (RFC 8878).
     Zstd,
-}
-
-/// The formats whose records follow one another in a stream of bytes: all that are not columnar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StreamFormat {
-    Wet,
-    Jsonl,
-    Csv,
-}
-
-impl StreamFormat {
-    pub const ALL: [Self; 3] = [Self::Wet, Self::Jsonl, Self::Csv];
-
-    /// `None` for a columnar one.
-    pub fn of(format: Format) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.format() == format)
-    }
-
-    pub fn format(self) -> Format {
-        match self {
-            Self::Wet => Format::Wet,
-            Self::Jsonl => Format::Jsonl,
-            Self::Csv => Format::Csv,
-        }
-    }
-
-    /// True if decoded bytes start like a file, or a member on its own, of this format.
-    pub fn looks_like_start(self, bytes: &[u8]) -> bool {
-        let bytes = skip_blank(bytes);
-        match self {
-            Self::Wet => bytes.starts_with(b"WARC/"),
-            Self::Jsonl => bytes.starts_with(b"{"),
-            // Whatever it starts with may be a value.
-            Self::Csv => false,
-        }
-    }
-
-    /// The format that decoded bytes start like.
-    fn by_start(bytes: &[u8]) -> Option<Self> {
-        Self::ALL.into_iter().find(|format| format.looks_like_start(bytes))
-    }
 }
 
 impl Compression {
@@ -174,7 +149,7 @@ impl FileType {
     /// Tells a file by its first bytes and its name. `wanted` is its format, whatever it looks like.
     pub fn of(name: &Path, head: &[u8], wanted: Option<Format>) -> Self {
         let (named, packed) = by_name(name);
-        let (magic, start) = (Compression::by_magic(head), StreamFormat::by_start(head));
+        let (magic, start) = (Compression::by_magic(head), Format::by_start(head));
         // One whose first bytes are damaged is known by its name; all that is read of it stands elsewhere.
         let is_only_named =
             packed == Compression::None && !head.is_empty() && start.is_none() && magic == Compression::None;
@@ -197,9 +172,9 @@ impl FileType {
         };
         let start = match compression {
             Compression::None => start,
-            packed => StreamFormat::by_start(&packed.decoded_head(head)),
+            packed => Format::by_start(&packed.decoded_head(head)),
         };
-        let format = wanted.or(start.map(StreamFormat::format)).or(named);
+        let format = wanted.or(start).or(named);
         let format = format.or(head.is_empty().then(|| guess(name, wanted)));
         Self { format, compression, is_read: wanted.is_some() || start.is_some() }
     }

@@ -11,7 +11,7 @@ use flate2::{Decompress, DecompressError, FlushDecompress, Status};
 use super::ahead::InflatedMembers;
 use super::damage::DamageKind;
 use super::feed::{Feed, STEP};
-use super::filetype::{GZIP_MAGIC, StreamFormat};
+use super::filetype::{Format, GZIP_MAGIC};
 use super::storage::StoredFile;
 use super::window::{Window, search_from};
 use crate::kernel::inflate::{InflateError, Inflater};
@@ -51,7 +51,7 @@ struct MemberStream {
 #[derive(Debug)]
 pub(crate) struct GzipSource {
     window: Window,
-    format: StreamFormat,
+    format: Format,
     inflater: Inflater,
     raw: Decompress,
     stream: Option<MemberStream>,
@@ -118,7 +118,7 @@ pub(crate) fn behind_header(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 impl GzipSource {
-    pub fn new(file: StoredFile, format: StreamFormat) -> Self {
+    pub fn new(file: StoredFile, format: Format) -> Self {
         Self {
             window: Window::new(file),
             format,
@@ -226,13 +226,8 @@ impl GzipSource {
         }
         if !bytes.starts_with(&GZIP_MAGIC[..bytes.len().min(3)]) {
             self.seek_member();
-            let n = self.window.offset() - start;
-            feed.gap(
-                start,
-                DamageKind::Malformed,
-                false,
-                format!("{} of no gzip member", counted(n, "byte", "bytes")),
-            );
+            let n = counted(self.window.offset() - start, "byte", "bytes");
+            feed.gap(start, DamageKind::Malformed, false, format!("{n} of no gzip member"));
             return true;
         }
         self.inflate_member(feed);
@@ -253,10 +248,7 @@ impl GzipSource {
                 return self.lose(feed, start, DamageKind::Corrupt, true, "no gzip header".into());
             }
         };
-        let most = match self.format {
-            StreamFormat::Wet => MEMBER_CAP,
-            StreamFormat::Jsonl | StreamFormat::Csv => LINES_TRY,
-        };
+        let most = if self.format == Format::Wet { MEMBER_CAP } else { LINES_TRY };
         let most = most.min(feed.most);
         let input = most + STORED_MORE;
         let mut room = STEP;
@@ -396,13 +388,9 @@ impl GzipSource {
     fn lose(&mut self, feed: &mut Feed, start: u64, kind: DamageKind, lost: bool, detail: String) {
         self.window.move_to(search_from(start, self.window.offset()));
         self.seek_member();
-        let n = self.window.offset() - start;
-        feed.gap(
-            start,
-            kind,
-            lost,
-            format!("{detail}; {} up to the next member or the end of the file", counted(n, "byte", "bytes")),
-        );
+        let n = counted(self.window.offset() - start, "byte", "bytes");
+        let detail = format!("{detail}; {n} up to the next member or the end of the file");
+        feed.gap(start, kind, lost, detail);
     }
 
     /// Moves to the next plausible member at or after this place, or to the end of the file.

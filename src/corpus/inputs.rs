@@ -16,8 +16,7 @@ use super::csv::CsvHeader;
 use super::damage::{DamageCause, DamageKind};
 use super::data_set::{self, DataSet};
 use super::filetype::{
-    Compression, FileType, Format, StreamFormat, foreign, format_by_name, guess, is_called, skip_blank,
-    utf16_of,
+    Compression, FileType, Format, foreign, format_by_name, guess, is_called, skip_blank, utf16_of,
 };
 use super::gather::holds_documents;
 use super::gzip;
@@ -490,7 +489,7 @@ fn is_json_lines(storage: &Storage, fields: &JsonlFields) -> io::Result<bool> {
         let line = line.or(is_all.then_some(bytes))?;
         Some(jsonl::parse(line, fields, false).is_ok_and(|line| line.is_some()))
     };
-    Ok(find_at_start(storage, compression, StreamFormat::Jsonl, is_document)?.unwrap_or(false))
+    Ok(find_at_start(storage, compression, Format::Jsonl, is_document)?.unwrap_or(false))
 }
 
 /// True if a file that is called `.csv` has a column of texts.

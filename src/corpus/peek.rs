@@ -61,11 +61,9 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
             let too_long = block.process(read, RECORD, |document| {
                 sum.documents += 1;
                 sum.text_bytes += document.text.len() as u64;
-                document
-                    .record_id
-                    .into_iter()
-                    .chain(document.url)
-                    .for_each(|name| names.extend_from_slice(name.as_bytes()));
+                for name in document.record_id.into_iter().chain(document.url) {
+                    names.extend_from_slice(name.as_bytes());
+                }
             });
             sum.name_bytes += names.len() as u64;
             sum.packed_name_bytes +=

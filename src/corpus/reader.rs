@@ -3,7 +3,6 @@
 use super::ahead::{Claim, InflatedMembers};
 use super::damage::{Damage, DamageKind, FileReading, TooLong};
 use super::document::Document;
-use super::filetype::StreamFormat;
 use super::inputs::Input;
 use super::options::ReadOptions;
 use super::parquet;
@@ -39,12 +38,10 @@ impl Block {
         mut each: impl FnMut(Document<'_>),
     ) -> Option<TooLong> {
         let ReadInput { input, options, .. } = read;
-        let more = match StreamFormat::of(input.format) {
-            Some(format) => {
-                let parser = RecordParser::new(format, input, options, most);
-                self.records.process(&parser, &mut self.part, &mut each)
-            }
-            None => self.rows.process(read, most, &mut self.part, &mut each),
+        let more = if input.format.is_columnar() {
+            self.rows.process(read, most, &mut self.part, &mut each)
+        } else {
+            self.records.process(&RecordParser::new(input, options, most), &mut self.part, &mut each)
         };
         self.too_long.or(more)
     }
@@ -64,12 +61,14 @@ impl Reader {
     /// Opens an input. One that cannot be opened is a file with one piece of damage.
     pub fn open(read: ReadInput<'_>) -> Self {
         let ReadInput { input, options, .. } = read;
-        let opened = match (&input.problem, StreamFormat::of(input.format)) {
-            (Some(problem), _) => Err(problem.clone()),
-            (None, Some(format)) => StreamReader::open(read, format)
+        let opened = match &input.problem {
+            Some(problem) => Err(problem.clone()),
+            None if input.format.is_columnar() => {
+                parquet::Rows::open(input, options).map(|rows| Self::Rows(Box::new(rows)))
+            }
+            None => StreamReader::open(read)
                 .map(|reader| Self::Stream(Box::new(reader)))
                 .map_err(|error| (DamageKind::Unreadable, error.to_string())),
-            (None, None) => parquet::Rows::open(input, options).map(|rows| Self::Rows(Box::new(rows))),
         };
         opened.unwrap_or_else(|(kind, detail)| {
             Self::Closed(Some(Damage::of_file(&input.path, 0, kind, detail)))

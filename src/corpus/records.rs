@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::cut::{End, MemberStarts};
 use super::damage::{DamageCause, DamageKind, DocumentRoom, FileReading, RecordPosition, TooLong};
 use super::document::{Document, RecordContent};
-use super::filetype::StreamFormat;
+use super::filetype::Format;
 #[cfg(feature = "html")]
 use super::html;
 use super::inputs::Input;
@@ -56,22 +56,16 @@ impl Records {
     }
 }
 
-impl StreamFormat {
+impl Format {
     /// True if decoded bytes hold more than one record.
-    pub fn holds_several(self, bytes: &[u8]) -> bool {
-        match self {
-            Self::Wet => wet::holds_several(bytes),
-            Self::Jsonl | Self::Csv => jsonl::holds_several(bytes),
-        }
+    pub(crate) fn holds_several(self, bytes: &[u8]) -> bool {
+        if self == Self::Wet { wet::holds_several(bytes) } else { jsonl::holds_several(bytes) }
     }
 
     /// Looks for the next record: how many bytes lie before it, or, if none is there yet,
     /// how many can be dropped.
-    pub fn seek(self, bytes: &[u8], end: End, bounds: &MemberStarts<'_>) -> Result<usize, usize> {
-        match self {
-            Self::Wet => wet::seek(bytes, end, bounds),
-            Self::Jsonl | Self::Csv => jsonl::seek(bytes),
-        }
+    pub(crate) fn seek(self, bytes: &[u8], end: End, bounds: &MemberStarts<'_>) -> Result<usize, usize> {
+        if self == Self::Wet { wet::seek(bytes, end, bounds) } else { jsonl::seek(bytes) }
     }
 }
 
@@ -89,7 +83,6 @@ pub(crate) fn copyable(span: &Span, bytes: &[u8]) -> u64 {
 /// Makes documents of the records of an input.
 #[derive(Debug)]
 pub(crate) struct RecordParser<'a> {
-    format: StreamFormat,
     input: &'a Input,
     options: &'a ReadOptions,
     room: DocumentRoom,
@@ -97,8 +90,8 @@ pub(crate) struct RecordParser<'a> {
 
 impl<'a> RecordParser<'a> {
     /// A parser for records of `most` bytes at most.
-    pub fn new(format: StreamFormat, input: &'a Input, options: &'a ReadOptions, most: u64) -> Self {
-        Self { format, input, options, room: DocumentRoom::new(options.record_cap, most) }
+    pub fn new(input: &'a Input, options: &'a ReadOptions, most: u64) -> Self {
+        Self { input, options, room: DocumentRoom::new(options.record_cap, most) }
     }
 
     /// Makes a document of a record in `bytes`, or damage that only a close look shows. A document for which there is
@@ -139,8 +132,8 @@ impl<'a> RecordParser<'a> {
     fn content<'b>(&self, span: &Span, bytes: &'b [u8]) -> Result<Option<RecordContent<'b>>, DamageCause> {
         let content = &bytes[span.content_start..span.content_end];
         let (fields, strict) = (&self.options.fields, self.options.rules.strict);
-        match (self.format, &self.input.header) {
-            (StreamFormat::Wet, _) => {
+        match (self.input.format, &self.input.header) {
+            (Format::Wet, _) => {
                 let header = wet::fields(&bytes[span.start..span.content_start]);
                 self.page(header, content, span.raw)
             }

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use super::damage::DamageKind;
 use super::feed::{Feed, STEP};
-use super::filetype::{Compression, StreamFormat};
+use super::filetype::{Compression, Format};
 use super::gzip::GzipSource;
 use super::options::ReadRules;
 use super::storage::{Storage, StoredFile};
@@ -21,7 +21,7 @@ impl Source {
     pub fn new(
         file: StoredFile,
         compression: Compression,
-        format: StreamFormat,
+        format: Format,
         dictionary: &[u8],
         rules: &ReadRules,
     ) -> std::io::Result<Self> {
@@ -71,7 +71,7 @@ impl Source {
 pub(crate) fn find_at_start<T>(
     storage: &Storage,
     compression: Compression,
-    format: StreamFormat,
+    format: Format,
     mut find: impl FnMut(&[u8], bool) -> Option<T>,
 ) -> std::io::Result<Option<T>> {
     let mut source = Source::new(storage.open()?, compression, format, &[], &ReadRules::default())?;

@@ -7,7 +7,7 @@ use super::ahead::{Claim, Claims, InflatedMembers};
 use super::cut::{End, MemberStarts, Step};
 use super::damage::{Damage, DamageKind, FileReading, TooLong};
 use super::feed::{Break, Feed, STEP};
-use super::filetype::{Compression, StreamFormat, split_name};
+use super::filetype::{Compression, Format, split_name};
 use super::inputs::Input;
 use super::reader::{Block, ReadInput};
 use super::records::{Records, Span};
@@ -27,7 +27,6 @@ struct Search {
 /// A file of records being cut into blocks.
 pub(crate) struct StreamReader {
     input: Input,
-    format: StreamFormat,
     shard: u32,
     block_bytes: usize,
     cap: usize,
@@ -58,14 +57,14 @@ const SHORT: usize = 64;
 const CARRY: usize = STEP;
 
 impl StreamReader {
-    /// Opens an input whose records are of this format.
+    /// Opens an input whose format is not columnar.
     ///
     /// # Errors
     /// What keeps the file from being opened.
-    pub fn open(read: ReadInput<'_>, format: StreamFormat) -> std::io::Result<Self> {
+    pub fn open(read: ReadInput<'_>) -> std::io::Result<Self> {
         let ReadInput { shard, input, options } = read;
         let source =
-            Source::new(input.open()?, input.compression, format, &input.dictionary, &options.rules)?;
+            Source::new(input.open()?, input.compression, input.format, &input.dictionary, &options.rules)?;
         let claims = match input.compression {
             Compression::Gzip if options.threads > 1 => match input.open()? {
                 StoredFile::File(file) => Some(Claims::new(file, options.block_bytes)?),
@@ -76,7 +75,6 @@ impl StreamReader {
         };
         Ok(Self {
             input: input.clone(),
-            format,
             shard,
             block_bytes: options.block_bytes.max(1),
             cap: options.record_cap,
@@ -217,7 +215,7 @@ impl StreamReader {
                         0 if self.is_never_empty() && source.stored() == 0 => {
                             Some((DamageKind::UnknownFormat, "no byte".to_owned()))
                         }
-                        1.. if self.zeros || self.format == StreamFormat::Wet => {
+                        1.. if self.zeros || self.input.format == Format::Wet => {
                             let n = counted(n, "byte", "bytes");
                             let detail = format!("{n}, all of them blanks, line ends or zeros");
                             Some((DamageKind::UnknownFormat, detail))
@@ -251,7 +249,7 @@ impl StreamReader {
             }
             let bounds = MemberStarts::new(&self.feed.starts, origin, before == b'\n' || origin == 3);
             if let Some(search) = &mut self.search {
-                let found = self.format.seek(bytes, end, &bounds);
+                let found = self.input.format.seek(bytes, end, &bounds);
                 let n = match found {
                     Ok(n) => n,
                     Err(n) if end == End::Unknown => {
@@ -267,10 +265,10 @@ impl StreamReader {
                 }
                 continue;
             }
-            let step = match self.format {
-                StreamFormat::Wet => wet::step(bytes, end, &bounds, self.cap),
-                StreamFormat::Jsonl => jsonl::step(bytes, end, &mut self.scanned, self.cap),
-                StreamFormat::Csv => csv::step(bytes, end, delimiter, self.cap),
+            let step = match self.input.format {
+                Format::Wet => wet::step(bytes, end, &bounds, self.cap),
+                Format::Csv => csv::step(bytes, end, delimiter, self.cap),
+                _ => jsonl::step(bytes, end, &mut self.scanned, self.cap),
             };
             match step {
                 Step::Need(n) => need = n.max(at_hand + 1),
@@ -317,7 +315,7 @@ impl StreamReader {
 
     /// True if a file of this name is never empty, even without documents.
     fn is_never_empty(&self) -> bool {
-        self.format == StreamFormat::Wet || split_name(&self.input.path).1 != Compression::None
+        self.input.format == Format::Wet || split_name(&self.input.path).1 != Compression::None
     }
 
     /// Decodes one step more, and forgets what was needed if something came that could change the answer.
@@ -329,7 +327,7 @@ impl StreamReader {
         }
         // A record that claims more than there is shows by the next one starting.
         if self.feed.starts.len() > members
-            && self.format.looks_like_start(&self.feed.bytes[filled..self.feed.filled])
+            && self.input.format.looks_like_start(&self.feed.bytes[filled..self.feed.filled])
         {
             *need = 0;
         }

@@ -289,17 +289,12 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &MemberStarts<'_>, cap: usize
         return record(head.end + content, found.unwrap_or(bytes.len()));
     }
     if content_end > bytes.len() && found.is_err() {
-        let detail = format!(
-            "Content-Length {length}, but {} there",
-            counted((bytes.len() - head.end) as u64, "byte is", "bytes are")
-        );
+        let there = counted((bytes.len() - head.end) as u64, "byte is", "bytes are");
+        let detail = format!("Content-Length {length}, but {there} there");
         return flaw(DamageKind::Truncated, head.end, detail);
     }
-    flaw(
-        DamageKind::Malformed,
-        head.end,
-        format!("Content-Length {length} does not lead to the end of the record"),
-    )
+    let detail = format!("Content-Length {length} does not lead to the end of the record");
+    flaw(DamageKind::Malformed, head.end, detail)
 }
 
 /// True for a version line and a first header line; a text that quotes a record may well have the one alone.

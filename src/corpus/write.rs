@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use super::csv::CsvHeader;
 use super::damage::{Damage, DamageKind};
 use super::fetch::{fetch, header_at};
-use super::filetype::{Compression, Format, StreamFormat, is_called_tsv, stem};
+use super::filetype::{Compression, Format, is_called_tsv, stem};
 use super::inputs::Input;
 use super::kept::{EachKept, Kept, KeptDocuments, KeptFiles, KeptOutput};
 use super::options::{ReadOptions, pool};
@@ -32,7 +32,7 @@ use crate::{Error, Result};
 /// whose documents go there.
 struct Target {
     path: PathBuf,
-    format: StreamFormat,
+    format: Format,
     compression: Compression,
     shards: Vec<u32>,
     /// The columns (CSV).
@@ -73,7 +73,7 @@ struct OutputMark {
 impl<'a> Output<'a> {
     /// A file of the target, or a part of it in a file without a name, to be appended.
     fn new(target: &'a Target, size: Option<u64>, is_part: bool) -> Result<Self> {
-        let files = KeptOutput::new(&target.path, size, target.format.format(), &target.shards);
+        let files = KeptOutput::new(&target.path, size, target.format, &target.shards);
         let dir = target.path.parent().unwrap_or(Path::new("."));
         let writer = match is_part {
             true => tempfile::tempfile_in(dir).map(|file| BufWriter::with_capacity(1 << 20, file)),
@@ -109,7 +109,7 @@ impl<'a> Output<'a> {
 
     /// Begins with the first document: `date` is its own.
     fn begin(&mut self, date: impl FnOnce() -> io::Result<String>) -> Result<(), Broken> {
-        if self.target.format == StreamFormat::Wet && self.date.is_none() {
+        if self.target.format == Format::Wet && self.date.is_none() {
             self.date = Some(date()?);
         }
         Ok(self.head()?)
@@ -255,7 +255,7 @@ impl<'a> Output<'a> {
 
     fn finish(mut self) -> Result<Kept> {
         // A gzip file of no member would be none, nor is an empty file one of WARC.
-        if self.target.format == StreamFormat::Wet {
+        if self.target.format == Format::Wet {
             self.date.get_or_insert_with(|| date(b""));
         }
         self.head()?;
@@ -440,8 +440,8 @@ impl KeptJob<'_> {
         let pool = pool(options.threads.max(1))?;
         let names = names(inputs);
         let mut targets: Vec<Target> = Vec::new();
-        for format in StreamFormat::ALL {
-            let of_format = (0u32..).zip(inputs).filter(|(_, input)| input.format == format.format());
+        for format in [Format::Wet, Format::Jsonl, Format::Csv] {
+            let of_format = (0u32..).zip(inputs).filter(|(_, input)| input.format == format);
             let readable = of_format.clone().filter(|(_, input)| input.problem.is_none());
             if files == KeptFiles::Each {
                 targets.extend(readable.map(|(shard, input)| Target {
@@ -472,7 +472,7 @@ impl KeptJob<'_> {
                 let compression = [Compression::None, Compression::Zstd].into_iter().find(all_are);
                 let compression = compression.unwrap_or(Compression::Gzip);
                 let number = if number == 1 { String::new() } else { format!("-{number}") };
-                let ending = ending(format.format(), false, compression);
+                let ending = ending(format, false, compression);
                 targets.push(Target {
                     path: dir.join(format!("kept{number}{ending}")),
                     format,
@@ -697,7 +697,7 @@ impl KeptWriter<'_> {
             let Some(first) = chosen.first() else { continue };
             found += chosen.len();
             let bytes = &block.records.bytes;
-            if output.target.format != StreamFormat::Wet {
+            if output.target.format != Format::Wet {
                 waiting.extend(lines(bytes, &chosen, output.lines_at_once()));
                 if waiting.len() >= pool.current_num_threads() {
                     write_lines(&mut waiting, output, pool)?;

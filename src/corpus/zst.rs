@@ -109,13 +109,8 @@ impl ZstdSource {
                 let offset = self.window.offset();
                 if !starts_frame(self.window.bytes()) {
                     self.window.seek(&ZSTD_MAGIC);
-                    let n = self.window.offset() - offset;
-                    feed.gap(
-                        offset,
-                        DamageKind::Malformed,
-                        false,
-                        format!("{} of no Zstandard frame", counted(n, "byte", "bytes")),
-                    );
+                    let n = counted(self.window.offset() - offset, "byte", "bytes");
+                    feed.gap(offset, DamageKind::Malformed, false, format!("{n} of no Zstandard frame"));
                     return true;
                 }
                 if let Err(error) = self.decoder.reinit() {
