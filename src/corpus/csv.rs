@@ -230,7 +230,7 @@ pub(crate) fn step(bytes: &[u8], end: End, delimiter: u8, cap: usize) -> Step {
     let record = |content_end: usize, end: usize| match content_end > cap {
         true => {
             let detail = format!("a record above {cap} bytes (--longest-document)");
-            Step::Flaw { kind: DamageKind::TooLarge, at: end.saturating_sub(1), record: true, detail }
+            Step::flaw(DamageKind::TooLarge, end.saturating_sub(1), detail)
         }
         false => Step::Record { content_start: 0, content_end, end, document: true, raw: false },
     };
@@ -239,19 +239,13 @@ pub(crate) fn step(bytes: &[u8], end: End, delimiter: u8, cap: usize) -> Step {
         _ if bytes.len() > cap + 1 => {
             let detail =
                 format!("a record above {cap} bytes (--longest-document), or a quote that is not closed");
-            Step::Flaw { kind: DamageKind::TooLarge, at: line(), record: true, detail }
+            Step::flaw(DamageKind::TooLarge, line(), detail)
         }
         // It is looked at from its beginning again, so there should be much more of it then.
         (_, End::Unknown) => Step::Need(2 * bytes.len().max(1)),
         (Ends::WithBytes, End::File) => record(bytes.len(), bytes.len()),
-        (_, End::File) => {
-            let detail = "a quote is opened and not closed".to_owned();
-            Step::Flaw { kind: DamageKind::Malformed, at: line(), record: true, detail }
-        }
-        (_, End::Gap) => {
-            let detail = "the end of the record is missing".into();
-            Step::Flaw { kind: DamageKind::Truncated, at: bytes.len(), record: true, detail }
-        }
+        (_, End::File) => Step::flaw(DamageKind::Malformed, line(), "a quote is opened and not closed"),
+        (_, End::Gap) => Step::flaw(DamageKind::Truncated, bytes.len(), "the end of the record is missing"),
     }
 }
 

@@ -76,3 +76,10 @@ pub(crate) enum Step {
     /// Damage; the next record is to be looked for from `at` on.
     Flaw { kind: DamageKind, at: usize, record: bool, detail: String },
 }
+
+impl Step {
+    /// Damage that costs a record.
+    pub fn flaw(kind: DamageKind, at: usize, detail: impl Into<String>) -> Self {
+        Self::Flaw { kind, at, record: true, detail: detail.into() }
+    }
+}

@@ -802,18 +802,16 @@ pub(crate) fn check_exist<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> R
 pub fn expand_patterns(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut expanded = Vec::with_capacity(paths.len());
     for path in paths {
-        let pattern = path.to_str().filter(|path| path.contains(['*', '?', '[']));
-        let Some(pattern) = pattern.filter(|_| !is_address(path) && fs::symlink_metadata(path).is_err())
-        else {
-            expanded.push(path.clone());
-            continue;
-        };
-        let options = glob::MatchOptions { require_literal_leading_dot: true, ..glob::MatchOptions::new() };
-        let fits = glob::glob_with(pattern, options).map_err(|error| {
-            Error::parameter("input", pattern, format!("a file, a folder or a pattern; {error}"))
-        })?;
         let before = expanded.len();
-        expanded.extend(fits.map(|fit| fit.unwrap_or_else(|error| error.path().to_path_buf())));
+        let pattern = path.to_str().filter(|path| path.contains(['*', '?', '[']));
+        if let Some(pattern) = pattern.filter(|_| !is_address(path) && fs::symlink_metadata(path).is_err()) {
+            let options =
+                glob::MatchOptions { require_literal_leading_dot: true, ..glob::MatchOptions::new() };
+            let fits = glob::glob_with(pattern, options).map_err(|error| {
+                Error::parameter("input", pattern, format!("a file, a folder or a pattern; {error}"))
+            })?;
+            expanded.extend(fits.map(|fit| fit.unwrap_or_else(|error| error.path().to_path_buf())));
+        }
         if expanded.len() == before {
             // That nothing fits is reported as for any other path.
             expanded.push(path.clone());

@@ -131,10 +131,7 @@ pub(crate) fn step(bytes: &[u8], end: End, scanned: &mut usize, cap: usize) -> S
             *scanned = bytes.len();
             return Step::Need(bytes.len() + 1);
         }
-        None => {
-            let detail = "the end of the line is missing".into();
-            return Step::Flaw { kind: DamageKind::Truncated, at: bytes.len(), record: true, detail };
-        }
+        None => return Step::flaw(DamageKind::Truncated, bytes.len(), "the end of the line is missing"),
     };
     *scanned = 0;
     let line = bytes[..line_end].strip_suffix(b"\r").unwrap_or(&bytes[..line_end]);
@@ -150,7 +147,7 @@ pub(crate) fn step(bytes: &[u8], end: End, scanned: &mut usize, cap: usize) -> S
     };
     if content_end > cap {
         let detail = format!("a line above {cap} bytes (--longest-document)");
-        return Step::Flaw { kind: DamageKind::TooLarge, at: line_end, record: true, detail };
+        return Step::flaw(DamageKind::TooLarge, line_end, detail);
     }
     Step::Record { content_start: 0, content_end, end: next, document: true, raw: false }
 }

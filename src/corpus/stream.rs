@@ -17,13 +17,6 @@ use super::{csv, jsonl, wet};
 use crate::document::{DocId, Place};
 use crate::wording::counted;
 
-/// A flaw found, and the search for the next record going on.
-#[derive(Debug)]
-struct Search {
-    damage: Damage,
-    skipped: u64,
-}
-
 /// A file of records being cut into blocks.
 pub(crate) struct StreamReader {
     input: Input,
@@ -36,7 +29,8 @@ pub(crate) struct StreamReader {
     /// Decoded bytes behind the last block.
     carry: Vec<u8>,
     eof: bool,
-    search: Option<Search>,
+    /// A flaw behind which the next record is looked for, and the bytes that were skipped so far.
+    search: Option<(Damage, u64)>,
     /// The byte before the next one.
     before: u8,
     /// Bytes known to hold no line end (JSONL).
@@ -248,7 +242,7 @@ impl StreamReader {
                 continue;
             }
             let bounds = MemberStarts::new(&self.feed.starts, origin, before == b'\n' || origin == 3);
-            if let Some(search) = &mut self.search {
+            if let Some((_, skipped)) = &mut self.search {
                 let found = self.input.format.seek(bytes, end, &bounds);
                 let n = match found {
                     Ok(n) => n,
@@ -258,7 +252,7 @@ impl StreamReader {
                     }
                     Err(_) => at_hand,
                 };
-                search.skipped += n as u64;
+                *skipped += n as u64;
                 pos += n;
                 if found.is_ok() {
                     self.finish_search(part);
@@ -305,7 +299,7 @@ impl StreamReader {
                     let number = record.then_some(self.records);
                     let damage = Damage::at(&self.input.path, number, self.feed.place(origin), kind, detail);
                     self.records += u64::from(record);
-                    self.search = Some(Search { damage, skipped: at as u64 });
+                    self.search = Some((damage, at as u64));
                     pos += at;
                 }
             }
@@ -362,7 +356,7 @@ impl StreamReader {
     }
 
     fn finish_search(&mut self, part: &mut FileReading) {
-        if let Some(Search { mut damage, skipped }) = self.search.take() {
+        if let Some((mut damage, skipped)) = self.search.take() {
             damage.detail = format!("{}; {} skipped", damage.detail, counted(skipped, "byte", "bytes"));
             self.damaged = true;
             part.add(damage);

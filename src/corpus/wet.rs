@@ -210,12 +210,11 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &MemberStarts<'_>, cap: usize
     if blank > 0 {
         return Step::Skip(blank);
     }
-    let flaw = |kind, at, detail: String| Step::Flaw { kind, at, record: true, detail };
     let first_line = match version(bytes) {
         Version::Line(n) => n,
         Version::Short if end == End::Unknown => return Step::Need(VERSION_CAP),
         Version::Short => {
-            return flaw(DamageKind::Truncated, bytes.len(), "the version line has no end".into());
+            return Step::flaw(DamageKind::Truncated, bytes.len(), "the version line has no end");
         }
         Version::No => {
             let (kind, what) = if bytes.starts_with(&GZIP_MAGIC) || bytes.starts_with(&ZSTD_MAGIC) {
@@ -229,22 +228,22 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &MemberStarts<'_>, cap: usize
     let head = match head(bytes, first_line) {
         Ok(Some(head)) => head,
         Ok(None) if end == End::Unknown => return Step::Need(bytes.len() + 1),
-        Ok(None) => return flaw(DamageKind::Truncated, first_line, "the header block has no end".into()),
-        Err(detail) => return flaw(DamageKind::Malformed, first_line, detail),
+        Ok(None) => return Step::flaw(DamageKind::Truncated, first_line, "the header block has no end"),
+        Err(detail) => return Step::flaw(DamageKind::Malformed, first_line, detail),
     };
     let Some(written) = head.length.as_deref() else {
-        return flaw(DamageKind::Malformed, head.end, "no Content-Length".into());
+        return Step::flaw(DamageKind::Malformed, head.end, "no Content-Length");
     };
     let shown = |value: &[u8]| String::from_utf8_lossy(&value[..value.len().min(40)]).into_owned();
     // `parse` alone would allow a sign.
     if written.is_empty() || !written.iter().all(u8::is_ascii_digit) {
-        return flaw(DamageKind::Malformed, head.end, format!("Content-Length {:?}", shown(written)));
+        return Step::flaw(DamageKind::Malformed, head.end, format!("Content-Length {:?}", shown(written)));
     }
     let length = std::str::from_utf8(written).ok().and_then(|digits| digits.parse::<usize>().ok());
     let Some(length) = length.filter(|&length| length <= cap) else {
         let detail =
             format!("Content-Length {}, at most {cap} are read (--longest-document)", shown(written));
-        return flaw(DamageKind::TooLarge, head.end, detail);
+        return Step::flaw(DamageKind::TooLarge, head.end, detail);
     };
     let content_end = head.end + length;
     let record = |content_end, end| Step::Record {
@@ -267,12 +266,12 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &MemberStarts<'_>, cap: usize
             let kind = head.kind.as_deref().unwrap_or_default();
             let detail =
                 if kind.is_empty() { "no WARC-Type".into() } else { format!("WARC-Type {:?}", shown(kind)) };
-            return flaw(DamageKind::Malformed, head.end, detail);
+            return Step::flaw(DamageKind::Malformed, head.end, detail);
         }
         Ending::At(next) => return record(content_end, next),
         Ending::Unknown => return Step::Need(bytes.len() + 1),
         Ending::Missing => {
-            return flaw(DamageKind::Truncated, head.end, "the end of the record is missing".into());
+            return Step::flaw(DamageKind::Truncated, head.end, "the end of the record is missing");
         }
         Ending::No => find_record(bytes, head.end, end, bounds),
     };
@@ -291,10 +290,10 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &MemberStarts<'_>, cap: usize
     if content_end > bytes.len() && found.is_err() {
         let there = counted((bytes.len() - head.end) as u64, "byte is", "bytes are");
         let detail = format!("Content-Length {length}, but {there} there");
-        return flaw(DamageKind::Truncated, head.end, detail);
+        return Step::flaw(DamageKind::Truncated, head.end, detail);
     }
     let detail = format!("Content-Length {length} does not lead to the end of the record");
-    flaw(DamageKind::Malformed, head.end, detail)
+    Step::flaw(DamageKind::Malformed, head.end, detail)
 }
 
 /// True for a version line and a first header line; a text that quotes a record may well have the one alone.
