@@ -287,14 +287,11 @@ pub(crate) fn is_called_tsv(path: &Path) -> bool {
 
 /// A file's name in small letters without the ending of a compression, and that compression.
 pub(crate) fn split_name(path: &Path) -> (String, Compression) {
-    let mut name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    for (ending, compression) in [(".gz", Compression::Gzip), (".zst", Compression::Zstd)] {
-        if name.ends_with(ending) {
-            name.truncate(name.len() - ending.len());
-            return (name, compression);
-        }
-    }
-    (name, Compression::None)
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let endings = [(".gz", Compression::Gzip), (".zst", Compression::Zstd)];
+    let packed = endings.iter().find_map(|&(ending, packed)| Some((name.strip_suffix(ending)?, packed)));
+    let (name, packed) = packed.unwrap_or((&*name, Compression::None));
+    (name.to_owned(), packed)
 }
 
 /// The type of a file by its name: its format, if the name tells it, and its compression.

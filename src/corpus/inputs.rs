@@ -590,22 +590,19 @@ impl<'a> FoundFiles<'a> {
         self.broken.insert(path.to_path_buf(), unreadable(error));
     }
 
-    /// Decides whether a folder's file is one of documents, by its name and, where that does not say it, by its
-    /// content.
-    fn is_wanted(&self, path: &Path, storage: &Storage) -> io::Result<Result<(), Reason>> {
+    /// Why a folder's file is none of documents, by its name and, where that does not say it, by its content; none if it
+    /// is one.
+    fn why_not(&self, path: &Path, storage: &Storage) -> io::Result<Option<Reason>> {
         let fields = &self.options.fields;
-        let is_documents = |is_documents: bool| if is_documents { Ok(()) } else { Err(Reason::NoDocuments) };
-        Ok(match self.wanted {
-            Some(is_wanted) if is_wanted(path) => Ok(()),
-            Some(_) => Err(Reason::OtherName),
-            None => match format_by_name(path) {
-                // Tables hold documents at times, and other things more often; and so does JSON.
-                Some(Format::Csv) => is_documents(has_texts(path, storage, fields)?),
-                Some(_) => Ok(()),
-                None if is_called(path, ".json") => is_documents(is_json_lines(storage, fields)?),
-                None => Err(Reason::OtherName),
-            },
-        })
+        let holds_texts = match (self.wanted, format_by_name(path)) {
+            (Some(is_wanted), _) => return Ok((!is_wanted(path)).then_some(Reason::OtherName)),
+            // Tables hold documents at times, and other things more often; and so does JSON.
+            (None, Some(Format::Csv)) => has_texts(path, storage, fields)?,
+            (None, Some(_)) => true,
+            (None, None) if is_called(path, ".json") => is_json_lines(storage, fields)?,
+            (None, None) => return Ok(Some(Reason::OtherName)),
+        };
+        Ok((!holds_texts).then_some(Reason::NoDocuments))
     }
 
     /// An object, or whatever is below an address.
@@ -735,9 +732,9 @@ impl<'a> FoundFiles<'a> {
 
     /// Takes a folder's file if it is one of documents; says why it is not read otherwise.
     fn file_of_folder(&mut self, path: &Path, storage: Storage) -> Result<Option<Reason>> {
-        match self.is_wanted(path, &storage) {
-            Ok(Ok(())) => self.take(storage, path),
-            Ok(Err(reason)) => return Ok(Some(reason)),
+        match self.why_not(path, &storage) {
+            Ok(None) => self.take(storage, path),
+            Ok(reason) => return Ok(reason),
             Err(error) if is_address(path) => return Err(Error::io(path, error)),
             Err(error) => self.cannot_open(path, &error),
         }

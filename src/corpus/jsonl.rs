@@ -89,17 +89,6 @@ pub(crate) fn holds_several(bytes: &[u8]) -> bool {
     memchr(b'\n', bytes).is_some_and(|i| !skip_blank(&bytes[i..]).is_empty())
 }
 
-/// Where a string of JSON ends whose first character behind the quote stands at `at`; none if it has no end.
-fn end_of_string(bytes: &[u8], mut at: usize) -> Option<usize> {
-    loop {
-        at += memchr2(b'"', b'\\', &bytes[at..])? + 1;
-        if bytes[at - 1] == b'"' {
-            return Some(at);
-        }
-        at = (at + 1).min(bytes.len());
-    }
-}
-
 /// Where the object that a line begins with ends, if another one follows at once.
 fn end_of_first(line: &[u8]) -> Option<usize> {
     memmem::find(line, b"}{")?;
@@ -114,7 +103,14 @@ fn end_of_first(line: &[u8]) -> Option<usize> {
                     return line[at..].starts_with(b"{").then_some(at);
                 }
             }
-            _ => at = end_of_string(line, at)?,
+            // A string, which ends with the quote that is not escaped.
+            _ => loop {
+                at += memchr2(b'"', b'\\', &line[at..])? + 1;
+                if line[at - 1] == b'"' {
+                    break;
+                }
+                at = (at + 1).min(line.len());
+            },
         }
     }
 }

@@ -243,11 +243,9 @@ impl<W> SharedRun<'_, W> {
 
     /// Reads blocks of the files that others have opened: where a lock is free, or else of the first open file.
     fn help(&self, thread: &mut ReadingThread<W>) {
-        while self.goes_on() {
+        'blocks: while self.goes_on() {
             let first = self.finished.load(Ordering::Acquire);
-            let mut waiting = None;
-            let mut helped = false;
-            let mut all_done = true;
+            let (mut waiting, mut all_done) = (None, true);
             for (index, file) in self.files.iter().enumerate().skip(first) {
                 let state = file.state.load(Ordering::Acquire);
                 if state == DONE {
@@ -261,26 +259,24 @@ impl<W> SharedRun<'_, W> {
                 if state != OPEN {
                     continue;
                 }
-                match file.turns.try_lock() {
-                    Ok(turns) => helped |= self.turn(index, turns, thread),
-                    Err(TryLockError::Poisoned(turns)) => {
-                        helped |= self.turn(index, turns.into_inner(), thread);
+                let turns = match file.turns.try_lock() {
+                    Ok(turns) => turns,
+                    Err(TryLockError::Poisoned(turns)) => turns.into_inner(),
+                    Err(TryLockError::WouldBlock) => {
+                        waiting = waiting.or(Some(index));
+                        continue;
                     }
-                    Err(TryLockError::WouldBlock) => waiting = waiting.or(Some(index)),
+                };
+                if self.turn(index, turns, thread) {
+                    continue 'blocks;
                 }
-                if helped {
-                    break;
-                }
-            }
-            if all_done {
-                break;
             }
             match waiting {
-                Some(index) if !helped => {
+                _ if all_done => break,
+                Some(index) => {
                     self.turn(index, lock(&self.files[index].turns), thread);
                 }
-                None if !helped => std::thread::yield_now(),
-                _ => {}
+                None => std::thread::yield_now(),
             }
         }
     }
