@@ -590,8 +590,7 @@ impl<'a> FoundFiles<'a> {
         self.broken.insert(path.to_path_buf(), unreadable(error));
     }
 
-    /// Why a folder's file is none of documents, by its name and, where that does not say it, by its content; none if it
-    /// is one.
+    /// Why a folder's file is none of documents; none if it is one. Its name says it, or else its content.
     fn why_not(&self, path: &Path, storage: &Storage) -> io::Result<Option<Reason>> {
         let fields = &self.options.fields;
         let holds_texts = match (self.wanted, format_by_name(path)) {

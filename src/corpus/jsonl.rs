@@ -415,8 +415,8 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> DamageCause {
     (DamageKind::Malformed, detail)
 }
 
-/// A line in which stands what JSON has for what it has not and Python writes all the same: U+FFFD for each `\\u` that is
-/// half of a surrogate pair, and null for NaN, Infinity and -Infinity. Says whether there is such a half.
+/// A line without what Python writes and JSON has not. U+FFFD stands for each `\\u` that is half of a surrogate pair,
+/// and null for NaN, Infinity and -Infinity. Says whether there is such a half.
 fn mended(line: &str) -> (String, bool) {
     const ODD: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
     let unit = |bytes: &[u8]| -> Option<u16> {

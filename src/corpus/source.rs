@@ -64,7 +64,7 @@ impl Source {
 }
 
 /// Decodes a file from its start on, until `find` has found something in the bytes that came so far, or the file ends.
-/// It is told whether these are all.
+/// True beside these bytes says that none follow.
 ///
 /// # Errors
 /// If the file cannot be opened.
