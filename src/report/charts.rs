@@ -5,6 +5,7 @@
 //! dark mode. Fonts are the page's, for the same reason. The blue, orange and grey are distinguished by any eye
 //! (Okabe & Ito 2008), and no chart says by colour what it does not say in words.
 
+use minijinja::Value;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -67,7 +68,7 @@ fn draw(
     class: &str,
     description: &str,
     paint: impl FnOnce(&Area<'_>) -> Drawn,
-) -> Result<String> {
+) -> Result<Value> {
     let mut svg = String::new();
     let (w, h) = (width * FINE, height * FINE);
     {
@@ -77,11 +78,11 @@ fn draw(
     let body = svg.split_once('>').map_or("", |(_, body)| body);
     let description = escape(description);
     // Attributes in quotes, so that the element is as good XML as it is HTML.
-    Ok(format!(
+    Ok(Value::from_safe_string(format!(
         "<svg class=\"{class}\" role=\"img\" aria-label=\"{description}\" width=\"{width}\" height=\"{height}\" \
          viewBox=\"0 0 {w} {h}\" preserveAspectRatio=\"{}\" xmlns=\"http://www.w3.org/2000/svg\">{body}",
         if class == "split" { "none" } else { "xMinYMid meet" },
-    ))
+    )))
 }
 
 fn escape(text: &str) -> String {
@@ -117,6 +118,11 @@ fn write(area: &Area<'_>, text: &str, style: &TextStyle<'_>, place: (i32, i32)) 
     area.draw(&Text::new(text, place, style.clone()))
 }
 
+/// Draws a line of so many shown pixels.
+fn line(area: &Area<'_>, from: (i32, i32), to: (i32, i32), colour: RGBColor, pixels: i32) -> Drawn {
+    area.draw(&PathElement::new([from, to], colour.stroke_width((pixels * FINE) as u32)))
+}
+
 /// The smallest number above 0 and the greatest, both at least 1.
 fn range(bars: &[Bar]) -> (u64, u64) {
     let numbers = bars.iter().map(|bar| bar.number).filter(|&n| n > 0);
@@ -124,7 +130,7 @@ fn range(bars: &[Bar]) -> (u64, u64) {
 }
 
 /// Horizontal bars with their number and their share of all, on a scale of their own.
-pub(super) fn bars(title: &str, label_axis: &str, number_axis: &str, bars: &[Bar]) -> Result<String> {
+pub(super) fn bars(title: &str, label_axis: &str, number_axis: &str, bars: &[Bar]) -> Result<Value> {
     scaled_bars(title, label_axis, number_axis, bars, range(bars))
 }
 
@@ -139,7 +145,7 @@ fn scaled_bars(
     number_axis: &str,
     bars: &[Bar],
     range: (u64, u64),
-) -> Result<String> {
+) -> Result<Value> {
     const WIDTH: i32 = 440;
     const ROW: f64 = 21.0;
     const TOP: f64 = 26.0;
@@ -175,16 +181,9 @@ fn scaled_bars(
         write(area, "portion", &head(HPos::Right), at(f64::from(WIDTH), 10.0))?;
         for &tick in &ticks {
             let x = x(tick as f64);
-            area.draw(&PathElement::new(
-                [at(x, TOP - 2.0), at(x, bottom + 4.0)],
-                GRID.stroke_width(FINE as u32),
-            ))?;
-            write(
-                area,
-                &short_count(tick),
-                &font(10, SOFT, HPos::Center, VPos::Center),
-                at(x, bottom + 12.0),
-            )?;
+            line(area, at(x, TOP - 2.0), at(x, bottom + 4.0), GRID, 1)?;
+            let label = font(10, SOFT, HPos::Center, VPos::Center);
+            write(area, &short_count(tick), &label, at(x, bottom + 12.0))?;
         }
         for (bar, y) in bars.iter().zip((0..).map(|row| TOP + ROW * (f64::from(row) + 0.5))) {
             write(area, &bar.label, &font(12, INK, HPos::Right, VPos::Center), at(left - 8.0, y))?;
@@ -196,10 +195,7 @@ fn scaled_bars(
             write(area, &count(bar.number), &figure(INK), at(right + number_width, y))?;
             write(area, &share(bar.number), &figure(SOFT), at(f64::from(WIDTH), y))?;
         }
-        area.draw(&PathElement::new(
-            [at(left, TOP - 2.0), at(left, bottom)],
-            SOFT.stroke_width(FINE as u32),
-        ))?;
+        line(area, at(left, TOP - 2.0), at(left, bottom), SOFT, 1)?;
         let scale = match logarithmic {
             true if start < 1.0 => format!("{number_axis}, logarithmic scale"),
             true => format!("{number_axis}, logarithmic scale from {}", short_count(start as u64)),
@@ -226,7 +222,7 @@ fn round_steps(most: u64) -> Vec<u64> {
 }
 
 /// The scores of each table or band, all on one scale.
-pub(super) fn histograms(histograms: &[&Histogram]) -> Result<Vec<String>> {
+pub(super) fn histograms(histograms: &[&Histogram]) -> Result<Vec<Value>> {
     let lists: Vec<Vec<Bar>> = histograms.iter().map(|histogram| score_bars(histogram)).collect();
     let all = range(&lists.concat());
     histograms
@@ -261,7 +257,7 @@ fn score_bars(histogram: &Histogram) -> Vec<Bar> {
 }
 
 /// One bar cut into its parts, without words; the page writes them beside it.
-pub(super) fn split(description: &str, parts: &[(BarPart, u64)]) -> Result<String> {
+pub(super) fn split(description: &str, parts: &[(BarPart, u64)]) -> Result<Value> {
     const WIDTH: i32 = 1_000;
     const GAP: f64 = 1.5;
     let total: f64 = parts.iter().map(|&(_, n)| n as f64).sum();
@@ -279,7 +275,7 @@ pub(super) fn split(description: &str, parts: &[(BarPart, u64)]) -> Result<Strin
 }
 
 /// The curve of a banded MinHash index with its threshold.
-pub(super) fn s_curve(curve: &SCurve) -> Result<String> {
+pub(super) fn s_curve(curve: &SCurve) -> Result<Value> {
     const SIZE: (i32, i32) = (480, 306);
     let description = format!(
         "Probability that a pair is compared, by its Jaccard similarity, with {} of {}: {} at {}.",
@@ -293,26 +289,18 @@ pub(super) fn s_curve(curve: &SCurve) -> Result<String> {
         at(left + (right - left) * s.clamp(0.0, 1.0), bottom - (bottom - top) * p.clamp(0.0, 1.0))
     };
     draw(SIZE.0, SIZE.1, "chart", &description, |area| {
-        let small = |h, v| font(11, SOFT, h, v);
+        let small = |h| font(11, SOFT, h, VPos::Center);
         for fifth in 0..=5 {
             let v = f64::from(fifth) / 5.0;
-            area.draw(&PathElement::new([place((0.0, v)), place((1.0, v))], GRID.stroke_width(FINE as u32)))?;
-            area.draw(&PathElement::new([place((v, 0.0)), place((v, 1.0))], GRID.stroke_width(FINE as u32)))?;
+            line(area, place((0.0, v)), place((1.0, v)), GRID, 1)?;
+            line(area, place((v, 0.0)), place((v, 1.0)), GRID, 1)?;
             let (x, y) = place((0.0, v));
-            write(
-                area,
-                &format!("{:.0} %", v * 100.0),
-                &small(HPos::Right, VPos::Center),
-                (x - 6 * FINE, y),
-            )?;
+            write(area, &format!("{:.0} %", v * 100.0), &small(HPos::Right), (x - 6 * FINE, y))?;
             let (x, y) = place((v, 0.0));
-            write(area, &format!("{v:.1}"), &small(HPos::Center, VPos::Center), (x, y + 12 * FINE))?;
+            write(area, &format!("{v:.1}"), &small(HPos::Center), (x, y + 12 * FINE))?;
         }
         let threshold = curve.threshold;
-        area.draw(&PathElement::new(
-            [place((threshold, 0.0)), place((threshold, 1.0))],
-            ORANGE.stroke_width(2 * FINE as u32),
-        ))?;
+        line(area, place((threshold, 0.0)), place((threshold, 1.0)), ORANGE, 2)?;
         let points: Vec<_> = curve.points.iter().map(|&point| place(point)).collect();
         area.draw(&PathElement::new(points, BLUE.stroke_width(3 * FINE as u32)))?;
         let (x, y) = place((threshold, curve.probability_at_threshold));
@@ -325,26 +313,17 @@ pub(super) fn s_curve(curve: &SCurve) -> Result<String> {
         note(&percent(curve.probability_at_threshold), 14 * FINE)?;
         note(&format!("at {threshold}"), 30 * FINE)?;
         let middle = (left + right) / 2.0;
-        write(
-            area,
-            "Jaccard similarity of the pair",
-            &small(HPos::Center, VPos::Center),
-            at(middle, bottom + 36.0),
-        )?;
-        write(area, "probability that a pair is compared", &small(HPos::Left, VPos::Center), at(0.0, 8.0))
+        write(area, "Jaccard similarity of the pair", &small(HPos::Center), at(middle, bottom + 36.0))?;
+        write(area, "probability that a pair is compared", &small(HPos::Left), at(0.0, 8.0))
     })
 }
 
 /// The recall reached with its interval, against the recall wanted.
-pub(super) fn recall(recall: &Recall) -> Result<String> {
+pub(super) fn recall(recall: &Recall) -> Result<Value> {
     const SIZE: (i32, i32) = (460, 104);
-    let description = format!(
-        "Recall {} ({} to {}); wanted {}.",
-        percent(recall.reached),
-        percent(recall.low),
-        percent(recall.high),
-        round_percent(recall.wanted)
-    );
+    let [share, low, high] = [recall.reached, recall.low, recall.high].map(percent);
+    let measured = format!("{share} ({low} to {high})");
+    let description = format!("Recall {measured}; wanted {}.", round_percent(recall.wanted));
     let lowest = [recall.low, recall.reached, recall.wanted].into_iter().fold(1.0, f64::min);
     // From the next round share below to 1.
     let steps = [0.95, 0.9, 0.8, 0.5, 0.0];
@@ -358,40 +337,25 @@ pub(super) fn recall(recall: &Recall) -> Result<String> {
         _ => HPos::Center,
     };
     draw(SIZE.0, SIZE.1, "chart", &description, |area| {
-        area.draw(&PathElement::new([at(left, y), at(right, y)], GRID.stroke_width(2 * FINE as u32)))?;
+        line(area, at(left, y), at(right, y), GRID, 2)?;
         for fifth in 0..=5 {
             let share = start + (1.0 - start) * f64::from(fifth) / 5.0;
             let x = x(share);
-            area.draw(&PathElement::new([at(x, y - 5.0), at(x, y + 5.0)], GRID.stroke_width(FINE as u32)))?;
+            line(area, at(x, y - 5.0), at(x, y + 5.0), GRID, 1)?;
             let decimals = usize::from((1.0 - start) < 0.1);
             let label = format!("{:.decimals$} %", share * 100.0);
             write(area, &label, &font(10, SOFT, HPos::Center, VPos::Center), at(x, y + 16.0))?;
         }
         let (low, high, reached, wanted) =
             (x(recall.low), x(recall.high), x(recall.reached), x(recall.wanted));
-        area.draw(&Rectangle::new(
-            [at(low, y - 4.0), at(high.max(low + 1.0), y + 4.0)],
-            BLUE.mix(0.35).filled(),
-        ))?;
-        area.draw(&PathElement::new(
-            [at(wanted, y - 16.0), at(wanted, y + 8.0)],
-            ORANGE.stroke_width(2 * FINE as u32),
-        ))?;
+        let interval = [at(low, y - 4.0), at(high.max(low + 1.0), y + 4.0)];
+        area.draw(&Rectangle::new(interval, BLUE.mix(0.35).filled()))?;
+        line(area, at(wanted, y - 16.0), at(wanted, y + 8.0), ORANGE, 2)?;
         area.draw(&Circle::new(at(reached, y), 6 * FINE, BLUE.filled()))?;
         let note = |colour, x| font(12, colour, side(x), VPos::Center);
-        write(
-            area,
-            &format!("wanted {}", round_percent(recall.wanted)),
-            &note(SOFT, wanted),
-            at(wanted, y - 26.0),
-        )?;
-        let interval = format!(
-            "reached {} ({} to {})",
-            percent(recall.reached),
-            percent(recall.low),
-            percent(recall.high)
-        );
-        write(area, &interval, &note(INK, reached), at(reached, y + 38.0))
+        let words = format!("wanted {}", round_percent(recall.wanted));
+        write(area, &words, &note(SOFT, wanted), at(wanted, y - 26.0))?;
+        write(area, &format!("reached {measured}"), &note(INK, reached), at(reached, y + 38.0))
     })
 }
 
@@ -401,8 +365,9 @@ mod tests {
     use quick_xml::{Reader, events::Event};
 
     /// The text of a chart; panics unless it is well-formed XML.
-    fn text_of(svg: &str) -> String {
-        let mut reader = Reader::from_str(svg);
+    fn text_of(svg: &Value) -> String {
+        let svg = svg.to_string();
+        let mut reader = Reader::from_str(&svg);
         let (mut text, mut depth) = (String::new(), 0);
         loop {
             match reader.read_event().expect("well-formed XML") {
@@ -460,8 +425,9 @@ mod tests {
     fn what_is_written_is_escaped() {
         let evil = "</svg><script>alert(\"1\" & '2')</script>\u{1}";
         let svg = bars(evil, evil, evil, &[bar(evil, 3)]).expect("draws");
-        assert!(!svg.contains("<script") && svg.matches("</svg>").count() == 1);
         text_of(&svg);
+        let svg = svg.to_string();
+        assert!(!svg.contains("<script") && svg.matches("</svg>").count() == 1);
         text_of(&split(evil, &[(BarPart::Rest, 3)]).expect("draws"));
     }
 
@@ -471,10 +437,8 @@ mod tests {
         let histogram = Histogram::new("band 0", "matching positions", &counts);
         let svg = histograms(&[&histogram]).expect("draws").remove(0);
         let text = text_of(&svg);
-        assert!(
-            text.contains("64–68") && text.contains("50") && svg.matches("<rect").count() <= BARS,
-            "{text}"
-        );
+        let rectangles = svg.to_string().matches("<rect").count();
+        assert!(text.contains("64–68") && text.contains("50") && rectangles <= BARS, "{text}");
     }
 
     #[test]

@@ -2,12 +2,11 @@
 
 use super::super::figures;
 use super::super::messages::damage_cost;
-use super::super::model::{
-    CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord, DocumentSample, MemoryReport,
-    OtherScore, Outcome, PairKind, PairSample, Piece, Recall, Report, SCurve, SearchCost, Stage, Tool,
-};
+use super::super::model::{DamageReport, DocumentSample, PairKind, PairSample, Stage};
 use super::{ADDRESS_CHARS, DETAIL_CHARS, NAME_CHARS};
 use crate::wording::{clip, link, plural};
+use minijinja::value::Serde;
+use minijinja::{Value, context};
 use serde::Serialize;
 
 /// Most methods, languages, warnings and parameters of a method that a page shows.
@@ -22,182 +21,78 @@ const STAGES: usize = 40;
 /// Characters shown of a page's text, in the opening and again in the excerpt.
 const TEXT_CHARS: usize = 900;
 
-/// The parts of a report that need no cutting.
-#[derive(Serialize)]
-pub(super) struct Heads<'a> {
-    tool: &'a Tool,
-    created: &'a str,
-    corpus: &'a Corpus,
-    peak_memory_bytes: Option<u64>,
-    memory: Option<&'a MemoryReport>,
-    outcome: Option<&'a Outcome>,
-    search_cost: Option<&'a SearchCost>,
-    recall: Option<&'a Recall>,
-    s_curve: Option<&'a SCurve>,
-    similarity: &'a str,
-    hash: &'a str,
-}
-
-impl<'a> Heads<'a> {
-    pub(super) fn of_report(report: &'a Report) -> Self {
-        Self {
-            tool: &report.tool,
-            created: &report.created,
-            corpus: &report.corpus,
-            peak_memory_bytes: report.peak_memory_bytes,
-            memory: report.memory.as_ref(),
-            outcome: Some(&report.outcome),
-            search_cost: Some(&report.search_cost),
-            recall: report.recall.as_ref(),
-            s_curve: report.s_curve.as_ref(),
-            similarity: &report.method.similarity,
-            hash: &report.method.hash,
-        }
-    }
-
-    pub(super) fn of_compare(report: &'a CompareReport) -> Self {
-        Self {
-            tool: &report.tool,
-            created: &report.created,
-            corpus: &report.corpus,
-            peak_memory_bytes: report.peak_memory_bytes,
-            memory: None,
-            outcome: None,
-            search_cost: None,
-            recall: None,
-            s_curve: None,
-            similarity: "",
-            hash: "",
-        }
-    }
-}
-
-#[derive(Serialize)]
-pub(super) struct DamageView {
-    total: u64,
-    /// The number of documents that are lost.
-    cost: String,
-    kinds: Cut<DamageCount>,
-    listed: Cut<DamagedRecord>,
-}
-
-impl DamageView {
-    pub(super) fn new(damage: &DamageReport) -> Self {
-        Self {
-            total: damage.total,
-            cost: damage_cost(damage),
-            kinds: Cut::new(&damage.by_kind, DAMAGE_KINDS, Clone::clone),
-            listed: Cut::new(&damage.listed, DAMAGED, Clone::clone),
-        }
-    }
+/// Plain data as it is in a report.
+pub(super) fn data<T: Serialize>(data: &T) -> Value {
+    Value::from(Serde(data))
 }
 
 /// The start of a list, and how much was left out.
-#[derive(Serialize)]
-pub(super) struct Cut<T> {
-    shown: Vec<T>,
-    total: usize,
-    left_out: usize,
+pub(super) fn cut<S>(list: &[S], most: usize, view: impl Fn(&S) -> Value) -> Value {
+    let shown: Vec<Value> = list.iter().take(most).map(view).collect();
+    context! { total => list.len(), left_out => list.len() - shown.len(), shown }
 }
 
-impl<T> Cut<T> {
-    pub(super) fn new<S>(list: &[S], most: usize, view: impl Fn(&S) -> T) -> Self {
-        let shown: Vec<T> = list.iter().take(most).map(view).collect();
-        Self { total: list.len(), left_out: list.len() - shown.len(), shown }
+/// The damaged input, with the number of documents that it cost.
+pub(super) fn damage(damage: &DamageReport) -> Value {
+    context! {
+        total => damage.total,
+        cost => damage_cost(damage),
+        kinds => cut(&damage.by_kind, DAMAGE_KINDS, data),
+        listed => cut(&damage.listed, DAMAGED, data),
     }
 }
 
-#[derive(Serialize)]
-pub(super) struct PageView {
-    id: String,
-    url: String,
-    link: Option<String>,
-    opening: String,
-    excerpt: Vec<Piece>,
-    old: bool,
-}
-
-impl PageView {
-    pub(super) fn new(page: &DocumentSample) -> Self {
-        let mut left = TEXT_CHARS;
-        let mut excerpt = Vec::new();
-        for piece in &page.excerpt {
-            if left == 0 {
-                break;
-            }
-            let text = clip(&piece.text, left);
-            left = left.saturating_sub(text.chars().count().max(10));
-            excerpt.push(Piece { text, differs: piece.differs });
+pub(super) fn document(sample: &DocumentSample) -> Value {
+    let mut left = TEXT_CHARS;
+    let mut excerpt = Vec::new();
+    for piece in &sample.excerpt {
+        if left == 0 {
+            break;
         }
-        // An excerpt without an ellipsis in front begins where the page begins.
-        let shows_opening = page.excerpt.first().is_some_and(|piece| !piece.text.starts_with('…'));
-        Self {
-            id: clip(&page.id, NAME_CHARS),
-            url: clip(&page.url, ADDRESS_CHARS),
-            link: link(&page.url),
-            opening: if shows_opening { String::new() } else { clip(&page.opening, TEXT_CHARS / 2) },
-            excerpt,
-            old: page.old,
-        }
+        let text = clip(&piece.text, left);
+        left = left.saturating_sub(text.chars().count().max(10));
+        excerpt.push(context! { text, differs => piece.differs });
+    }
+    // An excerpt without an ellipsis in front begins where the document begins.
+    let shows_opening = sample.excerpt.first().is_some_and(|piece| !piece.text.starts_with('…'));
+    context! {
+        id => clip(&sample.id, NAME_CHARS),
+        url => clip(&sample.url, ADDRESS_CHARS),
+        link => link(&sample.url),
+        opening => if shows_opening { String::new() } else { clip(&sample.opening, TEXT_CHARS / 2) },
+        excerpt,
+        old => sample.old,
     }
 }
 
-#[derive(Serialize)]
-pub(super) struct PairView {
-    a: PageView,
-    b: PageView,
-    distance: Option<u32>,
-    similarity: f64,
-    exact: bool,
-    others: Vec<OtherScore>,
-}
-
-impl PairView {
-    pub(super) fn new(pair: &PairSample) -> Self {
-        Self {
-            a: PageView::new(&pair.a),
-            b: PageView::new(&pair.b),
-            distance: pair.distance,
-            similarity: pair.similarity,
-            exact: pair.kind == PairKind::Exact,
-            others: pair
-                .others
-                .iter()
-                .take(METHODS)
-                .map(|other| OtherScore { by: clip(&other.by, NAME_CHARS), ..*other })
-                .collect(),
-        }
+pub(super) fn pair(pair: &PairSample) -> Value {
+    let others = pair.others.iter().take(METHODS);
+    let others = others.map(|it| context! { by => clip(&it.by, NAME_CHARS), similarity => it.similarity });
+    context! {
+        a => document(&pair.a),
+        b => document(&pair.b),
+        distance => pair.distance,
+        similarity => pair.similarity,
+        exact => pair.kind == PairKind::Exact,
+        others => others.collect::<Value>(),
     }
 }
 
-#[derive(Serialize)]
-pub(super) struct StageView {
-    name: String,
-    wall: f64,
-    cpu: f64,
-    share: String,
-    /// The share as a CSS length.
-    width: String,
-    items: u64,
-    unit: String,
-    item_rate: String,
-    megabyte_rate: String,
-}
-
-pub(super) fn stages(stages: &[Stage]) -> Cut<StageView> {
+pub(super) fn stages(stages: &[Stage]) -> Value {
     let total: f64 = stages.iter().map(|stage| stage.wall_seconds).sum();
-    Cut::new(stages, STAGES, |stage| {
+    cut(stages, STAGES, |stage| {
         let share = if total > 0.0 { stage.wall_seconds / total } else { 0.0 };
-        StageView {
-            name: stage.name.clone(),
-            wall: stage.wall_seconds,
-            cpu: stage.cpu_seconds,
-            share: figures::percent(share),
-            width: format!("{:.2}%", (share * 100.0).clamp(0.0, 100.0)),
-            items: stage.items,
-            unit: plural(stage.items, one_of(&stage.item_unit), &stage.item_unit).to_owned(),
-            item_rate: figures::rate(stage.items as f64, stage.wall_seconds),
-            megabyte_rate: figures::rate(stage.bytes as f64 / 1e6, stage.wall_seconds),
+        context! {
+            name => &stage.name,
+            wall => stage.wall_seconds,
+            cpu => stage.cpu_seconds,
+            share => figures::percent(share),
+            // As a CSS length.
+            width => format!("{:.2}%", (share * 100.0).clamp(0.0, 100.0)),
+            items => stage.items,
+            unit => plural(stage.items, one_of(&stage.item_unit), &stage.item_unit),
+            item_rate => figures::rate(stage.items as f64, stage.wall_seconds),
+            megabyte_rate => figures::rate(stage.bytes as f64 / 1e6, stage.wall_seconds),
         }
     })
 }
@@ -217,19 +112,9 @@ fn one_of(unit: &str) -> &str {
 }
 
 /// Wall and processor time of all stages.
-#[derive(Serialize)]
-pub(super) struct Total {
-    wall: f64,
-    cpu: f64,
-}
-
-impl Total {
-    pub(super) fn new(stages: &[Stage]) -> Self {
-        Self {
-            wall: stages.iter().map(|stage| stage.wall_seconds).sum(),
-            cpu: stages.iter().map(|stage| stage.cpu_seconds).sum(),
-        }
-    }
+pub(super) fn total(stages: &[Stage]) -> Value {
+    let sum = |of: fn(&Stage) -> f64| stages.iter().map(of).sum::<f64>();
+    context! { wall => sum(|stage| stage.wall_seconds), cpu => sum(|stage| stage.cpu_seconds) }
 }
 
 pub(super) fn method_name(name: &str) -> String {

@@ -3,20 +3,15 @@
 use super::super::charts::{self, Bar, BarPart};
 use super::super::figures;
 use super::super::messages;
-use super::super::model::{
-    ClusterSample, ClusterSizes, FileRow, GroupBoilerplate, Histogram, LanguageCount, Parameter, Report,
-    SourceRow, Sources,
-};
+use super::super::model::{ClusterSample, ClusterSizes, Histogram, Report, SourceRow, Sources};
 use super::parts::{
-    Cut, DamageView, Heads, LANGUAGES, METHOD_PARAMETERS, PageView, PairView, StageView, Total, WARNINGS,
-    command, method_name, stages,
+    LANGUAGES, METHOD_PARAMETERS, WARNINGS, command, cut, damage, data, document, method_name, pair, stages,
+    total,
 };
 use super::{NAME_CHARS, page};
 use crate::Result;
 use crate::wording::clip;
-use minijinja::Value;
-use minijinja::value::Serde;
-use serde::Serialize;
+use minijinja::{Value, context};
 
 const PAIRS: usize = 30;
 /// Pairs that are shown at once; the others are folded.
@@ -50,8 +45,7 @@ pub fn render(report: &Report) -> Result<String> {
         report.histograms.iter().filter(|histogram| histogram.total() > 0).collect();
     let drawn = &charted[..charted.len().min(CHARTS)];
     let titles = drawn.iter().map(|histogram| clip(&histogram.title, NAME_CHARS));
-    let histograms =
-        titles.zip(charts::histograms(drawn)?.into_iter().map(Value::from_safe_string)).collect();
+    let histograms: Value = titles.zip(charts::histograms(drawn)?).collect();
     let sizes = match &report.cluster_sizes[..] {
         [] => None,
         sizes => Some([
@@ -64,139 +58,79 @@ pub fn render(report: &Report) -> Result<String> {
     sampled.sort_by(|a, b| a.similarity.total_cmp(&b.similarity));
     let most_boilerplate = report.boilerplate.as_ref().map_or(&[][..], |boilerplate| &boilerplate.most);
     let (rows, tables) = histogram_tables(&report.histograms);
-    let view = ReportView {
-        report: Heads::of_report(report),
-        seed: report.method.seed.to_string(),
-        promise: report.promise().unwrap_or("This was not measured."),
-        estimated_recall: report.recall_estimate.as_ref().zip(report.settings.as_ref()).map(
-            |(recall_estimate, settings)| {
-                let of_pairs =
-                    recall_estimate.recall.map(|recall| ("Estimated recall of pairs", recall.share));
-                let of_documents =
-                    recall_estimate.documents.map(|found| ("Estimated recall", found.recall.share));
-                let from = if recall_estimate.drawn > recall_estimate.compared {
-                    "all were compared"
-                } else {
-                    "from a sample"
-                };
-                EstimatedRecall {
-                    text: messages::recall_sentence(recall_estimate, settings.verification),
-                    share: of_documents.or(of_pairs),
-                    from,
-                }
-            },
-        ),
-        held_against: report.against.as_ref().map(messages::held_against),
-        method: method_name(&report.method.name),
-        command: command(&report.command_line),
-        headline: headline(documents, outcome.removed, outcome.clusters),
-        split: Value::from_safe_string(split),
-        languages: Cut::new(&report.corpus.languages, LANGUAGES, Clone::clone),
-        parameters: Cut::new(&report.method.parameters, METHOD_PARAMETERS, Clone::clone),
-        pairs: Cut::new(&sampled, PAIRS, PairView::new),
-        open_pairs: OPEN_PAIRS,
-        open_clusters: OPEN_CLUSTERS,
-        steps: steps(report),
-        clusters: Cut::new(&report.largest_clusters, CLUSTERS, ClusterView::new),
-        sizes: sizes.map(|charts| charts.map(Value::from_safe_string)),
+    let estimated_recall = report.recall_estimate.as_ref().zip(report.settings.as_ref());
+    let least = report.settings.as_ref().and_then(|settings| settings.verification.threshold());
+    // Where the histogram is one of similarities.
+    let least = least
+        .filter(|_| report.histograms.first().is_some_and(|histogram| histogram.unit == messages::PERCENT));
+    // The report goes in without its long lists, which are cut beside it.
+    let view = context! {
+        report => context! {
+            tool => data(&report.tool),
+            created => &report.created,
+            corpus => data(&report.corpus),
+            peak_memory_bytes => report.peak_memory_bytes,
+            memory => data(&report.memory),
+            outcome => data(outcome),
+            search_cost => data(&report.search_cost),
+            recall => data(&report.recall),
+            s_curve => data(&report.s_curve),
+            similarity => &report.method.similarity,
+            hash => &report.method.hash,
+        },
+        // In words, as a template's numbers may be signed.
+        seed => report.method.seed.to_string(),
+        promise => report.promise().unwrap_or("This was not measured."),
+        estimated_recall => estimated_recall.map(|(estimate, settings)| {
+            let of_pairs = estimate.recall.map(|recall| ("Estimated recall of pairs", recall.share));
+            let of_documents = estimate.documents.map(|found| ("Estimated recall", found.recall.share));
+            let is_of_all = estimate.drawn > estimate.compared;
+            context! {
+                text => messages::recall_sentence(estimate, settings.verification),
+                share => of_documents.or(of_pairs),
+                from => if is_of_all { "all were compared" } else { "from a sample" },
+            }
+        }),
+        held_against => report.against.as_ref().map(messages::held_against),
+        method => method_name(&report.method.name),
+        command => command(&report.command_line),
+        headline => headline(documents, outcome.removed, outcome.clusters),
+        split,
+        languages => cut(&report.corpus.languages, LANGUAGES, data),
+        parameters => cut(&report.method.parameters, METHOD_PARAMETERS, data),
+        pairs => cut(&sampled, PAIRS, pair),
+        open_pairs => OPEN_PAIRS,
+        open_clusters => OPEN_CLUSTERS,
+        steps => steps(report),
+        clusters => cut(&report.largest_clusters, CLUSTERS, cluster),
+        sizes,
         histograms,
-        histograms_left_out: charted.len() - drawn.len(),
-        least: report
-            .settings
-            .as_ref()
-            .and_then(|settings| settings.verification.threshold())
-            .filter(|_| {
-                report.histograms.first().is_some_and(|histogram| histogram.unit == messages::PERCENT)
-            })
-            .map(|threshold| format!("{} %", (10_000.0 * threshold).round() / 100.0)),
+        histograms_left_out => charted.len() - drawn.len(),
+        least => least.map(figures::round_percent),
         tables,
-        table_rows_left_out: rows.saturating_sub(HISTOGRAM_ROWS),
-        recall_chart: report.recall.as_ref().map(safe(charts::recall)).transpose()?,
-        s_curve_chart: report.s_curve.as_ref().map(safe(charts::s_curve)).transpose()?,
-        stages: stages(&report.stages),
-        total: Total::new(&report.stages),
-        damage: DamageView::new(&report.damage),
-        warnings: Cut::new(&report.warnings, WARNINGS, Clone::clone),
-        boilerplate_of: report.boilerplate.as_ref().map(|boilerplate| boilerplate.by.one()),
-        boilerplate: Cut::new(most_boilerplate, GROUPS, Clone::clone),
-        files: Cut::new(&report.files, FILES, Clone::clone),
-        sources: report.lost_by_source.iter().take(SOURCES).map(SourcesView::new).collect(),
-        not_read: Cut::new(&report.not_read, FILES, |it| (it.path.display().to_string(), it.reason.one())),
+        table_rows_left_out => rows.saturating_sub(HISTOGRAM_ROWS),
+        recall_chart => report.recall.as_ref().map(charts::recall).transpose()?,
+        s_curve_chart => report.s_curve.as_ref().map(charts::s_curve).transpose()?,
+        stages => stages(&report.stages),
+        total => total(&report.stages),
+        damage => damage(&report.damage),
+        warnings => cut(&report.warnings, WARNINGS, data),
+        boilerplate_of => report.boilerplate.as_ref().map(|boilerplate| boilerplate.by.one()),
+        boilerplate => cut(most_boilerplate, GROUPS, data),
+        files => cut(&report.files, FILES, data),
+        sources => report.lost_by_source.iter().take(SOURCES).map(sources).collect::<Value>(),
+        not_read => cut(&report.not_read, FILES, |it| {
+            Value::from((it.path.display().to_string(), it.reason.one()))
+        }),
     };
-    page("report.html", Value::from(Serde(view)))
-}
-
-/// A chart function whose result the template takes as it is.
-fn safe<T>(chart: impl Fn(&T) -> Result<String>) -> impl Fn(&T) -> Result<Value> {
-    move |data| chart(data).map(Value::from_safe_string)
-}
-
-/// The view of a report for its template. The report itself goes in without its long lists, which are cut beside it.
-#[derive(Serialize)]
-struct ReportView<'a> {
-    report: Heads<'a>,
-    /// In words, as a template's numbers may be signed.
-    seed: String,
-    promise: &'static str,
-    /// The effect of reference documents on new ones, in words.
-    held_against: Option<String>,
-    /// The estimate of recall, in words, and the share alone.
-    estimated_recall: Option<EstimatedRecall>,
-    method: String,
-    command: String,
-    headline: (String, String),
-    split: Value,
-    languages: Cut<LanguageCount>,
-    parameters: Cut<Parameter>,
-    pairs: Cut<PairView>,
-    open_pairs: usize,
-    open_clusters: usize,
-    /// The counts of the run, each derived from those before.
-    steps: Vec<CountStep>,
-    clusters: Cut<ClusterView>,
-    sizes: Option<[Value; 2]>,
-    histograms: Vec<(String, Value)>,
-    histograms_left_out: usize,
-    tables: Vec<TableView>,
-    /// The least similarity that is confirmed, where the histogram is one of similarities.
-    least: Option<String>,
-    table_rows_left_out: usize,
-    recall_chart: Option<Value>,
-    s_curve_chart: Option<Value>,
-    stages: Cut<StageView>,
-    total: Total,
-    damage: DamageView,
-    warnings: Cut<String>,
-    boilerplate_of: Option<&'static str>,
-    boilerplate: Cut<GroupBoilerplate>,
-    files: Cut<FileRow>,
-    sources: Vec<SourcesView>,
-    not_read: Cut<(String, &'static str)>,
-}
-
-/// The recall that a run estimated of itself.
-#[derive(Serialize)]
-struct EstimatedRecall {
-    /// In words.
-    text: String,
-    /// The object of the recall, and the recall.
-    share: Option<(&'static str, f64)>,
-    from: &'static str,
-}
-
-/// A count of the run, and what it is of.
-#[derive(Serialize)]
-struct CountStep {
-    sign: &'static str,
-    number: u64,
-    what: &'static str,
+    page("report.html", view)
 }
 
 /// The counts from the documents that were read to those that are kept, and the work in between.
-fn steps(report: &Report) -> Vec<CountStep> {
+fn steps(report: &Report) -> Vec<Value> {
     let outcome = &report.outcome;
     let documents = report.corpus.documents;
-    let step = |sign, number, what| CountStep { sign, number, what };
+    let step = |sign: &str, number: u64, what: &str| context! { sign, number, what };
     let mut steps = vec![
         step("", documents, "documents were read"),
         step("−", outcome.exact_duplicates, "have the text of another one: exact duplicates, removed"),
@@ -228,74 +162,42 @@ fn steps(report: &Report) -> Vec<CountStep> {
     steps
 }
 
-/// The losses of the sources of one kind.
-#[derive(Serialize)]
-struct SourcesView {
-    kind: String,
-    number: u64,
-    /// Source, documents, removed documents.
-    most: Cut<(String, u64, u64)>,
-}
-
-impl SourcesView {
-    fn new(sources: &Sources) -> Self {
-        let row = |row: &SourceRow| (row.source.clone(), row.documents, row.lost());
-        Self {
-            kind: clip(&sources.kind, NAME_CHARS),
-            number: sources.number,
-            most: Cut::new(&sources.most, GROUPS, row),
-        }
+/// The losses of the sources of one kind: of each its name, its documents, and those that are removed.
+fn sources(sources: &Sources) -> Value {
+    let row = |row: &SourceRow| Value::from((row.source.clone(), row.documents, row.lost()));
+    context! {
+        kind => clip(&sources.kind, NAME_CHARS),
+        number => sources.number,
+        most => cut(&sources.most, GROUPS, row),
     }
 }
 
-#[derive(Serialize)]
-struct ClusterView {
-    cluster: String,
-    size: u64,
-    kept: PageView,
-    members: Vec<PageView>,
-    not_shown: u64,
-    lowest: Option<f64>,
-    median: Option<f64>,
-}
-
-impl ClusterView {
-    fn new(cluster: &ClusterSample) -> Self {
-        let members: Vec<_> = cluster.members.iter().take(MEMBERS).map(PageView::new).collect();
-        Self {
-            cluster: clip(&cluster.cluster, NAME_CHARS),
-            size: cluster.size,
-            kept: PageView::new(&cluster.kept),
-            not_shown: cluster.size.saturating_sub(1 + members.len() as u64),
-            members,
-            lowest: cluster.lowest_similarity,
-            median: cluster.median_similarity,
-        }
+fn cluster(cluster: &ClusterSample) -> Value {
+    let members: Vec<Value> = cluster.members.iter().take(MEMBERS).map(document).collect();
+    context! {
+        cluster => clip(&cluster.cluster, NAME_CHARS),
+        size => cluster.size,
+        kept => document(&cluster.kept),
+        not_shown => cluster.size.saturating_sub(1 + members.len() as u64),
+        members,
+        lowest => cluster.lowest_similarity,
+        median => cluster.median_similarity,
     }
-}
-
-#[derive(Serialize)]
-struct TableView {
-    title: String,
-    unit: String,
-    rows: Vec<(u32, u64, f64)>,
-    total: u64,
 }
 
 /// All rows of the histograms up to the cap, and how many rows there are.
-fn histogram_tables(histograms: &[Histogram]) -> (usize, Vec<TableView>) {
-    let rows = histograms.iter().map(|histogram| histogram.rows.len()).sum();
+fn histogram_tables(histograms: &[Histogram]) -> (usize, Vec<Value>) {
+    let rows: usize = histograms.iter().map(|histogram| histogram.rows.len()).sum();
     let mut left = HISTOGRAM_ROWS;
     let mut tables = Vec::new();
     for histogram in histograms.iter().take(HISTOGRAM_ROWS) {
         let rows: Vec<_> = histogram.rows.iter().take(left).map(|r| (r.score, r.number, r.portion)).collect();
         left -= rows.len();
         if !rows.is_empty() {
-            tables.push(TableView {
-                title: clip(&histogram.title, NAME_CHARS),
-                unit: clip(&histogram.unit, NAME_CHARS),
+            tables.push(context! {
+                title => clip(&histogram.title, NAME_CHARS),
+                unit => clip(&histogram.unit, NAME_CHARS),
                 rows,
-                total: histogram.total(),
             });
         }
     }
