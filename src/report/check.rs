@@ -2,7 +2,7 @@
 
 use super::decontamination::DecontaminationReport;
 use super::messages;
-use super::model::{ClusterSizes, CompareReport, FileRow, Report, Tool};
+use super::model::{CompareReport, Report, Tool};
 use crate::error::{Error, Result};
 use crate::inspection::{Inspection, nothing_of_ours};
 use std::fs;
@@ -41,13 +41,25 @@ pub(crate) fn check(path: &Path) -> Result<Inspection> {
     }
 }
 
+/// Begins the inspection of a report with the facts that all reports have.
+///
+/// # Errors
+/// If it is one of another program.
+fn head(path: &Path, what: &str, tool: &Tool, created: &str, command_line: &[String]) -> Result<Inspection> {
+    if tool.name != Tool::this().name {
+        return Err(nothing_of_ours(path, format!("a report of the tool {:?}", tool.name)));
+    }
+    let mut inspection = Inspection::of(what);
+    inspection.fact("written by", format!("{} {}", tool.name, tool.version));
+    inspection.fact("created", created);
+    inspection.fact("command", command_line.join(" "));
+    Ok(inspection)
+}
+
 fn check_decontamination(path: &Path) -> Result<Inspection> {
     let report = DecontaminationReport::read_json(path)?;
-    let mut inspection = Inspection::of("report of a decontamination");
-    check_tool(path, &report.tool)?;
-    inspection.fact("written by", format!("{} {}", report.tool.name, report.tool.version));
-    inspection.fact("created", &report.created);
-    inspection.fact("command", report.command_line.join(" "));
+    let DecontaminationReport { tool, created, command_line, .. } = &report;
+    let mut inspection = head(path, "report of a decontamination", tool, created, command_line)?;
     inspection.fact("documents", report.documents);
     inspection.fact("documents with items", report.with_items);
     for benchmark in &report.benchmarks {
@@ -60,11 +72,8 @@ fn check_decontamination(path: &Path) -> Result<Inspection> {
 
 fn check_comparison(path: &Path) -> Result<Inspection> {
     let report = CompareReport::read_json(path)?;
-    let mut inspection = Inspection::of("report of a comparison");
-    check_tool(path, &report.tool)?;
-    inspection.fact("written by", format!("{} {}", report.tool.name, report.tool.version));
-    inspection.fact("created", &report.created);
-    inspection.fact("command", report.command_line.join(" "));
+    let CompareReport { tool, created, command_line, .. } = &report;
+    let mut inspection = head(path, "report of a comparison", tool, created, command_line)?;
     inspection.fact("documents", report.corpus.documents);
     for method in &report.methods {
         inspection.fact(format!("pairs by {}", method.label), method.pairs);
@@ -81,11 +90,8 @@ fn check_comparison(path: &Path) -> Result<Inspection> {
 
 fn check_deduplication(path: &Path) -> Result<Inspection> {
     let report = Report::read_json(path)?;
-    check_tool(path, &report.tool)?;
-    let mut inspection = Inspection::of("report of a deduplication");
-    inspection.fact("written by", format!("{} {}", report.tool.name, report.tool.version));
-    inspection.fact("created", &report.created);
-    inspection.fact("command", report.command_line.join(" "));
+    let Report { tool, created, command_line, .. } = &report;
+    let mut inspection = head(path, "report of a deduplication", tool, created, command_line)?;
     inspection.fact("method", &report.method.name);
     inspection.fact("feature hash", &report.method.hash);
     inspection.fact("seed", report.method.seed);
@@ -117,11 +123,9 @@ fn check_words(report: &Report, inspection: &mut Inspection) {
     }
 }
 
-fn check_tool(path: &Path, tool: &Tool) -> Result<()> {
-    if tool.name == Tool::this().name {
-        return Ok(());
-    }
-    Err(nothing_of_ours(path, format!("a report of the tool {:?}", tool.name)))
+/// A sum of counts of a report, which may say anything.
+fn sum(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }
 
 /// Counts of a report that follow from others of it.
@@ -139,7 +143,7 @@ fn check_sums(report: &Report, inspection: &mut Inspection) {
     let stay = old.saturating_add(outcome.clusters.saturating_sub(by_old));
     let beside_kept = outcome.documents_in_clusters.saturating_sub(stay);
     if let Some(against) = &report.against {
-        let files = against.files.iter().map(|file| file.documents).fold(0, u64::saturating_add);
+        let files = sum(against.files.iter().map(|file| file.documents));
         inspection.same("documents of all old files", against.documents, files);
     }
     match &report.settings {
@@ -154,19 +158,18 @@ fn check_sums(report: &Report, inspection: &mut Inspection) {
         _ => inspection.same("documents of clusters that do not stay", outcome.removed, beside_kept),
     }
     if !report.files.is_empty() {
-        let sum = |field: fn(&FileRow) -> u64| report.files.iter().map(field).fold(0, u64::saturating_add);
-        inspection.same("documents of all files", corpus.documents, sum(|file| file.documents));
-        inspection.same("kept documents of all files", outcome.kept, sum(|file| file.kept));
+        let files = || report.files.iter();
+        inspection.same("documents of all files", corpus.documents, sum(files().map(|file| file.documents)));
+        inspection.same("kept documents of all files", outcome.kept, sum(files().map(|file| file.kept)));
     }
     if !report.cluster_sizes.is_empty() {
-        let sum =
-            |of: fn(&ClusterSizes) -> u64| report.cluster_sizes.iter().map(of).fold(0, u64::saturating_add);
-        inspection.same("clusters of all sizes", outcome.clusters, sum(|row| row.clusters));
-        let documents = sum(|row| row.size.saturating_mul(row.clusters));
+        let sizes = || report.cluster_sizes.iter();
+        inspection.same("clusters of all sizes", outcome.clusters, sum(sizes().map(|row| row.clusters)));
+        let documents = sum(sizes().map(|row| row.size.saturating_mul(row.clusters)));
         inspection.same("documents in clusters of all sizes", outcome.documents_in_clusters, documents);
     }
     if !report.damage.by_kind.is_empty() {
-        let pieces = report.damage.by_kind.iter().map(|kind| kind.records).fold(0, u64::saturating_add);
+        let pieces = sum(report.damage.by_kind.iter().map(|kind| kind.records));
         inspection.same("damaged input of all kinds", report.damage.total, pieces);
     }
 }
