@@ -1,7 +1,7 @@
 //! Arguments that several commands share, and their one way into the library's settings.
 
 use clap::ValueEnum;
-use clap::builder::RangedU64ValueParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use simflip::Error;
 use simflip::boilerplate::GroupBy;
 use simflip::clusters::{Keep, Linkage, Quota, Source};
@@ -151,6 +151,29 @@ pub(crate) fn parsed<T: FromStr<Err: Into<Error>>>(text: &str) -> Result<T, Stri
     })
 }
 
+/// Values of the library's: each with its name on the command line and what the help says of it.
+pub(crate) type NamedValues<T> = [(&'static str, &'static str, T)];
+
+/// Parses one of such values.
+pub(crate) fn named<T>(values: &'static NamedValues<T>) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let names = values.iter().map(|&(name, help, _)| match help {
+        "" => PossibleValue::new(name),
+        help => PossibleValue::new(name).help(help),
+    });
+    PossibleValuesParser::new(names).try_map(move |typed| {
+        let value = values.iter().find(|(name, ..)| *name == typed);
+        value.map(|&(.., value)| value).ok_or("expected one of the names")
+    })
+}
+
+/// The spelling of a name that the command line alone has.
+pub(crate) fn name_of(name: &impl ValueEnum) -> String {
+    name.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
 /// Refuses the first of `options` that was given: it would be taken in silence and change nothing.
 ///
 /// # Errors
@@ -226,12 +249,12 @@ pub(crate) struct FeatureArgs {
     features: Option<FeatureKind>,
 
     /// Hash function for features [default: product; murmur3 where SimHash is the only sketch]
-    #[arg(long, value_enum, help_heading = "Method", hide_short_help = true)]
-    feature_hash: Option<HashName>,
+    #[arg(long, value_parser = named(&HASHES), help_heading = "Method", hide_short_help = true)]
+    feature_hash: Option<FeatureHash>,
 
     /// Weights of features, for SimHash and --verify cosine [default: binary]
-    #[arg(long, value_enum, help_heading = "SimHash", hide_short_help = true)]
-    weighting: Option<WeightingName>,
+    #[arg(long, value_parser = named(&WEIGHTINGS), help_heading = "SimHash", hide_short_help = true)]
+    weighting: Option<Weighting>,
 
     /// Document frequencies for --weighting tf-idf, instead of those of the corpus
     #[arg(long, value_name = "FILE", help_heading = "SimHash", hide_short_help = true)]
@@ -246,12 +269,12 @@ impl FeatureArgs {
 
     /// The hash that features are known by, `usual` if none was given.
     pub(crate) fn hash_or(&self, usual: FeatureHash) -> FeatureHash {
-        self.feature_hash.map_or(usual, Into::into)
+        self.feature_hash.unwrap_or(usual)
     }
 
     /// The scheme of weights.
     pub(crate) fn weighting(&self) -> Weighting {
-        self.weighting.map_or(Weighting::Binary, Into::into)
+        self.weighting.unwrap_or(Weighting::Binary)
     }
 
     /// Which of them were given, for a command that may have nothing to make features of.
@@ -348,9 +371,9 @@ impl SearchArgs {
     pub(crate) fn said(&self, method: MethodName) -> String {
         match (method, self.search.unwrap_or(SearchName::Auto)) {
             (MethodName::Simhash, search) => {
-                format!("with --method simhash and --search {}", search.name())
+                format!("with --method simhash and --search {}", name_of(&search))
             }
-            (method, _) => format!("with --method {}", method.name()),
+            (method, _) => format!("with --method {}", name_of(&method)),
         }
     }
 }
@@ -373,8 +396,8 @@ pub(crate) struct CheckArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct GroupArgs {
     /// How confirmed pairs form clusters
-    #[arg(long, value_enum, default_value_t = LinkageName::from(Settings::default().linkage), display_order = 8)]
-    clusters: LinkageName,
+    #[arg(long, value_parser = named(&LINKAGES), default_value = Settings::default().linkage.name(), display_order = 8)]
+    clusters: Linkage,
 
     /// Document of a cluster to keep: first (in the order of sorted files), fullest (most features), longest,
     /// shortest-url, score:FIELD (the largest number or latest date) or input-order. Ties do not depend on the
@@ -407,13 +430,13 @@ pub(crate) struct QuotaArgs {
 
     /// Keep --keep-count documents of each source in a cluster, instead of each cluster: of each host (by URL),
     /// input file or folder
-    #[arg(long, value_enum, value_name = "SOURCE", help_heading = "Output", hide_short_help = true)]
-    keep_each: Option<SourceName>,
+    #[arg(long, value_parser = named(&SOURCES), value_name = "SOURCE", help_heading = "Output", hide_short_help = true)]
+    keep_each: Option<Source>,
 }
 
 impl QuotaArgs {
     pub(crate) fn quota(&self) -> Quota {
-        Quota { count: self.keep_count, each: self.keep_each.map(Source::from) }
+        Quota { count: self.keep_count, each: self.keep_each }
     }
 }
 
@@ -455,7 +478,20 @@ impl GeneratorName {
     }
 }
 
-impl Given<'_> {
+impl<'a> Given<'a> {
+    /// The arguments that all of these commands have.
+    pub(crate) fn new(search: &'a SearchArgs, features: &'a FeatureArgs) -> Self {
+        Self {
+            search,
+            features,
+            check: None,
+            groups: None,
+            as_published: false,
+            all_pairs: false,
+            saves_frequencies: false,
+        }
+    }
+
     /// The library's settings for one method: the only place where arguments become settings. `said` is how
     /// the command line names what is asked for.
     ///
@@ -516,21 +552,21 @@ impl Given<'_> {
                 Some(search) => anyhow::bail!(
                     "--search {} has no effect with --method {}, which keeps no weights to probe by: keys and join are its searches. \
                      Give --method simhash, or leave one of the two out",
-                    search.name(),
-                    method.name()
+                    name_of(search),
+                    name_of(&method)
                 ),
             });
         }
         anyhow::ensure!(
             *search != Some(SearchName::Keys),
             "--search keys has no effect with --method {}: documents of --method both alone have keys. Drop one of the two",
-            method.name()
+            name_of(&method)
         );
         let own = method.search();
         if let (Some(own), Some(search)) = (own, search)
             && own != *search
         {
-            let (own, search) = (own.name(), search.name());
+            let (own, search) = (name_of(&own), name_of(search));
             anyhow::bail!(
                 "--search {search} beside --method {own}, which is short for --method simhash --search {own}. Leave one of the two \
                  out, or give --method simhash --search {search}"
@@ -800,7 +836,7 @@ impl Given<'_> {
         // Sketches and indexes make no clusters, and store what they always did.
         settings.keep = Keep::default();
         if let Some(groups) = groups {
-            settings.linkage = groups.clusters.into();
+            settings.linkage = groups.clusters;
             settings.keep = groups.keep.clone().unwrap_or_else(|| settings.verification.usual_keep());
             settings.quota = groups.quota.quota();
         }
@@ -888,18 +924,6 @@ impl MethodName {
             Self::Both | Self::Simhash | Self::Minhash => None,
         }
     }
-
-    /// The command line's spelling.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Both => "both",
-            Self::Simhash => "simhash",
-            Self::Minhash => "minhash",
-            Self::Psm => "psm",
-            Self::Dial => "dial",
-            Self::Bphs => "bphs",
-        }
-    }
 }
 
 /// The command line's names of the searches.
@@ -919,20 +943,6 @@ pub(crate) enum SearchName {
     Bphs,
     /// Compare hashes that agree in a whole band of their bits; exact only up to fewer bits than bands
     Bands,
-}
-
-impl SearchName {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Keys => "keys",
-            Self::Join => "join",
-            Self::Dial => "dial",
-            Self::Psm => "psm",
-            Self::Bphs => "bphs",
-            Self::Bands => "bands",
-        }
-    }
 }
 
 /// The command line's names of the checks.
@@ -971,32 +981,28 @@ impl VerifyName {
     }
 }
 
-/// The command line's names of the linkages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LinkageName {
-    /// Every removed document is near the kept one
-    Star,
-    /// All documents that a chain of pairs links
-    Connected,
-}
+const LINKAGES: [(&str, &str, Linkage); 2] = [
+    ("star", "Every removed document is near the kept one", Linkage::Star),
+    ("connected", "All documents that a chain of pairs links", Linkage::Connected),
+];
 
-impl From<LinkageName> for Linkage {
-    fn from(name: LinkageName) -> Self {
-        match name {
-            LinkageName::Connected => Self::Connected,
-            LinkageName::Star => Self::Star,
-        }
-    }
-}
+const SOURCES: [(&str, &str, Source); 3] =
+    [("host", "", Source::Host), ("file", "", Source::File), ("folder", "", Source::Folder)];
 
-impl From<Linkage> for LinkageName {
-    fn from(linkage: Linkage) -> Self {
-        match linkage {
-            Linkage::Connected => Self::Connected,
-            Linkage::Star => Self::Star,
-        }
-    }
-}
+const WEIGHTINGS: [(&str, &str, Weighting); 3] = [
+    ("tf-idf", "Term frequency (sublinear) times inverse document frequency", Weighting::TfIdf),
+    ("tf", "Term frequency: the number of occurrences", Weighting::Tf),
+    ("binary", "1 for each feature of a document", Weighting::Binary),
+];
+
+const HASHES: [(&str, &str, FeatureHash); 2] = [
+    ("murmur3", "MurmurHash3 x64_128, low 64 bits", FeatureHash::Murmur3),
+    (
+        "product",
+        "A folded product of 64 by 64 bits a word, and one more a feature: faster",
+        FeatureHash::Product,
+    ),
+];
 
 /// The command line's names of the kinds of sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -1031,43 +1037,6 @@ enum IndexName {
     OneTable,
     /// Flip any of the 64 bits (our reading X of the paper)
     AllBits,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum WeightingName {
-    /// Term frequency (sublinear) times inverse document frequency
-    TfIdf,
-    /// Term frequency: the number of occurrences
-    Tf,
-    /// 1 for each feature of a document
-    Binary,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum HashName {
-    /// MurmurHash3 x64_128, low 64 bits
-    Murmur3,
-    /// A folded product of 64 by 64 bits a word, and one more a feature: faster
-    Product,
-}
-
-impl From<HashName> for FeatureHash {
-    fn from(name: HashName) -> Self {
-        match name {
-            HashName::Murmur3 => Self::Murmur3,
-            HashName::Product => Self::Product,
-        }
-    }
-}
-
-impl From<WeightingName> for Weighting {
-    fn from(name: WeightingName) -> Self {
-        match name {
-            WeightingName::TfIdf => Self::TfIdf,
-            WeightingName::Tf => Self::Tf,
-            WeightingName::Binary => Self::Binary,
-        }
-    }
 }
 
 #[cfg(test)]

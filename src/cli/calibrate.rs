@@ -1,6 +1,6 @@
 //! `simflip calibrate`
 
-use super::arguments::{FeatureArgs, Given, InputArgs, MethodName, SearchArgs, refuse, threads};
+use super::arguments::{FeatureArgs, Given, InputArgs, MethodName, SearchArgs, name_of, refuse, threads};
 use super::progress::Bars;
 use super::{Done, print};
 use simflip::corpus::expand_patterns;
@@ -53,15 +53,6 @@ pub(crate) struct CalibrateArgs {
 
 impl CalibrateArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
-        let given = Given {
-            search: &self.search,
-            features: &self.features,
-            check: None,
-            groups: None,
-            as_published: false,
-            all_pairs: false,
-            saves_frequencies: false,
-        };
         refuse(
             &[("budget", self.search.budget.is_some()), ("recall", self.search.recall.is_some())],
             "on simflip calibrate",
@@ -70,10 +61,10 @@ impl CalibrateArgs {
         anyhow::ensure!(
             matches!(self.method, MethodName::Psm | MethodName::Dial),
             "--method {} makes no probes to count. Give --method psm or dial",
-            self.method.name()
+            name_of(&self.method)
         );
-        let said = format!("on simflip calibrate, which measures {}", self.method.name());
-        let settings = given.settings(self.method, &said)?;
+        let said = format!("on simflip calibrate, which measures {}", name_of(&self.method));
+        let settings = Given::new(&self.search, &self.features).settings(self.method, &said)?;
         let distance = settings.generator.distance().unwrap_or_default();
         let job = Job {
             inputs: expand_patterns(&self.input.inputs)?,

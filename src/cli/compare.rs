@@ -1,7 +1,7 @@
 //! `simflip compare`
 
 use super::arguments::{
-    CheckArgs, FeatureArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs, SearchArgs,
+    CheckArgs, FeatureArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs, SearchArgs, name_of,
 };
 use super::dedup::job;
 use super::progress::Bars;
@@ -49,15 +49,13 @@ pub(crate) struct CompareArgs {
 
 impl CompareArgs {
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
-        let names: Vec<&str> = self.methods.iter().map(|method| method.name()).collect();
+        let names: Vec<String> = self.methods.iter().map(name_of).collect();
         let given = Given {
-            search: &self.search,
-            features: &self.features,
             check: Some(&self.check),
             groups: Some(&self.groups),
             as_published: true,
-            all_pairs: false,
             saves_frequencies: self.run.save_frequencies.is_some(),
+            ..Given::new(&self.search, &self.features)
         };
         let mut all = given.settings_of_all(&self.methods, &format!("with --methods {}", names.join(",")))?;
         // Documents are read once for all of one kind of features, and SimHash keeps its hash.
@@ -74,7 +72,7 @@ impl CompareArgs {
         let contenders: Vec<Contender> = names
             .iter()
             .zip(&all)
-            .map(|(&label, settings)| Contender { label: label.to_owned(), settings: settings.clone() })
+            .map(|(label, settings)| Contender { label: label.clone(), settings: settings.clone() })
             .collect();
         let settings = all.into_iter().next().unwrap_or_default();
         let frequencies = self.features.frequencies.clone();

@@ -1,6 +1,6 @@
 //! `simflip decontaminate`
 
-use super::arguments::{InputArgs, kept_files, threads};
+use super::arguments::{InputArgs, kept_files, named, threads};
 use super::dedup::now;
 use super::progress::Bars;
 use super::{Done, print_text};
@@ -41,8 +41,8 @@ pub(crate) struct DecontaminateArgs {
     out: PathBuf,
 
     /// What becomes of a document that has an item
-    #[arg(long, value_enum, default_value_t = RemoveName::Documents)]
-    remove: RemoveName,
+    #[arg(long, value_parser = named(&REMOVALS), default_value = "documents")]
+    remove: Removal,
 
     /// Words of an n-gram
     #[arg(long, value_name = "WORDS", default_value_t = Rules::default().ngram)]
@@ -70,16 +70,11 @@ pub(crate) struct DecontaminateArgs {
     quiet: bool,
 }
 
-/// The treatment of a document that has an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum RemoveName {
-    /// It is left out
-    Documents,
-    /// It is kept without the passages, in cut.jsonl.gz
-    Passages,
-    /// Only the tables are written
-    Nothing,
-}
+const REMOVALS: [(&str, &str, Removal); 3] = [
+    ("documents", "It is left out", Removal::Documents),
+    ("passages", "It is kept without the passages, in cut.jsonl.gz", Removal::Passages),
+    ("nothing", "Only the tables are written", Removal::Nothing),
+];
 
 impl DecontaminateArgs {
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
@@ -92,11 +87,7 @@ impl DecontaminateArgs {
             reading: self.input.names.rules(),
             out: self.out,
             rules: Rules { ngram: self.ngram, share: self.share, min_words: self.min_words },
-            removal: match self.remove {
-                RemoveName::Documents => Removal::Documents,
-                RemoveName::Passages => Removal::Passages,
-                RemoveName::Nothing => Removal::Nothing,
-            },
+            removal: self.remove,
             kept_files: self.kept_files.unwrap_or_default(),
             threads: self.threads,
             command_line,

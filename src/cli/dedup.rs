@@ -165,13 +165,11 @@ impl DedupArgs {
     /// The job that is asked for.
     pub(super) fn job(&self, command_line: Vec<String>) -> anyhow::Result<Job> {
         let given = Given {
-            search: &self.search,
-            features: &self.features,
             check: Some(&self.check),
             groups: Some(&self.groups),
-            as_published: false,
             all_pairs: self.all_pairs,
             saves_frequencies: self.run.save_frequencies.is_some(),
+            ..Given::new(&self.search, &self.features)
         };
         let mut input = self.input.clone();
         let Repeated { settings, frequencies, ignored, reading } = match &self.settings {

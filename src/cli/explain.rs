@@ -91,15 +91,7 @@ pub(super) fn methods(
     check: &CheckArgs,
     features: &FeatureArgs,
 ) -> anyhow::Result<Methods> {
-    let given = Given {
-        search,
-        features,
-        check: Some(check),
-        groups: None,
-        as_published: false,
-        all_pairs: false,
-        saves_frequencies: false,
-    };
+    let given = Given { check: Some(check), ..Given::new(search, features) };
     refuse(
         &[("tables", search.tables.is_some())],
         "on simflip explain",

@@ -1,6 +1,6 @@
 //! `simflip mark`
 
-use super::arguments::{FieldArgs, threads};
+use super::arguments::{FieldArgs, named, threads};
 use super::progress::Bars;
 use super::{Done, print_text};
 use simflip::corpus::ReadOptions;
@@ -21,8 +21,8 @@ pub(crate) struct MarkArgs {
     result: PathBuf,
 
     /// Whose filter
-    #[arg(long = "for", value_enum, value_name = "PROGRAM")]
-    filter: FilterName,
+    #[arg(long = "for", value_parser = named(&FILTERS), value_name = "PROGRAM")]
+    filter: Filter,
 
     /// Folder to create for the marks
     #[arg(long, value_name = "DIR")]
@@ -40,26 +40,21 @@ pub(crate) struct MarkArgs {
     quiet: bool,
 }
 
-/// Whose filter reads the marks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum FilterName {
-    /// MinhashDedupFilter: a task for each file, as tasks.csv says
-    Datatrove,
-    /// dolma mix: the attribute simflip_duplicate of files of JSONL
-    Dolma,
-    /// An array of truth values for each file, whether each row stays; files as tasks.csv says
-    Numpy,
-}
+const FILTERS: [(&str, &str, Filter); 3] = [
+    ("datatrove", "MinhashDedupFilter: a task for each file, as tasks.csv says", Filter::Datatrove),
+    ("dolma", "dolma mix: the attribute simflip_duplicate of files of JSONL", Filter::Dolma),
+    (
+        "numpy",
+        "An array of truth values for each file, whether each row stays; files as tasks.csv says",
+        Filter::Numpy,
+    ),
+];
 
 impl MarkArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let job = MarkJob {
             result: self.result,
-            filter: match self.filter {
-                FilterName::Datatrove => Filter::Datatrove,
-                FilterName::Dolma => Filter::Dolma,
-                FilterName::Numpy => Filter::Numpy,
-            },
+            filter: self.filter,
             options: ReadOptions::new(self.names.fields(), self.names.longest_document(), self.names.rules()),
             out: self.out,
             threads: self.threads,

@@ -1,8 +1,8 @@
 //! `simflip sketch`, `join`, `cluster` and `apply`: a run in stages, for more documents than memory holds.
 
 use super::arguments::{
-    CheckArgs, FeatureArgs, Given, InputArgs, MethodName, QuotaArgs, SearchArgs, bytes, kept_files, parsed,
-    threads,
+    CheckArgs, FeatureArgs, Given, InputArgs, MethodName, QuotaArgs, SearchArgs, bytes, kept_files, named,
+    parsed, threads,
 };
 use super::progress::Bars;
 use super::{Done, print_text};
@@ -66,15 +66,7 @@ pub(crate) struct SketchArgs {
 impl SketchArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let method = self.method;
-        let given = Given {
-            search: &self.search,
-            features: &self.features,
-            check: Some(&self.check),
-            groups: None,
-            as_published: false,
-            all_pairs: false,
-            saves_frequencies: false,
-        };
+        let given = Given { check: Some(&self.check), ..Given::new(&self.search, &self.features) };
         let settings = given.settings(method, &self.search.said(method))?;
         let job = staged::SketchJob {
             inputs: expand_patterns(&self.input.inputs)?,
@@ -195,29 +187,17 @@ impl JoinArgs {
 }
 
 /// The linkages that need not all pairs at hand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum StagedLinkage {
-    /// Every document is near the one that stays
-    Star,
-    /// All documents linked by any chain of pairs
-    Connected,
-}
-
-impl From<StagedLinkage> for Linkage {
-    fn from(name: StagedLinkage) -> Self {
-        match name {
-            StagedLinkage::Star => Self::Star,
-            StagedLinkage::Connected => Self::Connected,
-        }
-    }
-}
+const LINKAGES: [(&str, &str, Linkage); 2] = [
+    ("star", "Every document is near the one that stays", Linkage::Star),
+    ("connected", "All documents linked by any chain of pairs", Linkage::Connected),
+];
 
 /// The rules for clusters, and the order in which documents are kept.
 #[derive(Debug, clap::Args)]
 struct OrderArgs {
     /// How pairs form clusters
-    #[arg(long, value_enum, default_value_t = StagedLinkage::Star)]
-    clusters: StagedLinkage,
+    #[arg(long, value_parser = named(&LINKAGES), default_value = "star")]
+    clusters: Linkage,
 
     /// Rule for the document of a cluster that is kept: first (in the order of sorted files), fullest (most distinct
     /// features), longest, shortest-url, score:FIELD (the highest number in the field that simflip sketch --score has
@@ -240,7 +220,7 @@ impl OrderArgs {
             None => staged::settings_of(sketches)?.verification.usual_keep(),
         };
         let priority = staged::priority_of(&self.priority);
-        Ok(Grouping { linkage: self.clusters.into(), keep, priority, ..Grouping::default() })
+        Ok(Grouping { linkage: self.clusters, keep, priority, ..Grouping::default() })
     }
 }
 
