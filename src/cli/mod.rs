@@ -218,11 +218,14 @@ fn parse(arguments: Vec<OsString>) -> (Cli, Vec<String>) {
     let mut matches =
         command.clone().try_get_matches_from(arguments).unwrap_or_else(|error| with_our_name(error).exit());
     let subcommand = matches.subcommand_name().and_then(|name| command.find_subcommand(name));
-    let options = subcommand.map_or_else(Vec::new, |subcommand| {
-        subcommand.get_arguments().filter_map(|argument| argument.get_long().map(str::to_owned)).collect()
-    });
+    let options = subcommand.map_or_else(Vec::new, long_options);
     let cli = Cli::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit());
     (cli, options)
+}
+
+/// The long options of a command.
+fn long_options(command: &clap::Command) -> Vec<String> {
+    command.get_arguments().filter_map(|argument| argument.get_long().map(str::to_owned)).collect()
 }
 
 /// The commands by what they are for.
@@ -451,8 +454,7 @@ mod tests {
         assert!(output("--simularity 0.7").contains("'--similarity'"));
         // What is named is there.
         let dedup = Cli::command().find_subcommand("dedup").unwrap().clone();
-        let options: Vec<String> =
-            dedup.get_arguments().filter_map(|it| it.get_long().map(str::to_owned)).collect();
+        let options = long_options(&dedup);
         for (names, called) in CALLED_HERE {
             let named = called.split(' ').filter_map(|word| word.strip_prefix("--"));
             assert!(named.into_iter().all(|option| options.iter().any(|it| it == option)), "{called}");

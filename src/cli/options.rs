@@ -2,9 +2,12 @@
 //! messages.
 
 use super::arguments::{CheckArgs, FeatureArgs, Given, GroupArgs, MethodName, SearchArgs, threads};
+use super::dedup::{self, DedupArgs};
+use super::evaluate::EvaluateArgs;
 use super::index::{self, IndexArgs, Opened};
-use super::{CALLED_HERE, Cli, dedup, error_text, evaluate, explain, rethreshold, seen};
-use clap::{CommandFactory, Parser};
+use super::rethreshold::RethresholdArgs;
+use super::{CALLED_HERE, Cli, error_text, explain, long_options, seen};
+use clap::{Args, CommandFactory, Parser};
 use simflip::pipeline::{Job, RethresholdJob};
 use simflip::report::explanation::Methods;
 use simflip::seen::Seen;
@@ -56,7 +59,7 @@ impl Refused {
 
 /// An error of the library's, in the words of the command line, which has parameters for options.
 pub fn refused(error: simflip::Error) -> Refused {
-    Refused::new(&error.into(), &options_of::<Cli>(Some("dedup")))
+    refused_by::<DedupArgs>(error.into())
 }
 
 /// The arguments for texts in memory.
@@ -71,8 +74,15 @@ pub struct OfTexts {
     pub threads: usize,
 }
 
+/// Options without a command before them.
 #[derive(Debug, Parser)]
 #[command(name = "simflip", no_binary_name = true, disable_help_flag = true)]
+struct Options<A: Args> {
+    #[command(flatten)]
+    args: A,
+}
+
+#[derive(Debug, Args)]
 struct TextArgs {
     #[arg(long, value_enum, default_value_t = MethodName::Both)]
     method: MethodName,
@@ -96,8 +106,7 @@ struct TextArgs {
     threads: usize,
 }
 
-#[derive(Debug, Parser)]
-#[command(name = "simflip", no_binary_name = true, disable_help_flag = true)]
+#[derive(Debug, Args)]
 struct ExplainSettings {
     #[command(flatten)]
     search: SearchArgs,
@@ -117,19 +126,16 @@ struct ExplainSettings {
 pub fn of_texts(options: &[OsString]) -> Result<OfTexts, Refused> {
     let args: TextArgs = parsed(options)?;
     let given = Given {
-        search: &args.search,
-        features: &args.features,
         check: Some(&args.check),
         groups: Some(&args.groups),
-        as_published: false,
         all_pairs: args.all_pairs,
-        saves_frequencies: false,
+        ..Given::new(&args.search, &args.features)
     };
     let settings = given.settings(args.method, &args.search.said(args.method)).and_then(|settings| {
         settings.check()?;
         Ok(settings)
     });
-    let settings = settings.map_err(|error| Refused::new(&error, &options_of::<TextArgs>(None)))?;
+    let settings = settings.map_err(refused_by::<TextArgs>)?;
     Ok(OfTexts { settings, frequencies: args.features.frequencies, threads: args.threads })
 }
 
@@ -139,8 +145,8 @@ pub fn of_texts(options: &[OsString]) -> Result<OfTexts, Refused> {
 /// As [`of_texts`].
 pub fn of_explanation(options: &[OsString]) -> Result<(Methods, Option<PathBuf>), Refused> {
     let args: ExplainSettings = parsed(options)?;
-    let methods = explain::methods(&args.search, &args.check, &args.features)
-        .map_err(|error| Refused::new(&error, &options_of::<ExplainSettings>(None)))?;
+    let methods =
+        explain::methods(&args.search, &args.check, &args.features).map_err(refused_by::<ExplainSettings>)?;
     Ok((methods, args.features.frequencies))
 }
 
@@ -149,14 +155,7 @@ pub fn of_explanation(options: &[OsString]) -> Result<(Methods, Option<PathBuf>)
 /// # Errors
 /// As [`of_texts`], or if a report whose settings are asked for cannot be read.
 pub fn of_files(arguments: &[OsString]) -> Result<Job, Refused> {
-    #[derive(Debug, Parser)]
-    #[command(name = "simflip", no_binary_name = true, disable_help_flag = true)]
-    struct Dedup {
-        #[command(flatten)]
-        dedup: dedup::DedupArgs,
-    }
-    let args: Dedup = parsed(arguments)?;
-    args.dedup.job(Vec::new()).map_err(|error| Refused::new(&error, &options_of::<Dedup>(None)))
+    parsed::<DedupArgs>(arguments)?.job(Vec::new()).map_err(refused_by::<DedupArgs>)
 }
 
 /// The job of `simflip rethreshold` with these arguments.
@@ -164,13 +163,7 @@ pub fn of_files(arguments: &[OsString]) -> Result<Job, Refused> {
 /// # Errors
 /// As [`of_texts`].
 pub fn of_rethreshold(arguments: &[OsString]) -> Result<RethresholdJob, Refused> {
-    #[derive(Debug, Parser)]
-    #[command(name = "simflip", no_binary_name = true, disable_help_flag = true)]
-    struct Rethreshold {
-        #[command(flatten)]
-        rethreshold: rethreshold::RethresholdArgs,
-    }
-    Ok(parsed::<Rethreshold>(arguments)?.rethreshold.job(Vec::new()))
+    Ok(parsed::<RethresholdArgs>(arguments)?.job(Vec::new()))
 }
 
 /// The scores of `simflip evaluate` with these arguments, as its `--json` prints them.
@@ -178,15 +171,8 @@ pub fn of_rethreshold(arguments: &[OsString]) -> Result<RethresholdJob, Refused>
 /// # Errors
 /// As [`of_texts`], or if a file that is named cannot be read or does not fit.
 pub fn evaluation(arguments: &[OsString]) -> Result<serde_json::Value, Refused> {
-    #[derive(Debug, Parser)]
-    #[command(name = "simflip", no_binary_name = true, disable_help_flag = true)]
-    struct Evaluate {
-        #[command(flatten)]
-        evaluate: evaluate::EvaluateArgs,
-    }
-    let args: Evaluate = parsed(arguments)?;
-    let scores = args.evaluate.scores().and_then(|scores| Ok(serde_json::to_value(&scores)?));
-    scores.map_err(|error| Refused::new(&error, &options_of::<Evaluate>(None)))
+    let scores = parsed::<EvaluateArgs>(arguments)?.scores();
+    scores.and_then(|scores| Ok(serde_json::to_value(&scores)?)).map_err(refused_by::<EvaluateArgs>)
 }
 
 /// An open index of seen pages.
@@ -207,16 +193,8 @@ pub struct OfSeen {
 /// As [`of_texts`]; if the index was made with other settings than those that are given, cannot be opened, or
 /// another process writes to it.
 pub fn of_seen(options: &[OsString], ask_only: bool) -> Result<OfSeen, Refused> {
-    #[derive(Debug, Parser)]
-    #[command(name = "simflip", no_binary_name = true, disable_help_flag = true)]
-    struct SeenOptions {
-        #[command(flatten)]
-        index: IndexArgs,
-    }
-    let SeenOptions { index } = parsed(options)?;
-    let opened = index.open_silently(ask_only);
-    let Opened { seen, frequencies } =
-        opened.map_err(|error| Refused::new(&error, &options_of::<SeenOptions>(None)))?;
+    let index: IndexArgs = parsed(options)?;
+    let Opened { seen, frequencies } = index.open_silently(ask_only).map_err(refused_by::<IndexArgs>)?;
     Ok(OfSeen { seen, frequencies, fresh: index.fresh })
 }
 
@@ -247,12 +225,14 @@ pub fn now() -> String {
     dedup::now()
 }
 
-fn parsed<T: Parser>(arguments: &[OsString]) -> Result<T, Refused> {
-    let parse = || {
-        let mut matches = T::command().try_get_matches_from(arguments)?;
-        T::from_arg_matches_mut(&mut matches)
-    };
-    parse().map_err(|error: clap::Error| Refused::usage(&super::with_our_name(error)))
+fn parsed<A: Args>(arguments: &[OsString]) -> Result<A, Refused> {
+    let parsed = Options::try_parse_from(arguments);
+    parsed.map(|Options { args }| args).map_err(|error| Refused::usage(&super::with_our_name(error)))
+}
+
+/// An error in the words of a command with these options.
+fn refused_by<A: Args>(error: anyhow::Error) -> Refused {
+    Refused::new(&error, &long_options(&Options::<A>::command()))
 }
 
 /// Options of all commands, each with the values that it knows; none for one that takes no value.
@@ -346,13 +326,6 @@ fn is_in_command(text: &str) -> bool {
         let name = rest.split(' ').next().unwrap_or_default();
         Cli::command().find_subcommand(name).is_some()
     })
-}
-
-/// The long options of a command.
-fn options_of<T: CommandFactory>(subcommand: Option<&str>) -> Vec<String> {
-    let command = T::command();
-    let command = subcommand.and_then(|name| command.find_subcommand(name)).unwrap_or(&command);
-    command.get_arguments().filter_map(|argument| argument.get_long().map(str::to_owned)).collect()
 }
 
 #[cfg(test)]
