@@ -189,19 +189,13 @@ impl NewBinary {
     /// # Errors
     /// If it cannot be made.
     pub fn begin(path: &Path, kind: Kind, header: &impl Serialize) -> Result<Self> {
-        let header = serde_json::to_vec(header).map_err(|e| Error::io(path, e.into()))?;
-        Self::begin_with(path, kind, &header)
-    }
-
-    /// Begins a file with a header that is written already.
-    fn begin_with(path: &Path, kind: Kind, header: &[u8]) -> Result<Self> {
         let io = |source| Error::io(path, source);
+        let header = serde_json::to_vec(header).map_err(|e| io(e.into()))?;
         let mut new = NewFile::begin(path)?;
-        let too_long = || io(io::Error::other(format!("{} bytes are too many for a header", header.len())));
-        let length = u32::try_from(header.len()).ok().filter(|&length| length <= MAX_HEADER);
-        let mut head = [&MAGIC[..], &kind.tag, &kind.version.to_le_bytes()].concat();
-        head.extend_from_slice(&length.ok_or_else(too_long)?.to_le_bytes());
-        head.extend_from_slice(header);
+        if header.len() > MAX_HEADER as usize {
+            return Err(io(io::Error::other(format!("{} bytes are too many for a header", header.len()))));
+        }
+        let head = head_of(kind, &header);
         // The length is known at the end.
         new.file().write_all(&head).and_then(|()| new.file().write_all(&[0; 8])).map_err(io)?;
         let (buffer, body) = (Vec::with_capacity(PIECE), crc32fast::Hasher::new());
@@ -298,23 +292,10 @@ impl Body {
     /// If the file cannot be read or is not as it was written.
     pub fn check(&self) -> Result<()> {
         let io = |error| Error::io(&self.path, error);
-        let mut file = File::open(&self.path).map_err(io)?;
-        let (mut sum, mut left) = (crc32fast::Hasher::new(), self.start + self.length);
-        let mut piece = vec![0; PIECE];
-        while left > 0 {
-            let n = left.min(PIECE as u64) as usize;
-            file.read_exact(&mut piece[..n]).map_err(io)?;
-            sum.update(&piece[..n]);
-            left -= n as u64;
-        }
-        let mut stored = [0; 4];
-        file.read_exact(&mut stored).map_err(io)?;
-        let (expected, got) = (sum.finalize(), u32::from_le_bytes(stored));
-        if expected == got {
-            return Ok(());
-        }
-        let advice = "the file is damaged; make it again";
-        Err(wrong(&self.path, "the checksum", format!("{expected:08x}"), format!("{got:08x}"), advice))
+        let file = File::open(&self.path).map_err(io)?;
+        let mut file = Summing::new(BufReader::with_capacity(PIECE, file));
+        io::copy(&mut file.by_ref().take(self.start + self.length), &mut io::sink()).map_err(io)?;
+        check_sum(&self.path, &mut file, FILE)
     }
 }
 
@@ -367,12 +348,6 @@ impl Read for BodyReader {
 /// # Errors
 /// If it cannot be read, is of another kind or version, or is longer or shorter than it says.
 pub fn open<H: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(H, Body)> {
-    let (header, body) = open_any(path, kind)?;
-    Ok((header_of(path, kind, &header)?, body))
-}
-
-/// Opens a file, with its header as it stands there.
-fn open_any(path: &Path, kind: Kind) -> Result<(Vec<u8>, Body)> {
     let file = File::open(path).map_err(|error| Error::io(path, error))?;
     let size = file.metadata().map_err(|error| Error::io(path, error))?.len();
     let mut file = BufReader::new(file);
@@ -384,16 +359,19 @@ fn open_any(path: &Path, kind: Kind) -> Result<(Vec<u8>, Body)> {
         let expected = whole.map_or_else(|| "less".to_owned(), |whole| format!("{whole} bytes"));
         return Err(wrong(path, "the length", expected, format!("{size} bytes"), AGAIN));
     }
-    Ok((header, Body { path: path.to_path_buf(), start, length }))
+    Ok((header_of(path, kind, &header)?, Body { path: path.to_path_buf(), start, length }))
+}
+
+/// The bytes in front of every file of ours: magic, kind, version, and the header with its length.
+fn head_of(kind: Kind, header: &[u8]) -> Vec<u8> {
+    let length = (header.len() as u32).to_le_bytes();
+    [&MAGIC[..], &kind.tag, &kind.version.to_le_bytes(), &length, header].concat()
 }
 
 /// The head of a file that grows: magic, kind, version, the length of the header, the header, and a CRC-32 of all of
 /// these. Anything behind it is the kind's own.
 pub fn open_head(kind: Kind, header: &impl Serialize) -> Vec<u8> {
-    let header = serde_json::to_vec(header).unwrap_or_default();
-    let mut head = [&MAGIC[..], &kind.tag, &kind.version.to_le_bytes()].concat();
-    head.extend_from_slice(&(header.len() as u32).to_le_bytes());
-    head.extend_from_slice(&header);
+    let mut head = head_of(kind, &serde_json::to_vec(header).unwrap_or_default());
     let sum = crc32fast::hash(&head);
     head.extend_from_slice(&sum.to_le_bytes());
     head

@@ -16,6 +16,7 @@ use super::messages;
 use super::snippet::{differences, opening};
 use crate::boilerplate::{BoilerplateShare, GroupBy};
 use crate::corpus::{self, FileReading, JsonlFields, NotRead, TextSum};
+use crate::format::wrong;
 use crate::search::bands::Banding;
 use crate::{Error, Result};
 pub use simflip_core::dedup::PairKind;
@@ -909,8 +910,7 @@ impl Report {
     pub fn read_json(path: &Path) -> Result<Self> {
         let report: Self = read_json(path)?;
         let refused = |field, expected: String, got: String| {
-            let advice = "run simflip dedup again";
-            Err(Error::Format { path: path.to_path_buf(), field, expected, got, advice })
+            Err(wrong(path, field, expected, got, "run simflip dedup again"))
         };
         let this = Tool::this().name;
         if report.tool.name != this {
@@ -959,13 +959,8 @@ pub(crate) fn write_json<T: Serialize>(report: &T, path: &Path) -> Result<()> {
 
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let bytes = fs::read(path).map_err(|e| Error::io(path, e))?;
-    serde_json::from_slice(&bytes).map_err(|e| Error::Format {
-        path: path.to_path_buf(),
-        field: "content",
-        expected: "a report in JSON".to_string(),
-        got: e.to_string(),
-        advice: "write the report anew",
-    })
+    serde_json::from_slice(&bytes)
+        .map_err(|e| wrong(path, "content", "a report in JSON", e.to_string(), "write the report anew"))
 }
 
 #[cfg(test)]

@@ -9,12 +9,12 @@ use super::SeenParams;
 use super::record::{HEAD, MARK, Record, checksum, frame_of};
 use crate::error::{Error, Result};
 use crate::format::{self, SEEN_LOG};
-use crate::making::NewFile;
+use crate::making;
 use crate::settings::Settings;
 use crate::text::TOKENIZER;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -273,35 +273,14 @@ pub(super) fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<u
     Ok(filled)
 }
 
-/// Writes a file of records, whole or not at all.
+/// Writes a file without records, and gives its length.
 ///
 /// # Errors
-/// If it cannot be written.
-pub(super) fn write(
-    path: &Path,
-    part: Part,
-    params: &SeenParams,
-    records: impl Iterator<Item = Record>,
-) -> Result<u64> {
-    let mut new = NewFile::begin(path)?;
-    let mut length = 0;
-    {
-        let mut out = BufWriter::with_capacity(1 << 20, new.file());
-        let mut put = |bytes: &[u8]| {
-            length += bytes.len() as u64;
-            out.write_all(bytes).map_err(|e| Error::io(path, e))
-        };
-        put(&part.head(params))?;
-        let mut frame = Vec::new();
-        for record in records {
-            frame.clear();
-            record.frame(&mut frame);
-            put(&frame)?;
-        }
-        out.flush().map_err(|e| Error::io(path, e))?;
-    }
-    new.finish()?;
-    Ok(length)
+/// If it cannot be written; then there is none.
+pub(super) fn begin(path: &Path, part: Part, params: &SeenParams) -> Result<u64> {
+    let head = part.head(params);
+    making::write(path, &head)?;
+    Ok(head.len() as u64)
 }
 
 /// A log that is written to.

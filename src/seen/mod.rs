@@ -44,7 +44,7 @@ pub use remembered::REQUESTS;
 pub use snapshot::{Finished, Snapshot};
 
 use crate::error::{Error, Result};
-use crate::format;
+use crate::format::{self, wrong};
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
 use crate::making::{folder_of, is_unfinished, sweep};
@@ -322,16 +322,11 @@ impl Seen {
             Ok(found) if found.is_dir() => {}
             Ok(_) => return Err(not_an_index(folder, "a file")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if access == Access::Read || new.is_none() {
-                    return Err(Error::parameter(
-                        "index",
-                        folder.display(),
-                        "an index; there is no such index",
-                    ));
-                }
-                if let Some(new) = new {
-                    Index::new(&new.settings)?;
-                }
+                let Some(new) = new.filter(|_| access != Access::Read) else {
+                    let expected = "an index; there is no such index";
+                    return Err(Error::parameter("index", folder.display(), expected));
+                };
+                Index::new(&new.settings)?;
                 if !folder_of(folder).is_dir() {
                     let expected =
                         format!("a folder in one that is there; {} is none", folder_of(folder).display());
@@ -428,13 +423,8 @@ impl Seen {
             }
             seen.let_go(&mut replay)?;
             if params != seen.params {
-                return Err(Error::Format {
-                    path,
-                    field: "the settings",
-                    expected: "those of the other files".to_owned(),
-                    got: "others".to_owned(),
-                    advice: "the folder holds files of two indexes",
-                });
+                let advice = "the folder holds files of two indexes";
+                return Err(wrong(&path, "the settings", "those of the other files", "others", advice));
             }
             seen.report_passed(&path, part, &passed, writes);
             last = Some(LastFile { part, passed });
@@ -595,7 +585,7 @@ impl Seen {
                 // A new index, or one whose last process ended between a snapshot and its log.
                 let number = other.map_or(1, |last| last.part.number());
                 let part = Part::Log(number);
-                let length = log::write(&self.folder.join(part.name()), part, &self.params, [].into_iter())?;
+                let length = log::begin(&self.folder.join(part.name()), part, &self.params)?;
                 sync_folder(&self.folder)?;
                 (number, length)
             }
@@ -1190,7 +1180,7 @@ impl Seen {
         Ok(move || {
             let part = Part::Log(number);
             let path = folder.join(part.name());
-            let length = log::write(&path, part, &params, [].into_iter())?;
+            let length = log::begin(&path, part, &params)?;
             sync_folder(&folder)?;
             Ok(NewLog { number, log: Log::open(&path, length, fsync)?, path })
         })
@@ -1255,11 +1245,8 @@ impl Seen {
     /// If it cannot be written; then nothing is there.
     pub fn export(&self, path: &Path) -> Result<()> {
         if path.exists() && !format::is_of_kind(path, format::SEEN_LOG) {
-            return Err(Error::parameter(
-                "export",
-                path.display(),
-                "a file that is not there, or one of an export",
-            ));
+            let expected = "a file that is not there, or one of an export";
+            return Err(Error::parameter("export", path.display(), expected));
         }
         let mut snapshot = Snapshot::export(self, path)?;
         while snapshot.copy(self) {
@@ -1320,13 +1307,9 @@ impl Seen {
         if of(params) == of(&self.params) {
             return Ok(());
         }
-        Err(Error::Format {
-            path: path.to_path_buf(),
-            field: "the sketches",
-            expected: "made with the settings of the index".to_owned(),
-            got: "made with others".to_owned(),
-            advice: "give the pages themselves, or make an index with these settings",
-        })
+        let expected = "made with the settings of the index";
+        let advice = "give the pages themselves, or make an index with these settings";
+        Err(wrong(path, "the sketches", expected, "made with others", advice))
     }
 
     /// Stores a page by what is kept of it; the page with the same text is seen again instead, if there is one. It is
@@ -1492,13 +1475,7 @@ struct LastFile {
 }
 
 fn damaged_import(path: &Path, got: &str) -> Error {
-    Error::Format {
-        path: path.to_path_buf(),
-        field: "the pages",
-        expected: "all of them, whole".to_owned(),
-        got: got.to_owned(),
-        advice: "export the index again",
-    }
+    wrong(path, "the pages", "all of them, whole", got, "export the index again")
 }
 
 fn not_to_write(folder: &Path) -> Error {
@@ -1506,13 +1483,7 @@ fn not_to_write(folder: &Path) -> Error {
 }
 
 fn not_an_index(path: &Path, got: &str) -> Error {
-    Error::Format {
-        path: path.to_path_buf(),
-        field: "the index",
-        expected: "a folder that simflip seen made".to_owned(),
-        got: got.to_owned(),
-        advice: "name another place",
-    }
+    wrong(path, "the index", "a folder that simflip seen made", got, "name another place")
 }
 
 /// The files of an index, by number, a snapshot before the log of its number.
@@ -1566,11 +1537,10 @@ fn lock(folder: &Path) -> Result<Lock> {
     let file = file.map_err(|e| Error::io(&path, e))?;
     match file.try_lock() {
         Ok(()) => Ok(Lock(file)),
-        Err(TryLockError::WouldBlock) => Err(Error::parameter(
-            "index",
-            folder.display(),
-            "an index that no other process writes to; wait for it, send it your pages, or ask alone (--ask-only)",
-        )),
+        Err(TryLockError::WouldBlock) => {
+            let expected = "an index that no other process writes to; wait for it, send it your pages, or ask alone (--ask-only)";
+            Err(Error::parameter("index", folder.display(), expected))
+        }
         Err(TryLockError::Error(error)) => Err(Error::io(&path, error)),
     }
 }

@@ -3,6 +3,7 @@
 use super::log::Part;
 use super::record;
 use crate::error::{Error, Result};
+use crate::format::wrong;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -148,13 +149,8 @@ fn read_at(open: &OpenFile, buffer: &mut [u8], offset: u64) -> io::Result<usize>
 }
 
 fn not_there(path: &Path, place: LogPlace) -> Error {
-    Error::Format {
-        path: path.to_path_buf(),
-        field: "the record of a page",
-        expected: format!("at byte {}", place.offset()),
-        got: "other bytes".to_owned(),
-        advice: "the file was changed while it was in use; open the index again",
-    }
+    let advice = "the file was changed while it was in use; open the index again";
+    wrong(path, "the record of a page", format!("at byte {}", place.offset()), "other bytes", advice)
 }
 
 #[cfg(test)]
