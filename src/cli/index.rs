@@ -13,7 +13,6 @@ use simflip::sketch::Sketcher;
 use simflip::tables::cell::guarded;
 use simflip::weight::frequencies::Frequencies;
 use simflip::wording::{printable, printable_json};
-use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -284,18 +283,6 @@ pub(crate) fn written(millis: u64) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 
-/// A line of answers.
-#[derive(Serialize)]
-pub(crate) struct AnswerRow<'a> {
-    pub page: Cow<'a, str>,
-    pub answer: &'static str,
-    pub distance: Option<u32>,
-    pub earlier: Option<Cow<'a, str>>,
-    pub similarity: Option<String>,
-    pub last_seen: Option<String>,
-    pub near_pages: Option<u32>,
-}
-
 /// An answer in JSON.
 #[derive(Serialize)]
 pub(crate) struct JsonAnswer<'a> {
@@ -356,56 +343,53 @@ impl Form {
         request: Option<&str>,
         reply: &Reply,
     ) -> anyhow::Result<()> {
+        let answer = JsonAnswer::new(page, request, reply);
         if self.json {
-            let line = serde_json::to_string(&JsonAnswer::new(page, request, reply))?;
-            lines.extend_from_slice(printable_json(&line).as_bytes());
-            lines.push(b'\n');
-            return Ok(());
+            return line(lines, &serde_json::to_string(&answer)?);
         }
-        let found = reply.verdict != Verdict::New;
-        self.row(
-            lines,
-            AnswerRow {
-                page: page.into(),
-                answer: reply.verdict.name(),
-                distance: found.then_some(reply.distance),
-                earlier: reply.earlier.as_deref().map(Cow::Borrowed),
-                similarity: found.then(|| format!("{:.4}", reply.similarity)),
-                last_seen: found.then(|| written(reply.seen)),
-                near_pages: Some(reply.near),
-            },
-        )
+        let similarity = answer.similarity.map(|_| format!("{:.4}", reply.similarity));
+        let distance = answer.distance.map(|distance| distance.to_string());
+        let (last_seen, near) = (answer.last_seen, reply.near.to_string());
+        let found = [distance, answer.earlier.map(|it| self.safe(it)), similarity, last_seen];
+        self.row(lines, page, answer.answer, found.map(Option::unwrap_or_default), &near)
     }
 
     /// Appends the line of something that is no page.
     pub(crate) fn error(self, lines: &mut Vec<u8>, page: &str, error: &str) -> anyhow::Result<()> {
         if self.json {
-            let line = serde_json::json!({ "page": page, "answer": "error", "error": error }).to_string();
-            lines.extend_from_slice(printable_json(&line).as_bytes());
-            lines.push(b'\n');
-            return Ok(());
+            let error = serde_json::json!({ "page": page, "answer": "error", "error": error });
+            return line(lines, &error.to_string());
         }
-        let row = AnswerRow {
-            page: page.into(),
-            answer: "error",
-            distance: None,
-            earlier: None,
-            similarity: None,
-            last_seen: None,
-            near_pages: None,
-        };
-        self.row(lines, row)
+        self.row(lines, page, "error", Default::default(), "")
     }
 
-    fn row(self, lines: &mut Vec<u8>, mut row: AnswerRow<'_>) -> anyhow::Result<()> {
-        let safe = |cell: &str| match self.terminal {
+    /// A cell that is no formula and gives a terminal no orders.
+    fn safe(self, cell: &str) -> String {
+        match self.terminal {
             true => guarded(&printable(cell)).into_owned(),
             false => guarded(cell).into_owned(),
-        };
-        row.page = safe(&row.page).into();
-        row.earlier = row.earlier.map(|earlier| safe(&earlier).into());
-        let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(lines);
-        table.serialize(&row)?;
+        }
+    }
+
+    /// Appends a row of the table, with what there is to say of a page that was found.
+    fn row(
+        self,
+        lines: &mut Vec<u8>,
+        page: &str,
+        answer: &str,
+        found: [String; 4],
+        near: &str,
+    ) -> anyhow::Result<()> {
+        let mut table = csv::Writer::from_writer(lines);
+        let found = found.iter().map(String::as_str);
+        table.write_record([&*self.safe(page), answer].into_iter().chain(found).chain([near]))?;
         table.flush().context("a line of the table")
     }
+}
+
+/// Appends a line of JSON that gives a terminal no orders.
+fn line(lines: &mut Vec<u8>, json: &str) -> anyhow::Result<()> {
+    lines.extend_from_slice(printable_json(json).as_bytes());
+    lines.push(b'\n');
+    Ok(())
 }
