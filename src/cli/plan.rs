@@ -238,28 +238,22 @@ fn show_job(plan: &JobPlan) -> String {
         ),
         false => writeln!(text, "They are held in memory.\n"),
     };
-    let _ = writeln!(
-        text,
-        "{:<8}  {:>22}  {:>9}  {:>10}  {:>10}  {:>9}  {:>9}",
-        "stage", "reads", "bytes", "CPU", "all, here", "memory", "leaves"
-    );
+    // The first column is aligned to the left.
+    let row = |cells: [&str; 7]| {
+        let [name, reads, bytes, cpu, all, memory, leaves] = cells;
+        format!("{name:<8}  {reads:>22}  {bytes:>9}  {cpu:>10}  {all:>10}  {memory:>9}  {leaves:>9}\n")
+    };
+    text += &row(["stage", "reads", "bytes", "CPU", "all, here", "memory", "leaves"]);
     for stage in &plan.stages {
         let times = if stage.passes > 1 {
             format!("{}, {} times", stage.reads, stage.passes)
         } else {
             stage.reads.clone()
         };
-        let _ = writeln!(
-            text,
-            "{:<8}  {:>22}  {:>9}  {:>10}  {:>10}  {:>9}  {:>9}",
-            stage.name,
-            times,
-            bytes(stage.read_bytes as u64),
-            duration(stage.cpu_seconds),
-            duration(stage.hours * 3600.0),
-            bytes(stage.memory_bytes),
-            bytes(stage.disk_bytes as u64)
-        );
+        let [cpu, all] = [stage.cpu_seconds, stage.hours * 3600.0].map(duration);
+        let [read, memory, left] =
+            [stage.read_bytes as u64, stage.memory_bytes, stage.disk_bytes as u64].map(bytes);
+        text += &row([&stage.name, &times, &read, &cpu, &all, &memory, &left]);
     }
     if plan.on_disk {
         let disk = &plan.disk_bytes;
@@ -323,24 +317,12 @@ fn show(plan: &Plan, join: bool, memory: Option<u64>) -> String {
         "Task: pairs within {}, {recall} % of them; {whom}.\n",
         counted(u64::from(h), "bit", "bits")
     );
-    let _ = writeln!(
-        text,
-        "{:>14}  {:<11}  {:>6}  {:>8}  {:>5}  {:>6}  {:>6}  {:>9}  {:>10}  {:>11}  {:>10}",
-        "documents",
-        "index",
-        "tables",
-        "key bits",
-        "flips",
-        "probes",
-        "recall",
-        "memory",
-        "candidates",
-        "queries/s",
-        "all, here"
-    );
+    let head =
+        ["tables", "key bits", "flips", "probes", "recall", "memory", "candidates", "queries/s", "all, here"];
+    text += &line("documents", "index", head);
     for row in &plan.rows {
         let _ = match &row.choice {
-            Some(choice) => writeln!(text, "{}", line(row, choice)),
+            Some(choice) => write!(text, "{}", line_of(row, choice)),
             None => writeln!(
                 text,
                 "{:>14}  nothing fits {}: {}",
@@ -382,7 +364,16 @@ fn describe(choice: &Choice) -> String {
     }
 }
 
-fn line(row: &PlanRow, choice: &Choice) -> String {
+/// A line of the table of indexes.
+fn line(documents: &str, index: &str, cells: [&str; 9]) -> String {
+    let [tables, key_bits, flips, probes, recall, memory, candidates, queries, all] = cells;
+    format!(
+        "{documents:>14}  {index:<11}  {tables:>6}  {key_bits:>8}  {flips:>5}  {probes:>6}  {recall:>6}  {memory:>9}  \
+         {candidates:>10}  {queries:>11}  {all:>10}\n"
+    )
+}
+
+fn line_of(row: &PlanRow, choice: &Choice) -> String {
     let (mut index, [mut key_bits, mut flips]) =
         (choice.kind.name().to_owned(), [choice.key_bits, choice.flips].map(|n| n.to_string()));
     if choice.kind == IndexKind::Linear {
@@ -395,20 +386,12 @@ fn line(row: &PlanRow, choice: &Choice) -> String {
         true => choice.probes.to_string(),
         false => format!("all {}", choice.probes),
     };
-    format!(
-        "{:>14}  {:<11}  {:>6}  {:>8}  {:>5}  {:>6}  {:>6.3}  {:>9}  {:>10}  {:>11}  {:>10}",
-        row.documents,
-        index,
-        choice.tables,
-        key_bits,
-        flips,
-        probes,
-        choice.recall,
-        bytes(choice.bytes),
-        number(choice.candidates),
-        number(row.queries_per_second),
-        duration(row.seconds)
-    )
+    let [documents, tables] = [row.documents, u64::from(choice.tables)].map(|n| n.to_string());
+    let [candidates, queries] = [choice.candidates, row.queries_per_second].map(number);
+    let (recall, memory) = (format!("{:.3}", choice.recall), bytes(choice.bytes));
+    let (probes, all) = (&probes, &duration(row.seconds));
+    let cells = [&tables, &key_bits, &flips, probes, &recall, &memory, &candidates, &queries, all];
+    line(&documents, &index, cells.map(|cell| &**cell))
 }
 
 /// Three digits and a unit.
