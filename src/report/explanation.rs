@@ -1,8 +1,7 @@
 //! Why two documents are near-duplicates or not: the figures behind it, and the words.
 
-use super::messages::meaning;
+use super::messages::{index_name, meaning};
 use crate::evaluate::diff::{Change, WordRun};
-use crate::search::psm::Reading;
 use crate::text::{Difference, FeatureKind};
 use crate::weight::Weighting;
 use crate::wording::{counted, visible};
@@ -186,12 +185,8 @@ pub(crate) fn opinion_of_text(by: &str, fewest: usize, min_features: usize, same
 
 /// Which index a pair is looked for in, over how many distinct hashes.
 pub(crate) fn index_over(generator: &Generator, hashes: u64) -> String {
-    let name = match generator {
-        Generator::Psm { reading: Reading::P { .. }, .. } => "one-table",
-        Generator::Psm { reading: Reading::X { .. }, .. } => "all-bits",
-        _ => "dial",
-    };
-    format!("{name}, over {} of the input", counted(hashes, "distinct hash", "distinct hashes"))
+    let hashes = counted(hashes, "distinct hash", "distinct hashes");
+    format!("{}, over {hashes} of the input", index_name(generator))
 }
 
 /// The index of two documents alone, and the number of probes at most.
@@ -282,33 +277,23 @@ pub(crate) fn opinions(
     let searched = if joined { "; all hashes are joined, so that no pair is missed" } else { "" };
     all.push(Opinion { by: "simhash".to_owned(), near, why: why + searched });
     let (near, why) = of_distance(distance, methods.probing.generator.distance().unwrap_or_default());
-    let (found, reached) = match (near, psm.probes.into_iter().flatten().min(), psm.budget) {
-        (false, ..) => (why.clone(), false),
-        (true, Some(0), _) => (format!("{why}; equal hashes are found without a probe"), true),
-        (true, Some(probe), None) => (
-            format!(
-                "{why}; fewer than {} a document would miss it",
-                counted(u64::from(probe), "probe", "probes")
-            ),
-            true,
-        ),
-        (true, Some(probe), Some(budget)) if probe <= budget => (
-            format!(
-                "{why}; {} made for a document, and fewer than {probe} would miss it",
-                counted(u64::from(budget), "probe is", "probes are")
-            ),
-            true,
-        ),
-        (true, Some(probe), Some(budget)) => (
-            format!(
-                "{why}; but only {} made for a document, and it takes {probe}",
-                counted(u64::from(budget), "probe is", "probes are")
-            ),
-            false,
-        ),
-        (true, None, _) => (format!("{why}; but no probe that was tried comes upon it"), false),
+    let probe = psm.probes.into_iter().flatten().min();
+    let made = psm.budget.map(|budget| counted(u64::from(budget), "probe is", "probes are"));
+    let reached = near && probe.is_some_and(|probe| psm.budget.is_none_or(|budget| probe <= budget));
+    let found = match (probe, made) {
+        _ if !near => String::new(),
+        (Some(0), _) => "; equal hashes are found without a probe".to_owned(),
+        (Some(probe), None) => {
+            let probes = counted(u64::from(probe), "probe", "probes");
+            format!("; fewer than {probes} a document would miss it")
+        }
+        (Some(probe), Some(made)) if reached => {
+            format!("; {made} made for a document, and fewer than {probe} would miss it")
+        }
+        (Some(probe), Some(made)) => format!("; but only {made} made for a document, and it takes {probe}"),
+        (None, _) => "; but no probe that was tried comes upon it".to_owned(),
     };
-    all.push(Opinion { by: "psm".to_owned(), near: reached, why: found });
+    all.push(Opinion { by: "psm".to_owned(), near: reached, why: why.clone() + &found });
     all.push(Opinion { by: "bphs".to_owned(), near, why });
     if let (Generator::Bands { similarity, .. }, Some(banded)) = (methods.minhash.generator, banded) {
         let Banded { shared, bands, equal, positions } = banded;

@@ -63,6 +63,15 @@ pub fn method_name(settings: &Settings) -> &'static str {
     }
 }
 
+/// The index of a generator that probes, as `--index` spells it.
+pub(crate) fn index_name(generator: &Generator) -> &'static str {
+    match generator {
+        Generator::Psm { reading: Reading::P { .. }, .. } => "one-table",
+        Generator::Psm { reading: Reading::X { .. }, .. } => "all-bits",
+        _ => "dial",
+    }
+}
+
 /// The search in a few words.
 fn search_words(searched: &Searched) -> String {
     match searched.ran {
@@ -92,127 +101,112 @@ pub fn method(
     searched: &Searched,
     verified: Option<&Verified>,
 ) -> Method {
-    let mut parameters: Vec<(&str, String)> = vec![
-        ("features", settings.features.to_string()),
-        ("tokenizer", TOKENIZER.to_owned()),
-        ("min features", settings.min_features.to_string()),
-    ];
+    let mut parameters = Vec::new();
+    let mut add = |name: &str, value: String| parameters.push(Parameter { name: name.to_owned(), value });
+    add("features", settings.features.to_string());
+    add("tokenizer", TOKENIZER.to_owned());
+    add("min features", settings.min_features.to_string());
     let mut similarity = match settings.sketches {
         Sketches::MinHash { permutations } => {
-            parameters.push(("permutations", permutations.to_string()));
+            add("permutations", permutations.to_string());
             format!("Jaccard coefficient of the documents' sets of {}, estimated", settings.features)
         }
         Sketches::SimHash { weighting } => {
-            parameters.push(("weighting", weighting.name().to_owned()));
+            add("weighting", weighting.name().to_owned());
             "cosine of the documents' feature weights, as estimated by the distance d of their hashes: cos(π·d/64)".to_owned()
         }
-        Sketches::Both { bits, banding } => {
-            parameters.push(("sketch", format!("SimHash of 64 bits, {bits} bits of resemblance")));
-            parameters.push(("bands", banding.bands.to_string()));
-            parameters.push(("rows", banding.rows.to_string()));
+        Sketches::Both { bits, .. } => {
+            add("sketch", format!("SimHash of 64 bits, {bits} bits of resemblance"));
             String::new()
         }
-        Sketches::OneBit { bits, banding } => {
-            parameters.push(("sketch", format!("one bit of each of {bits} MinHash positions")));
-            parameters.push(("bands", banding.bands.to_string()));
-            parameters.push(("rows", banding.rows.to_string()));
+        Sketches::OneBit { bits, .. } => {
+            add("sketch", format!("one bit of each of {bits} MinHash positions"));
             String::new()
         }
         _ => String::new(),
     };
+    if let Some((_, banding)) = settings.sketches.keyed() {
+        add("bands", banding.bands.to_string());
+        add("rows", banding.rows.to_string());
+    }
     if settings.needs_frequencies() {
         let of_corpus = || "of this corpus".to_owned();
-        parameters
-            .push(("frequencies", frequencies.map_or_else(of_corpus, |path| path.display().to_string())));
+        add("frequencies", frequencies.map_or_else(of_corpus, |path| path.display().to_string()));
     }
     if let Some(distance) = settings.generator.distance() {
-        parameters.push(("distance", format!("{distance} of 64 bits")));
+        add("distance", format!("{distance} of 64 bits"));
     }
     if let Generator::Bands { similarity, shape } = settings.generator {
-        parameters.push(("similarity", similarity.to_string()));
+        add("similarity", similarity.to_string());
         if let BandShape::Recall(recall) = shape {
-            parameters.push(("recall", recall.to_string()));
+            add("recall", recall.to_string());
         }
     }
     if let Some(recall) = settings.generator.recall().and_then(|recall| recall.share()) {
-        parameters.push(("recall", recall.to_string()));
+        add("recall", recall.to_string());
     }
-    parameters.push(("search", search_words(searched)));
+    add("search", search_words(searched));
     match searched.ran {
         Ran::Probing { tables, key_bits, flips, probes, all_probes, .. } => {
-            let index = match settings.generator {
-                Generator::Psm { reading: Reading::P { .. }, .. } => "one-table",
-                Generator::Psm { reading: Reading::X { .. }, .. } => "all-bits",
-                _ => "dial",
-            };
-            parameters.extend([
-                ("index", index.to_owned()),
-                ("tables", tables.to_string()),
-                ("key bits", key_bits.to_string()),
-                ("flips in a key", flips.to_string()),
-                (
-                    "probes a document",
-                    probes.map_or_else(|| format!("{all_probes} (all)"), |n| n.to_string()),
-                ),
-            ]);
+            add("index", index_name(&settings.generator).to_owned());
+            add("tables", tables.to_string());
+            add("key bits", key_bits.to_string());
+            add("flips in a key", flips.to_string());
+            let all = || format!("{all_probes} (all)");
+            add("probes a document", probes.map_or_else(all, |n| n.to_string()));
         }
-        Ran::Bphs { tables, .. } => parameters.push(("tables", tables.to_string())),
+        Ran::Bphs { tables, .. } => add("tables", tables.to_string()),
         Ran::HashBands { banding, .. } => {
-            parameters.push(("bands", banding.bands.to_string()));
-            parameters.push(("bits of a band", banding.rows.to_string()));
+            add("bands", banding.bands.to_string());
+            add("bits of a band", banding.rows.to_string());
         }
         Ran::Bands { banding, .. } => {
-            parameters.push(("bands", banding.bands.to_string()));
-            parameters.push(("rows", banding.rows.to_string()));
+            add("bands", banding.bands.to_string());
+            add("rows", banding.rows.to_string());
         }
         _ => {}
     }
-    parameters.push(("verify", settings.verification.name().to_owned()));
+    add("verify", settings.verification.name().to_owned());
     if let (Some(measure), Some(threshold)) =
         (settings.verification.measure(), settings.verification.threshold())
     {
         meaning(measure).clone_into(&mut similarity);
-        parameters.push(("verify threshold", threshold.to_string()));
+        add("verify threshold", threshold.to_string());
         if let (Measure::Estimate, Sketches::OneBit { bits, .. }) = (measure, settings.sketches) {
             let error = one_bit::standard_error(threshold, bits);
-            parameters.push(("standard error there", format!("{error:.3}")));
+            add("standard error there", format!("{error:.3}"));
         }
         if let (Measure::Estimate, Sketches::Both { bits, .. }) = (measure, settings.sketches) {
             let error = |size| format!("{:.3}", standard_error(threshold, bits, size));
-            parameters.push((
-                "standard error there",
-                match largest_odd(bits) {
-                    [0, _] => error(u32::MAX),
-                    [small, middle] => format!(
-                        "none for documents of up to {} features, {} up to {small}, {} from {} on, {:.3} where one of two \
-                         documents has {small} or fewer and the other more",
-                        largest_exact(bits),
-                        error(small),
-                        error(u32::MAX),
-                        middle + 1,
-                        standard_error_between(threshold, bits)
-                    ),
-                },
-            ));
+            let error = match largest_odd(bits) {
+                [0, _] => error(u32::MAX),
+                [small, middle] => format!(
+                    "none for documents of up to {} features, {} up to {small}, {} from {} on, {:.3} where one of two \
+                     documents has {small} or fewer and the other more",
+                    largest_exact(bits),
+                    error(small),
+                    error(u32::MAX),
+                    middle + 1,
+                    standard_error_between(threshold, bits)
+                ),
+            };
+            add("standard error there", error);
         }
     }
     if let Some(verified) = verified {
-        parameters.push(("verified candidates", verified.compared.to_string()));
-        parameters.push(("of these refused", verified.refused.to_string()));
+        add("verified candidates", verified.compared.to_string());
+        add("of these refused", verified.refused.to_string());
     }
-    parameters.push(("clusters", settings.linkage.name().to_owned()));
-    parameters.push(("keep", settings.keep.to_string()));
+    add("clusters", settings.linkage.name().to_owned());
+    add("keep", settings.keep.to_string());
     if !settings.quota.is_one() {
-        parameters.push(("kept", settings.quota.to_string()));
+        add("kept", settings.quota.to_string());
     }
-    parameters.push(("all pairs", if settings.all_pairs { "yes" } else { "no" }.to_owned()));
+    add("all pairs", if settings.all_pairs { "yes" } else { "no" }.to_owned());
     Method {
         name: method_name(settings).to_owned(),
         similarity,
-        parameters: parameters
-            .into_iter()
-            .map(|(name, value)| Parameter { name: name.to_owned(), value })
-            .collect(),
+        parameters,
         seed: settings.seed,
         hash: settings.feature_hash.name().to_owned(),
     }
