@@ -6,23 +6,11 @@ use similar::{DiffOp, DiffTag, DiffableStr};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The bounds of a comparison of two texts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct DiffParams {
-    /// Words of either text that are compared; what follows is cut off, and so is what
-    /// follows 64 times as many bytes.
-    pub max_words: usize,
-}
+/// Words of either text that are compared; what follows is cut off, and so is what follows 64 times as many bytes.
+const MOST_WORDS: usize = 20_000;
 
-/// No more bytes than this for each word of [`DiffParams::max_words`] are looked at.
+/// No more bytes than this for each word that is compared are looked at.
 const MOST_BYTES_A_WORD: usize = 64;
-
-impl Default for DiffParams {
-    fn default() -> Self {
-        Self { max_words: 20_000 }
-    }
-}
 
 /// A run of words that both texts have, or that one of them has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -47,24 +35,30 @@ pub struct Stretch {
     pub b: Range<usize>,
 }
 
-/// Two texts side by side, word by word: see [`WordDiff`] for what a word is and how the work is bounded.
+/// Two texts side by side, in words, as Unicode parts them (UAX #29): punctuation marks are words too,
+/// and so is every character of a script without spaces; white space is not.
+///
+/// The changes come from Myers' algorithm (1986) with the bounded search of the `similar` crate. On texts
+/// with little in common it takes a good path, not always the shortest, so that the work is about
+/// proportional to the length. The distance is therefore an upper bound, and the same on every machine:
+/// there is no clock in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alignment {
     /// Same and different words by turns, in the order of the texts.
     pub stretches: Vec<Stretch>,
-    /// Words deleted plus words inserted.
+    /// Words deleted plus words inserted that lead from the first text to the second (the indel distance: a
+    /// word replaced counts as two).
     pub distance: u64,
     /// Words compared, of the first and of the second text.
     pub words: (u64, u64),
-    /// True if a text was cut to [`DiffParams::max_words`].
+    /// True if a text was cut; the figures are then those of the beginnings.
     pub cut: bool,
 }
 
 impl Alignment {
     /// Aligns two texts.
-    pub fn new(a: &str, b: &str, params: DiffParams) -> Self {
-        let (old, old_cut) = words(a, params.max_words);
-        let (new, new_cut) = words(b, params.max_words);
+    pub fn new(a: &str, b: &str) -> Self {
+        let ((old, old_cut), (new, new_cut)) = (words(a, MOST_WORDS), words(b, MOST_WORDS));
         let mut numbers = Numbers::default();
         let mut numbered = |text, words: &[Range<usize>]| numbers.of(slices(text, words));
         let ops = changes(&numbered(a, &old), &numbered(b, &new));
@@ -97,6 +91,19 @@ impl Alignment {
         }
         Self { stretches, distance, words: (old.len() as u64, new.len() as u64), cut: old_cut || new_cut }
     }
+
+    /// The changes, in the order of the two texts.
+    pub fn runs(&self, a: &str, b: &str) -> Vec<WordRun> {
+        let run = |change: Change, text: &str| WordRun { change, text: text.to_string() };
+        let of = |stretch: &Stretch| {
+            let (in_a, in_b) = (&a[stretch.a.clone()], &b[stretch.b.clone()]);
+            match stretch.same {
+                true => vec![run(Change::Same, in_a)],
+                false => vec![run(Change::Deleted, in_a), run(Change::Inserted, in_b)],
+            }
+        };
+        self.stretches.iter().flat_map(of).filter(|run| !run.text.is_empty()).collect()
+    }
 }
 
 /// A run of words of one kind.
@@ -108,65 +115,22 @@ pub struct WordRun {
     pub text: String,
 }
 
-/// The difference of two texts in words, as Unicode parts them (UAX #29): punctuation marks are words too,
-/// and so is every character of a script without spaces; white space is not.
-///
-/// The changes come from Myers' algorithm (1986) with the bounded search of the `similar` crate. On texts
-/// with little in common it takes a good path, not always the shortest, so that the work is about
-/// proportional to the length. The distance is therefore an upper bound, and the same on every machine:
-/// there is no clock in it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WordDiff {
-    /// Words deleted plus words inserted that lead from the first text to the second (the indel distance: a
-    /// word replaced counts as two).
-    pub distance: u64,
-    /// Words compared, of the first and of the second text.
-    pub words: (u64, u64),
-    /// True if a text was cut to [`DiffParams::max_words`]; the figures are then those of the beginnings.
-    pub cut: bool,
-    /// The changes, in the order of the texts.
-    pub runs: Vec<WordRun>,
-}
-
-impl WordDiff {
-    /// Compares two texts.
-    pub fn new(a: &str, b: &str, params: DiffParams) -> Self {
-        let Alignment { stretches, distance, words, cut } = Alignment::new(a, b, params);
-        let mut runs = Vec::new();
-        let mut push = |change: Change, text: &str| {
-            if !text.is_empty() {
-                runs.push(WordRun { change, text: text.to_string() });
-            }
-        };
-        for stretch in stretches {
-            let (in_a, in_b) = (&a[stretch.a], &b[stretch.b]);
-            if stretch.same {
-                push(Change::Same, in_a);
-            } else {
-                push(Change::Deleted, in_a);
-                push(Change::Inserted, in_b);
-            }
+/// Leaves `context` words of every long run that is in both texts, at each end that borders on a
+/// change, and "…" between.
+pub fn shortened(runs: &[WordRun], context: usize) -> Vec<WordRun> {
+    let last = runs.len().saturating_sub(1);
+    let shorten = |(i, run): (usize, &WordRun)| {
+        let (words, _) = words(&run.text, usize::MAX);
+        let (head, tail) = (if i == 0 { 0 } else { context }, if i == last { 0 } else { context });
+        if run.change != Change::Same || words.len() <= head + tail {
+            return run.clone();
         }
-        Self { distance, words, cut, runs }
-    }
-
-    /// Leaves `context` words of every long run that is in both texts, at each end that borders on a
-    /// change, and "…" between.
-    pub fn shortened(&self, context: usize) -> Vec<WordRun> {
-        let last = self.runs.len().saturating_sub(1);
-        let shorten = |(i, run): (usize, &WordRun)| {
-            let (words, _) = words(&run.text, usize::MAX);
-            let (head, tail) = (if i == 0 { 0 } else { context }, if i == last { 0 } else { context });
-            if run.change != Change::Same || words.len() <= head + tail {
-                return run.clone();
-            }
-            let first = if head == 0 { "" } else { &run.text[..words[head - 1].end] };
-            let end = if tail == 0 { "" } else { &run.text[words[words.len() - tail].start..] };
-            let parts: Vec<&str> = [first, "…", end].into_iter().filter(|part| !part.is_empty()).collect();
-            WordRun { change: run.change, text: parts.join(" ") }
-        };
-        self.runs.iter().enumerate().map(shorten).collect()
-    }
+        let first = if head == 0 { "" } else { &run.text[..words[head - 1].end] };
+        let end = if tail == 0 { "" } else { &run.text[words[words.len() - tail].start..] };
+        let parts: Vec<&str> = [first, "…", end].into_iter().filter(|part| !part.is_empty()).collect();
+        WordRun { change: run.change, text: parts.join(" ") }
+    };
+    runs.iter().enumerate().map(shorten).collect()
 }
 
 /// The places of the first `most` words of a text, and whether there are more.
@@ -231,12 +195,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn diff(a: &str, b: &str) -> WordDiff {
-        WordDiff::new(a, b, DiffParams::default())
+    fn diff(a: &str, b: &str) -> Alignment {
+        Alignment::new(a, b)
     }
 
     /// The distance by the words of both texts: 0 for equal ones, 1 for those without a common word.
-    fn normalised(diff: &WordDiff) -> f64 {
+    fn normalised(diff: &Alignment) -> f64 {
         let both = diff.words.0 + diff.words.1;
         if both == 0 { 0.0 } else { diff.distance as f64 / both as f64 }
     }
@@ -258,10 +222,12 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        let got = diff("the cat sat  on the mat", "the dog sat on\nmat");
+        let (a, b) = ("the cat sat  on the mat", "the dog sat on\nmat");
+        let got = diff(a, b);
         assert_eq!((got.distance, got.words, got.cut), (3, (6, 5), false));
         assert!((normalised(&got) - 3.0 / 11.0).abs() < 1e-12);
-        let runs: Vec<(Change, &str)> = got.runs.iter().map(|r| (r.change, &*r.text)).collect();
+        let runs = got.runs(a, b);
+        let runs: Vec<(Change, &str)> = runs.iter().map(|r| (r.change, &*r.text)).collect();
         use Change::{Deleted, Inserted, Same};
         assert_eq!(
             runs,
@@ -289,9 +255,9 @@ mod tests {
         let long = |word: &str| (0..50_000).map(|i| format!("{word}{} ", i % 977)).collect::<String>();
         let got = diff(&long("a"), &long("b"));
         assert_eq!((got.words, got.cut, normalised(&got)), ((20_000, 20_000), true, 1.0));
-        let one = WordDiff::new(&"x".repeat(1000), "x", DiffParams { max_words: 3 });
-        assert_eq!((one.words, one.cut), ((1, 1), true), "a word without end");
-        assert_eq!(normalised(&WordDiff::new("a b", "c", DiffParams { max_words: 0 })), 0.0);
+        let (one, cut) = words(&"x".repeat(1000), 3);
+        assert_eq!((one.len(), cut), (1, true), "a word without end");
+        assert_eq!(words("a b", 0), (Vec::new(), true));
         // Few words in another order: hard for Myers.
         let mut random = crate::hash::SplitMix64::new(5);
         let mut shuffled = || (0..20_000).map(|_| format!("w{} ", random.below(20))).collect::<String>();
@@ -302,18 +268,19 @@ mod tests {
     #[test]
     fn context_is_shortened() {
         let text = |runs: &[WordRun]| runs.iter().map(|r| &*r.text).collect::<Vec<_>>().join("|");
-        let got = diff("a b c d x e f g h i y j k l", "a b c d e f g h i j k l");
-        assert_eq!(text(&got.shortened(2)), "… c d|x|e f … h i|y|j k …");
-        assert_eq!(text(&got.shortened(0)), "…|x|…|y|…");
-        assert_eq!(text(&got.shortened(50)), "a b c d|x|e f g h i|y|j k l");
-        assert_eq!(text(&diff("a b", "a b").shortened(1)), "…");
-        assert_eq!(diff("", "").shortened(3), []);
+        let (a, b) = ("a b c d x e f g h i y j k l", "a b c d e f g h i j k l");
+        let got = |context| text(&shortened(&diff(a, b).runs(a, b), context));
+        assert_eq!(got(2), "… c d|x|e f … h i|y|j k …");
+        assert_eq!(got(0), "…|x|…|y|…");
+        assert_eq!(got(50), "a b c d|x|e f g h i|y|j k l");
+        assert_eq!(text(&shortened(&diff("a b", "a b").runs("a b", "a b"), 1)), "…");
+        assert_eq!(shortened(&diff("", "").runs("", ""), 3), []);
     }
 
     proptest! {
         #[test]
         fn stretches_hold_every_word_of_both_texts(a in "[a-d \n]{0,80}", b in "[a-d \n]{0,80}") {
-            let got = Alignment::new(&a, &b, DiffParams::default());
+            let got = diff(&a, &b);
             let of = |text: &str, side: fn(&Stretch) -> &Range<usize>| {
                 let parts = got.stretches.iter().map(|s| &text[side(s).clone()]);
                 parts.flat_map(str::split_whitespace).map(str::to_owned).collect::<Vec<_>>().concat()
@@ -339,8 +306,9 @@ mod tests {
         #[test]
         fn runs_give_both_texts_back(a in "[a-d ]{0,200}", b in "[a-d ]{0,200}") {
             let got = diff(&a, &b);
+            let runs = got.runs(&a, &b);
             let side = |without: Change| {
-                let words: Vec<&str> = got.runs.iter().filter(|r| r.change != without).flat_map(|r| r.text.split_whitespace()).collect();
+                let words: Vec<&str> = runs.iter().filter(|r| r.change != without).flat_map(|r| r.text.split_whitespace()).collect();
                 words.join(" ")
             };
             let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");

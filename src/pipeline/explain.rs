@@ -10,7 +10,7 @@ use super::{Job, grouped, read};
 use crate::boilerplate::{Grouped, OwnText};
 use crate::calibrate::NEVER;
 use crate::error::{Error, Result};
-use crate::evaluate::diff::{DiffParams, WordDiff};
+use crate::evaluate::diff::{Alignment, shortened};
 use crate::features;
 use crate::frequencies;
 use crate::minhash::MinHasher;
@@ -317,7 +317,7 @@ fn explanation(
     };
     let psm = trace(&hashes)?;
     let texts = [sides[0].text, sides[1].text];
-    let diff = WordDiff::new(texts[0], texts[1], DiffParams::default());
+    let diff = Alignment::new(texts[0], texts[1]);
     // Methods differ in how few features they still compare by.
     let fewest = sides.iter().map(|side| side.counts.len()).min().unwrap_or(0);
     let by_text = |by, method: &Settings| opinion_of_text(by, fewest, method.min_features, same_text);
@@ -357,7 +357,7 @@ fn explanation(
         edit_distance: diff.distance,
         words: diff.words.0 + diff.words.1,
         cut: diff.cut || !sides.iter().all(|side| side.is_whole),
-        diff: diff.shortened(6),
+        diff: shortened(&diff.runs(texts[0], texts[1]), 6),
         boilerplate: [0, 1].map(|side: usize| {
             let runs = sides[side].boilerplate.iter().flat_map(|(_, boilerplate)| boilerplate.lines());
             runs.map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()

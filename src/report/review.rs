@@ -15,7 +15,7 @@ use super::html::check::between;
 use super::html::{ADDRESS_CHARS, NAME_CHARS, add_words};
 use super::model::Tool;
 use crate::boilerplate::OwnText;
-use crate::evaluate::diff::{Alignment, DiffParams, Stretch};
+use crate::evaluate::diff::{Alignment, Stretch};
 use crate::evaluate::judged::{ReviewSample, Stratum};
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
@@ -26,8 +26,6 @@ use crate::{Error, Result};
 /// The title of every such page, by which it is known.
 pub const TITLE: &str = "simflip: pairs to judge";
 
-/// Words of either text that are compared.
-const WORDS: usize = 20_000;
 /// Characters of common text shown on either side of a difference.
 const CONTEXT_CHARS: usize = 320;
 /// Lines of it, at most.
@@ -238,7 +236,7 @@ fn records(csv: &str) -> Vec<&str> {
 /// The two texts side by side, and what a reader must know of them.
 fn parts(a: &ReviewPage, b: &ReviewPage) -> (Vec<TextPart>, Vec<String>) {
     let (own_a, own_b) = (&a.text.own, &b.text.own);
-    let alignment = Alignment::new(own_a, own_b, DiffParams { max_words: WORDS });
+    let alignment = Alignment::new(own_a, own_b);
     let mut notes = Vec::new();
     let whole = [a, b].iter().all(|side| side.text.len() as u64 >= side.text_bytes);
     if [a, b].iter().any(|side| !side.text.boilerplate.is_empty()) {
