@@ -516,17 +516,11 @@ impl<'a> Given<'a> {
             methods.iter().map(|&method| self.net_name(method, alone)).collect::<anyhow::Result<Vec<_>>>()?;
         let idle =
             methods.iter().zip(&generators).map(|(&method, &generator)| self.idle(generator, method, alone));
-        let mut common: Option<Vec<(&str, bool, &str)>> = None;
-        for idle in idle {
-            common = Some(match common {
-                None => idle,
-                Some(common) => common
-                    .into_iter()
-                    .filter(|(name, ..)| idle.iter().any(|(other, ..)| other == name))
-                    .collect(),
-            });
-        }
-        for (name, given, why) in common.unwrap_or_default() {
+        let of_all = idle.reduce(|mut idle, other| {
+            idle.retain(|(name, ..)| other.iter().any(|(other, ..)| other == name));
+            idle
+        });
+        for (name, given, why) in of_all.unwrap_or_default() {
             refuse(&[(name, given)], said, why)?;
         }
         self.refuse_contradictions(methods)?;
@@ -614,6 +608,10 @@ impl<'a> Given<'a> {
         const JOINED: &str = "the search is exact. Drop it, or use --search dial, which probes";
         const ALL: &str = "candidates share a band hash, and are not probed for. Drop it, or use --method simhash --search dial";
         const PROBING: &str = "it applies to searches that probe. Drop it, or use --method psm or dial";
+        const WHOLE: &str = "whole hashes are looked up there. Drop it, or give --index one-table";
+        const PSM: &str = "it applies to psm only. Drop it, or use --method psm";
+        const BPHS: &str = "it applies to bphs only. Drop it, or use --method bphs";
+        const CHECKED: &str = "--verify and --verify-threshold decide. Drop it, or leave them out";
         const MINHASH: &str = "it applies to minhash only. Drop it, or use --method minhash";
         const BANDED: &str =
             "it applies to bands only. Drop it, or use --method both or minhash, or --search bands";
@@ -623,7 +621,8 @@ impl<'a> Given<'a> {
             "--sketch-bytes says how many positions there are, of which one bit is kept. Drop one of the two";
         const SIMHASH: &str =
             "it applies to SimHash only. Drop it (--similarity is the threshold), or use --method simhash";
-        let search = self.search;
+        const SETS: &str = "sets of features are compared without weights. Leave it out, let --verify cosine compare weights, or \
+                            give --method simhash";
         let (both, one_bit) = (method == MethodName::Both, self.one_bit(method, alone));
         let keyed = both || one_bit;
         let probes = generator.probes(self.distance(generator, method));
@@ -635,62 +634,31 @@ impl<'a> Given<'a> {
         let verify = self.check.and_then(|check| check.verify);
         let threshold = self.check.is_some_and(|check| check.verify_threshold.is_some());
         let weighs = generator != GeneratorName::Bands && !keyed || verify == Some(VerifyName::Cosine);
-        let mut idle = Vec::new();
-        let mut add = |name, given, without_effect: bool, why| {
-            if without_effect {
-                idle.push((name, given, why));
-            }
-        };
         let bands = matches!(generator, GeneratorName::Bands | GeneratorName::Keys);
-        add("recall", search.recall.is_some(), !probes && !bands, no_probes);
-        add("budget", search.budget.is_some(), !probes, no_probes);
-        add("key-bits", search.key_bits.is_some(), !probes, no_probes);
-        add(
-            "key-bits",
-            search.key_bits.is_some(),
-            generator == GeneratorName::AllBits,
-            "whole hashes are looked up there. Drop it, or give --index one-table",
-        );
-        add("distance", search.distance.is_some(), bands, SIMHASH);
-        add(
-            "index",
-            search.index.is_some(),
-            !matches!(generator, GeneratorName::OneTable | GeneratorName::AllBits),
-            "it applies to psm only. Drop it, or use --method psm",
-        );
-        add(
-            "tables",
-            search.tables.is_some(),
-            generator != GeneratorName::Bphs,
-            "it applies to bphs only. Drop it, or use --method bphs",
-        );
+        let psm = matches!(generator, GeneratorName::OneTable | GeneratorName::AllBits);
         let resembles = keyed
             || generator == GeneratorName::Bands
             || matches!(verify, Some(VerifyName::Weights | VerifyName::Jaccard))
             || verify.is_none() && !self.is_published(method);
-        add(
-            "similarity",
-            search.similarity.is_some(),
-            !resembles || threshold && !bands,
-            "--verify and --verify-threshold decide. Drop it, or leave them out",
-        );
-        add(
-            "permutations",
-            search.permutations.is_some(),
-            generator != GeneratorName::Bands,
-            if one_bit { BITS } else { MINHASH },
-        );
-        add("bands", search.bands.is_some(), !bands && generator != GeneratorName::HashBands, BANDED);
-        add("sketch-bytes", search.sketch_bytes.is_some(), !keyed, BYTES);
-        add("preset", search.preset.is_some(), !both, BOTH);
-        add(
-            "weighting",
-            self.features.weighting.is_some(),
-            !weighs,
-            "sets of features are compared without weights. Leave it out, let --verify cosine compare weights, or give --method \
-             simhash",
-        );
-        idle
+        let permutations = if one_bit { BITS } else { MINHASH };
+        let search = self.search;
+        let all = [
+            ("recall", search.recall.is_some(), !probes && !bands, no_probes),
+            ("budget", search.budget.is_some(), !probes, no_probes),
+            ("key-bits", search.key_bits.is_some(), !probes, no_probes),
+            ("key-bits", search.key_bits.is_some(), generator == GeneratorName::AllBits, WHOLE),
+            ("distance", search.distance.is_some(), bands, SIMHASH),
+            ("index", search.index.is_some(), !psm, PSM),
+            ("tables", search.tables.is_some(), generator != GeneratorName::Bphs, BPHS),
+            ("similarity", search.similarity.is_some(), !resembles || threshold && !bands, CHECKED),
+            ("permutations", search.permutations.is_some(), generator != GeneratorName::Bands, permutations),
+            ("bands", search.bands.is_some(), !bands && generator != GeneratorName::HashBands, BANDED),
+            ("sketch-bytes", search.sketch_bytes.is_some(), !keyed, BYTES),
+            ("preset", search.preset.is_some(), !both, BOTH),
+            ("weighting", self.features.weighting.is_some(), !weighs, SETS),
+        ];
+        let idle = all.into_iter().filter(|(_, _, is_idle, _)| *is_idle);
+        idle.map(|(name, given, _, why)| (name, given, why)).collect()
     }
 
     /// Refuses arguments that contradict each other.
