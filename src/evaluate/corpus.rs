@@ -23,10 +23,8 @@ pub fn record_names(inputs: &[Input], options: &ReadOptions) -> Result<(Vec<Stri
     );
     let mut named = reading.workers.concat();
     if named.is_empty() {
-        return Err(Error::NoDocuments(format!(
-            "{} read",
-            counted(inputs.len() as u64, "file was", "files were")
-        )));
+        let files = counted(inputs.len() as u64, "file was", "files were");
+        return Err(Error::NoDocuments(format!("{files} read")));
     }
     named.sort_unstable_by_key(|&(id, _)| id);
     let mut seen = HashSet::new();

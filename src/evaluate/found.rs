@@ -44,13 +44,9 @@ impl<'a> RecordNames<'a> {
     /// # Errors
     /// With 2³² records or more.
     pub fn new(ids: &'a [String]) -> Result<Self> {
-        let Ok(count) = u32::try_from(ids.len()) else {
-            return Err(Error::parameter(
-                "input",
-                format!("{} records", ids.len()),
-                "fewer than 2^32 of them",
-            ));
-        };
+        let too_many =
+            |_| Error::parameter("input", format!("{} records", ids.len()), "fewer than 2^32 of them");
+        let count = u32::try_from(ids.len()).map_err(too_many)?;
         let mut by_id = HashMap::with_capacity(ids.len());
         for (id, record) in ids.iter().zip(Document::all(ids.len())) {
             by_id.entry(id.as_str()).and_modify(|known| *known = None).or_insert(Some(record));
@@ -129,11 +125,8 @@ impl Found {
     pub fn read(folder: &Path, records: &RecordNames<'_>) -> Result<Self> {
         let (pairs, clusters) = (part(folder, "pairs.csv"), part(folder, "clusters.csv"));
         if pairs.is_none() && clusters.is_none() {
-            return Err(Error::parameter(
-                "result",
-                folder.display(),
-                "a folder with pairs.csv or clusters.csv",
-            ));
+            let expected = "a folder with pairs.csv or clusters.csv";
+            return Err(Error::parameter("result", folder.display(), expected));
         }
         Ok(Self {
             pairs: pairs.map(|path| read_pairs(&path, records)).transpose()?,

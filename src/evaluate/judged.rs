@@ -136,10 +136,8 @@ impl ReviewSample {
                 return Err(Error::parameter("ids", got, format!("records below {}", ids.len())));
             };
             let band = params.bands.of(pair);
-            bands
-                .entry((band.is_none(), band.unwrap_or(0)))
-                .or_default()
-                .push((key(params.seed, a, b), *pair));
+            let members = bands.entry((band.is_none(), band.unwrap_or(0))).or_default();
+            members.push((key(params.seed, a, b), *pair));
         }
         if params.size < bands.len() {
             let expected = format!("at least {}, one for each band", bands.len());
@@ -151,12 +149,9 @@ impl ReviewSample {
         {
             members.sort_by_key(|(key, pair)| (*key, pair.a, pair.b));
             let weight = members.len() as f64 / sampled as f64;
-            drawn.extend(
-                members
-                    .iter()
-                    .take(sampled)
-                    .map(|&(key, pair)| (key, SampledPair { pair, stratum: strata.len(), weight })),
-            );
+            let stratum = strata.len();
+            let first = members.iter().take(sampled);
+            drawn.extend(first.map(|&(key, pair)| (key, SampledPair { pair, stratum, weight })));
             strata.push(Stratum {
                 name: params.bands.name((!without).then_some(band)),
                 pairs: members.len() as u64,
@@ -255,17 +250,14 @@ pub fn read_judgements(
     let [Some(stratum), Some(size), Some(label)] = columns else {
         return Err(table.header_error("a header with stratum, stratum_pairs and label"));
     };
-    let mut members = match listed {
-        Some(listed) => match (table.column(&["a_id"]), table.column(&["b_id"])) {
-            (Some(a), Some(b)) => {
-                let left: HashSet<(Document, Document)> =
-                    listed.near.iter().map(|pair| (pair.a, pair.b)).collect();
-                Some((left, listed.numbers(), a, b))
-            }
-            _ => return Err(table.header_error("a header with a_id and b_id")),
-        },
-        None => None,
-    };
+    let mut members = None;
+    if let Some(listed) = listed {
+        let (Some(a), Some(b)) = (table.column(&["a_id"]), table.column(&["b_id"])) else {
+            return Err(table.header_error("a header with a_id and b_id"));
+        };
+        let left: HashSet<(Document, Document)> = listed.near.iter().map(|pair| (pair.a, pair.b)).collect();
+        members = Some((left, listed.numbers(), a, b));
+    }
     let mut strata: BTreeMap<String, StratumJudgements> = BTreeMap::new();
     let mut row = csv::StringRecord::new();
     while let Some(line) = table.next(&mut row)? {
@@ -289,11 +281,8 @@ pub fn read_judgements(
         }
         if entry.right + entry.wrong + entry.unknown > pairs {
             let got = format!("one row more of {:?}", entry.name);
-            return Err(table.error(
-                line,
-                got,
-                format!("no more than its {}", counted(pairs, "pair", "pairs")),
-            ));
+            let pairs = counted(pairs, "pair", "pairs");
+            return Err(table.error(line, got, format!("no more than its {pairs}")));
         }
         if let Some((left, numbers, a, b)) = &mut members {
             let pair = numbers.get(&row[*a]).zip(numbers.get(&row[*b]));
@@ -306,10 +295,8 @@ pub fn read_judgements(
     let sampled_from: u64 = strata.values().map(|stratum| stratum.pairs).sum();
     if let Some(listed) = listed.filter(|listed| listed.near.len() as u64 != sampled_from) {
         let got = format!("a sample of {}", counted(sampled_from, "pair", "pairs"));
-        let expected = format!(
-            "one of the {} of different texts that the result lists",
-            counted(listed.near.len() as u64, "pair", "pairs")
-        );
+        let pairs = counted(listed.near.len() as u64, "pair", "pairs");
+        let expected = format!("one of the {pairs} of different texts that the result lists");
         return Err(table.error(1, got, expected));
     }
     Ok(strata.into_values().collect())
@@ -359,11 +346,8 @@ pub(crate) fn check(path: &Path) -> Result<Inspection> {
         let rows = band.right + band.wrong + band.unknown;
         if let Some(&sampled) = given.get(&band.name).filter(|&&sampled| sampled != rows) {
             let rows = counted(rows, "row", "rows");
-            inspection.problem(format!(
-                "{}: {rows} of the band {:?}, and {sampled} were drawn",
-                path.display(),
-                band.name
-            ));
+            let (path, name) = (path.display(), &band.name);
+            inspection.problem(format!("{path}: {rows} of the band {name:?}, and {sampled} were drawn"));
         }
     }
     Ok(inspection)
@@ -472,32 +456,18 @@ impl fmt::Display for PrecisionEstimate {
                 _ => "-".to_string(),
             };
         let judged: u64 = self.strata.iter().map(|s| s.judgements.right + s.judgements.wrong).sum();
-        writeln!(
-            f,
-            "precision {}, of {} listed",
-            figure(self.precision, self.interval, judged, self.covered),
-            counted(self.covered, "pair", "pairs")
-        )?;
-        if let Some(all) = self.interval_of_all.filter(|_| self.covered < self.pairs) {
-            writeln!(
-                f,
-                "of all {} pairs, bands without a judgement too: [{:.4}, {:.4}]",
-                self.pairs, all.low, all.high
-            )?;
+        let precision = figure(self.precision, self.interval, judged, self.covered);
+        writeln!(f, "precision {precision}, of {} listed", counted(self.covered, "pair", "pairs"))?;
+        if let Some(Interval { low, high }) = self.interval_of_all.filter(|_| self.covered < self.pairs) {
+            let pairs = self.pairs;
+            writeln!(f, "of all {pairs} pairs, bands without a judgement too: [{low:.4}, {high:.4}]")?;
         }
         for s in &self.strata {
-            let j = &s.judgements;
-            writeln!(
-                f,
-                "  {:<24} {:>10} {}; {} right, {} wrong, {} unknown; {}",
-                printable(&j.name),
-                j.pairs,
-                plural(j.pairs, "pair", "pairs"),
-                j.right,
-                j.wrong,
-                j.unknown,
-                figure(s.precision, s.interval, j.right + j.wrong, j.pairs)
-            )?;
+            let StratumJudgements { name, pairs, right, wrong, unknown } = &s.judgements;
+            let (name, noun) = (printable(name), plural(*pairs, "pair", "pairs"));
+            let precision = figure(s.precision, s.interval, right + wrong, *pairs);
+            write!(f, "  {name:<24} {pairs:>10} {noun}; {right} right, {wrong} wrong, {unknown} unknown; ")?;
+            writeln!(f, "{precision}")?;
         }
         if judged < self.covered {
             writeln!(

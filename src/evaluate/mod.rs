@@ -25,7 +25,7 @@ use partition::{Contingency, Partition};
 use rand_index::RandIndex;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use truth::{PairLabel, Scope, Truth, TruthCounts, TruthFile};
+use truth::{Judged, PairLabel, Scope, Truth, TruthCounts, TruthFile};
 
 /// The sets over which a comparison was made: every figure is relative to these.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,14 +104,9 @@ pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Boots
     let mut notes = Vec::new();
     let universe = Universe::new(truth, records);
 
-    let listed = |verdict: PairLabel| match &truth.truth {
-        Truth::Pairs(pairs) => {
-            universe.pairs(pairs.iter().filter(|p| p.verdict == verdict).map(|p| (p.a, p.b)))
-        }
-        Truth::Clusters { .. } => Vec::new(),
-    };
-    let (duplicates, distinct, unknown) =
-        (listed(PairLabel::Duplicate), listed(PairLabel::Distinct), listed(PairLabel::Unknown));
+    let judged: &[Judged] = if let Truth::Pairs(pairs) = &truth.truth { pairs } else { &[] };
+    let [duplicates, distinct, unknown] = [PairLabel::Duplicate, PairLabel::Distinct, PairLabel::Unknown]
+        .map(|verdict| universe.pairs(judged.iter().filter(|p| p.verdict == verdict).map(|p| (p.a, p.b))));
     let truth_clusters = match &truth.truth {
         Truth::Pairs(_) => Partition::from_pairs(universe.documents, duplicates.iter().copied()),
         Truth::Clusters { clusters, .. } => universe.partition(clusters),
@@ -197,10 +192,8 @@ pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Boots
     }
     let groups = pairs.as_ref().or(cluster_pairs.as_ref()).map_or(0, |score| score.groups);
     if (1..30).contains(&groups) {
-        notes.push(format!(
-            "only {}: the intervals are rough",
-            counted(groups, "group of documents", "groups of documents")
-        ));
+        let groups = counted(groups, "group of documents", "groups of documents");
+        notes.push(format!("only {groups}: the intervals are rough"));
     }
 
     let duplicate_pairs = match &truth_relation {
@@ -239,8 +232,7 @@ pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Boots
 /// Truth and result must be about the same documents.
 fn check(truth: &TruthFile, found: &Found, records: u32) -> Result<()> {
     if truth.scope == Scope::LabelledPairs && matches!(truth.truth, Truth::Clusters { .. }) {
-        let expected = "corpus or labelled-documents, for a truth of clusters";
-        return Err(Error::parameter("scope", truth.scope, expected));
+        return Err(Error::parameter("scope", truth.scope, truth::SCOPE_OF_CLUSTERS));
     }
     let clusterings = match &truth.truth {
         Truth::Clusters { clusters, .. } => Some(clusters),
@@ -340,9 +332,9 @@ fn show_pairs(f: &mut fmt::Formatter<'_>, title: &str, score: &PairScore) -> fmt
 
 fn show_b_cubed(f: &mut fmt::Formatter<'_>, title: &str, score: &BCubedScore) -> fmt::Result {
     writeln!(f, "B-cubed, over {} {title}", score.documents)?;
-    writeln!(f, "  {:<10} {}", "precision", Figure(score.precision, score.precision_interval))?;
-    writeln!(f, "  {:<10} {}", "recall", Figure(score.recall, score.recall_interval))?;
-    writeln!(f, "  {:<10} {}", "F1", Figure(score.f1, score.f1_interval))
+    writeln!(f, "  precision  {}", Figure(score.precision, score.precision_interval))?;
+    writeln!(f, "  recall     {}", Figure(score.recall, score.recall_interval))?;
+    writeln!(f, "  F1         {}", Figure(score.f1, score.f1_interval))
 }
 
 impl fmt::Display for Evaluation {
@@ -350,21 +342,13 @@ impl fmt::Display for Evaluation {
         let d = &self.denominators;
         let duplicates = counted(d.duplicates, "duplicate pair", "duplicate pairs");
         writeln!(f, "truth: {duplicates} ({}), scope {}", d.rule, d.scope)?;
-        writeln!(
-            f,
-            "       pairs listed as distinct: {}, as unknown: {}",
-            d.listed_distinct, d.listed_unknown
-        )?;
-        writeln!(f, "documents that count: {} of {} of the corpus", d.documents, d.corpus)?;
-        let t = &d.truth;
+        let Denominators { listed_distinct, listed_unknown, documents, corpus, truth: t, .. } = d;
+        writeln!(f, "       pairs listed as distinct: {listed_distinct}, as unknown: {listed_unknown}")?;
+        writeln!(f, "documents that count: {documents} of {corpus} of the corpus")?;
         if t.rows_not_in_corpus > 0 {
-            writeln!(
-                f,
-                "rows of the truth left out: {} of {} ({} that the corpus lacks)",
-                t.rows_not_in_corpus,
-                t.rows,
-                counted(t.names_not_in_corpus, "name", "names")
-            )?;
+            let names = counted(t.names_not_in_corpus, "name", "names");
+            let (left_out, rows) = (t.rows_not_in_corpus, t.rows);
+            writeln!(f, "rows of the truth left out: {left_out} of {rows} ({names} that the corpus lacks)")?;
         }
         if t.self_pairs + t.repeats + t.conflicts > 0 {
             let own = counted(t.self_pairs, "self pair", "self pairs");
@@ -372,31 +356,24 @@ impl fmt::Display for Evaluation {
             let conflicts = counted(t.conflicts, "conflict", "conflicts");
             writeln!(f, "in the truth: {own}, {repeats}, {conflicts}")?;
         }
-        if let Some(found) = self.found {
-            writeln!(
-                f,
-                "pairs of the result: {}; ignored: {} outside the truth's scope, {} unknown",
-                found.listed, found.outside, found.unknown
-            )?;
+        if let Some(FoundCounts { listed, outside, unknown }) = self.found {
+            write!(f, "pairs of the result: {listed}; ignored: {outside} outside the truth's scope, ")?;
+            writeln!(f, "{unknown} unknown")?;
         }
-        if let Some(score) = &self.pairs {
-            writeln!(f)?;
-            show_pairs(f, "pairs listed", score)?;
-        }
-        if let Some(score) = &self.cluster_pairs {
-            writeln!(f)?;
-            show_pairs(f, "pairs within clusters", score)?;
+        let scores = [("pairs listed", &self.pairs), ("pairs within clusters", &self.cluster_pairs)];
+        for (title, score) in scores {
+            if let Some(score) = score {
+                writeln!(f)?;
+                show_pairs(f, title, score)?;
+            }
         }
         if let Some(score) = &self.clusters {
             writeln!(f)?;
             show_b_cubed(f, "documents with a partner in truth or result", &score.b_cubed.clustered)?;
             show_b_cubed(f, "documents, lone ones too", &score.b_cubed.all)?;
             let adjusted = score.rand.adjusted.map_or_else(|| "-".to_string(), |value| format!("{value:.4}"));
-            writeln!(
-                f,
-                "adjusted Rand index {adjusted}, over {}",
-                counted(score.rand.pairs, "pair of documents", "pairs of documents")
-            )?;
+            let pairs = counted(score.rand.pairs, "pair of documents", "pairs of documents");
+            writeln!(f, "adjusted Rand index {adjusted}, over {pairs}")?;
         }
         writeln!(f, "\nintervals: 95 %")?;
         for note in &self.notes {
@@ -409,7 +386,6 @@ impl fmt::Display for Evaluation {
 #[cfg(test)]
 mod tests {
     use super::found::FoundPair;
-    use super::truth::Judged;
     use super::*;
     use proptest::prelude::*;
 

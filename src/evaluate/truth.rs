@@ -56,6 +56,9 @@ pub enum Scope {
     LabelledPairs,
 }
 
+/// The scopes of a truth of clusters, for errors.
+pub(super) const SCOPE_OF_CLUSTERS: &str = "corpus or labelled-documents, for a truth of clusters";
+
 impl Scope {
     /// The command line's spelling.
     pub fn name(self) -> &'static str {
@@ -289,16 +292,10 @@ impl TruthTable<'_> {
                 PairLabel::of_label(&row[label], params.min_label)
                     .ok_or_else(|| self.table.error(line, format!("the label {:?}", &row[label]), LABELS))?
             } else if let Some(score) = score {
-                let value = match row[score].parse::<f64>() {
-                    Ok(value) if value.is_finite() => value,
-                    _ => {
-                        return Err(self.table.error(
-                            line,
-                            format!("the score {:?}", &row[score]),
-                            "a number",
-                        ));
-                    }
-                };
+                let value = row[score].parse().ok().filter(|value: &f64| value.is_finite());
+                let value = value.ok_or_else(|| {
+                    self.table.error(line, format!("the score {:?}", &row[score]), "a number")
+                })?;
                 counts.lowest_score =
                     Some(counts.lowest_score.map_or(value, |lowest: f64| lowest.min(value)));
                 if params.min_score.is_none_or(|least| value >= least) {
@@ -345,11 +342,7 @@ impl TruthTable<'_> {
     fn read_clusters(&mut self, member: usize, cluster: usize) -> Result<TruthFile> {
         let scope = self.params.scope.unwrap_or(Scope::LabelledDocuments);
         if scope == Scope::LabelledPairs {
-            return Err(Error::parameter(
-                "scope",
-                scope,
-                "corpus or labelled-documents, for a truth of clusters",
-            ));
+            return Err(Error::parameter("scope", scope, SCOPE_OF_CLUSTERS));
         }
         let mut counts = TruthCounts::default();
         // The first record of every cluster.
