@@ -104,20 +104,14 @@ impl DecontaminationReport {
         };
         let mut text = format!("{}, of which {has}{kept}.", counted(self.documents, "document", "documents"));
         for Benchmark { file, items, too_short, found, documents, .. } in &self.benchmarks {
-            text += &format!(
-                "\n{}: {found} of {} {} found, in {}",
-                printable_path(Path::new(file)),
-                counted(*items, "item", "items"),
-                plural(*found, "was", "were"),
-                counted(*documents, "document", "documents")
-            );
+            let (file, items) = (printable_path(Path::new(file)), counted(*items, "item", "items"));
+            let documents = counted(*documents, "document", "documents");
+            let were = plural(*found, "was", "were");
+            text += &format!("\n{file}: {found} of {items} {were} found, in {documents}");
             if *too_short > 0 {
-                text += &format!(
-                    "; {} fewer than {} words and {} not looked for",
-                    counted(*too_short, "item has", "items have"),
-                    self.rules.min_words,
-                    plural(*too_short, "was", "were")
-                );
+                let items = counted(*too_short, "item has", "items have");
+                let (least, were) = (self.rules.min_words, plural(*too_short, "was", "were"));
+                text += &format!("; {items} fewer than {least} words and {were} not looked for");
             }
         }
         text

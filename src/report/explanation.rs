@@ -172,15 +172,12 @@ fn of_features(features: Option<FeatureKind>) -> String {
 
 /// The only opinion on a document of few features: that of its text.
 pub(crate) fn opinion_of_text(by: &str, fewest: usize, min_features: usize, same_text: bool) -> Opinion {
-    Opinion {
-        by: by.to_owned(),
-        near: same_text,
-        why: format!(
-            "a document of {} is compared by its exact text only (--min-features {min_features}); the texts are {}",
-            counted(fewest as u64, "distinct feature", "distinct features"),
-            if same_text { "the same" } else { "not the same" }
-        ),
-    }
+    let features = counted(fewest as u64, "distinct feature", "distinct features");
+    let are = if same_text { "the same" } else { "not the same" };
+    let why = format!(
+        "a document of {features} is compared by its exact text only (--min-features {min_features}); the texts are {are}"
+    );
+    Opinion { by: by.to_owned(), near: same_text, why }
 }
 
 /// Which index a pair is looked for in, over how many distinct hashes.
@@ -210,16 +207,11 @@ pub(crate) fn weights_from(
     documents: u64,
     counted_documents: bool,
 ) -> String {
+    let documents = counted(documents, "document", "documents");
     match (file, weighting.needs_frequencies()) {
         (_, false) => format!("{}, which need no document frequencies", weighting.name()),
-        (Some(path), true) => format!(
-            "document frequencies of {} ({})",
-            path.display(),
-            counted(documents, "document", "documents")
-        ),
-        (None, true) if counted_documents => {
-            format!("document frequencies of {} read", counted(documents, "document", "documents"))
-        }
+        (Some(path), true) => format!("document frequencies of {} ({documents})", path.display()),
+        (None, true) if counted_documents => format!("document frequencies of {documents} read"),
         (None, true) => "no document frequencies: all features count as equally rare, so that weights are those of TF \
                          alone (sublinear), and distance and cosine are not those of any corpus; --frequencies FILE \
                          gives some"
@@ -256,18 +248,14 @@ pub(crate) fn opinions(
         (methods.both.verification.measure(), methods.both.verification.threshold())
     {
         let Both { features, keys, equal_keys, similarity } = both;
-        let searched = match equal_keys {
-            0 => ", and without an equal key it is not looked at",
-            _ => "",
-        };
+        let searched = if equal_keys > 0 { "" } else { ", and without an equal key it is not looked at" };
+        let (keys, meaning) = (counted(keys as u64, "key is", "keys are"), meaning(measure));
+        let of = of_features(features);
         all.push(Opinion {
             by: "both".to_owned(),
             near: similarity >= threshold && equal_keys > 0,
             why: format!(
-                "{equal_keys} of {} equal{searched}; {}{}: {similarity:.3}, and {threshold} is needed",
-                counted(keys as u64, "key is", "keys are"),
-                meaning(measure),
-                of_features(features),
+                "{equal_keys} of {keys} equal{searched}; {meaning}{of}: {similarity:.3}, and {threshold} is needed"
             ),
         });
     }
@@ -298,14 +286,14 @@ pub(crate) fn opinions(
     if let (Generator::Bands { similarity, .. }, Some(banded)) = (methods.minhash.generator, banded) {
         let Banded { shared, bands, equal, positions } = banded;
         let estimate = equal as f64 / positions as f64;
+        let bands = counted(bands as u64, "band", "bands");
+        let positions = counted(positions as u64, "position", "positions");
         all.push(Opinion {
             by: "minhash".to_owned(),
             near: shared > 0 && estimate >= similarity,
             why: format!(
-                "equal are {shared} of {} and {equal} of {}: estimated {estimate:.3}, counted {jaccard:.3}, and \
-                 {similarity} is needed; a similarity of {estimate:.3} or less takes it in, if a band is equal",
-                counted(bands as u64, "band", "bands"),
-                counted(positions as u64, "position", "positions")
+                "equal are {shared} of {bands} and {equal} of {positions}: estimated {estimate:.3}, counted {jaccard:.3}, \
+                 and {similarity} is needed; a similarity of {estimate:.3} or less takes it in, if a band is equal"
             ),
         });
     }
@@ -317,15 +305,11 @@ pub(crate) fn opinions(
         let threshold = own(methods.both.verification)
             .or(own(simhash.verification))
             .unwrap_or_else(|| measure.usual_threshold());
-        all.push(Opinion {
-            by: format!("verify {}", measure.name()),
-            near: value >= threshold,
-            why: format!(
-                "{}{}: {value:.3}, and {threshold} is needed; a threshold of {value:.3} or less lets it pass",
-                meaning(measure),
-                of_features(both.features.filter(|_| measure.is_estimated())),
-            ),
-        });
+        let (by, meaning) = (format!("verify {}", measure.name()), meaning(measure));
+        let of = of_features(both.features.filter(|_| measure.is_estimated()));
+        let passes = format!("a threshold of {value:.3} or less lets it pass");
+        let why = format!("{meaning}{of}: {value:.3}, and {threshold} is needed; {passes}");
+        all.push(Opinion { by, near: value >= threshold, why });
     }
     all
 }
@@ -336,13 +320,9 @@ impl std::fmt::Display for Explanation {
         let plain = |text: &str| text.chars().map(visible).collect::<String>();
         for (name, document) in ["a", "b"].into_iter().zip(&self.documents) {
             writeln!(f, "{name}: {} {}", plain(&document.id), plain(&document.url))?;
-            writeln!(
-                f,
-                "   {}, {}, SimHash {:016x}",
-                counted(document.text_bytes, "byte", "bytes"),
-                counted(document.features, "feature", "features"),
-                document.hash
-            )?;
+            let bytes = counted(document.text_bytes, "byte", "bytes");
+            let features = counted(document.features, "feature", "features");
+            writeln!(f, "   {bytes}, {features}, SimHash {:016x}", document.hash)?;
         }
         writeln!(f, "features: {}", self.weighed)?;
         if self.same_text {
@@ -359,28 +339,19 @@ impl std::fmt::Display for Explanation {
             };
             writeln!(f, "{sentence}")?;
         }
-        let [ab, ba] = self.containment;
-        writeln!(
-            f,
-            "\nJaccard {:.4}; {:.4} of a is in b, {:.4} of b in a; cosine {:.4}",
-            self.jaccard, ab, ba, self.cosine
-        )?;
+        let (jaccard, [ab, ba], cosine) = (self.jaccard, self.containment, self.cosine);
+        writeln!(f, "\nJaccard {jaccard:.4}; {ab:.4} of a is in b, {ba:.4} of b in a; cosine {cosine:.4}")?;
         let probe =
             |probe: Option<u32>| probe.map_or_else(|| "at no probe".to_owned(), |p| format!("at probe {p}"));
         writeln!(f, "distance {}", self.distance)?;
         let PsmTrace { index, probes, all_probes, budget } = &self.psm;
-        let makes = match budget {
-            None => "this one all of them".to_owned(),
-            Some(budget) => format!("this one {budget}"),
-        };
+        let makes = budget.map_or_else(|| "all of them".to_owned(), |budget| budget.to_string());
+        let ([of_a, of_b], all) = (probes.map(probe), counted(*all_probes, "probe", "probes"));
         writeln!(
             f,
-            "psm finds b from a {}, and a from b {}; an exact search makes {}, {makes}\n    \
-             (index {index})",
-            probe(probes[0]),
-            probe(probes[1]),
-            counted(*all_probes, "probe", "probes")
+            "psm finds b from a {of_a}, and a from b {of_b}; an exact search makes {all}, this one {makes}"
         )?;
+        writeln!(f, "    (index {index})")?;
         if !self.bits.is_empty() {
             writeln!(f, "\nbit  weight in a  rank  weight in b  rank  pushed apart by")?;
         }
@@ -396,12 +367,8 @@ impl std::fmt::Display for Explanation {
             writeln!(f, "{:<22} {verdict:<9} {}", opinion.by, opinion.why)?;
         }
         let cut = if self.cut { " (of the beginnings; these texts are long)" } else { "" };
-        writeln!(
-            f,
-            "\nedit distance: {} deleted or inserted, of {}{cut}; - is a's, + is b's",
-            counted(self.edit_distance, "word", "words"),
-            self.words
-        )?;
+        let (changed, of) = (counted(self.edit_distance, "word", "words"), self.words);
+        writeln!(f, "\nedit distance: {changed} deleted or inserted, of {of}{cut}; - is a's, + is b's")?;
         for run in &self.diff {
             let sign = match run.change {
                 Change::Same => " ",

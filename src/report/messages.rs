@@ -229,11 +229,9 @@ pub fn recall(searched: &Searched) -> Option<Recall> {
         ),
     };
     if let Some(share) = with_identical {
-        denominator.push_str(&format!(
-            ". With the {} of different texts of equal hashes, about {:.2} % of all pairs were found",
-            counted(identical_pairs, "pair", "pairs"),
-            100.0 * share
-        ));
+        let (pairs, share) = (counted(identical_pairs, "pair", "pairs"), 100.0 * share);
+        denominator += &format!(". With the {pairs} of different texts of equal hashes, about {share:.2} % ");
+        denominator += "of all pairs were found";
     }
     Some(Recall {
         wanted,
@@ -385,11 +383,8 @@ pub fn languages_warning(languages: &Languages) -> Option<String> {
 /// A sentence on damage and its cost.
 pub fn damage_messages(damage: &DamageReport) -> String {
     let sections = counted(damage.total, "corrupt section", "corrupt sections");
-    format!(
-        "Skipped {sections} of the input: {}. The report lists {}.",
-        damage_cost(damage),
-        plural(damage.total, "it", "them")
-    )
+    let (cost, them) = (damage_cost(damage), plural(damage.total, "it", "them"));
+    format!("Skipped {sections} of the input: {cost}. The report lists {them}.")
 }
 
 /// The number of documents that damage costs, in words.
@@ -545,9 +540,9 @@ pub fn search_warnings(
         _ => {}
     }
     if let Some(verified) = verified.filter(|verified| verified.skipped > 0) {
+        let pairs = counted(verified.skipped, "pair of documents was", "pairs of documents were");
         warnings.push(format!(
-            "{} not compared, because too many documents with different texts share a sketch.",
-            counted(verified.skipped, "pair of documents was", "pairs of documents were")
+            "{pairs} not compared, because too many documents with different texts share a sketch."
         ));
     }
     warnings
@@ -560,12 +555,8 @@ pub fn sources_warnings(sources: &[Sources]) -> Vec<String> {
     let gone = sources.iter().filter(|sources| sources.nearly_gone > 0);
     let warning = |sources: &Sources| {
         let named = sources.gone.iter().take(NAMED).map(|row| {
-            format!(
-                "{} ({} of {})",
-                printable(&row.source),
-                row.lost(),
-                counted(row.documents, "document", "documents")
-            )
+            let documents = counted(row.documents, "document", "documents");
+            format!("{} ({} of {documents})", printable(&row.source), row.lost())
         });
         let named = named.collect::<Vec<_>>().join(", ");
         let more = if sources.nearly_gone > NAMED as u64 { ", …" } else { "" };
@@ -601,13 +592,9 @@ pub fn why_none(read: &[FileReading]) -> String {
 
 /// A warning of record IDs that several documents have.
 pub fn repeated_ids_warning(repeated: u64) -> Option<String> {
-    (repeated > 0).then(|| {
-        format!(
-            "{} a record id that an earlier document has already; results name {} by file and place.",
-            counted(repeated, "document has", "documents have"),
-            plural(repeated, "it", "them")
-        )
-    })
+    let documents = counted(repeated, "document has", "documents have");
+    let (has, them) = ("a record id that an earlier document has already", plural(repeated, "it", "them"));
+    (repeated > 0).then(|| format!("{documents} {has}; results name {them} by file and place."))
 }
 
 /// Documents of clusters that are unlike the one that stays.
@@ -825,18 +812,10 @@ pub fn recall_sentence(recall_estimate: &RecallEstimate, verification: Verificat
         if low == high { format!("{share} %") } else { format!("{share} % [{low}, {high}]") }
     };
     let are_all = recall_estimate.drawn > recall_estimate.compared;
+    let [drawn, all] = [recall_estimate.drawn, recall_estimate.compared + 1].map(figures::count);
     let sample = match are_all {
-        true => {
-            format!(
-                "all {} distinct documents were compared with each other",
-                figures::count(recall_estimate.drawn)
-            )
-        }
-        false => format!(
-            "{} sampled documents were compared with all {}",
-            figures::count(recall_estimate.drawn),
-            figures::count(recall_estimate.compared + 1)
-        ),
+        true => format!("all {drawn} distinct documents were compared with each other"),
+        false => format!("{drawn} sampled documents were compared with all {all}"),
     };
     let missed = |missed: u64| match missed {
         0 => "none was missed".to_owned(),
@@ -872,10 +851,7 @@ pub fn recall_sentence(recall_estimate: &RecallEstimate, verification: Verificat
             ),
         };
     };
-    let shared = match &recall_estimate.recall {
-        Some(recall) => format!("{} share a band hash", percent(recall)),
-        None => format!("{} share a band hash", recall_estimate.found),
-    };
+    let shared = recall_estimate.recall.as_ref().map_or(recall_estimate.found.to_string(), percent);
     let lower = match recall_estimate.lower.filter(Lower::is_worth_reporting) {
         Some(Lower { similarity, share, .. }) => format!(
             "\nAnother {} of the distinct documents have an earlier near-duplicate at --similarity {similarity}.",
@@ -883,11 +859,10 @@ pub fn recall_sentence(recall_estimate: &RecallEstimate, verification: Verificat
         ),
         None => String::new(),
     };
+    let (recall, missed) = (percent(&documents.recall), missed(documents.missed));
     format!(
-        "Estimated recall {} of the documents with an earlier near-duplicate: {sample}, and {}. Of {pairs} with {near} among \
-         these, {shared}.{lower}",
-        percent(&documents.recall),
-        missed(documents.missed),
+        "Estimated recall {recall} of the documents with an earlier near-duplicate: {sample}, and {missed}. Of {pairs} with \
+         {near} among these, {shared} share a band hash.{lower}"
     )
 }
 
@@ -896,21 +871,16 @@ pub fn closing(report: &Report) -> String {
     let verification = report.settings.as_ref().map_or(Verification::None, |settings| settings.verification);
     let outcome = &report.outcome;
     let all = counted(report.corpus.documents, "document", "documents");
+    let clusters = counted(outcome.clusters, "cluster", "clusters");
     let mut text = match outcome.removed {
         0 if report.corpus.documents == 1 => "Kept the only document.".to_owned(),
         0 if outcome.clusters == 0 => format!("Kept all {all}: no duplicates were found."),
-        0 => {
-            format!(
-                "Kept all {all}, with {} of duplicates.",
-                counted(outcome.clusters, "cluster", "clusters")
-            )
-        }
+        0 => format!("Kept all {all}, with {clusters} of duplicates."),
         removed => format!(
-            "Kept {} of {all}. Removed {removed}: {} and {}, in {}.",
+            "Kept {} of {all}. Removed {removed}: {} and {}, in {clusters}.",
             outcome.kept,
             counted(outcome.exact_duplicates, "exact duplicate", "exact duplicates"),
             counted(outcome.near_duplicates, "near-duplicate", "near-duplicates"),
-            counted(outcome.clusters, "cluster", "clusters")
         ),
     };
     if let Some(recall_estimate) = &report.recall_estimate {
@@ -947,27 +917,23 @@ pub fn closing(report: &Report) -> String {
         (&report.verified, verification.threshold(), are_leaders)
         && verified.compared > 0
     {
-        text.push_str(&format!(
-            " Candidates: {}, of which --verify {} at {threshold} confirmed {}.",
-            counted(verified.compared, "pair", "pairs"),
-            verification.name(),
-            verified.compared - verified.refused,
-        ));
+        let (pairs, check) = (counted(verified.compared, "pair", "pairs"), verification.name());
+        let confirmed = verified.compared - verified.refused;
+        text +=
+            &format!(" Candidates: {pairs}, of which --verify {check} at {threshold} confirmed {confirmed}.");
     }
-    if let Some(boilerplate) = &report.boilerplate {
+    if let Some(BoilerplateReport { by, all, groups, .. }) = &report.boilerplate {
         text.push_str(&format!(
             "\nIgnored boilerplate: {:.1} % of the lines and {:.1} % of the text of {} in {} with three contents or more.",
-            per_cent(boilerplate.all.boilerplate_lines, boilerplate.all.lines),
-            per_cent(boilerplate.all.boilerplate_bytes, boilerplate.all.bytes),
-            counted(boilerplate.all.documents, "document", "documents"),
-            boilerplate.by.counted(boilerplate.groups)
+            per_cent(all.boilerplate_lines, all.lines),
+            per_cent(all.boilerplate_bytes, all.bytes),
+            counted(all.documents, "document", "documents"),
+            by.counted(*groups)
         ));
-        if boilerplate.all.whole_documents > 0 {
-            text.push_str(&format!(
-                " {} of nothing else, and {} compared whole.",
-                counted(boilerplate.all.whole_documents, "document is", "documents are"),
-                plural(boilerplate.all.whole_documents, "was", "were")
-            ));
+        if all.whole_documents > 0 {
+            let documents = counted(all.whole_documents, "document is", "documents are");
+            let were = plural(all.whole_documents, "was", "were");
+            text.push_str(&format!(" {documents} of nothing else, and {were} compared whole."));
         }
     }
     if let Some(against) = &report.against {
@@ -1027,15 +993,12 @@ pub fn comparison(report: &CompareReport) -> String {
         }
     }
     for agreement in report.agreement.iter().filter(|agreement| agreement.pairs > 0) {
-        text.push_str(&format!(
-            "\nfound by {}: {}",
-            match agreement.found_by.len() {
-                2 if report.methods.len() == 2 => "both".to_owned(),
-                all if all == report.methods.len() => format!("all {all}"),
-                _ => format!("{} alone", agreement.found_by.join(" and ")),
-            },
-            counted(agreement.pairs, "pair", "pairs")
-        ));
+        let by = match agreement.found_by.len() {
+            2 if report.methods.len() == 2 => "both".to_owned(),
+            all if all == report.methods.len() => format!("all {all}"),
+            _ => format!("{} alone", agreement.found_by.join(" and ")),
+        };
+        text.push_str(&format!("\nfound by {by}: {}", counted(agreement.pairs, "pair", "pairs")));
     }
     text
 }
