@@ -131,20 +131,17 @@ impl EvaluateArgs {
         let read: u64 = report.files.iter().map(|file| file.documents).sum();
         // Records that were skipped have a number, and no name.
         let documents = names.iter().filter(|name| !name.is_empty()).count();
-        if documents as u64 != read {
-            anyhow::bail!(
-                "the corpus has {}, and {} was made from {read}; if the input has changed since, run dedup again, and if it was \
-                 read with --text-field or --longest-document, give them",
-                counted(documents as u64, "document", "documents"),
-                printable_path(result)
-            );
-        }
+        let (has, shown) = (counted(documents as u64, "document", "documents"), printable_path(result));
+        anyhow::ensure!(
+            documents as u64 == read,
+            "the corpus has {has}, and {shown} was made from {read}; if the input has changed since, run dedup again, and if it was \
+             read with --text-field or --longest-document, give them"
+        );
         let named = files.iter().map(|file| (file.path.to_string_lossy(), file));
         if let Some(other) = FileRow::changed(&report.files, named) {
+            let other = printable_path(&other.path);
             anyhow::bail!(
-                "{} has other texts than {} was made from, or the same in another order; run dedup again",
-                printable_path(&other.path),
-                printable_path(result)
+                "{other} has other texts than {shown} was made from, or the same in another order; run dedup again"
             );
         }
         let records = RecordNames::new(&names)?;

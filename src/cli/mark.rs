@@ -60,12 +60,8 @@ impl MarkArgs {
             threads: self.threads,
         };
         let marked = mark(&job, &Bars::new(self.quiet))?;
-        print_text(&format!(
-            "Marked {} of {} in {} for removal.\n{}\n",
-            marked.removed,
-            counted(marked.documents, "document", "documents"),
-            counted(marked.files, "file", "files"),
-            printable_path(&job.out)
-        ))
+        let (removed, documents) = (marked.removed, counted(marked.documents, "document", "documents"));
+        let (files, out) = (counted(marked.files, "file", "files"), printable_path(&job.out));
+        print_text(&format!("Marked {removed} of {documents} in {files} for removal.\n{out}\n"))
     }
 }

@@ -9,7 +9,6 @@ use simflip::plan::{Choice, IndexKind};
 use simflip::settings::{Generator, Settings, Sketches, USUAL_DISTANCE, USUAL_RECALL};
 use simflip::staged::{self, JobPlan, PlanJob};
 use simflip::wording::counted;
-use std::fmt::Write;
 use std::path::PathBuf;
 
 /// Estimate memory, disk and time for N documents.
@@ -219,24 +218,19 @@ impl PlanArgs {
 /// The plan of a run, for people.
 fn show_job(plan: &JobPlan) -> String {
     let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "{}, of {} bytes of text and {} of ids and URLs each ({}); {} of memory, {}.",
-        counted(plan.documents, "document", "documents"),
-        plan.text_bytes.round(),
-        plan.name_bytes.round(),
-        if plan.sampled { "as in the files" } else { "as usual; give files to count on" },
-        bytes(plan.memory),
-        counted(plan.threads, "thread", "threads")
-    );
-    let _ = match plan.on_disk {
-        true => writeln!(
-            text,
-            "The run goes in stages on disk; {} of memory are the least that does. In memory it would take {}.\n",
-            bytes(plan.least_memory),
-            bytes(plan.held_bytes)
+    let documents = counted(plan.documents, "document", "documents");
+    let [of_text, of_names] = [plan.text_bytes, plan.name_bytes].map(f64::round);
+    let sizes = if plan.sampled { "as in the files" } else { "as usual; give files to count on" };
+    let (memory, threads) = (bytes(plan.memory), counted(plan.threads, "thread", "threads"));
+    text +=
+        &format!("{documents}, of {of_text} bytes of text and {of_names} of ids and URLs each ({sizes}); ");
+    text += &format!("{memory} of memory, {threads}.\n");
+    let [least, held] = [plan.least_memory, plan.held_bytes].map(bytes);
+    text += &match plan.on_disk {
+        true => format!(
+            "The run goes in stages on disk; {least} of memory are the least that does. In memory it would take {held}.\n\n"
         ),
-        false => writeln!(text, "They are held in memory.\n"),
+        false => "They are held in memory.\n\n".to_owned(),
     };
     // The first column is aligned to the left.
     let row = |cells: [&str; 7]| {
@@ -245,10 +239,9 @@ fn show_job(plan: &JobPlan) -> String {
     };
     text += &row(["stage", "reads", "bytes", "CPU", "all, here", "memory", "leaves"]);
     for stage in &plan.stages {
-        let times = if stage.passes > 1 {
-            format!("{}, {} times", stage.reads, stage.passes)
-        } else {
-            stage.reads.clone()
+        let times = match stage.passes {
+            2.. => format!("{}, {} times", stage.reads, stage.passes),
+            _ => stage.reads.clone(),
         };
         let [cpu, all] = [stage.cpu_seconds, stage.hours * 3600.0].map(duration);
         let [read, memory, left] =
@@ -256,103 +249,80 @@ fn show_job(plan: &JobPlan) -> String {
         text += &row([&stage.name, &times, &read, &cpu, &all, &memory, &left]);
     }
     if plan.on_disk {
-        let disk = &plan.disk_bytes;
-        let _ = writeln!(
-            text,
-            "\nDisk beside input and kept documents: {} at most (sketches {}, names {}, edges and assignments {}, tables {}).",
-            bytes(plan.most_disk_bytes),
-            bytes(disk.sketches as u64),
-            bytes(disk.names as u64),
-            bytes(disk.joined as u64),
-            bytes(disk.looked_up as u64)
+        let (disk, most) = (&plan.disk_bytes, bytes(plan.most_disk_bytes));
+        let [sketches, names, joined, tables] =
+            [disk.sketches, disk.names, disk.joined, disk.looked_up].map(|of| bytes(of as u64));
+        text += &format!(
+            "\nDisk beside input and kept documents: {most} at most (sketches {sketches}, names {names}, "
         );
+        text += &format!("edges and assignments {joined}, tables {tables}).\n");
     }
-    let _ = writeln!(
-        text,
-        "Times are counted from {} made up here and now, and say nothing of waiting for disks. What pairs take depends on \
-         the documents.",
-        counted(plan.rates.documents, "document", "documents")
+    let documents = counted(plan.rates.documents, "document", "documents");
+    text += &format!(
+        "Times are counted from {documents} made up here and now, and say nothing of waiting for disks. "
     );
-    if let Some(why) = &plan.too_little {
-        let _ = writeln!(text, "{why}.");
-    }
-    text
+    text += "What pairs take depends on the documents.\n";
+    text + &plan.too_little.as_ref().map_or_else(String::new, |why| format!("{why}.\n"))
 }
 
 /// The plan of an index, for people.
 fn show(plan: &Plan, join: bool, memory: Option<u64>) -> String {
     let mut text = String::new();
-    let (h, recall) = (plan.distance, 100.0 * plan.recall);
-    let _ = match plan.measured {
-        true => writeln!(
-            text,
-            "Recall and candidates: counted on {} of {}.",
-            counted(plan.pairs, "near pair", "near pairs"),
-            counted(plan.sampled_documents, "document", "documents")
-        ),
-        false => writeln!(
-            text,
-            "Recall and candidates: of a built-in model, normally distributed weights and evenly spread hashes ({} pairs).\n\
-             Real documents take more; give files of them to count on.",
-            plan.pairs
+    let recall = 100.0 * plan.recall;
+    let (pairs, near) = (plan.pairs, counted(plan.pairs, "near pair", "near pairs"));
+    let documents = counted(plan.sampled_documents, "document", "documents");
+    text += &match plan.measured {
+        true => format!("Recall and candidates: counted on {near} of {documents}.\n"),
+        false => format!(
+            "Recall and candidates: of a built-in model, normally distributed weights and evenly spread hashes ({pairs} pairs).\n\
+             Real documents take more; give files of them to count on.\n"
         ),
     };
-    if plan.measured && plan.pairs < 100 {
-        let _ = writeln!(text, "That is too few pairs to rely on.");
+    if plan.measured && pairs < 100 {
+        text += "That is too few pairs to rely on.\n";
     }
     let lines: Vec<String> = plan.machine.line.iter().map(|ns| format!("{ns:.1}")).collect();
-    let _ = writeln!(
-        text,
-        "Speed: measured on this machine. A random cache line takes {} ns in 0.5, 16, 128 and 512 MiB, a candidate {:.2} ns.",
-        lines.join(", "),
-        plan.machine.candidate
+    let (lines, candidate) = (lines.join(", "), plan.machine.candidate);
+    text += &format!(
+        "Speed: measured on this machine. A random cache line takes {lines} ns in 0.5, 16, 128 and 512 MiB, "
     );
+    text += &format!("a candidate {candidate:.2} ns.\n");
     let whom = if join {
         "every document searched for among all"
     } else {
         "documents searched for that are not stored"
     };
-    let _ = writeln!(
-        text,
-        "Task: pairs within {}, {recall} % of them; {whom}.\n",
-        counted(u64::from(h), "bit", "bits")
-    );
+    let bits = counted(u64::from(plan.distance), "bit", "bits");
+    text += &format!("Task: pairs within {bits}, {recall} % of them; {whom}.\n\n");
     let head =
         ["tables", "key bits", "flips", "probes", "recall", "memory", "candidates", "queries/s", "all, here"];
     text += &line("documents", "index", head);
     for row in &plan.rows {
-        let _ = match &row.choice {
-            Some(choice) => write!(text, "{}", line_of(row, choice)),
-            None => writeln!(
-                text,
-                "{:>14}  nothing fits {}: {}",
-                row.documents,
-                bytes(memory.unwrap_or(0)),
-                way_out(row)
-            ),
+        text += &match &row.choice {
+            Some(choice) => line_of(row, choice),
+            None => {
+                let (documents, memory) = (row.documents, bytes(memory.unwrap_or(0)));
+                format!("{documents:>14}  nothing fits {memory}: {}\n", way_out(row))
+            }
         };
     }
-    let _ = writeln!(
-        text,
+    let threads = counted(plan.threads, "thread", "threads");
+    text += &format!(
         "\nPages are those with different hashes. Queries a second are one thread's at best, without writing down what is found; the last\n\
-         column is for {}. Speed in more than 512 MiB is taken to be that in 512 MiB.",
-        counted(plan.threads, "thread", "threads")
+         column is for {threads}. Speed in more than 512 MiB is taken to be that in 512 MiB.\n"
     );
     if plan.rows.iter().any(|row| row.choice.is_some_and(|choice| choice.parts > 1)) {
-        let _ = writeln!(
-            text,
-            "One index holds fewer than 2^32 documents in all its tables together; more are several indexes, each asked every query."
-        );
+        text += "One index holds fewer than 2^32 documents in all its tables together; more are several indexes, each asked every query.\n";
     }
     text
 }
 
 /// The advice of a plan in which nothing fits.
 fn way_out(row: &PlanRow) -> String {
-    row.smallest.as_ref().map_or_else(
-        || "nothing does it at all".into(),
-        |choice| format!("the smallest, a {}, takes {}", describe(choice), bytes(choice.bytes)),
-    )
+    match &row.smallest {
+        Some(choice) => format!("the smallest, a {}, takes {}", describe(choice), bytes(choice.bytes)),
+        None => "nothing does it at all".to_owned(),
+    }
 }
 
 fn describe(choice: &Choice) -> String {

@@ -1,6 +1,7 @@
 //! `simflip review`
 
 use super::arguments::FieldArgs;
+use super::dedup::now;
 use super::progress::Bars;
 use super::{Done, print_text};
 use clap::ValueEnum;
@@ -8,7 +9,6 @@ use simflip::evaluate::judged::Bands;
 use simflip::pipeline::{ReviewJob, SIMILARITY_CUTS, review};
 use simflip::wording::{counted, printable_path};
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 /// Judge a random sample of the pairs in a browser, and measure the precision.
 ///
@@ -73,16 +73,11 @@ impl ReviewArgs {
                 By::Distance => Bands::Distance,
                 By::Similarity => Bands::Similarity(SIMILARITY_CUTS.to_vec()),
             }),
-            created: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+            created: now(),
         };
         let summary = review(&job, &Bars::new(self.quiet))?;
-        let text = format!(
-            "{} of {} of different texts to judge, from {}.\n{}\n",
-            summary.sampled,
-            counted(summary.pairs, "pair", "pairs"),
-            counted(summary.bands, "band", "bands"),
-            printable_path(&job.page)
-        );
-        print_text(&text)
+        let (sampled, pairs) = (summary.sampled, counted(summary.pairs, "pair", "pairs"));
+        let (bands, page) = (counted(summary.bands, "band", "bands"), printable_path(&job.page));
+        print_text(&format!("{sampled} of {pairs} of different texts to judge, from {bands}.\n{page}\n"))
     }
 }

@@ -81,11 +81,8 @@ impl SketchArgs {
             settings,
         };
         let sketched = staged::sketch(&job, &Bars::new(self.machine.quiet))?;
-        let mut text = format!(
-            "{} of {} are sketched",
-            counted(sketched.documents, "document", "documents"),
-            counted(sketched.files, "file", "files")
-        );
+        let documents = counted(sketched.documents, "document", "documents");
+        let mut text = format!("{documents} of {} are sketched", counted(sketched.files, "file", "files"));
         if sketched.there > 0 {
             text += &format!(", {} of them before", counted(sketched.there, "file", "files"));
         }
@@ -176,11 +173,9 @@ impl JoinArgs {
             counted(joined.pairs, "near pair", "near pairs"),
         );
         if joined.statistics.left_out > 0 {
-            text += &format!(
-                " In large buckets {} were not compared; the largest has {}.",
-                counted(joined.statistics.left_out, "pair", "pairs"),
-                counted(joined.statistics.largest, "document", "documents")
-            );
+            let pairs = counted(joined.statistics.left_out, "pair", "pairs");
+            let documents = counted(joined.statistics.largest, "document", "documents");
+            text += &format!(" In large buckets {pairs} were not compared; the largest has {documents}.");
         }
         print_text(&format!("{text}{}\n", peak()))
     }
@@ -369,12 +364,9 @@ impl ApplyArgs {
             shard: self.shard,
         };
         let applied = staged::apply(&job, &Bars::new(self.quiet))?;
-        let mut text = format!(
-            "Kept {} of {}. Removed {}.",
-            applied.kept,
-            counted(applied.kept + applied.removed + applied.lost, "document", "documents"),
-            applied.removed
-        );
+        let (kept, removed) = (applied.kept, applied.removed);
+        let documents = counted(kept + removed + applied.lost, "document", "documents");
+        let mut text = format!("Kept {kept} of {documents}. Removed {removed}.");
         if applied.there > 0 {
             text += &format!(" {} had been written before.", counted(applied.there, "file", "files"));
         }
