@@ -84,12 +84,8 @@ enum IndexMethod {
 }
 
 fn parsed_recall(text: &str) -> Result<f64, String> {
-    let share: f64 = text.parse().map_err(|_| "expected a share of 1".to_owned())?;
-    if share > 0.0 && share <= 1.0 {
-        Ok(share)
-    } else {
-        Err("expected a share above 0 and at most 1".to_owned())
-    }
+    let share = text.parse().ok().filter(|&share: &f64| share > 0.0 && share <= 1.0);
+    share.ok_or_else(|| "expected a share above 0 and at most 1".to_owned())
 }
 
 /// An open index, and what makes the sketches for it.
@@ -248,10 +244,8 @@ impl IndexArgs {
                 IndexMethod::Simhash => 2.0 * wanted / (1.0 + wanted),
             };
             if made != Some(wanted) {
-                return refuse(
-                    "the least similarity",
-                    made.map_or("none".to_owned(), |made| made.to_string()),
-                );
+                let made = made.map_or("none".to_owned(), |made| made.to_string());
+                return refuse("the least similarity", made);
             }
         }
         if made.frequencies != new.frequencies {
@@ -265,15 +259,19 @@ impl IndexArgs {
 
     /// A request about a page that is seen at a time.
     pub(crate) fn request<'a>(&self, name: &'a str, id: Option<&'a str>, seen: u64) -> Request<'a> {
-        let fresh = self.fresh.map(|fresh| u64::try_from(fresh.as_millis()).unwrap_or(u64::MAX));
-        let fresh_from = fresh.map_or(0, |fresh| seen.saturating_sub(fresh));
+        let fresh_from = self.fresh.map_or(0, |fresh| seen.saturating_sub(millis_of(fresh)));
         Request { name, id, seen, fresh_from, ..Request::default() }
     }
 }
 
 /// Milliseconds since 1970.
 pub(crate) fn millis(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    time.duration_since(UNIX_EPOCH).map_or(0, millis_of)
+}
+
+/// The milliseconds of a length of time.
+pub(crate) fn millis_of(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A time as people write it (RFC 3339).

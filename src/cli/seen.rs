@@ -1,7 +1,7 @@
 //! `simflip seen`
 
 use super::arguments::{FieldArgs, threads};
-use super::index::{Form, IndexArgs, Opened, millis};
+use super::index::{Form, IndexArgs, Opened, millis, millis_of};
 use super::{Done, note};
 use anyhow::Context;
 use rayon::prelude::*;
@@ -213,8 +213,7 @@ impl SeenArgs {
             return Ok(());
         }
         let names: HashSet<&str> = self.remove.iter().map(String::as_str).collect();
-        let expire = self.expire.map(|expire| u64::try_from(expire.as_millis()).unwrap_or(u64::MAX));
-        let before = expire.map_or(0, |expire| self.now().saturating_sub(expire));
+        let before = self.expire.map_or(0, |expire| self.now().saturating_sub(millis_of(expire)));
         let gone = opened.seen.remove(&names, before)?;
         if opened.seen.has_traces() {
             opened.seen.snapshot()?;

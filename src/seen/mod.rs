@@ -169,14 +169,12 @@ impl Request<'_> {
     /// # Errors
     /// If one is longer than [`LONGEST_NAME`].
     pub fn check(&self) -> Result<()> {
-        match [Some(self.name), self.id].into_iter().flatten().find(|name| name.len() > LONGEST_NAME) {
-            None => Ok(()),
-            Some(name) => Err(Error::parameter(
-                "name",
-                format!("of {} bytes", name.len()),
-                format!("a name of a page or request of up to {LONGEST_NAME} bytes"),
-            )),
+        let longest = self.name.len().max(self.id.map_or(0, str::len));
+        if longest <= LONGEST_NAME {
+            return Ok(());
         }
+        let expected = format!("a name of a page or request of up to {LONGEST_NAME} bytes");
+        Err(Error::parameter("name", format!("of {longest} bytes"), expected))
     }
 
     /// The key under which its answer is remembered, and its standing.
@@ -688,12 +686,11 @@ impl Seen {
     /// If it cannot be read.
     fn page<T>(&self, document: Document, take: impl FnOnce(&[u8]) -> Option<T>) -> Result<T> {
         let (place, digest) = self.place(document)?;
-        match self.waiting(place).and_then(|frame| record::page_in(frame, digest)) {
-            Some(Ok(page)) => take(page).ok_or_else(|| {
-                Error::parameter("document", document.number(), "one whose record can be read")
-            }),
-            _ => self.files.page(place, digest, take),
-        }
+        let Some(Ok(page)) = self.waiting(place).and_then(|frame| record::page_in(frame, digest)) else {
+            return self.files.page(place, digest, take);
+        };
+        let expected = "one whose record can be read";
+        take(page).ok_or_else(|| Error::parameter("document", document.number(), expected))
     }
 
     /// Where the record of a stored page stands, and the digest of its text.
@@ -1608,14 +1605,12 @@ pub(crate) fn check(folder: &Path) -> Result<Inspection> {
     if let Some(measured) = seen.index.measured() {
         let budget = measured.budget.map_or_else(|| "all".to_owned(), |budget| budget.to_string());
         inspection.fact("probes of a question", budget);
-        inspection.fact(
-            "recall reached",
-            format!("{:.3} [{:.3}, {:.3}]", measured.reached, measured.low, measured.high),
-        );
+        let (reached, low, high) = (measured.reached, measured.low, measured.high);
+        inspection.fact("recall reached", format!("{reached:.3} [{low:.3}, {high:.3}]"));
     }
     let (index, sketches, names) = seen.bytes();
-    inspection
-        .fact("bytes in memory", format!("{index}, of which sketches {sketches}; names and times {names}"));
+    let bytes = format!("{index}, of which sketches {sketches}; names and times {names}");
+    inspection.fact("bytes in memory", bytes);
     inspection.fact("requests remembered", seen.requests.len());
     seen.notes.iter().for_each(|note| inspection.problem(note.clone()));
     Ok(inspection)

@@ -6,7 +6,7 @@ mod wire;
 
 use super::Done;
 use super::arguments::threads;
-use super::index::{IndexArgs, age, millis, written};
+use super::index::{IndexArgs, age, millis, millis_of, written};
 use anyhow::Context;
 use axum::body::HttpBody as _;
 use connections::{Admitted, Connection};
@@ -292,8 +292,8 @@ async fn keep_house(service: Arc<Service>, expire: Option<Duration>, mut stoppin
         let expire = expire.filter(|_| looks % HOUR == 1);
         for (name, collection) in service.all() {
             let kept = tokio::task::spawn_blocking(move || {
-                let expire = expire.map(|expire| u64::try_from(expire.as_millis()).unwrap_or(u64::MAX));
-                let before = expire.map(|expire| millis(SystemTime::now()).saturating_sub(expire));
+                let now = millis(SystemTime::now());
+                let before = expire.map(|expire| now.saturating_sub(millis_of(expire)));
                 let gone = before.map_or(Ok(0), |before| collection.expire(before))?;
                 collection.shorten(looks.is_multiple_of(MINUTE)).map(|made| (gone, made))
             })

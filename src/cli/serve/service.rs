@@ -1,6 +1,6 @@
 //! The service: requests in, answers out, each index behind a lock.
 
-use super::super::index::{IndexArgs, JsonAnswer, Opened, millis};
+use super::super::index::{IndexArgs, JsonAnswer, Opened, millis, millis_of};
 use super::connections::{Connection, Connections, Held};
 use super::event;
 use super::wire::{WirePage, WireSketch};
@@ -265,7 +265,8 @@ fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(fits)
         && name.as_bytes()[0].is_ascii_alphanumeric()
-        && !ACTIONS.contains(&name)
+        && name != "collections"
+        && ACTIONS.iter().all(|(action, _)| *action != name)
 }
 
 /// Descriptors of open files for all but connections and indexes.
@@ -274,18 +275,23 @@ const DESCRIPTORS: usize = 48;
 /// The number of connections that the limit of file descriptors allows beside the files of indexes.
 fn connections_beside(wanted: usize, files: usize) -> anyhow::Result<usize> {
     let Some(allowed) = simflip::resources::allowed_descriptors() else { return Ok(wanted) };
-    let left = allowed.saturating_sub(DESCRIPTORS + files);
+    let needed = DESCRIPTORS + files;
     anyhow::ensure!(
-        left > 0,
-        "{allowed} open files are allowed, and the service needs {} and one for each connection: ulimit -n {}",
-        DESCRIPTORS + files,
-        DESCRIPTORS + files + wanted
+        allowed > needed,
+        "{allowed} open files are allowed, and the service needs {needed} and one for each connection: ulimit -n {}",
+        needed + wanted
     );
-    Ok(wanted.min(left))
+    Ok(wanted.min(allowed - needed))
 }
 
-/// Names of paths, which no collection can have.
-const ACTIONS: [&str; 6] = ["check", "add", "check-and-add", "remove", "sketch", "collections"];
+/// The paths of actions, whose names no collection can have.
+const ACTIONS: [(&str, Action); 5] = [
+    ("check", Action::Check),
+    ("add", Action::Add),
+    ("check-and-add", Action::CheckAndAdd),
+    ("remove", Action::Remove),
+    ("sketch", Action::Sketch),
+];
 
 impl Collection {
     fn open(index: &IndexArgs) -> anyhow::Result<Self> {
@@ -447,14 +453,10 @@ impl Collection {
         let now = millis(SystemTime::now());
         let (mut unsynced, mut given) = (None, GivenAnswers::default());
         if self.failed.load(Relaxed) && !matches!(action, Action::Check | Action::Sketch) {
-            return Err(simflip::Error::parameter(
-                "index",
-                "one whose log failed",
-                "one that is opened anew",
-            ));
+            let expected = "one that is opened anew";
+            return Err(simflip::Error::parameter("index", "one whose log failed", expected));
         }
-        let fresh =
-            limits.fresh.map_or(u64::MAX, |fresh| u64::try_from(fresh.as_millis()).unwrap_or(u64::MAX));
+        let fresh = limits.fresh.map_or(u64::MAX, millis_of);
         let about = Request {
             seen: now,
             fresh_from: now.saturating_sub(fresh),
@@ -682,18 +684,10 @@ impl Counts {
 /// The paths of the service.
 pub(super) fn routes(service: Arc<Service>) -> Router {
     let mut guarded = Router::new().route("/metrics", get(metrics));
-    for (path, action) in [
-        ("check", Action::Check),
-        ("add", Action::Add),
-        ("check-and-add", Action::CheckAndAdd),
-        ("remove", Action::Remove),
-        ("sketch", Action::Sketch),
-    ] {
-        let of = if service.many { "/{collection}" } else { "" };
-        guarded = guarded.route(
-            &format!("/v1{of}/{path}"),
-            post(move |state, collection, to, request| work(action, state, collection, to, request)),
-        );
+    let of = if service.many { "/{collection}" } else { "" };
+    for (path, action) in ACTIONS {
+        let work = move |state, collection, to, request| work(action, state, collection, to, request);
+        guarded = guarded.route(&format!("/v1{of}/{path}"), post(work));
     }
     if service.many {
         guarded =
