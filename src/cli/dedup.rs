@@ -172,22 +172,20 @@ impl DedupArgs {
             ..Given::new(&self.search, &self.features)
         };
         let mut input = self.input.clone();
-        let Repeated { settings, frequencies, ignored, reading } = match &self.settings {
+        let Repeated { settings, frequencies, ignored, names, text_field } = match &self.settings {
             Some(path) => repeated(path)?,
             None => Repeated {
-                reading: None,
                 settings: given.settings(self.method, &self.search.said(self.method))?,
                 frequencies: self.features.frequencies.clone(),
                 ignored: self.boilerplate.ignored(),
+                names: None,
+                text_field: None,
             },
         };
-        if let Some(EarlierReading { names, text_field }) = reading {
-            input.names = match names {
-                Some(names) => input.names.or(names),
-                None => input.names,
-            };
-            input.names = input.names.or_text_field(text_field);
+        if let Some(names) = names {
+            input.names = input.names.or(names);
         }
+        input.names = input.names.or_text_field(text_field);
         refuse(
             &[(
                 "save-boilerplate",
@@ -233,12 +231,7 @@ struct Repeated {
     settings: Settings,
     frequencies: Option<PathBuf>,
     ignored: Ignored,
-    reading: Option<EarlierReading>,
-}
-
-/// The reading options of an earlier run.
-struct EarlierReading {
-    /// As its command said; none where it was no command.
+    /// The reading options as its command said; none where it was no command.
     names: Option<FieldArgs>,
     text_field: Option<String>,
 }
@@ -262,22 +255,16 @@ fn repeated(report: &Path) -> anyhow::Result<Repeated> {
             }
             other => other.into(),
         })?;
-    match settings {
-        Some(settings) => Ok(Repeated {
-            settings,
-            frequencies,
-            ignored: match boilerplate {
-                None => Ignored::None,
-                Some(BoilerplateReport { from: Some(path), .. }) => Ignored::OfFile(path),
-                Some(BoilerplateReport { by, .. }) => Ignored::Counted(by),
-            },
-            reading: Some(EarlierReading {
-                names: super::dedup_of(&command_line).map(DedupArgs::names),
-                text_field: corpus.text_field,
-            }),
-        }),
-        None => anyhow::bail!("{shown}: it has no settings; give them as options"),
-    }
+    let Some(settings) = settings else {
+        anyhow::bail!("{shown}: it has no settings; give them as options");
+    };
+    let ignored = match boilerplate {
+        None => Ignored::None,
+        Some(BoilerplateReport { from: Some(path), .. }) => Ignored::OfFile(path),
+        Some(BoilerplateReport { by, .. }) => Ignored::Counted(by),
+    };
+    let names = super::dedup_of(&command_line).map(DedupArgs::names);
+    Ok(Repeated { settings, frequencies, ignored, names, text_field: corpus.text_field })
 }
 
 /// The time, as reports have it.

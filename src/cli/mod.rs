@@ -96,9 +96,9 @@ struct AbsentArgs {
     arguments: Vec<OsString>,
 }
 
+#[cfg(unix)]
 impl Command {
     /// True if a signal ends it at once; a service has answers to finish.
-    #[cfg(unix)]
     fn ends_by_signal(&self) -> bool {
         #[cfg(feature = "serve")]
         if let Self::Serve(_) = self {
@@ -106,10 +106,7 @@ impl Command {
         }
         true
     }
-}
 
-#[cfg(unix)]
-impl Command {
     /// The message of a signal that ends a run which can be resumed.
     fn farewell(&self) -> Option<&'static str> {
         match self {

@@ -19,7 +19,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 #[cfg(unix)]
 use std::fs::File;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, SystemTime};
@@ -269,16 +269,14 @@ impl SeenArgs {
         for line in reading.damage_messages() {
             note(&line);
         }
-        let mut pages = pages.into_iter().map(|(_, page)| AskedLine::of(page));
+        let mut pages = pages.into_iter().map(|(_, page)| AskedLine::of(page)).peekable();
         let mut damaged = reading.damaged;
-        loop {
+        while pages.peek().is_some() {
             let batch: Vec<AskedLine> = pages.by_ref().take(BATCH).collect();
-            if batch.is_empty() {
-                return Ok(damaged);
-            }
             damaged += AskedLine::errors(&batch);
             self.answer(batch, opened, out)?;
         }
+        Ok(damaged)
     }
 
     /// Answers lines as they come, and gives how many were no pages.
@@ -472,28 +470,19 @@ fn lines_of_input(longest: usize) -> Receiver<anyhow::Result<InputLine>> {
 
 /// The next line without its end; none at the end of the input.
 fn next_line(input: &mut impl BufRead, longest: usize) -> io::Result<Option<InputLine>> {
-    let (mut line, mut too_long, mut any) = (Vec::new(), false, false);
-    loop {
-        let bytes = input.fill_buf()?;
-        if bytes.is_empty() {
-            break;
-        }
-        any = true;
-        let end = bytes.iter().position(|&byte| byte == b'\n');
-        let part = &bytes[..end.unwrap_or(bytes.len())];
-        if too_long || line.len() + part.len() > longest {
-            too_long = true;
-            line = Vec::new();
-        } else {
-            line.extend_from_slice(part);
-        }
-        let taken = end.map_or(bytes.len(), |end| end + 1);
-        input.consume(taken);
-        if end.is_some() {
-            break;
-        }
+    let mut line = Vec::new();
+    // A line that is too long is read no further than is needed to know that.
+    if input.by_ref().take(longest as u64 + 1).read_until(b'\n', &mut line)? == 0 {
+        return Ok(None);
     }
-    Ok(any.then_some(if too_long { InputLine::TooLong } else { InputLine::Whole(line) }))
+    let is_whole = line.pop_if(|last| *last == b'\n').is_some();
+    if line.len() <= longest {
+        return Ok(Some(InputLine::Whole(line)));
+    }
+    if !is_whole {
+        input.skip_until(b'\n')?;
+    }
+    Ok(Some(InputLine::TooLong))
 }
 
 /// A field of a line, a string or a number.
