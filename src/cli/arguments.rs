@@ -697,11 +697,8 @@ impl<'a> Given<'a> {
             None => !methods.iter().all(has_none),
         };
         let threshold = check.and_then(|check| check.verify_threshold);
-        refuse(
-            &[("verify-threshold", threshold.is_some() && !checked)],
-            "with --verify none",
-            "nothing is checked then. Drop it, or name a check with --verify",
-        )?;
+        let why = "nothing is checked then. Drop it, or name a check with --verify";
+        refuse(&[("verify-threshold", threshold.is_some() && !checked)], "with --verify none", why)?;
         refuse(
             &[("recall", search.recall.is_some() && search.bands.is_some() && only_bands)],
             "with --bands",

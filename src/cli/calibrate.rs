@@ -88,14 +88,11 @@ impl CalibrateArgs {
 fn show(table: &ProbeTable, distance: u32) -> String {
     let mut text = String::new();
     if let Some((_, first)) = table.rows.first() {
-        let _ = writeln!(
-            text,
-            "{}; pairs of distinct hashes at distance 1 to {distance}: {} to choose budgets on, {} in {} held out",
-            counted(table.documents, "document", "documents"),
-            first.chosen_on,
-            first.held_out,
-            counted(first.held_out_clusters, "cluster", "clusters")
-        );
+        let documents = counted(table.documents, "document", "documents");
+        let clusters = counted(first.held_out_clusters, "cluster", "clusters");
+        let (chosen_on, held_out) = (first.chosen_on, first.held_out);
+        text += &format!("{documents}; pairs of distinct hashes at distance 1 to {distance}: ");
+        text += &format!("{chosen_on} to choose budgets on, {held_out} in {clusters} held out\n");
     }
     let _ = writeln!(text, "wanted   probes a document   reached   95 % interval");
     for (recall, row) in &table.rows {

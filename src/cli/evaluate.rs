@@ -148,11 +148,8 @@ impl EvaluateArgs {
         let params = TruthParams { min_score: self.min_score, min_label, scope: self.scope };
         let truth = TruthFile::read(truth, &records, &params)?;
         let labelled = matches!(truth.rule, Rule::Label(_));
-        refuse(
-            &[("min-label", self.min_label.is_some() && !labelled)],
-            "on this truth",
-            "it has no labels. Leave it out",
-        )?;
+        let why = "it has no labels. Leave it out";
+        refuse(&[("min-label", self.min_label.is_some() && !labelled)], "on this truth", why)?;
         let found = Found::read(result, &records)?;
         let bootstrap = self
             .resamples

@@ -62,11 +62,8 @@ impl ExplainArgs {
             refuse(&self.names.given(), "without INPUT", why)?;
             let given =
                 [("budget", self.search.budget.is_some()), ("key-bits", self.search.key_bits.is_some())];
-            refuse(
-                &[("boilerplate-by", self.boilerplate.ignored() != Ignored::None)],
-                "without INPUT",
-                "what is boilerplate, the documents of a host tell. Leave it out, or name the corpus that the documents are of",
-            )?;
+            let why = "what is boilerplate, the documents of a host tell. Leave it out, or name the corpus that the documents are of";
+            refuse(&[("boilerplate-by", self.boilerplate.ignored() != Ignored::None)], "without INPUT", why)?;
             let why = "two files alone are not searched. Leave it out, or name the corpus that the documents are of";
             refuse(&given, "without INPUT", why)?;
         }
@@ -92,11 +89,8 @@ pub(super) fn methods(
     features: &FeatureArgs,
 ) -> anyhow::Result<Methods> {
     let given = Given { check: Some(check), ..Given::new(search, features) };
-    refuse(
-        &[("tables", search.tables.is_some())],
-        "on simflip explain",
-        "with any number of tables bphs finds the same. Leave it out",
-    )?;
+    let why = "with any number of tables bphs finds the same. Leave it out";
+    refuse(&[("tables", search.tables.is_some())], "on simflip explain", why)?;
     let all = [MethodName::Both, MethodName::Simhash, MethodName::Psm, MethodName::Minhash];
     let [both, simhash, probing, minhash] = given
         .settings_of_all(&all, "on simflip explain")?

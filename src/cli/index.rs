@@ -1,6 +1,6 @@
 //! The arguments by which an index of seen pages is made, opened and asked: `seen` and `serve` share them.
 
-use super::arguments::FeatureArgs;
+use super::arguments::{FeatureArgs, name_of};
 use anyhow::Context;
 use clap::ValueEnum;
 use serde::Serialize;
@@ -192,50 +192,41 @@ impl IndexArgs {
 
     /// Refuses options that an index does not have.
     fn fits(&self, new: &SeenParams, made: &SeenParams) -> anyhow::Result<()> {
-        let refuse = |what: &str, made: String| -> anyhow::Result<()> {
-            anyhow::bail!(
-                "{}: {what} is {made} in this index, and cannot be changed. Drop the option, or create another index",
-                printable(&self.index.display().to_string())
-            )
+        let fixed = |what: &str, differs: bool, made: String| -> anyhow::Result<()> {
+            let index = printable(&self.index.display().to_string()).into_owned();
+            anyhow::ensure!(
+                !differs,
+                "{index}: {what} is {made} in this index, and cannot be changed. Drop the option, or create another index"
+            );
+            Ok(())
         };
         let (wanted, settings) = (&new.settings, &made.settings);
         let [(_, features), (_, hash), (_, weighting), _] = self.features.given();
-        if features && wanted.features != settings.features {
-            return refuse("the kind of features", settings.features.to_string());
-        }
-        if hash && wanted.feature_hash != settings.feature_hash {
-            return refuse("the feature hash", settings.feature_hash.to_string());
-        }
+        let differs = features && wanted.features != settings.features;
+        fixed("the kind of features", differs, settings.features.to_string())?;
+        let differs = hash && wanted.feature_hash != settings.feature_hash;
+        fixed("the feature hash", differs, settings.feature_hash.name().to_owned())?;
         let is = match settings.sketches {
             Sketches::SimHash { .. } => IndexMethod::Simhash,
             _ => IndexMethod::Both,
         };
-        if self.method.is_some_and(|method| method != is) {
-            return refuse("the method", if is == IndexMethod::Both { "both" } else { "simhash" }.to_owned());
+        fixed("the method", self.method.is_some_and(|method| method != is), name_of(&is))?;
+        if let Sketches::SimHash { weighting: made } = settings.sketches {
+            let differs = weighting && made != self.features.weighting();
+            fixed("the weighting", differs, made.name().to_owned())?;
+        } else {
+            let differs = weighting || self.distance.is_some() || self.recall.is_some();
+            fixed("the method", differs, "both, which has no distance, recall or weighting,".to_owned())?;
         }
-        match settings.sketches {
-            Sketches::SimHash { weighting: made } if weighting && made != self.features.weighting() => {
-                return refuse("the weighting", made.name().to_owned());
-            }
-            Sketches::SimHash { .. } => {}
-            _ if weighting || self.distance.is_some() || self.recall.is_some() => {
-                return refuse("the method", "both, which has no distance, recall or weighting,".to_owned());
-            }
-            _ => {}
-        }
-        if self.min_features.is_some_and(|least| least != settings.min_features) {
-            return refuse("the least number of features", settings.min_features.to_string());
-        }
-        if let (Some(distance), Some(made)) = (self.distance, settings.generator.distance())
-            && distance != made
-        {
-            return refuse("the distance", made.to_string());
+        let least = settings.min_features;
+        let differs = self.min_features.is_some_and(|wanted| wanted != least);
+        fixed("the least number of features", differs, least.to_string())?;
+        if let (Some(distance), Some(made)) = (self.distance, settings.generator.distance()) {
+            fixed("the distance", distance != made, made.to_string())?;
         }
         if let (Some(wanted), Some(made)) = (self.recall, settings.generator.recall()) {
             let made = made.share().unwrap_or(1.0);
-            if wanted != made {
-                return refuse("the recall", made.to_string());
-            }
+            fixed("the recall", wanted != made, made.to_string())?;
         }
         if let Some(wanted) = self.similarity {
             let made = settings.verification.threshold();
@@ -243,18 +234,14 @@ impl IndexArgs {
                 IndexMethod::Both => wanted,
                 IndexMethod::Simhash => 2.0 * wanted / (1.0 + wanted),
             };
-            if made != Some(wanted) {
-                let made = made.map_or("none".to_owned(), |made| made.to_string());
-                return refuse("the least similarity", made);
-            }
+            let shown = made.map_or("none".to_owned(), |made| made.to_string());
+            fixed("the least similarity", made != Some(wanted), shown)?;
         }
-        if made.frequencies != new.frequencies {
-            return match &made.frequencies {
-                Some(made) => refuse("the checksum of --frequencies", made.clone()),
-                None => refuse("the weighting", "one without document frequencies".to_owned()),
-            };
+        let differs = made.frequencies != new.frequencies;
+        match &made.frequencies {
+            Some(made) => fixed("the checksum of --frequencies", differs, made.clone()),
+            None => fixed("the weighting", differs, "one without document frequencies".to_owned()),
         }
-        Ok(())
     }
 
     /// A request about a page that is seen at a time.

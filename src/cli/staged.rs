@@ -164,14 +164,13 @@ impl JoinArgs {
             0 => String::new(),
             old => format!(" against {}", counted(old, "reference document", "reference documents")),
         };
-        let mut text = format!(
-            "{}{old}, of which {}. {} joined: {} compared, {} found.",
-            counted(joined.documents, "document", "documents"),
-            counted(joined.copies, "is an exact duplicate", "are exact duplicates"),
-            counted(joined.bands, "band", "bands"),
-            counted(joined.statistics.compared, "pair", "pairs"),
-            counted(joined.pairs, "near pair", "near pairs"),
-        );
+        let documents = counted(joined.documents, "document", "documents");
+        let copies = counted(joined.copies, "is an exact duplicate", "are exact duplicates");
+        let bands = counted(joined.bands, "band", "bands");
+        let compared = counted(joined.statistics.compared, "pair", "pairs");
+        let found = counted(joined.pairs, "near pair", "near pairs");
+        let mut text = format!("{documents}{old}, of which {copies}. {bands} joined: ");
+        text += &format!("{compared} compared, {found} found.");
         if joined.statistics.left_out > 0 {
             let pairs = counted(joined.statistics.left_out, "pair", "pairs");
             let documents = counted(joined.statistics.largest, "document", "documents");

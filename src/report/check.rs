@@ -79,11 +79,8 @@ fn check_comparison(path: &Path) -> Result<Inspection> {
         inspection.fact(format!("pairs by {}", method.label), method.pairs);
         let of_method = report.agreement.iter().filter(|set| set.found_by.contains(&method.label));
         let pairs = of_method.map(|set| set.pairs).sum();
-        inspection.same(
-            &format!("pairs that {} found, alone or with others", method.label),
-            method.pairs,
-            pairs,
-        );
+        let what = format!("pairs that {} found, alone or with others", method.label);
+        inspection.same(&what, method.pairs, pairs);
     }
     Ok(inspection)
 }
@@ -131,11 +128,8 @@ fn sum(counts: impl Iterator<Item = u64>) -> u64 {
 /// Counts of a report that follow from others of it.
 fn check_sums(report: &Report, inspection: &mut Inspection) {
     let (outcome, corpus) = (&report.outcome, &report.corpus);
-    inspection.same(
-        "kept and removed documents",
-        corpus.documents,
-        outcome.kept.saturating_add(outcome.removed),
-    );
+    let documents = outcome.kept.saturating_add(outcome.removed);
+    inspection.same("kept and removed documents", corpus.documents, documents);
     let duplicates = outcome.exact_duplicates.saturating_add(outcome.near_duplicates);
     inspection.same("exact duplicates and near-duplicates", outcome.removed, duplicates);
     // Old documents stay all of them, and where there is one, no new one does, unless several of a cluster stay.
@@ -148,11 +142,10 @@ fn check_sums(report: &Report, inspection: &mut Inspection) {
     }
     match &report.settings {
         Some(settings) if !settings.quota.is_one() => {
-            if outcome.removed > beside_kept {
-                inspection.problem(format!(
-                    "{} documents do not stay, but clusters have {beside_kept} that may go",
-                    outcome.removed
-                ));
+            let removed = outcome.removed;
+            if removed > beside_kept {
+                let have = format!("clusters have {beside_kept} that may go");
+                inspection.problem(format!("{removed} documents do not stay, but {have}"));
             }
         }
         _ => inspection.same("documents of clusters that do not stay", outcome.removed, beside_kept),

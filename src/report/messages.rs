@@ -776,18 +776,14 @@ pub(crate) fn counted_recall(
         0 | 1 => String::new(),
         least => format!(" of {least} features or more"),
     };
-    sampled(
-        recall_estimate,
-        format!("pairs of texts{features} with a Jaccard coefficient of {similarity} or more, counted"),
-    )
+    let of = format!("pairs of texts{features} with a Jaccard coefficient of {similarity} or more, counted");
+    sampled(recall_estimate, of)
 }
 
 /// The recall against what the sketches call near, of a sample.
 pub(crate) fn sampled_recall(recall_estimate: &RecallEstimate, verification: Verification) -> ExactRecall {
-    sampled(
-        recall_estimate,
-        format!("pairs of texts with {}, as the sketches estimate it", near_words(verification)),
-    )
+    let near = near_words(verification);
+    sampled(recall_estimate, format!("pairs of texts with {near}, as the sketches estimate it"))
 }
 
 fn sampled(recall_estimate: &RecallEstimate, of: String) -> ExactRecall {
@@ -894,14 +890,13 @@ pub fn closing(report: &Report) -> String {
                 100.0 * recall.wanted
             ));
         }
-        Some(recall) => text.push_str(&format!(
-            "\nRecall {:.1} % (95 % interval {:.1} to {:.1} %, {}); {:.1} % was asked for.",
-            100.0 * recall.reached,
-            100.0 * recall.low,
-            100.0 * recall.high,
-            counted(recall.sample_pairs, "held-out pair", "held-out pairs"),
-            100.0 * recall.wanted
-        )),
+        Some(recall) => {
+            let [reached, low, high, wanted] =
+                [recall.reached, recall.low, recall.high, recall.wanted].map(|share| 100.0 * share);
+            let pairs = counted(recall.sample_pairs, "held-out pair", "held-out pairs");
+            text += &format!("\nRecall {reached:.1} % (95 % interval {low:.1} to {high:.1} %, {pairs}); ");
+            text += &format!("{wanted:.1} % was asked for.");
+        }
         None if report.recall_estimate.is_some() => {}
         None => {
             if let Some(promise) = report.promise() {
@@ -982,14 +977,12 @@ pub fn comparison(report: &CompareReport) -> String {
             });
             text.push_str(&format!("\n  {recall}: found {} of {} {}", exact.found, exact.pairs, exact.of));
         }
-        let cost = &method.cost;
         if let Some(speed) = &method.speed {
+            let (cost, queries) = (&method.cost, figures::count(speed.queries_per_second as u64));
             let each = cost.probes as f64 / cost.distinct_hashes.max(1) as f64;
-            text.push_str(&format!(
-                "\n  {} queries per second of processor time, {each:.1} look-ups a query, index of {}",
-                figures::count(speed.queries_per_second as u64),
-                figures::bytes(cost.index_bytes)
-            ));
+            text +=
+                &format!("\n  {queries} queries per second of processor time, {each:.1} look-ups a query");
+            text += &format!(", index of {}", figures::bytes(cost.index_bytes));
         }
     }
     for agreement in report.agreement.iter().filter(|agreement| agreement.pairs > 0) {

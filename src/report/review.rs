@@ -130,11 +130,8 @@ pub fn render(
     sides: &[[ReviewPage; 2]],
 ) -> Result<String> {
     if sides.len() != sample.pairs.len() {
-        return Err(Error::parameter(
-            "sample",
-            sides.len(),
-            format!("{} pairs of texts", sample.pairs.len()),
-        ));
+        let expected = format!("{} pairs of texts", sample.pairs.len());
+        return Err(Error::parameter("sample", sides.len(), expected));
     }
     let fail = |e: minijinja::Error| Error::Render(format!("{e:#}"));
     let mut csv = Vec::new();

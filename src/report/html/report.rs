@@ -137,21 +137,15 @@ fn steps(report: &Report) -> Vec<Value> {
         step("=", documents.saturating_sub(outcome.exact_duplicates), "are left"),
     ];
     if let Some(verified) = report.verified {
-        steps.push(step(
-            "",
-            verified.compared,
-            "candidate pairs were compared (a pair counts in each band that it shares)",
-        ));
+        let compared = "candidate pairs were compared (a pair counts in each band that it shares)";
+        steps.push(step("", verified.compared, compared));
         steps.push(step("", verified.compared - verified.refused, "of these were confirmed"));
     }
     steps.push(step("−", outcome.near_duplicates, "are near-duplicates of a kept one, removed"));
     steps.push(step("=", outcome.kept, "are kept"));
     if outcome.pairs_found > outcome.pairs_written {
-        steps.push(step(
-            "",
-            outcome.pairs_found,
-            "pairs are in the clusters, also of exact duplicates with each other",
-        ));
+        let found = "pairs are in the clusters, also of exact duplicates with each other";
+        steps.push(step("", outcome.pairs_found, found));
     }
     // Texts in memory have no files.
     if report.corpus.files == 0 || report.wrote("pairs.csv") {
