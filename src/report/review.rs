@@ -7,12 +7,12 @@
 
 use std::path::Path;
 
-use minijinja::{Environment, UndefinedBehavior, Value, context};
+use minijinja::{Value, context};
 use rayon::prelude::*;
 use serde::Serialize;
 
 use super::html::check::between;
-use super::html::{ADDRESS_CHARS, NAME_CHARS, add_words};
+use super::html::{ADDRESS_CHARS, NAME_CHARS, fill};
 use super::model::Tool;
 use crate::boilerplate::OwnText;
 use crate::evaluate::diff::{Alignment, Stretch};
@@ -133,13 +133,11 @@ pub fn render(
         let expected = format!("{} pairs of texts", sample.pairs.len());
         return Err(Error::parameter("sample", sides.len(), expected));
     }
-    let fail = |e: minijinja::Error| Error::Render(format!("{e:#}"));
     let mut csv = Vec::new();
     sample.write_csv(ids, Path::new("the page"), &mut csv)?;
     let csv = String::from_utf8(csv).map_err(|e| Error::Render(e.to_string()))?;
-    let (header, mut rows) = records(&csv).split_first().map_or_else(Default::default, |(header, rows)| {
-        ((*header).to_owned(), rows.iter().map(|&row| row.to_owned()).collect::<Vec<_>>().into_iter())
-    });
+    let mut rows = records(&csv).into_iter().map(str::to_owned);
+    let header = rows.next().unwrap_or_default();
     let aligned: Vec<(Vec<TextPart>, Vec<String>)> = sides.par_iter().map(|[a, b]| parts(a, b)).collect();
     let pairs = sample
         .pairs
@@ -163,17 +161,12 @@ pub fn render(
         .collect();
     let data = Data { header, strata: &sample.strata, pairs };
     let data = escape(&serde_json::to_string(&data).map_err(|e| Error::Render(e.to_string()))?);
-    let mut env = Environment::new();
-    env.set_undefined_behavior(UndefinedBehavior::Strict);
-    add_words(&mut env);
-    for (name, source) in [
+    let templates = [
         ("style.css", include_str!("templates/style.css")),
         ("review.css", include_str!("templates/review.css")),
         ("review.js", include_str!("templates/review.js")),
         ("review.html", include_str!("templates/review.html")),
-    ] {
-        env.add_template(name, source).map_err(fail)?;
-    }
+    ];
     let id = format!("{:032x}", text_digest(&data));
     let view = context! {
         id,
@@ -190,7 +183,7 @@ pub fn render(
         strata => sample.strata.len(),
         seed => head.seed.to_string(),
     };
-    env.get_template("review.html").and_then(|template| template.render(view)).map_err(fail)
+    fill(&templates, "review.html", false, view)
 }
 
 /// Writes [`render`]'s page.

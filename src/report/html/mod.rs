@@ -49,25 +49,41 @@ pub fn write_compare(report: &CompareReport, path: &Path) -> Result<()> {
     fs::write(path, render_compare(report)?).map_err(|e| Error::io(path, e))
 }
 
-/// A template, filled.
+/// The template of a report's page, filled.
 fn page(template: &str, content: Value) -> Result<String> {
-    let fail = |e: minijinja::Error| Error::Render(format!("{e:#}"));
-    let mut env = Environment::new();
-    env.set_undefined_behavior(UndefinedBehavior::Strict);
-    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(fail)?;
-    env.set_syntax(syntax);
-    for (name, source) in [
+    let templates = [
         ("style.css", include_str!("../templates/style.css")),
         ("parts.html", include_str!("../templates/parts.html")),
         ("page.html", include_str!("../templates/page.html")),
         ("report.html", include_str!("../templates/report.html")),
         ("compare.html", include_str!("../templates/compare.html")),
         ("decontamination.html", include_str!("../templates/decontamination.html")),
-    ] {
+    ];
+    fill(&templates, template, true, content)
+}
+
+/// One of some templates, filled. White space around its blocks goes if it `trims` them.
+pub(super) fn fill(
+    templates: &[(&'static str, &'static str)],
+    template: &str,
+    trims: bool,
+    content: Value,
+) -> Result<String> {
+    let fail = |e: minijinja::Error| Error::Render(format!("{e:#}"));
+    let mut env = Environment::new();
+    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    let syntax = SyntaxConfig::builder().trim_blocks(trims).lstrip_blocks(trims).build().map_err(fail)?;
+    env.set_syntax(syntax);
+    for &(name, source) in templates {
         env.add_template(name, source).map_err(fail)?;
     }
+    // Counts with their nouns, `{{ n|counted("document", "documents") }}`, and the noun alone.
+    let word = |n: u64, one: &str, many: &str| plural(n, one, many).to_owned();
+    env.add_filter("plural", word);
+    env.add_filter("counted", move |n: u64, one: &str, many: &str| {
+        format!("{} {}", figures::count(n), word(n, one, many))
+    });
     env.add_filter("count", figures::count);
-    add_words(&mut env);
     env.add_filter("bytes", figures::bytes);
     env.add_filter("seconds", figures::seconds);
     env.add_filter("percent", figures::percent);
@@ -80,15 +96,6 @@ fn page(template: &str, content: Value) -> Result<String> {
     env.add_filter("warning", |text: &str| clip(text, WARNING_CHARS));
     env.add_filter("detail", |text: &str| clip(text, DETAIL_CHARS));
     env.get_template(template).and_then(|t| t.render(content)).map_err(fail)
-}
-
-/// Filters for counts with their nouns: `{{ n|counted("document", "documents") }}`, and the noun alone.
-pub(super) fn add_words(env: &mut Environment<'_>) {
-    let word = |n: u64, one: &str, many: &str| plural(n, one, many).to_owned();
-    env.add_filter("plural", word);
-    env.add_filter("counted", move |n: u64, one: &str, many: &str| {
-        format!("{} {}", figures::count(n), word(n, one, many))
-    });
 }
 
 #[cfg(test)]
