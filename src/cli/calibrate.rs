@@ -2,7 +2,7 @@
 
 use super::arguments::{FeatureArgs, Given, InputArgs, MethodName, SearchArgs, name_of, refuse, threads};
 use super::progress::Bars;
-use super::{Done, print};
+use super::{Done, print_json, print_text};
 use simflip::corpus::expand_patterns;
 use simflip::pipeline::{self, Job, ProbeTable};
 use simflip::wording::counted;
@@ -77,9 +77,11 @@ impl CalibrateArgs {
             ..Job::default()
         };
         let table = pipeline::calibrate(&job, &self.recalls, &Bars::new(self.quiet))?;
-        let text =
-            if self.json { serde_json::to_string_pretty(&table)? + "\n" } else { show(&table, distance) };
-        print(text.as_bytes())?;
+        if self.json {
+            print_json(&table)?
+        } else {
+            print_text(&show(&table, distance))?
+        };
         Ok(if table.damaged > 0 { Done::WithDamage } else { Done::Well })
     }
 }

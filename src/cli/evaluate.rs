@@ -80,9 +80,8 @@ impl EvaluateArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let json = self.json;
         match self.scores()? {
-            ResultScores::Judged(estimate) if json => print_json(&estimate),
+            scores if json => print_json(&scores),
             ResultScores::Judged(estimate) => print_text(&estimate.to_string()),
-            ResultScores::Held(evaluation) if json => print_json(&evaluation),
             ResultScores::Held(evaluation) => print_text(&evaluation.to_string()),
         }
     }

@@ -1,7 +1,7 @@
 //! `simflip hash`
 
 use super::arguments::FeatureArgs;
-use super::{Done, print};
+use super::{Done, print_json, print_text};
 use anyhow::Context;
 use serde::Serialize;
 use simflip::hash::FeatureHash;
@@ -81,9 +81,7 @@ impl HashArgs {
         let (simhash, features) =
             Sketcher::of_simhash(extraction, weighting, Some(Arc::new(frequencies))).simhash(&text);
         let shown = show(&simhash, features, self.flips);
-        let output =
-            if self.json { serde_json::to_string_pretty(&shown)? + "\n" } else { table(&simhash, &shown)? };
-        print(output.as_bytes())
+        if self.json { print_json(&shown) } else { print_text(&table(&simhash, &shown)?) }
     }
 
     fn text(&self) -> anyhow::Result<String> {

@@ -2,7 +2,7 @@
 
 use super::arguments::{FeatureArgs, FieldArgs, refuse, threads};
 use super::progress::Bars;
-use super::{Done, print};
+use super::{Done, print_json, print_text};
 use simflip::corpus::expand_patterns;
 use simflip::pipeline::{self, Job, Plan, PlanRow, Purpose};
 use simflip::plan::{Choice, IndexKind};
@@ -161,9 +161,7 @@ impl PlanArgs {
             }),
         };
         let plan = staged::plan(&job, &Bars::new(self.quiet))?;
-        let text = if self.json { serde_json::to_string_pretty(&plan)? + "\n" } else { show_job(&plan) };
-        print(text.as_bytes())?;
-        Ok(Done::Well)
+        if self.json { print_json(&plan) } else { print_text(&show_job(&plan)) }
     }
 
     /// Plans an index.
@@ -205,12 +203,10 @@ impl PlanArgs {
             queries: self.queries,
         };
         let plan = pipeline::plan(&job, &purpose, &Bars::new(self.quiet))?;
-        let text = if self.json {
-            serde_json::to_string_pretty(&plan)? + "\n"
-        } else {
-            show(&plan, self.queries.is_none(), purpose.memory)
+        match self.json {
+            true => print_json(&plan)?,
+            false => print_text(&show(&plan, self.queries.is_none(), purpose.memory))?,
         };
-        print(text.as_bytes())?;
         Ok(if plan.damaged > 0 { Done::WithDamage } else { Done::Well })
     }
 }

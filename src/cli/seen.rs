@@ -162,18 +162,16 @@ impl SeenArgs {
         }
         let inputs = corpus::expand_patterns(&self.inputs)?;
         corpus::check_exist(inputs.iter().chain(&self.import))?;
-        let found = match piped || self.inputs.is_empty() {
-            true => None,
-            false => {
-                let options = DiscoverOptions { fields: self.names.fields(), ..DiscoverOptions::default() };
-                let found = discover_all(&inputs, &options)?;
-                // Other files of the crawl may have what is missing here.
-                if let Err(error) = corpus::check_fields(&found.inputs, &self.read_options(), &[], &[]) {
-                    note(&error.to_string());
-                }
-                Some(found)
+        let mut found = None;
+        if !piped && !self.inputs.is_empty() {
+            let options = DiscoverOptions { fields: self.names.fields(), ..DiscoverOptions::default() };
+            let all = discover_all(&inputs, &options)?;
+            // Other files of the crawl may have what is missing here.
+            if let Err(error) = corpus::check_fields(&all.inputs, &self.read_options(), &[], &[]) {
+                note(&error.to_string());
             }
-        };
+            found = Some(all);
+        }
         let exports_alone = self.inputs.is_empty()
             && self.import.is_empty()
             && self.remove.is_empty()

@@ -372,7 +372,7 @@ impl Seen {
         writes: bool,
     ) -> Result<(Self, Option<LastFile>, Replay)> {
         let parts = parts_of(folder)?;
-        let snapshot = parts.iter().rev().copied().find(|part| matches!(part, Part::Snapshot(_)));
+        let snapshot = last_snapshot(&parts);
         let from = snapshot.map_or(0, Part::number);
         let logs = parts.iter().copied().filter(|part| matches!(part, Part::Log(number) if *number >= from));
         let read: Vec<Part> = snapshot.into_iter().chain(logs).collect();
@@ -593,7 +593,7 @@ impl Seen {
         self.files.open(Part::Log(number), &path)?;
         // A process that ended while it wrote a snapshot leaves the one before it, and more than one log.
         let parts = parts_of(&self.folder)?;
-        let last = parts.iter().rev().copied().find(|part| matches!(part, Part::Snapshot(_)));
+        let last = last_snapshot(&parts);
         let bytes = |part: &Part| fs::metadata(self.folder.join(part.name())).map_or(0, |found| found.len());
         let snapshot = last.as_ref().map_or(0, bytes);
         let older = parts
@@ -1259,13 +1259,13 @@ impl Seen {
     /// If it cannot be read or is damaged, if its pages were sketched in another way, and as [`commit`](Self::commit).
     /// What was committed before stays.
     pub fn import(&mut self, path: &Path) -> Result<usize> {
+        let before = self.len();
         if path.is_dir() {
             let other = Self::open(path, Access::Read, None)?;
             self.takes(path, &other.params)?;
             if let Some(note) = other.notes.first() {
                 return Err(damaged_import(path, note));
             }
-            let before = self.len();
             for document in other.index.documents() {
                 let sketches = other.params.settings.sketches;
                 let Record::Page { facts, value, name, .. } =
@@ -1279,7 +1279,6 @@ impl Seen {
             return Ok(self.len() - before);
         }
         self.takes(path, &log::params_of(path)?)?;
-        let before = self.len();
         let (_, passed) = log::read(path, |record, _| match record {
             Record::Page { facts, value, name, seen, .. } => self.put(&name, seen, facts, value.as_ref()),
             _ => Ok(()),
@@ -1489,6 +1488,11 @@ fn parts_of(folder: &Path) -> Result<Vec<Part>> {
     let mut parts: Vec<Part> = names.iter().filter_map(|name| Part::of(name.to_str()?)).collect();
     parts.sort_unstable_by_key(|part| (part.number(), matches!(part, Part::Log(_))));
     Ok(parts)
+}
+
+/// The last snapshot among the files of an index.
+fn last_snapshot(parts: &[Part]) -> Option<Part> {
+    parts.iter().rev().copied().find(|part| matches!(part, Part::Snapshot(_)))
 }
 
 /// True if a folder is an index.
