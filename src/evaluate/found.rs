@@ -59,9 +59,12 @@ impl<'a> RecordNames<'a> {
         self.count
     }
 
-    /// The record of this id: `None` if there is none, `Some(None)` if there are several.
-    pub(super) fn get(&self, id: &str) -> Option<Option<Document>> {
-        self.by_id.get(id).copied()
+    /// The record of this id, if there is one. If there are several, the wrong and what would be right.
+    pub(super) fn find(&self, id: &str) -> Result<Option<Document>, (String, &'static str)> {
+        match self.by_id.get(id) {
+            Some(None) => Err((format!("the id {id:?}"), "an id that only one record of the corpus has")),
+            known => Ok(known.copied().flatten()),
+        }
     }
 }
 
@@ -149,11 +152,7 @@ pub(super) fn in_order(mut pairs: Vec<FoundPair>) -> Vec<FoundPair> {
 
 /// The record of this id, or what is wrong with the id and what would be right.
 fn record(id: &str, records: &RecordNames<'_>) -> Result<Document, (String, &'static str)> {
-    match records.get(id) {
-        Some(Some(record)) => Ok(record),
-        Some(None) => Err((format!("the id {id:?}"), "an id that only one record of the corpus has")),
-        None => Err((format!("the id {id:?}"), "the id of a record of the corpus")),
-    }
+    records.find(id)?.ok_or_else(|| (format!("the id {id:?}"), "the id of a record of the corpus"))
 }
 
 /// A table of a result folder, plain or gzip'd.

@@ -269,13 +269,10 @@ impl TruthTable<'_> {
                     Err(self.table.error(line, format!("{name:?}"), "a record number, counted from 0,"))
                 }
             },
-            Naming::Id => match self.records.get(name) {
-                Some(None) => {
-                    let expected = "an id that only one record of the corpus has";
-                    Err(self.table.error(line, format!("the id {name:?}"), expected))
-                }
-                known => Ok(known.flatten()),
-            },
+            Naming::Id => {
+                let found = self.records.find(name);
+                found.map_err(|(got, expected)| self.table.error(line, got, expected))
+            }
         }
     }
 

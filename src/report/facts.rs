@@ -2,8 +2,7 @@
 
 use super::model::Report;
 use crate::clusters::Linkage;
-use simflip_core::dedup::{Capped, Ran, Searched};
-use simflip_core::settings::Settings;
+use simflip_core::dedup::{Capped, Ran};
 
 /// The settings of a run that checks and reviews of its results need.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,13 +31,9 @@ pub enum Reach {
 impl RunFacts {
     /// The facts of a run by its report; nothing is certain where it has no settings.
     pub fn of(report: &Report) -> Self {
-        match (&report.settings, &report.searched) {
-            (Some(settings), Some(searched)) => Self::of_data(settings, searched),
-            _ => Self { clusters: None, checked: false, threshold: None, reach: Reach::Measured },
-        }
-    }
-
-    fn of_data(settings: &Settings, searched: &Searched) -> Self {
+        let (Some(settings), Some(searched)) = (&report.settings, &report.searched) else {
+            return Self { clusters: None, checked: false, threshold: None, reach: Reach::Measured };
+        };
         Self {
             clusters: Some(settings.linkage),
             checked: settings.verification.measure().is_some(),
