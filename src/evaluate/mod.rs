@@ -244,16 +244,15 @@ fn check(truth: &TruthFile, found: &Found, records: u32) -> Result<()> {
             return Err(Error::parameter("truth", got, format!("one of the {records} of the corpus")));
         }
     }
-    let judged: Box<dyn Iterator<Item = Document>> = match &truth.truth {
-        Truth::Pairs(pairs) => Box::new(pairs.iter().map(|p| p.a.max(p.b))),
-        Truth::Clusters { named, .. } => Box::new(named.iter().copied()),
+    let judged = match &truth.truth {
+        Truth::Pairs(pairs) => pairs.iter().map(|p| p.a.max(p.b)).max(),
+        Truth::Clusters { named, .. } => named.iter().copied().max(),
     };
-    let highest = judged.chain(found.pairs.iter().flatten().map(|p| p.a.max(p.b))).max();
-    match highest.filter(|record| record.0 >= records) {
-        Some(record) => {
+    match judged.max(found.pairs.iter().flatten().map(|p| p.a.max(p.b)).max()) {
+        Some(record) if record.0 >= records => {
             Err(Error::parameter("truth", format!("record {record}"), format!("a number below {records}")))
         }
-        None => Ok(()),
+        _ => Ok(()),
     }
 }
 

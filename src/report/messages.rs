@@ -73,24 +73,24 @@ pub(crate) fn index_name(generator: &Generator) -> &'static str {
 }
 
 /// The search in a few words.
-fn search_words(searched: &Searched) -> String {
+fn search_words(searched: &Searched) -> &'static str {
     match searched.ran {
         Ran::Join { .. } if matches!(searched.capped, Some(Capped::Sampled { .. })) => {
-            "exact join of all hashes but those of dense groups".to_owned()
+            "exact join of all hashes but those of dense groups"
         }
-        Ran::Join { .. } => "exact join of all hashes".to_owned(),
-        Ran::Probing { probes: Some(_), .. } => "probes of an index, the likeliest first".to_owned(),
-        Ran::Probing { .. } => "all probes of an index, which is exact".to_owned(),
-        Ran::Bphs { .. } => "block-permuted tables, which is exact".to_owned(),
+        Ran::Join { .. } => "exact join of all hashes",
+        Ran::Probing { probes: Some(_), .. } => "probes of an index, the likeliest first",
+        Ran::Probing { .. } => "all probes of an index, which is exact",
+        Ran::Bphs { .. } => "block-permuted tables, which is exact",
         Ran::HashBands { distance, banding } if (distance as usize) < banding.bands => {
-            "bands of hashes, more than bits that may differ, which is exact".to_owned()
+            "bands of hashes, more than bits that may differ, which is exact"
         }
         Ran::HashBands { .. } => {
-            "bands of hashes; pairs within the distance that agree in no band are not found".to_owned()
+            "bands of hashes; pairs within the distance that agree in no band are not found"
         }
-        Ran::Bands { .. } => "bands of signatures".to_owned(),
-        Ran::Keys { .. } => "keys that documents share, hashes of bands of MinHash positions".to_owned(),
-        _ => "a search of this version's own".to_owned(),
+        Ran::Bands { .. } => "bands of signatures",
+        Ran::Keys { .. } => "keys that documents share, hashes of bands of MinHash positions",
+        _ => "a search of this version's own",
     }
 }
 
@@ -145,7 +145,7 @@ pub fn method(
     if let Some(recall) = settings.generator.recall().and_then(|recall| recall.share()) {
         add("recall", recall.to_string());
     }
-    add("search", search_words(searched));
+    add("search", search_words(searched).to_owned());
     match searched.ran {
         Ran::Probing { tables, key_bits, flips, probes, all_probes, .. } => {
             add("index", index_name(&settings.generator).to_owned());
@@ -247,18 +247,14 @@ pub fn recall(searched: &Searched) -> Option<Recall> {
 
 /// The S-curve of a search by bands.
 pub fn s_curve(settings: &Settings, searched: &Searched) -> Option<SCurve> {
-    match (searched.ran, settings.generator) {
-        (Ran::Bands { banding, .. }, Generator::Bands { similarity, .. }) => {
-            Some(SCurve::new(banding.bands as u32, banding.rows as u32, similarity))
+    let (banding, similarity) = match (searched.ran, settings.generator, settings.verification) {
+        (Ran::Bands { banding, .. }, Generator::Bands { similarity, .. }, _) => (banding, similarity),
+        (Ran::Keys { .. }, _, Verification::Estimate(similarity) | Verification::Jaccard(similarity)) => {
+            (settings.sketches.keyed()?.1, similarity)
         }
-        (Ran::Keys { .. }, _) => match (settings.sketches.keyed(), settings.verification) {
-            (Some((_, banding)), Verification::Estimate(similarity) | Verification::Jaccard(similarity)) => {
-                Some(SCurve::new(banding.bands as u32, banding.rows as u32, similarity))
-            }
-            _ => None,
-        },
-        _ => None,
-    }
+        _ => return None,
+    };
+    Some(SCurve::new(banding.bands as u32, banding.rows as u32, similarity))
 }
 
 /// The unit of a similarity in whole percent.
