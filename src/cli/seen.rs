@@ -120,30 +120,19 @@ struct AskedPage {
     sketch: Sketch,
 }
 
-/// A line, and what it comes to.
-enum AskedLine {
-    Page(AskedPage),
-    /// A line that is no page: its name, and the reason.
-    Error(String, String),
+/// The page of a line; for a line that is none, its name and the reason.
+type AskedLine = Result<AskedPage, (String, String)>;
+
+/// A page, unless its names are too long to be kept.
+fn with_short_names(page: AskedPage) -> AskedLine {
+    let about = Request { name: &page.name, id: page.request.as_deref(), ..Request::default() };
+    let Err(error) = about.check() else { return Ok(page) };
+    Err((page.name.chars().take(SHOWN).chain(['…']).collect(), error.to_string()))
 }
 
-impl AskedLine {
-    /// A page, unless its names are too long to be kept.
-    fn of(page: AskedPage) -> Self {
-        let about = Request { name: &page.name, id: page.request.as_deref(), ..Request::default() };
-        match about.check() {
-            Ok(()) => Self::Page(page),
-            Err(error) => {
-                let shown: String = page.name.chars().take(SHOWN).chain(['…']).collect();
-                Self::Error(shown, error.to_string())
-            }
-        }
-    }
-
-    /// The number of lines that are no pages.
-    fn errors(batch: &[Self]) -> u64 {
-        batch.iter().filter(|asked| matches!(asked, Self::Error(..))).count() as u64
-    }
+/// The number of lines that are no pages.
+fn errors(batch: &[AskedLine]) -> u64 {
+    batch.iter().filter(|asked| asked.is_err()).count() as u64
 }
 
 /// Characters of a name that is too long that an error shows.
@@ -267,11 +256,11 @@ impl SeenArgs {
         for line in reading.damage_messages() {
             note(&line);
         }
-        let mut pages = pages.into_iter().map(|(_, page)| AskedLine::of(page)).peekable();
+        let mut pages = pages.into_iter().map(|(_, page)| with_short_names(page)).peekable();
         let mut damaged = reading.damaged;
         while pages.peek().is_some() {
             let batch: Vec<AskedLine> = pages.by_ref().take(BATCH).collect();
-            damaged += AskedLine::errors(&batch);
+            damaged += errors(&batch);
             self.answer(batch, opened, out)?;
         }
         Ok(damaged)
@@ -304,14 +293,14 @@ impl SeenArgs {
                         || opened.sketcher(),
                         |sketcher, (at, line)| match sketcher {
                             Ok(sketcher) => read(sketcher, (line, number + at as u64)),
-                            Err(error) => Some(AskedLine::Error(String::new(), error.to_string())),
+                            Err(error) => Some(Err((String::new(), error.to_string()))),
                         },
                     )
                     .collect(),
             };
             number += batch.len() as u64;
             let asked: Vec<AskedLine> = asked.into_iter().flatten().collect();
-            damaged += AskedLine::errors(&asked);
+            damaged += errors(&asked);
             self.answer(asked, opened, out)?;
         }
         Ok(damaged)
@@ -330,7 +319,7 @@ impl SeenArgs {
         let bytes = match line {
             InputLine::Whole(bytes) => bytes,
             InputLine::TooLong => {
-                return Some(AskedLine::Error(place(), "longer than --longest-document allows".to_owned()));
+                return Some(Err((place(), "longer than --longest-document allows".to_owned())));
             }
         };
         match document_of_line(bytes, fields, strict) {
@@ -338,9 +327,9 @@ impl SeenArgs {
             Ok(Some(page)) => {
                 let name = page.url.or(page.id).map_or_else(place, Cow::into_owned);
                 let request = field_of(bytes, self.request_field.as_deref().unwrap_or("request"));
-                Some(AskedLine::of(AskedPage { name, request, sketch: sketcher.sketch(&page.text) }))
+                Some(with_short_names(AskedPage { name, request, sketch: sketcher.sketch(&page.text) }))
             }
-            Err(error) => Some(AskedLine::Error(place(), error)),
+            Err(error) => Some(Err((place(), error))),
         }
     }
 
@@ -355,8 +344,8 @@ impl SeenArgs {
         let (mut lines, mut ends) = (Vec::new(), Vec::new());
         for asked in batch {
             match asked {
-                AskedLine::Error(name, error) => out.form.error(&mut lines, &name, &error)?,
-                AskedLine::Page(AskedPage { name, request, sketch }) => {
+                Err((name, error)) => out.form.error(&mut lines, &name, &error)?,
+                Ok(AskedPage { name, request, sketch }) => {
                     let about = self.index.request(&name, request.as_deref(), now);
                     let reply = match self.ask_only {
                         true => seen.ask(&about, &sketch)?,
