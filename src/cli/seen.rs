@@ -316,11 +316,8 @@ impl SeenArgs {
         strict: bool,
     ) -> Option<AskedLine> {
         let place = || format!("line {}", number + 1);
-        let bytes = match line {
-            InputLine::Whole(bytes) => bytes,
-            InputLine::TooLong => {
-                return Some(Err((place(), "longer than --longest-document allows".to_owned())));
-            }
+        let Some(bytes) = line else {
+            return Some(Err((place(), "longer than --longest-document allows".to_owned())));
         };
         match document_of_line(bytes, fields, strict) {
             Ok(None) => None,
@@ -424,11 +421,8 @@ impl AnswerOutput {
     }
 }
 
-/// A line of standard input.
-enum InputLine {
-    Whole(Vec<u8>),
-    TooLong,
-}
+/// A line of standard input; none if it is too long.
+type InputLine = Option<Vec<u8>>;
 
 /// True if standard input begins with an object of JSON. Nothing of it is taken.
 fn begins_with_json() -> anyhow::Result<bool> {
@@ -464,12 +458,12 @@ fn next_line(input: &mut impl BufRead, longest: usize) -> io::Result<Option<Inpu
     }
     let is_whole = line.pop_if(|last| *last == b'\n').is_some();
     if line.len() <= longest {
-        return Ok(Some(InputLine::Whole(line)));
+        return Ok(Some(Some(line)));
     }
     if !is_whole {
         input.skip_until(b'\n')?;
     }
-    Ok(Some(InputLine::TooLong))
+    Ok(Some(None))
 }
 
 /// A field of a line, a string or a number.
