@@ -24,7 +24,11 @@ const SOFT: RGBColor = RGBColor(0x5b, 0x66, 0x73);
 const GRID: RGBColor = RGBColor(0xd5, 0xda, 0xe1);
 const BLUE: RGBColor = RGBColor(0x00, 0x72, 0xb2);
 const ORANGE: RGBColor = RGBColor(0xd5, 0x5e, 0x00);
-const STAY: RGBColor = RGBColor(0x9a, 0xa5, 0xb1);
+
+/// The parts of a [`split`] bar.
+pub(super) const FIRST: RGBColor = BLUE;
+pub(super) const SECOND: RGBColor = ORANGE;
+pub(super) const REST: RGBColor = RGBColor(0x9a, 0xa5, 0xb1);
 
 /// Bars in one chart; more are joined to ranges.
 const BARS: usize = 16;
@@ -41,24 +45,6 @@ pub(super) struct Bar {
     pub label: String,
     /// Its length.
     pub number: u64,
-}
-
-/// The role of a part of a [`split`] bar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BarPart {
-    First,
-    Second,
-    Rest,
-}
-
-impl BarPart {
-    fn colour(self) -> RGBColor {
-        match self {
-            Self::First => BLUE,
-            Self::Second => ORANGE,
-            Self::Rest => STAY,
-        }
-    }
 }
 
 /// Draws on a canvas of the size shown, and makes the result an accessible SVG element.
@@ -257,17 +243,17 @@ fn score_bars(histogram: &Histogram) -> Vec<Bar> {
 }
 
 /// One bar cut into its parts, without words; the page writes them beside it.
-pub(super) fn split(description: &str, parts: &[(BarPart, u64)]) -> Result<Value> {
+pub(super) fn split(description: &str, parts: &[(RGBColor, u64)]) -> Result<Value> {
     const WIDTH: i32 = 1_000;
     const GAP: f64 = 1.5;
     let total: f64 = parts.iter().map(|&(_, n)| n as f64).sum();
     draw(WIDTH, 22, "split", description, |area| {
         let mut from = 0.0;
-        for &(part, number) in parts.iter().filter(|&&(_, n)| n > 0) {
+        for &(colour, number) in parts.iter().filter(|&&(_, n)| n > 0) {
             let to = from + f64::from(WIDTH) * number as f64 / total;
             // The smallest part is still to be seen.
             let (left, right) = (from.min(f64::from(WIDTH) - 2.0), (to - GAP).max(from + 1.5));
-            area.draw(&Rectangle::new([at(left, 0.0), at(right, 22.0)], part.colour().filled()))?;
+            area.draw(&Rectangle::new([at(left, 0.0), at(right, 22.0)], colour.filled()))?;
             from = to;
         }
         Ok(())
@@ -409,7 +395,7 @@ mod tests {
         for numbers in [&[][..], &[0], &[1], &[0, 0], &[u64::MAX], &[u64::MAX, u64::MAX, 1], &[9, 10, 11]] {
             let list: Vec<Bar> = numbers.iter().map(|&n| bar("x", n)).collect();
             text_of(&bars("t", "l", "n", &list).expect("draws"));
-            let parts: Vec<_> = numbers.iter().map(|&n| (BarPart::First, n)).collect();
+            let parts: Vec<_> = numbers.iter().map(|&n| (FIRST, n)).collect();
             text_of(&split("d", &parts).expect("draws"));
         }
         for (low, high) in [(0.0, 0.0), (0.0, 1.0), (1.0, 1.0)] {
@@ -428,7 +414,7 @@ mod tests {
         text_of(&svg);
         let svg = svg.to_string();
         assert!(!svg.contains("<script") && svg.matches("</svg>").count() == 1);
-        text_of(&split(evil, &[(BarPart::Rest, 3)]).expect("draws"));
+        text_of(&split(evil, &[(REST, 3)]).expect("draws"));
     }
 
     #[test]

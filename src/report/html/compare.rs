@@ -1,6 +1,6 @@
 //! The page of a comparison.
 
-use super::super::charts::{self, BarPart};
+use super::super::charts::{self, FIRST, REST, SECOND};
 use super::super::figures;
 use super::super::model::{Agreement, CompareReport, MethodResult};
 use super::parts::{
@@ -104,7 +104,7 @@ fn agreement_split(report: &CompareReport) -> Result<Option<Value>> {
     }
     let bar = charts::split(
         &format!("Pairs found by {a} only, by both, by {b} only"),
-        &[(BarPart::First, only_a), (BarPart::Rest, both), (BarPart::Second, only_b)],
+        &[(FIRST, only_a), (REST, both), (SECOND, only_b)],
     )?;
     Ok(Some(context! {
         bar,

@@ -1,6 +1,6 @@
 //! The page of one run.
 
-use super::super::charts::{self, Bar, BarPart};
+use super::super::charts::{self, Bar, FIRST, REST, SECOND};
 use super::super::figures;
 use super::super::messages;
 use super::super::model::{ClusterSample, ClusterSizes, Histogram, Report, SourceRow, Sources};
@@ -33,14 +33,8 @@ const SOURCES: usize = 3;
 pub fn render(report: &Report) -> Result<String> {
     let documents = report.corpus.documents;
     let outcome = &report.outcome;
-    let split = charts::split(
-        "Documents, by what became of them",
-        &[
-            (BarPart::Second, outcome.exact_duplicates),
-            (BarPart::First, outcome.near_duplicates),
-            (BarPart::Rest, outcome.kept),
-        ],
-    )?;
+    let parts = [(SECOND, outcome.exact_duplicates), (FIRST, outcome.near_duplicates), (REST, outcome.kept)];
+    let split = charts::split("Documents, by what became of them", &parts)?;
     let charted: Vec<&Histogram> =
         report.histograms.iter().filter(|histogram| histogram.total() > 0).collect();
     let drawn = &charted[..charted.len().min(CHARTS)];
