@@ -17,20 +17,21 @@ pub const COLUMNS: [&str; 7] =
 /// Columns that every table has.
 pub(crate) const LEAST: usize = 4;
 
-/// Answers of `simflip seen`, counted by what they say.
-#[derive(Default)]
-struct Answers(BTreeMap<String, u64>);
+/// Answers of `simflip seen` in a file, counted by what they say.
+struct Answers<'p> {
+    path: &'p Path,
+    inspection: Inspection,
+    counts: BTreeMap<String, u64>,
+}
 
-impl Answers {
-    /// Counts an answer and tells what is wrong with it.
-    fn add(
-        &mut self,
-        page: &str,
-        answer: &str,
-        distance: Option<u32>,
-        earlier: &str,
-    ) -> Option<&'static str> {
-        *self.0.entry(answer.to_owned()).or_default() += 1;
+impl<'p> Answers<'p> {
+    fn of(path: &'p Path) -> Self {
+        Self { path, inspection: Inspection::of("answers of simflip seen"), counts: BTreeMap::new() }
+    }
+
+    /// Counts the answer on a line and notes what is wrong with it.
+    fn add(&mut self, line: u64, page: &str, answer: &str, distance: Option<u32>, earlier: &str) {
+        *self.counts.entry(answer.to_owned()).or_default() += 1;
         let fits = match (answer, distance) {
             ("new", None) => earlier.is_empty(),
             ("same", Some(0)) => true,
@@ -39,22 +40,23 @@ impl Answers {
             ("error", None) => true,
             _ => false,
         };
-        match (fits, page.is_empty()) {
-            (false, _) => Some(
-                "no answer of simflip seen: new, error, near or stale with a distance, or same with a distance of 0",
-            ),
-            (true, true) => Some("an answer about no page"),
-            (true, false) => None,
+        if !fits {
+            let wrong = "no answer of simflip seen: new, error, near or stale with a distance, or same with a distance of 0";
+            self.inspection.problem_at(self.path, line, wrong);
+        } else if page.is_empty() {
+            self.inspection.problem_at(self.path, line, "an answer about no page");
         }
     }
 
-    fn report(self, inspection: &mut Inspection) {
-        inspection.fact("answers", self.0.values().sum::<u64>());
-        for (answer, count) in self.0 {
-            inspection.fact(format!("of these {answer}"), count);
+    fn inspected(mut self) -> Result<Inspection> {
+        self.inspection.check_end(self.path)?;
+        self.inspection.fact("answers", self.counts.values().sum::<u64>());
+        for (answer, count) in self.counts {
+            self.inspection.fact(format!("of these {answer}"), count);
         }
-        inspection
-            .fact("not known", "whether answers are missing at the end: nothing says how many there were");
+        let unknown = "whether answers are missing at the end: nothing says how many there were";
+        self.inspection.fact("not known", unknown);
+        Ok(self.inspection)
     }
 }
 
@@ -63,21 +65,14 @@ impl Answers {
 /// # Errors
 /// If the file cannot be read, or has not the header of such a table.
 pub(crate) fn check(path: &Path) -> Result<Inspection> {
-    let mut inspection = Inspection::of("answers of simflip seen");
     let mut table = Table::open_ours(path)?;
     table.begins_with(&COLUMNS[..LEAST])?;
-    let mut answers = Answers::default();
-    let mut row = csv::StringRecord::new();
-    while let Some(line) = inspection.row(table.next(&mut row)) {
+    let (mut answers, mut row) = (Answers::of(path), csv::StringRecord::new());
+    while let Some(line) = answers.inspection.row(table.next(&mut row)) {
         let [page, answer, distance, earlier] = [0, 1, 2, 3].map(|column| &row[column]);
-        if let Some(wrong) = answers.add(page, answer, distance.parse().ok(), earlier.trim_end_matches('\r'))
-        {
-            inspection.problem_at(path, line, wrong);
-        }
+        answers.add(line, page, answer, distance.parse().ok(), earlier.trim_end_matches('\r'));
     }
-    inspection.check_end(path)?;
-    answers.report(&mut inspection);
-    Ok(inspection)
+    answers.inspected()
 }
 
 /// Checks answers in JSON, one on each line.
@@ -92,22 +87,15 @@ pub(crate) fn check_lines(path: &Path) -> Result<Inspection> {
         distance: Option<u32>,
         earlier: Option<String>,
     }
-    let mut inspection = Inspection::of("answers of simflip seen");
     let file = File::open(path).map_err(|e| Error::io(path, e))?;
-    let mut answers = Answers::default();
+    let mut answers = Answers::of(path);
     for (line, number) in BufReader::new(file).lines().zip(1..) {
-        let line = line.map_err(|e| Error::io(path, e))?;
-        let wrong = match serde_json::from_str::<AnswerLine>(&line) {
-            Ok(AnswerLine { page, answer, distance, earlier }) => answers
-                .add(&page, &answer, distance, earlier.as_deref().unwrap_or_default())
-                .map(str::to_owned),
-            Err(error) => Some(error.to_string()),
-        };
-        if let Some(wrong) = wrong {
-            inspection.problem_at(path, number, &wrong);
+        match serde_json::from_str(&line.map_err(|e| Error::io(path, e))?) {
+            Ok(AnswerLine { page, answer, distance, earlier }) => {
+                answers.add(number, &page, &answer, distance, earlier.as_deref().unwrap_or_default());
+            }
+            Err(error) => answers.inspection.problem_at(path, number, &error.to_string()),
         }
     }
-    inspection.check_end(path)?;
-    answers.report(&mut inspection);
-    Ok(inspection)
+    answers.inspected()
 }
