@@ -128,6 +128,15 @@ struct Answered {
     failed: bool,
 }
 
+impl Answered {
+    /// The error, for each page by its name.
+    fn failed(pages: impl Iterator<Item = Option<String>>, error: &str) -> Self {
+        let mut lines = Vec::new();
+        pages.for_each(|page| failure(&mut lines, page.as_deref(), error));
+        Self { lines, failed: true, ..Self::default() }
+    }
+}
+
 #[derive(Default)]
 struct Counts {
     verdicts: [AtomicU64; 4],
@@ -383,32 +392,20 @@ impl Collection {
         let taken = self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let new = || Sketcher::new(&self.settings, Some(Arc::clone(&self.frequencies)));
         let sketcher = taken.map_or_else(new, Ok);
-        let mut answered = Answered { lines: Vec::with_capacity(lines.len() * 160), ..Answered::default() };
-        let out = &mut answered.lines;
-        match sketcher {
+        let answered = match sketcher {
             Ok(mut sketcher) => {
                 let asked: Vec<Result<SketchedRequest<'_>, String>> =
                     lines.iter().map(|line| self.read(action, &mut sketcher, line)).collect();
                 self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).push(sketcher);
-                match self.work_on(limits, action, &asked, to, out) {
-                    Ok((unsynced, removed)) => (answered.unsynced, answered.removed) = (unsynced, removed),
-                    Err(error) => {
-                        // The index is as it was: none of these pages is remembered.
-                        self.counts.failed.fetch_add(asked.len() as u64, Relaxed);
-                        out.clear();
-                        for asked in &asked {
-                            let name = asked.as_ref().ok().and_then(|asked| asked.page.name());
-                            failure(out, name, &error.to_string());
-                        }
-                        answered.failed = true;
-                    }
-                }
+                self.work_on(limits, action, &asked, to).unwrap_or_else(|error| {
+                    // The index is as it was: none of these pages is remembered.
+                    self.counts.failed.fetch_add(asked.len() as u64, Relaxed);
+                    let names = asked.iter().map(|asked| asked.as_ref().ok()?.page.name().map(str::to_owned));
+                    Answered::failed(names, &error.to_string())
+                })
             }
-            Err(error) => {
-                lines.iter().for_each(|_| failure(out, None, &error.to_string()));
-                answered.failed = true;
-            }
-        }
+            Err(error) => Answered::failed(lines.iter().map(|_| None), &error.to_string()),
+        };
         self.counts.took(begun.elapsed());
         answered
     }
@@ -448,8 +445,7 @@ impl Collection {
         action: Action,
         asked: &[Result<SketchedRequest<'_>, String>],
         to: &Connection,
-        out: &mut Vec<u8>,
-    ) -> simflip::Result<(Option<Unsynced>, usize)> {
+    ) -> simflip::Result<Answered> {
         let now = millis(SystemTime::now());
         let (mut unsynced, mut given) = (None, GivenAnswers::default());
         if self.failed.load(Relaxed) && !matches!(action, Action::Check | Action::Sketch) {
@@ -512,6 +508,8 @@ impl Collection {
             }
         }
         to.answered(self, given);
+        let mut lines = Vec::with_capacity(asked.len() * 160);
+        let out = &mut lines;
         let mut replies = replies.into_iter();
         for asked in asked {
             let reply = replies.next().flatten();
@@ -534,7 +532,7 @@ impl Collection {
                 }
             }
         }
-        Ok((unsynced, removed))
+        Ok(Answered { lines, unsynced, removed, failed: false })
     }
 }
 
@@ -577,10 +575,8 @@ impl Service {
             Ok(Err(error)) => {
                 // Nobody knows what of the log is on the disk: these pages are in doubt, and no more are stored.
                 collection.failed.store(true, Relaxed);
-                let mut lines = Vec::new();
                 let answers = answered.lines.split(|&byte| byte == b'\n').skip(1);
-                answers.for_each(|_| failure(&mut lines, None, &error));
-                Ok(Answered { lines, failed: true, ..Answered::default() })
+                Ok(Answered::failed(answers.map(|_| None), &error))
             }
             Err(_) => Err(NoAnswer::Failed),
         }
