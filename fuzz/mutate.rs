@@ -133,8 +133,8 @@ fn binaries() -> Vec<Vec<u8>> {
     let saved =
         simflip::weight::frequencies::Frequencies::from_entries(kind, 9, (1..9).map(|i| (i * 77, i as u32)));
     simflip::frequencies::save(&saved, &path).expect("saves");
-    let (envelope, body) = simflip::format::read_any(&path).expect("what was saved");
-    seeds.push(file(0, envelope.header, body));
+    let (_, header, body) = simflip::format::read_any(&path).expect("what was saved");
+    seeds.push(file(0, header, body));
     seeds.push(records());
     seeds.extend(staged(dir.path()).into_iter().map(|(kind, header, body)| file(kind, header, body)));
     seeds
@@ -202,9 +202,9 @@ fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
         {
             if entry.is_dir() {
                 folders.push(entry);
-            } else if let Ok((envelope, body)) = read_any(&entry) {
-                let kind = KINDS.iter().position(|&kind| kind == envelope.kind).expect("a kind of ours");
-                files.push((kind as u8, envelope.header, body));
+            } else if let Ok((kind, header, body)) = read_any(&entry) {
+                let kind = KINDS.iter().position(|&known| known == kind).expect("a kind of ours");
+                files.push((kind as u8, header, body));
             }
         }
     }

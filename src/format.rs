@@ -398,39 +398,20 @@ fn header_of<H: DeserializeOwned>(path: &Path, kind: Kind, header: &[u8]) -> Res
         .map_err(|e| wrong(path, "the header", format!("that of {}", kind.name), e.to_string(), AGAIN))
 }
 
-/// The bytes before a file's body.
-#[derive(Clone, Debug)]
-pub struct Envelope {
-    /// The kind, where the tag is a known one.
-    pub kind: Kind,
-    /// The version of header and body.
-    pub version: u32,
-    /// The header.
-    pub header: serde_json::Value,
-}
-
-/// Reads any file of ours and checks magic, kind, version and checksum.
-pub fn read_any(path: &Path) -> Result<(Envelope, Vec<u8>)> {
-    let WholeFile { kind, version, header, body } = read_whole(path)?;
+/// Reads any file of ours and checks magic, kind, version and checksum; gives its kind, its header and its body.
+pub fn read_any(path: &Path) -> Result<(Kind, serde_json::Value, Vec<u8>)> {
+    let (kind, header, body) = read_whole(path)?;
     let header = serde_json::from_slice(&header)
         .map_err(|e| wrong(path, "the header", "JSON", e.to_string(), AGAIN))?;
-    Ok((Envelope { kind, version, header }, body))
+    Ok((kind, header, body))
 }
 
-/// A file of ours, its header as it stands there.
-struct WholeFile {
-    kind: Kind,
-    version: u32,
-    header: Vec<u8>,
-    body: Vec<u8>,
-}
-
-/// Reads such a file, as [`read_any`] does.
-fn read_whole(path: &Path) -> Result<WholeFile> {
+/// Reads such a file, its header as it stands there.
+fn read_whole(path: &Path) -> Result<(Kind, Vec<u8>, Vec<u8>)> {
     let file = File::open(path).map_err(|e| Error::io(path, e))?;
     let size = file.metadata().map_err(|e| Error::io(path, e))?.len();
     let mut file = Summing::new(BufReader::new(file));
-    let ((kind, version), header) = read_head(path, &mut file, &KINDS)?;
+    let (kind, header) = read_head(path, &mut file, &KINDS)?;
     let length = u64::from_le_bytes(take(path, &mut file, FILE)?);
     if length > size {
         let expected = format!("at most the file's {size} bytes");
@@ -443,12 +424,12 @@ fn read_whole(path: &Path) -> Result<WholeFile> {
         let advice = "something was added to the file; make it again";
         return Err(wrong(path, "the end", "the end of the file", "more bytes", advice));
     }
-    Ok(WholeFile { kind, version, header, body })
+    Ok((kind, header, body))
 }
 
 /// Reads a file of `kind`.
 pub fn read<H: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(H, Vec<u8>)> {
-    let WholeFile { kind: found, header, body, .. } = read_whole(path)?;
+    let (found, header, body) = read_whole(path)?;
     if found != kind {
         return Err(wrong(path, "the kind", kind.name, found.name, "name another file"));
     }
@@ -486,7 +467,7 @@ fn take<const N: usize>(path: &Path, file: &mut impl Read, whole: &str) -> Resul
 }
 
 /// Reads what stands in front of every file of ours: magic, one of these kinds, version, and the header.
-fn read_head(path: &Path, file: &mut impl Read, kinds: &[Kind]) -> Result<((Kind, u32), Vec<u8>)> {
+fn read_head(path: &Path, file: &mut impl Read, kinds: &[Kind]) -> Result<(Kind, Vec<u8>)> {
     let mut magic = [0; 8];
     if file.read_exact(&mut magic).is_err() || magic != MAGIC {
         let got = format!("{:?}", String::from_utf8_lossy(&magic));
@@ -520,7 +501,7 @@ fn read_head(path: &Path, file: &mut impl Read, kinds: &[Kind]) -> Result<((Kind
         false => Err(io::ErrorKind::UnexpectedEof.into()),
     });
     whole.map_err(|e| io(path, e, HEADER))?;
-    Ok(((kind, version), header))
+    Ok((kind, header))
 }
 
 /// Reads a checksum and holds it against what was read before it.
@@ -753,7 +734,7 @@ mod tests {
             bytes.chunks(pieces).for_each(|piece| new.write_all(piece).unwrap());
             assert!(pieces > 1 || !path.exists());
             new.finish().unwrap();
-            assert!(read_any(&path).unwrap().1 == bytes);
+            assert!(read_any(&path).unwrap().2 == bytes);
             let (header, body): (serde_json::Value, _) = open(&path, EDGES).unwrap();
             assert_eq!(
                 (header["n"].as_i64(), body.len(), body.is_empty()),
@@ -791,7 +772,7 @@ mod tests {
                 bytes.extend(piece);
             }
             new.finish().unwrap();
-            assert!(read_any(&path).unwrap().1 == bytes, "{lengths:?}");
+            assert!(read_any(&path).unwrap().2 == bytes, "{lengths:?}");
             let (_, body) = open::<serde_json::Value>(&path, EDGES).unwrap();
             assert_eq!((body.len(), body.is_empty()), (bytes.len() as u64, bytes.is_empty()));
             body.check().unwrap();

@@ -89,13 +89,13 @@ fn check_binary(path: &Path) -> Result<Inspection> {
         inspection.fact("checksum", "right");
         return Ok(inspection);
     }
-    let (envelope, body) = format::read_any(path)?;
-    let mut inspection = Inspection::of(envelope.kind.name);
-    inspection.fact("version", envelope.version);
+    let (kind, header, body) = format::read_any(path)?;
+    let mut inspection = Inspection::of(kind.name);
+    inspection.fact("version", kind.version);
     // The bytes are as they were written; whether they can be used is another question.
-    let content = match envelope.kind {
-        format::BOILERPLATE => boilerplate::check(path, envelope.header),
-        _ => frequencies::check(path, envelope.header),
+    let content = match kind {
+        format::BOILERPLATE => boilerplate::check(path, header),
+        _ => frequencies::check(path, header),
     };
     inspection.facts.extend(content.facts);
     inspection.problems.extend(content.problems);

@@ -70,10 +70,8 @@ pub(crate) struct EvaluateArgs {
 
 /// A number, and not one that no score could reach or that compares with none.
 fn finite(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if number.is_finite() => Ok(number),
-        _ => Err("expected a number".to_owned()),
-    }
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+    number.ok_or_else(|| "expected a number".to_owned())
 }
 
 impl EvaluateArgs {

@@ -86,11 +86,11 @@ fn escape(text: &str) -> String {
     out
 }
 
-fn font(size: i32, colour: RGBColor, h: HPos, v: VPos) -> TextStyle<'static> {
+fn font(size: i32, colour: RGBColor, h: HPos) -> TextStyle<'static> {
     // plotters divides by 1.24 on the way to SVG.
     let size = f64::from(size * FINE) * 1.24;
     let font = ("sans-serif", size).into_font();
-    TextStyle { font, color: colour.to_backend_color(), pos: Pos::new(h, v) }
+    TextStyle { font, color: colour.to_backend_color(), pos: Pos::new(h, VPos::Center) }
 }
 
 /// A point given in shown pixels.
@@ -161,23 +161,23 @@ fn scaled_bars(
     let listed: Vec<String> = bars.iter().map(|b| format!("{}: {}", b.label, count(b.number))).collect();
     let description = format!("{title}; {number_axis} by {label_axis}. {}.", listed.join(", "));
     draw(WIDTH, (bottom + FOOT) as i32, "chart", &description, |area| {
-        let head = |h| font(11, SOFT, h, VPos::Center);
+        let head = |h| font(11, SOFT, h);
         write(area, label_axis, &head(HPos::Left), at(0.0, 10.0))?;
         write(area, "number", &head(HPos::Right), at(right + number_width, 10.0))?;
         write(area, "portion", &head(HPos::Right), at(f64::from(WIDTH), 10.0))?;
         for &tick in &ticks {
             let x = x(tick as f64);
             line(area, at(x, TOP - 2.0), at(x, bottom + 4.0), GRID, 1)?;
-            let label = font(10, SOFT, HPos::Center, VPos::Center);
+            let label = font(10, SOFT, HPos::Center);
             write(area, &short_count(tick), &label, at(x, bottom + 12.0))?;
         }
         for (bar, y) in bars.iter().zip((0..).map(|row| TOP + ROW * (f64::from(row) + 0.5))) {
-            write(area, &bar.label, &font(12, INK, HPos::Right, VPos::Center), at(left - 8.0, y))?;
+            write(area, &bar.label, &font(12, INK, HPos::Right), at(left - 8.0, y))?;
             if bar.number > 0 {
                 let end = x(bar.number as f64).max(left + 1.5);
                 area.draw(&Rectangle::new([at(left, y - 7.0), at(end, y + 7.0)], BLUE.filled()))?;
             }
-            let figure = |colour| font(12, colour, HPos::Right, VPos::Center);
+            let figure = |colour| font(12, colour, HPos::Right);
             write(area, &count(bar.number), &figure(INK), at(right + number_width, y))?;
             write(area, &share(bar.number), &figure(SOFT), at(f64::from(WIDTH), y))?;
         }
@@ -187,7 +187,7 @@ fn scaled_bars(
             true => format!("{number_axis}, logarithmic scale from {}", short_count(start as u64)),
             false => number_axis.to_string(),
         };
-        write(area, &scale, &font(11, SOFT, HPos::Left, VPos::Center), at(left, bottom + 30.0))
+        write(area, &scale, &font(11, SOFT, HPos::Left), at(left, bottom + 30.0))
     })
 }
 
@@ -275,7 +275,7 @@ pub(super) fn s_curve(curve: &SCurve) -> Result<Value> {
         at(left + (right - left) * s.clamp(0.0, 1.0), bottom - (bottom - top) * p.clamp(0.0, 1.0))
     };
     draw(SIZE.0, SIZE.1, "chart", &description, |area| {
-        let small = |h| font(11, SOFT, h, VPos::Center);
+        let small = |h| font(11, SOFT, h);
         for fifth in 0..=5 {
             let v = f64::from(fifth) / 5.0;
             line(area, place((0.0, v)), place((1.0, v)), GRID, 1)?;
@@ -293,7 +293,7 @@ pub(super) fn s_curve(curve: &SCurve) -> Result<Value> {
         area.draw(&Circle::new((x, y), 5 * FINE, ORANGE.filled()))?;
         // Below and to the right of the point there is never any curve.
         let note = |text: &str, dy: i32| {
-            let style = font(12, INK, HPos::Left, VPos::Center);
+            let style = font(12, INK, HPos::Left);
             write(area, text, &style, (x + 9 * FINE, (y + dy).min(at(0.0, bottom - 8.0).1)))
         };
         note(&percent(curve.probability_at_threshold), 14 * FINE)?;
@@ -330,7 +330,7 @@ pub(super) fn recall(recall: &Recall) -> Result<Value> {
             line(area, at(x, y - 5.0), at(x, y + 5.0), GRID, 1)?;
             let decimals = usize::from((1.0 - start) < 0.1);
             let label = format!("{:.decimals$} %", share * 100.0);
-            write(area, &label, &font(10, SOFT, HPos::Center, VPos::Center), at(x, y + 16.0))?;
+            write(area, &label, &font(10, SOFT, HPos::Center), at(x, y + 16.0))?;
         }
         let (low, high, reached, wanted) =
             (x(recall.low), x(recall.high), x(recall.reached), x(recall.wanted));
@@ -338,7 +338,7 @@ pub(super) fn recall(recall: &Recall) -> Result<Value> {
         area.draw(&Rectangle::new(interval, BLUE.mix(0.35).filled()))?;
         line(area, at(wanted, y - 16.0), at(wanted, y + 8.0), ORANGE, 2)?;
         area.draw(&Circle::new(at(reached, y), 6 * FINE, BLUE.filled()))?;
-        let note = |colour, x| font(12, colour, side(x), VPos::Center);
+        let note = |colour, x| font(12, colour, side(x));
         let words = format!("wanted {}", round_percent(recall.wanted));
         write(area, &words, &note(SOFT, wanted), at(wanted, y - 26.0))?;
         write(area, &format!("reached {measured}"), &note(INK, reached), at(reached, y + 38.0))
