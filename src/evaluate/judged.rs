@@ -63,24 +63,6 @@ impl Bands {
     }
 }
 
-/// Parameters of a sample.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SampleParams {
-    /// Number of pairs to judge.
-    pub size: usize,
-    /// Seed of the draw.
-    pub seed: u64,
-    /// The bands.
-    pub bands: Bands,
-}
-
-impl Default for SampleParams {
-    fn default() -> Self {
-        Self { size: 200, seed: 0, bands: Bands::default() }
-    }
-}
-
 /// A band of found pairs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stratum {
@@ -123,8 +105,8 @@ impl ReviewSample {
     /// # Errors
     /// If the size is below the number of bands, if cuts do not ascend, or if a pair names a record without
     /// id.
-    pub fn draw(pairs: &[FoundPair], ids: &[String], params: &SampleParams) -> Result<Self> {
-        if let Bands::Similarity(cuts) = &params.bands
+    pub fn draw(pairs: &[FoundPair], ids: &[String], by: &Bands, size: usize, seed: u64) -> Result<Self> {
+        if let Bands::Similarity(cuts) = by
             && !cuts.is_sorted_by(|a, b| a < b)
         {
             return Err(Error::parameter("bands", format!("{cuts:?}"), "ascending values"));
@@ -135,25 +117,24 @@ impl ReviewSample {
                 let got = format!("the pair {}, {}", pair.a, pair.b);
                 return Err(Error::parameter("ids", got, format!("records below {}", ids.len())));
             };
-            let band = params.bands.of(pair);
+            let band = by.of(pair);
             let members = bands.entry((band.is_none(), band.unwrap_or(0))).or_default();
-            members.push((key(params.seed, a, b), *pair));
+            members.push((key(seed, a, b), *pair));
         }
-        if params.size < bands.len() {
+        if size < bands.len() {
             let expected = format!("at least {}, one for each band", bands.len());
-            return Err(Error::parameter("sample", params.size, expected));
+            return Err(Error::parameter("sample", size, expected));
         }
         let sizes: Vec<usize> = bands.values().map(Vec::len).collect();
         let (mut strata, mut drawn) = (Vec::new(), Vec::new());
-        for (((without, band), mut members), sampled) in bands.into_iter().zip(allocate(params.size, &sizes))
-        {
+        for (((without, band), mut members), sampled) in bands.into_iter().zip(allocate(size, &sizes)) {
             members.sort_by_key(|(key, pair)| (*key, pair.a, pair.b));
             let weight = members.len() as f64 / sampled as f64;
             let stratum = strata.len();
             let first = members.iter().take(sampled);
             drawn.extend(first.map(|&(key, pair)| (key, SampledPair { pair, stratum, weight })));
             strata.push(Stratum {
-                name: params.bands.name((!without).then_some(band)),
+                name: by.name((!without).then_some(band)),
                 pairs: members.len() as u64,
                 sampled: sampled as u64,
             });
@@ -501,51 +482,45 @@ mod tests {
         (0..331).map(|i| pair(i, if i == 0 { 0 } else { 1 + u32::from(i > 30) })).collect()
     }
 
-    fn draw(pairs: &[FoundPair], params: &SampleParams) -> ReviewSample {
-        ReviewSample::draw(pairs, &ids(2000), params).unwrap()
+    fn draw(pairs: &[FoundPair], size: usize, seed: u64) -> ReviewSample {
+        ReviewSample::draw(pairs, &ids(2000), &Bands::Distance, size, seed).unwrap()
     }
 
     #[test]
     fn bands_share_the_sample() {
-        let sample = draw(&population(), &SampleParams { size: 91, ..SampleParams::default() });
+        let sample = draw(&population(), 91, 0);
         let strata: Vec<(&str, u64, u64)> =
             sample.strata.iter().map(|s| (&*s.name, s.pairs, s.sampled)).collect();
         assert_eq!(strata, [("distance 0", 1, 1), ("distance 1", 30, 30), ("distance 2", 300, 60)]);
         let total: f64 = sample.pairs.iter().map(|p| p.weight).sum();
         assert!((total - 331.0).abs() < 1e-9, "the weights add up to the population");
-        assert_eq!(
-            draw(&population(), &SampleParams { size: 5000, ..SampleParams::default() }).pairs.len(),
-            331
-        );
+        assert_eq!(draw(&population(), 5000, 0).pairs.len(), 331);
         let cuts = Bands::Similarity(vec![0.8, 0.875]);
-        let sample = draw(&population(), &SampleParams { bands: cuts, ..SampleParams::default() });
+        let sample = ReviewSample::draw(&population(), &ids(2000), &cuts, 200, 0).unwrap();
         let names: Vec<(&str, u64)> = sample.strata.iter().map(|s| (&*s.name, s.pairs)).collect();
         assert_eq!(names, [("similarity < 0.8", 300), ("similarity >= 0.875", 31)]);
-        let refused = |size, bands| {
-            ReviewSample::draw(&population(), &ids(2000), &SampleParams { size, bands, seed: 0 }).is_err()
-        };
+        let refused = |size, bands| ReviewSample::draw(&population(), &ids(2000), &bands, size, 0).is_err();
         assert!(refused(2, Bands::Distance) && !refused(3, Bands::Distance));
         assert!(refused(9, Bands::Similarity(vec![0.9, 0.8])));
-        assert!(ReviewSample::draw(&population(), &ids(10), &SampleParams::default()).is_err());
-        assert!(draw(&[], &SampleParams::default()).pairs.is_empty());
+        assert!(ReviewSample::draw(&population(), &ids(10), &Bands::Distance, 200, 0).is_err());
+        assert!(draw(&[], 200, 0).pairs.is_empty());
     }
 
     #[test]
     fn the_draw_depends_on_the_pairs_and_the_seed_alone() {
-        let params = SampleParams { size: 30, ..SampleParams::default() };
-        let first = draw(&population(), &params);
+        let first = draw(&population(), 30, 0);
         let mut turned = population();
         turned.reverse();
-        assert_eq!(draw(&turned, &params), first);
-        assert_ne!(draw(&turned, &SampleParams { seed: 1, ..params.clone() }).pairs, first.pairs);
-        let larger = draw(&turned, &SampleParams { size: 60, ..params });
+        assert_eq!(draw(&turned, 30, 0), first);
+        assert_ne!(draw(&turned, 30, 1).pairs, first.pairs);
+        let larger = draw(&turned, 60, 0);
         let within = |p: &SampledPair| larger.pairs.iter().any(|q| q.pair == p.pair);
         assert!(first.pairs.iter().all(within), "a larger sample holds the smaller one");
     }
 
     #[test]
     fn labels_come_back() {
-        let sample = draw(&population(), &SampleParams { size: 21, ..SampleParams::default() });
+        let sample = draw(&population(), 21, 0);
         let mut bytes = Vec::new();
         sample.write_csv(&ids(2000), Path::new("sample.csv"), &mut bytes).unwrap();
         let text = String::from_utf8(bytes).unwrap();
@@ -586,7 +561,7 @@ mod tests {
     fn judgements_of_another_result_are_refused() {
         let pairs = population();
         let listed = ListedPairs { ids: ids(2000), near: pairs.clone(), copies: Vec::new() };
-        let sample = draw(&pairs, &SampleParams { size: 21, ..SampleParams::default() });
+        let sample = draw(&pairs, 21, 0);
         let file = tempfile::NamedTempFile::new().unwrap();
         sample.write_csv(&ids(2000), file.path(), file.as_file()).unwrap();
         let read = |listed: &ListedPairs| read_judgements(file.path(), 1.0, Some(listed));
@@ -647,8 +622,7 @@ mod tests {
         let names = ids(2000);
         let (mut sum, mut covers) = (0.0, 0);
         for seed in 0..runs {
-            let params = SampleParams { size: 90, seed, ..SampleParams::default() };
-            let sample = ReviewSample::draw(&pairs, &names, &params).unwrap();
+            let sample = ReviewSample::draw(&pairs, &names, &Bands::Distance, 90, seed).unwrap();
             let mut strata: Vec<_> = sample.strata.iter().map(|s| judged(s.pairs, 0, 0)).collect();
             for sampled in &sample.pairs {
                 let stratum = &mut strata[sampled.stratum];

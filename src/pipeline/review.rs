@@ -9,7 +9,7 @@ use crate::corpus::{self, DiscoverOptions, Input, JsonlFields, ReadOptions, Read
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::evaluate::found::{FoundPair, ListedPairs};
-use crate::evaluate::judged::{Bands, ReviewSample, SampleParams};
+use crate::evaluate::judged::{Bands, ReviewSample};
 use crate::making::check_file;
 use crate::report::facts::RunFacts;
 use crate::report::html::title_of;
@@ -97,8 +97,7 @@ pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary>
         ));
     }
     let bands = job.bands.clone().unwrap_or_else(|| usual_bands(&report, &listed.near));
-    let params = SampleParams { size: job.size, seed: job.seed, bands };
-    let sample = ReviewSample::draw(&listed.near, &listed.ids, &params)?;
+    let sample = ReviewSample::draw(&listed.near, &listed.ids, &bands, job.size, job.seed)?;
     let sides = texts(job, &report, &listed.ids, &sample, &mut stages)?;
     let head = ReviewHead {
         tool: Tool::this(),

@@ -420,7 +420,7 @@ pub(super) fn check(path: &Path, page: &str, inspection: &mut Inspection) {
 mod tests {
     use super::*;
     use crate::evaluate::found::FoundPair;
-    use crate::evaluate::judged::{SampleParams, read_judgements};
+    use crate::evaluate::judged::{Bands, read_judgements};
     use crate::id::Document;
     use crate::report::fixtures::EVIL;
     use proptest::prelude::*;
@@ -434,7 +434,7 @@ mod tests {
     fn page_of(ids: [&str; 2], texts: [&str; 2]) -> String {
         let pairs = [FoundPair { a: Document(0), b: Document(1), distance: Some(2), similarity: Some(0.5) }];
         let ids = ids.map(str::to_owned);
-        let sample = ReviewSample::draw(&pairs, &ids, &SampleParams::default()).unwrap();
+        let sample = ReviewSample::draw(&pairs, &ids, &Bands::Distance, 200, 0).unwrap();
         let sides = [[side(&ids[0], texts[0]), side(&ids[1], texts[1])]];
         let head = ReviewHead {
             result: EVIL.into(),
