@@ -6,6 +6,7 @@ use super::{Done, print_json, print_text};
 use simflip::corpus::expand_patterns;
 use simflip::pipeline::{self, Job, Plan, PlanRow, Purpose};
 use simflip::plan::{Choice, IndexKind};
+use simflip::report::figures::scaled;
 use simflip::settings::{Generator, Settings, Sketches, USUAL_DISTANCE, USUAL_RECALL};
 use simflip::staged::{self, JobPlan, PlanJob};
 use simflip::wording::counted;
@@ -358,23 +359,6 @@ fn line_of(row: &PlanRow, choice: &Choice) -> String {
     let (probes, all) = (&probes, &duration(row.seconds));
     let cells = [&tables, &key_bits, &flips, probes, &recall, &memory, &candidates, &queries, all];
     line(&documents, &index, cells.map(|cell| &**cell))
-}
-
-/// Three digits and a unit.
-fn scaled(value: f64, units: &[&str]) -> String {
-    let (mut value, mut unit) = (value, 0);
-    while value >= 999.5 && unit + 1 < units.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    let digits = if value >= 99.95 || value == 0.0 {
-        0
-    } else if value >= 9.995 {
-        1
-    } else {
-        2
-    };
-    format!("{value:.digits$}{}", units[unit])
 }
 
 fn number(value: f64) -> String {

@@ -30,14 +30,21 @@ pub fn short_count(n: u64) -> String {
 
 /// A size in decimal units: `3.42 GB`.
 pub fn bytes(n: u64) -> String {
-    let units = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
-    let mut value = n as f64;
+    match n {
+        0..1_000 => format!("{n} B"),
+        _ => scaled(n as f64, &[" B", " kB", " MB", " GB", " TB", " PB", " EB"]),
+    }
+}
+
+/// Three digits and a unit, each a thousand times the one before; more digits where there is no larger unit.
+pub fn scaled(mut value: f64, units: &[&str]) -> String {
     let mut unit = 0;
     while value >= 999.5 && unit + 1 < units.len() {
         value /= 1_000.0;
         unit += 1;
     }
-    if unit == 0 { format!("{n} B") } else { format!("{} {}", three_digits(value), units[unit]) }
+    let digits = if value == 0.0 { "0".to_string() } else { three_digits(value) };
+    format!("{digits}{}", units[unit])
 }
 
 /// A time: `34 ms`, `5.27 s`, `2 min 05 s`, `3 h 12 min`.

@@ -9,7 +9,7 @@ pub(crate) mod check;
 pub mod decontamination;
 pub mod explanation;
 pub mod facts;
-mod figures;
+pub mod figures;
 #[cfg(test)]
 mod fixtures;
 pub mod html;
