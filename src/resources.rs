@@ -28,8 +28,13 @@ pub fn thread_seconds() -> f64 {
 
 /// The most memory that this process has held at once, in bytes; none where the system does not say.
 pub fn peak_memory_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    bytes_in("/proc/self/status", "VmHWM:")
+}
+
+/// The bytes on a line of a file of the system, such as `VmHWM:  1024 kB`.
+fn bytes_in(path: &str, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
@@ -52,11 +57,7 @@ pub fn allowed_descriptors() -> Option<usize> {
 /// less is free; 4 GiB where the system does not say.
 pub fn memory_share() -> u64 {
     let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = |name: &str| {
-        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-        Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
-    };
+    let line = |name: &str| bytes_in("/proc/meminfo", name);
     let container = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
     let limits = container.into_iter().filter_map(number).chain(line("MemTotal:")).map(|all| all / 2);
     limits.chain(line("MemAvailable:")).min().unwrap_or(4 << 30)

@@ -852,13 +852,9 @@ impl<'a> Given<'a> {
 
 /// A number of bands and a number of rows, as in `16x8`.
 fn parse_bands(text: &str) -> Result<(usize, usize), String> {
-    let number = |text: &str| {
-        text.trim()
-            .parse()
-            .map_err(|_| format!("{text:?} is no number; expected bands and rows, such as 16x8"))
-    };
-    let (bands, rows) = text.split_once(['x', '×']).ok_or("expected bands and rows, such as 16x8")?;
-    Ok((number(bands)?, number(rows)?))
+    let number = |text: &str| text.trim().parse().ok();
+    let both = text.split_once(['x', '×']).and_then(|(bands, rows)| number(bands).zip(number(rows)));
+    both.ok_or_else(|| "expected bands and rows, such as 16x8".to_owned())
 }
 
 /// The command line's names of the methods.

@@ -22,15 +22,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// # Errors
 /// For what is no time, and for 0, which every page is older than.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(Duration::ZERO) => Err(
-            "this would remove every page. To empty an index, remove its folder; give 1s for all that is \
-                 older than a second"
-                .to_owned(),
-        ),
-        Ok(age) => Ok(age),
-        Err(error) => Err(error.to_string()),
-    }
+    const ALL: &str = "this would remove every page. To empty an index, remove its folder; give 1s for all that is older \
+                       than a second";
+    let age = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if age.is_zero() { Err(ALL.to_owned()) } else { Ok(age) }
 }
 
 /// Which index, and for a new one how its pages are compared.

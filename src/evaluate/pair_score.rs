@@ -187,9 +187,8 @@ impl PairScore {
 
     /// Takes precision and F1 back, where no pair could have been wrong. The counts stay.
     pub(super) fn withdraw_precision(&mut self) {
-        let Share { numerator, denominator, .. } = self.precision;
         self.precision =
-            Share { value: None, numerator, denominator, interval: None, interval_if_independent: None };
+            Share { value: None, interval: None, interval_if_independent: None, ..self.precision };
         self.f1 = F1 { value: None, interval: None };
     }
 }

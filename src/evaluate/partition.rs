@@ -80,14 +80,8 @@ impl Contingency {
         let mut both: Vec<(u32, u32)> =
             truth.labels.iter().copied().zip(found.labels.iter().copied()).collect();
         both.sort_unstable();
-        let mut cells: Vec<(u32, u32, u64)> = Vec::new();
-        for (t, f) in both {
-            match cells.last_mut() {
-                Some((ct, cf, n)) if (*ct, *cf) == (t, f) => *n += 1,
-                _ => cells.push((t, f, 1)),
-            }
-        }
-        Self { cells, truth: truth.sizes(), found: found.sizes() }
+        let cells = both.chunk_by(PartialEq::eq).map(|same| (same[0].0, same[0].1, same.len() as u64));
+        Self { cells: cells.collect(), truth: truth.sizes(), found: found.sizes() }
     }
 
     /// Number of documents.
