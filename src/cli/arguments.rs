@@ -75,8 +75,9 @@ impl FieldArgs {
         ReadRules { strict: self.strict, longest_window: self.longest_window.unwrap_or(usual.longest_window) }
     }
 
-    /// These names, and for each that was not given the one of an earlier run.
-    pub(crate) fn or(self, earlier: Self) -> Self {
+    /// These names, and for each that was not given the one of an earlier run, if there was one.
+    pub(crate) fn or(self, earlier: Option<Self>) -> Self {
+        let Some(earlier) = earlier else { return self };
         Self {
             text_field: self.text_field.or(earlier.text_field),
             id_field: self.id_field.or(earlier.id_field),
@@ -470,11 +471,8 @@ enum GeneratorName {
 impl GeneratorName {
     /// True if it makes probes that can be counted; `auto` makes some beyond [`FARTHEST_JOINED`].
     fn probes(self, distance: u32) -> bool {
-        match self {
-            Self::Auto => distance > FARTHEST_JOINED,
-            Self::Dial | Self::OneTable | Self::AllBits => true,
-            Self::Join | Self::Bphs | Self::HashBands | Self::Bands | Self::Keys => false,
-        }
+        matches!(self, Self::Dial | Self::OneTable | Self::AllBits)
+            || self == Self::Auto && distance > FARTHEST_JOINED
     }
 }
 
@@ -956,24 +954,6 @@ const HASHES: [(&str, &str, FeatureHash); 2] = [
         FeatureHash::Product,
     ),
 ];
-
-/// The command line's names of the kinds of sources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum SourceName {
-    Host,
-    File,
-    Folder,
-}
-
-impl From<SourceName> for Source {
-    fn from(name: SourceName) -> Self {
-        match name {
-            SourceName::Host => Self::Host,
-            SourceName::File => Self::File,
-            SourceName::Folder => Self::Folder,
-        }
-    }
-}
 
 /// Named sets of defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

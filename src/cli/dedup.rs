@@ -182,10 +182,7 @@ impl DedupArgs {
                 text_field: None,
             },
         };
-        if let Some(names) = names {
-            input.names = input.names.or(names);
-        }
-        input.names = input.names.or_text_field(text_field);
+        input.names = input.names.or(names).or_text_field(text_field);
         refuse(
             &[(
                 "save-boilerplate",

@@ -122,16 +122,13 @@ impl IndexArgs {
     pub(crate) fn open_silently(&self, reads: bool) -> anyhow::Result<Opened> {
         self.check()?;
         let settings = self.settings_of_new()?;
-        let (frequencies, checksum) = match &self.features.frequencies {
-            Some(path) => {
-                let loaded = simflip::frequencies::load(path, settings.extraction())?;
-                (Some(loaded), Some(format::checksum(path)?))
-            }
-            None => (None, None),
-        };
+        let path = self.features.frequencies.as_deref();
+        let frequencies =
+            path.map(|path| simflip::frequencies::load(path, settings.extraction())).transpose()?;
+        let checksum = path.map(format::checksum).transpose()?;
         let access = if reads { Access::Read } else { Access::Write { fsync: self.fsync } };
-        let new = SeenParams { settings, frequencies: checksum.clone() };
-        if !self.index.exists() && new.settings.needs_frequencies() && checksum.is_none() {
+        let new = SeenParams { settings, frequencies: checksum };
+        if !self.index.exists() && new.settings.needs_frequencies() && path.is_none() {
             anyhow::bail!(
                 "--weighting tf-idf needs --frequencies FILE, as simflip dedup --save-frequencies makes it; without, use \
                  --weighting tf or binary"

@@ -1,8 +1,9 @@
 //! `simflip rethreshold`
 
 use super::arguments::{FieldArgs, threads};
+use super::dedup::{DedupArgs, now};
 use super::progress::Bars;
-use super::{Done, dedup::now, print_text};
+use super::{Done, print_text};
 use simflip::corpus::ReadOptions;
 use simflip::pipeline::{RethresholdJob, least_similar, rethreshold};
 use simflip::report::{Report, messages::closing};
@@ -80,10 +81,7 @@ impl RethresholdArgs {
     pub(super) fn job(self, command_line: Vec<String>) -> RethresholdJob {
         let earlier = Report::of_result(&self.result).ok();
         let earlier = earlier.and_then(|report| super::dedup_of(&report.command_line));
-        let names = match earlier {
-            Some(earlier) => self.names.or(earlier.names()),
-            None => self.names,
-        };
+        let names = self.names.or(earlier.map(DedupArgs::names));
         RethresholdJob {
             result: self.result,
             similarity: self.similarity.unwrap_or_default(),

@@ -342,10 +342,7 @@ impl Seen {
         if !holds_nothing(folder)? && parts_of(folder)?.is_empty() {
             return Err(not_an_index(folder, "a folder of other things"));
         }
-        let lock = match access {
-            Access::Read => None,
-            Access::Write { .. } => Some(lock(folder)?),
-        };
+        let lock = (access != Access::Read).then(|| lock(folder)).transpose()?;
         // A writer that puts its log into a snapshot takes files away while others read.
         let mut tries = 0;
         let (mut seen, last, replay) = loop {
