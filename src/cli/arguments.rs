@@ -667,11 +667,10 @@ impl<'a> Given<'a> {
         if features.weighting.is_some() || !methods.iter().any(|&method| self.is_published(method)) {
             features.check()?;
         }
-        refuse(
-            &[("similarity", search.similarity.is_some() && search.preset == Some(PresetName::Removable))],
-            "with --preset removable",
-            "it has a threshold of its own, of containment. Drop one of the two, or give --verify-threshold",
-        )?;
+        let is_idle = search.similarity.is_some() && search.preset == Some(PresetName::Removable);
+        let why =
+            "it has a threshold of its own, of containment. Drop one of the two, or give --verify-threshold";
+        refuse(&[("similarity", is_idle)], "with --preset removable", why)?;
         if let Some(similarity) = search.similarity {
             let is_share = similarity > 0.0 && similarity <= 1.0;
             anyhow::ensure!(is_share, "--similarity {similarity}: expected a share above 0 and at most 1");
@@ -679,11 +678,10 @@ impl<'a> Given<'a> {
         if let Some(bytes) = search.sketch_bytes {
             anyhow::ensure!(bytes > 0 && bytes % 8 == 0, "--sketch-bytes {bytes}: expected a multiple of 8");
         }
-        refuse(
-            &[("save-frequencies", self.saves_frequencies && features.frequencies.is_some())],
-            "with --frequencies",
-            "the corpus's own are not counted then, and that file is there already. Drop one of the two",
-        )?;
+        let is_idle = self.saves_frequencies && features.frequencies.is_some();
+        let why =
+            "the corpus's own are not counted then, and that file is there already. Drop one of the two";
+        refuse(&[("save-frequencies", is_idle)], "with --frequencies", why)?;
         let of_bands = |&method: &MethodName| matches!(method, MethodName::Minhash | MethodName::Both);
         let only_bands = methods.iter().all(of_bands);
         let has_none = |&method: &MethodName| {
@@ -697,17 +695,14 @@ impl<'a> Given<'a> {
         let threshold = check.and_then(|check| check.verify_threshold);
         let why = "nothing is checked then. Drop it, or name a check with --verify";
         refuse(&[("verify-threshold", threshold.is_some() && !checked)], "with --verify none", why)?;
-        refuse(
-            &[("recall", search.recall.is_some() && search.bands.is_some() && only_bands)],
-            "with --bands",
-            "it serves to choose the bands, and they are given. Drop one of the two",
-        )?;
+        let is_idle = search.recall.is_some() && search.bands.is_some() && only_bands;
+        let why = "it serves to choose the bands, and they are given. Drop one of the two";
+        refuse(&[("recall", is_idle)], "with --bands", why)?;
         let minhash = methods.iter().any(of_bands);
-        refuse(
-            &[("recall", search.recall.is_some() && search.budget.is_some() && !minhash)],
-            "with --budget",
-            "it serves to measure how many probes are made, and their number is given. Drop one of the two",
-        )?;
+        let is_idle = search.recall.is_some() && search.budget.is_some() && !minhash;
+        let why =
+            "it serves to measure how many probes are made, and their number is given. Drop one of the two";
+        refuse(&[("recall", is_idle)], "with --budget", why)?;
         Ok(())
     }
 

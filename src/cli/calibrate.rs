@@ -53,11 +53,9 @@ pub(crate) struct CalibrateArgs {
 
 impl CalibrateArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
-        refuse(
-            &[("budget", self.search.budget.is_some()), ("recall", self.search.recall.is_some())],
-            "on simflip calibrate",
-            "how many probes a recall takes is what it measures. Leave it out; --recalls says for which recalls",
-        )?;
+        let given = [("budget", self.search.budget.is_some()), ("recall", self.search.recall.is_some())];
+        let why = "how many probes a recall takes is what it measures. Leave it out; --recalls says for which recalls";
+        refuse(&given, "on simflip calibrate", why)?;
         anyhow::ensure!(
             matches!(self.method, MethodName::Psm | MethodName::Dial),
             "--method {} makes no probes to count. Give --method psm or dial",

@@ -183,24 +183,18 @@ impl DedupArgs {
             },
         };
         input.names = input.names.or(names).or_text_field(text_field);
-        refuse(
-            &[(
-                "save-boilerplate",
-                self.save_boilerplate.is_some() && !matches!(ignored, Ignored::Counted(_)),
-            )],
-            if ignored == Ignored::None { "without --boilerplate-by" } else { "with --boilerplate" },
-            "no boilerplate is counted then. Leave it out, or give --boilerplate-by",
-        )?;
+        let is_idle = self.save_boilerplate.is_some() && !matches!(ignored, Ignored::Counted(_));
+        let with = if ignored == Ignored::None { "without --boilerplate-by" } else { "with --boilerplate" };
+        let why = "no boilerplate is counted then. Leave it out, or give --boilerplate-by";
+        refuse(&[("save-boilerplate", is_idle)], with, why)?;
         let is_asked = |name| self.write.contains(&name);
         anyhow::ensure!(
             !is_asked(WriteName::None) || self.write.len() == 1,
             "--write none stands alone: leave it out, or leave out the others"
         );
-        refuse(
-            &[("kept-files", self.kept_files.is_some() && !is_asked(WriteName::Kept))],
-            "where no kept documents are written",
-            "leave it out, or name kept in --write",
-        )?;
+        let is_idle = self.kept_files.is_some() && !is_asked(WriteName::Kept);
+        let why = "leave it out, or name kept in --write";
+        refuse(&[("kept-files", is_idle)], "where no kept documents are written", why)?;
         let writes = Writes {
             pairs: !is_asked(WriteName::None),
             kept: is_asked(WriteName::Kept),

@@ -126,11 +126,10 @@ impl PlanArgs {
 
     /// Plans a run.
     fn job(self) -> anyhow::Result<Done> {
-        refuse(
-            &[("distance", self.distance.is_some() && self.search == PlanSearch::Keys)],
-            "with --search keys",
-            "documents share keys at any distance. Leave it out, or give --search join or --method simhash",
-        )?;
+        let is_idle = self.distance.is_some() && self.search == PlanSearch::Keys;
+        let why =
+            "documents share keys at any distance. Leave it out, or give --search join or --method simhash";
+        refuse(&[("distance", is_idle)], "with --search keys", why)?;
         let given = [
             ("recall", self.recall.is_some()),
             ("queries", self.queries.is_some()),

@@ -234,10 +234,7 @@ fn check(truth: &TruthFile, found: &Found, records: u32) -> Result<()> {
     if truth.scope == Scope::LabelledPairs && matches!(truth.truth, Truth::Clusters { .. }) {
         return Err(Error::parameter("scope", truth.scope, truth::SCOPE_OF_CLUSTERS));
     }
-    let clusterings = match &truth.truth {
-        Truth::Clusters { clusters, .. } => Some(clusters),
-        Truth::Pairs(_) => None,
-    };
+    let clusterings = if let Truth::Clusters { clusters, .. } = &truth.truth { Some(clusters) } else { None };
     for clusters in clusterings.into_iter().chain(&found.clusters) {
         if clusters.labels().len() != records as usize {
             let got = format!("a clustering of {} documents", clusters.labels().len());

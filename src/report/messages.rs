@@ -876,8 +876,7 @@ pub fn closing(report: &Report) -> String {
         ),
     };
     if let Some(recall_estimate) = &report.recall_estimate {
-        text.push('\n');
-        text.push_str(&recall_sentence(recall_estimate, verification));
+        text += &format!("\n{}", recall_sentence(recall_estimate, verification));
     }
     match &report.recall {
         Some(recall) if recall.low >= 1.0 => {
@@ -896,8 +895,7 @@ pub fn closing(report: &Report) -> String {
         None if report.recall_estimate.is_some() => {}
         None => {
             if let Some(promise) = report.promise() {
-                text.push('\n');
-                text.push_str(promise);
+                text += &format!("\n{promise}");
             }
         }
     }

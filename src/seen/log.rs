@@ -57,14 +57,8 @@ impl Part {
 
     /// The part that a file is by its name.
     pub(super) fn of(name: &str) -> Option<Self> {
-        let (kind, number) = name.split_once('-')?;
-        let number = number.parse().ok()?;
-        let part = match kind {
-            "snapshot" => Self::Snapshot(number),
-            "log" => Self::Log(number),
-            _ => return None,
-        };
-        (part.name() == name).then_some(part)
+        let number = name.split_once('-')?.1.parse().ok()?;
+        [Self::Snapshot(number), Self::Log(number)].into_iter().find(|part| part.name() == name)
     }
 
     /// The bytes of such a file before its records.
