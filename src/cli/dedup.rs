@@ -153,12 +153,8 @@ impl DedupArgs {
         let job = self.job(command_line)?;
         let summary = staged::dedup(&job, &Bars::new(self.run.quiet))?;
         let uploaded = job.upload.iter().map(|address| format!("{}\n", printable_path(address)));
-        print_text(&format!(
-            "{}\n{}\n{}",
-            summary.text,
-            printable_path(&job.out.join("report.html")),
-            uploaded.collect::<String>()
-        ))?;
+        let page = printable_path(&job.out.join("report.html"));
+        print_text(&format!("{}\n{page}\n{}", summary.text, uploaded.collect::<String>()))?;
         Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })
     }
 

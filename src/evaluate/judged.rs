@@ -319,10 +319,9 @@ pub(crate) fn check(path: &Path) -> Result<Inspection> {
     inspection.fact("judged right", sum(|band| band.right));
     inspection.fact("judged wrong", sum(|band| band.wrong));
     inspection.fact("not judged, or unknown", sum(|band| band.unknown));
-    inspection.fact(
-        "not known",
-        "whether the result is the one that was judged: simflip evaluate RESULT --judged checks that",
-    );
+    let unknown =
+        "whether the result is the one that was judged: simflip evaluate RESULT --judged checks that";
+    inspection.fact("not known", unknown);
     for band in &strata {
         let rows = band.right + band.wrong + band.unknown;
         if let Some(&sampled) = given.get(&band.name).filter(|&&sampled| sampled != rows) {

@@ -90,6 +90,12 @@ pub struct Evaluation {
     pub notes: Vec<String>,
 }
 
+const ONLY_LISTED: &str = "only listed pairs count: precision and recall are those of the listed pairs, and hold for the \
+                           corpus only as far as these were drawn from it at random; clusters cannot be judged";
+
+const NONE_DISTINCT: &str = "the truth lists no distinct pair, so nothing found could be wrong: there is no precision and \
+                             no F1; if it lists all duplicates of the corpus, say so with the scope corpus";
+
 /// Compares a result with a truth about a corpus of `records` documents.
 ///
 /// Pairs that the truth does not know about are ignored, counted in [`FoundCounts`], and never held against
@@ -164,18 +170,10 @@ pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Boots
     });
 
     if judged_only {
-        notes.push(
-            "only listed pairs count: precision and recall are those of the listed pairs, and hold for the corpus only \
-             as far as these were drawn from it at random; clusters cannot be judged"
-                .to_string(),
-        );
+        notes.push(ONLY_LISTED.to_string());
         if distinct.is_empty() {
             pairs.iter_mut().chain(&mut cluster_pairs).for_each(PairScore::withdraw_precision);
-            notes.push(
-                "the truth lists no distinct pair, so nothing found could be wrong: there is no precision and no F1; if \
-                 it lists all duplicates of the corpus, say so with the scope corpus"
-                    .to_string(),
-            );
+            notes.push(NONE_DISTINCT.to_string());
         }
     } else if matches!(truth.truth, Truth::Pairs(_)) && clusters.is_some() {
         notes.push("the truth's clusters are those that follow from its duplicate pairs".to_string());

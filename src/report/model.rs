@@ -922,9 +922,7 @@ impl Report {
         }
         Ok(report)
     }
-}
 
-impl Report {
     /// True if the pairs that the run lists are those of documents that it removed, and not all near pairs.
     pub fn lists_removals(&self) -> bool {
         self.settings

@@ -81,10 +81,8 @@ fn check_report_page(path: &Path, page: &str, inspection: &mut Inspection) -> Re
     } else if page == made {
         inspection.fact("its figures", "those of report.json");
     } else {
-        inspection.problem(format!(
-            "{}: not the page that report.json makes; one of the two was changed",
-            path.display()
-        ));
+        let wrong = "not the page that report.json makes; one of the two was changed";
+        inspection.problem(format!("{}: {wrong}", path.display()));
     }
     Ok(())
 }
