@@ -6,7 +6,7 @@ use super::event;
 use super::wire::{WirePage, WireSketch};
 use anyhow::Context as _;
 use axum::Router;
-use axum::body::{Body, Bytes, HttpBody as _};
+use axum::body::{Body, BodyDataStream, Bytes, HttpBody as _};
 use axum::extract::{Extension, Path as UrlPath, Request as HttpRequest, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
@@ -773,6 +773,12 @@ async fn work(
     }
 }
 
+/// The next part of a body; none at its end.
+async fn next_part(body: &mut BodyDataStream, patience: Duration) -> Result<Option<Bytes>, NoAnswer> {
+    let part = tokio::time::timeout(patience, body.next()).await.map_err(|_| NoAnswer::Late)?;
+    part.transpose().map_err(|_| NoAnswer::Cut)
+}
+
 /// Answers one page.
 async fn one(
     action: Action,
@@ -791,9 +797,7 @@ async fn one(
         }
         let (mut body, mut whole, mut read) = (body.into_data_stream(), Vec::new(), 0);
         loop {
-            let part = tokio::time::timeout(held.patience(deadline), body.next()).await;
-            let Some(part) = part.map_err(|_| NoAnswer::Late)? else { break };
-            let part = part.map_err(|_| NoAnswer::Cut)?;
+            let Some(part) = next_part(&mut body, held.patience(deadline)).await? else { break };
             read += part.len();
             if said.max(read) > longest {
                 // Who writes all of it before reading the answer would not hear of it if the rest were not read.
@@ -837,70 +841,57 @@ fn many(
 ) -> Response {
     let (send, answers) = mpsc::channel::<Bytes>(4);
     tokio::spawn(async move {
-        let (mut body, mut held) = (body.into_data_stream(), Held::default());
-        let (mut rest, mut lines, mut bytes, mut removed) = (Vec::new(), Vec::new(), 0u64, 0);
-        let end = loop {
-            let patience = held.patience(service.limits.deadline);
-            let part = match tokio::time::timeout(patience, body.next()).await {
-                Err(_) => break Err(NoAnswer::Late),
-                Ok(Some(Err(_))) => break Err(NoAnswer::Cut),
-                Ok(Some(Ok(part))) => Some(part),
-                Ok(None) => None,
-            };
-            let ended = part.is_none();
-            if let Some(part) = part {
-                bytes += part.len() as u64;
-                cut(&part, &mut rest, &mut lines);
-            } else if !rest.is_empty() {
-                lines.push(Bytes::from(std::mem::take(&mut rest)));
-            }
-            let longest = service.limits.longest_document;
-            let too_long = rest.len() > longest || lines.iter().any(|line| line.len() > longest);
-            if bytes > service.limits.longest_request || too_long {
-                break Err(NoAnswer::TooLong);
-            }
-            if rest.is_empty() {
-                held = Held::default();
-            }
-            if let Err(refused) = service.connections.hold(&mut held, rest.len(), Duration::ZERO).await {
-                break Err(refused);
-            }
-            let mut waiting = std::mem::take(&mut lines).into_iter().peekable();
-            let mut failed = None;
-            while waiting.peek().is_some() {
-                let (mut batch, mut size) = (Vec::new(), 0);
-                while batch.len() < BATCH
-                    && size < BATCH_BYTES
-                    && let Some(line) = waiting.next()
-                {
-                    size += line.len();
-                    batch.push(line);
+        let Limits { longest_document: longest, longest_request, deadline, .. } = service.limits;
+        let (mut body, mut removed) = (body.into_data_stream(), 0);
+        let read_all = async {
+            let (mut held, mut rest, mut lines, mut bytes) = (Held::default(), Vec::new(), Vec::new(), 0u64);
+            loop {
+                let part = next_part(&mut body, held.patience(deadline)).await?;
+                let ended = part.is_none();
+                if let Some(part) = part {
+                    bytes += part.len() as u64;
+                    cut(&part, &mut rest, &mut lines);
+                } else if !rest.is_empty() {
+                    lines.push(Bytes::from(std::mem::take(&mut rest)));
                 }
-                to.works();
-                let answered = service.on_a_thread(&collection, action, batch, &to).await;
-                to.waits();
-                match answered {
-                    Ok(answered) => {
-                        removed += answered.removed;
-                        let sending = send.send(answered.lines.into());
-                        let sent = tokio::time::timeout(service.limits.deadline, sending).await;
-                        if !matches!(sent, Ok(Ok(()))) {
-                            // Nobody reads the answers.
-                            return;
-                        }
+                let too_long = rest.len() > longest || lines.iter().any(|line| line.len() > longest);
+                if bytes > longest_request || too_long {
+                    return Err(NoAnswer::TooLong);
+                }
+                if rest.is_empty() {
+                    held = Held::default();
+                }
+                service.connections.hold(&mut held, rest.len(), Duration::ZERO).await?;
+                let mut waiting = std::mem::take(&mut lines).into_iter().peekable();
+                while waiting.peek().is_some() {
+                    let (mut batch, mut size) = (Vec::new(), 0);
+                    while batch.len() < BATCH
+                        && size < BATCH_BYTES
+                        && let Some(line) = waiting.next()
+                    {
+                        size += line.len();
+                        batch.push(line);
                     }
-                    Err(refused) => {
-                        failed = Some(refused);
-                        break;
+                    to.works();
+                    let answered = service.on_a_thread(&collection, action, batch, &to).await;
+                    to.waits();
+                    let answered = answered?;
+                    removed += answered.removed;
+                    let sent = tokio::time::timeout(deadline, send.send(answered.lines.into())).await;
+                    if !matches!(sent, Ok(Ok(()))) {
+                        return Ok(false);
                     }
                 }
-            }
-            match failed {
-                Some(refused) => break Err(refused),
-                None if ended => break Ok(()),
-                None => {}
+                if ended {
+                    return Ok(true);
+                }
             }
         };
+        let end = read_all.await;
+        if matches!(end, Ok(false)) {
+            // Nobody reads the answers.
+            return;
+        }
         let (mut last, is_too_long) = (Vec::new(), matches!(end, Err(NoAnswer::TooLong)));
         if let Err(refused) = end {
             failure(&mut last, None, refused.status_and_text().1);
@@ -913,9 +904,9 @@ fn many(
         }
         drop(send);
         // Who writes all of it before reading the answers would not hear of it if the rest were not read.
-        let mut left = if is_too_long { 4 * service.limits.longest_document } else { 0 };
+        let mut left = if is_too_long { 4 * longest } else { 0 };
         while left > 0
-            && let Ok(Some(Ok(part))) = tokio::time::timeout(service.limits.deadline, body.next()).await
+            && let Ok(Some(part)) = next_part(&mut body, deadline).await
         {
             left = left.saturating_sub(part.len());
         }
