@@ -125,6 +125,18 @@ pub(crate) fn threads() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(0..=MOST_THREADS)
 }
 
+/// The threads of a command, and its progress.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WorkArgs {
+    /// Number of threads (0 = one per core); results are identical
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
+    pub threads: usize,
+
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
 /// Parses bytes of memory, such as `4GiB`, `512MiB`, `8GB` or a plain number.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

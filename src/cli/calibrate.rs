@@ -1,6 +1,6 @@
 //! `simflip calibrate`
 
-use super::arguments::{FeatureArgs, Given, InputArgs, MethodName, SearchArgs, name_of, refuse, threads};
+use super::arguments::{FeatureArgs, Given, InputArgs, MethodName, SearchArgs, WorkArgs, name_of, refuse};
 use super::progress::Bars;
 use super::{Done, print_json, print_text};
 use simflip::corpus::expand_patterns;
@@ -38,13 +38,8 @@ pub(crate) struct CalibrateArgs {
     #[command(flatten)]
     features: FeatureArgs,
 
-    /// Number of threads (0 = one per core); results are identical
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
-    threads: usize,
-
-    /// Show no progress on standard error
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    work: WorkArgs,
 
     /// Print JSON
     #[arg(long)]
@@ -69,12 +64,12 @@ impl CalibrateArgs {
             fields: self.input.names.fields(),
             longest_document: self.input.names.longest_document(),
             rules: self.input.names.rules(),
-            threads: self.threads,
+            threads: self.work.threads,
             settings,
             frequencies: self.features.frequencies.clone(),
             ..Job::default()
         };
-        let table = pipeline::calibrate(&job, &self.recalls, &Bars::new(self.quiet))?;
+        let table = pipeline::calibrate(&job, &self.recalls, &Bars::new(self.work.quiet))?;
         if self.json {
             print_json(&table)?
         } else {

@@ -1,6 +1,6 @@
 //! `simflip decontaminate`
 
-use super::arguments::{InputArgs, kept_files, named, threads};
+use super::arguments::{InputArgs, WorkArgs, kept_files, named};
 use super::dedup::now;
 use super::progress::Bars;
 use super::{Done, print_text};
@@ -61,13 +61,8 @@ pub(crate) struct DecontaminateArgs {
     #[arg(long, value_name = "one|each|BYTES", value_parser = kept_files)]
     kept_files: Option<KeptFiles>,
 
-    /// Number of threads (0 = one per core); results are identical
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
-    threads: usize,
-
-    /// Show no progress on standard error
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    work: WorkArgs,
 }
 
 const REMOVALS: [(&str, &str, Removal); 3] = [
@@ -89,11 +84,11 @@ impl DecontaminateArgs {
             rules: Rules { ngram: self.ngram, share: self.share, min_words: self.min_words },
             removal: self.remove,
             kept_files: self.kept_files.unwrap_or_default(),
-            threads: self.threads,
+            threads: self.work.threads,
             command_line,
             created: now(),
         };
-        let report = decontaminate(&job, &Bars::new(self.quiet))?;
+        let report = decontaminate(&job, &Bars::new(self.work.quiet))?;
         let [table, page] = ["matches.csv", "report.html"].map(|name| printable_path(&job.out.join(name)));
         print_text(&format!("{}\n{table}\n{page}\n", report.text()))?;
         Ok(if report.damaged > 0 { Done::WithDamage } else { Done::Well })

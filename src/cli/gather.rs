@@ -1,6 +1,6 @@
 //! `simflip gather`
 
-use super::arguments::threads;
+use super::arguments::WorkArgs;
 use super::progress::Bars;
 use super::{Done, print_text};
 use simflip::corpus::{GatherJob, expand_patterns, gather};
@@ -34,13 +34,8 @@ pub(crate) struct GatherArgs {
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=4000))]
     longest_document: Option<u32>,
 
-    /// Number of threads (0 = one per core); results are identical
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
-    threads: usize,
-
-    /// Show no progress on standard error
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    work: WorkArgs,
 }
 
 impl GatherArgs {
@@ -50,9 +45,9 @@ impl GatherArgs {
             out: self.out,
             url: self.url,
             longest_document: self.longest_document.map(|megabytes| megabytes as usize * 1_000_000),
-            threads: self.threads,
+            threads: self.work.threads,
         };
-        let bars = Bars::new(self.quiet);
+        let bars = Bars::new(self.work.quiet);
         let gathered = gather(&job, &|files, done| {
             files.iter().for_each(|&files| bars.begin("gather", files, "files"));
             bars.advance(done);

@@ -1,6 +1,6 @@
 //! `simflip mark`
 
-use super::arguments::{FieldArgs, named, threads};
+use super::arguments::{FieldArgs, WorkArgs, named};
 use super::progress::Bars;
 use super::{Done, print_text};
 use simflip::corpus::ReadOptions;
@@ -31,13 +31,8 @@ pub(crate) struct MarkArgs {
     #[command(flatten)]
     names: FieldArgs,
 
-    /// Number of threads (0 = one per core); results are identical
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
-    threads: usize,
-
-    /// Show no progress on standard error
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    work: WorkArgs,
 }
 
 const FILTERS: [(&str, &str, Filter); 3] = [
@@ -57,9 +52,9 @@ impl MarkArgs {
             filter: self.filter,
             options: ReadOptions::new(self.names.fields(), self.names.longest_document(), self.names.rules()),
             out: self.out,
-            threads: self.threads,
+            threads: self.work.threads,
         };
-        let marked = mark(&job, &Bars::new(self.quiet))?;
+        let marked = mark(&job, &Bars::new(self.work.quiet))?;
         let (removed, documents) = (marked.removed, counted(marked.documents, "document", "documents"));
         let (files, out) = (counted(marked.files, "file", "files"), printable_path(&job.out));
         print_text(&format!("Marked {removed} of {documents} in {files} for removal.\n{out}\n"))

@@ -1,6 +1,6 @@
 //! `simflip rethreshold`
 
-use super::arguments::{FieldArgs, threads};
+use super::arguments::{FieldArgs, WorkArgs};
 use super::dedup::{DedupArgs, now};
 use super::progress::Bars;
 use super::{Done, print_text};
@@ -46,13 +46,8 @@ pub(crate) struct RethresholdArgs {
     #[command(flatten)]
     names: FieldArgs,
 
-    /// Number of threads (0 = one per core); results are identical
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
-    threads: usize,
-
-    /// Show no progress on standard error
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    work: WorkArgs,
 }
 
 /// An output besides.
@@ -71,7 +66,7 @@ impl RethresholdArgs {
             };
             return print_text(&least.iter().map(line).collect::<String>());
         }
-        let quiet = self.quiet;
+        let quiet = self.work.quiet;
         let job = self.job(command_line);
         let report = rethreshold(&job, &Bars::new(quiet))?;
         print_text(&format!("{}\n{}\n", closing(&report), printable_path(&job.out.join("report.html"))))
@@ -89,7 +84,7 @@ impl RethresholdArgs {
             force: self.force,
             kept: self.write == Some(KeptOutput::Kept),
             options: ReadOptions::new(names.fields(), names.longest_document(), names.rules()),
-            threads: self.threads,
+            threads: self.work.threads,
             command_line,
             created: now(),
         }

@@ -1,8 +1,8 @@
 //! `simflip sketch`, `join`, `cluster` and `apply`: a run in stages, for more documents than memory holds.
 
 use super::arguments::{
-    CheckArgs, FeatureArgs, Given, InputArgs, MethodName, QuotaArgs, SearchArgs, bytes, kept_files, named,
-    parsed, threads,
+    CheckArgs, FeatureArgs, Given, InputArgs, MethodName, QuotaArgs, SearchArgs, WorkArgs, bytes, kept_files,
+    named, parsed,
 };
 use super::progress::Bars;
 use super::{Done, print_text};
@@ -76,11 +76,11 @@ impl SketchArgs {
             out: self.out,
             force: self.force,
             memory: self.machine.memory,
-            threads: self.machine.threads,
+            threads: self.machine.work.threads,
             shard: self.shard,
             settings,
         };
-        let sketched = staged::sketch(&job, &Bars::new(self.machine.quiet))?;
+        let sketched = staged::sketch(&job, &Bars::new(self.machine.work.quiet))?;
         let documents = counted(sketched.documents, "document", "documents");
         let mut text = format!("{documents} of {} are sketched", counted(sketched.files, "file", "files"));
         if sketched.there > 0 {
@@ -102,13 +102,8 @@ struct MachineArgs {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory: Option<u64>,
 
-    /// Number of threads (0 = one per core); results are identical
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
-    threads: usize,
-
-    /// Show no progress on standard error
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    work: WorkArgs,
 }
 
 /// The sketches of earlier documents.
@@ -155,7 +150,7 @@ pub(crate) struct JoinArgs {
 
 impl JoinArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
-        let MachineArgs { memory, threads, quiet } = self.machine;
+        let MachineArgs { memory, work: WorkArgs { threads, quiet } } = self.machine;
         let (sketches, against, shard) = (self.sketches, self.old.against, self.shard);
         let grouping = self.order.grouping(&sketches)?;
         let job = staged::JoinJob { sketches, against, grouping, memory, threads, shard };
@@ -261,7 +256,7 @@ pub(crate) struct ClusterArgs {
 
 impl ClusterArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
-        let MachineArgs { memory, threads, quiet } = self.machine;
+        let MachineArgs { memory, work: WorkArgs { threads, quiet } } = self.machine;
         let (sketches, against) = (self.sketches, self.old.against);
         let grouping = self.groups.grouping(&sketches)?;
         let verification = staged::settings_of(&sketches)?.verification;
@@ -328,13 +323,8 @@ pub(crate) struct ApplyArgs {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory: Option<u64>,
 
-    /// Number of threads (0 = one per core); results are identical
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
-    threads: usize,
-
-    /// Show no progress on standard error
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    work: WorkArgs,
 }
 
 /// An output for each input file.
@@ -359,10 +349,10 @@ impl ApplyArgs {
             writes: Outputs { kept: asks(OutputName::Kept), removed: asks(OutputName::Removed) },
             kept_files: self.kept_files,
             memory: self.memory,
-            threads: self.threads,
+            threads: self.work.threads,
             shard: self.shard,
         };
-        let applied = staged::apply(&job, &Bars::new(self.quiet))?;
+        let applied = staged::apply(&job, &Bars::new(self.work.quiet))?;
         let (kept, removed) = (applied.kept, applied.removed);
         let documents = counted(kept + removed + applied.lost, "document", "documents");
         let mut text = format!("Kept {kept} of {documents}. Removed {removed}.");
