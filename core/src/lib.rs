@@ -131,11 +131,6 @@ pub mod internal {
         pub use crate::kernel::huge_pages::{untouched, with_room};
         pub use crate::kernel::prefetch::read as prefetch;
     }
-
-    /// Keys of a dial that are chosen by the data.
-    pub mod keys {
-        pub use crate::search::keys::{Keys, sample};
-    }
 }
 
 pub use dedup::{Deduper, Outcome};

@@ -12,14 +12,10 @@ use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::search::dial::MOST_TABLES;
 use crate::simhash::BITS;
-use serde::{Deserialize, Serialize};
 
 /// The bits of the keys of some tables, each key's in the order in which they were chosen; bit 0 is a hash's
 /// least significant. No bit is in two keys, and all keys have equally many.
-///
-/// In JSON a list of bit numbers for each key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<Vec<u32>>", into = "Vec<Vec<u32>>")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keys(Vec<Vec<u32>>);
 
 impl Keys {
@@ -65,11 +61,6 @@ impl Keys {
         self.0.first().map_or(0, Vec::len) as u32
     }
 
-    /// The bits of each key, in the order in which they were chosen.
-    pub fn bits(&self) -> &[Vec<u32>] {
-        &self.0
-    }
-
     /// Keys of the first `key_bits` bits of each as masks, for
     /// [`DialParams::keys`](super::dial::DialParams::keys).
     ///
@@ -82,41 +73,6 @@ impl Keys {
         }
         let mask = |key: &Vec<u32>| key[..key_bits as usize].iter().fold(0, |mask, bit| mask | 1 << bit);
         Ok(self.0.iter().map(mask).collect())
-    }
-}
-
-impl From<Keys> for Vec<Vec<u32>> {
-    fn from(keys: Keys) -> Self {
-        keys.0
-    }
-}
-
-impl TryFrom<Vec<Vec<u32>>> for Keys {
-    type Error = String;
-
-    fn try_from(keys: Vec<Vec<u32>>) -> std::result::Result<Self, String> {
-        let mut taken = 0u64;
-        for &bit in keys.iter().flatten() {
-            if bit >= BITS as u32 {
-                return Err(format!("bit {bit} of a key: expected one of 0 to {}", BITS - 1));
-            }
-            if taken >> bit & 1 == 1 {
-                return Err(format!("bit {bit} is in the keys twice: expected it once at most"));
-            }
-            taken |= 1 << bit;
-        }
-        let tables = keys.len();
-        if !(1..=MOST_TABLES as usize).contains(&tables) {
-            return Err(format!("{tables} keys: expected 1 to {MOST_TABLES}"));
-        }
-        let expected = BITS / tables;
-        match keys.iter().find(|key| key.len() != expected) {
-            Some(key) => {
-                let tables = format!("{tables} {}", if tables == 1 { "table" } else { "tables" });
-                Err(format!("a key of {} bits: expected {expected} for {tables}", key.len()))
-            }
-            None => Ok(Self(keys)),
-        }
     }
 }
 
@@ -258,27 +214,6 @@ mod tests {
         assert_eq!(drawn, naive);
         assert_eq!(sample(&hashes[..FEWEST_SAMPLED]).unwrap().len(), FEWEST_SAMPLED);
         assert!(sample(&hashes[..FEWEST_SAMPLED - 1]).is_none());
-    }
-
-    #[test]
-    fn what_is_read_is_what_could_have_been_chosen() {
-        let keys = Keys::choose(&skewed(4_000, 1), 3).unwrap();
-        let json = serde_json::to_string(&keys).unwrap();
-        assert_eq!(serde_json::from_str::<Keys>(&json).unwrap(), keys);
-        let refused = |change: fn(&mut Vec<Vec<u32>>), reported: &str| {
-            let mut bits = keys.bits().to_vec();
-            change(&mut bits);
-            let error = serde_json::from_str::<Keys>(&serde_json::to_string(&bits).unwrap());
-            let message = error.unwrap_err().to_string();
-            assert!(message.contains(reported), "{message}");
-        };
-        refused(|bits| bits[1][2] = bits[0][5], "is in the keys twice");
-        refused(|bits| bits[1][2] = bits[1][5], "is in the keys twice");
-        refused(|bits| bits[2][0] = 64, "bit 64 of a key");
-        refused(|bits| bits[2].truncate(20), "a key of 20 bits: expected 21 for 3 tables");
-        refused(|bits| bits.truncate(2), "a key of 21 bits: expected 32 for 2 tables");
-        refused(|bits| bits.clear(), "0 keys");
-        refused(|bits| bits.resize(9, Vec::new()), "9 keys");
     }
 
     #[test]
