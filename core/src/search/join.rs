@@ -32,7 +32,7 @@ use super::{Cost, NearPair};
 use crate::hash::fmix64;
 use crate::id::Slot;
 use crate::kernel::{self, huge_pages::HugeList};
-use crate::{Error, Result};
+use crate::Result;
 
 /// Parts of at most so many hashes are compared all against all.
 const SMALL: usize = 64;
@@ -75,7 +75,7 @@ pub const BYTES_PER_HASH: usize = 20;
 /// Memory: [`BYTES_PER_HASH`], and the pairs of some dozens of groups.
 ///
 /// # Errors
-/// [`Error::Parameter`] for 2³² hashes or more.
+/// [`Error::Parameter`](crate::Error::Parameter) for 2³² hashes or more.
 pub fn join(
     hashes: &[u64],
     radius: u32,
@@ -144,10 +144,7 @@ pub(crate) fn join_unless(
     progress: &(dyn Fn(u64) + Sync),
     mut sink: impl FnMut(&[NearPair]),
 ) -> Result<Option<Cost>> {
-    if u32::try_from(hashes.len()).is_err() {
-        let expected = "fewer than 2^32 distinct hashes in one join";
-        return Err(Error::parameter("hashes", hashes.len(), expected));
-    }
+    super::check_number("hashes", hashes.len())?;
     let masks = choose(hashes, u64::MAX, radius, MOST_REVISIONS).unwrap_or_default();
     let passes = masks.len().max(1);
     let (mut done, mut reported) = (0, 0);

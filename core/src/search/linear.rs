@@ -3,7 +3,7 @@
 use super::{Cost, HammingIndex, Hit, Match, Mode, Query, Reach, Scratch};
 use crate::id::Slot;
 use crate::kernel::Level;
-use crate::{Error, Result};
+use crate::Result;
 
 /// All hashes, compared one after the other. One table, one probe.
 #[derive(Clone, Debug)]
@@ -17,15 +17,9 @@ impl Linear {
     /// Copies the distinct hashes. Their order does not matter for the search, but slots are positions in it.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for 2³² hashes or more.
+    /// [`Error::Parameter`](crate::Error::Parameter) for 2³² hashes or more.
     pub fn new(hashes: &[u64], radius: u32) -> Result<Self> {
-        if u32::try_from(hashes.len()).is_err() {
-            return Err(Error::parameter(
-                "hashes",
-                hashes.len(),
-                "fewer than 2^32 distinct hashes in one index",
-            ));
-        }
+        super::check_number("hashes", hashes.len())?;
         Ok(Self { hashes: hashes.to_vec(), radius, kernel: Level::in_use() })
     }
 }

@@ -18,8 +18,7 @@ pub mod keyed;
 pub(crate) mod keys;
 pub mod linear;
 pub(crate) mod marks;
-#[doc(hidden)]
-pub mod online;
+pub(crate) mod online;
 pub mod psm;
 #[doc(hidden)]
 pub mod selfjoin;
@@ -29,6 +28,7 @@ use std::ops::ControlFlow;
 
 use buckets::{Buckets, Course, Lane, ProbeRun, Unplaced};
 
+use crate::error::{Error, Result};
 use crate::id::Slot;
 use crate::kernel::kept::NearList;
 use crate::simhash::BITS;
@@ -101,6 +101,14 @@ impl std::ops::AddAssign for Cost {
         self.candidates += other.candidates;
         self.verified += other.verified;
     }
+}
+
+/// The number of what is numbered in 32 bits.
+///
+/// # Errors
+/// [`Error::Parameter`] for 2³² or more.
+fn check_number(what: &'static str, number: usize) -> Result<u32> {
+    u32::try_from(number).map_err(|_| Error::parameter(what, number, "fewer than 2^32 at once"))
 }
 
 /// A match of one of several queries.

@@ -94,13 +94,7 @@ impl Table {
     /// # Errors
     /// [`Error::Parameter`] if the list does not ascend or has 2³² entries or more.
     pub fn new(sorted: &[u64], key: KeyBits, cell_bits: u32) -> Result<Self> {
-        if u32::try_from(sorted.len()).is_err() {
-            return Err(Error::parameter(
-                "hashes",
-                sorted.len(),
-                "fewer than 2^32 distinct hashes in one index",
-            ));
-        }
+        super::check_number("hashes", sorted.len())?;
         if !sorted.is_sorted_by(|a, b| a < b) {
             return Err(Error::parameter("hashes", "an unsorted list", "distinct hashes in ascending order"));
         }

@@ -17,7 +17,7 @@ mod bphs;
 mod psm;
 
 use super::bphs::BphsParams;
-use super::{Cost, Hit, Mode, Query};
+use super::{Cost, Hit, Mode, Query, check_number};
 use crate::id::Slot;
 use crate::{Error, Result};
 pub use psm::PsmBatchParams;
@@ -56,7 +56,7 @@ impl Batch {
     /// # Errors
     /// [`Error::Parameter`] for parameters without meaning, and for 2³² queries or more.
     pub fn psm(queries: &[Query<'_>], params: PsmBatchParams) -> Result<Self> {
-        check_number(queries)?;
+        check_number("queries", queries.len())?;
         Ok(Self { method: Method::Psm(psm::BatchProbes::new(queries, params)?), queries: queries.len() })
     }
 
@@ -66,7 +66,7 @@ impl Batch {
     /// # Errors
     /// [`Error::Parameter`] for parameters without meaning, and for 2³² queries or more.
     pub fn bphs(queries: &[Query<'_>], params: BphsParams) -> Result<Self> {
-        check_number(queries)?;
+        check_number("queries", queries.len())?;
         Ok(Self { method: Method::Bphs(bphs::Tables::new(queries, params)?), queries: queries.len() })
     }
 
@@ -93,13 +93,6 @@ impl Batch {
             Mode::First => vec![false; self.queries],
         };
         Pass { batch: self, next: 0, answered, cost: Cost::default(), scratch: bphs::BlockScratch::default() }
-    }
-}
-
-fn check_number(queries: &[Query<'_>]) -> Result<()> {
-    match u32::try_from(queries.len()) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(Error::parameter("queries", queries.len(), "fewer than 2^32 in one batch")),
     }
 }
 
