@@ -46,7 +46,7 @@ use crate::search::keyed::Keyed;
 use crate::search::keys::{self, Keys};
 use crate::search::marks::Marks;
 use crate::search::online::Online;
-use crate::search::{HammingIndex, Mode, Query, Scratch};
+use crate::search::Query;
 use crate::settings::{Generator, Recall, Settings, Sketches, Verification};
 use crate::simhash::BITS;
 use crate::similarity::{Anchor, ComparedDocument};
@@ -680,13 +680,12 @@ impl Index {
     fn by_hashes(&self, by_hashes: &ByHashes, asked: Asked<'_>) -> Answer {
         let mut answer = Answer::default();
         let SketchValue::SimHash(hashed) = asked.value else { return answer };
-        let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
         let query = Query { hash: hashed.hash, weights: &hashed.weights.weights() };
-        by_hashes.online.search(query, Mode::All, &mut scratch, &mut hits);
-        hits.sort_unstable_by_key(|hit| (hit.distance, hit.slot));
+        let mut hits = by_hashes.online.search(query);
+        hits.sort_unstable_by_key(|(hit, _)| (hit.distance, hit.slot));
         let verified = self.settings.verification.measure().zip(self.settings.verification.threshold());
         let anchor = verified.map(|(measure, threshold)| (Anchor::new(measure, asked), threshold as f32));
-        for hit in hits {
+        for (hit, _) in hits {
             for &document in by_hashes.documents.of(hit.slot.index()) {
                 if answer.compared as usize == MOST_JUDGED {
                     answer.passed_over += 1;
@@ -796,7 +795,7 @@ impl ByKeys {
 
 impl ByHashes {
     fn new(distance: u32, recall: Recall) -> Result<Self> {
-        let online = Online::new(exact(distance, recall), FEWEST_EXPECTED)?;
+        let online = Online::new(exact(distance, recall), None, FEWEST_EXPECTED)?;
         Ok(Self {
             distance,
             recall,
@@ -869,14 +868,9 @@ impl ByHashes {
     /// the work and no answer.
     fn laid_out(&self, hashes: Vec<u64>) -> Result<Online> {
         let (params, expected) = (exact(self.distance, self.recall), FEWEST_EXPECTED.max(2 * hashes.len()));
-        let online = match keys::sample(&hashes).filter(|_| self.recall == Recall::Exact) {
-            Some(sample) => {
-                let keys = Keys::choose(&sample, params.tables)?;
-                Online::with_keys(params, keys, expected)?
-            }
-            None => Online::new(params, expected)?,
-        };
-        let mut online = online.filled(hashes)?;
+        let sample = keys::sample(&hashes).filter(|_| self.recall == Recall::Exact);
+        let keys = sample.map(|sample| Keys::choose(&sample, params.tables)).transpose()?;
+        let mut online = Online::new(params, keys, expected)?.filled(hashes)?;
         online.set_budget(self.budget());
         Ok(online)
     }
@@ -890,7 +884,7 @@ impl ByHashes {
 
     /// Measures how many probes the wanted recall takes, if that is due.
     fn measure(&mut self, seed: u64) {
-        let hashes = self.online.len();
+        let hashes = self.online.hashes().len();
         let Recall::AtLeast(recall) = self.recall else { return };
         if hashes < FEWEST_MEASURED.max(2 * self.measured_at) {
             return;
@@ -904,7 +898,7 @@ impl ByHashes {
                 return Vec::new();
             };
             let query = Query { hash: hashed.hash, weights: &hashed.weights.weights() };
-            let mut traced = self.online.trace(query);
+            let mut traced = self.online.search(query);
             traced.retain(|(hit, _)| !self.documents.of(hit.slot.index()).is_empty());
             traced
         });
