@@ -34,32 +34,6 @@ pub enum FlipCost {
     },
 }
 
-impl std::fmt::Display for FlipCost {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Abs => f.write_str("abs"),
-            Self::Square => f.write_str("square"),
-            Self::LogOdds { cot_theta } => write!(f, "log-odds:{cot_theta}"),
-        }
-    }
-}
-
-impl std::str::FromStr for FlipCost {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let cost = match text.split_once(':') {
-            None if text == "abs" => Some(Self::Abs),
-            None if text == "square" => Some(Self::Square),
-            Some(("log-odds", cot)) => cot.parse().ok().map(|cot_theta| Self::LogOdds { cot_theta }),
-            _ => None,
-        };
-        let cost = cost.ok_or_else(|| Error::parameter("flip-cost", text, "abs, square or log-odds:COT"))?;
-        cost.check()?;
-        Ok(cost)
-    }
-}
-
 impl FlipCost {
     /// The cost of flipping a bit of weight `weight`; infinite for a weight that is not a number.
     #[doc(hidden)]
