@@ -311,33 +311,25 @@ impl Collection {
         Ok(())
     }
 
-    /// Puts collections together so that document `d` is the one that `order[d]` names: a
-    /// collection by its place among them, and a document there.
+    /// Puts collections together behind this one, which is empty, so that document `d` is the one that `order[d]` names:
+    /// a collection by its place among them, and a document there.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if there are none, or if they keep different things.
+    /// [`Error::Parameter`] if they keep different things.
     ///
     /// # Panics
     /// If `order` names a document that is not there.
-    pub fn gather(collections: Vec<Self>, order: &[(u32, Document)]) -> Result<Self> {
-        let mut collections = collections.into_iter();
-        let none = || Error::parameter("collections", 0, "at least 1");
-        let mut all = collections.next().ok_or_else(none)?;
-        let mut starts = vec![0];
+    pub fn gather(mut self, collections: Vec<Self>, order: &[(u32, Document)]) -> Result<Self> {
+        let mut starts = Vec::new();
         for other in collections {
-            starts.push(all.len());
-            all.merge(other)?;
+            starts.push(self.len());
+            self.merge(other)?;
         }
         let place = |&(from, document): &(u32, Document)| starts[from as usize] + document.index();
         let (mut facts, mut origins) = (Vec::new(), Vec::new());
-        let of = |at| (all.facts[place(at)], all.origins[place(at)]);
+        let of = |at| (self.facts[place(at)], self.origins[place(at)]);
         order.par_iter().map(of).unzip_into_vecs(&mut facts, &mut origins);
-        let seal = all.growing.replace_by_nothing();
-        all.parts.insert(0, seal);
-        // The part that grew is now the first of the others.
-        let mut gathered = Self { facts, origins, ..all };
-        gathered.origins.iter_mut().for_each(|origin| origin.part += 1);
-        Ok(gathered)
+        Ok(Self { facts, origins, ..self })
     }
 
     fn fits(&self, other: &Self) -> Result<()> {
@@ -474,20 +466,6 @@ impl Growing {
             Self::Sketches { kept, .. } => kept,
         }
     }
-
-    /// Takes what has been kept so far, so that its look-up tables can go.
-    fn replace_by_nothing(&mut self) -> KeptPart {
-        match self {
-            Self::Features { counter, lists } => {
-                let vocabulary = std::mem::take(&mut counter.vocabulary);
-                KeptPart::Features { terms: vocabulary.into_terms(), lists: std::mem::take(lists) }
-            }
-            Self::Sketches { kept, .. } => {
-                let empty = kept.empty();
-                std::mem::replace(kept, empty)
-            }
-        }
-    }
 }
 
 impl KeptPart {
@@ -497,24 +475,6 @@ impl KeptPart {
             Self::SimHashes(hashes) => hashes.len(),
             Self::Signatures(signatures) => signatures.len(),
             Self::Both(list) => list.hashes.len(),
-        }
-    }
-
-    /// A collection of no documents with the same rules.
-    fn empty(&self) -> Self {
-        match self {
-            Self::Features { .. } => Self::Features { terms: Terms::default(), lists: TermLists::default() },
-            Self::SimHashes(_) => Self::SimHashes(Vec::new()),
-            Self::Signatures(signatures) => Self::Signatures(signatures.none()),
-            Self::Both(list) => {
-                let ends = list.ends.as_ref().map(|_| Vec::new());
-                Self::Both(TwoSketchesList {
-                    words: list.words,
-                    bands: list.bands,
-                    ends,
-                    ..Default::default()
-                })
-            }
         }
     }
 

@@ -193,10 +193,7 @@ impl ReadDocuments {
             options.fields.score.as_ref().map(|_| {
                 order.iter().map(|&(part, at)| scores[part as usize][at.index()]).collect::<Vec<f64>>()
             });
-        let gather = || match collections.is_empty() {
-            true => collection(),
-            false => Collection::gather(collections, &order),
-        };
+        let gather = || collection()?.gather(collections, &order);
         let (collection, repeated_ids) = rayon::join(gather, || repeated_ids(&documents));
         let collection = collection?;
         let mut files = reading.files;

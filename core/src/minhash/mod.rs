@@ -141,7 +141,7 @@ impl MinHasher {
             .par_chunks_mut(self.params.permutations)
             .zip(sets)
             .for_each(|(signature, features)| self.sign(features.as_ref(), signature));
-        Signatures::from_whole(self.params.permutations, values)
+        Signatures::from_values(self.params.permutations, values).expect("whole signatures")
     }
 }
 

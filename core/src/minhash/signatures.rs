@@ -39,17 +39,6 @@ impl Signatures {
         Ok(Self { permutations, values })
     }
 
-    /// Signatures from values known to be whole signatures.
-    pub(super) fn from_whole(permutations: usize, values: Vec<u32>) -> Self {
-        debug_assert!(values.len().is_multiple_of(permutations));
-        Self { permutations, values }
-    }
-
-    /// No signatures, of as many positions as these have.
-    pub(crate) fn none(&self) -> Self {
-        Self { permutations: self.permutations, values: Vec::new() }
-    }
-
     /// Appends a signature.
     ///
     /// # Errors
