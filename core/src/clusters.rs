@@ -53,17 +53,6 @@ impl<K: Id> Partition<K> {
         a != b
     }
 
-    /// Joins whatever `other`, a partition of the same members, joins.
-    ///
-    /// # Panics
-    /// If the numbers of members differ.
-    pub fn merge(&mut self, other: &Self) {
-        assert_eq!(self.parents.len(), other.parents.len(), "partitions of the same members");
-        for (member, &parent) in K::all(self.len()).zip(&other.parents) {
-            self.join(member, parent);
-        }
-    }
-
     /// Number of members of all sets.
     pub fn len(&self) -> usize {
         self.parents.len()
@@ -460,21 +449,6 @@ mod tests {
             want.retain(|members: &Vec<Document>| members.len() >= 2);
             prop_assert_eq!(clusters.iter().map(<[Document]>::to_vec).collect::<Vec<_>>(), want);
         }
-
-        #[test]
-        fn merging_is_joining_both(
-            a in prop::collection::vec((0u32..20, 0u32..20), 0..15),
-            b in prop::collection::vec((0u32..20, 0u32..20), 0..15),
-        ) {
-            let of = |pairs: &[(u32, u32)]| {
-                let mut partition = Partition::singletons(20);
-                pairs.iter().for_each(|&(a, b)| { partition.join(Document(a), Document(b)); });
-                partition
-            };
-            let mut merged = of(&a);
-            merged.merge(&of(&b));
-            prop_assert_eq!(merged.clusters(), of(&[a, b].concat()).clusters());
-        }
     }
 
     proptest! {
@@ -642,12 +616,6 @@ mod tests {
             (partition.len(), partition.is_empty())
         };
         assert_eq!((sizes(0), sizes(1), sizes(2)), ((0, true), (1, false), (2, false)));
-    }
-
-    #[test]
-    #[should_panic(expected = "partitions of the same members")]
-    fn partitions_of_other_members_are_not_merged() {
-        Partition::<Document>::singletons(2).merge(&Partition::singletons(1));
     }
 
     #[test]
