@@ -221,33 +221,6 @@ fn power_of_two(e: i64) -> f64 {
     f64::from_bits(((e + 1023) as u64) << 52)
 }
 
-/// E|X| for the `n` order statistics of |N(0, 1)|, ascending: what the ranked |W| of a
-/// random document look like.
-///
-/// The gap between neighbours is C(n, i) ∫ F(x)^i (1 − F(x))^(n−i) dx with F the distribution of |N(0, 1)|;
-/// the integral is taken by the trapezoid rule.
-#[doc(hidden)]
-pub fn expected_order_statistics(n: usize) -> Vec<f64> {
-    const STEP: f64 = 1.0 / 256.0;
-    const END: f64 = 9.0;
-    let mut binomial = 1.0;
-    let mut sum = 0.0;
-    (0..n)
-        .map(|i| {
-            let integral: f64 = (0..(END / STEP) as usize)
-                .map(|step| {
-                    let upper = libm::erfc(step as f64 * STEP * std::f64::consts::FRAC_1_SQRT_2);
-                    let weight = if step == 0 { 0.5 } else { 1.0 };
-                    weight * libm::pow(1.0 - upper, i as f64) * libm::pow(upper, (n - i) as f64)
-                })
-                .sum();
-            sum += binomial * integral * STEP;
-            binomial = binomial * (n - i) as f64 / (i + 1) as f64;
-            sum
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,20 +281,6 @@ mod tests {
             assert!(FlipCost::LogOdds { cot_theta }.check().is_err());
         }
         assert!(COSTS.iter().all(|c| c.check().is_ok()));
-    }
-
-    #[test]
-    fn order_statistics_of_the_half_normal() {
-        // n = 1: the mean √(2/π). n = 2: the smallest of two has mean 2(√2 − 1)/√π, the sum is 2√(2/π).
-        let mean = (2.0 / std::f64::consts::PI).sqrt();
-        assert!((expected_order_statistics(1)[0] - mean).abs() < 1e-5);
-        let two = expected_order_statistics(2);
-        let least = 2.0 * (2f64.sqrt() - 1.0) / std::f64::consts::PI.sqrt();
-        assert!((two[0] - least).abs() < 1e-5, "{two:?}");
-        assert!((two[0] + two[1] - 2.0 * mean).abs() < 1e-5);
-        let all = expected_order_statistics(64);
-        assert!(all.is_sorted_by(|a, b| a < b));
-        assert!((all.iter().sum::<f64>() - 64.0 * mean).abs() < 1e-3);
     }
 
     proptest! {
