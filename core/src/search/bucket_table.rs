@@ -11,6 +11,7 @@
 //! bucket long.
 
 use hashbrown::{HashMap, HashSet};
+use rayon::prelude::*;
 
 /// Slots of one key that stand in its bucket.
 const FEW: usize = 8;
@@ -26,9 +27,6 @@ const SLOT_BITS: u32 = 8 * WIDTH as u32 - u32::BITS;
 
 /// Entries from the guess that are looked at one by one.
 const STRIDE: usize = 16;
-
-/// First bits of keys that entries are divided by before they are sorted.
-const DIVIDED_BITS: u32 = 11;
 
 /// A growing table of slots by their keys. Slots are below 2³¹.
 #[derive(Clone, Debug)]
@@ -246,25 +244,11 @@ impl BucketTable {
 
     /// The table of these keys and their slots, which ascend.
     pub(crate) fn filled(keys: &[u32], slots: &[u32]) -> Self {
-        let divided_by = |mixed: u32| (mixed >> (u32::BITS - DIVIDED_BITS)) as usize;
-        let mut counts = vec![0u32; 1 << DIVIDED_BITS];
-        keys.iter().for_each(|&key| counts[divided_by(mix(key))] += 1);
-        let mut sum = 0;
-        counts.iter_mut().for_each(|count| sum += std::mem::replace(count, sum));
-        let mut divided = vec![0u64; sum as usize];
-        for (&key, &slot) in keys.iter().zip(slots) {
-            let mixed = mix(key);
-            let next = &mut counts[divided_by(mixed)];
-            divided[*next as usize] = u64::from(mixed) << 32 | u64::from(slot);
-            *next += 1;
-        }
-        let (mut start, mut spare) = (0, Vec::new());
-        for &end in &counts {
-            sort(&mut divided[start..end as usize], &mut spare);
-            start = end as usize;
-        }
+        let entry = |(&key, &slot): (&u32, &u32)| u64::from(mix(key)) << 32 | u64::from(slot);
+        let mut entries: Vec<u64> = keys.iter().zip(slots).map(entry).collect();
+        entries.par_sort_unstable();
         let mut filling = Filling::new(slots.last().copied().unwrap_or(0));
-        divided.into_iter().for_each(|entry| filling.push(entry));
+        entries.into_iter().for_each(|entry| filling.push(entry));
         filling.finish()
     }
 
@@ -553,28 +537,6 @@ impl Filling {
         }
         self.table.buckets.push(TableBucket { bytes, ..*next });
         next.len = 0;
-    }
-}
-
-/// Sorts entries that have their first [`DIVIDED_BITS`] in common and are even in the others: by the next eight, and
-/// then the few that have these in common.
-fn sort(entries: &mut [u64], spare: &mut Vec<u64>) {
-    let by = |entry: u64| (entry >> (u64::BITS - DIVIDED_BITS - 8)) as usize & 255;
-    let mut next = [0; 256];
-    entries.iter().for_each(|&entry| next[by(entry)] += 1);
-    let mut sum = 0;
-    next.iter_mut().for_each(|next| sum += std::mem::replace(next, sum));
-    spare.clear();
-    spare.extend_from_slice(entries);
-    for &entry in &*spare {
-        let at = &mut next[by(entry)];
-        entries[*at] = entry;
-        *at += 1;
-    }
-    let mut start = 0;
-    for end in next {
-        entries[start..end].sort_unstable();
-        start = end;
     }
 }
 
