@@ -227,7 +227,10 @@ impl Tally {
 }
 
 fn by_keys(stored: &Stored, questions: &[Question]) -> Result<(), Box<dyn Error>> {
-    let keyed = Keyed::filled(stored.bands, &vec![true; stored.sizes.len()], &stored.keys)?;
+    let mut keyed = Keyed::new(stored.bands);
+    for (slot, keys) in (0..).zip(stored.keys.chunks(stored.bands)) {
+        keyed.insert(slot, keys)?;
+    }
     let (mut tally, mut found) = (Tally::default(), Vec::new());
     for verifying in [false, true] {
         let begun = thread_seconds();

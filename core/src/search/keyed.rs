@@ -62,27 +62,6 @@ impl Keyed {
         Self { filled: Marks::default(), tables: vec![BucketTable::default(); bands] }
     }
 
-    /// An index of many documents at once, by slots from 0 up: whether there is a document in each, and the keys, so
-    /// many for each slot one after the other.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] for another number of keys, and for slots from 2³¹ on.
-    #[doc(hidden)]
-    pub fn filled(bands: usize, filled: &[bool], keys: &[u32]) -> Result<Self> {
-        if keys.len() != filled.len() * bands {
-            return Err(Error::parameter("keys", keys.len(), format!("{bands} keys for each slot")));
-        }
-        if filled.len() > SLOTS as usize {
-            return Err(Error::parameter("slot", filled.len(), "fewer than 2^31 documents in one index"));
-        }
-        let slots = (0u32..).zip(filled).filter(|(_, filled)| **filled);
-        let slots: Vec<u32> = slots.map(|(slot, _)| slot).collect();
-        let of_band =
-            |band| slots.iter().map(|&slot| keys[slot as usize * bands + band]).collect::<Vec<u32>>();
-        let table = |band| BucketTable::filled(&of_band(band), &slots);
-        Ok(Self::of_tables((0..bands).into_par_iter().map(table).collect(), &slots))
-    }
-
     /// An index from tables of these slots, which ascend.
     pub(crate) fn of_tables(tables: Vec<BucketTable>, slots: &[u32]) -> Self {
         let mut filled = Marks::default();
@@ -303,26 +282,6 @@ mod tests {
             }
             assert_eq!(index.len(), naive.0.len());
         }
-        // Made at once, it is the same, and goes on like the one that grew.
-        let mut order: Vec<u32> = (0..next).collect();
-        order.sort_by_key(|slot| naive.0.iter().position(|(other, _)| other == slot));
-        let row = |slot: &u32| index.keys(*slot).unwrap_or_else(|| vec![0; bands]);
-        let keys: Vec<u32> = order.iter().flat_map(row).collect();
-        let filled: Vec<bool> = order.iter().map(|&slot| index.contains(slot)).collect();
-        let mut again = Keyed::filled(bands, &filled, &keys).unwrap();
-        assert_eq!(again.len(), naive.0.len());
-        let naive =
-            Naive((0..).zip(&order).filter_map(|(at, &slot)| Some((at, index.keys(slot)?))).collect());
-        let ask = |again: &Keyed, naive: &Naive, rng: &mut SplitMix64| {
-            let (keys, mut found) = (document(rng, bands, values), Vec::new());
-            let passed_over = again.candidates(&keys, &mut found);
-            assert_eq!((found, passed_over), naive.candidates(&keys));
-        };
-        (0..50).for_each(|_| ask(&again, &naive, &mut rng));
-        let gone: Vec<u32> = (0..next).filter(|slot| slot % 3 == 0).collect();
-        again.remove(&gone);
-        let naive = Naive(naive.0.into_iter().filter(|(slot, _)| slot % 3 != 0).collect());
-        (0..50).for_each(|_| ask(&again, &naive, &mut rng));
     }
 
     proptest! {
@@ -375,7 +334,6 @@ mod tests {
         index.insert(0, &[1, 2]).unwrap();
         assert!(index.insert(0, &[1, 2]).is_err() && index.insert(1, &[1]).is_err());
         assert!(index.insert(SLOTS, &[1, 2]).is_err());
-        assert!(Keyed::filled(2, &[true], &[1]).is_err());
         assert_eq!(index.len(), 1);
     }
 }
