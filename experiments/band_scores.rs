@@ -307,7 +307,7 @@ fn minhash(
         tally.pair(&reported, slots, positions as u32 - pair.distance, bands);
         false
     };
-    join_with(&signatures, params, count, |_| ())?;
+    join_with(&signatures, params, count)?;
     tally.equal(&reported);
     Ok(BandScore {
         method,

@@ -13,7 +13,7 @@ use crate::search::bphs::{Bphs, BphsParams};
 use crate::search::distinct::DistinctHashes;
 use crate::search::join::BYTES_PER_HASH as JOIN_BYTES_PER_HASH;
 use crate::search::selfjoin::{SlotJoin, SlotPair, Thinning, join_exactly, self_join};
-use crate::search::{self, Cost, HammingIndex, TableSet};
+use crate::search::{Cost, HammingIndex, NearPair, TableSet};
 use crate::settings::{Generator, Recall, Settings, Sketches, Verification};
 use crate::simhash::BITS;
 use crate::verification::Evidence;
@@ -390,53 +390,6 @@ fn hamming_scores(
         .collect()
 }
 
-/// Signatures joined by their bands.
-struct Banded<'a> {
-    distinct: &'a DistinctSignatures<Text>,
-    params: JoinParams,
-    stats: Vec<BandStats>,
-}
-
-impl<'a> Banded<'a> {
-    /// Joins them; the pairs ascending, each once.
-    fn join(
-        distinct: &'a DistinctSignatures<Text>,
-        params: JoinParams,
-        progress: &dyn Progress,
-    ) -> Result<(Self, Vec<search::NearPair>)> {
-        let join = |_: &(dyn Fn(u64) + Sync)| bands::join(distinct, params);
-        let bands::Join { pairs, bands: stats } = run(progress, Step::Join, distinct.len(), join)?;
-        Ok((Self { distinct, params, stats }, pairs))
-    }
-
-    fn generated(self, ran: Ran, joined: Vec<SlotPair>, scores: Vec<Scores>, texts: &Texts) -> Generated {
-        let Self { distinct, params, stats } = self;
-        let groups = distinct.groups();
-        let sum = |field: fn(&BandStats) -> u64| stats.iter().map(field).sum::<u64>();
-        let skipped = sum(|band| band.skipped);
-        let capped = (skipped > 0).then(|| Capped::Bands {
-            skipped,
-            full_bucket: params.full_bucket as u32,
-            neighbours: params.neighbours as u32,
-            examples: most_neighbours(texts, groups, &joined),
-        });
-        let searched = Searched {
-            ran,
-            cost: Cost {
-                probes: sum(|band| band.buckets),
-                candidates: sum(|band| band.candidates),
-                verified: sum(|band| band.verified),
-            },
-            index_bytes: size_of_val(distinct.signatures().values()) as u64,
-            distinct: distinct.len() as u64,
-            recall: None,
-            capped,
-            scores,
-        };
-        Generated { groups: groups.clone(), joined, searched }
-    }
-}
-
 fn by_bands(
     params: MinHashParams,
     joined_by: JoinParams,
@@ -447,18 +400,30 @@ fn by_bands(
     let texts = &evidence.texts.sketched;
     let signatures = signatures(params, evidence.collection, evidence.texts, progress)?;
     let distinct = run(progress, Step::Group, texts.len(), |_| DistinctSignatures::of(signatures, texts));
-    let (banded, found) = Banded::join(&distinct, joined_by, progress)?;
-    let joined: Vec<SlotPair> = found
-        .into_par_iter()
-        .map(|search::NearPair { a, b, distance }| {
-            let similarity = (m as u32 - distance) as f32 / m as f32;
-            SlotPair { a, b, distance, similarity }
-        })
-        .collect();
-    let JoinParams { banding, min_matches: least, .. } = joined_by;
-    let ran = Ran::Bands { banding, least: least as u32, permutations: m as u32 };
-    let scores = band_scores(&banded.stats, least.saturating_sub(m / 8));
-    Ok(banded.generated(ran, joined, scores, evidence.texts))
+    let join = run(progress, Step::Join, distinct.len(), |_| bands::join(&distinct, joined_by))?;
+    let similar = |&NearPair { a, b, distance }: &NearPair| {
+        let similarity = (m as u32 - distance) as f32 / m as f32;
+        SlotPair { a, b, distance, similarity }
+    };
+    let joined: Vec<SlotPair> = join.pairs.par_iter().map(similar).collect();
+    let JoinParams { banding, min_matches: least, full_bucket, neighbours } = joined_by;
+    let (groups, skipped) = (distinct.groups(), join.skipped());
+    let capped = (skipped > 0).then(|| Capped::Bands {
+        skipped,
+        full_bucket: full_bucket as u32,
+        neighbours: neighbours as u32,
+        examples: most_neighbours(evidence.texts, groups, &joined),
+    });
+    let searched = Searched {
+        ran: Ran::Bands { banding, least: least as u32, permutations: m as u32 },
+        cost: join.cost(),
+        index_bytes: size_of_val(distinct.signatures().values()) as u64,
+        distinct: distinct.len() as u64,
+        recall: None,
+        capped,
+        scores: band_scores(&join.bands, least.saturating_sub(m / 8)),
+    };
+    Ok(Generated { groups: groups.clone(), joined, searched })
 }
 
 /// The signatures of the sketched texts, in their order.

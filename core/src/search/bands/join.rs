@@ -13,8 +13,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// Places of a sorted band that are joined before their pairs are handed on: bounds the memory that pairs
-/// take to this times the larger of [`JoinParams::full_bucket`] and [`JoinParams::neighbours`].
+/// Places of a sorted band that are joined before their pairs are put together.
 const BATCH: usize = 1 << 13;
 /// Places that one task joins.
 const TASK: usize = 1 << 7;
@@ -134,17 +133,11 @@ pub fn join<K: Copy + Ord + Send + Sync>(
     signatures: &DistinctSignatures<K>,
     params: JoinParams,
 ) -> Result<Join> {
-    let mut pairs = Vec::new();
-    let bands = join_with(signatures, params, |_| true, |found| pairs.extend_from_slice(found))?;
-    pairs.par_sort_unstable();
-    Ok(Join { pairs, bands })
+    join_with(signatures, params, |_| true)
 }
 
-/// The join with a second check and without a list of pairs.
-///
-/// `accept` is asked for every candidate that agrees in enough positions: the place for the exact Jaccard
-/// similarity, or for leaving out pairs that are connected already. `found` gets the accepted pairs in
-/// batches of bounded size, in an order that does not depend on the number of threads, each pair once.
+/// The join with a second check: `accept` is asked for every candidate that agrees in enough positions, and once for
+/// each pair.
 ///
 /// # Errors
 /// As [`join`].
@@ -152,8 +145,7 @@ pub fn join_with<K: Copy + Ord + Send + Sync>(
     distinct: &DistinctSignatures<K>,
     params: JoinParams,
     accept: impl Fn(NearPair) -> bool + Sync,
-    mut found: impl FnMut(&[NearPair]),
-) -> Result<Vec<BandStats>> {
+) -> Result<Join> {
     let signatures = distinct.signatures();
     params.banding.check(signatures.permutations())?;
     if params.neighbours == 0 {
@@ -162,7 +154,7 @@ pub fn join_with<K: Copy + Ord + Send + Sync>(
     let sizes: Vec<u32> = distinct.groups().iter().map(|members| members.len() as u32).collect();
     let equal_documents: u64 = sizes.iter().map(|&size| pairs_of(size as usize)).sum();
     let mut joiner = Joiner { sizes, signatures, params, kernel: Level::in_use(), places: Vec::new() };
-    let mut all = Vec::with_capacity(params.banding.bands);
+    let mut all = Join::default();
     for band in 0..params.banding.bands {
         let (order, mut stats) = joiner.sort(band);
         stats.scores = vec![0; signatures.permutations() + 1];
@@ -176,13 +168,12 @@ pub fn join_with<K: Copy + Ord + Send + Sync>(
                 .collect();
             for (pairs, part) in parts {
                 stats.add(&part);
-                if !pairs.is_empty() {
-                    found(&pairs);
-                }
+                all.pairs.extend(pairs);
             }
         }
-        all.push(stats);
+        all.bands.push(stats);
     }
+    all.pairs.par_sort_unstable();
     Ok(all)
 }
 
@@ -376,14 +367,10 @@ mod tests {
             let (distinct, params) = (DistinctSignatures::new(documents), params(bands, rows, least, 1000));
             let join = join(&distinct, params).unwrap();
             let (pairs, scores) = naive(&distinct, params);
+            // Each once, although most pairs share several bands.
             prop_assert_eq!(&join.pairs, &pairs);
             prop_assert_eq!(join.bands.iter().map(|b| b.scores.clone()).collect::<Vec<_>>(), scores);
             prop_assert_eq!(join.skipped(), 0);
-            // Handed over once each, although most pairs share several bands.
-            let mut found = Vec::new();
-            join_with(&distinct, params, |_| true, |batch| found.extend_from_slice(batch)).unwrap();
-            found.sort_unstable();
-            prop_assert_eq!(found, pairs);
         }
 
         #[test]
@@ -490,13 +477,7 @@ mod tests {
         for neighbours in [5, 10_000] {
             let run = |threads| {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-                let mut batches = Vec::new();
-                let params = params(4, 3, 6, neighbours);
-                let join = pool.install(|| join(&distinct, params).unwrap());
-                pool.install(|| {
-                    join_with(&distinct, params, |_| true, |b| batches.extend_from_slice(b)).unwrap()
-                });
-                (join, batches)
+                pool.install(|| join(&distinct, params(4, 3, 6, neighbours)).unwrap())
             };
             assert_eq!(run(1), run(4));
         }
@@ -506,10 +487,7 @@ mod tests {
     fn the_second_check_decides() {
         let distinct = clustered(200, 5, 0.3, 7);
         let params = params(4, 3, 3, 1000);
-        let mut found = Vec::new();
-        join_with(&distinct, params, |pair| pair.a.number() % 2 == 0, |batch| found.extend_from_slice(batch))
-            .unwrap();
-        found.sort_unstable();
+        let found = join_with(&distinct, params, |pair| pair.a.number() % 2 == 0).unwrap().pairs;
         let mut all = join(&distinct, params).unwrap().pairs;
         all.retain(|pair| pair.a.number() % 2 == 0);
         assert_eq!(found, all);
