@@ -24,6 +24,7 @@ use crate::recall_estimate::{self, Known, SampledText};
 #[doc(inline)]
 pub use crate::recall_estimate::{Estimated, RecallEstimate, Removed};
 use crate::search::bphs::BlockKeys;
+use crate::search::selfjoin::SimilarPair;
 use crate::settings::{Forms, Generator, Measure, Settings, Sketches, Verification};
 use crate::simhash::hasher::SimHasher;
 use crate::sketch::{Facts, Hashed, Sketch, TwoSketcher, TwoSketches};
@@ -501,7 +502,7 @@ impl<'a> Prepared<'a> {
         let evidence = Evidence::new(self.collection, &self.texts, &self.hashed, &self.two, Forms::BySize);
         let pair = |pair: &Pair| {
             let [a, b] = pair.documents().map(|document| self.texts.text_of(document));
-            TextPair { a: a.min(b), b: a.max(b), distance: pair.distance, similarity: pair.similarity }
+            TextPair::new(a, b, pair.distance, pair.similarity)
         };
         let mut found: Vec<TextPair> = pairs.iter().map(pair).collect();
         found.sort_unstable_by_key(|pair| (pair.a, pair.b));
@@ -614,8 +615,7 @@ impl<'a> Prepared<'a> {
             .iter()
             .map(|edge| {
                 let (a, b) = (group(edge.document), group(edge.leader));
-                let (distance, similarity) = (u32::from(edge.distance), edge.similarity);
-                GroupPair { a: a.min(b), b: a.max(b), distance, similarity }
+                GroupPair::new(a, b, u32::from(edge.distance), edge.similarity)
             })
             .collect();
         drop(edges);
@@ -691,12 +691,12 @@ impl<'a> Prepared<'a> {
         let (groups, joined, verified) = match confirmed {
             Some(VerifiedPairs { pairs, compared, refused, skipped }) => {
                 // Each text by itself: which of them are near is what verification has said.
-                let near = group_pairs(pairs, |p| (p.a, p.b, p.distance, p.similarity));
+                let near = group_pairs(pairs);
                 let groups = Groups::new(texts.all().map(copies), collection, better);
                 (groups, near, Some(Verified { compared, refused, skipped }))
             }
             None => {
-                let near = group_pairs(joined, |p| (p.a, p.b, p.distance, p.similarity));
+                let near = group_pairs(joined);
                 let sketched =
                     groups.iter().map(|texts| texts.iter().flat_map(|&text| copies(text)).collect());
                 let all = sketched.chain(texts.unsketched.iter().map(|&text| copies(text)));
@@ -884,10 +884,15 @@ impl buckets::SketchSource for &InMemory<'_> {
 
 /// Near pairs of texts or of slots as pairs of the groups that are made of these, one of each in their order: of the
 /// same size, so that they take the place of those in memory.
-fn group_pairs<P, K: Id>(pairs: Vec<P>, of: impl Fn(P) -> (K, K, u32, f32)) -> Vec<GroupPair> {
+fn group_pairs<K: Id>(pairs: Vec<SimilarPair<K>>) -> Vec<GroupPair> {
     let group = |id: K| Group::new(id.number());
-    let pair = |(a, b, distance, similarity)| GroupPair { a: group(a), b: group(b), distance, similarity };
-    pairs.into_iter().map(|p| pair(of(p))).collect()
+    let pair = |SimilarPair { a, b, distance, similarity }: SimilarPair<K>| SimilarPair {
+        a: group(a),
+        b: group(b),
+        distance,
+        similarity,
+    };
+    pairs.into_iter().map(pair).collect()
 }
 
 /// The findings of a run, before clusters are made of them.

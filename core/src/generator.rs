@@ -12,8 +12,8 @@ use crate::search::bands::{self, BandStats, Banding, JoinParams, min_matches};
 use crate::search::bphs::{Bphs, BphsParams};
 use crate::search::distinct::DistinctHashes;
 use crate::search::join::BYTES_PER_HASH as JOIN_BYTES_PER_HASH;
-use crate::search::selfjoin::{SlotJoin, SlotPair, Thinning, join_exactly, self_join};
-use crate::search::{Cost, HammingIndex, NearPair, TableSet};
+use crate::search::selfjoin::{SlotJoin, SlotPair, Thinning, as_slot_pairs, join_exactly, self_join};
+use crate::search::{Cost, HammingIndex, NearPair, Reach};
 use crate::settings::{Generator, Recall, Settings, Sketches, Verification};
 use crate::simhash::BITS;
 use crate::verification::Evidence;
@@ -227,69 +227,56 @@ fn by_hashes(settings: &Settings, evidence: &Evidence<'_>, progress: &dyn Progre
     let hashes = Hashes::new(evidence, progress);
     let slots = hashes.distinct.len();
     let distance = generator.distance().unwrap_or_default();
-    let (join, index_bytes, ran, recall, tables): (SlotJoin, usize, Ran, _, Vec<Option<u32>>);
-    let index: Box<dyn HammingIndex>;
-    let tables_of: Box<dyn Fn(u64, u64) -> TableSet + Sync + '_>;
-    if let Generator::Join { .. } = generator {
-        // Both sketches are joined on disk, too, where no hash is asked for its nearest neighbours among all.
-        let thinning = match settings.sketches {
-            Sketches::Both { .. } => Thinning::BySample,
-            _ => Thinning::ByNeighbours,
-        };
-        let joined = |done: &(dyn Fn(u64) + Sync)| join_exactly(&hashes.distinct, distance, thinning, done);
-        join = run(progress, Step::Join, slots, joined)?;
-        (index_bytes, ran, recall) = (JOIN_BYTES_PER_HASH * slots, Ran::Join { distance }, None);
-        (tables, tables_of) = (vec![None], Box::new(|_, _| 1));
-    } else {
-        let calibration;
-        (index, ran, calibration) = match *generator {
-            Generator::Bphs { tables, .. } => {
-                let tables = tables.unwrap_or_else(|| BphsParams::usual_tables(distance));
-                let params = BphsParams { radius: distance, tables };
-                let index = run(progress, Step::Index, slots, |_| Bphs::new(hashes.hashes(), params))?;
-                (Box::new(index) as Box<dyn HammingIndex>, Ran::Bphs { distance, tables }, None)
-            }
-            Generator::HashBands { banding, .. } => {
-                let index =
-                    run(progress, Step::Index, slots, |_| Bphs::banded(hashes.hashes(), distance, banding))?;
-                (Box::new(index) as Box<dyn HammingIndex>, Ran::HashBands { distance, banding }, None)
-            }
-            _ => probing(generator, seed, &hashes, progress)?,
-        };
-        let weights: Vec<_> = hashes
-            .distinct
-            .groups()
-            .iter()
-            .filter_map(|texts| Some(evidence.hashed(texts[0])?.weights))
-            .collect();
-        join = run(progress, Step::Join, slots, |done| self_join(&*index, &hashes.distinct, &weights, done));
-        index_bytes = index.bytes();
-        recall = calibration
-            .map(|(wanted, calibration)| with_identical(wanted, calibration, &hashes.distinct, &join.pairs));
-        tables = (0..index.tables() as u32).map(Some).collect();
-        let reach = index.reach();
-        tables_of = Box::new(move |a, b| reach.tables_of(a, b));
-    }
-    let scores = run(progress, Step::Histograms, join.pairs.len(), |_| {
-        hamming_scores(distance, &tables, tables_of, &hashes.distinct, &join.pairs)
-    });
-    let groups = hashes.distinct.groups();
-    let examples = || most_neighbours(evidence.texts, groups, &join.pairs);
-    let capped = match join {
-        SlotJoin { capped: 0, .. } => None,
-        SlotJoin { capped, sampled: 0, passed_over, .. } => {
-            Some(Capped::Nearest { hashes: capped, passed_over, examples: examples() })
+    let (index, ran, calibration): Ready = match *generator {
+        Generator::Join { .. } => (None, Ran::Join { distance }, None),
+        Generator::Bphs { tables, .. } => {
+            let tables = tables.unwrap_or_else(|| BphsParams::usual_tables(distance));
+            let params = BphsParams { radius: distance, tables };
+            let index = run(progress, Step::Index, slots, |_| Bphs::new(hashes.hashes(), params))?;
+            (Some(Box::new(index)), Ran::Bphs { distance, tables }, None)
         }
-        SlotJoin { capped, sampled, .. } => {
-            Some(Capped::Sampled { hashes: capped, sampled, examples: examples() })
+        Generator::HashBands { banding, .. } => {
+            let index =
+                run(progress, Step::Index, slots, |_| Bphs::banded(hashes.hashes(), distance, banding))?;
+            (Some(Box::new(index)), Ran::HashBands { distance, banding }, None)
+        }
+        _ => probing(generator, seed, &hashes, progress)?,
+    };
+    let index = index.as_deref();
+    let distinct = &hashes.distinct;
+    let SlotJoin { pairs, cost, capped, passed_over, sampled } = match index {
+        None => {
+            // Both sketches are joined on disk, too, where no hash is asked for its nearest neighbours among all.
+            let thinning = match settings.sketches {
+                Sketches::Both { .. } => Thinning::BySample,
+                _ => Thinning::ByNeighbours,
+            };
+            run(progress, Step::Join, slots, |done| join_exactly(distinct, distance, thinning, done))?
+        }
+        Some(index) => {
+            let weights = |texts: &[Text]| Some(evidence.hashed(texts[0])?.weights);
+            let weights: Vec<_> = distinct.groups().iter().filter_map(weights).collect();
+            run(progress, Step::Join, slots, |done| self_join(index, distinct, &weights, done))
         }
     };
-    let (cost, index_bytes, distinct) = (join.cost, index_bytes as u64, slots as u64);
-    let searched = Searched { ran, cost, index_bytes, distinct, recall, capped, scores };
-    Ok(Generated { groups: hashes.distinct.into_groups(), joined: join.pairs, searched })
+    let joined = as_slot_pairs(pairs);
+    let recall =
+        calibration.map(|(wanted, calibration)| with_identical(wanted, calibration, distinct, &joined));
+    let scores =
+        run(progress, Step::Histograms, joined.len(), |_| hamming_scores(index, distance, distinct, &joined));
+    let examples = || most_neighbours(evidence.texts, distinct.groups(), &joined);
+    let capped = match (capped, sampled) {
+        (0, _) => None,
+        (hashes, 0) => Some(Capped::Nearest { hashes, passed_over, examples: examples() }),
+        (hashes, sampled) => Some(Capped::Sampled { hashes, sampled, examples: examples() }),
+    };
+    let index_bytes = index.map_or(JOIN_BYTES_PER_HASH * slots, HammingIndex::bytes) as u64;
+    let searched = Searched { ran, cost, index_bytes, distinct: slots as u64, recall, capped, scores };
+    Ok(Generated { groups: hashes.distinct.into_groups(), joined, searched })
 }
 
-type Ready = (Box<dyn HammingIndex>, Ran, Option<(f64, Calibration)>);
+/// An index, unless hashes are joined without one; what it is, and the recall that was wanted and measured.
+type Ready = (Option<Box<dyn HammingIndex>>, Ran, Option<(f64, Calibration)>);
 
 /// The index of a generator that probes, with the number of probes that its recall takes.
 fn probing(generator: &Generator, seed: u64, hashes: &Hashes<'_>, progress: &dyn Progress) -> Result<Ready> {
@@ -313,7 +300,7 @@ fn probing(generator: &Generator, seed: u64, hashes: &Hashes<'_>, progress: &dyn
         all_probes: index.all_probes(),
     };
     index.set_budget(probes);
-    Ok((index, ran, measured))
+    Ok((Some(index), ran, measured))
 }
 
 /// The documents that have the most neighbours, for a person to look at.
@@ -346,24 +333,25 @@ fn with_identical(
     MeasuredRecall { wanted, calibration, identical_pairs: identical as u64, with_identical }
 }
 
-/// For each table, the number of pairs of texts it generates by score, 64 minus the distance. `tables_of`
-/// says which tables have both of two hashes.
+/// For each table of an index, the number of pairs of texts it generates by score, 64 minus the distance; without an
+/// index, of all pairs.
 fn hamming_scores(
+    index: Option<&dyn HammingIndex>,
     radius: u32,
-    tables: &[Option<u32>],
-    tables_of: impl Fn(u64, u64) -> TableSet + Sync,
     distinct: &DistinctHashes<Text>,
     joined: &[SlotPair],
 ) -> Vec<Scores> {
+    let all = Reach { keys: &[0], flips: 0, radius };
+    let reach = index.map_or(all, HammingIndex::reach);
     let scores = radius as usize + 1;
     let size = |slot: Slot| distinct.members(slot).len() as u64;
     let identical: u64 = distinct.slots().map(|slot| size(slot) * (size(slot) - 1) / 2).sum();
-    let nothing = || vec![vec![0u64; scores]; tables.len()];
+    let nothing = || vec![vec![0u64; scores]; reach.keys.len()];
     let counts = joined
         .par_chunks(4096)
         .fold(nothing, |mut counts, pairs| {
             for pair in pairs {
-                let mut tables = tables_of(distinct.hash(pair.a), distinct.hash(pair.b));
+                let mut tables = reach.tables_of(distinct.hash(pair.a), distinct.hash(pair.b));
                 while tables != 0 {
                     counts[tables.trailing_zeros() as usize][pair.distance as usize] +=
                         size(pair.a) * size(pair.b);
@@ -378,14 +366,13 @@ fn hamming_scores(
             }
             sum
         });
-    tables
-        .iter()
+    (0..)
         .zip(counts)
-        .map(|(&table, mut by_distance)| {
+        .map(|(table, mut by_distance)| {
             by_distance[0] += identical;
             let counts =
                 (0..scores as u32).rev().map(|d| (BITS as u32 - d, by_distance[d as usize])).collect();
-            Scores { table, counts }
+            Scores { table: index.map(|_| table), counts }
         })
         .collect()
 }

@@ -4,6 +4,7 @@ use crate::clusters::{Linkage, Partition, Quota, same_pairs};
 use crate::collection::Collection;
 use crate::error::{Error, Result};
 use crate::id::{Cluster, Document, Group, Id, Lists};
+use crate::search::selfjoin::SimilarPair;
 use crate::settings::Verification;
 use hashbrown::HashMap;
 use rayon::prelude::*;
@@ -39,13 +40,7 @@ pub struct Pair {
 }
 
 /// Two groups that are near.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct GroupPair {
-    pub(crate) a: Group,
-    pub(crate) b: Group,
-    pub(crate) distance: u32,
-    pub(crate) similarity: f32,
-}
+pub(crate) type GroupPair = SimilarPair<Group>;
 
 /// Which of two documents is the better one to keep: the lesser.
 pub(crate) type Better<'a> = &'a (dyn Fn(Document, Document) -> Ordering + Sync);
@@ -161,6 +156,12 @@ impl<'a> Groups<'a> {
         within + joined.iter().map(between).sum::<u64>()
     }
 
+    /// The pair of two documents of a group.
+    fn within(&self, a: Document, b: Document) -> Pair {
+        let kind = if self.digest(a) == self.digest(b) { PairKind::Exact } else { PairKind::Near };
+        Pair { a: a.min(b), b: a.max(b), distance: 0, similarity: 1.0, kind }
+    }
+
     /// The pairs that say it all, ascending: every copy with the copy of its text that leads, every text of a
     /// group with the group's leader, and the leaders of groups that are near.
     pub(crate) fn star_pairs(&self, joined: &[GroupPair]) -> Vec<Pair> {
@@ -175,18 +176,12 @@ impl<'a> Groups<'a> {
                 if !copies {
                     copy_leader = member;
                 }
-                pairs.push(pair_of(
-                    centre,
-                    member,
-                    0,
-                    1.0,
-                    if copies { PairKind::Exact } else { PairKind::Near },
-                ));
+                pairs.push(self.within(centre, member));
             }
         }
         for pair in joined {
             let (a, b) = (self.leader(pair.a), self.leader(pair.b));
-            pairs.push(pair_of(a, b, pair.distance, pair.similarity, PairKind::Near));
+            pairs.push(between(a, b, pair));
         }
         pairs.retain(|pair| !self.are_old(pair.a, pair.b));
         pairs.par_sort_unstable_by_key(|pair| (pair.a, pair.b));
@@ -225,16 +220,14 @@ impl<'a> Groups<'a> {
                     if self.are_old(a, b) {
                         continue;
                     }
-                    let kind =
-                        if self.digest(a) == self.digest(b) { PairKind::Exact } else { PairKind::Near };
-                    pairs.push(pair_of(a, b, 0, 1.0, kind));
+                    pairs.push(self.within(a, b));
                 }
             }
         }
         for pair in joined {
             for &a in self.documents(pair.a) {
                 for &b in self.documents(pair.b).iter().filter(|&&b| !self.are_old(a, b)) {
-                    pairs.push(pair_of(a, b, pair.distance, pair.similarity, PairKind::Near));
+                    pairs.push(between(a, b, pair));
                 }
             }
         }
@@ -286,18 +279,14 @@ impl<'a> Groups<'a> {
         let same = same.iter().copied().filter(|&(a, b, _)| !(self.holds_old(a) && self.holds_old(b)));
         let edges = edges.chain(same);
         let centres = linkage.link_all(&order, edges, ones_are_same);
-        let mut partition = Partition::singletons(self.collection.len());
-        for (group, centre) in Group::all(self.len()).zip(centres) {
-            for &document in self.documents(group) {
-                partition.join(self.leader(centre), document);
-            }
-        }
-        partition
+        self.partition_of(&centres)
     }
 }
 
-fn pair_of(a: Document, b: Document, distance: u32, similarity: f32, kind: PairKind) -> Pair {
-    Pair { a: a.min(b), b: a.max(b), distance, similarity, kind }
+/// The pair of documents of two near groups.
+fn between(a: Document, b: Document, pair: &GroupPair) -> Pair {
+    let GroupPair { distance, similarity, .. } = *pair;
+    Pair { a: a.min(b), b: a.max(b), distance, similarity, kind: PairKind::Near }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use crate::collection::{Collection, Texts, Two};
 use crate::id::{Document, Id, Lists, Slot, Text};
 use crate::resemblance::SetBits;
-use crate::search::selfjoin::SlotPair;
+use crate::search::selfjoin::{SimilarPair, SlotPair};
 use crate::settings::{Forms, Measure, Verification};
 use crate::similarity::{Anchor, ComparedDocument};
 use crate::sketch::{Facts, Hashed, TwoSketches};
@@ -167,18 +167,8 @@ impl ComparedDocument for ComparedText<'_> {
     }
 }
 
-/// Two texts that are near.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct TextPair {
-    /// The lesser text.
-    pub a: Text,
-    /// The greater text.
-    pub b: Text,
-    /// Hamming distance of their hashes, or number of differing positions of their signatures.
-    pub distance: u32,
-    /// Verification's measure.
-    pub similarity: f32,
-}
+/// Two texts that are near, with verification's measure.
+pub(crate) type TextPair = SimilarPair<Text>;
 
 /// The outcome of verification.
 #[derive(Clone, Debug, Default)]
@@ -304,7 +294,7 @@ impl VerifiedPairs {
     fn compare(&mut self, a: Text, b: Text, distance: u32, similarity: f32, threshold: f32) {
         self.compared += 1;
         if similarity >= threshold {
-            self.pairs.push(TextPair { a: a.min(b), b: a.max(b), distance, similarity });
+            self.pairs.push(TextPair::new(a, b, distance, similarity));
         } else {
             self.refused += 1;
         }

@@ -12,24 +12,34 @@ use crate::simhash::quantised::QuantisedWeights;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
-/// Two slots that are near, with how similar they are.
+/// Two that are near, with how similar they are: slots, or what is made of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct SlotPair {
-    /// The lesser slot.
-    pub a: Slot,
-    /// The greater slot.
-    pub b: Slot,
+pub(crate) struct SimilarPair<K> {
+    /// The lesser one.
+    pub a: K,
+    /// The greater one.
+    pub b: K,
     /// Hamming distance of hashes, or number of differing positions of signatures.
     pub distance: u32,
-    /// The cosine (SimHash) or the Jaccard coefficient (MinHash), estimated or measured.
+    /// The cosine (SimHash) or the Jaccard coefficient (MinHash), estimated; or verification's measure.
     pub similarity: f32,
 }
+
+impl<K: Id> SimilarPair<K> {
+    /// Two in any order.
+    pub fn new(one: K, other: K, distance: u32, similarity: f32) -> Self {
+        Self { a: one.min(other), b: one.max(other), distance, similarity }
+    }
+}
+
+/// Two slots that are near.
+pub(crate) type SlotPair = SimilarPair<Slot>;
 
 /// The outcome of a self-join.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SlotJoin {
     /// Pairs of different slots within the radius, each once, ascending by (a, b).
-    pub pairs: Vec<SlotPair>,
+    pub pairs: Vec<NearPair>,
     /// Counted work.
     pub cost: Cost,
     /// Slots with more neighbours than [`MOST_NEIGHBOURS`].
@@ -109,7 +119,7 @@ pub(crate) fn self_join<K: Copy + Ord + Send + Sync>(
     }
     found.par_sort_unstable();
     found.dedup();
-    SlotJoin { pairs: as_slot_pairs(found), cost, capped, passed_over, sampled: 0 }
+    SlotJoin { pairs: found, cost, capped, passed_over, sampled: 0 }
 }
 
 /// Finds every pair of distinct hashes at distance 1 to `radius` by an exact join, without an index.
@@ -159,7 +169,7 @@ impl BoundedJoin {
     fn run(self, hashes: &[u64], progress: &(dyn Fn(u64) + Sync)) -> Result<SlotJoin> {
         let radius = self.radius;
         if let Some(join) = self.within_limits(hashes, progress)? {
-            return Ok(join.into());
+            return Ok(join);
         }
         let dense = SampledDense::find(hashes, radius);
         for least in DENSE {
@@ -168,7 +178,7 @@ impl BoundedJoin {
             let rest: Vec<u64> = others.iter().map(|&slot| hashes[slot.index()]).collect();
             // Denser than any group should be, nothing is left: what the sample shows is what is joined.
             let join = match rest.is_empty() {
-                true => Some(SelfJoined::default()),
+                true => Some(SlotJoin::default()),
                 false => self.within_limits(&rest, &|_| ())?,
             };
             if let Some(mut join) = join {
@@ -182,7 +192,7 @@ impl BoundedJoin {
     }
 
     /// Joins the hashes; none if a limit is passed.
-    fn within_limits(self, hashes: &[u64], progress: &(dyn Fn(u64) + Sync)) -> Result<Option<SelfJoined>> {
+    fn within_limits(self, hashes: &[u64], progress: &(dyn Fn(u64) + Sync)) -> Result<Option<SlotJoin>> {
         match self.thinning {
             Thinning::ByNeighbours => self.nearest(hashes, progress),
             Thinning::BySample => self.whole(hashes, progress),
@@ -190,44 +200,30 @@ impl BoundedJoin {
     }
 
     /// Joins each slot with its [`MOST_NEIGHBOURS`] nearest at most; none if the join is given up.
-    fn nearest(self, hashes: &[u64], progress: &(dyn Fn(u64) + Sync)) -> Result<Option<SelfJoined>> {
+    fn nearest(self, hashes: &[u64], progress: &(dyn Fn(u64) + Sync)) -> Result<Option<SlotJoin>> {
         let mut nearest = Nearest::new(hashes.len(), MOST_LISTED);
         let add = |pairs: &[NearPair]| nearest.add(pairs);
         let Some(cost) = join::join_unless(hashes, self.radius, self.limits, progress, add)? else {
             return Ok(None);
         };
         let (pairs, capped, passed_over) = nearest.finish();
-        Ok(Some(SelfJoined { pairs, cost, capped, passed_over }))
+        Ok(Some(SlotJoin { pairs, cost, capped, passed_over, sampled: 0 }))
     }
 
     /// A join of all pairs; none if it is given up.
-    fn whole(self, hashes: &[u64], progress: &(dyn Fn(u64) + Sync)) -> Result<Option<SelfJoined>> {
+    fn whole(self, hashes: &[u64], progress: &(dyn Fn(u64) + Sync)) -> Result<Option<SlotJoin>> {
         let mut pairs = Vec::new();
         let add = |found: &[NearPair]| pairs.extend_from_slice(found);
         let Some(cost) = join::join_unless(hashes, self.radius, self.limits, progress, add)? else {
             return Ok(None);
         };
         pairs.par_sort_unstable();
-        Ok(Some(SelfJoined { pairs, cost, capped: 0, passed_over: 0 }))
+        Ok(Some(SlotJoin { pairs, cost, ..SlotJoin::default() }))
     }
 }
 
-/// The pairs of a join of hashes that was not given up.
-#[derive(Default)]
-struct SelfJoined {
-    pairs: Vec<NearPair>,
-    cost: Cost,
-    capped: u64,
-    passed_over: u64,
-}
-
-impl From<SelfJoined> for SlotJoin {
-    fn from(SelfJoined { pairs, cost, capped, passed_over }: SelfJoined) -> Self {
-        Self { pairs: as_slot_pairs(pairs), cost, capped, passed_over, sampled: 0 }
-    }
-}
-
-fn as_slot_pairs(pairs: Vec<NearPair>) -> Vec<SlotPair> {
+/// Pairs of hashes with the cosines that their distances stand for.
+pub(crate) fn as_slot_pairs(pairs: Vec<NearPair>) -> Vec<SlotPair> {
     let of =
         |NearPair { a, b, distance }| SlotPair { a, b, distance, similarity: cosine_of_distance(distance) };
     pairs.into_par_iter().map(of).collect()
@@ -274,9 +270,9 @@ impl SampledDense {
         hashes: &[u64],
         radius: u32,
         is_dense: impl Fn(Slot) -> bool + Sync,
-        rest: SelfJoined,
+        rest: SlotJoin,
     ) -> SlotJoin {
-        let SelfJoined { mut pairs, mut cost, mut passed_over, .. } = rest;
+        let SlotJoin { mut pairs, mut cost, mut passed_over, .. } = rest;
         cost += self.cost;
         pairs.extend(self.shown.iter().filter(|pair| is_dense(pair.a) || is_dense(pair.b)));
         let of_dense: Vec<Slot> = Slot::all(hashes.len()).filter(|&slot| is_dense(slot)).collect();
@@ -301,7 +297,7 @@ impl SampledDense {
         passed_over += of_dense.clone().map(|(_, &n)| (n as usize).saturating_sub(SHOWN) as u64).sum::<u64>();
         let capped = of_dense.count() as u64;
         let sampled = self.sample.hashes().len() as u64;
-        SlotJoin { pairs: as_slot_pairs(pairs), cost, capped, passed_over, sampled }
+        SlotJoin { pairs, cost, capped, passed_over, sampled }
     }
 }
 
