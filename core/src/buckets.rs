@@ -130,10 +130,6 @@ impl ComparedDocument for Sketched<'_> {
         self.hashed
     }
 
-    fn signature(&self) -> Option<&[u32]> {
-        None
-    }
-
     fn bits(&self) -> Option<ResemblanceBits<'_>> {
         self.hashed.is_none().then(|| ResemblanceBits::by_size(self.two.bits, self.features))
     }
@@ -141,8 +137,6 @@ impl ComparedDocument for Sketched<'_> {
     fn size(&self) -> u32 {
         self.features
     }
-
-    fn features(&self, _: impl FnMut(u64, i64)) {}
 
     fn extra(&self) -> Option<&[u32]> {
         Some(self.two.extra).filter(|extra| !extra.is_empty())

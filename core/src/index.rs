@@ -40,20 +40,20 @@ use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::id::{Document, Id, Slot};
 use crate::resemblance::SetBits;
+use crate::search::Query;
 use crate::search::bucket_table::BucketTable;
 use crate::search::dial::DialParams;
 use crate::search::keyed::Keyed;
 use crate::search::keys::{self, Keys};
 use crate::search::marks::Marks;
 use crate::search::online::Online;
-use crate::search::Query;
-use crate::settings::{Generator, Recall, Settings, Sketches, Verification};
+use crate::search::selfjoin::cosine_of_distance;
+use crate::settings::{Generator, Measure, Recall, Settings, Sketches, Verification};
 use crate::simhash::BITS;
 use crate::similarity::{Anchor, ComparedDocument};
 use crate::sketch::{Facts, Hashed, Sketch, SketchValue, TwoSketches};
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
-use std::f64::consts::PI;
 use std::ops::Range;
 
 /// The documents of an index, by what is kept of each. Documents are numbered from 0; the number of one that was
@@ -378,11 +378,14 @@ impl Index {
     #[doc(hidden)]
     pub fn near(&self, sketch: &Sketch) -> Result<Answer> {
         let value = self.fitting(&sketch.facts, Some(&sketch.value))?;
-        let Some(value) = value else { return Ok(Answer::default()) };
-        let document = Asked { facts: &sketch.facts, value };
-        let mut answer = match &self.generator {
-            Grown::Keys(by_keys) => self.by_keys(by_keys, document),
-            Grown::Hashes(by_hashes) => self.by_hashes(by_hashes, document),
+        let Facts { digest, features, .. } = sketch.facts;
+        let asked = StoredDocument { digest, features, bits: None, hashed: None };
+        let mut answer = match (&self.generator, value) {
+            (Grown::Keys(by_keys), Some(SketchValue::Both(two))) => self.by_keys(by_keys, asked, two),
+            (Grown::Hashes(by_hashes), Some(SketchValue::SimHash(hashed))) => {
+                self.by_hashes(by_hashes, asked, hashed)
+            }
+            _ => Answer::default(),
         };
         answer.near.sort_unstable_by(|a, b| {
             let order = b.similarity.total_cmp(&a.similarity).then(a.distance.cmp(&b.distance));
@@ -644,32 +647,28 @@ impl Index {
         Ok((facts.features as usize >= self.settings.min_features.max(1)).then_some(value))
     }
 
-    fn stored_document<'a>(
-        &self,
-        at: usize,
-        bits: Option<&'a [u64]>,
-        hashed: Option<&'a Hashed>,
-    ) -> Stored<'a> {
-        Stored { digest: self.digests[at], features: self.features[at], bits, hashed }
+    /// The measure of verification and its threshold, unless there is none.
+    fn verified(&self) -> Option<(Measure, f32)> {
+        let verification = self.settings.verification;
+        verification.measure().zip(verification.threshold().map(|threshold| threshold as f32))
     }
 
-    fn by_keys(&self, by_keys: &ByKeys, asked: Asked<'_>) -> Answer {
+    fn stored_document(&self, at: usize) -> StoredDocument<'_> {
+        StoredDocument { digest: self.digests[at], features: self.features[at], bits: None, hashed: None }
+    }
+
+    fn by_keys(&self, by_keys: &ByKeys, asked: StoredDocument<'_>, two: &TwoSketches) -> Answer {
         let mut answer = Answer::default();
-        let SketchValue::Both(two) = asked.value else { return answer };
-        let (Some(measure), Some(threshold)) =
-            (self.settings.verification.measure(), self.settings.verification.threshold())
-        else {
-            return answer;
-        };
+        let Some((measure, threshold)) = self.verified() else { return answer };
         let mut candidates = Vec::new();
         answer.passed_over = by_keys.keyed.candidates(&two.keys, &mut candidates);
         answer.compared = candidates.len() as u64;
-        let anchor = Anchor::new(measure, asked);
+        let anchor = Anchor::new(measure, StoredDocument { bits: Some(&two.bits), ..asked });
         for document in candidates {
             let at = document as usize;
-            let stored = self.stored_document(at, Some(by_keys.bits(at)), None);
+            let stored = StoredDocument { bits: Some(by_keys.bits(at)), ..self.stored_document(at) };
             let similarity = anchor.with(&stored);
-            if similarity >= threshold as f32 {
+            if similarity >= threshold {
                 let distance = (by_keys.hashes[at] ^ two.hash).count_ones();
                 answer.near.push(Near { document: Document(document), distance, similarity });
             }
@@ -677,14 +676,13 @@ impl Index {
         answer
     }
 
-    fn by_hashes(&self, by_hashes: &ByHashes, asked: Asked<'_>) -> Answer {
+    fn by_hashes(&self, by_hashes: &ByHashes, asked: StoredDocument<'_>, hashed: &Hashed) -> Answer {
         let mut answer = Answer::default();
-        let SketchValue::SimHash(hashed) = asked.value else { return answer };
         let query = Query { hash: hashed.hash, weights: &hashed.weights.weights() };
         let mut hits = by_hashes.online.search(query);
         hits.sort_unstable_by_key(|(hit, _)| (hit.distance, hit.slot));
-        let verified = self.settings.verification.measure().zip(self.settings.verification.threshold());
-        let anchor = verified.map(|(measure, threshold)| (Anchor::new(measure, asked), threshold as f32));
+        let asked = StoredDocument { hashed: Some(hashed), ..asked };
+        let anchor = self.verified().map(|(measure, threshold)| (Anchor::new(measure, asked), threshold));
         for (hit, _) in hits {
             for &document in by_hashes.documents.of(hit.slot.index()) {
                 if answer.compared as usize == MOST_JUDGED {
@@ -696,9 +694,9 @@ impl Index {
                 let hashed = by_hashes.hashed[at].as_ref();
                 let distance = u32::from(hit.distance);
                 let similarity = match &anchor {
-                    None => (PI * f64::from(distance) / BITS as f64).cos() as f32,
+                    None => cosine_of_distance(distance),
                     Some((anchor, threshold)) => {
-                        let stored = self.stored_document(at, None, hashed);
+                        let stored = StoredDocument { hashed, ..self.stored_document(at) };
                         let similarity = anchor.with(&stored);
                         if similarity < *threshold {
                             continue;
@@ -930,62 +928,22 @@ fn digest_hash(digest: u128) -> u32 {
     fmix64(digest as u64 ^ (digest >> 64) as u64) as u32
 }
 
-/// The document that is asked about, as a measure sees it.
+/// A document that is stored or asked about, as a measure sees it.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
-    facts: &'a Facts,
-    value: &'a SketchValue,
-}
-
-impl ComparedDocument for Asked<'_> {
-    fn digest(&self) -> u128 {
-        self.facts.digest
-    }
-
-    fn hashed(&self) -> Option<&Hashed> {
-        match self.value {
-            SketchValue::SimHash(hashed) => Some(hashed),
-            _ => None,
-        }
-    }
-
-    fn signature(&self) -> Option<&[u32]> {
-        None
-    }
-
-    fn bits(&self) -> Option<SetBits<'_>> {
-        match self.value {
-            SketchValue::Both(two) => Some(SetBits::by_size(&two.bits, self.facts.features)),
-            _ => None,
-        }
-    }
-
-    fn size(&self) -> u32 {
-        self.facts.features
-    }
-
-    fn features(&self, _: impl FnMut(u64, i64)) {}
-}
-
-/// A stored document, as a measure sees it.
-struct Stored<'a> {
+struct StoredDocument<'a> {
     digest: u128,
     features: u32,
     bits: Option<&'a [u64]>,
     hashed: Option<&'a Hashed>,
 }
 
-impl ComparedDocument for Stored<'_> {
+impl ComparedDocument for StoredDocument<'_> {
     fn digest(&self) -> u128 {
         self.digest
     }
 
     fn hashed(&self) -> Option<&Hashed> {
         self.hashed
-    }
-
-    fn signature(&self) -> Option<&[u32]> {
-        None
     }
 
     fn bits(&self) -> Option<SetBits<'_>> {
@@ -995,8 +953,6 @@ impl ComparedDocument for Stored<'_> {
     fn size(&self) -> u32 {
         self.features
     }
-
-    fn features(&self, _: impl FnMut(u64, i64)) {}
 }
 
 #[cfg(test)]

@@ -18,20 +18,26 @@ pub trait ComparedDocument {
     fn digest(&self) -> u128;
 
     /// The SimHash; none for a document with too few features, or where there are none.
-    fn hashed(&self) -> Option<&Hashed>;
+    fn hashed(&self) -> Option<&Hashed> {
+        None
+    }
 
     /// The MinHash signature; none for a document with too few features, or where there are none.
-    fn signature(&self) -> Option<&[u32]>;
+    fn signature(&self) -> Option<&[u32]> {
+        None
+    }
 
     /// The bits for verification ([`resemblance`]); none as for [`signature`](Self::signature).
-    fn bits(&self) -> Option<SetBits<'_>>;
+    fn bits(&self) -> Option<SetBits<'_>> {
+        None
+    }
 
     /// Number of distinct features.
     fn size(&self) -> u32;
 
-    /// Calls `each` with every distinct feature once and its weight, which matters to
-    /// [`Measure::Cosine`] alone.
-    fn features(&self, each: impl FnMut(u64, i64));
+    /// Calls what is given with every distinct feature once and its weight, which matters to [`Measure::Cosine`]
+    /// alone; with none where features are not kept.
+    fn features(&self, _: impl FnMut(u64, i64)) {}
 
     /// The [extra list](crate::sketch::TwoSketches::extra) beside two sketches, if one is kept.
     fn extra(&self) -> Option<&[u32]> {

@@ -527,10 +527,6 @@ impl ComparedDocument for &Owned {
         self.hashed.as_ref()
     }
 
-    fn signature(&self) -> Option<&[u32]> {
-        None
-    }
-
     fn bits(&self) -> Option<SetBits<'_>> {
         self.hashed.is_none().then(|| SetBits::by_size(&self.bits, self.features))
     }
@@ -538,8 +534,6 @@ impl ComparedDocument for &Owned {
     fn size(&self) -> u32 {
         self.features
     }
-
-    fn features(&self, _: impl FnMut(u64, i64)) {}
 }
 
 /// The memory that stages and tables take for so many documents, beside what is known of files.
