@@ -10,7 +10,7 @@
 //! exhaustive. (The method is ours; the paper fixes its flips by experiment.)
 
 use crate::clusters::Partition;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_share};
 use crate::hash::fmix64;
 use crate::id::{Id, Slot};
 use crate::plan::{self, IndexKind, Model, Task};
@@ -121,9 +121,7 @@ pub fn recall(
     wanted: &[f64],
     params: SampleParams,
 ) -> Result<Vec<Calibration>> {
-    if let Some(wrong) = wanted.iter().find(|&&wanted| !(wanted > 0.0 && wanted <= 1.0)) {
-        return Err(Error::parameter("recall", wrong, "a share above 0 and at most 1"));
-    }
+    wanted.iter().try_for_each(|&wanted| check_share("recall", wanted))?;
     if !index.is_complete() {
         let expected = format!("an index that finds all within {} bits by all its probes", index.radius());
         return Err(Error::parameter("index", index.name(), expected));

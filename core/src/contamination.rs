@@ -12,7 +12,7 @@
 //! One changed word takes half of the n-grams of an item of eight words. So an item below [`FULL`] words needs more of
 //! its n-grams than a long one, unless its words are there as well, in order, all but one in ten.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_share};
 use crate::hash::FeatureHash;
 use crate::lists::{HashTable, feature_hash};
 use crate::text::{Extraction, FeatureExtractor, FeatureKind, MAX_SHINGLE, Tokenizer};
@@ -56,9 +56,7 @@ impl Rules {
         if !(1..=MAX_SHINGLE).contains(&self.ngram) {
             return Err(Error::parameter("ngram", self.ngram, format!("1 to {MAX_SHINGLE} words")));
         }
-        if !(self.share > 0.0 && self.share <= 1.0) {
-            return Err(Error::parameter("share", self.share, "a share above 0 and at most 1"));
-        }
+        check_share("share", self.share)?;
         if self.min_words < self.ngram {
             let expected = format!("at least {}, the words of an n-gram", self.ngram);
             return Err(Error::parameter("min-words", self.min_words, expected));

@@ -36,6 +36,17 @@ impl Error {
 /// The core's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// Checks that a number is a share above 0.
+///
+/// # Errors
+/// [`Error::Parameter`] if it is not.
+pub(crate) fn check_share(parameter: &'static str, share: f64) -> Result<()> {
+    match share > 0.0 && share <= 1.0 {
+        true => Ok(()),
+        false => Err(Error::parameter(parameter, share, "a share above 0 and at most 1")),
+    }
+}
+
 /// Text on one line of a terminal or a log that gives it no orders: control characters, line ends among them,
 /// and characters that turn the direction of what follows stand as `\u{1b}`, `\n` and the like.
 pub fn printable(text: &str) -> Cow<'_, str> {

@@ -4,14 +4,13 @@
 
 #[doc(inline)]
 pub use crate::clusters::{Keep, Linkage, Quota, Source};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_share};
 #[doc(inline)]
 pub use crate::hash::FeatureHash;
 use crate::minhash::{Family, MinHashParams};
-use crate::search::TableSet;
 use crate::search::bands::Banding;
-use crate::search::bphs::{self, Bphs, BphsParams};
-use crate::search::psm::Reading;
+use crate::search::bphs::{self, BphsParams};
+use crate::search::psm::{self, Reading};
 use crate::simhash::BITS;
 use crate::text::Extraction;
 #[doc(inline)]
@@ -535,29 +534,25 @@ impl Settings {
     pub fn check(&self) -> Result<()> {
         self.features.check()?;
         self.sketches.check()?;
-        let expected = match (self.sketches, self.generator) {
-            (Sketches::MinHash { .. }, Generator::Bands { .. })
-            | (Sketches::Both { .. } | Sketches::OneBit { .. }, Generator::Keys | Generator::Join { .. })
-            | (
-                Sketches::SimHash { .. },
-                Generator::Join { .. }
-                | Generator::Dial { .. }
-                | Generator::Psm { .. }
-                | Generator::Bphs { .. }
-                | Generator::HashBands { .. },
-            ) => None,
-            (Sketches::MinHash { .. }, _) => Some("bands with MinHash, whose signatures have no distance"),
-            (Sketches::Both { .. }, _) => {
-                Some("keys or join with both sketches, which keep no weights to probe by")
-            }
-            (Sketches::OneBit { .. }, _) => {
-                Some("keys or join with one bit of each position, which have no weights to probe by")
-            }
-            (Sketches::SimHash { .. }, _) => {
-                Some("join, dial, psm, bphs or bands of hashes with SimHash, which has no signatures")
-            }
+        let fits = match self.generator {
+            Generator::Bands { .. } => matches!(self.sketches, Sketches::MinHash { .. }),
+            Generator::Keys => self.sketches.keyed().is_some(),
+            Generator::Join { .. } => self.sketches.has_hash(),
+            Generator::Dial { .. }
+            | Generator::Psm { .. }
+            | Generator::Bphs { .. }
+            | Generator::HashBands { .. } => matches!(self.sketches, Sketches::SimHash { .. }),
         };
-        if let Some(expected) = expected {
+        if !fits {
+            let expected = match self.sketches {
+                Sketches::MinHash { .. } => "bands with MinHash, whose signatures have no distance",
+                Sketches::Both { .. } | Sketches::OneBit { .. } => {
+                    "keys or join with both sketches or bits of positions, which keep no weights to probe by"
+                }
+                Sketches::SimHash { .. } => {
+                    "join, dial, psm, bphs or bands of hashes with SimHash, which has no signatures"
+                }
+            };
             return Err(Error::parameter("search", self.generator.name(), expected));
         }
         let weights = matches!(self.verification, Verification::Weights(_) | Verification::Mismatch(_));
@@ -566,11 +561,11 @@ impl Settings {
             Sketches::MinHash { .. } if weights => {
                 Some("jaccard, containment or cosine with minhash, which has no weight vectors")
             }
-            Sketches::Both { .. } if weights || self.verification == Verification::None => {
-                Some("estimate, jaccard, containment or cosine with both sketches")
-            }
-            Sketches::OneBit { .. } if weights || self.verification == Verification::None => {
-                Some("estimate, jaccard, containment or cosine with one bit of each position")
+            // Documents that share a key may be strangers.
+            Sketches::Both { .. } | Sketches::OneBit { .. }
+                if weights || self.verification == Verification::None =>
+            {
+                Some("estimate, jaccard, containment or cosine with both sketches or bits of positions")
             }
             Sketches::SimHash { .. } if estimates => Some(
                 "weights, mismatch, jaccard, containment or cosine with SimHash, which estimates no coefficient",
@@ -591,8 +586,8 @@ impl Settings {
             let expected = format!("a share of {LEAST_EDITS} to 1 with --verify edits");
             return Err(Error::parameter("verify-threshold", share, expected));
         }
-        if let Some(threshold) = self.verification.threshold().filter(|share| !is_share(*share)) {
-            return Err(Error::parameter("verify-threshold", threshold, "a share above 0 and at most 1"));
+        if let Some(share) = self.verification.threshold() {
+            check_share("verify-threshold", share)?;
         }
         if let Some(MinHashParams { permutations, .. }) = self.minhash_params()
             && !(1..=MOST_PERMUTATIONS).contains(&permutations)
@@ -607,10 +602,6 @@ impl Settings {
             );
             return Err(Error::parameter("clusters", self.linkage.name(), expected));
         }
-        if self.generator == Generator::Keys && self.verification == Verification::None {
-            let expected = "a check: documents that share a band hash may be strangers";
-            return Err(Error::parameter("verify", self.verification.name(), expected));
-        }
         if self.quota.count == 0 {
             return Err(Error::parameter(
                 "keep-count",
@@ -620,10 +611,6 @@ impl Settings {
         }
         self.generator.check(self.minhash_params().map_or(0, |params| params.permutations))
     }
-}
-
-fn is_share(share: f64) -> bool {
-    share > 0.0 && share <= 1.0
 }
 
 impl Sketches {
@@ -729,9 +716,7 @@ impl Generator {
             return Err(Error::parameter("distance", distance, expected));
         }
         match self.recall() {
-            Some(Recall::AtLeast(share)) if !is_share(share) => {
-                return Err(Error::parameter("recall", share, "a share above 0 and at most 1"));
-            }
+            Some(Recall::AtLeast(share)) => check_share("recall", share)?,
             Some(Recall::Probes(0)) => return Err(Error::parameter("budget", 0, "at least 1 probe")),
             _ => {}
         }
@@ -748,12 +733,12 @@ impl Generator {
             return Err(Error::parameter("key-bits", bits, format!("1 to {BITS}")));
         }
         match *self {
-            Self::Bphs { distance, tables: Some(tables) } => check_tables(distance, tables),
+            Self::Bphs { distance, tables: Some(tables) } => BphsParams { radius: distance, tables }.check(),
             Self::HashBands { banding, .. } => bphs::check_bands(banding),
-            Self::Bands { similarity, .. } if !is_share(similarity) => {
-                Err(Error::parameter("similarity", similarity, "a share above 0 and at most 1"))
+            Self::Bands { similarity, shape } => {
+                check_share("similarity", similarity)?;
+                shape.banding(permutations, similarity)?.check(permutations)
             }
-            Self::Bands { similarity, shape } => shape.check(permutations, similarity),
             _ => Ok(()),
         }
     }
@@ -769,11 +754,7 @@ fn check_sets(distance: u32, reading: Reading, recall: f64) -> Result<()> {
         Reading::X { .. } => BITS as u32,
         Reading::P { key_bits } => key_bits.unwrap_or(24).min(BITS as u32),
     };
-    let (mut sets, mut all) = (1u128, 1u128);
-    for flips in 0..u128::from(distance.min(bits)) {
-        sets = sets * (u128::from(bits) - flips) / (flips + 1);
-        all += sets;
-    }
+    let all = psm::number_of_sets(bits, distance);
     if all <= MOST {
         return Ok(());
     }
@@ -782,17 +763,6 @@ fn check_sets(distance: u32, reading: Reading, recall: f64) -> Result<()> {
          flips in {bits} bits, for each document; dial and join find it in fewer"
     );
     Err(Error::parameter("recall", recall, expected))
-}
-
-/// Refuses so many tables for BPHS; better reported before the corpus is read than after.
-fn check_tables(radius: u32, tables: u32) -> Result<()> {
-    let fits = |&tables: &u32| Bphs::new(&[], BphsParams { radius, tables }).is_ok();
-    if fits(&tables) {
-        return Ok(());
-    }
-    let possible: Vec<String> = (1..=TableSet::BITS).filter(fits).map(|tables| tables.to_string()).collect();
-    let expected = format!("{} for distance {radius}", possible.join(" or "));
-    Err(Error::parameter("tables", tables, expected))
 }
 
 impl BandShape {
@@ -805,37 +775,6 @@ impl BandShape {
         match *self {
             Self::Fixed(banding) => Ok(banding),
             Self::Recall(recall) => Banding::choose(permutations, similarity, recall),
-        }
-    }
-
-    fn check(&self, m: usize, similarity: f64) -> Result<()> {
-        match *self {
-            Self::Fixed(Banding { bands, rows }) => {
-                if bands == 0 || rows == 0 || bands.saturating_mul(rows) > m {
-                    let expected = format!("bands × rows of 1 to the {m} permutations");
-                    return Err(Error::parameter("bands", format!("{bands}x{rows}"), expected));
-                }
-                Ok(())
-            }
-            Self::Recall(recall) if !is_share(recall) => {
-                Err(Error::parameter("recall", recall, "a share above 0 and at most 1"))
-            }
-            Self::Recall(recall) => {
-                if Banding::choose(m, similarity, recall).is_ok() {
-                    return Ok(());
-                }
-                let most = Banding { bands: m, rows: 1 }.probability(similarity);
-                let expected = if recall == 1.0 {
-                    format!(
-                        "a share below 1 where the similarity ({similarity}) is below 1: bands miss some pair"
-                    )
-                } else {
-                    format!(
-                        "at most {most:.6}, which is what {m} permutations reach at similarity {similarity}"
-                    )
-                };
-                Err(Error::parameter("recall", recall, expected))
-            }
         }
     }
 }
@@ -901,9 +840,7 @@ impl Verification {
         }
     }
 
-    /// The similarity from which on two documents are near.
-    #[doc(hidden)]
-    pub fn threshold(self) -> Option<f64> {
+    fn threshold_mut(&mut self) -> Option<&mut f64> {
         match self {
             Self::None => None,
             Self::Weights(threshold)
@@ -916,19 +853,18 @@ impl Verification {
         }
     }
 
+    /// The similarity from which on two documents are near.
+    #[doc(hidden)]
+    pub fn threshold(mut self) -> Option<f64> {
+        self.threshold_mut().copied()
+    }
+
     /// The verification with another threshold, where it has one.
     #[must_use]
     #[doc(hidden)]
     pub fn with_threshold(mut self, to: f64) -> Self {
-        match &mut self {
-            Self::None => {}
-            Self::Weights(threshold)
-            | Self::Mismatch(threshold)
-            | Self::Estimate(threshold)
-            | Self::Jaccard(threshold)
-            | Self::Containment(threshold)
-            | Self::Edits(threshold)
-            | Self::Cosine { at_least: threshold, .. } => *threshold = to,
+        if let Some(threshold) = self.threshold_mut() {
+            *threshold = to;
         }
         self
     }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use machine::Machine;
 pub use model::{Model, PairMargins};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_share};
 use crate::search::dial::{self, Dial, DialParams, MOST_FLIPS, MOST_TABLES, Probes};
 use crate::search::table::log2;
 
@@ -159,9 +159,7 @@ fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
     if task.distance > 64 {
         return Err(Error::parameter("distance", task.distance, "at most 64"));
     }
-    if !(task.recall > 0.0 && task.recall <= 1.0) {
-        return Err(Error::parameter("recall", task.recall, "a share above 0 and at most 1"));
-    }
+    check_share("recall", task.recall)?;
     // Among how many indexes the hashes are divided, and how many each holds.
     let divided = |tables: u32| {
         let parts = task.hashes.div_ceil(u64::from(dial::most_hashes(tables)));

@@ -87,7 +87,17 @@ impl BphsParams {
             .collect();
         possible.sort_unstable();
         possible.dedup();
-        Err(Error::parameter("tables", self.tables, format!("for radius {h} one of {possible:?}")))
+        let possible: Vec<String> = possible.iter().map(u32::to_string).collect();
+        let expected = format!("{} for distance {h}", possible.join(" or "));
+        Err(Error::parameter("tables", self.tables, expected))
+    }
+
+    /// Checks whether there is such a number of tables: better reported before the corpus is read than after.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if not.
+    pub(crate) fn check(self) -> Result<()> {
+        self.keys().map(|_| ())
     }
 }
 

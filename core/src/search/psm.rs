@@ -68,6 +68,16 @@ pub(super) fn usual_key_bits(n: usize) -> u32 {
     log2(n).saturating_sub(2).max(1)
 }
 
+/// The number of sets of at most `most` of so many bits.
+pub(crate) fn number_of_sets(bits: u32, most: u32) -> u128 {
+    let (mut sets, mut sum) = (1u128, 1u128);
+    for k in 0..u128::from(most.min(bits)) {
+        sets = sets * (u128::from(bits) - k) / (k + 1);
+        sum += sets;
+    }
+    sum
+}
+
 /// Probes that are prepared together, so that their memory accesses overlap.
 const GROUP: usize = 16;
 
@@ -153,13 +163,7 @@ impl Psm {
 
     /// The number of sets of at most h of the bits that may be flipped; saturates.
     fn all_sets(&self) -> u64 {
-        let bits = u128::from(self.key_bits());
-        let (mut sets, mut sum) = (1u128, 1u128);
-        for k in 0..u128::from(self.params.radius).min(bits) {
-            sets = sets * (bits - k) / (k + 1);
-            sum += sets;
-        }
-        u64::try_from(sum).unwrap_or(u64::MAX)
+        u64::try_from(number_of_sets(self.key_bits(), self.params.radius)).unwrap_or(u64::MAX)
     }
 
     fn budget(&self) -> u64 {

@@ -18,7 +18,7 @@
 
 mod join;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_share};
 use crate::minhash::{MAX_PERMUTATIONS, hash_positions};
 #[doc(hidden)]
 pub use join::{BandStats, Join, JoinParams, join, join_with};
@@ -57,11 +57,8 @@ impl Banding {
     /// positions reaches the recall; the message says what could be reached.
     pub fn choose(permutations: usize, similarity: f64, recall: f64) -> Result<Self> {
         check_permutations(permutations)?;
-        for (name, value) in [("similarity", similarity), ("recall", recall)] {
-            if !(value > 0.0 && value <= 1.0) {
-                return Err(Error::parameter(name, value, "a share above 0 and at most 1"));
-            }
-        }
+        check_share("similarity", similarity)?;
+        check_share("recall", recall)?;
         if recall == 1.0 && similarity < 1.0 {
             let expected =
                 format!("a share below 1, as the similarity ({similarity}) is below 1: bands miss some pair");
@@ -115,7 +112,7 @@ impl Banding {
         if positions.is_none_or(|n| n == 0 || n > permutations) {
             let expected =
                 format!("bands of 1 to {permutations} positions in all, the length of the signature");
-            return Err(Error::parameter("bands", self, expected));
+            return Err(Error::parameter("bands", format!("{}x{}", self.bands, self.rows), expected));
         }
         Ok(())
     }
