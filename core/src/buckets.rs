@@ -851,30 +851,18 @@ fn in_parts<S: Store>(
 
 /// Adds sorted edges to others.
 pub fn merge(all: &mut Vec<Edge>, more: Vec<Edge>) {
-    if all.is_empty() {
-        *all = more;
-        return;
-    }
-    let before = std::mem::take(all);
-    all.reserve(before.len() + more.len() / 4);
-    let (mut before, mut more) = (before.into_iter().peekable(), more.into_iter().peekable());
-    loop {
-        let edge = match (before.peek(), more.peek()) {
-            (Some(a), Some(b)) => match a.key().cmp(&b.key()) {
-                Ordering::Less => before.next(),
-                Ordering::Greater => more.next(),
-                Ordering::Equal => {
-                    // The same pair, compared twice: what was counted later is exact.
-                    let decides = before.next().is_some_and(|edge| edge.decides);
-                    more.next().map(|edge| Edge { decides: edge.decides || decides, ..edge })
-                }
-            },
-            (Some(_), None) => before.next(),
-            (None, _) => more.next(),
-        };
-        let Some(edge) = edge else { break };
-        all.push(edge);
-    }
+    all.reserve_exact(more.len());
+    all.extend(more);
+    // The sort finds two runs, and merges them.
+    all.sort_by_key(Edge::key);
+    all.dedup_by(|later, before| {
+        if later.key() != before.key() {
+            return false;
+        }
+        // The same pair, compared twice: what was counted later is exact.
+        *before = Edge { decides: before.decides || later.decides, ..*later };
+        true
+    });
 }
 
 /// The assignment of each document.
