@@ -370,17 +370,8 @@ const SLACK: f64 = 0.05;
 /// of so many bits. 0 for sets so small that the bits hold all elements.
 pub fn standard_error(similarity: f64, bits: usize, size: u32) -> f64 {
     let words = bits / WORD;
-    let sum = 2.0 * f64::from(size);
-    match Form::of(size, words, Forms::BySize) {
-        Form::Few => 0.0,
-        Form::Twice => (odd_variance(similarity, words / 2, sum) / 2.0).sqrt(),
-        Form::Half => {
-            let odd = odd_variance(similarity, words / 2, sum);
-            let minima = one_bit::standard_error(similarity, bits / 2).powi(2);
-            (odd * minima / (odd + minima)).sqrt()
-        }
-        Form::Minima => one_bit::standard_error(similarity, bits),
-    }
+    let form = Form::of(size, words, Forms::BySize);
+    variance([form; 2], words, 2.0 * f64::from(size), similarity).sqrt()
 }
 
 /// The standard error for two sets with about as many elements as the largest that has [two odd sketches](largest_odd),
@@ -391,21 +382,23 @@ pub fn standard_error_between(similarity: f64, bits: usize) -> f64 {
 
 /// The standard error of [`estimate`] for these sets, if they had this Jaccard coefficient.
 pub(crate) fn error(a: SetBits<'_>, b: SetBits<'_>, similarity: f64) -> f64 {
-    let (words, sum) = (a.words.len(), f64::from(a.size) + f64::from(b.size));
-    let (odd, minima) = (
-        || odd_variance(similarity, words / 2, sum),
-        |bits: usize| one_bit::standard_error(similarity, bits).powi(2),
-    );
+    let sum = f64::from(a.size) + f64::from(b.size);
+    variance([a.form(), b.form()], a.words.len(), sum, similarity).sqrt()
+}
+
+/// The variance of what so many words tell of two sets of `sum` elements together, whose bits are of these forms.
+fn variance(forms: [Form; 2], words: usize, sum: f64, similarity: f64) -> f64 {
+    let odd = || odd_variance(similarity, words / 2, sum);
+    let minima = |bits: usize| one_bit::standard_error(similarity, bits).powi(2);
     let half = || minima(words * WORD / 2);
-    let variance = match (a.form(), b.form()) {
-        (Form::Few, Form::Few) => 0.0,
-        (Form::Twice, Form::Twice) => odd() / 2.0,
-        (Form::Half, Form::Half) => odd() * half() / (odd() + half()),
-        (Form::Minima, Form::Minima) => minima(words * WORD),
-        (Form::Half, Form::Minima) | (Form::Minima, Form::Half) => half(),
+    match forms {
+        [Form::Few, Form::Few] => 0.0,
+        [Form::Twice, Form::Twice] => odd() / 2.0,
+        [Form::Half, Form::Half] => odd() * half() / (odd() + half()),
+        [Form::Minima, Form::Minima] => minima(words * WORD),
+        [Form::Half, Form::Minima] | [Form::Minima, Form::Half] => half(),
         _ => odd(),
-    };
-    variance.sqrt()
+    }
 }
 
 /// The largest standard error of [`estimate`] for sets of any size.
