@@ -6,6 +6,7 @@ use crate::minhash::Signatures;
 use crate::settings::{Settings, Sketches};
 use crate::sketch::{Counter, Extra, Facts, Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
 use crate::text::Extraction;
+use crate::weight::Weigher;
 use crate::weight::frequencies::Frequencies;
 use crate::weight::vocabulary::{Term, Terms};
 use rayon::prelude::*;
@@ -191,6 +192,15 @@ impl Counted<'_> {
             .iter()
             .zip(self.occurrences)
             .map(|(&term, &n)| (self.features[term as usize], u32::from(n)))
+    }
+
+    /// The document's distinct features with their weights; `idf` has the inverse document frequencies by part and term.
+    pub(crate) fn weighed(&self, weigher: &Weigher, idf: &[Vec<f32>]) -> impl Iterator<Item = (u64, i64)> {
+        let idf = &idf[self.part];
+        self.terms.iter().zip(self.occurrences).map(move |(&term, &n)| {
+            let term = term as usize;
+            (self.features[term], weigher.weight(u32::from(n), idf[term]))
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::bits::Bits;
 use crate::buckets::{self, Edge, Joined, Round, Rule, Statistics, Store};
 use crate::clusters::{Keep, Linkage, Merits};
-use crate::collection::{Collection, Keeping, Texts, Two};
+use crate::collection::{Collection, Counted, Keeping, Texts, Two};
 use crate::containment::{self, FeatureHashes, FeatureLists, Listed};
 use crate::error::{Error, Result};
 #[doc(hidden)]
@@ -435,22 +435,37 @@ impl<'a> Prepared<'a> {
 
     /// Makes SimHashes of kept features, if that is what was kept.
     pub fn hash(&mut self, weighting: Weighting, progress: &dyn Progress) {
-        let Self { texts, collection, frequencies, .. } = self;
-        if let Keeping::Features = collection.keeping() {
-            self.hashed = run(progress, Step::SimHash, texts.sketched.len(), |done| {
-                simhashes(collection, texts, weighting, frequencies.as_deref(), done)
-            });
+        let Self { texts, collection, frequencies, .. } = &*self;
+        if collection.keeping() != Keeping::Features {
+            return;
         }
+        self.hashed = run(progress, Step::SimHash, texts.sketched.len(), |done| {
+            let weigher = Weigher::new(weighting);
+            // By part and term, so that hashing a document looks nothing up by hash.
+            let idf = idf_by_part(collection, weighting, frequencies.as_deref());
+            by_text(collection, texts, done, || {
+                let (mut hasher, weigher, idf) = (SimHasher::default(), &weigher, &idf);
+                move |counted: Counted<'_>| Some(Hashed::from(&hasher.hash(counted.weighed(weigher, idf))))
+            })
+        });
     }
 
     /// Makes both sketches of kept features, if that is what was kept.
     pub fn sketch_both(&mut self, settings: &Settings, progress: &dyn Progress) {
-        let Self { texts, collection, .. } = self;
-        if let Keeping::Features = collection.keeping() {
-            self.two = run(progress, Step::MinHash, texts.sketched.len(), |done| {
-                two_sketches(collection, texts, settings, done)
-            });
+        let Self { texts, collection, .. } = &*self;
+        if collection.keeping() != Keeping::Features {
+            return;
         }
+        self.two = run(progress, Step::MinHash, texts.sketched.len(), |done| {
+            by_text(collection, texts, done, || {
+                let (mut maker, mut features) = (TwoSketcher::new(settings).ok(), Vec::new());
+                move |counted: Counted<'_>| {
+                    features.clear();
+                    features.extend(counted.counts().map(|(feature, _)| feature));
+                    Some(maker.as_mut()?.sketch(&features))
+                }
+            })
+        });
     }
 
     /// The distinct texts.
@@ -545,25 +560,12 @@ impl<'a> Prepared<'a> {
         };
         let better: Box<dyn Fn(Document, Document) -> Ordering + Sync + 'p> = Box::new(better);
         let evidence = self.evidence(settings);
-        let found = match has_keys(settings) {
+        let pairs = match has_keys(settings) {
             true => self.find_by_keys(settings, context, &evidence, &*better)?,
             false => self.find_by_search(settings, context, &evidence, &*better)?,
         };
-        let Pairs { groups, joined, assigned, searched, verified, recall_estimate } = found;
-        Ok(Found {
-            prepared: self,
-            evidence,
-            settings,
-            progress: context.progress,
-            better,
-            source: context.source,
-            groups,
-            joined,
-            assigned,
-            searched,
-            verified,
-            recall_estimate,
-        })
+        let (progress, source) = (context.progress, context.source);
+        Ok(Found { prepared: self, evidence, settings, progress, better, source, pairs })
     }
 
     /// Compares documents that share a key, [leaders first](crate::buckets).
@@ -904,12 +906,7 @@ pub struct Found<'p> {
     progress: &'p dyn Progress,
     better: Box<dyn Fn(Document, Document) -> Ordering + Sync + 'p>,
     source: &'p (dyn Fn(Document) -> u64 + Sync),
-    groups: Groups<'p>,
-    joined: Vec<GroupPair>,
-    assigned: Option<Vec<Group>>,
-    searched: Searched,
-    verified: Option<Verified>,
-    recall_estimate: Option<RecallEstimate>,
+    pairs: Pairs<'p>,
 }
 
 impl Found<'_> {
@@ -918,7 +915,8 @@ impl Found<'_> {
     /// # Errors
     /// If there are too many to list.
     pub fn text_pairs(&self) -> Result<Vec<Pair>> {
-        run(self.progress, Step::Pairs, self.joined.len(), |_| self.groups.text_pairs(&self.joined))
+        let Pairs { groups, joined, .. } = &self.pairs;
+        run(self.progress, Step::Pairs, joined.len(), |_| groups.text_pairs(joined))
     }
 
     /// Lists pairs, and makes clusters of them.
@@ -942,21 +940,8 @@ impl Found<'_> {
     }
 
     fn listing(self, list: impl FnOnce(&Groups<'_>, &[GroupPair]) -> Result<Vec<Pair>>) -> Result<Outcome> {
-        let Self {
-            prepared,
-            evidence,
-            settings,
-            progress,
-            better,
-            source,
-            groups,
-            joined,
-            assigned,
-            searched,
-            verified,
-            recall_estimate,
-            ..
-        } = self;
+        let Self { prepared, evidence, settings, progress, better, source, pairs } = self;
+        let Pairs { groups, joined, assigned, searched, verified, recall_estimate } = pairs;
         let Prepared { texts, collection, .. } = prepared;
         let better: Better<'_> = &*better;
         let n = collection.len();
@@ -1086,70 +1071,27 @@ impl Cohesion {
     }
 }
 
-/// Both sketches of each text that has features enough, by text.
-fn two_sketches(
+/// What is made of the features of each text that has enough of them, by text. `maker` gives what makes it of some.
+fn by_text<T: Clone + Send, M: FnMut(Counted<'_>) -> Option<T>>(
     collection: &Collection,
     texts: &Texts,
-    settings: &Settings,
     done: &(dyn Fn(u64) + Sync),
-) -> Vec<Option<TwoSketches>> {
-    let mut two = vec![None; texts.len()];
-    let made: Vec<_> = texts
+    maker: impl Fn() -> M + Sync,
+) -> Vec<Option<T>> {
+    let made: Vec<Option<T>> = texts
         .sketched
         .par_chunks(256)
         .flat_map_iter(|chunk| {
-            let mut maker = TwoSketcher::new(settings).ok();
-            let mut features = Vec::new();
+            let mut make = maker();
             done(chunk.len() as u64);
-            chunk.iter().map(move |&text| {
-                let counted = collection.counted(texts.first(text))?;
-                features.clear();
-                features.extend(counted.counts().map(|(feature, _)| feature));
-                Some(maker.as_mut()?.sketch(&features))
-            })
+            chunk.iter().map(move |&text| make(collection.counted(texts.first(text))?))
         })
         .collect();
+    let mut by_text = vec![None; texts.len()];
     for (&text, made) in texts.sketched.iter().zip(made) {
-        two[text.index()] = made;
+        by_text[text.index()] = made;
     }
-    two
-}
-
-/// The SimHash of each text that has features enough, by text.
-fn simhashes(
-    collection: &Collection,
-    texts: &Texts,
-    weighting: Weighting,
-    frequencies: Option<&Frequencies>,
-    done: &(dyn Fn(u64) + Sync),
-) -> Vec<Option<Hashed>> {
-    let weigher = Weigher::new(weighting);
-    // By part and term, so that hashing a document looks nothing up by hash.
-    let idf = idf_by_part(collection, weighting, frequencies);
-    let mut hashed = vec![None; texts.len()];
-    let made: Vec<_> = texts
-        .sketched
-        .par_chunks(256)
-        .flat_map_iter(|chunk| {
-            let mut hasher = SimHasher::default();
-            done(chunk.len() as u64);
-            let (weigher, idf) = (&weigher, &idf);
-            chunk.iter().map(move |&text| {
-                let counted = collection.counted(texts.first(text))?;
-                let idf = &idf[counted.part];
-                let simhash =
-                    hasher.hash(counted.terms.iter().zip(counted.occurrences).map(|(&term, &n)| {
-                        let term = term as usize;
-                        (counted.features[term], weigher.weight(u32::from(n), idf[term]))
-                    }));
-                Some(Hashed::from(&simhash))
-            })
-        })
-        .collect();
-    for (&text, made) in texts.sketched.iter().zip(made) {
-        hashed[text.index()] = made;
-    }
-    hashed
+    by_text
 }
 
 #[cfg(test)]

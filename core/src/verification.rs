@@ -156,12 +156,7 @@ impl ComparedDocument for ComparedText<'_> {
         match &self.evidence.weights {
             None => counted.counts().for_each(|(feature, n)| each(feature, i64::from(n))),
             Some((weigher, idf)) => {
-                let idf = &idf[counted.part];
-                let counts = counted.terms.iter().zip(counted.occurrences);
-                counts.for_each(|(&term, &n)| {
-                    let term = term as usize;
-                    each(counted.features[term], weigher.weight(u32::from(n), idf[term]));
-                });
+                counted.weighed(weigher, idf).for_each(|(feature, weight)| each(feature, weight));
             }
         }
     }
