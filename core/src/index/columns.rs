@@ -102,6 +102,10 @@ impl<'c> Rows<'c> {
 
     /// Takes off the first so many, or all if there are fewer.
     pub fn split(&mut self, rows: usize) -> Self {
+        /// The first so many of a list; of an empty one, none.
+        fn first<'c, T>(list: &mut &'c mut [T], count: usize) -> &'c mut [T] {
+            list.split_off_mut(..count).unwrap_or_default()
+        }
         let rows = rows.min(self.len());
         Self {
             digests: first(&mut self.digests, rows),
@@ -157,12 +161,4 @@ impl<'c> Rows<'c> {
         (self.features[row], self.sketched[row]) = (facts.features, sketched);
         Some(())
     }
-}
-
-/// Takes the first so many of a list off it, or all of an empty one.
-fn first<'c, T>(list: &mut &'c mut [T], count: usize) -> &'c mut [T] {
-    let whole = std::mem::take(list);
-    let (first, rest) = whole.split_at_mut(count.min(whole.len()));
-    *list = rest;
-    first
 }
