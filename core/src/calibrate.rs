@@ -76,6 +76,10 @@ const FEWEST_PAIRS: u64 = 30;
 /// Neighbours of a sampled hash that are searched for in their turn.
 const MOST_NEIGHBOURS: usize = 256;
 
+/// Gives every stored hash within the radius of a slot's, each with the number of the probe, from 1, at which a search
+/// for it comes upon it, or [`NEVER`].
+pub(crate) type Trace<'a> = &'a (dyn Fn(Slot) -> Vec<(Hit, u32)> + Sync);
+
 /// A pair of slots and the probe at which a search for `a` finds `b`, or in a join either the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Traced {
@@ -134,7 +138,7 @@ pub fn recall(
     // All probes find everything: there is nothing to measure.
     let sample = match wanted.iter().all(|&wanted| wanted == 1.0) {
         true => Sample::default(),
-        false => Sample::take(hashes, params, trace),
+        false => Sample::take(hashes, params, &trace),
     };
     Ok(wanted.iter().map(|&wanted| sample.budget(wanted)).collect())
 }
@@ -176,13 +180,7 @@ pub(crate) fn exact(hashes: &[u64], radius: u32) -> Result<Box<dyn HammingIndex>
 }
 
 /// Finds the budget for a recall over `hashes`, the distinct hashes of the index.
-///
-/// `trace(slot)` gives every stored hash within the radius of the slot's, each with the number of the probe,
-/// from 1, at which a search for it comes upon it, or [`NEVER`].
-pub(crate) fn calibrate<F>(hashes: &[u64], recall: f64, params: SampleParams, trace: F) -> Calibration
-where
-    F: Fn(Slot) -> Vec<(Hit, u32)> + Sync,
-{
+pub(crate) fn calibrate(hashes: &[u64], recall: f64, params: SampleParams, trace: Trace<'_>) -> Calibration {
     let sample = if recall < 1.0 { Sample::take(hashes, params, trace) } else { Sample::default() };
     sample.budget(recall)
 }
@@ -201,10 +199,7 @@ pub struct Sample {
 
 impl Sample {
     /// Traces the pairs of a sample; see [`calibrate`].
-    pub(crate) fn take<F>(hashes: &[u64], params: SampleParams, trace: F) -> Self
-    where
-        F: Fn(Slot) -> Vec<(Hit, u32)> + Sync,
-    {
+    pub(crate) fn take(hashes: &[u64], params: SampleParams, trace: Trace<'_>) -> Self {
         let (pairs, searches) = sample_pairs(hashes, params, trace);
         let mut chosen_on = cluster_probes(hashes, &pairs, params.seed);
         let held_out = chosen_on.split_off(chosen_on.len() / 2);
@@ -254,20 +249,14 @@ fn smallest_sure_budget(clusters: &[Vec<u32>], recall: f64, seed: u64) -> Option
 }
 
 /// Near pairs that touch a random sample of slots, each once, the lesser slot first. See [`calibrate`].
-pub(crate) fn near_pairs<F>(hashes: &[u64], params: SampleParams, trace: F) -> Vec<(Slot, Slot)>
-where
-    F: Fn(Slot) -> Vec<(Hit, u32)> + Sync,
-{
+pub(crate) fn near_pairs(hashes: &[u64], params: SampleParams, trace: Trace<'_>) -> Vec<(Slot, Slot)> {
     let params = SampleParams { join: true, ..params };
     sample_pairs(hashes, params, trace).0.into_iter().map(|pair| (pair.a, pair.b)).collect()
 }
 
 /// Pairs that touch a random sample of slots, each once in a join and else once from each side, and the number of
 /// searches made.
-fn sample_pairs<F>(hashes: &[u64], params: SampleParams, trace: F) -> (Vec<Traced>, u64)
-where
-    F: Fn(Slot) -> Vec<(Hit, u32)> + Sync,
-{
+fn sample_pairs(hashes: &[u64], params: SampleParams, trace: Trace<'_>) -> (Vec<Traced>, u64) {
     let mut order: Vec<Slot> = Slot::all(hashes.len()).collect();
     order.sort_unstable_by_key(|&slot| fmix64(hashes[slot.index()] ^ params.seed.wrapping_add(0x6361_6c69)));
     let mut pairs: Vec<Traced> = Vec::new();
@@ -397,23 +386,23 @@ mod tests {
         let (hashes, trace) = pairs_of(4_000, |i| if i % 5 == 0 { NEVER - 1 } else { 3 });
         let trace =
             |slot| trace(slot).into_iter().map(|(hit, p)| (hit, if p > 9 { NEVER } else { p })).collect();
-        assert_eq!(calibrate(&hashes, 0.95, JOIN, trace).budget, None);
+        assert_eq!(calibrate(&hashes, 0.95, JOIN, &trace).budget, None);
     }
 
     #[test]
     fn the_sooner_side_counts() {
         let (hashes, trace) = pairs_of(2_000, |_| 7);
-        let got = calibrate(&hashes, 0.95, JOIN, trace);
+        let got = calibrate(&hashes, 0.95, JOIN, &trace);
         assert_eq!((got.budget, got.reached), (Some(7), 1.0));
     }
 
     #[test]
     fn nothing_to_measure_on_means_an_exhaustive_search() {
         let (hashes, trace) = pairs_of(40, |_| 7);
-        assert_eq!(calibrate(&hashes, 0.95, JOIN, trace).budget, None);
-        assert_eq!(calibrate(&[], 0.95, JOIN, |_| Vec::new()).budget, None);
+        assert_eq!(calibrate(&hashes, 0.95, JOIN, &trace).budget, None);
+        assert_eq!(calibrate(&[], 0.95, JOIN, &|_| Vec::new()).budget, None);
         let (hashes, trace) = pairs_of(20_000, |_| 7);
-        assert_eq!(calibrate(&hashes, 1.0, JOIN, trace).budget, None);
+        assert_eq!(calibrate(&hashes, 1.0, JOIN, &trace).budget, None);
     }
 
     #[test]
@@ -428,7 +417,7 @@ mod tests {
                 vec![(Hit { slot: Slot(slot.0 ^ 1), distance: 1 }, 2)]
             }
         };
-        let got = calibrate(&hashes, 0.95, SampleParams { pairs: usize::MAX, ..JOIN }, trace);
+        let got = calibrate(&hashes, 0.95, SampleParams { pairs: usize::MAX, ..JOIN }, &trace);
         let cluster = 200 * 199 / 2;
         assert!(got.chosen_on < cluster || got.held_out < cluster, "{got:?}");
         assert_eq!(got.chosen_on + got.held_out, cluster + 300);

@@ -890,7 +890,7 @@ impl ByHashes {
         self.measured_at = hashes;
         self.online.set_budget(None);
         let params = SampleParams { join: true, seed, ..SampleParams::default() };
-        let measured = calibrate(self.online.hashes(), recall, params, |slot| {
+        let measured = calibrate(self.online.hashes(), recall, params, &|slot| {
             let first = self.documents.of(slot.index()).first();
             let Some(hashed) = first.and_then(|&first| self.hashed[first as usize].as_ref()) else {
                 return Vec::new();

@@ -94,7 +94,7 @@ impl Probed {
     pub fn sample(&self, hashes: &Hashes<'_>, seed: u64, progress: &dyn Progress) -> Sample {
         let params = SampleParams { join: true, seed, ..SampleParams::default() };
         run(progress, Step::Calibrate, hashes.distinct.len(), |_| {
-            Sample::take(hashes.hashes(), params, |slot| {
+            Sample::take(hashes.hashes(), params, &|slot| {
                 let query = Query { hash: hashes.distinct.hash(slot), weights: &hashes.weights(slot) };
                 self.trace(hashes.hashes(), query)
             })
@@ -127,7 +127,7 @@ fn dial_params(hashes: usize, distance: u32, recall: f64, key_bits: Option<u32>)
 pub fn model(hashes: &Hashes<'_>, distance: u32, seed: u64) -> Result<Model> {
     let all = hashes.hashes();
     let exact = exact(all, distance)?;
-    let pairs = near_pairs(all, SampleParams { seed, ..SampleParams::default() }, |slot| {
+    let pairs = near_pairs(all, SampleParams { seed, ..SampleParams::default() }, &|slot| {
         let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
         let query = Query { hash: hashes.distinct.hash(slot), weights: &hashes.weights(slot) };
         exact.search(query, Mode::All, &mut scratch, &mut hits);
