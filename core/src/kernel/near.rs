@@ -5,42 +5,14 @@ use std::ops::Range;
 use super::cpu::{Isa, Level};
 
 impl Level {
-    /// Calls `found` with the positions in `hashes`, the lesser first, of every two hashes of one group
-    /// within `radius` of each other. Groups are ranges of positions. Pairs come in order of groups; within a
-    /// group their order is not specified.
+    /// Calls `found` with the positions in `hashes`, the lesser first, of every two hashes of one group within `radius` of
+    /// each other. Of a group come the positions of some rows, all or not, and where it ends: each row is compared with
+    /// every later hash of the group. Pairs come in order of groups; within a group their order is not specified.
     ///
     /// # Panics
     /// If a group lies outside of `hashes`.
     #[inline]
     pub fn pairs(
-        self,
-        hashes: &[u64],
-        groups: &[Range<usize>],
-        radius: u32,
-        found: impl FnMut(usize, usize),
-    ) {
-        self.rows(hashes, groups.iter().map(|group| (group.clone(), group.end)), radius, found);
-    }
-
-    /// The near pairs of some hashes of a group, `rows`, each against every later one of the group, which has `end`.
-    ///
-    /// # Panics
-    /// If they lie outside of `hashes`.
-    #[inline]
-    pub fn pairs_of(
-        self,
-        hashes: &[u64],
-        rows: Range<usize>,
-        end: usize,
-        radius: u32,
-        found: impl FnMut(usize, usize),
-    ) {
-        self.rows(hashes, std::iter::once((rows, end)), radius, found);
-    }
-
-    /// The near pairs of groups of rows, each with the end of those that they are compared with.
-    #[inline]
-    fn rows(
         self,
         hashes: &[u64],
         groups: impl Iterator<Item = (Range<usize>, usize)>,
@@ -227,7 +199,8 @@ mod tests {
                 ends.into_iter().map(|end| std::mem::replace(&mut from, end)..end).collect();
             let all = |kernel: Level| {
                 let mut found = Vec::new();
-                kernel.pairs(&hashes, &groups, radius, |i, j| found.push((i, j)));
+                let whole = groups.iter().map(|group| (group.clone(), group.end));
+                kernel.pairs(&hashes, whole, radius, |i, j| found.push((i, j)));
                 found.sort_unstable();
                 found
             };
@@ -241,8 +214,8 @@ mod tests {
                 let mut found = Vec::new();
                 for group in &groups {
                     for from in group.clone().step_by(step) {
-                        let rows = from..group.end.min(from + step);
-                        kernel.pairs_of(&hashes, rows, group.end, radius, |i, j| found.push((i, j)));
+                        let rows = [(from..group.end.min(from + step), group.end)];
+                        kernel.pairs(&hashes, rows.into_iter(), radius, |i, j| found.push((i, j)));
                     }
                 }
                 found.sort_unstable();

@@ -21,18 +21,18 @@
 //! skewed, is joined anew on those of its other bits that vary. All parting but the first happens in the processor's
 //! caches, and the first goes through the list in pieces that fit there.
 
-use std::ops::ControlFlow;
-use std::ops::Range;
+use std::iter;
+use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use rayon::prelude::*;
 
 use super::{Cost, NearPair};
+use crate::Result;
 use crate::hash::fmix64;
 use crate::id::Slot;
 use crate::kernel::{self, huge_pages::HugeList};
-use crate::Result;
 
 /// Parts of at most so many hashes are compared all against all.
 const SMALL: usize = 64;
@@ -630,7 +630,7 @@ impl Worker {
             watch,
             radius,
             kernel: kernel::Level::in_use(),
-            levels: std::iter::repeat_with(PartedList::default).take(MOST_LEVELS).collect(),
+            levels: iter::repeat_with(PartedList::default).take(MOST_LEVELS).collect(),
             differ: Vec::new(),
             keys: Vec::new(),
             groups: Vec::new(),
@@ -708,12 +708,14 @@ impl Worker {
                 if self.watch.is_over() {
                     return;
                 }
-                let (kernel, radius, rows) = (self.kernel, self.radius, from..group.end.min(from + rows));
-                self.keep(hashes, slots, chosen, |put| kernel.pairs_of(hashes, rows, group.end, radius, put));
+                let (kernel, radius) = (self.kernel, self.radius);
+                let rows = iter::once((from..group.end.min(from + rows), group.end));
+                self.keep(hashes, slots, chosen, |put| kernel.pairs(hashes, rows, radius, put));
             }
             return;
         }
         let (kernel, radius) = (self.kernel, self.radius);
+        let groups = groups.iter().map(|group| (group.clone(), group.end));
         self.keep(hashes, slots, chosen, |put| kernel.pairs(hashes, groups, radius, put));
     }
 
