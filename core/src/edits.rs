@@ -43,7 +43,7 @@ pub(crate) fn packed(tokenizer: &mut Tokenizer, text: &str) -> Vec<u32> {
             if !bytes.is_empty() && token.kind != (TokenKind::Unit { joined: true }) {
                 bytes.push(b' ');
             }
-            token.bytes.add_to(&mut bytes);
+            token.bytes.with(|own| bytes.extend_from_slice(own));
         }
     });
     bytes.truncate(COMPARED);

@@ -315,12 +315,6 @@ impl ShortKey {
         ((u128::from(self.high) << 64 | u128::from(self.low)).to_le_bytes(), self.length as usize)
     }
 
-    /// The bytes of the key.
-    pub fn to_vec(self) -> Vec<u8> {
-        let (bytes, length) = self.bytes();
-        bytes[..length].to_vec()
-    }
-
     /// The value that [`feature`] gives for the key's bytes.
     #[inline]
     pub fn feature(&self) -> u64 {

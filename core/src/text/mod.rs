@@ -282,18 +282,12 @@ impl<E: FnMut(&[u64])> FeatureLister<'_, E> {
                 runs.push::<H>(blank, &mut each);
             }
             is_first = false;
-            let buffer;
-            let bytes = match token.bytes {
-                Bytes::Short(word) => {
-                    buffer = word.bytes();
-                    &buffer.0[..buffer.1]
-                }
-                Bytes::Long(word) => word,
-            };
             // A character is a byte that begins one, and those that continue it.
             let continues = |byte: &u8| byte & 0xc0 == 0x80;
-            let characters = bytes.chunk_by(|_, next| continues(next));
-            characters.for_each(|character| runs.push::<H>(H::word(character), &mut each));
+            token.bytes.with(|bytes| {
+                let characters = bytes.chunk_by(|_, next| continues(next));
+                characters.for_each(|character| runs.push::<H>(H::word(character), &mut each));
+            });
         });
         runs.finish::<H>(&mut each);
     }
@@ -453,10 +447,7 @@ mod tests {
             if !cut.is_empty() && token.kind != (TokenKind::Unit { joined: true }) {
                 cut.push(' ');
             }
-            cut.push_str(&match token.bytes {
-                Bytes::Short(word) => String::from_utf8(word.to_vec()).unwrap(),
-                Bytes::Long(word) => String::from_utf8(word.to_vec()).unwrap(),
-            });
+            token.bytes.with(|bytes| cut.push_str(std::str::from_utf8(bytes).unwrap()));
         });
         let characters: Vec<u64> =
             cut.chars().map(|c| H::word(c.encode_utf8(&mut [0; 4]).as_bytes())).collect();

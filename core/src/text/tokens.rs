@@ -27,11 +27,15 @@ pub(crate) enum Bytes<'a> {
 }
 
 impl Bytes<'_> {
-    /// Adds them to others.
-    pub fn add_to(self, bytes: &mut Vec<u8>) {
+    /// Shows them.
+    #[inline(always)]
+    pub fn with<R>(self, show: impl FnOnce(&[u8]) -> R) -> R {
         match self {
-            Self::Short(word) => bytes.extend_from_slice(&word.to_vec()),
-            Self::Long(word) => bytes.extend_from_slice(word),
+            Self::Short(word) => {
+                let (bytes, length) = word.bytes();
+                show(&bytes[..length])
+            }
+            Self::Long(word) => show(word),
         }
     }
 
@@ -267,9 +271,7 @@ impl Tokenizer {
     pub fn words(&mut self, text: &str) -> Vec<String> {
         let mut words = Vec::new();
         self.tokens(text, |token| {
-            let mut bytes = Vec::new();
-            token.bytes.add_to(&mut bytes);
-            words.push(String::from_utf8_lossy(&bytes).into_owned());
+            words.push(token.bytes.with(|bytes| String::from_utf8_lossy(bytes).into_owned()));
         });
         words
     }
