@@ -220,7 +220,7 @@ impl Collection {
                 Growing::Features { counter: Box::new(Counter::new(extraction)), lists: TermLists::default() }
             }
             Keeping::Sketches { sketches, seed, extra } => Growing::Sketches {
-                sketcher: Box::new(Sketcher::of(extraction, sketches, seed, frequencies)?.with(extra)),
+                sketcher: Box::new(Sketcher::of(extraction, sketches, seed, extra, frequencies)?),
                 kept: match sketches {
                     Sketches::SimHash { .. } => KeptPart::SimHashes(Vec::new()),
                     Sketches::MinHash { permutations, .. } => {

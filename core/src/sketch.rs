@@ -222,44 +222,31 @@ impl Sketcher {
     /// # Errors
     /// For sketches that have no meaning.
     pub fn new(settings: &Settings, frequencies: Option<Arc<Frequencies>>) -> Result<Self> {
-        let sketcher = Self::of(settings.extraction(), settings.sketches, settings.seed, frequencies)?;
-        Ok(sketcher.with(Extra::of(settings)))
+        Self::of(settings.extraction(), settings.sketches, settings.seed, Extra::of(settings), frequencies)
     }
 
-    /// A sketcher with [`TwoSketches::extra`].
-    #[must_use]
-    pub(crate) fn with(mut self, extra: Extra) -> Self {
-        if let Maker::Both(maker) = &mut self.maker {
-            maker.extra = extra;
-        }
-        self
-    }
-
-    /// A sketcher from its parameters: the extraction of features, the kind of sketch, and the seed of MinHash's
-    /// functions.
+    /// A sketcher from its parameters: the extraction of features, the kind of sketch, the seed of MinHash's functions,
+    /// and the [extra list](TwoSketches::extra).
     ///
     /// # Errors
     /// For sketches that have no meaning.
-    #[doc(hidden)]
-    pub fn of(
+    pub(crate) fn of(
         features: impl Into<Extraction>,
         sketches: Sketches,
         seed: u64,
+        extra: Extra,
         frequencies: Option<Arc<Frequencies>>,
     ) -> Result<Self> {
-        let features = features.into();
-        match sketches {
-            Sketches::SimHash { weighting } => Ok(Self::of_simhash(features, weighting, frequencies)),
+        let maker = match sketches {
+            Sketches::SimHash { weighting } => return Ok(Self::of_simhash(features, weighting, frequencies)),
             Sketches::MinHash { .. } => {
-                let maker =
-                    Maker::MinHash(MinHasher::new(sketches.minhash_params(seed).unwrap_or_default())?);
-                Ok(Self { counts: Counts::set(features), maker, frequencies })
+                Maker::MinHash(MinHasher::new(sketches.minhash_params(seed).unwrap_or_default())?)
             }
             Sketches::Both { .. } | Sketches::OneBit { .. } => {
-                let maker = Maker::Both(Box::new(TwoSketcher::of(sketches, seed)?));
-                Ok(Self { counts: Counts::set(features), maker, frequencies })
+                Maker::Both(Box::new(TwoSketcher::of(sketches, seed, extra)?))
             }
-        }
+        };
+        Ok(Self { counts: Counts::set(features.into()), maker, frequencies })
     }
 
     /// A sketcher of SimHashes.
@@ -345,10 +332,10 @@ impl TwoSketcher {
     /// [`Error::Parameter`] if they do not want such sketches, or such as cannot be
     /// made.
     pub fn new(settings: &Settings) -> Result<Self> {
-        Self::of(settings.sketches, settings.seed)
+        Self::of(settings.sketches, settings.seed, Extra::Nothing)
     }
 
-    pub(crate) fn of(sketches: Sketches, seed: u64) -> Result<Self> {
+    fn of(sketches: Sketches, seed: u64, extra: Extra) -> Result<Self> {
         sketches.check()?;
         let (Some((bits, banding)), Some(params)) = (sketches.keyed(), sketches.minhash_params(seed)) else {
             return Err(Error::parameter("sketches", format!("{sketches:?}"), "both or one bit"));
@@ -363,7 +350,7 @@ impl TwoSketcher {
             banding,
             signature: vec![0; params.permutations],
             bits: BitSketcher::new(forms, MinHasher::new(judging)?, fmix64(seed)),
-            extra: Extra::Nothing,
+            extra,
         })
     }
 
@@ -461,7 +448,8 @@ mod tests {
                 let known = Frequencies::from_entries(kind, 7, [(crate::hash::feature(b"w1"), 5)]);
                 for frequencies in [Frequencies::new(kind), known] {
                     let expected = naive(&text, kind, weighting, &frequencies);
-                    let mut sketcher = Sketcher::of(kind, sketches, 0, Some(Arc::new(frequencies))).unwrap();
+                    let mut sketcher =
+                        Sketcher::of(kind, sketches, 0, Extra::Nothing, Some(Arc::new(frequencies))).unwrap();
                     let sketch = sketcher.sketch(&text);
                     assert_eq!(sketch.value, SketchValue::SimHash(Hashed::from(&expected)));
                     assert_eq!(sketch.facts.text_bytes, text.len() as u64);
