@@ -672,7 +672,8 @@ impl<'a> Bench<'a> {
             _ => None,
         };
         let mut recalls = self.workload.searches.recalls_on_all_cores.clone();
-        for &budget in budgets.iter().filter(|&&budget| all_probes.is_none_or(|all| budget < all)) {
+        for &budget in budgets.iter().filter(|&&budget| all_probes.is_none_or(|all| u64::from(budget) < all))
+        {
             ready.built.set_budget(Some(budget));
             let recall = self.point(&ready, Mode::All, Some(budget), 1)?;
             if self.first_matches {

@@ -264,7 +264,7 @@ mod tests {
         let mut sorted = index.hashes().to_vec();
         sorted.sort_unstable_by_key(|&hash| order_of(hash, index.probes.masks()[0]));
         let dial = Dial::new(&sorted, index.params.clone()).unwrap();
-        assert_eq!(index.probes.all(), dial.all_probes());
+        assert_eq!(u64::from(index.probes.all()), dial.all_probes());
         for &hash in queries {
             let weights = weights(seed ^ hash);
             let query = Query { hash, weights: &weights };

@@ -23,9 +23,9 @@ impl Dial {
         let plain = probes.start.min(tables)..probes.end.min(tables);
         let flips = probes.start.saturating_sub(tables)..probes.end.saturating_sub(tables);
         let (mut single, mut count) = (0, 0);
-        if flips.end > 0 && self.flips() > 0 {
+        if flips.end > 0 && self.probes.flips() > 0 {
             lane.margins = self.kernel.margins(query.weights);
-            if self.flips() == 1 {
+            if self.probes.flips() == 1 {
                 (single, count) = self.single_flips(&lane.margins, flips);
             } else {
                 self.flips_up_to_two(&lane.margins, flips, &mut lane.flips);
@@ -53,7 +53,7 @@ impl Dial {
             (run.wanted, run.radius, run.tag) = (wanted, radius - flips as i32, tag);
         };
         plain.for_each(|table| probe(table, 0, 0));
-        if self.flips() > 1 {
+        if self.probes.flips() > 1 {
             for flip in &lane.flips {
                 let (first, second) = flip.bits();
                 let ((table, one), (_, other)) = (self.places[first], self.places[second]);
@@ -135,7 +135,7 @@ impl Dial {
             cost.verified += u64::from(near);
             let counts = near
                 & match mode {
-                    Mode::All if self.flips() <= 1 => !self.found_before(t, lane, differing),
+                    Mode::All if self.probes.flips() <= 1 => !self.found_before(t, lane, differing),
                     Mode::All => self.belongs(t, lane, differing),
                     Mode::First => !lane.matched,
                 };

@@ -128,25 +128,6 @@ impl Dial {
         self.probes.masks()
     }
 
-    /// p: bits of each key.
-    #[doc(hidden)]
-    pub fn key_bits(&self) -> u32 {
-        self.masks()[0].count_ones()
-    }
-
-    /// Number of all probes: the budget from which on nothing more is found.
-    #[doc(hidden)]
-    pub fn all_probes(&self) -> u32 {
-        self.probes.all()
-    }
-
-    /// f: most bits flipped in a key.
-    #[inline]
-    #[doc(hidden)]
-    pub fn flips(&self) -> u32 {
-        self.probes.flips()
-    }
-
     /// Memory in bytes of an index over `n` hashes, if nowhere very many share a key.
     pub(crate) fn bytes_for(n: u64, tables: u32, key_bits: u32) -> u64 {
         let (cells, width) = (1u64 << key_bits.min(63), 64 - key_bits.clamp(64 - WIDTHS.end(), 32));
@@ -157,12 +138,12 @@ impl Dial {
     /// True if the probes of the budget find every match.
     #[cfg(test)]
     pub(crate) fn is_exact(&self) -> bool {
-        self.probes.reach(self.params.radius) && self.budget() >= self.all_probes()
+        self.probes.reach(self.params.radius) && self.budget() >= self.probes.all()
     }
 
     /// Probes that a query takes.
     fn budget(&self) -> u32 {
-        self.params.budget.unwrap_or(u32::MAX).min(self.all_probes())
+        self.params.budget.unwrap_or(u32::MAX).min(self.probes.all())
     }
 
     /// The slot of a hash, if it is stored: its position in the first table.
@@ -214,15 +195,15 @@ impl HammingIndex for Dial {
 
 impl Probing for Dial {
     fn key_bits(&self) -> u32 {
-        self.key_bits()
+        self.masks()[0].count_ones()
     }
 
     fn flips(&self) -> u32 {
-        self.flips()
+        self.probes.flips()
     }
 
     fn all_probes(&self) -> u64 {
-        u64::from(self.all_probes())
+        u64::from(self.probes.all())
     }
 
     fn is_complete(&self) -> bool {
@@ -343,7 +324,7 @@ mod tests {
                 let mut hits = Vec::new();
                 let cost = index.search(query, Mode::First, &mut scratch, &mut hits);
                 assert_eq!(hits, [Hit { slot: Slot(0), distance: differing.count_ones() as u8 }], "{first}");
-                assert_eq!(cost.probes, u64::from(round.min(index.all_probes())), "{first}");
+                assert_eq!(cost.probes, u64::from(round).min(index.all_probes()), "{first}");
             }
         }
     }
@@ -399,7 +380,7 @@ mod tests {
                     .collect();
                 let mut traced = Vec::new();
                 let cost = index.answer(&[query], Mode::All, true, &mut scratch, &mut |found| traced.push((found.hit, found.probe)));
-                prop_assert_eq!(cost.probes, u64::from(index.all_probes()));
+                prop_assert_eq!(cost.probes, index.all_probes());
                 // Whoever agrees with a key but for the flips is compared once for that table.
                 let met = |within: u32| -> u64 {
                     let near = hashes.iter().map(|stored| hash ^ stored).filter(|d| d.count_ones() <= within);
