@@ -130,12 +130,6 @@ impl Vosh {
         let last = (*sizes.end()).min(costs.len() as u32);
         self.frontier.extend((*sizes.start()..=last).map(|size| Node::root(size, costs)));
     }
-
-    /// The volatility order in use.
-    #[doc(hidden)]
-    pub fn order(&self) -> &Volatility {
-        &self.order
-    }
 }
 
 impl Iterator for Vosh {
@@ -264,8 +258,7 @@ mod tests {
         let weights = weights_of(&[0.09, -0.01, 0.05, -0.15]);
         let order = Volatility::new(&weights, 0b1111, FlipCost::Abs);
         assert_eq!(order.bits(), [1, 2, 0, 3]);
-        let vosh = Vosh::new(order.clone(), 1..=2);
-        assert_eq!(vosh.order().bits(), order.bits());
+        let vosh = Vosh::new(order, 1..=2);
         let masks: Vec<u64> = vosh.take(4).map(|flip| flip.mask).collect();
         // .01, .05, .06 (both), .09
         assert_eq!(masks, [0b0010, 0b0100, 0b0110, 0b0001]);
