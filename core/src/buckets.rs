@@ -163,13 +163,13 @@ pub trait Store: Sync {
     ///
     /// # Errors
     /// If they cannot be read.
-    fn each_key(&self, band: usize, each: &mut dyn FnMut(Rank, u32)) -> std::result::Result<(), Self::Error>;
+    fn each_key(&self, band: usize, each: &mut dyn FnMut(Rank, u32)) -> Result<(), Self::Error>;
 
     /// Loads the sketches of these documents.
     ///
     /// # Errors
     /// If they cannot be read.
-    fn load(&self, ranks: &Bits) -> std::result::Result<Self::Loaded<'_>, Self::Error>;
+    fn load(&self, ranks: &Bits) -> Result<Self::Loaded<'_>, Self::Error>;
 
     /// The number of documents that may be loaded at once.
     fn room(&self) -> usize;
@@ -226,13 +226,13 @@ impl Similarities {
 }
 
 impl Serialize for Similarities {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())
     }
 }
 
 impl<'de> Deserialize<'de> for Similarities {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut similarities = Self::default();
         for (percent, pairs) in Vec::<(u32, u64)>::deserialize(deserializer)? {
             let number = similarities.0.get_mut(percent as usize);
@@ -579,20 +579,18 @@ pub struct Member<'a> {
 }
 
 /// Members of one bucket.
-struct Members<'a, 'm>(&'m [Member<'a>]);
-
-impl SketchSource for Members<'_, '_> {
+impl SketchSource for &[Member<'_>] {
     type Shown<'s>
         = Sketched<'s>
     where
         Self: 's;
 
     fn compared(&self, rank: Rank) -> Sketched<'_> {
-        self.0[rank.index()].sketched
+        self[rank.index()].sketched
     }
 
     fn two(&self, rank: Rank) -> Two<'_> {
-        self.0[rank.index()].sketched.two
+        self[rank.index()].sketched.two
     }
 }
 
@@ -610,7 +608,7 @@ impl Rule {
         let round = Round { reference: 0, later: (!is_first_round).then_some(later) };
         let ranks: Vec<Rank> = Rank::all(members.len()).collect();
         let mut found = BucketEdges::default();
-        self.compare(&round, &ranks, &mut Bucket::of(band), &Members(members), &mut found);
+        self.compare(&round, &ranks, &mut Bucket::of(band), &members, &mut found);
         found.edges
     }
 }
@@ -650,65 +648,59 @@ impl Repeats {
     }
 }
 
-/// The buckets of a band that have two members or more.
-struct BandBuckets {
-    /// Of each member its band hash, and then its rank; ascending.
-    members: Vec<u64>,
+/// The members of the buckets of a band that have two or more: of each its band hash, and then its rank; ascending.
+fn members_of<S: Store>(store: &S, band: usize, round: &Round<'_>) -> Result<Vec<u64>, S::Error> {
+    let entry = |rank: Rank, key: u32| u64::from(key) << 32 | u64::from(rank.number());
+    let mut members = Vec::new();
+    match round.later {
+        None => {
+            let mut repeats = Repeats::new(store.documents());
+            store.each_key(band, &mut |_, key| repeats.note(u64::from(key)))?;
+            store.each_key(band, &mut |rank, key| {
+                if repeats.may_repeat(u64::from(key)) {
+                    members.push(entry(rank, key));
+                }
+            })?;
+        }
+        Some(_) => {
+            let mut asked = HashSet::new();
+            store.each_key(band, &mut |rank, key| {
+                if round.is_open(rank) {
+                    asked.insert(key);
+                }
+            })?;
+            store.each_key(band, &mut |rank, key| {
+                if round.is_left(rank) && asked.contains(&key) {
+                    members.push(entry(rank, key));
+                }
+            })?;
+        }
+    }
+    members.sort_unstable();
+    // Those alone, and reference documents among themselves, have nobody to be compared with.
+    let mut kept = 0;
+    let mut at = 0;
+    while at < members.len() {
+        let key = members[at] >> 32;
+        let end = at + members[at..].iter().take_while(|&&member| member >> 32 == key).count();
+        if end - at > 1 && !round.is_reference(Rank::new(members[end - 1] as u32)) {
+            members.copy_within(at..end, kept);
+            kept += end - at;
+        }
+        at = end;
+    }
+    members.truncate(kept);
+    Ok(members)
 }
 
-impl BandBuckets {
-    fn of<S: Store>(store: &S, band: usize, round: &Round<'_>) -> std::result::Result<Self, S::Error> {
-        let entry = |rank: Rank, key: u32| u64::from(key) << 32 | u64::from(rank.number());
-        let mut members = Vec::new();
-        match round.later {
-            None => {
-                let mut repeats = Repeats::new(store.documents());
-                store.each_key(band, &mut |_, key| repeats.note(u64::from(key)))?;
-                store.each_key(band, &mut |rank, key| {
-                    if repeats.may_repeat(u64::from(key)) {
-                        members.push(entry(rank, key));
-                    }
-                })?;
-            }
-            Some(_) => {
-                let mut asked = HashSet::new();
-                store.each_key(band, &mut |rank, key| {
-                    if round.is_open(rank) {
-                        asked.insert(key);
-                    }
-                })?;
-                store.each_key(band, &mut |rank, key| {
-                    if round.is_left(rank) && asked.contains(&key) {
-                        members.push(entry(rank, key));
-                    }
-                })?;
-            }
-        }
-        members.sort_unstable();
-        // Those alone, and reference documents among themselves, have nobody to be compared with.
-        let mut kept = 0;
-        let mut at = 0;
-        while at < members.len() {
-            let key = members[at] >> 32;
-            let end = at + members[at..].iter().take_while(|&&member| member >> 32 == key).count();
-            if end - at > 1 && !round.is_reference(Rank::new(members[end - 1] as u32)) {
-                members.copy_within(at..end, kept);
-                kept += end - at;
-            }
-            at = end;
-        }
-        members.truncate(kept);
-        Ok(Self { members })
-    }
+/// The buckets that some members are in.
+fn buckets_of(members: &[u64]) -> Vec<&[u64]> {
+    members.chunk_by(|a, b| a >> 32 == b >> 32).collect()
+}
 
-    fn iter(&self) -> impl Iterator<Item = &[u64]> {
-        self.members.chunk_by(|a, b| a >> 32 == b >> 32)
-    }
-
-    /// Adds the members of some buckets to those that are loaded.
-    fn add_to(buckets: &[&[u64]], ranks: &mut Bits) {
-        buckets.iter().copied().flatten().for_each(|&member| ranks.set(member & u64::from(u32::MAX)));
-    }
+/// Adds the members of some buckets to those that are loaded.
+fn add_to(buckets: &[&[u64]], ranks: &mut Bits) {
+    buckets.iter().copied().flatten().for_each(|&member| ranks.set(member & u64::from(u32::MAX)));
 }
 
 /// The members of a bucket in the order in which they are visited.
@@ -730,27 +722,26 @@ pub fn join<S: Store>(
     rule: &Rule,
     round: &Round<'_>,
     bands: &[usize],
-    mut done: impl FnMut(usize, Vec<Edge>, Statistics) -> std::result::Result<(), S::Error>,
-) -> std::result::Result<(), S::Error> {
+    mut done: impl FnMut(usize, Vec<Edge>, Statistics) -> Result<(), S::Error>,
+) -> Result<(), S::Error> {
     let mut left = bands;
     while !left.is_empty() {
-        let mut buckets: Vec<BandBuckets> = Vec::new();
-        let members = |buckets: &[BandBuckets]| buckets.iter().map(|of| of.members.len()).sum::<usize>();
+        let mut bands: Vec<Vec<u64>> = Vec::new();
         // Each load costs about as much as a pass over all sketches, so it is for as many bands as have room.
-        while buckets.len() < left.len()
-            && (buckets.is_empty() || members(&buckets) < store.members_at_once())
+        while bands.len() < left.len()
+            && (bands.is_empty() || bands.iter().map(Vec::len).sum::<usize>() < store.members_at_once())
         {
-            let next = &left[buckets.len()..];
+            let next = &left[bands.len()..];
             let next = &next[..store.bands_at_once().clamp(1, next.len())];
-            let more: std::result::Result<Vec<_>, _> =
-                next.par_iter().map(|&band| BandBuckets::of(store, band, round)).collect();
-            buckets.extend(more?);
+            let more: Result<Vec<_>, _> =
+                next.par_iter().map(|&band| members_of(store, band, round)).collect();
+            bands.extend(more?);
         }
         let some;
-        (some, left) = left.split_at(buckets.len());
-        let lists: Vec<Vec<&[u64]>> = buckets.iter().map(|buckets| buckets.iter().collect()).collect();
+        (some, left) = left.split_at(bands.len());
+        let lists: Vec<Vec<&[u64]>> = bands.iter().map(|members| buckets_of(members)).collect();
         let mut ranks = Bits::new(store.documents() as u64);
-        lists.iter().for_each(|list| BandBuckets::add_to(list, &mut ranks));
+        lists.iter().for_each(|list| add_to(list, &mut ranks));
         if ranks.count() <= store.room() as u64 {
             let loaded = store.load(&ranks)?;
             drop(ranks);
@@ -816,7 +807,7 @@ fn in_parts<S: Store>(
     band: usize,
     round: &Round<'_>,
     mut buckets: &[&[u64]],
-) -> std::result::Result<BucketEdges, S::Error> {
+) -> Result<BucketEdges, S::Error> {
     let mut all = BucketEdges::default();
     while let Some(first) = buckets.first() {
         let mut members = 0;
@@ -828,7 +819,7 @@ fn in_parts<S: Store>(
         if number > 0 {
             let (some, rest) = buckets.split_at(number);
             let mut ranks = Bits::new(store.documents() as u64);
-            BandBuckets::add_to(some, &mut ranks);
+            add_to(some, &mut ranks);
             all = all.and(of_buckets(rule, band, round, some, &store.load(&ranks)?));
             buckets = rest;
             continue;
@@ -941,10 +932,7 @@ impl Assignments {
     ///
     /// # Errors
     /// As `edges`.
-    pub fn settle<E>(
-        &mut self,
-        edges: impl IntoIterator<Item = std::result::Result<Edge, E>>,
-    ) -> std::result::Result<(u64, Bits), E> {
+    pub fn settle<E>(&mut self, edges: impl IntoIterator<Item = Result<Edge, E>>) -> Result<(u64, Bits), E> {
         let mut open = Bits::new(self.leader.len() as u64);
         if self.linkage == Linkage::Connected {
             return Ok((self.connect(edges)?, open));
@@ -978,10 +966,7 @@ impl Assignments {
     }
 
     /// Clusters of all that hang together by edges; the first of each is kept, and every reference document.
-    fn connect<E>(
-        &mut self,
-        edges: impl IntoIterator<Item = std::result::Result<Edge, E>>,
-    ) -> std::result::Result<u64, E> {
+    fn connect<E>(&mut self, edges: impl IntoIterator<Item = Result<Edge, E>>) -> Result<u64, E> {
         let mut partition: Partition<Rank> = Partition::singletons(self.leader.len());
         let mut direct = Vec::new();
         for edge in edges {
@@ -1025,8 +1010,8 @@ pub fn assign<S: Store>(
     store: &S,
     rule: &Rule,
     reference: u32,
-    edges: impl IntoIterator<Item = std::result::Result<Edge, S::Error>>,
-) -> std::result::Result<Joined, S::Error> {
+    edges: impl IntoIterator<Item = Result<Edge, S::Error>>,
+) -> Result<Joined, S::Error> {
     let mut assignments = Assignments::new(store.documents(), reference, rule.linkage);
     let (mut removed, mut open) = assignments.settle(edges)?;
     let (mut later, mut statistics) = (Vec::new(), Statistics::default());
