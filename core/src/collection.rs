@@ -409,7 +409,7 @@ impl Collection {
     pub fn counted(&self, document: Document) -> Option<Counted<'_>> {
         let Origin { part, at } = self.origins[document.index()];
         let (features, lists) = match (part, &self.growing) {
-            (0, Growing::Features { counter, lists }) => (counter.vocabulary.features(), lists),
+            (0, Growing::Features { counter, lists }) => (&counter.vocabulary.terms().features[..], lists),
             (0, Growing::Sketches { .. }) => return None,
             _ => match &self.parts[part as usize - 1] {
                 KeptPart::Features { terms, lists } => (&terms.features[..], lists),

@@ -165,29 +165,9 @@ impl Vocabulary {
         result
     }
 
-    /// The feature of each term.
-    pub fn features(&self) -> &[u64] {
-        &self.known.features
-    }
-
-    /// The number of documents that each term occurred in.
-    pub fn frequencies(&self) -> &[u32] {
-        &self.known.frequencies
-    }
-
-    /// Both, by term.
+    /// The features by term, and in how many documents each occurred.
     pub(crate) fn terms(&self) -> &Terms {
         &self.known
-    }
-
-    /// Number of distinct features.
-    pub fn len(&self) -> usize {
-        self.known.features.len()
-    }
-
-    /// True if no feature was seen.
-    pub fn is_empty(&self) -> bool {
-        self.known.features.is_empty()
     }
 
     /// Gives the look-up table back, once no more documents come.
@@ -217,7 +197,7 @@ mod tests {
         vocabulary.add(0);
         vocabulary.add(0);
         vocabulary.finish(|terms, occurrences| assert_eq!((terms, occurrences), (&[0][..], &[2][..])));
-        assert_eq!((vocabulary.features(), vocabulary.frequencies()), (&[0][..], &[1][..]));
+        assert_eq!((&vocabulary.known.features[..], &vocabulary.known.frequencies[..]), (&[0][..], &[1][..]));
     }
 
     proptest! {
@@ -253,7 +233,7 @@ mod tests {
             vocabulary.finish(|_, occurrences| assert_eq!(occurrences, [2, 1]));
         }
         assert!(vocabulary.begin < 10);
-        assert_eq!(vocabulary.frequencies(), [3, 3]);
+        assert_eq!(vocabulary.known.frequencies, [3, 3]);
     }
 
     #[test]
@@ -283,13 +263,13 @@ mod tests {
                 let got: HashMap<u64, u16> = terms
                     .iter()
                     .zip(&occurrences)
-                    .map(|(&term, &n)| (vocabulary.features()[term as usize], n))
+                    .map(|(&term, &n)| (vocabulary.known.features[term as usize], n))
                     .collect();
                 prop_assert_eq!(got.len(), terms.len());
                 prop_assert_eq!(got, counts);
             }
             let got: HashMap<u64, u32> =
-                vocabulary.features().iter().copied().zip(vocabulary.frequencies().iter().copied()).collect();
+                vocabulary.known.features.iter().copied().zip(vocabulary.known.frequencies.iter().copied()).collect();
             prop_assert_eq!(got, frequencies);
         }
     }
