@@ -23,7 +23,7 @@ mod unicode;
 
 pub use difference::Difference;
 pub use tokens::Tokenizer;
-pub(crate) use tokens::{Bytes, TokenKind};
+pub(crate) use tokens::TokenKind;
 
 use crate::error::{Error, Result};
 use crate::hash::{FeatureHash, Murmur3, Product, WordHash};

@@ -628,10 +628,7 @@ mod tests {
     fn tokens(text: &str) -> Vec<(String, Option<bool>)> {
         let mut all = Vec::new();
         Tokenizer::default().tokens(text, |token| {
-            let bytes = match token.bytes {
-                Bytes::Short(key) => key.to_vec(),
-                Bytes::Long(bytes) => bytes.to_vec(),
-            };
+            let bytes = token.bytes.with(<[u8]>::to_vec);
             let joined = match token.kind {
                 TokenKind::Word => None,
                 TokenKind::Unit { joined } => Some(joined),
