@@ -1,7 +1,7 @@
 //! The near pairs of a whole list of distinct hashes: by a query for each hash, or by one exact join, with
 //! the dense groups of templates kept in bounds.
 
-use super::dense::{self, Beside, DENSE, DenseSample, Draw, Order, SHOWN, SampledHash};
+use super::dense::{self, DENSE, SHOWN, SampledHash};
 use super::distinct::DistinctHashes;
 use super::join::{self, Limits};
 use super::{Cost, HammingIndex, Hit, Mode, NearPair, Query, Scratch};
@@ -231,7 +231,8 @@ pub(crate) fn as_slot_pairs(pairs: Vec<NearPair>) -> Vec<SlotPair> {
 
 /// The facts that a sample of the hashes shows of all.
 struct SampledDense {
-    sample: DenseSample<Slot>,
+    /// Hashes of the sample.
+    sampled: u64,
     /// For each slot, its neighbours in the sample.
     neighbours: Vec<u32>,
     /// For each slot its nearest neighbours in the sample; a pair may be here twice.
@@ -241,17 +242,19 @@ struct SampledDense {
 
 impl SampledDense {
     fn find(hashes: &[u64], radius: u32) -> Self {
-        let mut draw = Draw::new();
-        hashes.iter().zip(Slot::all(hashes.len())).for_each(|(&hash, slot)| draw.add(hash, slot));
-        let sample = draw.finish();
+        let slots = dense::sample(hashes);
+        let sample: Vec<u64> = slots.iter().map(|slot| hashes[slot.index()]).collect();
         let seen: Vec<(u32, Vec<NearPair>, u64)> = (0..hashes.len())
             .into_par_iter()
             .map(|at| {
                 let own = Slot(at as u32);
-                let SampledHash { neighbours, nearest, compared } = sample.of(hashes[at], radius);
-                let pair =
-                    |(distance, slot): (u32, Slot)| NearPair { a: own.min(slot), b: own.max(slot), distance };
-                (neighbours, nearest.into_iter().map(pair).collect(), compared)
+                let SampledHash { neighbours, nearest, compared } =
+                    SampledHash::new(&sample, hashes[at], radius);
+                let pair = |&(distance, at): &(u32, usize)| {
+                    let other = slots[at];
+                    NearPair { a: own.min(other), b: own.max(other), distance }
+                };
+                (neighbours, nearest.iter().map(pair).collect(), compared)
             })
             .collect();
         let cost = Cost {
@@ -261,7 +264,7 @@ impl SampledDense {
         };
         let neighbours = seen.iter().map(|(count, ..)| *count).collect();
         let shown = seen.into_iter().flat_map(|(_, pairs, _)| pairs).collect();
-        Self { sample, neighbours, shown, cost }
+        Self { sampled: slots.len() as u64, neighbours, shown, cost }
     }
 
     /// Adds to the pairs of other hashes those of dense groups that the sample shows, and those that stand together.
@@ -276,28 +279,15 @@ impl SampledDense {
         cost += self.cost;
         pairs.extend(self.shown.iter().filter(|pair| is_dense(pair.a) || is_dense(pair.b)));
         let of_dense: Vec<Slot> = Slot::all(hashes.len()).filter(|&slot| is_dense(slot)).collect();
-        let beside = Order::ALL.into_par_iter().flat_map_iter(|order| {
-            let key = |&slot: &Slot| (order.key(hashes[slot.index()]), slot);
-            let mut keys: Vec<(u64, Slot)> = of_dense.iter().map(key).collect();
-            keys.sort_unstable();
-            let mut beside = Beside::new(radius);
-            keys.into_iter().flat_map(move |(key, slot)| {
-                let near = beside.next(order.hash(key), slot);
-                near.map(move |(distance, other)| NearPair {
-                    a: slot.min(other),
-                    b: slot.max(other),
-                    distance,
-                })
-            })
-        });
-        pairs.par_extend(beside);
+        // In several orders: each has other bits in front.
+        let orders = (0..u64::BITS / 8).into_par_iter().map(|order| 8 * order);
+        pairs.par_extend(orders.flat_map_iter(|from| dense::beside(hashes, &of_dense, from, radius)));
         pairs.par_sort_unstable();
         pairs.dedup();
         let of_dense = (0..).zip(&self.neighbours).filter(|&(slot, _)| is_dense(Slot(slot)));
         passed_over += of_dense.clone().map(|(_, &n)| (n as usize).saturating_sub(SHOWN) as u64).sum::<u64>();
         let capped = of_dense.count() as u64;
-        let sampled = self.sample.hashes().len() as u64;
-        SlotJoin { pairs, cost, capped, passed_over, sampled }
+        SlotJoin { pairs, cost, capped, passed_over, sampled: self.sampled }
     }
 }
 
