@@ -48,15 +48,6 @@ impl FeatureHash {
             Self::Product => "folded-product-v1",
         }
     }
-
-    /// The hash of the feature that is one word, given as it was folded.
-    #[doc(hidden)]
-    pub fn feature(self, word: &[u8]) -> u64 {
-        match self {
-            Self::Murmur3 => Murmur3::feature(Murmur3::long(word)),
-            Self::Product => Product::feature(Product::word(word)),
-        }
-    }
 }
 
 impl fmt::Display for FeatureHash {
@@ -409,9 +400,9 @@ mod tests {
     #[test]
     fn golden_values_of_the_product() {
         // From the definition in Python's whole numbers; stored files depend on them.
-        let product = |word: &str| FeatureHash::Product.feature(word.as_bytes());
+        let product = |word: &str| Product::feature(Product::word(word.as_bytes()));
         assert_eq!(GOLDEN.map(|(word, _)| product(word)), GOLDEN.map(|(_, hash)| hash));
-        assert_eq!(FeatureHash::Murmur3.feature(b"the"), feature(b"the"));
+        assert_eq!(Murmur3::feature(Murmur3::word(b"the")), feature(b"the"));
         for hash in FeatureHash::ALL {
             assert_eq!(hash.word().parse::<FeatureHash>().unwrap(), hash);
             assert_eq!(serde_json::to_value(hash).unwrap(), hash.word());
@@ -435,7 +426,7 @@ mod tests {
     fn words_of_all_kinds_collide_by_chance_alone() {
         let words = many_words();
         let hashes: Vec<u64> =
-            words.iter().map(|word| FeatureHash::Product.feature(word.as_bytes())).collect();
+            words.iter().map(|word| Product::feature(Product::word(word.as_bytes()))).collect();
         let equal = |part: fn(u64) -> u64| {
             let mut parts: Vec<u64> = hashes.iter().map(|&hash| part(hash)).collect();
             parts.sort_unstable();
@@ -464,10 +455,10 @@ mod tests {
             let mut flips = vec![[0u32; BITS]; 8 * length];
             for _ in 0..SAMPLES {
                 let mut word: Vec<u8> = (0..length).map(|_| rng.next_u64() as u8).collect();
-                let before = FeatureHash::Product.feature(&word);
+                let before = Product::feature(Product::word(&word));
                 for (bit, flips) in flips.iter_mut().enumerate() {
                     word[bit / 8] ^= 1 << (bit % 8);
-                    let after = FeatureHash::Product.feature(&word);
+                    let after = Product::feature(Product::word(&word));
                     word[bit / 8] ^= 1 << (bit % 8);
                     for (j, flips) in flips.iter_mut().enumerate() {
                         *flips += ((before ^ after) >> j & 1) as u32;

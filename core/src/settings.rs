@@ -456,16 +456,9 @@ impl Settings {
     /// True if anything depends on how many documents have a feature.
     #[doc(hidden)]
     pub fn needs_frequencies(&self) -> bool {
-        let weightings = match (self.sketches, self.verification) {
-            (Sketches::SimHash { weighting }, Verification::Cosine { weighting: verified, .. }) => {
-                [Some(weighting), Some(verified)]
-            }
-            (Sketches::SimHash { weighting }, _) | (_, Verification::Cosine { weighting, .. }) => {
-                [Some(weighting), None]
-            }
-            _ => [None; 2],
-        };
-        weightings.into_iter().flatten().any(Weighting::needs_frequencies)
+        let weighs = |weighting: Weighting| weighting.needs_frequencies();
+        matches!(self.sketches, Sketches::SimHash { weighting } if weighs(weighting))
+            || matches!(self.verification, Verification::Cosine { weighting, .. } if weighs(weighting))
     }
 
     /// The block-permuted tables whose keys bring documents together, where hashes within a few bits are near. Where

@@ -22,8 +22,8 @@ mod tokens;
 mod unicode;
 
 pub use difference::Difference;
-pub use tokens::Tokenizer;
 pub(crate) use tokens::TokenKind;
+pub use tokens::Tokenizer;
 
 use crate::error::{Error, Result};
 use crate::hash::{FeatureHash, Murmur3, Product, WordHash};
@@ -402,7 +402,7 @@ mod tests {
         let words = |text| features(product(FeatureKind::Words), text);
         assert_eq!(
             words("Near pages"),
-            ["near", "pages"].map(|word| FeatureHash::Product.feature(word.as_bytes()))
+            ["near", "pages"].map(|word| Product::feature(Product::word(word.as_bytes())))
         );
         let texts = [
             "ab c",
