@@ -9,7 +9,6 @@ use super::cpu::Isa;
 use super::cpu::Level;
 use super::kept::NearList;
 use super::{huge_pages::HugeList, prefetch};
-use crate::{Error, Result};
 
 /// The widths that numbers may have: with seven bits before them, the low bits fit 32.
 pub const WIDTHS: std::ops::RangeInclusive<u32> = 32..=57;
@@ -62,22 +61,19 @@ pub struct Packed {
 impl Packed {
     /// An empty list with room for so many values, of which only the low `width` bits are kept.
     ///
-    /// # Errors
-    /// [`Error::Parameter`] for a width that is not one of [`WIDTHS`].
-    pub fn with_room(room: usize, width: u32) -> Result<Self> {
-        if !WIDTHS.contains(&width) {
-            let expected = format!("{} to {} bits", WIDTHS.start(), WIDTHS.end());
-            return Err(Error::parameter("width", width, expected));
-        }
+    /// # Panics
+    /// For a width that is not one of [`WIDTHS`].
+    pub fn with_room(room: usize, width: u32) -> Self {
+        assert!(WIDTHS.contains(&width), "{width} bits are not one of {WIDTHS:?}");
         let each = LINE_BITS / width;
-        Ok(Self {
+        Self {
             lines: HugeList::filled(Self::lines_for(room, width), Line([0; 16])),
             len: 0,
             low_width: width - 32,
             each: each as usize,
             inverse: u64::MAX / u64::from(each) + 1,
             level: Level::in_use(),
-        })
+        }
     }
 
     /// Lines for so many values, and one more: an empty run may begin there.
@@ -315,7 +311,7 @@ mod tests {
 
     /// In two parts.
     fn packed(values: &[u64], width: u32) -> Packed {
-        let mut packed = Packed::with_room(values.len(), width).unwrap();
+        let mut packed = Packed::with_room(values.len(), width);
         let (one, other) = values.split_at(values.len() / 3);
         packed.extend(one.iter().copied());
         packed.extend(other.iter().copied());
@@ -389,9 +385,10 @@ mod tests {
 
     #[test]
     fn impossible_widths_are_refused() {
-        assert!(Packed::with_room(1, WIDTHS.start() - 1).is_err());
-        assert!(Packed::with_room(1, WIDTHS.end() + 1).is_err());
-        let none = Packed::with_room(0, 40).unwrap();
+        for width in [WIDTHS.start() - 1, WIDTHS.end() + 1] {
+            assert!(std::panic::catch_unwind(|| Packed::with_room(1, width)).is_err());
+        }
+        let none = Packed::with_room(0, 40);
         let mut list = NearList::default();
         none.shortlist(&[located(&none, (0, 0), 0, 3, 1)], &mut list);
         assert!(none.len() == 0 && list.rows().is_empty() && none.find_in_ascending((0, 0), 0).is_none());

@@ -85,7 +85,7 @@ impl Dial {
         let width = 64 - p;
         let cells = 1usize << p;
         let mut directory = Directory::new(masks.len(), cells);
-        let mut rests = Packed::with_room(hashes.len() * masks.len(), width)?;
+        let mut rests = Packed::with_room(hashes.len() * masks.len(), width);
         for (t, &mask) in masks.iter().enumerate() {
             let mut sorted: Vec<u64> =
                 hashes.par_iter().map(|&hash| order_with(kernel, hash, mask)).collect();
