@@ -145,17 +145,19 @@ pub(crate) fn join_unless(
     mut sink: impl FnMut(&[NearPair]),
 ) -> Result<Option<Cost>> {
     super::check_number("hashes", hashes.len())?;
-    let masks = choose(hashes, u64::MAX, radius, MOST_REVISIONS).unwrap_or_default();
-    let passes = masks.len().max(1);
+    let Some(masks) = choose(hashes, u64::MAX, radius, MOST_REVISIONS) else {
+        let cost = scan_all(hashes, radius, limits, &mut sink);
+        return Ok(cost.inspect(|_| progress(hashes.len() as u64)));
+    };
     let (mut done, mut reported) = (0, 0);
     let mut advance = |hashes: usize| {
         done += hashes;
-        progress((done / passes - reported) as u64);
-        reported = done / passes;
+        progress((done / masks.len() - reported) as u64);
+        reported = done / masks.len();
     };
     let mut walk = Walk::new(hashes, radius, limits);
-    for pass in 0..passes {
-        if !walk.pass(&masks, pass, &mut advance, &mut sink) {
+    for (pass, &mask) in masks.iter().enumerate() {
+        if !walk.through(&masks[..pass], mask, &mut advance, &mut sink) {
             return Ok(None);
         }
     }
@@ -183,25 +185,6 @@ impl<'a> Walk<'a> {
             pieces: Pieces::default(),
             cost: Cost::default(),
         }
-    }
-
-    /// Goes through the list by one of some masks, or compares all with all if there are none; false if a limit was
-    /// passed.
-    fn pass(
-        &mut self,
-        masks: &[u64],
-        pass: usize,
-        advance: &mut impl FnMut(usize),
-        sink: &mut impl FnMut(&[NearPair]),
-    ) -> bool {
-        if let Some(&mask) = masks.get(pass) {
-            return self.through(&masks[..pass], mask, advance, sink);
-        }
-        let limits = self.watch.limits;
-        let Some(cost) = scan_all(self.hashes, self.radius, limits, sink) else { return false };
-        self.cost += cost;
-        advance(self.hashes.len());
-        true
     }
 
     /// Parts the list by a mask, and joins the parts; false if a limit was passed.
@@ -1126,7 +1109,8 @@ mod tests {
             let masks = cover(varying, parts.min(radius + 1), radius);
             let (mut walk, mut pairs) = (Walk::new(&hashes, radius, Limits::NONE), Vec::new());
             for pass in 0..masks.len() {
-                prop_assert!(walk.pass(&masks, pass, &mut |_| (), &mut |found| pairs.extend_from_slice(found)));
+                let mut sink = |found: &[NearPair]| pairs.extend_from_slice(found);
+                prop_assert!(walk.through(&masks[..pass], masks[pass], &mut |_| (), &mut sink));
             }
             pairs.sort_unstable();
             prop_assert_eq!(pairs, all_pairs(&hashes, radius));
