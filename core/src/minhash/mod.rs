@@ -102,9 +102,7 @@ impl MinHasher {
     #[doc(hidden)]
     pub fn with_kernel(params: MinHashParams, kernel: Level) -> Result<Self> {
         let m = params.permutations;
-        if m == 0 || m > MAX_PERMUTATIONS {
-            return Err(Error::parameter("permutations", m, format!("1 to {MAX_PERMUTATIONS}")));
-        }
+        check_permutations(m)?;
         let mut rng = SplitMix64::new(params.seed);
         // Function by function, so that a longer signature begins with the shorter one of the same seed.
         let functions = match params.family {
@@ -142,6 +140,17 @@ impl MinHasher {
             .zip(sets)
             .for_each(|(signature, features)| self.sign(features.as_ref(), signature));
         Signatures::from_values(self.params.permutations, values).expect("whole signatures")
+    }
+}
+
+/// Checks that there can be signatures of so many positions.
+///
+/// # Errors
+/// [`Error::Parameter`] if not.
+pub(crate) fn check_permutations(permutations: usize) -> Result<()> {
+    match (1..=MAX_PERMUTATIONS).contains(&permutations) {
+        true => Ok(()),
+        false => Err(Error::parameter("permutations", permutations, format!("1 to {MAX_PERMUTATIONS}"))),
     }
 }
 

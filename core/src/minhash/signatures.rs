@@ -1,6 +1,6 @@
 //! Signatures of many documents, side by side, and the distinct ones among them.
 
-use super::MAX_PERMUTATIONS;
+use super::check_permutations;
 use crate::error::{Error, Result};
 use crate::hash::{SHINGLE_START, extend_shingle};
 use crate::id::{Document, Id, Lists, Slot};
@@ -18,7 +18,7 @@ impl Signatures {
     /// No signatures yet, of `permutations` positions each.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if the number of permutations is 0 or above [`MAX_PERMUTATIONS`].
+    /// [`Error::Parameter`] if the number of permutations is 0 or above [`MAX_PERMUTATIONS`](super::MAX_PERMUTATIONS).
     #[doc(hidden)]
     pub fn new(permutations: usize) -> Result<Self> {
         Self::from_values(permutations, Vec::new())
@@ -27,14 +27,13 @@ impl Signatures {
     /// Signatures that lie one after the other in `values`.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if the number of permutations is 0 or above [`MAX_PERMUTATIONS`], or the values
+    /// [`Error::Parameter`] if the number of permutations is 0 or above [`MAX_PERMUTATIONS`](super::MAX_PERMUTATIONS), or the values
     /// are no whole number of signatures.
     pub(crate) fn from_values(permutations: usize, values: Vec<u32>) -> Result<Self> {
-        if permutations == 0 || permutations > MAX_PERMUTATIONS || !values.len().is_multiple_of(permutations)
-        {
+        check_permutations(permutations)?;
+        if !values.len().is_multiple_of(permutations) {
             let got = format!("{permutations} for {} values", values.len());
-            let expected = format!("1 to {MAX_PERMUTATIONS}, a divisor of the number of values");
-            return Err(Error::parameter("permutations", got, expected));
+            return Err(Error::parameter("permutations", got, "a divisor of the number of values"));
         }
         Ok(Self { permutations, values })
     }
@@ -221,6 +220,7 @@ impl<K: Copy + Ord + Send + Sync> DistinctSignatures<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::minhash::MAX_PERMUTATIONS;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 

@@ -19,7 +19,7 @@
 mod join;
 
 use crate::error::{Error, Result, check_share};
-use crate::minhash::{MAX_PERMUTATIONS, hash_positions};
+use crate::minhash::{check_permutations, hash_positions};
 #[doc(hidden)]
 pub use join::{BandStats, Join, JoinParams, join, join_with};
 use serde::{Deserialize, Serialize};
@@ -170,14 +170,6 @@ impl Banding {
 pub fn min_matches(permutations: usize, similarity: f64) -> usize {
     // 0.7 · 10 is a little more than 7 in floating point; the fewest are 7 all the same.
     libm::ceil(similarity.clamp(0.0, 1.0) * permutations as f64 - 1e-9) as usize
-}
-
-fn check_permutations(permutations: usize) -> Result<()> {
-    if permutations == 0 || permutations > MAX_PERMUTATIONS {
-        let expected = format!("must be 1 to {MAX_PERMUTATIONS}");
-        return Err(Error::parameter("permutations", permutations, expected));
-    }
-    Ok(())
 }
 
 #[cfg(test)]
