@@ -361,9 +361,7 @@ impl Keep {
             }
         }
     }
-}
 
-impl Keep {
     /// True if scores are what decides.
     #[doc(hidden)]
     pub fn by_score(&self) -> bool {

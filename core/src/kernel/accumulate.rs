@@ -25,9 +25,7 @@ impl Level {
             _ => scalar(hashes, weights, sums),
         }
     }
-}
 
-impl Level {
     /// Counts over features: `counts[j]` grows by the number of `hashes` that have bit `j`.
     #[inline]
     pub fn count_bits(self, hashes: &[u64], counts: &mut [i64; 64]) {

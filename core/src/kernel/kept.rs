@@ -2,17 +2,11 @@
 
 /// A list of which the next place is always written, and kept or not: where nobody can foresee which, this is faster
 /// than a branch.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Kept<T> {
     /// The rows; those behind `len` have no meaning.
     rows: Vec<T>,
     len: usize,
-}
-
-impl<T> Default for Kept<T> {
-    fn default() -> Self {
-        Self { rows: Vec::new(), len: 0 }
-    }
 }
 
 impl<T: Copy + Default> Kept<T> {

@@ -14,6 +14,12 @@ use crate::hash::BITS;
 #[repr(C, align(64))]
 pub struct Margins(pub [u8; BITS]);
 
+impl Default for Margins {
+    fn default() -> Self {
+        Self([0; BITS])
+    }
+}
+
 /// Work for [`Level::compiled_for`]. Its `run` must be `#[inline(always)]`, or it is compiled for the least
 /// processor.
 pub trait Job {
@@ -142,7 +148,7 @@ fn margins(weights: &[f32; BITS]) -> Margins {
         *step = (weight.abs().to_bits() >> DROPPED) as i32;
         largest = largest.max(if *step < INFINITE { *step } else { 0 });
     }
-    let mut margins = Margins([0; BITS]);
+    let mut margins = Margins::default();
     for (margin, step) in margins.0.iter_mut().zip(steps) {
         *margin = (step - (largest | 31) + 255).clamp(0, 255) as u8;
     }
@@ -268,7 +274,7 @@ mod x86 {
         let low = _mm256_set_m128i(margin(steps[1]), margin(steps[0]));
         let high = _mm256_set_m128i(margin(steps[3]), margin(steps[2]));
         let all = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
-        let mut margins = Margins([0; BITS]);
+        let mut margins = Margins::default();
         // SAFETY: 64 bytes, aligned to 64.
         unsafe { _mm512_store_si512(margins.0.as_mut_ptr().cast(), all) };
         margins

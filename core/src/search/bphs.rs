@@ -38,6 +38,12 @@ pub struct BphsParams {
     pub tables: u32,
 }
 
+impl Default for BphsParams {
+    fn default() -> Self {
+        Self { radius: 3, tables: 10 }
+    }
+}
+
 impl BphsParams {
     /// The usual number of tables for a radius: that of h + 2 blocks while an index can
     /// have as many, else of h + 1.
@@ -48,15 +54,7 @@ impl BphsParams {
             _ => radius + 1,
         }
     }
-}
 
-impl Default for BphsParams {
-    fn default() -> Self {
-        Self { radius: 3, tables: 10 }
-    }
-}
-
-impl BphsParams {
     /// The key of every table, as masks over the bits of a hash.
     ///
     /// # Errors

@@ -406,7 +406,7 @@ impl Settling {
 }
 
 /// The state of one query in the stages.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct DialLane {
     /// Position of the query.
     number: u32,
@@ -423,21 +423,6 @@ struct DialLane {
     runs: Vec<packed::Run>,
     /// For keys with two flips, those chosen.
     flips: Vec<KeyFlip>,
-}
-
-impl Default for DialLane {
-    fn default() -> Self {
-        Self {
-            number: 0,
-            matched: false,
-            hash: 0,
-            single: 0,
-            margins: Margins([0; BITS]),
-            cells: Vec::new(),
-            runs: Vec::new(),
-            flips: Vec::new(),
-        }
-    }
 }
 
 /// The buffers of a search of the dial index.
