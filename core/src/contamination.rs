@@ -15,7 +15,7 @@
 use crate::error::{Error, Result, check_share};
 use crate::hash::FeatureHash;
 use crate::lists::{HashTable, feature_hash};
-use crate::text::{Extraction, FeatureExtractor, FeatureKind, MAX_SHINGLE, Tokenizer};
+use crate::text::{Extraction, FeatureExtractor, FeatureKind, MAX_SHINGLE};
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -267,7 +267,6 @@ pub struct FoundPassage {
 pub struct Finder<'a> {
     items: &'a Items,
     extractor: FeatureExtractor,
-    tokenizer: Tokenizer,
     /// Places in the table, each with the n-gram's place in the document.
     hits: Vec<(u32, u32)>,
     places: Vec<u32>,
@@ -285,7 +284,6 @@ impl<'a> Finder<'a> {
         Self {
             items,
             extractor: items.rules.extractor(),
-            tokenizer: Tokenizer::default(),
             hits: Vec::new(),
             places: Vec::new(),
             of_items: Vec::new(),
@@ -399,7 +397,7 @@ impl<'a> Finder<'a> {
             while least < most {
                 let middle = text.ceil_char_boundary(least + (most - least).div_ceil(2));
                 let mut number = 0;
-                self.tokenizer.tokens(&text[..middle], |_| number += 1);
+                self.extractor.tokenizer.tokens(&text[..middle], |_| number += 1);
                 match number > words {
                     true => most = text.floor_char_boundary(middle - 1),
                     false => least = middle,

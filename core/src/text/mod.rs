@@ -181,17 +181,19 @@ impl FeatureExtractor {
 
     /// Extracts features, many at a time.
     pub(crate) fn lists(&mut self, text: &str, each: impl FnMut(&[u64])) {
-        let Self { extraction: Extraction { kind, hash }, tokenizer, words, features } = self;
-        words.clear();
-        features.clear();
-        let lists = FeatureLister { tokenizer, words, features, text, each };
-        match (*kind, hash) {
-            (FeatureKind::Words, FeatureHash::Murmur3) => lists.of_words::<Murmur3>(),
-            (FeatureKind::Words, FeatureHash::Product) => lists.of_words::<Product>(),
-            (FeatureKind::Shingles(w), FeatureHash::Murmur3) => lists.of_shingles::<Murmur3>(w),
-            (FeatureKind::Shingles(w), FeatureHash::Product) => lists.of_shingles::<Product>(w),
-            (FeatureKind::Characters(n), FeatureHash::Murmur3) => lists.of_characters::<Murmur3>(n),
-            (FeatureKind::Characters(n), FeatureHash::Product) => lists.of_characters::<Product>(n),
+        self.words.clear();
+        self.features.clear();
+        match self.extraction.hash {
+            FeatureHash::Murmur3 => self.hashed_lists::<Murmur3>(text, each),
+            FeatureHash::Product => self.hashed_lists::<Product>(text, each),
+        }
+    }
+
+    fn hashed_lists<H: WordHash>(&mut self, text: &str, each: impl FnMut(&[u64])) {
+        match self.extraction.kind {
+            FeatureKind::Words => self.of_words::<H>(text, each),
+            FeatureKind::Shingles(w) => self.of_shingles::<H>(w, text, each),
+            FeatureKind::Characters(n) => self.of_characters::<H>(n, text, each),
         }
     }
 
@@ -209,22 +211,10 @@ impl FeatureExtractor {
         }
         counts
     }
-}
 
-/// The maker of a text's lists of features.
-struct FeatureLister<'a, E> {
-    tokenizer: &'a mut Tokenizer,
-    /// Hashes of words.
-    words: &'a mut Vec<u64>,
-    features: &'a mut Vec<u64>,
-    text: &'a str,
-    each: E,
-}
-
-impl<E: FnMut(&[u64])> FeatureLister<'_, E> {
     /// Words, and pairs of units.
-    fn of_words<H: WordHash>(self) {
-        let Self { tokenizer, words, features, text, mut each } = self;
+    fn of_words<H: WordHash>(&mut self, text: &str, mut each: impl FnMut(&[u64])) {
+        let Self { tokenizer, words, features, .. } = self;
         // The last unit of the unspaced run that we are in, and whether it already stands in a pair.
         let mut last: Option<(u64, bool)> = None;
         tokenizer.stretches(text, |stretch| {
@@ -261,8 +251,8 @@ impl<E: FnMut(&[u64])> FeatureLister<'_, E> {
     }
 
     /// Runs of `w` words.
-    fn of_shingles<H: WordHash>(self, w: usize) {
-        let Self { tokenizer, words, features, text, mut each } = self;
+    fn of_shingles<H: WordHash>(&mut self, w: usize, text: &str, mut each: impl FnMut(&[u64])) {
+        let Self { tokenizer, words, features, .. } = self;
         let mut runs = Runs { width: w, any: false, items: words, features };
         tokenizer.stretches(text, |stretch| {
             stretch.hashes::<H>(runs.items);
@@ -272,8 +262,8 @@ impl<E: FnMut(&[u64])> FeatureLister<'_, E> {
     }
 
     /// Runs of `n` characters.
-    fn of_characters<H: WordHash>(self, n: usize) {
-        let Self { tokenizer, words, features, text, mut each } = self;
+    fn of_characters<H: WordHash>(&mut self, n: usize, text: &str, mut each: impl FnMut(&[u64])) {
+        let Self { tokenizer, words, features, .. } = self;
         let mut runs = Runs { width: n, any: false, items: words, features };
         let blank = H::word(b" ");
         let mut is_first = true;
