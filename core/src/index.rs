@@ -109,16 +109,14 @@ struct ByHashes {
     measured_at: usize,
 }
 
-/// The documents of each slot. Most slots have one, which stands here itself; several are a list elsewhere.
+/// The documents of each slot, most of which have one.
 #[derive(Clone, Debug, Default)]
 struct SlotDocuments {
-    /// A document, a list's place with [`LIST`], or [`NOBODY`].
-    entries: Vec<u32>,
-    lists: Vec<Vec<u32>>,
+    /// The first document of each, or [`NOBODY`].
+    first: Vec<u32>,
+    /// By slot, the documents behind the first.
+    others: HashMap<u32, Vec<u32>>,
 }
-
-/// Marks an entry that is a list.
-const LIST: u32 = 1 << 31;
 
 /// The entry of a slot without a document.
 const NOBODY: u32 = u32::MAX;
@@ -126,57 +124,49 @@ const NOBODY: u32 = u32::MAX;
 impl SlotDocuments {
     /// Number of slots.
     fn len(&self) -> usize {
-        self.entries.len()
+        self.first.len()
     }
 
-    fn of(&self, slot: usize) -> &[u32] {
-        match self.entries[slot] {
-            NOBODY => &[],
-            list if list & LIST != 0 => &self.lists[(list ^ LIST) as usize],
-            _ => &self.entries[slot..=slot],
-        }
+    fn first(&self, slot: usize) -> Option<u32> {
+        Some(self.first[slot]).filter(|&document| document != NOBODY)
+    }
+
+    fn of(&self, slot: usize) -> impl Iterator<Item = u32> {
+        self.first(slot).into_iter().chain(self.others.get(&(slot as u32)).into_iter().flatten().copied())
     }
 
     /// Puts a document behind those of a slot; the next slot begins with it.
     fn push(&mut self, slot: usize, document: u32) {
-        if slot == self.entries.len() {
-            self.entries.push(NOBODY);
+        if slot == self.first.len() {
+            self.first.push(NOBODY);
         }
-        match self.entries[slot] {
-            NOBODY => self.entries[slot] = document,
-            list if list & LIST != 0 => self.lists[(list ^ LIST) as usize].push(document),
-            one => {
-                self.entries[slot] = self.lists.len() as u32 | LIST;
-                self.lists.push(vec![one, document]);
-            }
+        match self.first[slot] {
+            NOBODY => self.first[slot] = document,
+            _ => self.others.entry(slot as u32).or_default().push(document),
         }
     }
 
-    /// Takes documents out of a slot. A list stays where it is until all is laid out anew.
+    /// Takes documents out of a slot.
     fn retain(&mut self, slot: usize, keep: impl Fn(u32) -> bool) {
-        match self.entries[slot] {
-            NOBODY => {}
-            list if list & LIST != 0 => self.lists[(list ^ LIST) as usize].retain(|&document| keep(document)),
-            one if keep(one) => {}
-            _ => self.entries[slot] = NOBODY,
-        }
+        let kept: Vec<u32> = self.of(slot).filter(|&document| keep(document)).collect();
+        self.first[slot] = NOBODY;
+        self.others.remove(&(slot as u32));
+        kept.into_iter().for_each(|document| self.push(slot, document));
     }
 
     /// The documents of the slots that have any, by new slots.
     fn without_empty(&self) -> Self {
         let mut groups = Self::default();
-        for slot in (0..self.len()).filter(|&slot| !self.of(slot).is_empty()) {
+        for slot in (0..self.len()).filter(|&slot| self.first(slot).is_some()) {
             let new = groups.len();
-            self.of(slot).iter().for_each(|&document| groups.push(new, document));
+            self.of(slot).for_each(|document| groups.push(new, document));
         }
         groups
     }
 
     fn bytes(&self) -> usize {
-        let lists = self.lists.iter().map(|list| list.capacity() * size_of::<u32>());
-        self.entries.capacity() * size_of::<u32>()
-            + lists.sum::<usize>()
-            + self.lists.capacity() * size_of::<Vec<u32>>()
+        let others = self.others.values().map(|list| list.capacity() * size_of::<u32>());
+        self.first.capacity() * size_of::<u32>() + others.sum::<usize>() + self.others.allocation_size()
     }
 }
 
@@ -684,7 +674,7 @@ impl Index {
         let asked = StoredDocument { hashed: Some(hashed), ..asked };
         let anchor = self.verified().map(|(measure, threshold)| (Anchor::new(measure, asked), threshold));
         for (hit, _) in hits {
-            for &document in by_hashes.documents.of(hit.slot.index()) {
+            for document in by_hashes.documents.of(hit.slot.index()) {
                 if answer.compared as usize == MOST_JUDGED {
                     answer.passed_over += 1;
                     continue;
@@ -829,7 +819,7 @@ impl ByHashes {
         let Some(&SketchValue::SimHash(hashed)) = value else { return Ok(()) };
         self.hashed[document as usize] = Some(hashed);
         let (slot, new) = self.online.insert(hashed.hash)?;
-        if !new && self.documents.of(slot.index()).is_empty() {
+        if !new && self.documents.first(slot.index()).is_none() {
             self.empty -= 1;
         }
         self.documents.push(slot.index(), document);
@@ -844,7 +834,7 @@ impl ByHashes {
         }
         for slot in slots {
             self.documents.retain(slot.index(), |document| self.hashed[document as usize].is_some());
-            self.empty += usize::from(self.documents.of(slot.index()).is_empty());
+            self.empty += usize::from(self.documents.first(slot.index()).is_none());
         }
         if 2 * self.empty > self.documents.len() {
             self.forget_empty();
@@ -854,8 +844,7 @@ impl ByHashes {
     /// Lays the index out anew without the hashes of which no document is left.
     fn forget_empty(&mut self) {
         let documents = self.documents.without_empty();
-        let first = |slot| documents.of(slot).first().copied();
-        let hash = |slot| Some(self.hashed[first(slot)? as usize].as_ref()?.hash);
+        let hash = |slot| Some(self.hashed[documents.first(slot)? as usize].as_ref()?.hash);
         let hashes = (0..documents.len()).filter_map(hash).collect();
         if let Ok(online) = self.laid_out(hashes) {
             (self.online, self.documents, self.empty) = (online, documents, 0);
@@ -891,13 +880,13 @@ impl ByHashes {
         self.online.set_budget(None);
         let params = SampleParams { join: true, seed, ..SampleParams::default() };
         let measured = calibrate(self.online.hashes(), recall, params, &|slot| {
-            let first = self.documents.of(slot.index()).first();
-            let Some(hashed) = first.and_then(|&first| self.hashed[first as usize].as_ref()) else {
+            let first = self.documents.first(slot.index());
+            let Some(hashed) = first.and_then(|first| self.hashed[first as usize].as_ref()) else {
                 return Vec::new();
             };
             let query = Query { hash: hashed.hash, weights: &hashed.weights.weights() };
             let mut traced = self.online.search(query);
-            traced.retain(|(hit, _)| !self.documents.of(hit.slot.index()).is_empty());
+            traced.retain(|(hit, _)| self.documents.first(hit.slot.index()).is_some());
             traced
         });
         self.measured = Some(measured);
