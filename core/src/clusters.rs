@@ -140,9 +140,9 @@ pub(crate) fn same_pairs<N: Id>(
     later.map(|node| (order[second[node.index()] as usize], node, SAME)).collect()
 }
 
+#[doc(hidden)]
 impl Linkage {
     /// The command line's spelling.
-    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
             Self::Connected => "connected",
@@ -159,7 +159,6 @@ impl Linkage {
     ///
     /// # Panics
     /// If an edge names a node that `order` does not have.
-    #[doc(hidden)]
     pub fn link<N: Id>(self, order: &[N], edges: &[(N, N, f32)]) -> Vec<N> {
         self.link_all(order, edges.iter().copied(), false)
     }
@@ -261,9 +260,9 @@ impl Default for Quota {
     }
 }
 
+#[doc(hidden)]
 impl Quota {
     /// True if one document of each cluster stays, as usual.
-    #[doc(hidden)]
     pub fn is_one(&self) -> bool {
         *self == Self::default()
     }
@@ -279,7 +278,6 @@ impl Quota {
     /// assert_eq!(stay(Quota { count: 2, each: None }), [0, 1]);
     /// assert_eq!(stay(Quota { count: 1, each: Some(Source::Host) }), [0, 2]);
     /// ```
-    #[doc(hidden)]
     pub fn choose(
         self,
         documents: usize,
@@ -343,11 +341,11 @@ pub struct Merits<'a> {
     pub url: Option<&'a str>,
 }
 
+#[doc(hidden)]
 impl Keep {
     /// Orders two documents; the lesser one is the better one to keep.
     ///
     /// Rules that go by scores find all equal: [`by_score`](Self::by_score) says which these are.
-    #[doc(hidden)]
     pub fn compare(&self, a: Merits<'_>, b: Merits<'_>) -> Ordering {
         match self {
             Self::First | Self::Score(_) | Self::InputOrder => Ordering::Equal,
@@ -363,13 +361,11 @@ impl Keep {
     }
 
     /// True if scores are what decides.
-    #[doc(hidden)]
     pub fn by_score(&self) -> bool {
         matches!(self, Self::Score(_) | Self::InputOrder)
     }
 
     /// The field whose numbers are the scores, if a field has them.
-    #[doc(hidden)]
     pub fn score_field(&self) -> Option<&str> {
         match self {
             Self::Score(field) => Some(field),

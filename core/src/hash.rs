@@ -26,13 +26,12 @@ pub enum FeatureHash {
     Product,
 }
 
+#[doc(hidden)]
 impl FeatureHash {
     /// All of them.
-    #[doc(hidden)]
     pub const ALL: [Self; 2] = [Self::Murmur3, Self::Product];
 
     /// The command line's spelling.
-    #[doc(hidden)]
     pub fn word(self) -> &'static str {
         match self {
             Self::Murmur3 => "murmur3",
@@ -41,7 +40,6 @@ impl FeatureHash {
     }
 
     /// The name with its version, written into every file that depends on the hash.
-    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
             Self::Murmur3 => MURMUR3,

@@ -112,7 +112,6 @@ impl<K, V> Default for Lists<K, V> {
 
 impl<K: Id, V> Lists<K, V> {
     /// No list, with room for some.
-    #[doc(hidden)]
     pub fn with_capacity(lists: usize, values: usize) -> Self {
         Self { ends: Vec::with_capacity(lists), values: Vec::with_capacity(values), key: PhantomData }
     }
@@ -127,7 +126,6 @@ impl<K: Id, V> Lists<K, V> {
     ///
     /// # Panics
     /// If all lists together have 2³² values or more.
-    #[doc(hidden)]
     pub fn push(&mut self, list: impl IntoIterator<Item = V>) -> K {
         self.values.extend(list);
         self.ends.push(u32::try_from(self.values.len()).expect("fewer than 2^32 values"));
@@ -156,7 +154,6 @@ impl<K: Id, V> Lists<K, V> {
     }
 
     /// The values of all lists, one after the other.
-    #[doc(hidden)]
     pub fn values(&self) -> &[V] {
         &self.values
     }

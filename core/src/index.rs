@@ -252,25 +252,61 @@ impl Index {
         })
     }
 
-    /// The settings.
-    #[doc(hidden)]
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
     /// Number of documents stored.
     pub fn len(&self) -> usize {
         self.stored.count()
     }
 
+    /// True if a document is stored.
+    pub fn contains(&self, document: Document) -> bool {
+        self.stored.has(document.index())
+    }
+
+    /// The answer about a document.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a sketch of another kind or length.
+    pub fn ask(&self, sketch: &Sketch) -> Result<Answer> {
+        match self.find(sketch.facts.digest) {
+            None => self.near(sketch),
+            same => {
+                self.fitting(&sketch.facts, Some(&sketch.value)).map(|_| Answer { same, ..Answer::default() })
+            }
+        }
+    }
+
+    /// Stores a document, and gives its document; that of an earlier document with the same text if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a sketch of another kind or length, and if there are 2³¹ documents already.
+    pub fn add(&mut self, sketch: &Sketch) -> Result<Document> {
+        self.restore(&sketch.facts, Some(&sketch.value))
+    }
+
+    /// Removes documents, and all that is kept of them; those that are not stored are passed over. Gives how
+    /// many went. With keys the work is linear in the whole index.
+    pub fn remove(&mut self, documents: &[Document]) -> usize {
+        let gone = self.stored_of(documents.iter().copied());
+        if let Grown::Keys(by_keys) = &mut self.generator {
+            by_keys.keyed.remove(&gone);
+        }
+        self.forget(&gone)
+    }
+}
+
+#[doc(hidden)]
+impl Index {
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// True if no document is stored.
-    #[doc(hidden)]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The documents that are stored, in the order in which they came.
-    #[doc(hidden)]
     pub fn documents(&self) -> Vec<Document> {
         let mut documents: Vec<Document> =
             Document::all(self.numbers()).filter(|&document| self.contains(document)).collect();
@@ -282,7 +318,6 @@ impl Index {
 
     /// The documents of these numbers that are stored, in the order of their numbers, each with how many documents had
     /// been stored before it: [`documents`](Self::documents) some at a time.
-    #[doc(hidden)]
     pub fn births(&self, numbers: Range<usize>) -> impl Iterator<Item = (Document, u64)> + '_ {
         let numbers = numbers.start.min(self.numbers())..numbers.end.min(self.numbers());
         let documents = numbers.map(|number| Document(number as u32));
@@ -296,31 +331,22 @@ impl Index {
     }
 
     /// The number that no document has reached yet.
-    #[doc(hidden)]
     pub fn numbers(&self) -> usize {
         self.digests.len()
     }
 
     /// The digest of a stored document's text.
-    #[doc(hidden)]
     pub fn digest(&self, document: Document) -> Option<u128> {
         self.contains(document).then(|| self.digests[document.index()])
     }
 
-    /// True if a document is stored.
-    pub fn contains(&self, document: Document) -> bool {
-        self.stored.has(document.index())
-    }
-
     /// The document with a text, by the text's digest.
-    #[doc(hidden)]
     pub fn find(&self, digest: u128) -> Option<Document> {
         let found = self.by_digest.get(digest_hash(digest));
         found.slots().iter().find(|&&at| self.digests[at as usize] == digest).map(|&at| Document(at))
     }
 
     /// True if there is a sketch of a document: its document is stored and has features enough.
-    #[doc(hidden)]
     pub fn is_sketched(&self, document: Document) -> bool {
         match &self.generator {
             Grown::Keys(by_keys) => by_keys.keyed.contains(document.number()),
@@ -331,7 +357,6 @@ impl Index {
     /// The stored parts of a document: the digest of its text, its number of features, and its sketch, unless these are
     /// too few for one. The length of the text is not kept, and 0 here. Keys are only kept in the tables that documents
     /// are found by: for them, all of the index is gone through.
-    #[doc(hidden)]
     pub fn kept(&self, document: Document) -> Option<(Facts, Option<SketchValue>)> {
         if !self.contains(document) {
             return None;
@@ -348,24 +373,10 @@ impl Index {
         Some((Facts { digest, features, text_bytes: 0 }, value))
     }
 
-    /// The answer about a document.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] for a sketch of another kind or length.
-    pub fn ask(&self, sketch: &Sketch) -> Result<Answer> {
-        match self.find(sketch.facts.digest) {
-            None => self.near(sketch),
-            same => {
-                self.fitting(&sketch.facts, Some(&sketch.value)).map(|_| Answer { same, ..Answer::default() })
-            }
-        }
-    }
-
     /// The documents near a document, also where there is one with the same text, which is then among them.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
-    #[doc(hidden)]
     pub fn near(&self, sketch: &Sketch) -> Result<Answer> {
         let value = self.fitting(&sketch.facts, Some(&sketch.value))?;
         let Facts { digest, features, .. } = sketch.facts;
@@ -385,19 +396,10 @@ impl Index {
         Ok(answer)
     }
 
-    /// Stores a document, and gives its document; that of an earlier document with the same text if there is one.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] for a sketch of another kind or length, and if there are 2³¹ documents already.
-    pub fn add(&mut self, sketch: &Sketch) -> Result<Document> {
-        self.restore(&sketch.facts, Some(&sketch.value))
-    }
-
     /// Stores a document again from the parts that [`kept`](Self::kept) gives.
     ///
     /// # Errors
     /// As [`add`](Self::add).
-    #[doc(hidden)]
     pub fn restore(&mut self, facts: &Facts, value: Option<&SketchValue>) -> Result<Document> {
         let value = self.fitting(facts, value)?;
         if let Some(same) = self.find(facts.digest) {
@@ -439,7 +441,6 @@ impl Index {
     ///
     /// # Errors
     /// [`Error::Parameter`] for 2³¹ documents or more.
-    #[doc(hidden)]
     pub fn fill(&mut self, columns: Columns, stored: Option<&dyn StoredTables>) -> Result<bool> {
         let n = columns.len();
         if self.numbers() > 0 {
@@ -482,7 +483,6 @@ impl Index {
 
     /// Tables that can be stored ([`entries`](Self::entries)): one of digests, and one for each key of a document; none
     /// in an index of hashes.
-    #[doc(hidden)]
     pub fn tables(&self) -> usize {
         match &self.generator {
             Grown::Keys(by_keys) => 1 + by_keys.keyed.bands(),
@@ -493,7 +493,6 @@ impl Index {
     /// Appends some of a table's entries, in their order: of each the mixed key in the upper half and the document in
     /// the lower. They begin with a mixed key, 0 at first, and are at least so many if there are as many left. Gives
     /// the mixed key to go on with; documents may be added between one call and the next, and none be removed.
-    #[doc(hidden)]
     pub fn entries(&self, table: usize, from: u32, most: usize, entries: &mut Vec<u64>) -> Option<u32> {
         let table = match (&self.generator, table.checked_sub(1)) {
             (_, None) => &self.by_digest,
@@ -503,19 +502,8 @@ impl Index {
         table.entries(from, most, entries)
     }
 
-    /// Removes documents, and all that is kept of them; those that are not stored are passed over. Gives how
-    /// many went. With keys the work is linear in the whole index.
-    pub fn remove(&mut self, documents: &[Document]) -> usize {
-        let gone = self.stored_of(documents.iter().copied());
-        if let Grown::Keys(by_keys) = &mut self.generator {
-            by_keys.keyed.remove(&gone);
-        }
-        self.forget(&gone)
-    }
-
     /// Removes documents whose sketches the caller knows, as [`kept`](Self::kept) gives them: then the work is linear
     /// in the documents that go. Other sketches than the stored ones cost time and nothing else.
-    #[doc(hidden)]
     pub fn remove_known(&mut self, documents: &[(Document, Option<SketchValue>)]) -> usize {
         let gone = self.stored_of(documents.iter().map(|&(document, _)| document));
         if let Grown::Keys(by_keys) = &mut self.generator {
@@ -556,7 +544,6 @@ impl Index {
 
     /// Lays an index of hashes out anew, as is worth while after many were put into it: its keys are chosen by
     /// what is stored, and what was removed leaves no trace. Answers stay the same.
-    #[doc(hidden)]
     pub fn lay_out(&mut self) {
         if let Grown::Hashes(by_hashes) = &mut self.generator {
             by_hashes.forget_empty();
@@ -565,7 +552,6 @@ impl Index {
 
     /// Bytes that the index takes in memory, as it is laid out, and how many of these are the sketches
     /// themselves. The room that columns have for more documents has not been touched, and is not counted.
-    #[doc(hidden)]
     pub fn bytes(&self) -> (usize, usize) {
         let (generator, sketches) = match &self.generator {
             Grown::Keys(ByKeys { keyed, hashes, bits, words }) => {
@@ -589,7 +575,6 @@ impl Index {
     /// sketches, stored documents times the probability that a key and so many bits are equal by chance (with estimated
     /// containment, that a key is); for hashes, that a hash lies within the distance, before verification has looked at
     /// it.
-    #[doc(hidden)]
     pub fn expected_by_chance(&self) -> f64 {
         let documents = self.len() as f64;
         match (&self.generator, self.settings.verification, self.settings.sketches) {
@@ -609,7 +594,6 @@ impl Index {
     }
 
     /// The recall of an index that makes some probes, as it was measured last; none where it makes all.
-    #[doc(hidden)]
     pub fn measured(&self) -> Option<&Calibration> {
         match &self.generator {
             Grown::Hashes(by_hashes) => by_hashes.measured.as_ref(),

@@ -91,7 +91,6 @@ impl Lower {
     }
 
     /// True if the share is more than a few documents in all but a few samples.
-    #[doc(hidden)]
     pub fn is_worth_reporting(&self) -> bool {
         self.share.low >= WORTH_TELLING
     }

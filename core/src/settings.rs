@@ -376,15 +376,6 @@ impl Settings {
         }
     }
 
-    /// The bands of the keys of [`both`](Self::both) for a similarity and a share of the pairs there.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] if no bands reach the share.
-    #[doc(hidden)]
-    pub fn keyed(similarity: f64, recall: f64) -> Result<Banding> {
-        Banding::choose(KEY_POSITIONS, similarity, recall)
-    }
-
     /// SimHash of binary 5-word shingles, joined exactly within 10 bits, verified by the weight vectors.
     pub fn simhash() -> Self {
         Self {
@@ -412,15 +403,6 @@ impl Settings {
             verification: Verification::None,
             ..Self::simhash()
         }
-    }
-
-    /// MinHash with one bit of each of `bits` positions; documents that share a key are near from a Jaccard coefficient
-    /// of `similarity` on, as they estimate it.
-    #[doc(hidden)]
-    pub fn one_bit(bits: usize, similarity: f64) -> Self {
-        let both = Self::both(similarity);
-        let Sketches::Both { banding, .. } = both.sketches else { return both };
-        both.with(|settings| settings.sketches = Sketches::OneBit { bits, banding })
     }
 
     /// The setting of the paper, as we read it: words, TF-IDF, hashes within 3 bits found
@@ -452,9 +434,27 @@ impl Settings {
         change(&mut self);
         self
     }
+}
+
+#[doc(hidden)]
+impl Settings {
+    /// The bands of the keys of [`both`](Self::both) for a similarity and a share of the pairs there.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if no bands reach the share.
+    pub fn keyed(similarity: f64, recall: f64) -> Result<Banding> {
+        Banding::choose(KEY_POSITIONS, similarity, recall)
+    }
+
+    /// MinHash with one bit of each of `bits` positions; documents that share a key are near from a Jaccard coefficient
+    /// of `similarity` on, as they estimate it.
+    pub fn one_bit(bits: usize, similarity: f64) -> Self {
+        let both = Self::both(similarity);
+        let Sketches::Both { banding, .. } = both.sketches else { return both };
+        both.with(|settings| settings.sketches = Sketches::OneBit { bits, banding })
+    }
 
     /// True if anything depends on how many documents have a feature.
-    #[doc(hidden)]
     pub fn needs_frequencies(&self) -> bool {
         let weighs = |weighting: Weighting| weighting.needs_frequencies();
         matches!(self.sketches, Sketches::SimHash { weighting } if weighs(weighting))
@@ -463,7 +463,6 @@ impl Settings {
 
     /// The block-permuted tables whose keys bring documents together, where hashes within a few bits are near. Where
     /// all pairs are to be listed an index finds them instead.
-    #[doc(hidden)]
     pub fn block_tables(&self) -> Option<BphsParams> {
         match (self.sketches, self.generator) {
             (Sketches::SimHash { .. }, Generator::Bphs { distance, tables })
@@ -483,13 +482,11 @@ impl Settings {
     }
 
     /// True if sketches come with the words of the text, in which edits are counted.
-    #[doc(hidden)]
     pub fn keeps_words(&self) -> bool {
         matches!(self.verification, Verification::Edits(_))
     }
 
     /// True if sketches come with a hash of each feature, by which containment is counted.
-    #[doc(hidden)]
     pub fn keeps_feature_hashes(&self) -> bool {
         matches!(self.verification, Verification::Containment(_))
             && self.sketches.keyed().is_some()
@@ -497,20 +494,17 @@ impl Settings {
     }
 
     /// The extraction of features.
-    #[doc(hidden)]
     pub fn extraction(&self) -> Extraction {
         Extraction { kind: self.features, hash: self.feature_hash }
     }
 
     /// The parameters of MinHash signatures, if documents get some.
-    #[doc(hidden)]
     pub fn minhash_params(&self) -> Option<MinHashParams> {
         self.sketches.minhash_params(self.seed)
     }
 
     /// The measure by which the members of a cluster are compared with the document that stays, and the similarity
     /// below which they are unlike it: verification's own measure, and without verification that of the sketches.
-    #[doc(hidden)]
     pub fn cohesion(&self) -> (Measure, f64) {
         match (self.verification.measure(), self.verification.threshold(), self.generator) {
             (Some(measure), Some(threshold), _) => (measure, threshold),
@@ -523,7 +517,6 @@ impl Settings {
     ///
     /// # Errors
     /// [`Error::Parameter`] naming the first setting that has no meaning.
-    #[doc(hidden)]
     pub fn check(&self) -> Result<()> {
         self.features.check()?;
         self.sketches.check()?;
@@ -606,6 +599,7 @@ impl Settings {
     }
 }
 
+#[doc(hidden)]
 impl Sketches {
     /// The parameters of the MinHash signatures that are made, if any are.
     pub(crate) fn minhash_params(self, seed: u64) -> Option<MinHashParams> {
@@ -624,13 +618,11 @@ impl Sketches {
     }
 
     /// True if there is a hash of 64 bits among them, so that two documents have a distance.
-    #[doc(hidden)]
     pub fn has_hash(self) -> bool {
         !matches!(self, Self::MinHash { .. })
     }
 
     /// Bits that tell how alike two documents are, and keys, if there are such.
-    #[doc(hidden)]
     pub fn keyed(self) -> Option<(usize, Banding)> {
         match self {
             Self::Both { bits, banding } | Self::OneBit { bits, banding } => Some((bits, banding)),
@@ -656,10 +648,10 @@ impl Sketches {
     }
 }
 
+#[doc(hidden)]
 impl Generator {
     /// The cheapest search that finds every pair of hashes within a distance: an exact join, or, farther than
     /// that pays ([`FARTHEST_JOINED`]), the dial with this recall.
-    #[doc(hidden)]
     pub fn cheapest(distance: u32, recall: Recall) -> Self {
         if distance <= FARTHEST_JOINED {
             Self::Join { distance }
@@ -669,7 +661,6 @@ impl Generator {
     }
 
     /// A word for the kind, as the command line's `--search` spells it.
-    #[doc(hidden)]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Join { .. } => "join",
@@ -682,7 +673,6 @@ impl Generator {
     }
 
     /// h, of a generator over SimHashes.
-    #[doc(hidden)]
     pub fn distance(&self) -> Option<u32> {
         match *self {
             Self::Join { distance }
@@ -695,7 +685,6 @@ impl Generator {
     }
 
     /// The recall that a probing search is asked for.
-    #[doc(hidden)]
     pub fn recall(&self) -> Option<Recall> {
         match *self {
             Self::Dial { recall, .. } | Self::Psm { recall, .. } => Some(recall),
@@ -772,16 +761,15 @@ impl BandShape {
     }
 }
 
+#[doc(hidden)]
 impl Recall {
     /// The recall of this share, 1 being exact. A number that is no share stays one, for
     /// [`Settings::check`] to refuse.
-    #[doc(hidden)]
     pub fn of(share: f64) -> Self {
         if share == 1.0 { Self::Exact } else { Self::AtLeast(share) }
     }
 
     /// The share that is wanted; none where the number of probes is given instead.
-    #[doc(hidden)]
     pub fn share(self) -> Option<f64> {
         match self {
             Self::Exact => Some(1.0),
@@ -791,9 +779,9 @@ impl Recall {
     }
 }
 
+#[doc(hidden)]
 impl Verification {
     /// The measure; none where nothing is measured.
-    #[doc(hidden)]
     pub fn measure(self) -> Option<Measure> {
         match self {
             Self::None => None,
@@ -809,13 +797,11 @@ impl Verification {
 
     /// True if similarity 1 says that two documents are the same to verification, so that both are as similar to any
     /// other. Of containment it says that one holds the other.
-    #[doc(hidden)]
     pub fn ones_are_same(self) -> bool {
         !matches!(self, Self::Containment(_))
     }
 
     /// Default rule for the document that is kept: the fullest where containment decides.
-    #[doc(hidden)]
     pub fn usual_keep(self) -> Keep {
         if self.ones_are_same() { Keep::First } else { Keep::Fullest }
     }
@@ -847,14 +833,12 @@ impl Verification {
     }
 
     /// The similarity from which on two documents are near.
-    #[doc(hidden)]
     pub fn threshold(mut self) -> Option<f64> {
         self.threshold_mut().copied()
     }
 
     /// The verification with another threshold, where it has one.
     #[must_use]
-    #[doc(hidden)]
     pub fn with_threshold(mut self, to: f64) -> Self {
         if let Some(threshold) = self.threshold_mut() {
             *threshold = to;
@@ -863,7 +847,6 @@ impl Verification {
     }
 
     /// The command line's spelling.
-    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         self.measure().map_or("none", Measure::name)
     }
@@ -871,7 +854,6 @@ impl Verification {
 
 impl Measure {
     /// The measures that a [`Verification`] can go by.
-    #[doc(hidden)]
     pub const JUDGED: [Self; 7] = [
         Self::Weights,
         Self::Mismatch,
@@ -883,7 +865,6 @@ impl Measure {
     ];
 
     /// The command line's spelling.
-    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
             Self::Weights => "weights",
@@ -897,7 +878,6 @@ impl Measure {
     }
 
     /// True if it looks at MinHash positions or the bits of sets.
-    #[doc(hidden)]
     pub fn is_estimated(self) -> bool {
         matches!(self, Self::Estimate)
     }
@@ -908,7 +888,6 @@ impl Measure {
     }
 
     /// The threshold where none is given.
-    #[doc(hidden)]
     pub fn usual_threshold(self) -> f64 {
         match self {
             // A Jaccard coefficient of 0.8, of two sets of equal size.

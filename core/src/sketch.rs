@@ -88,7 +88,6 @@ pub enum SketchValue {
 
 impl SketchValue {
     /// The kind and the length, in words.
-    #[doc(hidden)]
     pub fn kind(&self) -> String {
         match self {
             Self::SimHash(_) => "SimHash".to_owned(),
@@ -373,7 +372,6 @@ impl TwoSketcher {
 
 impl Facts {
     /// The facts of a text that has so many distinct features.
-    #[doc(hidden)]
     pub fn new(text: &str, features: usize) -> Self {
         let features = u32::try_from(features).unwrap_or(u32::MAX);
         Self { digest: text_digest(text), text_bytes: text.len() as u64, features }

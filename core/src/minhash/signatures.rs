@@ -19,7 +19,6 @@ impl Signatures {
     ///
     /// # Errors
     /// [`Error::Parameter`] if the number of permutations is 0 or above [`MAX_PERMUTATIONS`](super::MAX_PERMUTATIONS).
-    #[doc(hidden)]
     pub fn new(permutations: usize) -> Result<Self> {
         Self::from_values(permutations, Vec::new())
     }
@@ -42,7 +41,6 @@ impl Signatures {
     ///
     /// # Errors
     /// [`Error::Parameter`] if it does not have the length of the others.
-    #[doc(hidden)]
     pub fn push(&mut self, signature: &[u32]) -> Result<()> {
         if signature.len() != self.permutations {
             let expected = format!("{}, as in the other signatures", self.permutations);
@@ -53,7 +51,6 @@ impl Signatures {
     }
 
     /// Positions of a signature.
-    #[doc(hidden)]
     pub fn permutations(&self) -> usize {
         self.permutations
     }
@@ -78,7 +75,6 @@ impl Signatures {
     }
 
     /// All values, signature after signature.
-    #[doc(hidden)]
     pub fn values(&self) -> &[u32] {
         &self.values
     }

@@ -62,48 +62,6 @@ impl Keyed {
         Self { filled: Marks::default(), tables: vec![BucketTable::default(); bands] }
     }
 
-    /// An index from tables of these slots, which ascend.
-    pub(crate) fn of_tables(tables: Vec<BucketTable>, slots: &[u32]) -> Self {
-        let mut filled = Marks::default();
-        slots.iter().for_each(|&slot| filled.set(slot as usize, true));
-        Self { filled, tables }
-    }
-
-    /// The table of a band.
-    pub(crate) fn table(&self, band: usize) -> Option<&BucketTable> {
-        self.tables.get(band)
-    }
-
-    /// Keys of each document.
-    #[doc(hidden)]
-    pub fn bands(&self) -> usize {
-        self.tables.len()
-    }
-
-    /// Number of documents stored.
-    #[doc(hidden)]
-    pub fn len(&self) -> usize {
-        self.filled.count()
-    }
-
-    /// True if no document is stored.
-    #[doc(hidden)]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// True if there is a document in a slot.
-    #[doc(hidden)]
-    pub fn contains(&self, slot: u32) -> bool {
-        self.filled.has(slot as usize)
-    }
-
-    /// The keys of a document that is stored. The work is linear in the whole index.
-    #[doc(hidden)]
-    pub fn keys(&self, slot: u32) -> Option<Vec<u32>> {
-        self.contains(slot).then(|| self.tables.par_iter().map(|table| table.key_of(slot)).collect())?
-    }
-
     /// Stores a document.
     ///
     /// # Errors
@@ -140,10 +98,70 @@ impl Keyed {
         self.forget(&gone);
     }
 
+    /// Writes the slots that have a key in common with these, ascending and each once, in place of what
+    /// `found` holds. Gives the number of entries passed over because [`MOST`] others have the same key.
+    pub fn candidates(&self, keys: &[u32], found: &mut Vec<u32>) -> u64 {
+        found.clear();
+        self.fetch(keys);
+        let mut passed_over = 0;
+        for (table, &key) in self.tables.iter().zip(keys) {
+            match table.get(key) {
+                KeySlots::Oversized(slots) if slots.len() > MOST => {
+                    found.extend_from_slice(&slots[..MOST / 2]);
+                    found.extend_from_slice(&slots[slots.len() - MOST / 2..]);
+                    passed_over += (slots.len() - MOST) as u64;
+                }
+                some => found.extend_from_slice(some.slots()),
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        passed_over
+    }
+}
+
+#[doc(hidden)]
+impl Keyed {
+    /// An index from tables of these slots, which ascend.
+    pub(crate) fn of_tables(tables: Vec<BucketTable>, slots: &[u32]) -> Self {
+        let mut filled = Marks::default();
+        slots.iter().for_each(|&slot| filled.set(slot as usize, true));
+        Self { filled, tables }
+    }
+
+    /// The table of a band.
+    pub(crate) fn table(&self, band: usize) -> Option<&BucketTable> {
+        self.tables.get(band)
+    }
+
+    /// Keys of each document.
+    pub fn bands(&self) -> usize {
+        self.tables.len()
+    }
+
+    /// Number of documents stored.
+    pub fn len(&self) -> usize {
+        self.filled.count()
+    }
+
+    /// True if no document is stored.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// True if there is a document in a slot.
+    pub fn contains(&self, slot: u32) -> bool {
+        self.filled.has(slot as usize)
+    }
+
+    /// The keys of a document that is stored. The work is linear in the whole index.
+    pub fn keys(&self, slot: u32) -> Option<Vec<u32>> {
+        self.contains(slot).then(|| self.tables.par_iter().map(|table| table.key_of(slot)).collect())?
+    }
+
     /// Removes documents whose keys the caller knows; slots without one are passed over. The work is linear in these
     /// documents and in the oversized buckets that they are in, each of which is gone through once. Should keys be
     /// others than those that were stored, it is that of [`remove`](Self::remove).
-    #[doc(hidden)]
     pub fn remove_known<'k>(&mut self, documents: impl IntoIterator<Item = (u32, &'k [u32])>) {
         let mut gone: HashSet<u32> = HashSet::new();
         let documents = documents.into_iter().filter(|&(slot, _)| self.contains(slot) && gone.insert(slot));
@@ -171,29 +189,7 @@ impl Keyed {
         std::hint::black_box(fetched);
     }
 
-    /// Writes the slots that have a key in common with these, ascending and each once, in place of what
-    /// `found` holds. Gives the number of entries passed over because [`MOST`] others have the same key.
-    pub fn candidates(&self, keys: &[u32], found: &mut Vec<u32>) -> u64 {
-        found.clear();
-        self.fetch(keys);
-        let mut passed_over = 0;
-        for (table, &key) in self.tables.iter().zip(keys) {
-            match table.get(key) {
-                KeySlots::Oversized(slots) if slots.len() > MOST => {
-                    found.extend_from_slice(&slots[..MOST / 2]);
-                    found.extend_from_slice(&slots[slots.len() - MOST / 2..]);
-                    passed_over += (slots.len() - MOST) as u64;
-                }
-                some => found.extend_from_slice(some.slots()),
-            }
-        }
-        found.sort_unstable();
-        found.dedup();
-        passed_over
-    }
-
     /// Bytes of the tables, which hold the keys, as they are laid out.
-    #[doc(hidden)]
     pub fn bytes(&self) -> usize {
         self.tables.iter().map(BucketTable::bytes).sum::<usize>() + self.filled.bytes()
     }

@@ -14,7 +14,6 @@ pub struct QuantisedWeights([i8; BITS]);
 impl QuantisedWeights {
     /// The largest magnitude that is distinguished; a component of a unit vector's projection has variance
     /// near 1.
-    #[doc(hidden)]
     pub const LARGEST: f32 = 4.0;
 
     /// Rounds a weight vector. The order of magnitudes is kept, except that near ones become equal; signs are
@@ -35,13 +34,11 @@ impl QuantisedWeights {
     }
 
     /// Weights that were [bytes](Self::bytes) before. −128, which no weight comes to, is taken for −127.
-    #[doc(hidden)]
     pub fn from_bytes(bytes: [i8; BITS]) -> Self {
         Self(bytes.map(|byte| byte.max(-i8::MAX)))
     }
 
     /// The bytes: the sign of a component, and 127·√(magnitude / [`LARGEST`](Self::LARGEST)).
-    #[doc(hidden)]
     pub fn bytes(&self) -> &[i8; BITS] {
         &self.0
     }
@@ -57,7 +54,6 @@ impl QuantisedWeights {
 
     /// 1 − Σ over differing bits (|aⱼ| + |bⱼ|) / Σ over all bits (|aⱼ| + |bⱼ|): how much of the weight stands
     /// behind bits that agree; 0 where both vectors are zero (ours, reference section 8.6).
-    #[doc(hidden)]
     pub fn agreement(&self, other: &Self) -> f32 {
         let (a, b) = (self.weights(), other.weights());
         let (mut differing, mut all) = (0.0, 0.0);

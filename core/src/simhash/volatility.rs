@@ -34,9 +34,9 @@ pub enum FlipCost {
     },
 }
 
+#[doc(hidden)]
 impl FlipCost {
     /// The cost of flipping a bit of weight `weight`; infinite for a weight that is not a number.
-    #[doc(hidden)]
     pub fn of(self, weight: f32) -> f64 {
         let w = f64::from(weight.abs());
         if w.is_nan() {
@@ -50,7 +50,6 @@ impl FlipCost {
     }
 
     /// Refuses an angle that has no meaning.
-    #[doc(hidden)]
     pub fn check(self) -> Result<()> {
         match self {
             Self::LogOdds { cot_theta } if !(cot_theta.is_finite() && cot_theta > 0.0) => {

@@ -130,7 +130,6 @@ impl Extraction {
     ///
     /// # Errors
     /// [`Error::Parameter`] if they are of another kind or known by another hash.
-    #[doc(hidden)]
     pub fn fits(self, other: Self) -> Result<()> {
         if self.kind != other.kind {
             let expected = format!("{} as elsewhere", self.kind);

@@ -45,8 +45,23 @@ pub struct Frequencies {
 }
 
 impl Frequencies {
+    /// The frequencies that [`entries`](Self::entries) gave, of so many documents.
+    pub fn from_entries(
+        extraction: impl Into<Extraction>,
+        documents: u64,
+        entries: impl IntoIterator<Item = (u64, u32)>,
+    ) -> Self {
+        let mut frequencies = Self { documents, ..Self::new(extraction) };
+        for (feature, n) in entries {
+            frequencies.shards[shard_of(feature)].insert(feature, n);
+        }
+        frequencies
+    }
+}
+
+#[doc(hidden)]
+impl Frequencies {
     /// The frequencies of no documents; of a kind of features alone, those that MurmurHash3 knows.
-    #[doc(hidden)]
     pub fn new(extraction: impl Into<Extraction>) -> Self {
         Self { documents: 0, extraction: extraction.into(), shards: vec![Map::default(); 1 << SHARD_BITS] }
     }
@@ -85,7 +100,6 @@ impl Frequencies {
     ///
     /// # Errors
     /// If the two count different kinds of features, or such as different hashes know.
-    #[doc(hidden)]
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         self.extraction.fits(other.extraction)?;
         self.documents += other.documents;
@@ -99,60 +113,40 @@ impl Frequencies {
     }
 
     /// The number of documents with the feature.
-    #[doc(hidden)]
     pub fn get(&self, feature: u64) -> u32 {
         self.shards[shard_of(feature)].get(&feature).copied().unwrap_or(0)
     }
 
     /// The number of documents.
-    #[doc(hidden)]
     pub fn documents(&self) -> u64 {
         self.documents
     }
 
     /// The kind of features that is counted.
-    #[doc(hidden)]
     pub fn kind(&self) -> FeatureKind {
         self.extraction.kind
     }
 
     /// The extraction of the features that are counted.
-    #[doc(hidden)]
     pub fn extraction(&self) -> Extraction {
         self.extraction
     }
 
     /// The number of distinct features.
-    #[doc(hidden)]
     pub fn len(&self) -> usize {
         self.shards.iter().map(Map::len).sum()
     }
 
     /// True if no feature is counted.
-    #[doc(hidden)]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Every feature with its number of documents, by ascending feature.
-    #[doc(hidden)]
     pub fn entries(&self) -> Vec<(u64, u32)> {
         let mut entries: Vec<(u64, u32)> = self.shards.iter().flatten().map(|(&f, &n)| (f, n)).collect();
         entries.par_sort_unstable();
         entries
-    }
-
-    /// The frequencies that [`entries`](Self::entries) gave, of so many documents.
-    pub fn from_entries(
-        extraction: impl Into<Extraction>,
-        documents: u64,
-        entries: impl IntoIterator<Item = (u64, u32)>,
-    ) -> Self {
-        let mut frequencies = Self { documents, ..Self::new(extraction) };
-        for (feature, n) in entries {
-            frequencies.shards[shard_of(feature)].insert(feature, n);
-        }
-        frequencies
     }
 }
 

@@ -21,15 +21,14 @@ pub enum Weighting {
     Binary,
 }
 
+#[doc(hidden)]
 impl Weighting {
     /// True if document frequencies are needed.
-    #[doc(hidden)]
     pub fn needs_frequencies(self) -> bool {
         self == Self::TfIdf
     }
 
     /// The command line's spelling.
-    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
             Self::TfIdf => "tf-idf",
