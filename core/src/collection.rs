@@ -194,7 +194,7 @@ impl Counted<'_> {
             .map(|(&term, &n)| (self.features[term as usize], u32::from(n)))
     }
 
-    /// The document's distinct features with their weights; `idf` has the inverse document frequencies by part and term.
+    /// The document's distinct features with their weights; `idf` has inverse document frequencies by part and term.
     pub(crate) fn weighed(&self, weigher: &Weigher, idf: &[Vec<f32>]) -> impl Iterator<Item = (u64, i64)> {
         let idf = &idf[self.part];
         self.terms.iter().zip(self.occurrences).map(move |(&term, &n)| {
@@ -321,8 +321,8 @@ impl Collection {
         Ok(())
     }
 
-    /// Puts collections together behind this one, which is empty, so that document `d` is the one that `order[d]` names:
-    /// a collection by its place among them, and a document there.
+    /// Puts collections together behind this one, which is empty, so that document `d` is the one that `order[d]`
+    /// names: a collection by its place among them, and a document there.
     ///
     /// # Errors
     /// [`Error::Parameter`] if they keep different things.

@@ -51,8 +51,8 @@ pub(crate) struct Online {
 }
 
 impl Online {
-    /// An empty index whose answers are those of a dial over `expected` hashes with these parameters, with one flip in a
-    /// key at most. More hashes may come; then groups get longer than they need be. Keys have as many bits as the
+    /// An empty index whose answers are those of a dial over `expected` hashes with these parameters, with one flip in
+    /// a key at most. More hashes may come; then groups get longer than they need be. Keys have as many bits as the
     /// parameters say: the first ones of `keys`, or else leading bits. Small parts have fewer of them, those that were
     /// chosen first.
     ///
