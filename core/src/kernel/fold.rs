@@ -71,7 +71,7 @@ pub struct Characters {
     pub units: u64,
     /// Their first bytes.
     pub unit_starts: u64,
-    /// True if there is a character of three bytes.
+    /// True if there is a character of three bytes or more.
     pub wide: bool,
 }
 

@@ -1,12 +1,12 @@
 //! Cuts text into words and units, a stretch of some kilobytes at a time, which stays in the nearest cache. It folds
-//! intointo a buffer with two bits per byte, "inside a token" and "a token begins here", then cut where these bits
+//! it into a buffer with two bits per byte, "inside a token" and "a token begins here", then cut where these bits
 //! change. Text goes 64 bytes at a time, with whatever is not ASCII classed in its place. Where a character has no
 //! folded form in its place, a few characters around it are replaced by their normal form.
 
 use super::fold::{Class, Classes};
 use crate::hash::{ShortKey, WordHash};
 use crate::kernel::Level;
-use crate::kernel::fold::{BLOCK, ByteClasses as Block, Characters, WINDOW, entry, interact};
+use crate::kernel::fold::{BLOCK, ByteClasses, Characters, WINDOW, entry, interact};
 
 /// A piece of folded text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,8 +215,7 @@ impl Stretch<'_> {
     #[inline]
     fn is_unit(&self, from: usize) -> bool {
         let window: &[u8; 4] = self.folded[from..].first_chunk().expect("room behind the text");
-        let (code, _) = decoded(window);
-        Class::of(self.classes.entry(code)) == Class::Unspaced
+        Class::of(self.classes.entry(decoded(window))) == Class::Unspaced
     }
 }
 
@@ -328,80 +327,51 @@ impl Tokenizer {
             let length = rest.len().min(BLOCK);
             let block = window.first_chunk().expect("a block is shorter than a window");
             let bytes = kernel.fold_ascii(block, target);
-            let carry = u64::from(self.before == Class::Letter);
             if bytes.other == 0 && length == BLOCK {
+                // Most blocks of most texts: what is constant here is left out when this is inlined.
                 let letters = bytes.alphanumeric;
-                self.inside.push(letters, BLOCK as u32);
-                self.begins.push(letters & !(letters << 1 | carry), BLOCK as u32);
-                self.before = letter_or_not(letters >> (BLOCK - 1));
-                self.end += BLOCK;
-                at += BLOCK;
+                at += self.add(Characters { length: BLOCK, letters, ..Characters::default() }, BLOCK);
                 continue;
             }
             let neighbour = match stretch[..at].chars().next_back() {
                 Some(c) if bytes.other & 1 == 1 && !c.is_ascii() => classes.entry(c as u32),
                 _ => 0,
             };
-            let found = match kernel.fold_others(classes.table(), window, bytes, neighbour, target) {
-                Some(characters) => BlockScan::of(characters, length, self.before),
-                None => self.others(window, length, bytes, neighbour),
-            };
-            let BlockScan { length, letters, units, unit_starts, before, wide, is_special } = found;
-            self.wide |= wide;
-            self.inside.push(letters | units, length as u32);
-            self.begins.push(letters & !(letters << 1 | carry) | unit_starts, length as u32);
-            self.before = before;
-            self.end += length;
-            at += length;
-            if is_special {
+            let characters = kernel
+                .fold_others(classes.table(), window, bytes, neighbour, target)
+                .unwrap_or_else(|| self.fold_one_by_one(window, bytes, neighbour));
+            at += self.add(characters, length);
+            if characters.is_special {
                 at = self.fold_anew(stretch, apart, at, before_stretch);
                 apart = at;
             }
         }
     }
 
-    /// Classes the characters of a block that are not ASCII and folds them in their place. The first `length` bytes of
-    /// the block are text; `neighbour` is the entry of the character before it.
-    fn others(
+    /// Folds the characters of a block that are not ASCII, one after the other, and says what all are. It does what
+    /// [`Level::fold_others`] does, for any block.
+    fn fold_one_by_one(
         &mut self,
-        block: &[u8; WINDOW],
-        length: usize,
-        Block { alphanumeric: ascii, mut other }: Block,
+        text: &[u8; WINDOW],
+        ByteClasses { alphanumeric, mut other }: ByteClasses,
         mut neighbour: u32,
-    ) -> BlockScan {
+    ) -> Characters {
         let target = self.folded[self.end..].first_chunk_mut::<BLOCK>().expect("room behind the text");
-        let mut found = BlockScan {
-            length,
-            letters: ascii,
-            units: 0,
-            unit_starts: 0,
-            before: self.before,
-            wide: false,
-            is_special: false,
-        };
+        let mut found = Characters { length: BLOCK, ..Characters::default() };
         // Where the last character that is not ASCII ended.
         let mut seen = 0;
         while other != 0 {
             let at = other.trailing_zeros() as usize;
-            let bytes = match block[at] {
-                0..0xe0 => 2,
-                0xe0..0xf0 => 3,
-                _ => 4,
-            };
+            // The first byte of a character begins with as many ones as the character has bytes.
+            let bytes = text[at].leading_ones() as usize;
             if at > seen {
-                found.before = letter_or_not(ascii >> (at - 1));
                 neighbour = 0;
             }
-            seen = at;
-            if at + bytes > length {
+            if at + bytes > BLOCK {
                 found.length = at;
                 break;
             }
-            let window = match block[at..].first_chunk::<4>() {
-                Some(window) => *window,
-                None => std::array::from_fn(|i| block.get(at + i).copied().unwrap_or(0)),
-            };
-            let (code, _) = decoded(&window);
+            let code = decoded(text[at..].first_chunk().expect("a window is longer than a block"));
             let entry = self.classes.entry(code);
             if entry & entry::SPECIAL != 0 || interact(neighbour, entry) {
                 (found.length, found.is_special) = (at, true);
@@ -416,32 +386,48 @@ impl Tokenizer {
             }
             let ones = ((1u64 << bytes) - 1) << at;
             match class {
-                Class::Separator => found.before = class,
-                Class::Letter => {
-                    found.letters |= ones;
-                    found.before = class;
-                }
-                Class::Mark => match found.before {
-                    Class::Letter => found.letters |= ones,
-                    Class::Unspaced => found.units |= ones,
-                    _ => {}
-                },
+                Class::Separator => {}
+                Class::Letter => found.letters |= ones,
+                Class::Mark => found.marks |= ones,
                 Class::Unspaced => {
                     found.units |= ones;
                     found.unit_starts |= 1 << at;
-                    found.before = class;
                 }
             }
             other &= !ones;
             seen = at + bytes;
         }
-        let length = found.length;
-        if length > seen {
-            found.before = letter_or_not(ascii >> (length - 1));
-        }
-        let looked_at = if length == 0 { 0 } else { u64::MAX >> (BLOCK - length) };
-        found.letters &= looked_at;
+        let looked_at = if found.length == 0 { 0 } else { u64::MAX >> (BLOCK - found.length) };
+        found.letters |= alphanumeric & looked_at;
         found
+    }
+
+    /// Adds the characters of a block that has so many bytes of text. Gives how many bytes were looked at.
+    #[inline(always)]
+    fn add(&mut self, characters: Characters, text: usize) -> usize {
+        let Characters { length, mut letters, marks, mut units, unit_starts, wide, .. } = characters;
+        let length = length.min(text);
+        let carry = u64::from(self.before == Class::Letter);
+        if marks != 0 {
+            // Marks belong to what stands before them: an addition carries it through each run of marks.
+            let through = |class: u64, carry: u64| {
+                let first = (class << 1 | carry) & marks;
+                class | (first.wrapping_add(marks) ^ marks) & marks
+            };
+            letters = through(letters, carry);
+            units = through(units, u64::from(self.before == Class::Unspaced));
+        }
+        self.wide |= wide;
+        self.inside.push(letters | units, length as u32);
+        self.begins.push(letters & !(letters << 1 | carry) | unit_starts, length as u32);
+        self.before = match length.checked_sub(1) {
+            None => self.before,
+            Some(last) if letters >> last & 1 == 1 => Class::Letter,
+            Some(last) if units >> last & 1 == 1 => Class::Unspaced,
+            Some(_) => Class::Separator,
+        };
+        self.end += length;
+        length
     }
 
     fn make_room(&mut self) {
@@ -508,59 +494,14 @@ impl Tokenizer {
     }
 }
 
+/// The code point that four bytes begin with; not an ASCII one.
 #[inline(always)]
-fn letter_or_not(bit: u64) -> Class {
-    if bit & 1 == 1 { Class::Letter } else { Class::Separator }
-}
-
-/// The code point that four bytes begin with, and how many bytes it has; not an ASCII one.
-#[inline(always)]
-fn decoded(&[a, b, c, d]: &[u8; 4]) -> (u32, usize) {
+fn decoded(&[a, b, c, d]: &[u8; 4]) -> u32 {
     let low = |byte: u8| u32::from(byte & 0x3f);
     match a {
-        0..0xe0 => (u32::from(a & 0x1f) << 6 | low(b), 2),
-        0xe0..0xf0 => (u32::from(a & 0x0f) << 12 | low(b) << 6 | low(c), 3),
-        _ => (u32::from(a & 0x07) << 18 | low(b) << 12 | low(c) << 6 | low(d), 4),
-    }
-}
-
-/// The outcome of a block.
-struct BlockScan {
-    /// Bytes of it that were looked at: up to a character that the block cuts, or one that is special.
-    length: usize,
-    letters: u64,
-    units: u64,
-    unit_starts: u64,
-    /// The class of the last character.
-    before: Class,
-    /// True if there is one of three bytes or more.
-    wide: bool,
-    /// True if the character that follows is special or changes behind the one before.
-    is_special: bool,
-}
-
-impl BlockScan {
-    /// The characters of a block of which so many bytes are text, behind a character of this class.
-    #[inline(always)]
-    fn of(characters: Characters, text: usize, before: Class) -> Self {
-        let Characters { length, is_special, mut letters, marks, mut units, unit_starts, wide } = characters;
-        let length = length.min(text);
-        if marks != 0 {
-            // Marks belong to what stands before them: an addition carries it through each run of marks.
-            let through = |class: u64, carry: bool| {
-                let first = (class << 1 | u64::from(carry)) & marks;
-                class | (first.wrapping_add(marks) ^ marks) & marks
-            };
-            letters = through(letters, before == Class::Letter);
-            units = through(units, before == Class::Unspaced);
-        }
-        let before = match length.checked_sub(1) {
-            None => before,
-            Some(last) if letters >> last & 1 == 1 => Class::Letter,
-            Some(last) if units >> last & 1 == 1 => Class::Unspaced,
-            Some(_) => Class::Separator,
-        };
-        Self { length, letters, units, unit_starts, before, wide, is_special }
+        0..0xe0 => u32::from(a & 0x1f) << 6 | low(b),
+        0xe0..0xf0 => u32::from(a & 0x0f) << 12 | low(b) << 6 | low(c),
+        _ => u32::from(a & 0x07) << 18 | low(b) << 12 | low(c) << 6 | low(d),
     }
 }
 
