@@ -114,10 +114,17 @@ fn scan(index: &Index, stored: &[(Document, Sketch)], asked: &Sketch) -> (Option
             _ => unreachable!("sketches of one kind"),
         };
         let similarity = match settings.verification.measure() {
-            None => (PI * f64::from(distance) / 64.0).cos() as f32,
+            None => (std::f64::consts::PI * f64::from(distance) / 64.0).cos() as f32,
             Some(measure) => {
-                let [a, b] =
-                    [asked, other].map(|sketch| Asked { facts: &sketch.facts, value: &sketch.value });
+                let [a, b] = [asked, other].map(|sketch| {
+                    let Facts { digest, features, .. } = sketch.facts;
+                    let (bits, hashed) = match &sketch.value {
+                        SketchValue::Both(two) => (Some(&two.bits[..]), None),
+                        SketchValue::SimHash(hashed) => (None, Some(hashed)),
+                        SketchValue::MinHash(_) => unreachable!("an index of no signatures"),
+                    };
+                    StoredDocument { digest, features, bits, hashed }
+                });
                 Anchor::new(measure, a).with(&b)
             }
         };

@@ -1013,7 +1013,7 @@ mod tests {
     fn where_many_pairs_are_near_each_is_met_once() {
         let mut rng = SplitMix64::new(3);
         let near = |base: u64| (0..6).fold(base, |hash, _| hash ^ 1 << rng.below(64));
-        let mut hashes: Vec<u64> = std::iter::repeat_n(0x1234_5678_9abc_def0, 3_000).map(near).collect();
+        let mut hashes: Vec<u64> = iter::repeat_n(0x1234_5678_9abc_def0, 3_000).map(near).collect();
         hashes.sort_unstable();
         hashes.dedup();
         let mut pairs = 0;

@@ -219,7 +219,7 @@ mod tests {
                 forgetful.add_all(document);
                 let (features, occurrences) =
                     forgetful.finish_and_forget(|features, occurrences| (features.to_vec(), occurrences.to_vec()));
-                prop_assert_eq!(&features[..], fresh.features());
+                prop_assert_eq!(&features, &fresh.terms().features);
                 prop_assert_eq!((features.len(), occurrences), expected);
             }
         }
