@@ -63,7 +63,8 @@ pub struct Collection {
     /// For each document, the part that holds what was kept of it, and its place there. Part
     /// 0 is the one that grows.
     origins: Vec<Origin>,
-    growing: Growing,
+    /// Makes the sketches, where these are what is kept.
+    sketcher: Option<Box<Sketcher>>,
     parts: Vec<KeptPart>,
 }
 
@@ -73,14 +74,9 @@ struct Origin {
     at: u32,
 }
 
-/// The part that documents are added to.
-enum Growing {
-    Features { counter: Box<Counter>, lists: TermLists },
-    Sketches { sketcher: Box<Sketcher>, kept: KeptPart },
-}
-
-/// The kept parts of some documents.
+/// The kept parts of some documents; of features those to which more may come, and those that are finished.
 enum KeptPart {
+    Counting { counter: Box<Counter>, lists: TermLists },
     Features { terms: Terms, lists: TermLists },
     SimHashes(Vec<Hashed>),
     Signatures(Signatures),
@@ -215,24 +211,27 @@ impl Collection {
         frequencies: Option<Arc<Frequencies>>,
     ) -> Result<Self> {
         let extraction = extraction.into();
-        let growing = match keeping {
+        let (sketcher, part) = match keeping {
             Keeping::Features => {
-                Growing::Features { counter: Box::new(Counter::new(extraction)), lists: TermLists::default() }
+                let (counter, lists) = (Box::new(Counter::new(extraction)), TermLists::default());
+                (None, KeptPart::Counting { counter, lists })
             }
-            Keeping::Sketches { sketches, seed, extra } => Growing::Sketches {
-                sketcher: Box::new(Sketcher::of(extraction, sketches, seed, extra, frequencies)?),
-                kept: match sketches {
+            Keeping::Sketches { sketches, seed, extra } => {
+                let sketcher = Sketcher::of(extraction, sketches, seed, extra, frequencies)?;
+                let part = match sketches {
                     Sketches::SimHash { .. } => KeptPart::SimHashes(Vec::new()),
-                    Sketches::MinHash { permutations, .. } => {
+                    Sketches::MinHash { permutations } => {
                         KeptPart::Signatures(Signatures::new(permutations)?)
                     }
                     Sketches::Both { bits, banding } | Sketches::OneBit { bits, banding } => {
                         KeptPart::Both(TwoSketchesList::new(bits, banding.bands, extra))
                     }
-                },
-            },
+                };
+                (Some(Box::new(sketcher)), part)
+            }
         };
-        Ok(Self { extraction, keeping, facts: Vec::new(), origins: Vec::new(), growing, parts: Vec::new() })
+        let (facts, origins, parts) = (Vec::new(), Vec::new(), vec![part]);
+        Ok(Self { extraction, keeping, facts, origins, sketcher, parts })
     }
 
     /// Adds a document.
@@ -250,8 +249,8 @@ impl Collection {
     /// # Panics
     /// If there are 2³² already.
     pub fn push_part(&mut self, text: &str, part: &str) -> Document {
-        let facts = match &mut self.growing {
-            Growing::Features { counter, lists } => {
+        let facts = match &mut self.parts[0] {
+            KeptPart::Counting { counter, lists } => {
                 counter.count(part);
                 let features = counter.vocabulary.finish(|terms, occurrences| {
                     lists.terms.extend_from_slice(terms);
@@ -261,7 +260,8 @@ impl Collection {
                 lists.ends.push(lists.terms.len());
                 Facts::new(text, features)
             }
-            Growing::Sketches { sketcher, kept } => {
+            kept => {
+                let sketcher = self.sketcher.as_mut().expect("what is not counted is sketched");
                 let Sketch { facts, value } = sketcher.sketch_part(text, part);
                 kept.push(&value);
                 facts
@@ -278,14 +278,14 @@ impl Collection {
     /// # Panics
     /// If there are 2³² documents already.
     pub fn push_sketch(&mut self, sketch: &Sketch) -> Result<Document> {
-        let expected = match &mut self.growing {
-            Growing::Features { .. } => {
+        let expected = match &mut self.parts[0] {
+            KeptPart::Counting { .. } => {
                 "a text, as these settings look at features and not at sketches alone"
             }
-            Growing::Sketches { .. } if !sketch.has(self.keeping.extra()) => {
+            _ if !sketch.has(self.keeping.extra()) => {
                 "a sketch with the list that verification looks at: hashes of features, or words"
             }
-            Growing::Sketches { kept, .. } => {
+            kept => {
                 if kept.push(&sketch.value) {
                     return Ok(self.put(sketch.facts));
                 }
@@ -297,11 +297,7 @@ impl Collection {
 
     fn put(&mut self, facts: Facts) -> Document {
         let document = Document::at(self.facts.len());
-        let at = match &self.growing {
-            Growing::Features { lists, .. } => lists.ends.len(),
-            Growing::Sketches { kept, .. } => kept.len(),
-        };
-        self.origins.push(Origin { part: 0, at: at as u32 - 1 });
+        self.origins.push(Origin { part: 0, at: self.parts[0].len() as u32 - 1 });
         self.facts.push(facts);
         document
     }
@@ -312,10 +308,9 @@ impl Collection {
     /// [`Error::Parameter`] if the two keep different things.
     pub fn merge(&mut self, other: Self) -> Result<()> {
         self.fits(&other)?;
-        let Self { facts, origins, growing, parts, .. } = other;
-        let moved = self.parts.len() as u32 + 1;
-        self.parts.push(growing.finish());
-        self.parts.extend(parts);
+        let Self { facts, origins, parts, .. } = other;
+        let moved = self.parts.len() as u32;
+        self.parts.extend(parts.into_iter().map(KeptPart::finished));
         self.facts.extend(facts);
         self.origins.extend(origins.into_iter().map(|Origin { part, at }| Origin { part: part + moved, at }));
         Ok(())
@@ -394,46 +389,31 @@ impl Collection {
 
     /// The features of each part that keeps some, by its number.
     pub(crate) fn terms(&self) -> Vec<(usize, &Terms)> {
-        let growing = match &self.growing {
-            Growing::Features { counter, .. } => Some((0, counter.vocabulary.terms())),
-            Growing::Sketches { .. } => None,
-        };
-        let others = (1..).zip(&self.parts).filter_map(|(number, part)| match part {
-            KeptPart::Features { terms, .. } => Some((number, terms)),
-            _ => None,
-        });
-        growing.into_iter().chain(others).collect()
+        let parts = self.parts.iter().enumerate();
+        parts.filter_map(|(number, part)| Some((number, part.features()?.0))).collect()
     }
 
     /// A document's features; none where only sketches were kept.
     pub fn counted(&self, document: Document) -> Option<Counted<'_>> {
         let Origin { part, at } = self.origins[document.index()];
-        let (features, lists) = match (part, &self.growing) {
-            (0, Growing::Features { counter, lists }) => (&counter.vocabulary.terms().features[..], lists),
-            (0, Growing::Sketches { .. }) => return None,
-            _ => match &self.parts[part as usize - 1] {
-                KeptPart::Features { terms, lists } => (&terms.features[..], lists),
-                _ => return None,
-            },
-        };
+        let (terms, lists) = self.parts[part as usize].features()?;
         let range = lists.range(at as usize);
-        let (terms, occurrences) = (&lists.terms[range.clone()], &lists.occurrences[range]);
-        Some(Counted { part: part as usize, features, terms, occurrences })
+        Some(Counted {
+            part: part as usize,
+            features: &terms.features,
+            terms: &lists.terms[range.clone()],
+            occurrences: &lists.occurrences[range],
+        })
     }
 
-    fn kept(&self, document: Document) -> Option<(&KeptPart, usize)> {
+    fn kept(&self, document: Document) -> (&KeptPart, usize) {
         let Origin { part, at } = self.origins[document.index()];
-        let part = match (part, &self.growing) {
-            (0, Growing::Sketches { kept, .. }) => kept,
-            (0, Growing::Features { .. }) => return None,
-            _ => &self.parts[part as usize - 1],
-        };
-        Some((part, at as usize))
+        (&self.parts[part as usize], at as usize)
     }
 
     /// A document's SimHash, if that is what was kept.
     pub fn hashed(&self, document: Document) -> Option<&Hashed> {
-        match self.kept(document)? {
+        match self.kept(document) {
             (KeptPart::SimHashes(hashes), at) => Some(&hashes[at]),
             _ => None,
         }
@@ -441,7 +421,7 @@ impl Collection {
 
     /// A document's MinHash signature, if that is what was kept.
     pub fn signature(&self, document: Document) -> Option<&[u32]> {
-        match self.kept(document)? {
+        match self.kept(document) {
             (KeptPart::Signatures(signatures), at) => Some(signatures.get(at)),
             _ => None,
         }
@@ -449,7 +429,7 @@ impl Collection {
 
     /// A document's two sketches, if that is what was kept.
     pub fn two(&self, document: Document) -> Option<Two<'_>> {
-        match self.kept(document)? {
+        match self.kept(document) {
             (KeptPart::Both(list), at) => Some(list.get(at)),
             _ => None,
         }
@@ -467,21 +447,29 @@ impl std::fmt::Debug for Collection {
     }
 }
 
-impl Growing {
-    fn finish(self) -> KeptPart {
+impl KeptPart {
+    /// The part, to which nothing is added any more.
+    fn finished(self) -> Self {
         match self {
-            Self::Features { counter, lists } => {
-                KeptPart::Features { terms: counter.vocabulary.into_terms(), lists }
+            Self::Counting { counter, lists } => {
+                Self::Features { terms: counter.vocabulary.into_terms(), lists }
             }
-            Self::Sketches { kept, .. } => kept,
+            others => others,
         }
     }
-}
 
-impl KeptPart {
+    /// The features of its documents, where they are what is kept.
+    fn features(&self) -> Option<(&Terms, &TermLists)> {
+        match self {
+            Self::Counting { counter, lists } => Some((counter.vocabulary.terms(), lists)),
+            Self::Features { terms, lists } => Some((terms, lists)),
+            _ => None,
+        }
+    }
+
     fn len(&self) -> usize {
         match self {
-            Self::Features { lists, .. } => lists.ends.len(),
+            Self::Counting { lists, .. } | Self::Features { lists, .. } => lists.ends.len(),
             Self::SimHashes(hashes) => hashes.len(),
             Self::Signatures(signatures) => signatures.len(),
             Self::Both(list) => list.hashes.len(),
