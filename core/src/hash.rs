@@ -282,18 +282,10 @@ impl ShortKey {
     pub fn new(window: &[u8; Self::MAX], length: usize) -> Self {
         debug_assert!(length <= Self::MAX);
         /// Read from byte `16 − length` on, ones for as many bytes as the key has.
-        const ONES: [u8; 32] = {
-            let mut ones = [0; 32];
-            let mut at = 0;
-            while at < 16 {
-                ones[at] = u8::MAX;
-                at += 1;
-            }
-            ones
-        };
+        const ONES: [[u8; 16]; 2] = [[u8::MAX; 16], [0; 16]];
         let low = u64::from_le_bytes(*window.first_chunk().expect("15 bytes"));
         let high = u64::from_le_bytes(*window.last_chunk().expect("15 bytes")) >> 8;
-        let ones = ONES[16 - length.min(16)..].first_chunk::<16>().expect("32 bytes");
+        let ones = ONES.as_flattened()[16 - length.min(16)..].first_chunk::<16>().expect("32 bytes");
         let ones = u128::from_le_bytes(*ones);
         Self { low: low & ones as u64, high: high & (ones >> 64) as u64, length: length as u32 }
     }
