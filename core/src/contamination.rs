@@ -70,18 +70,12 @@ impl Rules {
         let short = missing as f64 / FULL as f64;
         self.share + (1.0 - self.share) * short
     }
-
-    fn extractor(&self) -> FeatureExtractor {
-        FeatureExtractor::new(Extraction {
-            kind: FeatureKind::Shingles(self.ngram),
-            hash: FeatureHash::Product,
-        })
-    }
 }
 
-/// Cuts texts into words, as those of n-grams are counted: without the pairs that single words of Chinese make.
-fn word_extractor() -> FeatureExtractor {
-    FeatureExtractor::new(Extraction { kind: FeatureKind::Shingles(1), hash: FeatureHash::Product })
+/// Cuts texts into n-grams of so many words; a word by itself is one without the pairs that single words of Chinese
+/// make.
+fn extractor(words: usize) -> FeatureExtractor {
+    FeatureExtractor::new(Extraction { kind: FeatureKind::Shingles(words), hash: FeatureHash::Product })
 }
 
 /// True if a stretch of a document, no longer than a short item and one word, has all but a tenth of the item's words
@@ -155,7 +149,8 @@ impl Items {
             let words = if ngrams == 0 { 0 } else { ngrams + rules.ngram - 1 };
             (hashes, words)
         };
-        let lists: Vec<(Vec<u32>, usize)> = texts.par_iter().map_init(|| rules.extractor(), of).collect();
+        let lists: Vec<(Vec<u32>, usize)> =
+            texts.par_iter().map_init(|| extractor(rules.ngram), of).collect();
         let is_asked = |words: usize| words >= rules.min_words;
         let mut having: HashMap<u32, u32> = HashMap::new();
         for hash in lists.iter().filter(|(_, words)| is_asked(*words)).flat_map(|(hashes, _)| hashes) {
@@ -184,7 +179,7 @@ impl Items {
         }
         let documents = item.iter().map(|_| AtomicU32::new(0)).collect();
         let words: Vec<u32> = lists.iter().map(|&(_, words)| words as u32).collect();
-        let mut extractor = word_extractor();
+        let mut extractor = extractor(1);
         let is_short = |words: u32| is_asked(words as usize) && (words as usize) < FULL;
         let numbered = (0u32..).zip(texts).filter(|(number, _)| is_short(words[*number as usize]));
         let short = numbered.map(|(number, text)| {
@@ -283,12 +278,12 @@ impl<'a> Finder<'a> {
     pub fn new(items: &'a Items) -> Self {
         Self {
             items,
-            extractor: items.rules.extractor(),
+            extractor: extractor(items.rules.ngram),
             hits: Vec::new(),
             places: Vec::new(),
             of_items: Vec::new(),
             counts: Vec::new(),
-            word_extractor: word_extractor(),
+            word_extractor: extractor(1),
             words: Vec::new(),
         }
     }
