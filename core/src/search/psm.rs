@@ -167,10 +167,7 @@ impl Psm {
     }
 
     fn budget(&self) -> u64 {
-        match self.params.budget {
-            None | Some(u32::MAX) => u64::MAX,
-            Some(budget) => u64::from(budget),
-        }
+        self.params.budget.filter(|&budget| budget < u32::MAX).map_or(u64::MAX, u64::from)
     }
 
     /// Begins the sequence of flips for a query.
