@@ -1059,7 +1059,7 @@ impl Cohesion {
     }
 
     /// Of similarities with the document that is kept.
-    fn of(mut similarities: Vec<(f32, Document)>, floor: f32) -> Self {
+    pub fn of(mut similarities: Vec<(f32, Document)>, floor: f32) -> Self {
         similarities.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let Some(&(lowest, farthest)) = similarities.first() else { return Self::default() };
         Self {

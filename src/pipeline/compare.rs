@@ -153,7 +153,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
         for &member in &group.members {
             let (run, outcome) = methods.run(&contenders[member])?;
             few = outcome.documents_with_few_features;
-            let name = |document| read.shown_name(document);
+            let name = |document| read.named(document).shown_name();
             warnings.extend(messages::search_warnings(&outcome.searched, outcome.verified.as_ref(), &name));
             runs[member] = Some(run);
         }
@@ -350,8 +350,8 @@ fn agreement(
     sets.sort_by_key(|&(set, _)| (set.count_ones(), set));
     let samples: Vec<Vec<Pair>> =
         sets.iter().map(|(_, pairs)| sample_pairs(pairs, EXAMPLES, job.settings.seed)).collect();
-    let wanted = samples.iter().flatten().flat_map(Pair::documents).collect();
-    let shown = Shown::fetch(read, &job.read_options(), wanted);
+    let wanted = samples.iter().flatten().flat_map(Pair::documents);
+    let shown = Shown::fetch(&read.inputs, &job.read_options(), Shown::of(read, wanted));
     let others = |pair: &Pair| -> Vec<OtherScore> {
         let at = found.partition_point(|&(a, b, ..)| (a, b) < (pair.a, pair.b));
         found[at..]
@@ -372,7 +372,7 @@ fn agreement(
             pairs: pairs.len() as u64,
             examples: sample
                 .iter()
-                .map(|pair| PairSample { others: others(pair), ..shown.pair(read, pair, distance) })
+                .map(|pair| PairSample { others: others(pair), ..shown.pair(pair, distance) })
                 .collect(),
         }
     };

@@ -1,24 +1,21 @@
 //! One method from files to a folder of results.
 
 use super::documents::ReadDocuments;
-use super::listing::Assignments;
+use super::listing::{HeldListing, write_tables};
 use super::output::{self, OutputFolder};
-use super::samples::{Catalogue, Shown, sample_pairs};
+use super::samples::{Shown, ShownDocument, sample_pairs};
 use super::sources::{Scores, SourceNumbers, lost_by_source};
 use super::stages::{Progress, Stages};
 use super::upload::Upload;
 use super::{Against, Job, Summary, read_files, save_frequencies};
-use crate::corpus::{self, JsonlFields, KeptJob, Languages};
+use crate::corpus::{self, Input, JsonlFields, KeptJob, Languages};
 use crate::error::{Error, Result};
 use crate::report::model::{
     AgainstReport, BoilerplateReport, ClusterSample, ClusterSizes, Corpus, FileRow, MemoryReport,
-    Outcome as Counts, Report, SCHEMA, SourceRow, Sources, Tool,
+    Outcome as Counts, PairSample, Report, SCHEMA, SourceRow, Sources, Tool,
 };
 use crate::report::{html, messages};
 use crate::resources::peak_memory_bytes;
-use crate::tables::{self, ClusterRow, DOCUMENTS, DOCUMENTS_JSONL, PairRow, REMOVED};
-#[cfg(feature = "parquet")]
-use crate::tables::{DOCUMENTS_PARQUET, write_documents_parquet};
 use crate::wording::{counted, printable};
 use hashbrown::HashSet;
 use rayon::prelude::*;
@@ -28,15 +25,15 @@ use simflip_core::dedup::{
 };
 use simflip_core::id::{Cluster, Document, Id};
 use simflip_core::recall_estimate::RecallEstimate;
-use simflip_core::settings::Settings;
-use std::borrow::Cow;
+use simflip_core::settings::{Measure, Settings};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Pairs, clusters and members of a cluster that a report shows.
 pub(crate) const SHOWN_PAIRS: usize = 24;
-pub(crate) const SHOWN_CLUSTERS: usize = 10;
-pub(crate) const SHOWN_MEMBERS: usize = 4;
+const SHOWN_CLUSTERS: usize = 10;
+const SHOWN_MEMBERS: usize = 4;
 
 /// Finds the near-duplicates of a corpus and writes pairs, clusters, the kept documents and a
 /// report into a new folder.
@@ -58,10 +55,7 @@ pub(crate) fn dedup_files(
     folder: Option<OutputFolder>,
     progress: &dyn Progress,
 ) -> Result<Summary> {
-    if job.writes.documents_parquet && cfg!(not(feature = "parquet")) {
-        let expected = "another table; this build of simflip has not the feature `parquet`";
-        return Err(Error::parameter("write", "documents.parquet", expected));
-    }
+    check_tables(job)?;
     let folder = folder.map_or_else(|| OutputFolder::begin(&job.out, job.force), Ok)?;
     let upload = Upload::of(job)?;
     let summary = job.with_threads(|| {
@@ -78,12 +72,21 @@ pub(crate) fn dedup_files(
             Context::new(&url, &stages).scored(&score).from_sources(&source).against(read.new_documents());
         let outcome = prepared.find(&job.settings, &context)?.outcome()?;
         let written = write(job, &read, &outcome, &folder, &stages)?;
-        let findings = Findings::of(job, &read, &outcome, written)?;
-        report(job, &findings, &read, &folder, &stages)
+        let findings = findings(job, &read, &outcome, written)?;
+        findings.write_report(job, &read.inputs, Shown::of(&read, findings.shown()), &folder, &stages)
     })??;
     folder.finish()?;
     upload.map_or(Ok(()), |upload| upload.put(&job.out, progress))?;
     Ok(summary)
+}
+
+/// Refuses tables that this build does not write.
+pub(crate) fn check_tables(job: &Job) -> Result<()> {
+    if job.writes.documents_parquet && cfg!(not(feature = "parquet")) {
+        let expected = "another table; this build of simflip has not the feature `parquet`";
+        return Err(Error::parameter("write", "documents.parquet", expected));
+    }
+    Ok(())
 }
 
 /// The written files, and the counts that the report takes from writing them.
@@ -128,8 +131,8 @@ fn write(
         KeptJob { files, inputs, options, kept: &places, is_same: &is_same }.write(folder.path())
     };
     let write_tables = || {
-        let tables = || write_tables(job, read, outcome, &stays, folder);
-        rayon::join(tables, || lost_by_source(read, &stays))
+        let listing = HeldListing { read, outcome, assignments: OnceCell::new() };
+        (write_tables(job, &listing, folder.path()), lost_by_source(read, &stays))
     };
     let bytes = if job.writes.kept { kept_bytes.max(1) } else { 0 };
     let (kept_in, (tables, lost_by_source)) =
@@ -140,55 +143,6 @@ fn write(
     let corpus::Kept { lost, files } = kept_in?;
     first_messages(&lost).for_each(|line| stages.progress().note(&line));
     Ok(Written { stays, removed_text_bytes, lost, files, lost_by_source })
-}
-
-/// Writes pairs, clusters, and the tables of documents that are asked for.
-fn write_tables(
-    job: &Job,
-    read: &ReadDocuments,
-    outcome: &Outcome,
-    stays: &[bool],
-    folder: &OutputFolder,
-) -> Result<()> {
-    if job.writes.pairs {
-        let rows = outcome.pairs.iter().map(|pair| Ok(pair_row(read, pair, &job.settings)));
-        let (pairs, clusters) = rayon::join(
-            || tables::write(&folder.path().join("pairs.csv"), rows),
-            || tables::write(&folder.path().join("clusters.csv"), cluster_rows(read, outcome)),
-        );
-        pairs.and(clusters)?;
-    }
-    if !job.writes.any_documents() {
-        return Ok(());
-    }
-    let assignments = Assignments::new(outcome);
-    let all = || Document::all(stays.len());
-    if job.writes.documents {
-        tables::write(
-            &folder.path().join(DOCUMENTS),
-            all().map(|document| Ok(assignments.row(read, document))),
-        )?;
-    }
-    if job.writes.documents_jsonl {
-        tables::write_documents_jsonl(
-            &folder.path().join(DOCUMENTS_JSONL),
-            all().map(|document| assignments.row(read, document)),
-        )?;
-    }
-    #[cfg(feature = "parquet")]
-    if job.writes.documents_parquet {
-        let path = folder.path().join(DOCUMENTS_PARQUET);
-        let settings = serde_json::to_string(&job.settings).map_err(|e| Error::io(&path, e.into()))?;
-        write_documents_parquet(&path, &settings, all().map(|document| assignments.row(read, document)))?;
-    }
-    if job.writes.removed {
-        let removed = all().filter(|document| !stays[document.index()]);
-        tables::write(
-            &folder.path().join(REMOVED),
-            removed.map(|document| Ok(assignments.row(read, document))),
-        )?;
-    }
-    Ok(())
 }
 
 /// The findings of a run for the report.
@@ -209,12 +163,8 @@ pub(crate) struct Findings {
     pub few: u64,
     /// The counts of the outcome.
     pub counts: Counts,
-    /// Clusters with documents that are unlike.
-    pub chaining: messages::Chaining,
-    /// Numbers of clusters by size.
-    pub cluster_sizes: Vec<ClusterSizes>,
-    /// The largest clusters.
-    pub largest: Vec<Large>,
+    /// Its clusters.
+    pub clusters: ClusterFindings,
     /// Pairs that are shown.
     pub sample: Vec<Pair>,
     /// The cost of the search.
@@ -239,63 +189,117 @@ pub(crate) struct Findings {
     pub memory: Option<MemoryReport>,
 }
 
-/// A large cluster.
-#[derive(Clone, Debug)]
-pub(crate) struct Large {
-    pub cluster: Cluster,
-    /// Its documents.
-    pub size: u64,
-    /// The document that stays, and some of the others.
-    pub shown: Vec<Document>,
-    /// The similarities of its documents to the one that stays.
-    pub cohesion: Option<Cohesion>,
+/// Clusters as a report counts and shows them.
+pub(crate) struct ClusterFindings {
+    /// Numbers of clusters by size.
+    sizes: BTreeMap<u64, u64>,
+    /// The largest ones, the largest first.
+    largest: Vec<Large>,
+    /// Those with documents that are unlike.
+    chaining: messages::Chaining,
 }
 
+/// A large cluster.
+struct Large {
+    cluster: Cluster,
+    /// Its documents.
+    size: u64,
+    /// The document that stays, and some of the others.
+    shown: Vec<Document>,
+    /// The similarities of its documents to the one that stays.
+    cohesion: Cohesion,
+}
+
+impl ClusterFindings {
+    /// No cluster yet, where documents are unlike by this measure and below this value.
+    pub fn new(by: (Measure, f64)) -> Self {
+        Self { sizes: BTreeMap::new(), largest: Vec::new(), chaining: messages::Chaining::new(by) }
+    }
+
+    fn of(outcome: &Outcome) -> Self {
+        let (mut found, mut others) = (Self::new(outcome.cohesion_by), Vec::new());
+        for (cluster, &kept) in Cluster::all(outcome.clusters.len()).zip(&outcome.representatives) {
+            others.clear();
+            others.extend(outcome.clusters.get(cluster).iter().filter(|&&member| member != kept));
+            found.add(cluster, kept, &others, outcome.cohesion[cluster.index()]);
+        }
+        found
+    }
+
+    /// Adds the next cluster: the document that stays, and the others in order.
+    pub fn add(&mut self, cluster: Cluster, kept: Document, others: &[Document], cohesion: Cohesion) {
+        let size = others.len() as u64 + 1;
+        *self.sizes.entry(size).or_default() += 1;
+        self.chaining.add(cluster, &cohesion, kept);
+        let place = self.largest.partition_point(|other| other.size >= size);
+        if place < SHOWN_CLUSTERS {
+            // Evenly from the whole cluster: neighbours in the file are the likeliest to be alike.
+            let step = others.len().div_ceil(SHOWN_MEMBERS).max(1);
+            let shown = std::iter::once(kept).chain(others.iter().copied().rev().step_by(step)).collect();
+            self.largest.insert(place, Large { cluster, size, shown, cohesion });
+            self.largest.truncate(SHOWN_CLUSTERS);
+        }
+    }
+}
+
+fn findings(job: &Job, read: &ReadDocuments, outcome: &Outcome, written: Written) -> Result<Findings> {
+    let Written { stays, removed_text_bytes, lost, files, lost_by_source } = written;
+    let near = outcome.pairs.iter().filter(|pair| pair.kind == PairKind::Near).count() as u64;
+    Ok(Findings {
+        files: read.files.clone(),
+        new_files: read.new_files,
+        languages: read.languages.clone(),
+        not_read: read.not_read.clone(),
+        repeated: read.repeated_ids.iter().filter(|&&document| !read.is_old(document)).count() as u64,
+        lost_by_source,
+        rows: file_rows(read, &stays, &files),
+        lost,
+        boilerplate: read.left_out.as_ref().map(|left_out| {
+            let groups = left_out.groups.iter().map(|(group, &share)| (group.clone(), share));
+            messages::boilerplate(left_out.by.clone(), groups, left_out.mistaken, job.ignored.file())
+        }),
+        against: (!job.against.is_empty()).then(|| AgainstReport {
+            named: job.against.clone(),
+            both: read.both,
+            files: rows_of_old(&read.files[read.new_files..]),
+            ..against(&read.collection, outcome)
+        }),
+        scores: Scores::new(job, read)?.warning(&job.settings.keep, read.new_documents()),
+        memory: job
+            .expected
+            .as_ref()
+            .map(|memory| MemoryReport { pair_bytes: Some(PAIR_BYTES * near), ..memory.clone() }),
+        ..Findings::of(outcome, removed_text_bytes, job.settings.seed)
+    })
+}
+
+type Samples = (Vec<PairSample>, Vec<ClusterSample>);
+
 impl Findings {
-    fn of(job: &Job, read: &ReadDocuments, outcome: &Outcome, written: Written) -> Result<Self> {
-        let Written { stays, removed_text_bytes, lost, files, lost_by_source } = written;
-        let large = |(cluster, shown): (Cluster, Vec<Document>)| Large {
-            cluster,
-            size: outcome.clusters.get(cluster).len() as u64,
-            shown,
-            cohesion: outcome.cohesion.get(cluster.index()).copied(),
-        };
-        let near = outcome.pairs.iter().filter(|pair| pair.kind == PairKind::Near).count() as u64;
-        Ok(Self {
-            files: read.files.clone(),
-            new_files: read.new_files,
-            languages: read.languages.clone(),
-            not_read: read.not_read.clone(),
-            repeated: read.repeated_ids.iter().filter(|&&document| !read.is_old(document)).count() as u64,
+    /// The findings that do not come from files.
+    pub fn of(outcome: &Outcome, removed_text_bytes: u64, seed: u64) -> Self {
+        Self {
+            files: Vec::new(),
+            new_files: 0,
+            languages: Languages::default(),
+            not_read: corpus::PassedOver::default(),
+            repeated: 0,
             documents: [outcome.documents as u64, outcome.new as u64],
             few: outcome.documents_with_few_features,
             counts: messages::counts(outcome, removed_text_bytes),
-            chaining: messages::Chaining::of(outcome),
-            cluster_sizes: cluster_sizes(outcome),
-            largest: largest_clusters(outcome).into_iter().map(large).collect(),
-            sample: sample_pairs(&outcome.pairs, SHOWN_PAIRS, job.settings.seed),
+            clusters: ClusterFindings::of(outcome),
+            sample: sample_pairs(&outcome.pairs, SHOWN_PAIRS, seed),
             searched: outcome.searched.clone(),
             verified: outcome.verified,
             recall_estimate: outcome.recall_estimate,
-            lost_by_source,
-            rows: file_rows(read, &stays, &files),
-            lost,
-            boilerplate: read.left_out.as_ref().map(|left_out| {
-                let groups = left_out.groups.iter().map(|(group, &share)| (group.clone(), share));
-                messages::boilerplate(left_out.by.clone(), groups, left_out.mistaken, job.ignored.file())
-            }),
-            against: (!job.against.is_empty()).then(|| AgainstReport {
-                named: job.against.clone(),
-                both: read.both,
-                files: rows_of_old(&read.files[read.new_files..]),
-                ..against(&read.collection, outcome)
-            }),
-            scores: Scores::new(job, read)?.warning(&job.settings.keep, read.new_documents()),
-            memory: job
-                .expected
-                .as_ref()
-                .map(|memory| MemoryReport { pair_bytes: Some(PAIR_BYTES * near), ..memory.clone() }),
-        })
+            lost_by_source: Vec::new(),
+            rows: Vec::new(),
+            lost: Vec::new(),
+            boilerplate: None,
+            against: None,
+            scores: None,
+            memory: None,
+        }
     }
 
     /// The documents that the report shows or names.
@@ -304,87 +308,117 @@ impl Findings {
         self.sample
             .iter()
             .flat_map(Pair::documents)
-            .chain(self.largest.iter().flat_map(|large| large.shown.iter().copied()))
-            .chain(self.chaining.named())
+            .chain(self.clusters.largest.iter().flat_map(|large| large.shown.iter().copied()))
+            .chain(self.clusters.chaining.named())
             .chain(named)
             .collect()
     }
-}
 
-/// Writes the report, and sums up.
-pub(crate) fn report(
-    job: &Job,
-    findings: &Findings,
-    read: &(impl Catalogue + Sync),
-    folder: &OutputFolder,
-    stages: &Stages<'_>,
-) -> Result<Summary> {
-    check_removed(job, findings)?;
-    let settings = &job.settings;
-    let (sample_pairs, largest_clusters) =
-        stages.run("samples", SHOWN_PAIRS as u64, "pairs", 0, |_| samples(job, read, findings));
-    let name = |document| read.shown_name(document);
-    let Findings { files, searched, verified, lost, boilerplate, .. } = findings;
-    // Losses first.
-    let mut warnings: Vec<String> = first_messages(lost).collect();
-    warnings.extend(messages::sources_warnings(&findings.lost_by_source));
-    warnings.extend(messages::search_warnings(searched, verified.as_ref(), &name));
-    warnings.extend(messages::odd_input_warnings(files));
-    warnings.extend(messages::languages_warning(&findings.languages));
-    warnings.extend(messages::repeated_ids_warning(findings.repeated));
-    warnings.extend(messages::chaining_warning(&findings.chaining, settings.linkage, &name));
-    let largest = findings.cluster_sizes.last().map_or(0, |sizes| sizes.size);
-    let [documents, new] = findings.documents;
-    warnings.extend(messages::largest_warning(largest, documents, settings.linkage));
-    warnings.extend(messages::unlisted_warning(&findings.counts, verified.is_some()));
-    let peak = peak_memory_bytes();
-    warnings.extend(
-        findings.memory.as_ref().and_then(|memory| messages::memory_warning(memory, peak, documents)),
-    );
-    warnings.extend(findings.scores.clone());
-    warnings.extend(boilerplate.as_ref().and_then(messages::boilerplate_warning));
-    // Last, as it is no loss.
-    warnings.extend(findings.not_read.message());
-    let frequencies = job.frequencies.as_deref().filter(|_| settings.needs_frequencies());
-    let report = Report {
-        schema: SCHEMA,
-        tool: Tool::this(),
-        created: job.created.clone(),
-        command_line: job.command_line.clone(),
-        settings: Some(settings.clone()),
-        frequencies: frequencies.map(Path::to_path_buf),
-        derived: None,
-        boilerplate: boilerplate.clone(),
-        corpus: Corpus {
-            text_field: (job.fields.text != JsonlFields::default().text).then(|| job.fields.text.clone()),
-            ..messages::corpus(&files[..findings.new_files], new, findings.few, &findings.languages)
-        },
-        against: findings.against.clone(),
-        outcome: findings.counts.clone(),
-        method: messages::method(settings, frequencies, searched, verified.as_ref()),
-        recall: messages::recall(searched),
-        s_curve: messages::s_curve(settings, searched),
-        histograms: messages::histograms(searched),
-        cluster_sizes: findings.cluster_sizes.clone(),
-        largest_clusters,
-        sample_pairs,
-        stages: stages.done(),
-        peak_memory_bytes: peak,
-        memory: findings.memory.clone(),
-        search_cost: messages::cost(searched),
-        searched: Some(searched.clone()),
-        verified: *verified,
-        recall_estimate: findings.recall_estimate,
-        damage: messages::damage(files, lost),
-        warnings,
-        files: findings.rows.clone(),
-        lost_by_source: findings.lost_by_source.clone(),
-        not_read: findings.not_read.list.clone(),
-        written: output::manifest(folder.path())?,
-    };
-    report.write_json(&folder.path().join("report.json"))?;
-    html::write(&report, &folder.path().join("report.html"))?;
-    Ok(Summary::of(&report))
+    /// Writes the report, which shows or names these documents of the inputs, and sums up.
+    pub fn write_report(
+        &self,
+        job: &Job,
+        inputs: &[Input],
+        documents: BTreeMap<Document, ShownDocument>,
+        folder: &OutputFolder,
+        stages: &Stages<'_>,
+    ) -> Result<Summary> {
+        check_removed(job, self)?;
+        let (shown, samples) = stages.run("samples", SHOWN_PAIRS as u64, "pairs", 0, |_| {
+            let shown = Shown::fetch(inputs, &job.read_options(), documents);
+            let samples = self.samples(&job.settings, &shown);
+            (shown, samples)
+        });
+        let report = self.report(job, &shown, samples, stages);
+        let report = Report { written: output::manifest(folder.path())?, ..report };
+        report.write_json(&folder.path().join("report.json"))?;
+        html::write(&report, &folder.path().join("report.html"))?;
+        Ok(Summary::of(&report))
+    }
+
+    /// Pairs and clusters for a person to look at.
+    pub fn samples(&self, settings: &Settings, shown: &Shown) -> Samples {
+        let has_distance = settings.sketches.has_hash();
+        let pairs = self.sample.par_iter().map(|pair| shown.pair(pair, has_distance)).collect();
+        let clusters = self.clusters.largest.iter().map(|large| ClusterSample {
+            cluster: large.cluster.to_string(),
+            size: large.size,
+            kept: shown.document(large.shown[0]),
+            members: large.shown[1..].iter().map(|&member| shown.document(member)).collect(),
+            lowest_similarity: Some(f64::from(large.cohesion.lowest)),
+            median_similarity: Some(f64::from(large.cohesion.median)),
+        });
+        (pairs, clusters.collect())
+    }
+
+    /// The report, but for the files of the result.
+    pub fn report(&self, job: &Job, shown: &Shown, samples: Samples, stages: &Stages<'_>) -> Report {
+        let settings = &job.settings;
+        let (sample_pairs, largest_clusters) = samples;
+        let name = |document| shown.0[&document].name.clone();
+        let Self { files, searched, verified, lost, boilerplate, clusters, .. } = self;
+        // Losses first.
+        let mut warnings: Vec<String> = first_messages(lost).collect();
+        warnings.extend(messages::sources_warnings(&self.lost_by_source));
+        warnings.extend(messages::search_warnings(searched, verified.as_ref(), &name));
+        warnings.extend(messages::odd_input_warnings(files));
+        warnings.extend(messages::languages_warning(&self.languages));
+        warnings.extend(messages::repeated_ids_warning(self.repeated));
+        warnings.extend(messages::chaining_warning(&clusters.chaining, settings.linkage, &name));
+        let largest = clusters.sizes.last_key_value().map_or(0, |(&size, _)| size);
+        let [documents, new] = self.documents;
+        warnings.extend(messages::largest_warning(largest, documents, settings.linkage));
+        warnings.extend(messages::unlisted_warning(&self.counts, verified.is_some()));
+        let peak = peak_memory_bytes();
+        warnings.extend(
+            self.memory.as_ref().and_then(|memory| messages::memory_warning(memory, peak, documents)),
+        );
+        warnings.extend(self.scores.clone());
+        warnings.extend(boilerplate.as_ref().and_then(messages::boilerplate_warning));
+        // Last, as it is no loss.
+        warnings.extend(self.not_read.message());
+        let frequencies = job.frequencies.as_deref().filter(|_| settings.needs_frequencies());
+        Report {
+            schema: SCHEMA,
+            tool: Tool::this(),
+            created: job.created.clone(),
+            command_line: job.command_line.clone(),
+            settings: Some(settings.clone()),
+            frequencies: frequencies.map(Path::to_path_buf),
+            derived: None,
+            boilerplate: boilerplate.clone(),
+            corpus: Corpus {
+                text_field: (job.fields.text != JsonlFields::default().text).then(|| job.fields.text.clone()),
+                ..messages::corpus(&files[..self.new_files], new, self.few, &self.languages)
+            },
+            against: self.against.clone(),
+            outcome: self.counts.clone(),
+            method: messages::method(settings, frequencies, searched, verified.as_ref()),
+            recall: messages::recall(searched),
+            s_curve: messages::s_curve(settings, searched),
+            histograms: messages::histograms(searched),
+            cluster_sizes: clusters
+                .sizes
+                .iter()
+                .map(|(&size, &clusters)| ClusterSizes { size, clusters })
+                .collect(),
+            largest_clusters,
+            sample_pairs,
+            stages: stages.done(),
+            peak_memory_bytes: peak,
+            memory: self.memory.clone(),
+            search_cost: messages::cost(searched),
+            searched: Some(searched.clone()),
+            verified: *verified,
+            recall_estimate: self.recall_estimate,
+            damage: messages::damage(files, lost),
+            warnings,
+            files: self.rows.clone(),
+            lost_by_source: self.lost_by_source.clone(),
+            not_read: self.not_read.list.clone(),
+            written: Vec::new(),
+        }
+    }
 }
 
 /// Refuses a result that removes more than the job allows.
@@ -412,90 +446,6 @@ pub(crate) fn first_messages(lost: &[corpus::Damage]) -> impl Iterator<Item = St
         format!("{more} that were to be kept cannot be read any more")
     });
     lost.iter().take(TOLD).map(ToString::to_string).chain(more)
-}
-
-type Samples = (Vec<crate::report::model::PairSample>, Vec<ClusterSample>);
-
-/// Pairs and clusters for a person to look at.
-fn samples(job: &Job, read: &(impl Catalogue + Sync), findings: &Findings) -> Samples {
-    let has_distance = job.settings.sketches.has_hash();
-    let Findings { sample, largest, .. } = findings;
-    let shown = sample
-        .iter()
-        .flat_map(Pair::documents)
-        .chain(largest.iter().flat_map(|large| large.shown.iter().copied()))
-        .collect();
-    let shown = Shown::fetch(read, &job.read_options(), shown);
-    let pairs = sample.par_iter().map(|pair| shown.pair(read, pair, has_distance)).collect();
-    let clusters = largest.iter().map(|large| ClusterSample {
-        cluster: large.cluster.to_string(),
-        size: large.size,
-        kept: shown.document(read, large.shown[0]),
-        members: large.shown[1..].iter().map(|&member| shown.document(read, member)).collect(),
-        lowest_similarity: large.cohesion.map(|c| f64::from(c.lowest)),
-        median_similarity: large.cohesion.map(|c| f64::from(c.median)),
-    });
-    (pairs, clusters.collect())
-}
-
-fn pair_row<'a>(read: &'a ReadDocuments, pair: &Pair, settings: &Settings) -> PairRow<'a> {
-    let url = |document| Cow::Borrowed(read.url(document).unwrap_or_default());
-    PairRow {
-        a_id: read.id_of(pair.a),
-        b_id: read.id_of(pair.b),
-        a_url: url(pair.a),
-        b_url: url(pair.b),
-        distance: settings.sketches.has_hash().then_some(pair.distance),
-        similarity: f64::from(pair.similarity),
-        kind: pair.kind,
-        measure: messages::measure_name(settings, pair.kind),
-        a_at: read.standing(pair.a),
-        b_at: read.standing(pair.b),
-    }
-}
-
-fn cluster_rows<'a>(
-    read: &'a ReadDocuments,
-    outcome: &'a Outcome,
-) -> impl Iterator<Item = Result<ClusterRow<'a>>> {
-    Cluster::all(outcome.clusters.len()).flat_map(move |cluster| {
-        let members = outcome.clusters.get(cluster);
-        members.iter().map(move |&member| {
-            Ok(ClusterRow {
-                id: read.id_of(member),
-                url: Cow::Borrowed(read.url(member).unwrap_or_default()),
-                cluster: Cow::Owned(cluster.to_string()),
-                size: members.len() as u64,
-                kept: outcome.is_old(member) || outcome.stays_for(cluster, member) == member,
-                at: read.standing(member),
-            })
-        })
-    })
-}
-
-/// The largest clusters, each with its kept document first and some of the others.
-pub(super) fn largest_clusters(outcome: &Outcome) -> Vec<(Cluster, Vec<Document>)> {
-    let mut order: Vec<Cluster> = Cluster::all(outcome.clusters.len()).collect();
-    order.sort_by_key(|&cluster| (std::cmp::Reverse(outcome.clusters.get(cluster).len()), cluster));
-    order
-        .into_iter()
-        .take(SHOWN_CLUSTERS)
-        .map(|cluster| {
-            let kept = outcome.representatives[cluster.index()];
-            let members = outcome.clusters.get(cluster);
-            let others: Vec<Document> = members.iter().copied().filter(|&member| member != kept).collect();
-            // Evenly from the whole cluster: neighbours in the file are the likeliest to be alike.
-            let step = others.len().div_ceil(SHOWN_MEMBERS).max(1);
-            let shown = std::iter::once(kept).chain(others.into_iter().rev().step_by(step)).collect();
-            (cluster, shown)
-        })
-        .collect()
-}
-
-pub(super) fn cluster_sizes(outcome: &Outcome) -> Vec<ClusterSizes> {
-    let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
-    outcome.clusters.iter().for_each(|members| *sizes.entry(members.len() as u64).or_default() += 1);
-    sizes.into_iter().map(|(size, clusters)| ClusterSizes { size, clusters }).collect()
 }
 
 /// Counts the effect of old documents on new ones.

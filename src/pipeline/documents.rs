@@ -6,7 +6,7 @@ use crate::boilerplate::{Boilerplate, BoilerplateShare, Counting, GroupBy, Lines
 use crate::corpus::{
     self, Document as Record, FileReading, Input, Languages, PassedOver, ReadOptions, TextSum,
 };
-use crate::document::{DocId, DocumentTable};
+use crate::document::{DocId, DocumentTable, Place};
 use crate::error::{Error, Result};
 use crate::hash::text_digest;
 use crate::tables::{At, Side};
@@ -17,6 +17,7 @@ use simflip_core::collection::{Collection, Keeping};
 use simflip_core::id::{Document, Id};
 use simflip_core::text::Extraction;
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The documents of a corpus without their texts: names and places, and what was kept of each.
@@ -259,46 +260,61 @@ impl ReadDocuments {
         self.documents.url(document)
     }
 
-    /// A document's id in results: the record's own, or, where it has none or not for itself alone, the
-    /// file and its place there.
+    /// A document's id in results.
     pub fn id_of(&self, document: Document) -> Cow<'_, str> {
-        match self.documents.record_id(document) {
-            Some(id) if !self.repeated_ids.contains(&document) => Cow::Borrowed(id),
-            _ => Cow::Owned(self.place_of(document)),
+        self.named(document).id
+    }
+
+    /// What results call a document.
+    pub fn named(&self, document: Document) -> NamedDocument<'_> {
+        let row = self.documents.row(document);
+        let input = &self.inputs[row.id.shard as usize];
+        NamedDocument {
+            id: match self.documents.record_id(document) {
+                Some(id) if !self.repeated_ids.contains(&document) => Cow::Borrowed(id),
+                _ => Cow::Owned(input.name_of(row.id.row)),
+            },
+            url: self.url(document).map(Cow::Borrowed),
+            file: &input.path,
+            at: row.id,
+            place: row.place,
+            is_old: self.is_old(document),
         }
     }
-
-    /// A document's file and its place there.
-    pub fn place_of(&self, document: Document) -> String {
-        let id = self.documents.row(document).id;
-        self.inputs[id.shard as usize].name_of(id.row)
-    }
-
-    /// Where a document stands, for tables.
-    pub fn standing(&self, document: Document) -> At<'_> {
-        let DocId { shard, row } = self.documents.row(document).id;
-        let file = self.inputs[shard as usize].path.to_string_lossy();
-        At { file, row, side: if self.is_old(document) { Side::Old } else { Side::New } }
-    }
-
-    /// The name of a document in warnings: its URL, or its place.
-    pub fn shown_name(&self, document: Document) -> String {
-        shortened(self.url(document).map_or_else(|| self.place_of(document), str::to_owned))
-    }
 }
 
-/// A name as a warning has it, cut where it is very long.
-pub fn shortened(name: String) -> String {
-    cut(name, 100)
+/// A document as results call it.
+pub struct NamedDocument<'a> {
+    /// Its id: the record's own, or, where it has none or not for itself alone, the file and its place there.
+    pub id: Cow<'a, str>,
+    /// Its URL, if it has one.
+    pub url: Option<Cow<'a, str>>,
+    /// Its file, as it was found.
+    pub file: &'a Path,
+    /// Its file and its place there, by number.
+    pub at: DocId,
+    /// Where it is stored.
+    pub place: Place,
+    /// True if it is an old one.
+    pub is_old: bool,
 }
 
-/// An id or a URL as a report has it: those who read it look at no more, and it is in memory whole.
-pub fn reported(name: String) -> String {
-    cut(name, 4096)
+impl<'a> NamedDocument<'a> {
+    /// Where it stands, for tables.
+    pub fn standing(&self) -> At<'a> {
+        let side = if self.is_old { Side::Old } else { Side::New };
+        At { file: self.file.to_string_lossy(), row: self.at.row, side }
+    }
+
+    /// Its name in warnings, cut where it is very long: its URL, or its place.
+    pub fn shown_name(&self) -> String {
+        let place = || format!("{}:{}", self.file.display(), self.at.row);
+        cut(self.url.as_ref().map_or_else(place, ToString::to_string), 100)
+    }
 }
 
 /// A name with so many characters at most.
-fn cut(name: String, chars: usize) -> String {
+pub(super) fn cut(name: String, chars: usize) -> String {
     match name.char_indices().nth(chars) {
         Some((end, _)) => format!("{}…", &name[..end]),
         None => name,

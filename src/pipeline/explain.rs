@@ -75,10 +75,10 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
     let prepared = Prepared::new(&read.collection, settings, frequencies, &stages);
     let pair = [find(&read, names[0])?, find(&read, names[1])?];
     let options = grouped(job.read_options(), boilerplate.as_ref().map(|boilerplate| &boilerplate.by));
-    let shown = Shown::fetch(&read, &options, pair.into_iter().collect());
+    let shown = Shown::fetch(&read.inputs, &options, Shown::of(&read, pair));
     if let Some(&gone) = pair.iter().find(|&&document| !shown.holds(document)) {
         let expected = "a document that can be read again; was its file changed during the run?";
-        return Err(Error::parameter("document", read.shown_name(gone), expected));
+        return Err(Error::parameter("document", read.named(gone).shown_name(), expected));
     }
     let none = Frequencies::new(settings.extraction());
     let frequencies = prepared.frequencies().map_or(&none, |known| known);

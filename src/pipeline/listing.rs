@@ -1,12 +1,21 @@
-//! The assignment of every document of a run: kept or not, and the document that stays for it.
+//! The assignment of every document of a run: kept or not, and the document that stays for it. And the tables that
+//! list it.
 
-use super::documents::ReadDocuments;
-use crate::tables::{At, DocumentRow};
+use super::Job;
+use super::documents::{NamedDocument, ReadDocuments};
+#[cfg(feature = "parquet")]
+use crate::error::Error;
+use crate::error::Result;
+use crate::report::messages;
+use crate::tables::{self, At, ClusterRow, DOCUMENTS, DOCUMENTS_JSONL, DocumentRow, PairRow, REMOVED};
 use hashbrown::HashMap;
 use simflip_core::clusters::Partition;
-use simflip_core::dedup::{Outcome, PairKind};
+use simflip_core::dedup::{Outcome, Pair, PairKind};
 use simflip_core::id::{Cluster, Document, Id};
+use simflip_core::settings::Settings;
 use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::path::Path;
 
 /// The assignment of each document of a run in memory.
 #[derive(Debug)]
@@ -74,21 +83,149 @@ impl<'a> Assignments<'a> {
         let [a, b] = [a, b].map(|document| self.first[document.index()]);
         if a == b { Some(1.0) } else { self.near.get(&(a.min(b), a.max(b))).copied() }
     }
+}
 
-    /// The row of a document in a table.
-    pub(super) fn row<'p>(&self, read: &'p ReadDocuments, document: Document) -> DocumentRow<'p> {
-        let At { file, row, .. } = read.standing(document);
-        let DocumentAssignment { cluster, size, stays, similarity } = self.of(document);
-        DocumentRow {
+/// What tables list of a run, wherever it is held.
+pub(crate) trait Listing {
+    /// All pairs that are listed, in order.
+    fn pairs(&self) -> Result<impl Iterator<Item = Result<Pair>>>;
+
+    /// The documents of all clusters, in order of clusters. Their similarities are of no account.
+    fn members(&self) -> Result<impl Iterator<Item = Result<(Document, DocumentAssignment)>>>;
+
+    /// All new documents, in order.
+    fn documents(&self) -> Result<impl Iterator<Item = Result<(Document, DocumentAssignment)>>>;
+
+    /// What results call a document.
+    fn named(&self, document: Document) -> Result<NamedDocument<'_>>;
+}
+
+/// A run in memory.
+pub(super) struct HeldListing<'a> {
+    pub read: &'a ReadDocuments,
+    pub outcome: &'a Outcome,
+    /// Gathered when documents are listed.
+    pub assignments: OnceCell<Assignments<'a>>,
+}
+
+impl Listing for HeldListing<'_> {
+    fn pairs(&self) -> Result<impl Iterator<Item = Result<Pair>>> {
+        Ok(self.outcome.pairs.iter().copied().map(Ok))
+    }
+
+    fn members(&self) -> Result<impl Iterator<Item = Result<(Document, DocumentAssignment)>>> {
+        let outcome = self.outcome;
+        let members = Cluster::all(outcome.clusters.len()).flat_map(move |cluster| {
+            let members = outcome.clusters.get(cluster);
+            members.iter().map(move |&member| {
+                let stays = if outcome.is_old(member) { member } else { outcome.stays_for(cluster, member) };
+                let (cluster, size) = (Some(cluster), members.len() as u32);
+                Ok((member, DocumentAssignment { cluster, size, stays, similarity: None }))
+            })
+        });
+        Ok(members)
+    }
+
+    fn documents(&self) -> Result<impl Iterator<Item = Result<(Document, DocumentAssignment)>>> {
+        let assignments = self.assignments.get_or_init(|| Assignments::new(self.outcome));
+        Ok(Document::all(self.outcome.new).map(move |document| Ok((document, assignments.of(document)))))
+    }
+
+    fn named(&self, document: Document) -> Result<NamedDocument<'_>> {
+        Ok(self.read.named(document))
+    }
+}
+
+/// Writes pairs, clusters, and the tables of documents that are asked for.
+///
+/// # Errors
+/// If what is listed cannot be read, or a table cannot be written.
+pub(crate) fn write_tables(job: &Job, listing: &impl Listing, folder: &Path) -> Result<()> {
+    let Job { writes, settings, .. } = job;
+    if writes.pairs {
+        write_pairs(listing, settings, &folder.join("pairs.csv"))?;
+        write_clusters(listing, &folder.join("clusters.csv"))?;
+    }
+    if writes.documents {
+        tables::write(&folder.join(DOCUMENTS), document_rows(listing)?)?;
+    }
+    if writes.documents_jsonl {
+        tables::write_documents_jsonl(&folder.join(DOCUMENTS_JSONL), document_rows(listing)?)?;
+    }
+    #[cfg(feature = "parquet")]
+    if writes.documents_parquet {
+        let path = folder.join(tables::DOCUMENTS_PARQUET);
+        let settings = serde_json::to_string(settings).map_err(|error| Error::io(&path, error.into()))?;
+        tables::write_documents_parquet(&path, &settings, document_rows(listing)?)?;
+    }
+    if writes.removed {
+        let goes = |row: &Result<DocumentRow<'_>>| row.as_ref().map_or(true, |row| !row.kept);
+        tables::write(&folder.join(REMOVED), document_rows(listing)?.filter(goes))?;
+    }
+    Ok(())
+}
+
+/// Writes the table of pairs, and tells the number of rows.
+///
+/// # Errors
+/// As [`write_tables`].
+pub(crate) fn write_pairs(listing: &impl Listing, settings: &Settings, path: &Path) -> Result<u64> {
+    let rows = listing.pairs()?.map(|pair| {
+        let pair = pair?;
+        let [a, b] = [listing.named(pair.a)?, listing.named(pair.b)?];
+        Ok(PairRow {
+            a_at: a.standing(),
+            b_at: b.standing(),
+            a_id: a.id,
+            b_id: b.id,
+            a_url: a.url.unwrap_or_default(),
+            b_url: b.url.unwrap_or_default(),
+            distance: settings.sketches.has_hash().then_some(pair.distance),
+            similarity: f64::from(pair.similarity),
+            kind: pair.kind,
+            measure: messages::measure_name(settings, pair.kind),
+        })
+    });
+    tables::write(path, rows)
+}
+
+/// Writes the table of clusters, and tells the number of rows.
+///
+/// # Errors
+/// As [`write_tables`].
+pub(crate) fn write_clusters(listing: &impl Listing, path: &Path) -> Result<u64> {
+    let rows = listing.members()?.map(|member| {
+        let (document, DocumentAssignment { cluster, size, stays, .. }) = member?;
+        let named = listing.named(document)?;
+        Ok(ClusterRow {
+            at: named.standing(),
+            id: named.id,
+            url: named.url.unwrap_or_default(),
+            cluster: Cow::Owned(cluster.unwrap_or_default().to_string()),
+            size: size.into(),
+            kept: stays == document,
+        })
+    });
+    tables::write(path, rows)
+}
+
+/// Every new document with what becomes of it, in order.
+fn document_rows<L: Listing>(listing: &L) -> Result<impl Iterator<Item = Result<DocumentRow<'_>>>> {
+    let rows = listing.documents()?.map(|of| {
+        let (document, DocumentAssignment { cluster, size, stays, similarity }) = of?;
+        let named = listing.named(document)?;
+        let At { file, row, .. } = named.standing();
+        Ok(DocumentRow {
             file,
             row,
-            id: read.id_of(document),
-            url: Cow::Borrowed(read.url(document).unwrap_or_default()),
+            stays: if stays == document { named.id.clone() } else { listing.named(stays)?.id },
+            id: named.id,
+            url: named.url.unwrap_or_default(),
             cluster: cluster.map(Id::number),
-            size: u64::from(size),
+            size: size.into(),
             kept: stays == document,
-            stays: read.id_of(stays),
             similarity: similarity.map(f64::from),
-        }
-    }
+        })
+    });
+    Ok(rows)
 }

@@ -7,7 +7,7 @@ pub(crate) mod dedup;
 pub mod documents;
 mod explain;
 pub(crate) mod finished;
-mod listing;
+pub(crate) mod listing;
 pub(crate) mod output;
 mod plan;
 mod rethreshold;
@@ -83,13 +83,6 @@ pub struct Writes {
     pub documents_jsonl: bool,
     /// `documents.parquet`: the same in columns. Refused in a build without the feature `parquet`.
     pub documents_parquet: bool,
-}
-
-impl Writes {
-    /// True if a table of documents is among them.
-    pub(crate) fn any_documents(self) -> bool {
-        self.removed || self.documents || self.documents_jsonl || self.documents_parquet
-    }
 }
 
 /// The documents that stay, pairs and clusters.

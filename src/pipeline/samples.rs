@@ -1,87 +1,92 @@
 //! Pairs and clusters for a person to look at, with the texts fetched from the files again.
 
-use super::documents::{ReadDocuments, reported};
+use super::documents::{NamedDocument, ReadDocuments, cut};
 use crate::corpus::{self, Input, ReadOptions};
 use crate::document::{DocId, Place};
-use crate::hash::fmix64;
+use crate::hash::{fmix64, text_digest};
 use crate::report::model::{DocumentSample, PairSample};
 use simflip_core::dedup::{Pair, PairKind};
 use simflip_core::id::Document;
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Longest text that is fetched for showing; a longer one is cut.
 pub const LONGEST: usize = 200_000;
 
-/// Documents that can be shown: what they are called, and where they stand.
-pub trait Catalogue {
-    /// All files, in the order that numbers them.
-    fn inputs(&self) -> &[Input];
-
-    /// Where a document stands, and where it is stored.
-    fn place(&self, document: Document) -> (DocId, Place);
-
-    /// True if a text is the one that was read of a document.
-    fn is_same(&self, id: DocId, text: &str) -> bool;
-
-    /// A document's id in results, and its URL, empty where it has none.
-    fn names(&self, document: Document) -> (Cow<'_, str>, &str);
-
-    /// True if a document is an old one.
-    fn is_old(&self, document: Document) -> bool;
-
-    /// The name of a document in warnings.
-    fn shown_name(&self, document: Document) -> String;
+/// A document that is shown or named.
+pub struct ShownDocument {
+    /// Its id in results.
+    pub id: String,
+    /// Its URL, empty where it has none.
+    pub url: String,
+    /// Its name in warnings.
+    pub name: String,
+    /// True if it is an old one.
+    pub is_old: bool,
+    /// Where it stands, where it is stored, and the digest of its text.
+    at: (DocId, Place),
+    digest: u128,
+    /// Its text, as far as it was fetched, and the value that groups it.
+    fetched: Option<(String, Option<String>)>,
 }
 
-impl Catalogue for ReadDocuments {
-    fn inputs(&self) -> &[Input] {
-        &self.inputs
+impl ShownDocument {
+    /// A document whose text is still to be fetched, and has this digest.
+    pub fn new(named: &NamedDocument<'_>, digest: u128) -> Self {
+        /// Characters of an id or a URL: those who read a report look at no more, and it is in memory whole.
+        const LONGEST_NAME: usize = 4096;
+        Self {
+            id: cut(named.id.to_string(), LONGEST_NAME),
+            url: cut(named.url.as_deref().unwrap_or_default().to_owned(), LONGEST_NAME),
+            name: named.shown_name(),
+            is_old: named.is_old,
+            at: (named.at, named.place),
+            digest,
+            fetched: None,
+        }
     }
 
-    fn place(&self, document: Document) -> (DocId, Place) {
-        let row = self.documents.row(document);
-        (row.id, row.place)
-    }
-
-    fn is_same(&self, id: DocId, text: &str) -> bool {
-        Self::is_same(self, id, text)
-    }
-
-    fn names(&self, document: Document) -> (Cow<'_, str>, &str) {
-        (self.id_of(document), self.url(document).unwrap_or_default())
-    }
-
-    fn is_old(&self, document: Document) -> bool {
-        Self::is_old(self, document)
-    }
-
-    fn shown_name(&self, document: Document) -> String {
-        Self::shown_name(self, document)
+    /// A document whose text is at hand.
+    pub fn of_text(name: String, url: &str, text: &str, is_old: bool) -> Self {
+        let (id, url, at) = (name.clone(), url.to_owned(), Default::default());
+        let text = text[..text.floor_char_boundary(LONGEST)].to_owned();
+        Self { id, url, name, is_old, at, digest: 0, fetched: Some((text, None)) }
     }
 }
 
-/// Texts of the documents that are shown, and the values that group them, if these are asked for.
-pub struct Shown(BTreeMap<Document, (String, Option<String>)>);
+/// Documents that are shown or named, and the texts of those that could be read.
+pub struct Shown(pub BTreeMap<Document, ShownDocument>);
 
 impl Shown {
+    /// These documents of those that were read.
+    pub fn of(
+        read: &ReadDocuments,
+        documents: impl IntoIterator<Item = Document>,
+    ) -> BTreeMap<Document, ShownDocument> {
+        let digest = |document| read.collection.facts(document).digest;
+        let shown = |document| (document, ShownDocument::new(&read.named(document), digest(document)));
+        documents.into_iter().map(shown).collect()
+    }
+
     /// Fetches the texts of the documents. One that cannot be read any more is shown empty.
-    pub fn fetch(read: &impl Catalogue, options: &ReadOptions, documents: BTreeSet<Document>) -> Self {
-        let wanted: Vec<_> = documents.iter().map(|&document| read.place(document)).collect();
-        let by_id: BTreeMap<_, Document> =
-            documents.iter().map(|&document| (read.place(document).0, document)).collect();
-        let mut texts = BTreeMap::new();
+    pub fn fetch(
+        inputs: &[Input],
+        options: &ReadOptions,
+        mut documents: BTreeMap<Document, ShownDocument>,
+    ) -> Self {
+        let wanted: Vec<_> = documents.values().map(|document| document.at).collect();
+        let mut by_id: BTreeMap<_, _> =
+            documents.values_mut().map(|document| (document.at.0, document)).collect();
         let mut rest = &wanted[..];
         loop {
             let mut handed = 0;
-            let done = corpus::fetch(read.inputs(), options, rest, |document| {
+            let done = corpus::fetch(inputs, options, rest, |document| {
                 handed += 1;
-                if let Some(&number) = by_id.get(&document.id)
-                    && read.is_same(document.id, document.text)
+                if let Some(shown) = by_id.get_mut(&document.id)
+                    && shown.digest == text_digest(document.text)
                 {
                     let end = document.text.floor_char_boundary(LONGEST);
                     let group = document.group.map(str::to_owned);
-                    texts.insert(number, (document.text[..end].to_owned(), group));
+                    shown.fetched = Some((document.text[..end].to_owned(), group));
                 }
             });
             // On behind the one that cannot be read; samples are few.
@@ -90,41 +95,42 @@ impl Shown {
                 _ => break,
             }
         }
-        Self(texts)
+        Self(documents)
+    }
+
+    fn fetched(&self, document: Document) -> Option<&(String, Option<String>)> {
+        self.0.get(&document)?.fetched.as_ref()
     }
 
     /// True if a document's text could be fetched.
     pub fn holds(&self, document: Document) -> bool {
-        self.0.contains_key(&document)
+        self.fetched(document).is_some()
     }
 
     /// A document's text, as far as it was fetched.
     pub fn text(&self, document: Document) -> &str {
-        self.0.get(&document).map_or("", |(text, _)| text)
+        self.fetched(document).map_or("", |(text, _)| text)
     }
 
     /// The value that groups a document.
     pub fn group(&self, document: Document) -> Option<&str> {
-        self.0.get(&document)?.1.as_deref()
+        self.fetched(document)?.1.as_deref()
     }
 
     /// A document with its first words.
-    pub fn document(&self, read: &impl Catalogue, document: Document) -> DocumentSample {
-        let (id, url) = read.names(document);
-        let [id, url] = [id.into_owned(), url.to_owned()].map(reported);
-        let sample = DocumentSample::new(id, url, self.text(document));
-        DocumentSample { old: read.is_old(document), ..sample }
+    pub fn document(&self, document: Document) -> DocumentSample {
+        let ShownDocument { id, url, is_old, .. } = &self.0[&document];
+        let sample = DocumentSample::new(id.clone(), url.clone(), self.text(document));
+        DocumentSample { old: *is_old, ..sample }
     }
 
     /// A pair with the places where the two differ.
-    pub fn pair(&self, read: &impl Catalogue, pair: &Pair, has_distance: bool) -> PairSample {
+    pub fn pair(&self, pair: &Pair, has_distance: bool) -> PairSample {
         let (of_pair, distance) = (pair.documents(), has_distance.then_some(pair.distance));
-        let (samples, texts) = (
-            of_pair.map(|document| self.document(read, document)),
-            of_pair.map(|document| self.text(document)),
-        );
-        let sample = PairSample::new(samples, texts, distance, f64::from(pair.similarity));
         // Only the beginnings of very long texts are at hand.
+        let (samples, texts) =
+            (of_pair.map(|document| self.document(document)), of_pair.map(|document| self.text(document)));
+        let sample = PairSample::new(samples, texts, distance, f64::from(pair.similarity));
         PairSample { kind: pair.kind, ..sample }
     }
 }

@@ -1,21 +1,20 @@
 //! The path from texts to an outcome and its report: no file is read or written, save a file of document frequencies
 //! where one is named.
 
-use super::dedup::{SHOWN_PAIRS, against, cluster_sizes, largest_clusters};
-use super::samples::{LONGEST, sample_pairs};
+use super::dedup::{Findings, against};
+use super::samples::{Shown, ShownDocument};
 use super::sources::number_of_host;
 use super::stages::{Progress, Stages};
-use super::with_threads;
+use super::{Job, with_threads};
 use crate::error::{Error, Result};
 use crate::frequencies;
-use crate::report::messages;
-use crate::report::model::{ClusterSample, Corpus, DocumentSample, PairSample, Report, SCHEMA, Stage, Tool};
-use crate::resources::{cpu_seconds, peak_memory_bytes};
+use crate::report::model::{Corpus, Report, Stage};
+use crate::resources::cpu_seconds;
 use crate::weight::frequencies::Frequencies;
 use rayon::prelude::*;
 use simflip_core::clusters::Source;
 use simflip_core::collection::{Collection, Keeping};
-use simflip_core::dedup::{Context, Outcome, Pair, Prepared};
+use simflip_core::dedup::{Context, Outcome, Prepared};
 use simflip_core::id::{Document, Id};
 use simflip_core::settings::Settings;
 use std::path::{Path, PathBuf};
@@ -190,79 +189,27 @@ fn report<T: AsRef<str>>(
     outcome: &Outcome,
     stages: &Stages<'_>,
 ) -> Report {
-    let settings = &job.settings;
-    let (searched, verified) = (&outcome.searched, outcome.verified);
-    let name = |document: Document| (job.name)(document);
-    let mut warnings = messages::search_warnings(searched, verified.as_ref(), &name);
-    warnings.extend(messages::chaining_warning(&messages::Chaining::of(outcome), settings.linkage, &name));
     let stays = outcome.stays();
     let bytes = |document: Document| collection.facts(document).text_bytes;
     let new = || Document::all(outcome.new);
     let removed_text_bytes = new().filter(|document| !stays[document.index()]).map(bytes).sum();
-    let counts = messages::counts(outcome, removed_text_bytes);
-    let cluster_sizes = cluster_sizes(outcome);
-    let largest = cluster_sizes.last().map_or(0, |sizes| sizes.size);
-    warnings.extend(messages::largest_warning(largest, outcome.documents as u64, settings.linkage));
-    warnings.extend(messages::unlisted_warning(&counts, verified.is_some()));
-    let text = |document: Document| {
-        let text = job.texts.get(document.index()).map_or("", AsRef::as_ref);
-        &text[..text.floor_char_boundary(LONGEST)]
-    };
-    let sample = |document| DocumentSample {
-        old: outcome.is_old(document),
-        ..DocumentSample::new(name(document), job.url(document).unwrap_or_default(), text(document))
-    };
-    let pair = |pair: &Pair| {
-        let (samples, texts) = (pair.documents().map(sample), pair.documents().map(text));
-        let distance = settings.sketches.has_hash().then_some(pair.distance);
-        PairSample {
-            kind: pair.kind,
-            ..PairSample::new(samples, texts, distance, f64::from(pair.similarity))
-        }
-    };
-    let cluster = |(cluster, members): (simflip_core::id::Cluster, Vec<Document>)| {
-        let cohesion = outcome.cohesion.get(cluster.index());
-        ClusterSample {
-            cluster: cluster.to_string(),
-            size: outcome.clusters.get(cluster).len() as u64,
-            kept: sample(members[0]),
-            members: members[1..].iter().map(|&member| sample(member)).collect(),
-            lowest_similarity: cohesion.map(|c| f64::from(c.lowest)),
-            median_similarity: cohesion.map(|c| f64::from(c.median)),
-        }
-    };
-    let frequencies = job.frequencies.as_deref().filter(|_| settings.needs_frequencies());
-    Report {
-        schema: SCHEMA,
-        tool: Tool::this(),
-        created: job.created.clone(),
-        settings: Some(settings.clone()),
-        frequencies: frequencies.map(Path::to_path_buf),
-        corpus: Corpus {
-            text_bytes: new().map(bytes).sum(),
-            records: outcome.new as u64,
-            documents: outcome.new as u64,
-            documents_with_few_features: outcome.documents_with_few_features,
-            ..Corpus::default()
-        },
+    let findings = Findings {
         against: (job.first_old <= collection.len()).then(|| against(collection, outcome)),
-        outcome: counts,
-        method: messages::method(settings, frequencies, searched, verified.as_ref()),
-        recall: messages::recall(searched),
-        s_curve: messages::s_curve(settings, searched),
-        histograms: messages::histograms(searched),
-        cluster_sizes,
-        largest_clusters: largest_clusters(outcome).into_iter().map(cluster).collect(),
-        sample_pairs: sample_pairs(&outcome.pairs, SHOWN_PAIRS, settings.seed).iter().map(pair).collect(),
-        stages: stages.done(),
-        peak_memory_bytes: peak_memory_bytes(),
-        search_cost: messages::cost(searched),
-        searched: Some(searched.clone()),
-        verified,
-        recall_estimate: outcome.recall_estimate,
-        warnings,
-        ..Report::default()
-    }
+        ..Findings::of(outcome, removed_text_bytes, job.settings.seed)
+    };
+    let shown = |document: Document| {
+        let text = job.texts.get(document.index()).map_or("", AsRef::as_ref);
+        let (name, url) = ((job.name)(document), job.url(document).unwrap_or_default());
+        (document, ShownDocument::of_text(name, url, text, outcome.is_old(document)))
+    };
+    let shown = Shown(findings.shown().into_iter().map(shown).collect());
+    let samples = findings.samples(&job.settings, &shown);
+    let (settings, frequencies, created) =
+        (job.settings.clone(), job.frequencies.clone(), job.created.clone());
+    let as_job = Job { settings, frequencies, created, ..Job::default() };
+    let report = findings.report(&as_job, &shown, samples, stages);
+    let (text_bytes, records) = (new().map(bytes).sum(), outcome.new as u64);
+    Report { corpus: Corpus { text_bytes, records, ..report.corpus }, ..report }
 }
 
 #[cfg(test)]

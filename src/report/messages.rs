@@ -15,7 +15,7 @@ use simflip_core::clusters::Linkage;
 use simflip_core::dedup::{
     Capped, Cohesion, MeasuredRecall, Outcome, PairKind, Ran, Scores, Searched, Verified,
 };
-use simflip_core::id::{Cluster, Document, Id};
+use simflip_core::id::{Cluster, Document};
 use simflip_core::minhash::one_bit;
 use simflip_core::recall_estimate::{Estimated, Lower, RecallEstimate};
 use simflip_core::resemblance::{largest_exact, largest_odd, standard_error, standard_error_between};
@@ -614,15 +614,6 @@ impl Chaining {
     /// No cluster yet.
     pub fn new(by: (Measure, f64)) -> Self {
         Self { by, unlike: 0, clusters: 0, worst: Vec::new() }
-    }
-
-    /// The clusters of a run in memory.
-    pub fn of(outcome: &Outcome) -> Self {
-        let mut chaining = Self::new(outcome.cohesion_by);
-        for (cluster, cohesion) in Cluster::all(outcome.cohesion.len()).zip(&outcome.cohesion) {
-            chaining.add(cluster, cohesion, outcome.representatives[cluster.index()]);
-        }
-        chaining
     }
 
     /// Adds the next cluster, of which the document `kept` stays.

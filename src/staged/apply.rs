@@ -126,7 +126,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     check_is_here("out", &job.out)?;
     let folder = Folder::open_against(&job.sketches, &job.against)?;
     cluster::check_keep(&folder, &job.grouping)?;
-    let reading = folder.files[folder.old_files].header.reading.clone();
+    let reading = folder.files[0].header.reading.clone();
     let discovery = DiscoverOptions { fields: reading.fields.clone(), ..DiscoverOptions::default() };
     let found = discover_all(&job.inputs, &discovery)?;
     found.passed_over.message().iter().for_each(|message| progress.note(message));

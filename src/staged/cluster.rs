@@ -7,10 +7,9 @@ use super::join::{Joining, unless_damaged};
 use super::keep_order::{OfFiles, sources, unscored};
 use super::record::{Assignment, Edge};
 use super::sketches::Folder;
-use super::sorter::Sorted;
 use super::{belongs_to, odd_length};
 use crate::error::{Error, Result};
-use crate::format::{self, ASSIGNMENTS, Body, BodyReader, NewBinary, PAIRS};
+use crate::format::{self, ASSIGNMENTS, Body, NewBinary, PAIRS};
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
 use crate::making::{is_address, sweep};
@@ -24,8 +23,10 @@ use simflip_core::containment;
 use simflip_core::id::{Id, Rank};
 use simflip_core::recall_estimate::RecallEstimate;
 use simflip_core::settings::Settings;
-use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::fs;
+use std::io::{BufReader, Read, Write};
+use std::iter::Peekable;
+use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
 /// The sketches to cluster, and the rules.
@@ -219,7 +220,7 @@ pub(super) fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
             refuse("input-order, where --priority says which inputs come first".to_owned())
         }
         Keep::Score(field) => {
-            let new = &folder.files[folder.old_files..];
+            let new = &folder.files[..folder.new_files];
             match new.iter().find(|file| file.header.reading.fields.score.as_ref() != Some(field)) {
                 None => Ok(()),
                 Some(file) => refuse(format!(
@@ -371,8 +372,8 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
         assigned.keep_more(joining, grouping.quota, files)?;
     }
     let mut counts = Clustered {
-        documents: folder.documents() - folder.first_new(),
-        old: folder.first_new(),
+        documents: folder.new_documents(),
+        old: folder.old_documents(),
         compared: store.compared(),
         statistics: statistics.and(more),
         recall_estimate: recall_estimate?,
@@ -439,7 +440,7 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
     let mut file = NewBinary::begin(&path, PAIRS, &header)?;
     let mut put = |a: Rank, b: Rank, distance: Option<u32>, similarity: f32| {
         let [a, b] = [a, b].map(|rank| order.document(rank));
-        if a.max(b) < folder.first_new() {
+        if folder.is_old(a.min(b)) {
             return Ok(());
         }
         let edge = Edge { later: a.max(b), earlier: a.min(b), distance, similarity };
@@ -495,101 +496,13 @@ impl AssignedRanks {
     }
 }
 
-/// A list on disk while it is written.
-pub(super) struct List {
-    path: PathBuf,
-    file: BufWriter<File>,
-}
-
-impl List {
-    pub fn create(path: PathBuf) -> Result<Self> {
-        let file = File::create(&path).map_err(|error| Error::io(&path, error))?;
-        Ok(Self { file: BufWriter::with_capacity(1 << 18, file), path })
-    }
-
-    /// All of these records.
-    pub fn of(path: PathBuf, mut sorted: Sorted) -> Result<PathBuf> {
-        let mut list = Self::create(path)?;
-        while let Some(record) = sorted.next()? {
-            list.put(record)?;
-        }
-        list.finish()
-    }
-
-    pub fn put(&mut self, record: &[u8]) -> Result<()> {
-        self.file.write_all(record).map_err(|error| Error::io(&self.path, error))
-    }
-
-    pub fn finish(mut self) -> Result<PathBuf> {
-        self.file.flush().map_err(|error| Error::io(&self.path, error))?;
-        Ok(self.path)
-    }
-}
-
-/// A list on disk while it is read from its beginning.
-pub(super) struct RecordReader {
-    path: PathBuf,
-    file: BufReader<File>,
-    record: Vec<u8>,
-}
-
-impl RecordReader {
-    /// Of so many bytes each.
-    pub fn open(path: &Path, width: usize) -> Result<Self> {
-        let file = File::open(path).map_err(|error| Error::io(path, error))?;
-        let file = BufReader::with_capacity(1 << 18, file);
-        Ok(Self { path: path.to_path_buf(), file, record: vec![0; width] })
-    }
-
-    /// The next one.
-    pub fn next(&mut self) -> Result<Option<&[u8]>> {
-        match self.file.read_exact(&mut self.record) {
-            Ok(()) => Ok(Some(&self.record)),
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
-            Err(error) => Err(Error::io(&self.path, error)),
-        }
-    }
-}
-
-/// The assignments of all documents that are in clusters, in order.
-pub struct AssignmentReader {
-    reader: BufReader<BodyReader>,
-    path: PathBuf,
-    left: u64,
-}
-
-impl AssignmentReader {
-    /// Opens the assignments of a file.
-    ///
-    /// # Errors
-    /// If it cannot be opened.
-    pub fn open(body: &Body) -> Result<Self> {
-        let reader = BufReader::with_capacity(1 << 16, body.reader()?);
-        Ok(Self { reader, path: body.path().to_path_buf(), left: body.len() / Assignment::WIDTH as u64 })
-    }
-
-    /// Takes the next one.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub fn take(&mut self) -> Result<Option<Assignment>> {
-        if self.left == 0 {
-            return Ok(None);
-        }
-        self.left -= 1;
-        let mut record = [0; Assignment::WIDTH];
-        self.reader.read_exact(&mut record).map_err(|error| Error::io(&self.path, error))?;
-        Ok(Some(Assignment::of(&record)))
-    }
-}
-
 /// The assignments of some documents, in their order, of which few are in memory at a time.
 ///
 /// # Errors
 /// If the file cannot be read.
 pub fn assignments_of(
     body: &Body,
-    documents: std::ops::Range<u64>,
+    documents: Range<u64>,
 ) -> Result<impl Iterator<Item = Result<Assignment>> + use<>> {
     let number = body.len() / Assignment::WIDTH as u64;
     let mut reader = body.reader()?;
@@ -619,12 +532,24 @@ pub fn assignments_of(
 /// As [`assignments_of`].
 pub fn goes_of(
     body: &Body,
-    documents: std::ops::Range<u64>,
+    documents: Range<u64>,
 ) -> Result<impl Iterator<Item = Result<Assignment>> + use<>> {
     let goes = |assignment: &Result<Assignment>| {
         assignment.as_ref().map_or(true, |assignment| assignment.stays != assignment.document)
     };
     Ok(assignments_of(body, documents)?.filter(goes))
+}
+
+/// The assignment of a document, of some that ascend; none where it is in no cluster.
+///
+/// # Errors
+/// If the next one could not be read.
+pub fn of_document(
+    assignments: &mut Peekable<impl Iterator<Item = Result<Assignment>>>,
+    document: u64,
+) -> Result<Option<Assignment>> {
+    let is_of = |next: &Result<Assignment>| next.as_ref().map_or(true, |next| next.document == document);
+    assignments.next_if(is_of).transpose()
 }
 
 /// Checks a file of pairs for [`inspect`](crate::inspect).
@@ -679,7 +604,7 @@ pub fn check(path: &Path) -> Result<Inspection> {
         let documents = counts.old.saturating_add(counts.documents);
         let is_right = assignment.document.max(assignment.stays) < documents
             && (!assignment.beside || assignment.stays == assignment.document)
-            && (assignment.document >= counts.old || assignment.stays == assignment.document)
+            && (assignment.document < counts.documents || assignment.stays == assignment.document)
             && assignment.cluster < counts.clusters
             && (2..=counts.largest).contains(&assignment.size)
             && before.is_none_or(|before| before < assignment.document);

@@ -2,48 +2,41 @@
 //! come to the folder of results that a run in memory makes.
 
 use super::cluster::{self, Grouping};
+use super::cohesion;
 use super::estimate::{Estimate, Rooms, is_large, read_ahead, sketched_bytes};
 use super::join::Joining;
 use super::keep_order::{OfFiles, unscored};
 use super::kept::StagedKept;
 use super::lookup::{Called, Lookup};
 use super::record::Edge;
-use super::renumber::{self, ResultOrder};
 use super::sketch::{Read, Shard, SketchJob, bundles, sketch_files};
-use super::sketches::{Column, Folder};
+use super::sketches::Folder;
 use super::store::can_be_joined;
-use super::tables::{ClusterCounts, Tables, check_number, held_of};
+use super::tables::{Tables, check_number, held_of};
 use super::working::{FOLDERS, Left, WorkingFolder, left_beside, sweep_beside};
 use super::{Budget, printed_bytes, workplace};
-use crate::corpus::{self, FileReading, Input, KeptFiles, KeptJob, Place};
-use crate::document::DocId;
+use crate::corpus::{self, FileReading, Input, KeptFiles, KeptJob};
 use crate::error::{Error, Result};
-use crate::hash::text_digest;
 use crate::kernel::memory::give_back;
 use crate::making::{keep, kept_messages, place_of, sweep};
 use crate::pipeline::dedup::{
-    Findings, SHOWN_PAIRS, dedup_files, first_messages, report, rows_of_files, rows_of_old,
+    Findings, SHOWN_PAIRS, check_tables, dedup_files, first_messages, rows_of_files, rows_of_old,
 };
-use crate::pipeline::documents::reported;
 use crate::pipeline::finished::finished;
+use crate::pipeline::listing::write_tables;
 use crate::pipeline::output::{self, OutputFolder};
-use crate::pipeline::samples::{Catalogue, Sampler};
+use crate::pipeline::samples::Sampler;
 use crate::pipeline::sources::{lost_by_file, scores_of_files};
 use crate::pipeline::stages::Stages;
 use crate::pipeline::{Against, Ignored, Job, Progress, Summary, Upload, all_inputs};
 use crate::report::messages;
 use crate::report::model::{AgainstReport, MemoryReport, Outcome as Counts};
 use crate::resources::memory_share;
-use crate::tables::{DOCUMENTS, DOCUMENTS_JSONL, REMOVED, write_documents_jsonl};
-#[cfg(feature = "parquet")]
-use crate::tables::{DOCUMENTS_PARQUET, write_documents_parquet};
 use crate::wording::{counted, printable_path};
 use simflip_core::clusters::Keep;
 use simflip_core::dedup::Verified;
-use simflip_core::id::{Document, Id};
-use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,18 +75,10 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     // Where nothing can be written, that is to be known before a stream is copied.
     let has_stream = job.inputs.iter().chain(&job.against).any(|path| corpus::is_stream(path));
     let begun = has_stream.then(|| OutputFolder::begin(&job.out, job.force)).transpose()?;
-    let (files, expected) = expected(job)?;
-    let boilerplate = if matches!(job.ignored, Ignored::Counted(_)) { expected.boilerplate() } else { 0 };
-    let held = expected.in_memory(&job.settings) + boilerplate;
-    let memory = MemoryReport {
-        limit_bytes: limit,
-        expected_documents: expected.documents,
-        expected_bytes: held,
-        ..MemoryReport::default()
-    };
-    let can = can_be_staged(job).and_then(|()| rooms(job, &files.inputs, &expected, limit));
+    let (plan, can) = planned(job, limit)?;
+    let held = plan.memory.expected_bytes;
     // What was begun on disk goes on there, however much memory is free now.
-    let left = left_beside(&real, job, &files)?;
+    let left = left_beside(&real, job, &plan.files)?;
     let is_small = job.memory.is_none() && !is_large(held, limit);
     match can {
         Ok(rooms) if !is_small || left.as_ref().is_some_and(|left| left.is_of_job) => {
@@ -105,7 +90,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
                     printed_bytes(limit)
                 ));
             }
-            on_disk(job, DiskPlan { files, expected, memory, rooms }, progress)
+            on_disk(job, plan, &rooms, progress)
         }
         Err(why) if job.memory.is_some_and(|memory| held > memory) => {
             let expected =
@@ -120,7 +105,12 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
                      that run is to resume"
                 ));
             }
-            dedup_files(&Job { expected: Some(memory), ..job.clone() }, Some(files), begun, progress)
+            dedup_files(
+                &Job { expected: Some(plan.memory), ..job.clone() },
+                Some(plan.files),
+                begun,
+                progress,
+            )
         }
     }
 }
@@ -133,22 +123,22 @@ pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     sweep_beside(&job.out);
     job.settings.check()?;
     let limit = job.memory.unwrap_or_else(memory_share);
-    let (files, expected) = expected(job)?;
-    let can = can_be_staged(job).and_then(|()| rooms(job, &files.inputs, &expected, limit));
+    let (plan, can) = planned(job, limit)?;
     let rooms = can
         .map_err(|why| Error::parameter("memory", printed_bytes(limit), format!("a run that fits; {why}")))?;
-    let expected_bytes = expected.in_memory(&job.settings);
-    let memory = MemoryReport {
-        limit_bytes: limit,
-        expected_documents: expected.documents,
-        expected_bytes,
-        ..MemoryReport::default()
-    };
-    on_disk(job, DiskPlan { files, expected, memory, rooms }, progress)
+    on_disk(job, plan, &rooms, progress)
 }
 
-/// The job's files, and what their documents are expected to be.
-fn expected(job: &Job) -> Result<(Against, Estimate)> {
+/// The files of a run, and what is known of it before they are read.
+struct DiskPlan {
+    files: Against,
+    expected: Estimate,
+    memory: MemoryReport,
+}
+
+/// A job's files, and what their documents are expected to take; and the room of threads for documents while they are
+/// sketched, if it can go on disk, or else why not.
+fn planned(job: &Job, limit: u64) -> Result<(DiskPlan, Result<Rooms, String>)> {
     let files = all_inputs(job)?;
     let options = job.with_threads(|| job.read_options())?;
     if let Some(memory) = job.memory {
@@ -161,8 +151,16 @@ fn expected(job: &Job) -> Result<(Against, Estimate)> {
             return Err(Error::parameter("memory", printed_bytes(memory), expected));
         }
     }
-    let estimate = Estimate::of(&files.inputs, &options);
-    Ok((files, estimate))
+    let expected = Estimate::of(&files.inputs, &options);
+    let boilerplate = if matches!(job.ignored, Ignored::Counted(_)) { expected.boilerplate() } else { 0 };
+    let memory = MemoryReport {
+        limit_bytes: limit,
+        expected_documents: expected.documents,
+        expected_bytes: expected.in_memory(&job.settings) + boilerplate,
+        ..MemoryReport::default()
+    };
+    let can = can_be_staged(job).and_then(|()| rooms(job, &files.inputs, &expected, limit));
+    Ok((DiskPlan { files, expected, memory }, can))
 }
 
 /// Why a job cannot go in stages, if so.
@@ -266,20 +264,8 @@ impl Progress for Watching<'_> {
     }
 }
 
-/// The files of a run on disk, and what is known of it before they are read.
-struct DiskPlan {
-    files: Against,
-    expected: Estimate,
-    memory: MemoryReport,
-    /// Room of threads for documents while they are sketched.
-    rooms: Rooms,
-}
-
-fn on_disk(job: &Job, plan: DiskPlan, progress: &dyn Progress) -> Result<Summary> {
-    if job.writes.documents_parquet && cfg!(not(feature = "parquet")) {
-        let expected = "another table; this build of simflip has not the feature `parquet`";
-        return Err(Error::parameter("write", "documents.parquet", expected));
-    }
+fn on_disk(job: &Job, plan: DiskPlan, rooms: &Rooms, progress: &dyn Progress) -> Result<Summary> {
+    check_tables(job)?;
     let folder = OutputFolder::begin(&job.out, job.force)?;
     let upload = Upload::of(job)?;
     output::spare(&job.out, plan.files.inputs.iter().map(Input::stored))?;
@@ -288,8 +274,11 @@ fn on_disk(job: &Job, plan: DiskPlan, progress: &dyn Progress) -> Result<Summary
     if work.is_begun {
         progress.note(&format!("going on with what an earlier run has left in {shown}"));
     }
-    let done = in_stages(job, plan, work.path(), &folder, progress);
-    match done {
+    sweep(work.path());
+    let (most, last) = (AtomicU64::new(0), Mutex::new(Instant::now()));
+    let watching = Watching { inner: progress, work: work.path(), most, last };
+    let run = StagedRun { job, plan: &plan, rooms, work: work.path(), watching: &watching };
+    match job.with_threads(|| run.run(&folder, &Stages::new(&watching))).and_then(|done| done) {
         Ok(summary) => {
             // The result first: a run that is killed from here on has it.
             folder.finish()?;
@@ -313,37 +302,20 @@ fn on_disk(job: &Job, plan: DiskPlan, progress: &dyn Progress) -> Result<Summary
     }
 }
 
-/// Goes through all stages in the working folder `work`, and writes what a run in memory writes to the folder of
-/// results.
-fn in_stages(
-    job: &Job,
-    plan: DiskPlan,
-    work: &Path,
-    folder: &OutputFolder,
-    progress: &dyn Progress,
-) -> Result<Summary> {
-    sweep(work);
-    let watching =
-        Watching { inner: progress, work, most: AtomicU64::new(0), last: Mutex::new(Instant::now()) };
-    let scratch = workplace(&work.join("tables"))?;
-    let scratch = scratch.path();
-    let run = StagedRun { job, plan, work, scratch, watching: &watching };
-    job.with_threads(|| run.run(folder, &Stages::new(&watching)))?
-}
-
 struct StagedRun<'a> {
     job: &'a Job,
-    plan: DiskPlan,
+    plan: &'a DiskPlan,
+    /// Room of threads for documents while they are sketched.
+    rooms: &'a Rooms,
     /// The folder of stages that a later run resumes.
     work: &'a Path,
-    /// The folder of the rest.
-    scratch: &'a Path,
     watching: &'a Watching<'a>,
 }
 
 impl StagedRun<'_> {
     fn run(&self, out: &OutputFolder, stages: &Stages<'_>) -> Result<Summary> {
-        let Self { job, plan: DiskPlan { files, expected, memory, .. }, .. } = self;
+        let Self { job, plan: DiskPlan { files, expected, memory }, work, .. } = *self;
+        let scratch = workplace(&work.join("tables"))?;
         let Against { inputs, new_files, both, passed_over } = files;
         let (settings, new_files, limit) = (&job.settings, *new_files, memory.limit_bytes);
         // What a part has freed lies about in the lists of threads that are gone.
@@ -367,68 +339,39 @@ impl StagedRun<'_> {
         let clustered = stages.timed("clusters", documents, "documents", || {
             cluster::cluster_joined(&joining, &grouping, &of_files)
         })?;
+        let assignments = cluster::open(&opened, &grouping)?.1;
+        let (clusters, of_old) = stages.run("cohesion", clustered.in_clusters, "documents", 0, |_| {
+            cohesion::findings(&joining, &assignments)
+        })?;
         drop(joining);
         part(4);
-        let (order, folder) = (ResultOrder::of(&opened), opened.new_first());
-        let called = self.called(&folder)?;
-        let budget = Budget::beside(limit, held_of(documents) + opened.files_bytes())?;
-        let assignments = renumber::assignments(&opened, &grouping, self.scratch, &budget)?;
+        let called = self.called(&opened)?;
         let pairs = cluster::pairs(&opened, &grouping)?;
-        let new = order.new_documents();
+        let (listed, new) = (pairs.len() / Edge::WIDTH as u64, opened.new_documents());
+        let budget = Budget::beside(limit, held_of(documents) + opened.files_bytes())?.bytes / 2;
         let lookup = stages.run("names", documents, "documents", 0, |_| {
-            Lookup::new(&folder, &called, new, self.scratch, budget.bytes / 2)
+            Lookup::new(&opened, &called, scratch.path(), budget)
         })?;
         let repeated = lookup.repeated();
-        let budget = Budget { bytes: budget.bytes / 2 };
-        let lookup = RefCell::new(lookup);
         let tables = Tables {
-            folder: &folder,
-            order,
+            folder: &opened,
             settings,
             pairs: &pairs,
             assignments: &assignments,
-            lookup,
-            budget,
-            work: self.scratch,
+            lookup: RefCell::new(lookup),
+            budget: Budget { bytes: budget },
+            work: scratch.path(),
         };
         let mut sampler = Sampler::new(SHOWN_PAIRS, settings.seed);
-        let (pairs, mut clusters) =
-            stages.run("write tables", pairs.len() / Edge::WIDTH as u64, "pairs", 0, |_| {
-                let path = |name| job.writes.pairs.then(|| out.path().join(name));
-                let pairs = tables.pairs(path("pairs.csv").as_deref(), |pair| sampler.add(pair))?;
-                Ok::<_, Error>((pairs, tables.clusters(path("clusters.csv").as_deref())?))
-            })?;
-        let mut chaining = messages::Chaining::new(settings.cohesion());
-        stages.run("cohesion", clustered.in_clusters, "documents", 0, |_| {
-            tables.cohesion(|cluster, cohesion, kept| {
-                chaining.add(cluster, &cohesion, kept);
-                let large = clusters.largest.iter_mut().find(|large| large.cluster == cluster);
-                if let Some(large) = large {
-                    large.cohesion = Some(cohesion);
-                }
-            })
-        })?;
-        // Of a cluster of which all are kept nothing is compared.
-        clusters.largest.iter_mut().for_each(|large| _ = large.cohesion.get_or_insert_default());
+        tables.each_pair()?.try_for_each(|pair| pair.map(|pair| sampler.add(&pair)))?;
+        stages.run("write tables", listed, "pairs", 0, |_| write_tables(job, &tables, out.path()))?;
         let counted = stages.run("count", new, "documents", 0, |_| tables.counts())?;
-        if job.writes.any_documents() {
-            stages.run("write tables of documents", new, "documents", 0, |_| {
-                self.tables_of_documents(&tables, out)
-            })?;
+        let (mut kept, mut places) = (vec![0; new_files], vec![None; new_files]);
+        for (at, called) in called[..opened.new_inputs().count()].iter().enumerate() {
+            kept[called.shard as usize] = counted.kept[at];
+            places[called.shard as usize] = Some(at);
         }
-        let mut kept = vec![0; new_files];
-        for (called, &stays) in called.iter().zip(&counted.kept) {
-            if let Some(kept) = kept.get_mut(called.shard as usize) {
-                *kept = stays;
-            }
-        }
-        let mut places = vec![None; new_files];
-        for (at, called) in called.iter().enumerate() {
-            if let Some(place) = places.get_mut(called.shard as usize) {
-                *place = Some(at);
-            }
-        }
-        let all = StagedKept::new(&folder, places, &assignments, &kept);
+        let all = StagedKept::new(&opened, places, &assignments, &kept);
         let corpus::Kept { lost, files } = match job.writes.kept {
             true => stages.run("write kept documents", kept.iter().sum(), "documents", 0, |_| {
                 tables.lookup.borrow_mut().release();
@@ -439,22 +382,19 @@ impl StagedRun<'_> {
             false => corpus::Kept::default(),
         };
         first_messages(&lost).for_each(|line| stages.progress().note(&line));
-        let ClusterCounts { sizes, largest, clusters, documents: in_clusters, old } = clusters;
         let of_file = |shard: usize| files_read[shard].documents;
         let paths = inputs[..new_files].iter().enumerate();
         let paths = paths.map(|(at, input)| (&*input.path, of_file(at), kept[at]));
         let lost_by_source = lost_by_file(paths).into_iter().chain(counted.hosts).collect();
-        let against = (!job.against.is_empty()).then(|| {
-            Ok::<_, Error>(AgainstReport {
-                named: job.against.clone(),
-                documents: order.old_documents(),
-                exact: clustered.copies_of_old,
-                near: old.gone - clustered.copies_of_old,
-                clusters: old.clusters,
-                documents_in_clusters: old.members,
-                both: *both,
-                files: rows_of_old(&files_read[new_files..]),
-            })
+        let against = (!job.against.is_empty()).then(|| AgainstReport {
+            named: job.against.clone(),
+            documents: clustered.old,
+            exact: clustered.copies_of_old,
+            near: of_old.gone - clustered.copies_of_old,
+            clusters: of_old.clusters,
+            documents_in_clusters: of_old.members,
+            both: *both,
+            files: rows_of_old(&files_read[new_files..]),
         });
         self.watching.look();
         let findings = Findings {
@@ -472,14 +412,12 @@ impl StagedRun<'_> {
                 kept: new - clustered.removed,
                 removed: clustered.removed,
                 removed_text_bytes: counted.removed_text_bytes,
-                pairs_found: pairs.written,
-                pairs_written: pairs.written,
-                clusters,
-                documents_in_clusters: in_clusters,
+                pairs_found: listed,
+                pairs_written: listed,
+                clusters: clustered.clusters,
+                documents_in_clusters: clustered.in_clusters,
             },
-            chaining,
-            cluster_sizes: sizes,
-            largest,
+            clusters,
             sample: sampler.sample(),
             searched: clustered.statistics.searched(settings, clustered.compared),
             verified: Some(Verified::from(clustered.statistics)),
@@ -487,7 +425,7 @@ impl StagedRun<'_> {
             lost_by_source,
             lost,
             boilerplate: None,
-            against: against.transpose()?,
+            against,
             scores,
             memory: Some(MemoryReport {
                 on_disk: true,
@@ -496,8 +434,7 @@ impl StagedRun<'_> {
                 ..memory.clone()
             }),
         };
-        let few = Few::fetch(inputs, &tables, &findings.shown())?;
-        report(job, &findings, &few, out, stages)
+        findings.write_report(job, inputs, tables.shown(&findings.shown())?, out, stages)
     }
 
     /// Sketches new files and old ones, each into a folder, and tells what reading them came to, in their order; the
@@ -556,7 +493,7 @@ impl StagedRun<'_> {
             shard: Shard::default(),
             settings: job.settings.clone(),
         };
-        sketch_files(&sketch, inputs, &self.plan.rooms, self.watching)
+        sketch_files(&sketch, inputs, self.rooms, self.watching)
     }
 
     /// The inputs of a folder of sketches, in its order, each with its number.
@@ -589,94 +526,5 @@ impl StagedRun<'_> {
             return Err(Error::parameter("input", self.job.inputs[0].display(), expected));
         }
         Ok(called)
-    }
-
-    fn tables_of_documents(&self, tables: &Tables<'_>, out: &OutputFolder) -> Result<()> {
-        let writes = self.job.writes;
-        if writes.documents {
-            tables.documents(&out.path().join(DOCUMENTS))?;
-        }
-        if writes.documents_jsonl {
-            tables.documents_by(|rows| write_documents_jsonl(&out.path().join(DOCUMENTS_JSONL), rows))?;
-        }
-        #[cfg(feature = "parquet")]
-        if writes.documents_parquet {
-            let path = out.path().join(DOCUMENTS_PARQUET);
-            let settings =
-                serde_json::to_string(&self.job.settings).map_err(|error| Error::io(&path, error.into()))?;
-            tables.documents_by(|rows| write_documents_parquet(&path, &settings, rows))?;
-        }
-        if writes.removed {
-            tables.removed(&out.path().join(REMOVED))?;
-        }
-        Ok(())
-    }
-}
-
-/// Some documents, with all that a report shows of them.
-struct Few<'a> {
-    inputs: &'a [Input],
-    order: ResultOrder,
-    documents: BTreeMap<Document, OneDocument>,
-    digests: BTreeMap<DocId, [u8; 16]>,
-}
-
-struct OneDocument {
-    at: DocId,
-    place: Place,
-    id: String,
-    url: String,
-    shown_name: String,
-}
-
-impl<'a> Few<'a> {
-    fn fetch(inputs: &'a [Input], tables: &Tables<'_>, wanted: &BTreeSet<Document>) -> Result<Self> {
-        let (mut few, mut digest) = (
-            Self { inputs, order: tables.order, documents: BTreeMap::new(), digests: BTreeMap::new() },
-            Vec::new(),
-        );
-        let mut lookup = tables.lookup.borrow_mut();
-        for &wanted in wanted {
-            let document = u64::from(wanted.number());
-            let found = lookup.document(document)?;
-            let shown_name = lookup.shown_name(document, &found);
-            let (file, at) = tables.folder.place(document);
-            tables.folder.files[file].reader()?.read(Column::Digests, at, 1, &mut digest)?;
-            let mut bytes = [0; 16];
-            bytes.copy_from_slice(&digest);
-            few.digests.insert(found.at, bytes);
-            let place = found.named.place;
-            let [id, url] = [found.id, found.url].map(reported);
-            few.documents.insert(wanted, OneDocument { at: found.at, place, id, url, shown_name });
-        }
-        Ok(few)
-    }
-}
-
-impl Catalogue for Few<'_> {
-    fn inputs(&self) -> &[Input] {
-        self.inputs
-    }
-
-    fn place(&self, document: Document) -> (DocId, Place) {
-        let one = &self.documents[&document];
-        (one.at, one.place)
-    }
-
-    fn is_same(&self, id: DocId, text: &str) -> bool {
-        self.digests.get(&id).is_some_and(|digest| *digest == text_digest(text).to_le_bytes())
-    }
-
-    fn names(&self, document: Document) -> (Cow<'_, str>, &str) {
-        let one = &self.documents[&document];
-        (Cow::Borrowed(&one.id), &one.url)
-    }
-
-    fn is_old(&self, document: Document) -> bool {
-        self.order.is_old(u64::from(document.number()))
-    }
-
-    fn shown_name(&self, document: Document) -> String {
-        self.documents[&document].shown_name.clone()
     }
 }

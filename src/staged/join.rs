@@ -154,7 +154,7 @@ impl<'a> Joining<'a> {
 
     /// The number of reference documents, which have the first ranks.
     pub fn reference(&self) -> u32 {
-        self.folder.first_new() as u32
+        self.folder.old_documents() as u32
     }
 
     fn edges_path(&self, band: usize) -> PathBuf {
@@ -165,8 +165,8 @@ impl<'a> Joining<'a> {
     pub fn run(&self, shard: Shard) -> Result<Joined> {
         let store = self.store()?;
         let mut joined = Joined {
-            documents: self.folder.documents() - self.folder.first_new(),
-            old: self.folder.first_new(),
+            documents: self.folder.new_documents(),
+            old: self.folder.old_documents(),
             copies: self.copies.of_new(self.reference()),
             bands: 0,
             there: 0,

@@ -6,7 +6,7 @@ use super::cluster::Grouping;
 use super::join::words;
 use super::record::{DOCUMENT, document_bytes, document_of};
 use super::sketches::{CHUNK, Column, Folder};
-use super::sorter::{LongSorter, Merge};
+use super::sorter::{Merge, Sorter};
 use crate::boilerplate::folder_name;
 use crate::error::Result;
 use crate::pipeline::sources::{no_score, number_of_host, score_of_place, unscored_warning};
@@ -56,7 +56,7 @@ pub fn unscored(folder: &Folder, keep: &Keep) -> Result<Option<String>> {
     }
     let ([mut none, mut scored], mut scores) = ([0; 2], Vec::new());
     for (at, file) in folder.files.iter().enumerate() {
-        let is_new = at >= folder.old_files;
+        let is_new = at < folder.new_files;
         if file.header.reading.fields.score.as_deref() != keep.score_field() {
             none += if is_new { file.header.documents } else { 0 };
             continue;
@@ -82,8 +82,8 @@ pub fn unscored(folder: &Folder, keep: &Keep) -> Result<Option<String>> {
 /// The places of all documents.
 #[derive(Debug)]
 pub enum Order {
-    /// Documents are kept in the order of their numbers.
-    ByNumber,
+    /// So many old documents come first, and then so many new ones, both in the order of their numbers.
+    ByNumber { old: u32, new: u32 },
     /// The rank of each document, and the document of each rank.
     Ranked(Vec<Rank>, Vec<u32>),
 }
@@ -101,7 +101,8 @@ impl Order {
         budget: &Budget,
     ) -> Result<Self> {
         if grouping.keep == Keep::First {
-            return Ok(Self::ByNumber);
+            let [old, new] = [folder.old_documents(), folder.new_documents()].map(|number| number as u32);
+            return Ok(Self::ByNumber { old, new });
         }
         let mut sorted = Ranking { folder, keep: &grouping.keep, files, work, budget }.sorted()?;
         let documents = folder.documents() as usize;
@@ -118,7 +119,10 @@ impl Order {
     #[inline]
     pub fn rank(&self, document: u64) -> Rank {
         match self {
-            Self::ByNumber => Rank::new(document as u32),
+            Self::ByNumber { old, new } => match (document as u32).checked_sub(*new) {
+                Some(rank) => Rank::new(rank),
+                None => Rank::new(document as u32 + old),
+            },
             Self::Ranked(ranks, _) => ranks[document as usize],
         }
     }
@@ -127,7 +131,10 @@ impl Order {
     #[inline]
     pub fn document(&self, rank: Rank) -> u64 {
         match self {
-            Self::ByNumber => u64::from(rank.number()),
+            Self::ByNumber { old, new } => match rank.number().checked_sub(*old) {
+                Some(document) => u64::from(document),
+                None => u64::from(rank.number() + new),
+            },
             Self::Ranked(_, documents) => u64::from(documents[rank.index()]),
         }
     }
@@ -169,7 +176,7 @@ impl Ranking<'_> {
     /// All documents in order, each as bytes that end with its number.
     fn sorted(&self) -> Result<Merge> {
         let keep = self.keep;
-        let mut keyed = LongSorter::new(self.budget.bytes / 4, self.work, "keys");
+        let mut keyed = Sorter::new(self.budget.bytes / 4, self.work, "keys");
         let needs_names = !matches!(keep, Keep::First | Keep::InputOrder);
         let (mut digests, mut lengths, mut features) = (vec![], vec![], vec![]);
         let (mut scores, mut record) = (vec![], vec![]);
@@ -178,7 +185,7 @@ impl Ranking<'_> {
             // What was damaged since the join must not decide who stays.
             file.check()?;
             let mut names = if needs_names { Some(file.each_name()?) } else { None };
-            let (mut columns, is_new) = (file.reader()?, at >= self.folder.old_files);
+            let (mut columns, is_new) = (file.reader()?, at < self.folder.new_files);
             for from in (0..file.header.documents).step_by(CHUNK as usize) {
                 let count = (file.header.documents - from).min(CHUNK) as usize;
                 columns.read(Column::Digests, from, count, &mut digests)?;

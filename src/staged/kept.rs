@@ -1,8 +1,7 @@
 //! The documents of stages that stay, file by file, as they are written.
 
-use super::cluster::goes_of;
+use super::cluster::{goes_of, of_document};
 use super::names::Named;
-use super::record::Assignment;
 use super::sketches::{Column, Folder, FolderInput};
 use crate::corpus::{EachKept, KeptDocuments};
 use crate::document::DocId;
@@ -102,15 +101,10 @@ impl KeptDocuments for StagedKept<'_> {
         let Some(at) = self.inputs[shard as usize] else { return Ok(Box::new(std::iter::empty())) };
         let documents = self.folder.inputs[at].documents.clone();
         let mut goes = goes_of(self.assignments, documents.clone())?.peekable();
-        let stays = move |(document, named): (u64, Result<Named>)| {
-            let is_next = |assignment: &Result<Assignment>| {
-                assignment.as_ref().map_or(true, |assignment| assignment.document == document)
-            };
-            match goes.next_if(is_next) {
-                Some(Ok(_)) => None,
-                Some(Err(error)) => Some(Err(error)),
-                None => Some(named.map(|named| (DocId::new(shard, named.row), named.place))),
-            }
+        let stays = move |(document, named): (u64, Result<Named>)| match of_document(&mut goes, document) {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(named.map(|named| (DocId::new(shard, named.row), named.place))),
+            Err(error) => Some(Err(error)),
         };
         Ok(Box::new(documents.zip(self.names.of(at)?).filter_map(stays)))
     }

@@ -3,11 +3,11 @@
 use super::cluster::{self, ClusterJob, Clustered, check_keep, cluster_folder};
 use super::keep_order::{OfFiles, unscored};
 use super::lookup::{Called, Lookup};
-use super::renumber::{self, ResultOrder};
 use super::sketches::Folder;
 use super::tables::{Tables, check_number, held_of};
 use super::{Budget, workplace};
 use crate::error::Result;
+use crate::pipeline::listing::{write_clusters, write_pairs};
 use crate::pipeline::output::OutputFolder;
 use crate::pipeline::{Progress, with_threads};
 use crate::resources::memory_share;
@@ -60,26 +60,28 @@ fn write(
     progress: &dyn Progress,
 ) -> Result<Listed> {
     let work = workplace(&folder.joined(&job.grouping).join("tables"))?;
-    let work = work.path();
-    let (order, new_first) = (ResultOrder::of(folder), folder.new_first());
-    let assignments = renumber::assignments(folder, &job.grouping, work, &budget)?;
+    let assignments = cluster::open(folder, &job.grouping)?.1;
     let pairs = cluster::pairs(folder, &job.grouping)?;
-    let called = (0..).zip(&new_first.inputs);
+    let called = (0..).zip(&folder.inputs);
     let called = called.map(|(shard, input)| Called { name: PathBuf::from(&input.mark.path), shard });
     let called: Vec<Called> = called.collect();
     progress.begin("names", folder.documents(), "documents");
-    let lookup = Lookup::new(&new_first, &called, order.new_documents(), work, budget.bytes / 2);
+    let lookup = Lookup::new(folder, &called, work.path(), budget.bytes / 2);
     progress.end();
-    let (lookup, settings) = (RefCell::new(lookup?), &folder.settings);
-    let budget = Budget { bytes: budget.bytes / 2 };
-    let (folder, pairs, assignments) = (&new_first, &pairs, &assignments);
-    let tables = Tables { folder, order, settings, pairs, assignments, lookup, budget, work };
+    let tables = Tables {
+        folder,
+        settings: &folder.settings,
+        pairs: &pairs,
+        assignments: &assignments,
+        lookup: RefCell::new(lookup?),
+        budget: Budget { bytes: budget.bytes / 2 },
+        work: work.path(),
+    };
     progress.begin("write tables", 0, "pairs");
-    let written = (|| {
-        let pairs = tables.pairs(Some(&out.join("pairs.csv")), |_| ())?.written;
-        let documents = tables.clusters(Some(&out.join("clusters.csv")))?.documents;
+    let written = write_pairs(&tables, &folder.settings, &out.join("pairs.csv")).and_then(|pairs| {
+        let documents = write_clusters(&tables, &out.join("clusters.csv"))?;
         Ok(Listed { pairs, documents })
-    })();
+    });
     progress.end();
     written
 }

@@ -7,8 +7,7 @@ use super::sorter::Sorter;
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash::text_digest;
-use crate::pipeline::documents::shortened;
-use crate::tables::{At, Side};
+use crate::pipeline::documents::NamedDocument;
 use simflip_core::bits::Bits;
 use std::borrow::Cow;
 use std::fs::File;
@@ -31,42 +30,20 @@ pub struct Lookup<'a> {
     called: &'a [Called],
     /// Documents whose record id an earlier document has.
     repeated: Bits,
-    /// The first old document.
-    first_old: u64,
     /// Where each document's names begin, 8 bytes a document and 8 more.
     starts: BlockCache,
     names: BlockCache,
     bytes: Vec<u8>,
 }
 
-/// A document as results call it.
-#[derive(Clone, Debug)]
-pub struct NamedDocument {
-    /// Its id: the record's own, or its file and its place there.
-    pub id: String,
-    /// Its address; empty where it has none.
-    pub url: String,
-    /// Its names and place as they were read.
-    pub named: Named,
-    /// Its file and its place there.
-    pub at: DocId,
-}
-
 impl<'a> Lookup<'a> {
-    /// Puts the names of all documents, of which those from `first_old` on are old, into a folder, using about `memory`
-    /// bytes.
+    /// Puts the names of all documents into a folder, using about `memory` bytes.
     ///
     /// # Errors
     /// If names are damaged, or the folder cannot be written to.
-    pub fn new(
-        folder: &'a Folder,
-        called: &'a [Called],
-        first_old: u64,
-        work: &Path,
-        memory: u64,
-    ) -> Result<Self> {
+    pub fn new(folder: &'a Folder, called: &'a [Called], work: &Path, memory: u64) -> Result<Self> {
         let (starts, names) = (work.join("names.starts"), work.join("names.all"));
-        let mut ids = Sorter::new(16 + DOCUMENT, memory / 2, work, "ids");
+        let mut ids = Sorter::new(memory / 2, work, "ids");
         let create = |path: &Path| {
             let file = File::create(path).map_err(|error| Error::io(path, error))?;
             Ok::<_, Error>(BufWriter::with_capacity(1 << 18, file))
@@ -103,12 +80,12 @@ impl<'a> Lookup<'a> {
         }
         let room = memory / 4;
         let (starts, names) = (BlockCache::open(starts, room)?, BlockCache::open(names, room)?);
-        Ok(Self { folder, called, repeated, first_old, starts, names, bytes: Vec::new() })
+        Ok(Self { folder, called, repeated, starts, names, bytes: Vec::new() })
     }
 
     /// New documents whose record id an earlier document has.
     pub fn repeated(&self) -> u64 {
-        (0..self.first_old).filter(|&document| self.repeated.get(document)).count() as u64
+        (0..self.folder.new_documents()).filter(|&document| self.repeated.get(document)).count() as u64
     }
 
     /// Gives back memory that makes looking up faster, until something is looked up again.
@@ -117,11 +94,11 @@ impl<'a> Lookup<'a> {
         self.names.release();
     }
 
-    /// A document's names.
+    /// What results call a document.
     ///
     /// # Errors
-    /// If they cannot be read.
-    pub fn document(&mut self, document: u64) -> Result<NamedDocument> {
+    /// If it cannot be read.
+    pub fn document(&mut self, document: u64) -> Result<NamedDocument<'a>> {
         let mut range = [0; 16];
         self.starts.read(document * 8, &mut range)?;
         let [from, to] = [0, 8].map(|at| {
@@ -132,41 +109,20 @@ impl<'a> Lookup<'a> {
         self.bytes.resize(to.saturating_sub(from) as usize, 0);
         self.names.read(from, &mut self.bytes)?;
         let broken = || Error::io(&self.names.path, std::io::ErrorKind::InvalidData.into());
-        let mut named = Named::take(&mut &self.bytes[..]).ok_or_else(broken)?;
-        let Called { name, shard } = &self.called[self.folder.input_of(document)];
-        let id = match named.id.take() {
-            Some(id) if !self.repeated.get(document) => id,
-            _ => format!("{}:{}", name.display(), named.row),
-        };
-        let url = named.url.clone().unwrap_or_default();
-        Ok(NamedDocument { id, url, at: DocId::new(*shard, named.row), named })
-    }
-
-    /// Where a document stands, for tables.
-    pub fn standing(&self, document: u64, found: &NamedDocument) -> At<'a> {
+        let Named { row, place, id, url } = Named::take(&mut &self.bytes[..]).ok_or_else(broken)?;
         let called: &'a [Called] = self.called;
-        let file = called[self.folder.input_of(document)].name.to_string_lossy();
-        let side = if document < self.first_old { Side::New } else { Side::Old };
-        At { file, row: found.at.row, side }
-    }
-
-    /// The name of a document in warnings.
-    pub fn shown_name(&self, document: u64, found: &NamedDocument) -> String {
-        let name = &self.called[self.folder.input_of(document)].name;
-        let place = || format!("{}:{}", name.display(), found.at.row);
-        shortened(found.named.url.clone().unwrap_or_else(place))
-    }
-}
-
-impl NamedDocument {
-    /// Its id, for a row.
-    pub fn id(&self) -> Cow<'static, str> {
-        Cow::Owned(self.id.clone())
-    }
-
-    /// Its address, for a row.
-    pub fn url(&self) -> Cow<'static, str> {
-        Cow::Owned(self.url.clone())
+        let Called { name, shard } = &called[self.folder.input_of(document)];
+        Ok(NamedDocument {
+            id: Cow::Owned(match id {
+                Some(id) if !self.repeated.get(document) => id,
+                _ => format!("{}:{row}", name.display()),
+            }),
+            url: url.map(Cow::Owned),
+            file: name,
+            at: DocId::new(*shard, row),
+            place,
+            is_old: self.folder.is_old(document),
+        })
     }
 }
 

@@ -17,6 +17,7 @@
 mod apply;
 mod check;
 mod cluster;
+mod cohesion;
 mod dedup;
 mod documents;
 mod estimate;
@@ -29,7 +30,6 @@ mod names;
 mod parts;
 mod plan;
 mod record;
-mod renumber;
 mod sketch;
 mod sketches;
 mod sorter;

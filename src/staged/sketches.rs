@@ -488,16 +488,16 @@ impl Columns {
 /// Documents of which columns are read at once.
 pub const CHUNK: u64 = 1 << 12;
 
-/// All files of sketches of a folder, in order of the paths of their first inputs, behind those of old documents, if
-/// new ones are held against such; documents are numbered through them.
+/// All files of sketches of a folder, in order of the paths of their first inputs, and behind them those of old
+/// documents, if new ones are held against such; documents are numbered through them, as results number them.
 #[derive(Debug)]
 pub struct Folder {
     /// The folder.
     pub path: PathBuf,
     /// The files.
     pub files: Vec<SketchFile>,
-    /// The first so many files are of old documents.
-    pub old_files: usize,
+    /// The first so many files are of new documents.
+    pub new_files: usize,
     /// The number of each file's first document, and the number of all documents.
     pub starts: Vec<u64>,
     /// The inputs of all files, in order.
@@ -519,21 +519,6 @@ pub struct FolderInput {
     pub documents: Range<u64>,
 }
 
-/// The number of each file's first document and of all documents, and the inputs of all files.
-fn numbered(files: &[SketchFile]) -> (Vec<u64>, Vec<FolderInput>) {
-    let (mut starts, mut inputs, mut next) = (Vec::new(), Vec::new(), 0u64);
-    for (at, file) in files.iter().enumerate() {
-        starts.push(next);
-        for SketchedInput { mark, documents } in &file.header.inputs {
-            let end = next.saturating_add(*documents);
-            inputs.push(FolderInput { mark: mark.clone(), file: at, documents: next..end });
-            next = end;
-        }
-    }
-    starts.push(next);
-    (starts, inputs)
-}
-
 impl Folder {
     /// Opens the sketches of a folder.
     ///
@@ -548,33 +533,37 @@ impl Folder {
     /// # Errors
     /// If a folder has none, or if they are of different settings, or one cannot be read; then it is named.
     pub fn open_against(folder: &Path, old: &[PathBuf]) -> Result<Self> {
-        let mut files = Vec::new();
+        let mut of_old = Vec::new();
         for old in old {
             if fs::canonicalize(old).ok() == fs::canonicalize(folder).ok() {
                 let expected = "another folder than that of the new documents";
                 return Err(Error::parameter("against", old.display(), expected));
             }
-            files.extend(files_of(old)?);
+            of_old.extend(files_of(old)?);
         }
+        let mut files = files_of(folder)?;
+        let new_files = files.len();
         // As a run in memory sorts its files.
-        let sort = |files: &mut [SketchFile]| {
+        for files in [&mut files, &mut of_old] {
             files.sort_by(|a, b| a.header.first_path().cmp(b.header.first_path()));
-        };
-        sort(&mut files);
-        let old_files = files.len();
-        files.extend(files_of(folder)?);
-        sort(&mut files[old_files..]);
-        let first = &files[old_files];
+        }
+        files.append(&mut of_old);
+        let first = &files[0];
         let (settings, reading) = (first.header.settings.clone(), first.header.reading.clone());
-        let (starts, inputs) = numbered(&files);
-        let mut names = String::new();
+        let (mut names, mut starts, mut inputs, mut next) = (String::new(), Vec::new(), Vec::new(), 0u64);
         for (at, file) in files.iter().enumerate() {
             let header = &file.header;
-            if at == old_files && at > 0 {
+            starts.push(next);
+            for SketchedInput { mark, documents } in &header.inputs {
+                let end = next.saturating_add(*documents);
+                inputs.push(FolderInput { mark: mark.clone(), file: at, documents: next..end });
+                next = end;
+            }
+            if at == new_files {
                 names.push_str("against these\n");
             }
             // Old documents may have been read in another way.
-            let fits = header.settings == settings && (at < old_files || header.reading == reading);
+            let fits = header.settings == settings && (at >= new_files || header.reading == reading);
             if !fits {
                 let expected = format!("those of {}", first.path().display());
                 let advice = "sketch both with the same settings, or take one of them out of the folder";
@@ -583,11 +572,12 @@ impl Folder {
             let sum = format::checksum(file.path())?;
             names.push_str(&format!("{}\n{sum}\n", header.paths().join("\n")));
         }
-        if starts[files.len()] > MOST_DOCUMENTS {
-            return Err(Error::parameter("documents", starts[files.len()], "at most 2^40 documents"));
+        starts.push(next);
+        if next > MOST_DOCUMENTS {
+            return Err(Error::parameter("documents", next, "at most 2^40 documents"));
         }
         let id = format!("{:016x}", text_digest(&names) as u64);
-        let folder = Self { path: folder.to_path_buf(), files, old_files, starts, inputs, settings, id };
+        let folder = Self { path: folder.to_path_buf(), files, new_files, starts, inputs, settings, id };
         folder.check_inputs()?;
         Ok(folder)
     }
@@ -596,7 +586,7 @@ impl Folder {
     fn check_inputs(&self) -> Result<()> {
         let mut known = HashMap::new();
         for FolderInput { mark, file, .. } in &self.inputs {
-            let is_old = *file < self.old_files;
+            let is_old = *file >= self.new_files;
             if let Some(other) = known.insert((is_old, &mark.path), *file) {
                 let expected = "sketches of another input".to_owned();
                 let got = format!("of {}, as {}", mark.path, self.files[other].path().display());
@@ -612,15 +602,6 @@ impl Folder {
         Ok(())
     }
 
-    /// The folder with the files of new documents first, as results number documents.
-    pub fn new_first(&self) -> Self {
-        let mut files = self.files.clone();
-        files.rotate_left(self.old_files);
-        let (starts, inputs) = numbered(&files);
-        let (path, settings, id) = (self.path.clone(), self.settings.clone(), self.id.clone());
-        Self { path, files, old_files: 0, starts, inputs, settings, id }
-    }
-
     /// Bytes of memory of what is known of its files.
     pub fn files_bytes(&self) -> u64 {
         sketched_bytes(self.files.len(), self.inputs.len())
@@ -631,9 +612,19 @@ impl Folder {
         self.starts[self.files.len()]
     }
 
-    /// Number of the first new document, which is that of old ones.
-    pub fn first_new(&self) -> u64 {
-        self.starts[self.old_files]
+    /// Number of new documents, and of the first old one.
+    pub fn new_documents(&self) -> u64 {
+        self.starts[self.new_files]
+    }
+
+    /// Number of old documents.
+    pub fn old_documents(&self) -> u64 {
+        self.documents() - self.new_documents()
+    }
+
+    /// True if a document is an old one.
+    pub fn is_old(&self, document: u64) -> bool {
+        document >= self.new_documents()
     }
 
     /// Hands over the columns of all files in pieces: the number of the first document, its place in the file, and
@@ -690,7 +681,7 @@ impl Folder {
 
     /// The inputs of new documents, each with its place.
     pub fn new_inputs(&self) -> impl Iterator<Item = (usize, &FolderInput)> {
-        self.inputs.iter().enumerate().filter(|(_, input)| input.file >= self.old_files)
+        self.inputs.iter().enumerate().filter(|(_, input)| input.file < self.new_files)
     }
 
     /// Where what follows from joining these sketches so goes.

@@ -26,26 +26,19 @@ const VERSION: &str = "1";
 /// table (`simflip.documents`) and hold `settings`, the run's settings in JSON (`simflip.settings`).
 ///
 /// # Errors
-/// If the file cannot be written.
+/// As [`write()`](super::write()).
 pub fn write_documents_parquet<'a>(
     path: &Path,
     settings: &str,
-    rows: impl IntoIterator<Item = DocumentRow<'a>>,
+    rows: impl IntoIterator<Item = Result<DocumentRow<'a>>>,
 ) -> Result<u64> {
-    write(path, settings, rows).map_err(|error| match error {
+    let failed = |error: ParquetError| match error {
         ParquetError::External(error) => match error.downcast::<std::io::Error>() {
             Ok(error) => Error::io(path, *error),
             Err(error) => Error::io(path, std::io::Error::other(error)),
         },
         error => Error::io(path, std::io::Error::other(error)),
-    })
-}
-
-fn write<'a>(
-    path: &Path,
-    settings: &str,
-    rows: impl IntoIterator<Item = DocumentRow<'a>>,
-) -> Result<u64, ParquetError> {
+    };
     let schema = Arc::new(Schema::new(vec![
         Field::new("file", DataType::Utf8, false),
         Field::new("row", DataType::UInt32, false),
@@ -71,20 +64,21 @@ fn write<'a>(
         .with_properties(properties)
         .with_skip_arrow_metadata(true)
         .with_schema_root("documents".to_owned());
-    let file = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    let mut writer = ArrowWriter::try_new_with_options(file, schema.clone(), options)?;
+    let file = File::create(path).map_err(|error| Error::io(path, error))?;
+    let file = BufWriter::with_capacity(1 << 20, file);
+    let mut writer = ArrowWriter::try_new_with_options(file, schema.clone(), options).map_err(failed)?;
     let (mut columns, mut waiting, mut written) = (WaitingRows::default(), 0, 0);
     for row in rows {
-        columns.push(&row);
+        columns.push(&row?);
         waiting += 1;
         written += 1;
         if waiting == GROUP_ROWS {
-            writer.write(&columns.finish(schema.clone())?)?;
+            columns.finish(schema.clone()).and_then(|batch| writer.write(&batch)).map_err(failed)?;
             waiting = 0;
         }
     }
-    writer.write(&columns.finish(schema)?)?;
-    writer.close()?;
+    columns.finish(schema).and_then(|batch| writer.write(&batch)).map_err(failed)?;
+    writer.close().map_err(failed)?;
     Ok(written)
 }
 

@@ -72,10 +72,10 @@ pub(crate) fn guard(cell: &mut Cow<'_, str>) {
 /// is null; nothing is guarded, as no spreadsheet reads it.
 ///
 /// # Errors
-/// If the file cannot be written.
+/// As [`write()`].
 pub fn write_documents_jsonl<'a>(
     path: &Path,
-    rows: impl IntoIterator<Item = DocumentRow<'a>>,
+    rows: impl IntoIterator<Item = Result<DocumentRow<'a>>>,
 ) -> Result<u64> {
     #[derive(Serialize)]
     struct WrittenLine<'a> {
@@ -93,6 +93,7 @@ pub fn write_documents_jsonl<'a>(
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path).map_err(io)?);
     let mut written = 0;
     for row in rows {
+        let row = row?;
         let line = WrittenLine {
             file: &row.file,
             row: row.row,

@@ -1,0 +1,107 @@
+//! Clusters as a report counts and shows them, and how alike their documents are, while the sketches that were joined
+//! are at hand.
+
+use super::cluster::assignments_of;
+use super::join::{Joining, in_range};
+use super::record::Assignment;
+use crate::error::Result;
+use crate::format::Body;
+use crate::pipeline::dedup::ClusterFindings;
+use rayon::prelude::*;
+use simflip_core::bits::Bits;
+use simflip_core::buckets::{SketchSource, Store};
+use simflip_core::dedup::Cohesion;
+use simflip_core::id::{Cluster, Document, Id, Rank};
+use simflip_core::settings::Measure;
+use simflip_core::similarity::Anchor;
+
+/// The effect of old documents in clusters.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OldCounts {
+    /// Clusters with an old document.
+    pub clusters: u64,
+    /// Old documents in them.
+    pub members: u64,
+    /// New documents that go for an old one.
+    pub gone: u64,
+}
+
+/// A document of a cluster.
+struct MeasuredDocument {
+    cluster: u32,
+    document: u32,
+    /// False for the document that others go for.
+    is_other: bool,
+    goes: bool,
+    /// With the document that others go for.
+    similarity: f32,
+}
+
+/// Goes through all clusters of documents that were joined.
+///
+/// # Errors
+/// If what is there cannot be read.
+pub fn findings(joining: &Joining<'_>, assignments: &Body) -> Result<(ClusterFindings, OldCounts)> {
+    let settings = &joining.folder.settings;
+    let (measure, floor) = settings.cohesion();
+    let (mut found, mut old) = (ClusterFindings::new((measure, floor)), OldCounts::default());
+    let mut members = Vec::new();
+    for assignment in assignments_of(assignments, 0..u64::MAX)? {
+        let Assignment { document, stays, cluster, similarity, beside, .. } = assignment?;
+        in_range(assignments.path(), document.max(stays), joining.folder.documents())?;
+        let (goes, is_old) = (document != stays, joining.folder.is_old(document));
+        old.clusters += u64::from(is_old && !goes && !beside);
+        old.members += u64::from(is_old);
+        old.gone += u64::from(goes && joining.folder.is_old(stays));
+        members.push(MeasuredDocument {
+            cluster: cluster as u32,
+            document: document as u32,
+            is_other: goes || beside,
+            goes,
+            similarity: similarity.unwrap_or(1.0),
+        });
+    }
+    members.par_sort_unstable_by_key(|member| (member.cluster, member.is_other, member.document));
+    // Where containment decides, what documents are removed for was measured, and others were not.
+    let was_measured = settings.keeps_feature_hashes();
+    if !was_measured {
+        compare(joining, measure, &mut members)?;
+    }
+    for cluster in members.chunk_by(|a, b| a.cluster == b.cluster) {
+        let document = |member: &MeasuredDocument| Document::new(member.document);
+        let others: Vec<Document> = cluster[1..].iter().map(document).collect();
+        let compared = cluster[1..].iter().filter(|member| member.goes || !was_measured);
+        let similarities = compared.map(|member| (member.similarity, document(member))).collect();
+        let cohesion = Cohesion::of(similarities, floor as f32);
+        found.add(Cluster::new(cluster[0].cluster), document(&cluster[0]), &others, cohesion);
+    }
+    Ok((found, old))
+}
+
+/// Compares the documents of each cluster with its first one, as many at a time as there is room for.
+fn compare(joining: &Joining<'_>, measure: Measure, members: &mut [MeasuredDocument]) -> Result<()> {
+    let store = joining.store()?;
+    // Of the copies of a text one has been compared with others.
+    let text = |document: u32| {
+        let rank = joining.order.rank(document.into());
+        joining.copies.best(rank).unwrap_or(rank)
+    };
+    let mut first = Rank::default();
+    for some in members.chunks_mut(store.room().max(1)) {
+        let mut ranks = Bits::new(joining.folder.documents());
+        let of_some = some.iter().map(|member| text(member.document));
+        of_some.chain([first]).for_each(|rank| ranks.set(rank.number().into()));
+        let loaded = store.load(&ranks)?;
+        for member in some {
+            let rank = text(member.document);
+            match member.is_other {
+                true => {
+                    let anchor = Anchor::new(measure, loaded.compared(first));
+                    member.similarity = anchor.with(&loaded.compared(rank));
+                }
+                false => first = rank,
+            }
+        }
+    }
+    Ok(())
+}
