@@ -114,10 +114,10 @@ impl<'a> Lookup<'a> {
         let Called { name, shard } = &called[self.folder.input_of(document)];
         Ok(NamedDocument {
             id: Cow::Owned(match id {
-                Some(id) if !self.repeated.get(document) => id,
+                Some(id) if !self.repeated.get(document) => id.to_owned(),
                 _ => format!("{}:{row}", name.display()),
             }),
-            url: url.map(Cow::Owned),
+            url: url.map(|url| Cow::Owned(url.to_owned())),
             file: name,
             at: DocId::new(*shard, row),
             place,

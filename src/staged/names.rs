@@ -30,17 +30,17 @@ pub struct NamesHeader {
     ends: Vec<u64>,
 }
 
-/// A document's names and place.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Named {
+/// A document's names, which may stand elsewhere, and its place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Named<S = String> {
     /// Its place among the records of its input that may be documents, counted from 0; the sketches tell it.
     pub row: u32,
     /// Where it is stored.
     pub place: Place,
     /// The record's own id.
-    pub id: Option<String>,
+    pub id: Option<S>,
     /// The URL.
-    pub url: Option<String>,
+    pub url: Option<S>,
 }
 
 fn put(out: &mut Vec<u8>, mut number: u64) {
@@ -64,27 +64,16 @@ fn take(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// [`Named`] where its names stand elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NamedIn<'a> {
-    /// As [`Named::row`].
-    pub row: u32,
-    /// Where it is stored.
-    pub place: Place,
-    /// The record's own id.
-    pub id: Option<&'a str>,
-    /// The URL.
-    pub url: Option<&'a str>,
-}
-
-impl<'a> NamedIn<'a> {
+impl<S: AsRef<str>> Named<S> {
     /// Puts a document behind others that are looked up one by one.
     pub fn put(&self, out: &mut Vec<u8>) {
         let Place { offset, within, length, member } = self.place;
         [u64::from(self.row), offset, within, length, member].into_iter().for_each(|number| put(out, number));
-        [self.id, self.url].into_iter().for_each(|name| put_name(out, name));
+        [&self.id, &self.url].into_iter().for_each(|name| put_name(out, name.as_ref().map(AsRef::as_ref)));
     }
+}
 
+impl<'a> Named<&'a str> {
     /// Takes it back.
     pub fn take(bytes: &mut &'a [u8]) -> Option<Self> {
         let row = u32::try_from(take(bytes)?).ok()?;
@@ -93,22 +82,10 @@ impl<'a> NamedIn<'a> {
         Some(Self { row, place: Place { offset, within, length, member }, id, url })
     }
 
-    fn to_owned(self) -> Named {
+    /// With names of its own.
+    pub fn owned(self) -> Named {
         let Self { row, place, id, url } = self;
         Named { row, place, id: id.map(str::to_owned), url: url.map(str::to_owned) }
-    }
-}
-
-impl Named {
-    /// As [`NamedIn::put`].
-    pub fn put(&self, out: &mut Vec<u8>) {
-        let Self { row, place, id, url } = self;
-        NamedIn { row: *row, place: *place, id: id.as_deref(), url: url.as_deref() }.put(out);
-    }
-
-    /// As [`NamedIn::take`].
-    pub fn take(bytes: &mut &[u8]) -> Option<Self> {
-        NamedIn::take(bytes).map(NamedIn::to_owned)
     }
 }
 
@@ -335,7 +312,7 @@ fn read_block(mut block: &[u8], names: &mut Vec<Named>) -> Option<()> {
         let (within, length, member) = (take(&mut block)?, take(&mut block)?, take(&mut block)?);
         let (id, url) = (take_name(&mut block)?, take_name(&mut block)?);
         let place = Place { offset: before, within, length, member };
-        names.push(NamedIn { row: 0, place, id, url }.to_owned());
+        names.push(Named { row: 0, place, id, url }.owned());
     }
     Some(())
 }
@@ -389,7 +366,7 @@ mod tests {
                 expected.push(Named { row: 0, place, id: id.clone(), url: url.clone() });
                 let (one, mut bytes) = (Named { row: *within as u32, ..expected[0].clone() }, Vec::new());
                 one.put(&mut bytes);
-                prop_assert_eq!(Named::take(&mut &bytes[..]), Some(one));
+                prop_assert_eq!(Named::take(&mut &bytes[..]).map(Named::owned), Some(one));
                 prop_assert_eq!(Named::take(&mut &bytes[..bytes.len() - 1]), None);
             }
             let [input, other] = ["input", "other"].map(|name| vec![name.to_owned()]);

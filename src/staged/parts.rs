@@ -3,7 +3,7 @@
 //! column at a time.
 
 use super::estimate::Rooms;
-use super::names::{NamedIn, Names};
+use super::names::{Named, Names};
 use super::printed_bytes;
 use super::sketches::{BodyLayout, Column};
 use crate::corpus::{
@@ -402,7 +402,7 @@ impl SketchWorker {
                 }
             }
         }
-        NamedIn { row: document.id.row, place: document.place, id: document.record_id, url: document.url }
+        Named { row: document.id.row, place: document.place, id: document.record_id, url: document.url }
             .put(names);
         if self.keeps_hashes {
             hashes.extend_from_slice(&(two.extra.len() as u32).to_le_bytes());
@@ -577,7 +577,7 @@ impl InOrder {
         let mut names = Names::new(scratch);
         self.rest(NAMES, |rest| {
             let broken = || Error::io(&scratch.place, io::ErrorKind::InvalidData.into());
-            let named = NamedIn::take(rest).ok_or_else(broken)?;
+            let named = Named::take(rest).ok_or_else(broken)?;
             names.push(named.place, named.id, named.url)
         })?;
         Ok(names)
