@@ -214,21 +214,12 @@ impl LineContents {
     /// A draw that has come to three contents.
     const MANY: u128 = 1 << (2 * Self::BITS);
     const DRAW: u128 = (Self::MANY << 1) - 1;
+    const DRAW_BITS: usize = 2 * Self::BITS as usize + 1;
 
     /// Adds a document's content, by its draws.
     fn add(&mut self, drawn: [u16; DRAWS]) {
-        if *self == Self::BOILERPLATE {
-            return;
-        }
-        let mut sum = 0;
-        let mut many = 0;
-        for (at, drawn) in drawn.into_iter().enumerate() {
-            let shift = at as u32 * (2 * Self::BITS + 1);
-            let draw = Self::with(self.0 >> shift & Self::DRAW, drawn.into());
-            many += usize::from(draw == Self::MANY);
-            sum |= draw << shift;
-        }
-        *self = if many >= LEAST_DRAWS { Self::BOILERPLATE } else { Self(sum) };
+        let draws = drawn.into_iter().zip((0..).step_by(Self::DRAW_BITS));
+        self.merge(Self(draws.fold(0, |sum, (drawn, shift)| sum | u128::from(drawn) << shift)));
     }
 
     /// The contents of a draw and one more, the lesser first.
@@ -253,8 +244,7 @@ impl LineContents {
         }
         let mut sum = 0;
         let mut many = 0;
-        for at in 0..DRAWS as u32 {
-            let shift = at * (2 * Self::BITS + 1);
+        for shift in (0..).step_by(Self::DRAW_BITS).take(DRAWS) {
             let theirs = other.0 >> shift & Self::DRAW;
             let mut draw = self.0 >> shift & Self::DRAW;
             if theirs == Self::MANY {
