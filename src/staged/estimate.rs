@@ -1,5 +1,6 @@
 //! An estimate of what a run takes, before it begins: from the sizes of its files and their first documents.
 
+use super::sketches::BodyLayout;
 use crate::corpus::{self, IN_MEMORY, Input, Peeked, ReadOptions, peek};
 use simflip_core::collection::Keeping;
 use simflip_core::edits;
@@ -358,17 +359,8 @@ fn longest_of(memory: u64, threads: usize, read_ahead: u64) -> u64 {
 
 /// Bytes of a document in a file of sketches.
 pub fn sketch_bytes(settings: &Settings) -> u64 {
-    match settings.sketches {
-        Sketches::Both { bits, banding } => {
-            let score = if settings.keep.score_field().is_some() { 8 } else { 0 };
-            32 + bits as u64 / 8 + 4 * banding.bands as u64 + score
-        }
-        Sketches::SimHash { .. } => {
-            let score = if settings.keep.score_field().is_some() { 8 } else { 0 };
-            32 + 64 + score
-        }
-        _ => 0,
-    }
+    let scored = settings.keep.score_field().is_some();
+    BodyLayout::new(settings, 0, scored).map_or(0, |layout| layout.width())
 }
 
 #[cfg(test)]
