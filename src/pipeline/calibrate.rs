@@ -1,7 +1,7 @@
 //! The number of probes that each recall takes on a corpus.
 
 use super::stages::{Progress, Stages};
-use super::{Job, read};
+use super::{Job, read_files};
 use crate::calibrate::Calibration;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ pub fn calibrate(job: &Job, recalls: &[f64], progress: &dyn Progress) -> Result<
     Probed::new(&[], &job.settings.generator)?;
     job.with_threads(|| {
         let stages = Stages::new(progress);
-        let (read, frequencies, _) = read(job, &job.settings, None, &stages)?;
+        let (read, frequencies, _) = read_files(job, &job.settings, None, None, &stages)?;
         let prepared = Prepared::new(&read.collection, &job.settings, frequencies, &stages);
         let evidence = prepared.evidence(&job.settings);
         let hashes = Hashes::new(&evidence, &stages);

@@ -6,7 +6,7 @@
 use super::documents::ReadDocuments;
 use super::samples::Shown;
 use super::stages::{Progress, Stages};
-use super::{Job, grouped, read};
+use super::{Job, grouped, read_files};
 use crate::boilerplate::{Grouped, OwnText};
 use crate::calibrate::NEVER;
 use crate::error::{Error, Result};
@@ -71,7 +71,7 @@ fn check(methods: &Methods) -> Result<()> {
 fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Progress) -> Result<Explanation> {
     let settings = &methods.probing;
     let stages = Stages::new(progress);
-    let (read, frequencies, boilerplate) = read(job, settings, Some(Keeping::Features), &stages)?;
+    let (read, frequencies, boilerplate) = read_files(job, settings, Some(Keeping::Features), None, &stages)?;
     let prepared = Prepared::new(&read.collection, settings, frequencies, &stages);
     let pair = [find(&read, names[0])?, find(&read, names[1])?];
     let options = grouped(job.read_options(), boilerplate.as_ref().map(|boilerplate| &boilerplate.by));

@@ -206,19 +206,9 @@ pub(crate) fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + S
     Ok(corpus::pool(threads)?.install(work))
 }
 
-/// Reads the job's input, and the document frequencies if a file of them is named and `settings`, one of
-/// those that the documents are for, weigh features by them, and the boilerplate that were left out. What would be
-/// lost by writing the results is message before.
-fn read(
-    job: &Job,
-    settings: &Settings,
-    keeping: Option<Keeping>,
-    stages: &Stages<'_>,
-) -> Result<(ReadDocuments, Option<Arc<Frequencies>>, Option<Boilerplate>)> {
-    read_files(job, settings, keeping, None, stages)
-}
-
-/// Reads files that were found before.
+/// Reads the job's input, or files of it that were found before. Gives the document frequencies as well, if a file of
+/// them is named and `settings`, one of those that the documents are for, weigh features by them; and the boilerplate
+/// that was left out. What would be lost by writing the results is refused before.
 fn read_files(
     job: &Job,
     settings: &Settings,
@@ -227,13 +217,20 @@ fn read_files(
     stages: &Stages<'_>,
 ) -> Result<(ReadDocuments, Option<Arc<Frequencies>>, Option<Boilerplate>)> {
     settings.check()?;
-    if let Some(path) = &job.save_frequencies {
-        let is_ours = |path: &Path| format::is_of_kind(path, format::FREQUENCIES);
-        check_file("save-frequencies", path, "an earlier file of document frequencies", is_ours)?;
-    }
-    if let Some(path) = &job.save_boilerplate {
-        let is_ours = |path: &Path| format::is_of_kind(path, format::BOILERPLATE);
-        check_file("save-boilerplate", path, "an earlier file of boilerplate", is_ours)?;
+    let saved = [
+        (
+            "save-frequencies",
+            &job.save_frequencies,
+            format::FREQUENCIES,
+            "an earlier file of document frequencies",
+        ),
+        ("save-boilerplate", &job.save_boilerplate, format::BOILERPLATE, "an earlier file of boilerplate"),
+    ];
+    let saved = || {
+        saved.into_iter().filter_map(|(option, path, kind, what)| Some((option, path.as_ref()?, kind, what)))
+    };
+    for (option, path, kind, what) in saved() {
+        check_file(option, path, what, |path| format::is_of_kind(path, kind))?;
     }
     let tables = [&job.frequencies, &job.save_frequencies, &job.save_boilerplate];
     let tables = tables.into_iter().flatten().chain(job.ignored.file());
@@ -256,11 +253,8 @@ fn read_files(
         None => all_inputs(job)?,
     };
     output::spare(&job.out, inputs.iter().filter(|input| !input.is_stream()).map(Input::stored))?;
-    if let Some(path) = &job.save_frequencies {
-        output::spare_inputs("save-frequencies", path, &inputs)?;
-    }
-    if let Some(path) = &job.save_boilerplate {
-        output::spare_inputs("save-boilerplate", path, &inputs)?;
+    for (option, path, ..) in saved() {
+        output::spare_inputs(option, path, &inputs)?;
     }
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let options = grouped(job.read_options(), named.as_ref().map(|boilerplate| &boilerplate.by));

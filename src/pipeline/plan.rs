@@ -1,7 +1,7 @@
 //! Plans: which index so many documents call for, what it costs, and how fast it is here.
 
 use super::stages::{Progress, Stages};
-use super::{Job, read};
+use super::{Job, read_files};
 use crate::error::{Error, Result};
 use crate::plan::{Choice, Machine, Model, Task, choose, smallest};
 use serde::{Deserialize, Serialize};
@@ -96,7 +96,7 @@ pub fn plan(job: &Job, purpose: &Purpose, progress: &dyn Progress) -> Result<Pla
         let model = if job.inputs.is_empty() {
             Model::built_in(purpose.distance, MODEL_PAIRS)
         } else {
-            let (read, frequencies, _) = read(job, settings, None, &stages)?;
+            let (read, frequencies, _) = read_files(job, settings, None, None, &stages)?;
             let prepared = Prepared::new(&read.collection, settings, frequencies, &stages);
             (sampled, damaged) = (read.len() as u64, read.damaged());
             let evidence = prepared.evidence(settings);
