@@ -1,13 +1,13 @@
 //! Files of names: what the documents of an input file are called and where they stand, compressed in blocks, apart
 //! from the sketches, which alone decide about documents.
 
-use super::parts::{Scratch, ScratchFile};
+use super::parts::{Scratch, SpilledBytes};
 use crate::document::Place;
 use crate::error::{Error, Result};
 use crate::format::{self, Body, BodyReader, NAMES, NewBinary, wrong};
 use crate::inspection::Inspection;
 use serde::{Deserialize, Serialize};
-use std::io::Write;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The most documents of a block.
@@ -17,7 +17,7 @@ const LEVEL: i32 = 3;
 /// Bytes of a block before it is compressed, from which on no more documents are put into it.
 const FULL: usize = 1 << 20;
 /// Bytes of whole blocks that are held in memory while names are gathered.
-const HELD: usize = 1 << 20;
+const HELD: u64 = 1 << 20;
 
 /// The header of a file of names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -108,17 +108,16 @@ pub struct Names<'a> {
     block: Vec<u8>,
     in_block: usize,
     before: u64,
-    /// Whole blocks: those on disk, then those in memory.
-    on_disk: Option<ScratchFile>,
-    body: Vec<u8>,
+    /// Whole blocks.
+    body: SpilledBytes<'a>,
     ends: Vec<u64>,
 }
 
 impl<'a> Names<'a> {
     /// No names; of their blocks, those that are more than a few go to `scratch`.
     pub fn new(scratch: &'a Scratch) -> Self {
-        let (block, body, ends) = (Vec::new(), Vec::new(), Vec::new());
-        Self { scratch, documents: 0, block, in_block: 0, before: 0, on_disk: None, body, ends }
+        let (block, body, ends) = (Vec::new(), SpilledBytes::new(scratch), Vec::new());
+        Self { scratch, documents: 0, block, in_block: 0, before: 0, body, ends }
     }
 
     /// Adds a document.
@@ -143,19 +142,10 @@ impl<'a> Names<'a> {
 
     fn end_block(&mut self) -> Result<()> {
         let packed = zstd::bulk::compress(&self.block, LEVEL);
-        self.body.extend_from_slice(&packed.map_err(|error| Error::io(self.scratch.place(), error))?);
-        let on_disk = self.on_disk.as_ref().map_or(0, ScratchFile::len);
-        self.ends.push(on_disk + self.body.len() as u64);
+        self.body.push(&packed.map_err(|error| Error::io(self.scratch.place(), error))?, HELD)?;
+        self.ends.push(self.body.len());
         self.block.clear();
         (self.in_block, self.before) = (0, 0);
-        if self.body.len() >= HELD {
-            let file = match &mut self.on_disk {
-                Some(file) => file,
-                none => none.insert(self.scratch.file()?),
-            };
-            file.append(&self.body)?;
-            self.body.clear();
-        }
         Ok(())
     }
 
@@ -169,16 +159,7 @@ impl<'a> Names<'a> {
         }
         let header = NamesHeader { inputs, documents: self.documents, ends: self.ends };
         let mut file = NewBinary::begin(path, NAMES, &header)?;
-        let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(|error| Error::io(path, error));
-        if let Some(mut on_disk) = self.on_disk {
-            let mut piece = Vec::new();
-            for from in (0..on_disk.len()).step_by(HELD) {
-                piece.clear();
-                on_disk.read(from, (on_disk.len() - from).min(HELD as u64) as usize, &mut piece)?;
-                put(&piece)?;
-            }
-        }
-        put(&self.body)?;
+        io::copy(&mut self.body.reader()?, &mut file).map_err(|error| Error::io(path, error))?;
         file.finish()
     }
 }

@@ -1,11 +1,12 @@
-//! The documents of input files while they are sketched. Each thread holds those that it reads, column by column; where
-//! they outgrow its memory, it puts them on disk as a part. At last all parts are read in order of the file, a
-//! column at a time.
+//! The documents of input files while they are sketched. Each thread puts those that it reads one behind the other; where
+//! they outgrow its memory, they go to disk. At last all threads' documents are merged in order of the files, and parted
+//! into columns.
 
 use super::estimate::Rooms;
 use super::names::{Named, Names};
 use super::printed_bytes;
-use super::sketches::{BodyLayout, Column};
+use super::sketches::BodyLayout;
+use super::sorter::Merge;
 use crate::corpus::{
     self, Document, FileReading, Format, IN_MEMORY, Input, Languages, ReadOptions, TextSum, TooLong,
 };
@@ -16,7 +17,7 @@ use crate::wording::printable_path;
 use simflip_core::settings::Settings;
 use simflip_core::sketch::{Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -40,10 +41,7 @@ impl Scratch {
     }
 
     /// A new file in it, to write and to read.
-    ///
-    /// # Errors
-    /// If it cannot be made.
-    pub fn file(&self) -> Result<ScratchFile> {
+    fn file(&self) -> Result<File> {
         let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = match &mut *folder {
             Some(folder) => folder,
@@ -51,59 +49,65 @@ impl Scratch {
         };
         let path = folder.path().join(format!("{}.part", self.made.fetch_add(1, Ordering::Relaxed)));
         let file = File::options().read(true).write(true).create_new(true).open(&path);
-        let file = file.map_err(|error| Error::io(&path, error))?;
-        Ok(ScratchFile { path, file, length: 0 })
+        file.map_err(|error| Error::io(&path, error))
     }
 }
 
-/// A file of a [`Scratch`].
-#[derive(Debug)]
-pub struct ScratchFile {
-    path: PathBuf,
-    file: File,
-    length: u64,
+/// Bytes that are gathered one behind the other, on disk where they outgrow memory.
+pub struct SpilledBytes<'a> {
+    scratch: &'a Scratch,
+    on_disk: Option<File>,
+    spilled: u64,
+    held: Vec<u8>,
 }
 
-impl ScratchFile {
+impl<'a> SpilledBytes<'a> {
+    /// No bytes.
+    pub fn new(scratch: &'a Scratch) -> Self {
+        Self { scratch, on_disk: None, spilled: 0, held: Vec::new() }
+    }
+
     /// Number of bytes.
     pub fn len(&self) -> u64 {
-        self.length
+        self.spilled + self.held.len() as u64
     }
 
-    /// Puts bytes at the end.
+    /// Adds bytes. Those in memory go to disk if there are `room` of them.
     ///
     /// # Errors
     /// If they cannot be written.
-    pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        let done = self.file.seek(SeekFrom::Start(self.length)).and_then(|_| self.file.write_all(bytes));
-        self.length += bytes.len() as u64;
-        done.map_err(|error| Error::io(&self.path, error))
+    pub fn push(&mut self, bytes: &[u8], room: u64) -> Result<()> {
+        self.held.extend_from_slice(bytes);
+        if (self.held.len() as u64) < room {
+            return Ok(());
+        }
+        let file = match &mut self.on_disk {
+            Some(file) => file,
+            none => none.insert(self.scratch.file()?),
+        };
+        file.write_all(&self.held).map_err(|error| Error::io(self.scratch.place(), error))?;
+        self.spilled += self.held.len() as u64;
+        self.held.clear();
+        Ok(())
     }
 
-    /// Puts so many bytes from a place on behind others.
+    /// All of them, from the first one on.
     ///
     /// # Errors
     /// If they cannot be read.
-    pub fn read(&mut self, from: u64, length: usize, bytes: &mut Vec<u8>) -> Result<()> {
-        let before = bytes.len();
-        bytes.resize(before + length, 0);
-        let to = SeekFrom::Start(from);
-        let done = self.file.seek(to).and_then(|_| self.file.read_exact(&mut bytes[before..]));
-        done.map_err(|error| Error::io(&self.path, error))
+    pub fn reader(self) -> Result<Box<dyn Read + Send>> {
+        let held = Cursor::new(self.held);
+        let Some(mut file) = self.on_disk else { return Ok(Box::new(held)) };
+        file.seek(SeekFrom::Start(0)).map_err(|error| Error::io(self.scratch.place(), error))?;
+        Ok(Box::new(BufReader::with_capacity(1 << 16, file).chain(held)))
     }
 }
 
-/// The columns of documents, and the bytes that a document has in each: first its input and its row there, then what a
-/// file of sketches has.
-struct Shape {
-    columns: Vec<Column>,
-    widths: Vec<usize>,
-}
-
-/// Bytes of the place of an input among those that are read together, and of a row there.
+/// Bytes of the place of an input among those that are read together, and of a row there: a number that ascends through
+/// all inputs, and with which a document's record begins.
 const ROW: usize = 8;
 
-/// A row as a number that ascends through all inputs.
+/// A row as such a number.
 fn row_of(DocId { shard, row }: DocId) -> u64 {
     u64::from(shard) << 32 | u64::from(row)
 }
@@ -113,137 +117,13 @@ fn first_row(row: u64) -> u64 {
     row >> 32 << 32
 }
 
-impl Shape {
-    fn of(layout: &BodyLayout) -> Self {
-        let columns: Vec<Column> = layout.columns().collect();
-        let widths = [ROW].into_iter().chain(columns.iter().map(|&column| layout.width_of(column))).collect();
-        Self { columns, widths }
-    }
-
-    /// Where a column of so many documents begins.
-    fn start(&self, column: usize, documents: u64) -> u64 {
-        documents * self.widths[..column].iter().sum::<usize>() as u64
-    }
-}
-
-/// Documents that were put on disk together: columns, then names, then hashes of features.
-#[derive(Clone, Copy, Debug)]
-struct SpilledPart {
-    start: u64,
-    documents: u64,
-    /// Bytes of names, and of hashes.
-    rest: [u64; 2],
-}
-
-/// The documents that a thread has read, in order of the files.
-#[derive(Default)]
-struct ThreadDocuments {
-    parts: Vec<SpilledPart>,
-    file: Option<ScratchFile>,
-    /// Documents in memory, behind those of all parts.
-    held: u64,
-    columns: Vec<Vec<u8>>,
-    /// Names, and hashes of features: what has other lengths in each document.
-    rest: [Vec<u8>; 2],
-}
-
-/// Places of names and of hashes.
-const NAMES: usize = 0;
-const HASHES: usize = 1;
-
-/// Where a document stands in a stream: a part, and a place in it.
-#[derive(Clone, Copy, Debug, Default)]
-struct StreamPlace {
-    part: usize,
-    document: u64,
-}
-
-impl ThreadDocuments {
-    fn bytes(&self) -> usize {
-        self.columns.iter().chain(&self.rest).map(Vec::len).sum()
-    }
-
-    fn documents(&self) -> u64 {
-        self.parts.iter().map(|part| part.documents).sum::<u64>() + self.held
-    }
-
-    /// Puts on disk what is in memory.
-    fn spill(&mut self, scratch: &Scratch) -> Result<()> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => none.insert(scratch.file()?),
-        };
-        let rest = self.rest.each_ref().map(|bytes| bytes.len() as u64);
-        self.parts.push(SpilledPart { start: file.len(), documents: self.held, rest });
-        for bytes in self.columns.iter_mut().chain(&mut self.rest) {
-            file.append(bytes)?;
-            bytes.clear();
-        }
-        self.held = 0;
-        Ok(())
-    }
-
-    /// Where there are parts, puts the rest on disk as well: names are read in its memory.
-    fn end(&mut self, scratch: &Scratch) -> Result<()> {
-        if self.parts.is_empty() {
-            return Ok(());
-        }
-        if self.held > 0 {
-            self.spill(scratch)?;
-        }
-        self.columns.iter_mut().chain(&mut self.rest).for_each(|bytes| *bytes = Vec::new());
-        Ok(())
-    }
-
-    /// Puts what a column has of the next documents, `count` at most and all of one part, behind `bytes`; tells how
-    /// many they are.
-    fn read(
-        &mut self,
-        shape: &Shape,
-        column: usize,
-        at: &mut StreamPlace,
-        count: u64,
-        bytes: &mut Vec<u8>,
-    ) -> Result<u64> {
-        let width = shape.widths[column] as u64;
-        while self.parts.get(at.part).is_some_and(|part| part.documents == at.document) {
-            *at = StreamPlace { part: at.part + 1, document: 0 };
-        }
-        let (part, from) = (self.parts.get(at.part), at.document * width);
-        let documents = part.map_or(self.held, |part| part.documents);
-        let count = count.min(documents - at.document);
-        let length = (count * width) as usize;
-        match (part, &mut self.file) {
-            (Some(part), Some(file)) => {
-                file.read(part.start + shape.start(column, documents) + from, length, bytes)?;
-            }
-            _ => bytes.extend_from_slice(&self.columns[column][from as usize..][..length]),
-        }
-        at.document += count;
-        Ok(count)
-    }
-
-    /// The names or the hashes of a part.
-    fn rest_of(&mut self, shape: &Shape, part: usize, which: usize, bytes: &mut Vec<u8>) -> Result<()> {
-        bytes.clear();
-        match (self.parts.get(part), &mut self.file) {
-            (Some(part), Some(file)) => {
-                let before = part.rest[..which].iter().sum::<u64>();
-                let from = part.start + shape.start(shape.widths.len(), part.documents) + before;
-                file.read(from, part.rest[which] as usize, bytes)
-            }
-            _ => {
-                *bytes = std::mem::take(&mut self.rest[which]);
-                Ok(())
-            }
-        }
-    }
-}
-
 /// The state of a thread.
-struct SketchWorker {
+struct SketchWorker<'a> {
     sketcher: Sketcher,
-    stream: ThreadDocuments,
+    /// Its documents in order of the files, each behind its length: row, columns, names, and hashes of features.
+    stream: SpilledBytes<'a>,
+    record: Vec<u8>,
+    documents: u64,
     /// Of each input.
     sums: Vec<TextSum>,
     text_bytes: u64,
@@ -265,7 +145,7 @@ pub struct InputReading<'a> {
     pub scratch: &'a Scratch,
 }
 
-impl InputReading<'_> {
+impl<'a> InputReading<'a> {
     /// Reads files and makes the sketches of their documents. `progress` hears of stored bytes as they are read.
     ///
     /// # Errors
@@ -276,19 +156,19 @@ impl InputReading<'_> {
         inputs: &[Input],
         options: &ReadOptions,
         progress: &(dyn Fn(u64) + Sync),
-    ) -> Result<Parts> {
+    ) -> Result<Parts<'a>> {
         let Self { settings, scored, rooms, scratch } = *self;
         let others = || Error::parameter("sketches", "others", "both, or simhash");
         let layout = BodyLayout::new(settings, 0, scored).ok_or_else(others)?;
-        let shape = Shape::of(&layout);
         let sketcher = || Sketcher::new(settings, None);
         // What cannot be made is reported before anything is read.
         sketcher()?;
-        let worker = || -> Result<SketchWorker> {
-            let columns = vec![Vec::new(); shape.widths.len()];
+        let worker = || -> Result<SketchWorker<'_>> {
             Ok(SketchWorker {
                 sketcher: sketcher()?,
-                stream: ThreadDocuments { columns, ..ThreadDocuments::default() },
+                stream: SpilledBytes::new(scratch),
+                record: Vec::new(),
+                documents: 0,
                 sums: vec![TextSum::default(); inputs.len()],
                 text_bytes: 0,
                 longest: 0,
@@ -315,7 +195,7 @@ impl InputReading<'_> {
             Error::parameter("memory", printed_bytes(rooms.memory()), expected)
         };
         let has_failed = AtomicBool::new(false);
-        let each = |worker: &mut Result<SketchWorker>, document: Document<'_>| {
+        let each = |worker: &mut Result<SketchWorker<'_>>, document: Document<'_>| {
             let Ok(working) = worker else { return };
             let heard = rooms.hear(document.bytes()).map_err(|needed| {
                 let takes = printed_bytes(document.bytes() * IN_MEMORY);
@@ -326,11 +206,7 @@ impl InputReading<'_> {
                     (format!("at least {}", printed_bytes(needed)), takes),
                 )
             });
-            let done = heard.and_then(|()| {
-                working.add(&shape, &document);
-                let is_full = working.stream.bytes() as u64 >= rooms.bytes();
-                if is_full { working.stream.spill(scratch) } else { Ok(()) }
-            });
+            let done = heard.and_then(|()| working.add(&layout, &document, rooms.bytes()));
             if let Err(error) = done {
                 *worker = Err(error);
                 has_failed.store(true, Ordering::Relaxed);
@@ -351,11 +227,12 @@ impl InputReading<'_> {
         }
         let mut streams = Vec::new();
         let mut sums = vec![TextSum::default(); inputs.len()];
-        let (mut text_bytes, mut longest, mut hashes, mut languages) = (0, 0, 0, Languages::default());
+        let (mut documents, mut text_bytes, mut longest, mut hashes) = (0, 0, 0, 0);
+        let mut languages = Languages::default();
         for worker in reading.workers {
-            let mut worker = worker?;
-            worker.stream.end(scratch)?;
+            let worker = worker?;
             streams.push(worker.stream);
+            documents += worker.documents;
             sums.iter_mut().zip(worker.sums).for_each(|(sum, part)| sum.merge(part));
             text_bytes += worker.text_bytes;
             longest = longest.max(worker.longest);
@@ -364,13 +241,13 @@ impl InputReading<'_> {
         }
         let files = reading.files.into_iter().zip(sums);
         let files = files.map(|(file, sum)| FileReading { texts: Some(sum), ..file }).collect();
-        let documents = streams.iter().map(ThreadDocuments::documents).sum();
-        Ok(Parts { shape, streams, documents, text_bytes, longest, hashes, files, languages })
+        let layout = BodyLayout { documents, ..layout };
+        Ok(Parts { layout, scratch, streams, text_bytes, longest, hashes, files, languages })
     }
 }
 
-impl SketchWorker {
-    fn add(&mut self, shape: &Shape, document: &Document<'_>) {
+impl SketchWorker<'_> {
+    fn add(&mut self, layout: &BodyLayout, document: &Document<'_>, room: u64) -> Result<()> {
         let Sketch { facts, value } = self.sketcher.sketch_part(document.text, document.text);
         let two = match value {
             SketchValue::Both(two) => two,
@@ -380,48 +257,44 @@ impl SketchWorker {
                 TwoSketches { hash, bits, ..TwoSketches::default() }
             }
             // The settings are of neither.
-            _ => return,
+            _ => return Ok(()),
         };
-        let ThreadDocuments { columns, rest: [names, hashes], held, .. } = &mut self.stream;
-        *held += 1;
-        let (rows, columns) = columns.split_at_mut(1);
-        rows[0].extend_from_slice(&row_of(document.id).to_le_bytes());
-        for (bytes, column) in columns.iter_mut().zip(&shape.columns) {
-            match *column {
-                Column::Digests => bytes.extend_from_slice(&facts.digest.to_le_bytes()),
-                Column::Features => bytes.extend_from_slice(&facts.features.to_le_bytes()),
-                Column::Lengths => {
-                    let length = u32::try_from(facts.text_bytes).unwrap_or(u32::MAX);
-                    bytes.extend_from_slice(&length.to_le_bytes());
-                }
-                Column::Hashes => bytes.extend_from_slice(&two.hash.to_le_bytes()),
-                Column::Bits => two.bits.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes())),
-                Column::Keys(band) => bytes.extend_from_slice(&two.keys[band].to_le_bytes()),
-                Column::Scores => {
-                    bytes.extend_from_slice(&document.score.unwrap_or(f64::NEG_INFINITY).to_le_bytes());
-                }
-            }
+        let (record, row) = (&mut self.record, row_of(document.id));
+        let length = u32::try_from(facts.text_bytes).unwrap_or(u32::MAX);
+        record.clear();
+        record.extend(row.to_be_bytes());
+        record.extend(facts.digest.to_le_bytes());
+        record.extend(facts.features.to_le_bytes());
+        record.extend(length.to_le_bytes());
+        record.extend(two.hash.to_le_bytes());
+        two.bits.iter().for_each(|word| record.extend(word.to_le_bytes()));
+        two.keys.iter().take(layout.bands).for_each(|key| record.extend(key.to_le_bytes()));
+        if layout.scored {
+            record.extend(document.score.unwrap_or(f64::NEG_INFINITY).to_le_bytes());
         }
-        Named { row: document.id.row, place: document.place, id: document.record_id, url: document.url }
-            .put(names);
+        let (id, url) = (document.record_id, document.url);
+        Named { row: document.id.row, place: document.place, id, url }.put(record);
         if self.keeps_hashes {
-            hashes.extend_from_slice(&(two.extra.len() as u32).to_le_bytes());
-            two.extra.iter().for_each(|hash| hashes.extend_from_slice(&hash.to_le_bytes()));
+            two.extra.iter().for_each(|hash| record.extend(hash.to_le_bytes()));
             self.hashes += two.extra.len() as u64;
         }
+        self.documents += 1;
         self.sums[document.id.shard as usize].add(document.id.row, facts.digest);
         self.text_bytes += facts.text_bytes;
         self.longest = self.longest.max(document.bytes());
         self.languages.add(document.first_language(), 1);
+        // A length goes to disk with what it is the length of.
+        self.stream.push(&(record.len() as u32).to_le_bytes(), u64::MAX)?;
+        self.stream.push(record, room)
     }
 }
 
 /// The documents of input files, as threads have read them.
-pub struct Parts {
-    shape: Shape,
-    streams: Vec<ThreadDocuments>,
-    /// The number of documents.
-    pub documents: u64,
+pub struct Parts<'a> {
+    /// The layout of their columns.
+    pub layout: BodyLayout,
+    scratch: &'a Scratch,
+    streams: Vec<SpilledBytes<'a>>,
     /// Bytes of their texts.
     pub text_bytes: u64,
     /// Bytes of the longest record.
@@ -434,192 +307,68 @@ pub struct Parts {
     pub languages: Languages,
 }
 
-/// Documents that stand together in the files and in a stream.
-#[derive(Clone, Copy, Debug)]
-struct DocumentStretch {
-    stream: u32,
-    documents: u32,
-}
-
-/// The rows of a stream, some at a time.
-#[derive(Default)]
-struct StreamRows {
-    at: StreamPlace,
-    bytes: Vec<u8>,
-    taken: usize,
-}
-
-impl StreamRows {
-    const AT_ONCE: u64 = 1 << 12;
-
-    /// The next row, which stays the next one.
-    fn peek(&mut self, shape: &Shape, stream: &mut ThreadDocuments) -> Result<Option<u64>> {
-        if self.taken == self.bytes.len() {
-            self.bytes.clear();
-            self.taken = 0;
-            stream.read(shape, 0, &mut self.at, Self::AT_ONCE, &mut self.bytes)?;
-        }
-        Ok(self.bytes.get(self.taken..).and_then(<[u8]>::first_chunk).map(|&row| u64::from_le_bytes(row)))
-    }
-}
-
-impl Parts {
-    /// Finds in which order the streams have the documents of the files.
-    ///
-    /// # Errors
-    /// If what is on disk cannot be read.
-    pub fn in_order(mut self, inputs: &[Input]) -> Result<InOrder> {
-        let Self { shape, streams, .. } = &mut self;
-        let broken = || Error::io(&inputs[0].path, io::ErrorKind::InvalidData.into());
-        let mut rows: Vec<StreamRows> = streams.iter().map(|_| StreamRows::default()).collect();
-        let mut heads = Vec::with_capacity(streams.len());
-        for (rows, stream) in rows.iter_mut().zip(&mut *streams) {
-            heads.push(rows.peek(shape, stream)?);
-        }
-        let (mut order, mut gaps, mut next) = (Vec::new(), 0, 0u64);
-        let mut of_inputs = vec![0; inputs.len()];
-        loop {
-            let least = |but: Option<usize>| {
-                let heads = heads.iter().enumerate().filter(|&(at, _)| Some(at) != but);
-                heads.filter_map(|(at, head)| Some(((*head)?, at))).min()
-            };
-            let Some((_, at)) = least(None) else { break };
-            let end = least(Some(at)).map(|(row, _)| row);
-            let mut documents = 0;
-            while let Some(row) = heads[at]
-                && documents < u32::MAX
-                && end.is_none_or(|end| row < end)
-            {
-                if row < next {
-                    return Err(broken());
-                }
-                *of_inputs.get_mut((row >> 32) as usize).ok_or_else(broken)? += 1;
-                next = next.max(first_row(row));
-                gaps += u64::from(row > next);
-                next = row.saturating_add(1);
-                documents += 1;
-                rows[at].taken += ROW;
-                heads[at] = rows[at].peek(shape, &mut streams[at])?;
-            }
-            // Two that have the same row would have none after the other.
-            if documents == 0 {
-                return Err(broken());
-            }
-            order.push(DocumentStretch { stream: at as u32, documents });
-        }
-        Ok(InOrder { parts: self, order, gaps, of_inputs })
-    }
-}
-
-/// The documents of input files, in their order.
-pub struct InOrder {
-    /// The documents.
-    pub parts: Parts,
-    order: Vec<DocumentStretch>,
-    /// Places in the files where records that are no documents come before one that is.
-    pub gaps: u64,
+/// The documents of input files, in their order and parted into columns.
+pub struct InOrder<'a> {
+    /// The columns of a file of sketches.
+    pub columns: Vec<SpilledBytes<'a>>,
+    /// Places in the files where records that are no documents come before one that is: the place among the documents of
+    /// the one behind, and how many records are none.
+    pub gaps: SpilledBytes<'a>,
+    /// The hashes of the features of one document after the other.
+    pub hashes: SpilledBytes<'a>,
     /// The number of documents of each input.
     pub of_inputs: Vec<u64>,
 }
 
-impl InOrder {
-    /// Hands over a column in pieces.
-    fn column(&mut self, column: usize, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let Parts { shape, streams, .. } = &mut self.parts;
-        let mut at = vec![StreamPlace::default(); streams.len()];
-        let mut bytes = Vec::new();
-        for &DocumentStretch { stream, documents } in &self.order {
-            let (stream, at) = (&mut streams[stream as usize], &mut at[stream as usize]);
-            let mut left = u64::from(documents);
-            while left > 0 {
-                bytes.clear();
-                let read = stream.read(shape, column, at, left.min(1 << 14), &mut bytes)?;
-                each(&bytes)?;
-                left -= read;
+impl<'a> Parts<'a> {
+    /// Puts the documents in the order of the files, and parts them into columns and names; once.
+    ///
+    /// # Errors
+    /// If what is on disk cannot be read, or what does not fit in memory cannot be put there.
+    pub fn in_order(&mut self) -> Result<(InOrder<'a>, Names<'a>)> {
+        /// Bytes of a column that are held.
+        const HELD: u64 = 1 << 16;
+        let (scratch, layout) = (self.scratch, self.layout);
+        let broken = || Error::io(scratch.place(), io::ErrorKind::InvalidData.into());
+        let none = || SpilledBytes::new(scratch);
+        let mut in_order = InOrder {
+            columns: layout.columns().map(|_| none()).collect(),
+            gaps: none(),
+            hashes: none(),
+            of_inputs: vec![0; self.files.len()],
+        };
+        let widths: Vec<usize> = layout.columns().map(|column| layout.width_of(column)).collect();
+        let streams = std::mem::take(&mut self.streams).into_iter();
+        let streams = streams.map(|stream| Ok((scratch.place().to_path_buf(), stream.reader()?)));
+        let mut merge = Merge::of_any_length(streams.collect::<Result<_>>()?)?;
+        let (mut names, mut document, mut next) = (Names::new(scratch), 0u64, 0u64);
+        while let Some(record) = merge.next()? {
+            let (row, mut rest) = record.split_first_chunk::<ROW>().ok_or_else(broken)?;
+            let row = u64::from_be_bytes(*row);
+            // Two that have the same row would have none after the other.
+            if row < next {
+                return Err(broken());
             }
-        }
-        Ok(())
-    }
-
-    /// Hands over all columns of a file of sketches, one after the other, in pieces.
-    ///
-    /// # Errors
-    /// If what is on disk cannot be read, or what is done with a piece fails.
-    pub fn columns(&mut self, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        (1..self.parts.shape.widths.len()).try_for_each(|column| self.column(column, &mut each))
-    }
-
-    /// Hands over [`gaps`](Self::gaps): the place among the documents of the one behind, and how many records are no
-    /// documents.
-    ///
-    /// # Errors
-    /// If what is on disk cannot be read, or what is done with a gap fails.
-    pub fn each_gap(&mut self, mut each: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
-        let (mut document, mut next) = (0, 0u64);
-        self.column(0, |bytes| {
-            let (rows, _) = bytes.as_chunks();
-            for row in rows.iter().map(|&row| u64::from_le_bytes(row)) {
-                next = next.max(first_row(row));
-                if row > next {
-                    each(document, (row - next) as u32)?;
-                }
-                (document, next) = (document + 1, row.saturating_add(1));
+            *in_order.of_inputs.get_mut((row >> 32) as usize).ok_or_else(broken)? += 1;
+            next = next.max(first_row(row));
+            if row > next {
+                in_order.gaps.push(&document.to_le_bytes(), HELD)?;
+                in_order.gaps.push(&((row - next) as u32).to_le_bytes(), HELD)?;
             }
-            Ok(())
-        })
-    }
-
-    /// The names of all documents, as a file of names has them, and no more than once.
-    ///
-    /// # Errors
-    /// If what is on disk cannot be read, or a block cannot be compressed or put on disk.
-    pub fn names<'s>(&mut self, scratch: &'s Scratch) -> Result<Names<'s>> {
-        let mut names = Names::new(scratch);
-        self.rest(NAMES, |rest| {
-            let broken = || Error::io(&scratch.place, io::ErrorKind::InvalidData.into());
-            let named = Named::take(rest).ok_or_else(broken)?;
-            names.push(named.place, named.id, named.url)
-        })?;
-        Ok(names)
-    }
-
-    /// Hands over the hashes of the features of all documents, as a file of sketches has them, and no more than once.
-    ///
-    /// # Errors
-    /// If what is on disk cannot be read, or what is done with a piece fails.
-    pub fn hashes(&mut self, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        if self.parts.hashes == 0 {
-            return Ok(());
-        }
-        self.rest(HASHES, |rest| {
-            let broken = || Error::io(Path::new("hashes of features"), io::ErrorKind::InvalidData.into());
-            let (length, behind) = rest.split_first_chunk().ok_or_else(broken)?;
-            let bytes = u32::from_le_bytes(*length) as usize * 4;
-            let (hashes, behind) = behind.split_at_checked(bytes).ok_or_else(broken)?;
-            *rest = behind;
-            each(hashes)
-        })
-    }
-
-    /// Hands over the names or the hashes of one document after the other, which `each` takes from the beginning.
-    fn rest(&mut self, which: usize, mut each: impl FnMut(&mut &[u8]) -> Result<()>) -> Result<()> {
-        let Parts { shape, streams, .. } = &mut self.parts;
-        // Of each stream, the part that is read next, what the one before has, and where its next document begins.
-        let mut reading: Vec<(usize, Vec<u8>, usize)> = streams.iter().map(|_| Default::default()).collect();
-        for &DocumentStretch { stream, documents } in &self.order {
-            let (at, stream) = (stream as usize, &mut streams[stream as usize]);
-            let (part, bytes, from) = &mut reading[at];
-            for _ in 0..documents {
-                while *from == bytes.len() && *part <= stream.parts.len() {
-                    stream.rest_of(shape, *part, which, bytes)?;
-                    (*part, *from) = (*part + 1, 0);
-                }
-                let mut rest = &bytes[*from..];
-                each(&mut rest)?;
-                *from = bytes.len() - rest.len();
+            (document, next) = (document + 1, row.saturating_add(1));
+            for (column, &width) in in_order.columns.iter_mut().zip(&widths) {
+                let (bytes, behind) = rest.split_at_checked(width).ok_or_else(broken)?;
+                column.push(bytes, HELD)?;
+                rest = behind;
             }
+            let Named { place, id, url, .. } = Named::take(&mut rest).ok_or_else(broken)?;
+            names.push(place, id, url)?;
+            in_order.hashes.push(rest, HELD)?;
         }
-        Ok(())
+        if document != layout.documents || in_order.hashes.len() != self.hashes * 4 {
+            return Err(broken());
+        }
+        Ok((in_order, names))
     }
 }
 
@@ -639,29 +388,18 @@ mod tests {
         let scratch = Scratch::beside(&place);
         let sketching = InputReading { settings, scored: true, rooms: &Rooms::of(room), scratch: &scratch };
         let inputs = std::slice::from_ref(input);
-        let parts = sketching.read(inputs, options, &|_| ()).unwrap();
+        let mut parts = sketching.read(inputs, options, &|_| ()).unwrap();
         let known = format!(
             "{} {} {:?} {:?}",
-            parts.documents, parts.text_bytes, parts.files[0].texts, parts.languages
+            parts.layout.documents, parts.text_bytes, parts.files[0].texts, parts.languages
         );
-        let mut documents = parts.in_order(inputs).unwrap();
+        let (documents, names) = parts.in_order().unwrap();
         let [mut columns, mut gaps] = [Vec::new(), Vec::new()];
-        documents
-            .columns(|bytes| {
-                columns.extend_from_slice(bytes);
-                Ok(())
-            })
-            .unwrap();
-        let mut number = 0;
-        documents
-            .each_gap(|document, records| {
-                number += 1;
-                gaps.extend_from_slice(format!("{document} {records}\n").as_bytes());
-                Ok(())
-            })
-            .unwrap();
-        assert_eq!(number, documents.gaps);
-        documents.names(&scratch).unwrap().write(&place, vec!["input".to_owned()]).unwrap();
+        for column in documents.columns {
+            column.reader().unwrap().read_to_end(&mut columns).unwrap();
+        }
+        documents.gaps.reader().unwrap().read_to_end(&mut gaps).unwrap();
+        names.write(&place, vec!["input".to_owned()]).unwrap();
         [columns, gaps, std::fs::read(&place).unwrap(), known.into_bytes()]
     }
 
@@ -685,10 +423,11 @@ mod tests {
             all().for_each(|document| columns.extend(two(document).keys[band].to_le_bytes()))
         });
         read.scores.iter().flatten().for_each(|score| columns.extend(score.to_le_bytes()));
-        let (mut gaps, mut next) = (String::new(), 0);
+        let (mut gaps, mut next) = (Vec::new(), 0);
         for (document, row) in read.documents.rows().iter().enumerate() {
             if row.id.row > next {
-                gaps += &format!("{document} {}\n", row.id.row - next);
+                gaps.extend((document as u64).to_le_bytes());
+                gaps.extend((row.id.row - next).to_le_bytes());
             }
             next = row.id.row + 1;
         }
@@ -709,7 +448,7 @@ mod tests {
             read.files[0].texts,
             read.languages
         );
-        [columns, gaps.into_bytes(), std::fs::read(&place).unwrap(), known.into_bytes()]
+        [columns, gaps, std::fs::read(&place).unwrap(), known.into_bytes()]
     }
 
     proptest! {

@@ -279,7 +279,7 @@ pub(super) fn sketch_files(
 }
 
 impl Read {
-    fn of(parts: &Parts) -> Self {
+    fn of(parts: &Parts<'_>) -> Self {
         Self { files: parts.files.clone(), languages: parts.languages.clone() }
     }
 }
@@ -318,7 +318,7 @@ impl<'a> Sketching<'a> {
     }
 
     /// Reads inputs, and keeps what their sketches take.
-    fn read(&self, inputs: &[Input], scratch: &Scratch) -> Result<Parts> {
+    fn read<'s>(&'s self, inputs: &[Input], scratch: &'s Scratch) -> Result<Parts<'s>> {
         let Self { job, options, rooms, progress, .. } = self;
         let scored = job.fields.score.is_some();
         let reading = InputReading { settings: &job.settings, scored, rooms, scratch };
@@ -345,11 +345,11 @@ impl<'a> Sketching<'a> {
             }
         }
         let scratch = Scratch::beside(&path);
-        let parts = self.read(inputs, &scratch)?;
+        let mut parts = self.read(inputs, &scratch)?;
         let read = Read::of(&parts);
-        let (documents, damaged) = (parts.documents, parts.files.iter().map(|file| file.damaged).sum());
-        let mut parts = parts.in_order(inputs)?;
-        let names = parts.names(&scratch)?;
+        let (documents, damaged) =
+            (parts.layout.documents, parts.files.iter().map(|file| file.damaged).sum());
+        let (in_order, names) = parts.in_order()?;
         for (input, mark) in inputs.iter().zip(&marks) {
             if InputMark::of(input)? != *mark {
                 let error = std::io::Error::other("the file changed while it was read");
@@ -362,7 +362,7 @@ impl<'a> Sketching<'a> {
         if self.keeps_reading {
             working::write_reading(&path, &read)?;
         }
-        sketches::write(&path, &job.settings, rules.clone(), marks, &mut parts)?;
+        sketches::write(&path, &job.settings, rules.clone(), marks, (&parts, in_order))?;
         Ok(Made { there: 0, documents, damaged, read: Some(read) })
     }
 

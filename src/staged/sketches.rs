@@ -4,7 +4,7 @@ use super::cluster::Grouping;
 use super::estimate::{is_long, sketched_bytes};
 use super::names::{self, Named};
 use super::odd_length;
-use super::parts::InOrder;
+use super::parts::{InOrder, Parts};
 use super::record::MOST_DOCUMENTS;
 use crate::corpus::{Input, JsonlFields, ReadRules};
 use crate::error::{Error, Result};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use simflip_core::settings::{Settings, Sketches};
 use simflip_core::simhash::quantised::QuantisedWeights;
 use std::fs;
-use std::io::{BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -249,31 +249,28 @@ pub fn write(
     settings: &Settings,
     reading: ReadingRules,
     marks: Vec<InputMark>,
-    documents: &mut InOrder,
+    (parts, in_order): (&Parts<'_>, InOrder<'_>),
 ) -> Result<()> {
-    let inputs = marks.into_iter().zip(&documents.of_inputs);
+    let InOrder { columns, gaps, hashes, of_inputs, .. } = in_order;
+    let inputs = marks.into_iter().zip(of_inputs);
     let header = SketchHeader {
         digest: DIGEST.to_owned(),
         feature_hash: settings.feature_hash.name().to_owned(),
         tokenizer: TOKENIZER.to_owned(),
         settings: settings.clone(),
         reading,
-        inputs: inputs.map(|(mark, &documents)| SketchedInput { mark, documents }).collect(),
-        documents: documents.parts.documents,
-        text_bytes: documents.parts.text_bytes,
-        longest: Some(documents.parts.longest).filter(|&longest| is_long(longest)),
-        damaged: documents.parts.files.iter().map(|file| file.damaged).sum(),
-        gaps: documents.gaps,
-        hashes: documents.parts.hashes,
+        inputs: inputs.map(|(mark, documents)| SketchedInput { mark, documents }).collect(),
+        documents: parts.layout.documents,
+        text_bytes: parts.text_bytes,
+        longest: Some(parts.longest).filter(|&longest| is_long(longest)),
+        damaged: parts.files.iter().map(|file| file.damaged).sum(),
+        gaps: gaps.len() / GAP,
+        hashes: parts.hashes,
     };
     let mut file = format::NewBinary::begin(path, SKETCHES, &header)?;
-    let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(|error| Error::io(path, error));
-    documents.columns(&mut put)?;
-    documents.each_gap(|document, records| {
-        put(&document.to_le_bytes())?;
-        put(&records.to_le_bytes())
-    })?;
-    documents.hashes(put)?;
+    for bytes in columns.into_iter().chain([gaps, hashes]) {
+        io::copy(&mut bytes.reader()?, &mut file).map_err(|error| Error::io(path, error))?;
+    }
     file.finish()
 }
 

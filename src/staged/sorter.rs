@@ -43,9 +43,9 @@ impl HeldRecords {
     }
 
     fn sort(&mut self) {
-        let Self { places, bytes } = self;
+        let bytes = &self.bytes;
         let record = |&(_, at, length): &(u64, usize, u32)| &bytes[at..][..length as usize];
-        places.par_sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| record(a).cmp(record(b))));
+        self.places.par_sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| record(a).cmp(record(b))));
     }
 }
 
@@ -124,9 +124,9 @@ impl Sorter {
         let open = |path: &PathBuf| {
             let file = File::open(path).map_err(|error| Error::io(path, error))?;
             let file = Box::new(BufReader::with_capacity(RUN_BUFFER, file)) as Box<dyn Read + Send>;
-            Ok(SortedRun { path: path.clone(), record: Vec::new(), source: RecordSource::Behind(file) })
+            Ok((path.clone(), file))
         };
-        Merge::of_runs(self.runs.iter().map(open).collect::<Result<_>>()?)
+        Merge::of_any_length(self.runs.iter().map(open).collect::<Result<_>>()?)
     }
 
     /// All records, ascending, each once.
@@ -241,6 +241,15 @@ impl Merge {
     pub fn of(width: usize, sources: Vec<MergeSource>) -> Result<Self> {
         let run =
             |(path, list)| SortedRun { path, record: vec![0; width], source: RecordSource::Fixed(list) };
+        Self::of_runs(sources.into_iter().map(run).collect())
+    }
+
+    /// As [`of`](Self::of), of records of any lengths, each behind its length in four bytes.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub fn of_any_length(sources: Vec<MergeSource>) -> Result<Self> {
+        let run = |(path, list)| SortedRun { path, record: Vec::new(), source: RecordSource::Behind(list) };
         Self::of_runs(sources.into_iter().map(run).collect())
     }
 
