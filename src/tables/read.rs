@@ -11,11 +11,7 @@ use std::str::FromStr;
 pub struct PairsReader {
     table: Table,
     row: StringRecord,
-    columns: PairColumns,
-}
-
-/// Where a table of pairs has what.
-struct PairColumns {
+    // Where the table has what.
     a_id: usize,
     b_id: usize,
     distance: Option<usize>,
@@ -34,15 +30,9 @@ impl PairsReader {
         let (Some(a_id), Some(b_id)) = (table.column(&["a_id"]), table.column(&["b_id"])) else {
             return Err(table.header_error("a header with a_id and b_id"));
         };
-        let columns = PairColumns {
-            a_id,
-            b_id,
-            distance: table.column(&["distance"]),
-            similarity: table.column(&["similarity"]),
-            kind: table.column(&["kind"]),
-            measure: table.column(&["measure"]),
-        };
-        Ok(Self { table, row: StringRecord::new(), columns })
+        let [distance, similarity, kind, measure] =
+            ["distance", "similarity", "kind", "measure"].map(|name| table.column(&[name]));
+        Ok(Self { table, row: StringRecord::new(), a_id, b_id, distance, similarity, kind, measure })
     }
 
     /// The next row; `None` at the end.
@@ -52,7 +42,7 @@ impl PairsReader {
     /// of fields than the header.
     pub fn next_row(&mut self) -> Result<Option<PairLine<'_>>> {
         let line = self.table.next(&mut self.row)?;
-        Ok(line.map(|line| PairLine { line, table: &self.table, row: &self.row, columns: &self.columns }))
+        Ok(line.map(|line| PairLine { line, reader: self }))
     }
 }
 
@@ -61,20 +51,18 @@ impl PairsReader {
 pub struct PairLine<'r> {
     /// The line that it begins on, counted from 1.
     pub line: u64,
-    table: &'r Table,
-    row: &'r StringRecord,
-    columns: &'r PairColumns,
+    reader: &'r PairsReader,
 }
 
 impl<'r> PairLine<'r> {
     /// Id of the first document.
     pub fn a_id(&self) -> &'r str {
-        &self.row[self.columns.a_id]
+        &self.reader.row[self.reader.a_id]
     }
 
     /// Id of the second document.
     pub fn b_id(&self) -> &'r str {
-        &self.row[self.columns.b_id]
+        &self.reader.row[self.reader.b_id]
     }
 
     /// Hamming distance in bits; `None` where nothing stands.
@@ -82,7 +70,7 @@ impl<'r> PairLine<'r> {
     /// # Errors
     /// If there is something else than a whole number.
     pub fn distance(&self) -> Result<Option<u32>> {
-        self.number(self.columns.distance, "distance", "a whole number", |_| true)
+        self.number(self.reader.distance, "distance", "a whole number", |_| true)
     }
 
     /// Similarity; `None` where nothing stands.
@@ -90,12 +78,12 @@ impl<'r> PairLine<'r> {
     /// # Errors
     /// If there is something else than a finite number.
     pub fn similarity(&self) -> Result<Option<f64>> {
-        self.number(self.columns.similarity, "similarity", "a number", |value: &f64| value.is_finite())
+        self.number(self.reader.similarity, "similarity", "a number", |value: &f64| value.is_finite())
     }
 
     /// The kind of the pair: equal texts or not. A table without this column has pairs of different texts only.
     pub fn kind(&self) -> PairKind {
-        match self.field(self.columns.kind) {
+        match self.field(self.reader.kind) {
             Some("exact") => PairKind::Exact,
             _ => PairKind::Near,
         }
@@ -103,16 +91,16 @@ impl<'r> PairLine<'r> {
 
     /// Which similarity it is; `None` in tables of versions that did not say so.
     pub fn measure(&self) -> Option<&'r str> {
-        self.field(self.columns.measure)
+        self.field(self.reader.measure)
     }
 
     /// The error for something in this row.
     pub(crate) fn error(&self, got: impl Into<String>, expected: impl Into<String>) -> Error {
-        self.table.error(self.line, got, expected)
+        self.reader.table.error(self.line, got, expected)
     }
 
     fn field(&self, column: Option<usize>) -> Option<&'r str> {
-        column.map(|column| field(self.row, column))
+        column.map(|column| field(&self.reader.row, column))
     }
 
     fn number<T: FromStr>(
@@ -136,18 +124,14 @@ impl<'r> PairLine<'r> {
 pub struct ClustersReader {
     table: Table,
     row: StringRecord,
-    columns: ClusterColumns,
-}
-
-/// Where a table of clusters has what.
-struct ClusterColumns {
+    // Where the table has what.
     id: usize,
     cluster: usize,
     size: Option<usize>,
     kept: Option<usize>,
     side: Option<usize>,
     file: Option<usize>,
-    row: Option<usize>,
+    row_in_file: Option<usize>,
 }
 
 impl ClustersReader {
@@ -160,10 +144,9 @@ impl ClustersReader {
         let (Some(id), Some(cluster)) = (table.column(&["id"]), table.column(&["cluster"])) else {
             return Err(table.header_error("a header with id and cluster"));
         };
-        let [size, kept, side, file, row] =
+        let [size, kept, side, file, row_in_file] =
             ["size", "kept", "side", "file", "row"].map(|name| table.column(&[name]));
-        let columns = ClusterColumns { id, cluster, size, kept, side, file, row };
-        Ok(Self { table, row: StringRecord::new(), columns })
+        Ok(Self { table, row: StringRecord::new(), id, cluster, size, kept, side, file, row_in_file })
     }
 
     /// The next row; `None` at the end.
@@ -172,7 +155,7 @@ impl ClustersReader {
     /// As [`PairsReader::next_row`].
     pub fn next_row(&mut self) -> Result<Option<ClusterLine<'_>>> {
         let line = self.table.next(&mut self.row)?;
-        Ok(line.map(|line| ClusterLine { line, table: &self.table, row: &self.row, columns: &self.columns }))
+        Ok(line.map(|line| ClusterLine { line, reader: self }))
     }
 }
 
@@ -181,47 +164,45 @@ impl ClustersReader {
 pub struct ClusterLine<'r> {
     /// The line that it begins on, counted from 1.
     pub line: u64,
-    table: &'r Table,
-    row: &'r StringRecord,
-    columns: &'r ClusterColumns,
+    reader: &'r ClustersReader,
 }
 
 impl<'r> ClusterLine<'r> {
     /// Id of the document.
     pub fn id(&self) -> &'r str {
-        &self.row[self.columns.id]
+        &self.reader.row[self.reader.id]
     }
 
     /// Name of its cluster.
     pub fn cluster(&self) -> &'r str {
-        &self.row[self.columns.cluster]
+        &self.reader.row[self.reader.cluster]
     }
 
     /// Documents in that cluster; `None` where no whole number stands.
     pub fn size(&self) -> Option<u64> {
-        self.columns.size.and_then(|column| field(self.row, column).parse().ok())
+        self.reader.size.and_then(|column| field(&self.reader.row, column).parse().ok())
     }
 
     /// True if this document stays; `None` where neither `true` nor `false` stands.
     pub fn kept(&self) -> Option<bool> {
-        self.columns.kept.and_then(|column| field(self.row, column).parse().ok())
+        self.reader.kept.and_then(|column| field(&self.reader.row, column).parse().ok())
     }
 
     /// Where it stands: its file, and its row there, if a whole number stands for it; `None` in tables of versions
     /// that did not say so.
     pub fn at(&self) -> Option<(&'r str, Option<u32>)> {
-        let (file, row) = (self.columns.file?, self.columns.row?);
-        Some((&self.row[file], field(self.row, row).parse().ok()))
+        let ClustersReader { row: cells, file, row_in_file, .. } = self.reader;
+        Some((&cells[(*file)?], field(cells, (*row_in_file)?).parse().ok()))
     }
 
     /// True if this is one of the old documents that new ones were held against, all of which stay.
     pub fn is_old(&self) -> bool {
-        self.columns.side.is_some_and(|column| field(self.row, column) == "old")
+        self.reader.side.is_some_and(|column| field(&self.reader.row, column) == "old")
     }
 
     /// The error for something in this row.
     pub(crate) fn error(&self, got: impl Into<String>, expected: impl Into<String>) -> Error {
-        self.table.error(self.line, got, expected)
+        self.reader.table.error(self.line, got, expected)
     }
 }
 
