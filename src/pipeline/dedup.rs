@@ -4,7 +4,7 @@ use super::documents::ReadDocuments;
 use super::listing::{HeldListing, write_tables};
 use super::output::{self, OutputFolder};
 use super::samples::{Shown, ShownDocument, sample_pairs};
-use super::sources::{Scores, SourceNumbers, lost_by_source};
+use super::sources::{Scores, SourceNumbers, lost_by_file, lost_by_host};
 use super::stages::{Progress, Stages};
 use super::upload::Upload;
 use super::{Against, Job, Summary, read_files, save_frequencies};
@@ -93,8 +93,8 @@ pub(crate) fn check_tables(job: &Job) -> Result<()> {
 struct Written {
     /// For each new document, whether it stays.
     stays: Vec<bool>,
-    /// The losses of each source.
-    lost_by_source: Vec<Sources>,
+    /// The losses of hosts.
+    hosts: Option<Sources>,
     /// Bytes of text of the documents that can go.
     removed_text_bytes: u64,
     /// Input that turned out to be lost when kept documents were copied.
@@ -132,17 +132,17 @@ fn write(
     };
     let write_tables = || {
         let listing = HeldListing { read, outcome, assignments: OnceCell::new() };
-        (write_tables(job, &listing, folder.path()), lost_by_source(read, &stays))
+        (write_tables(job, &listing, folder.path()), lost_by_host(read, &stays))
     };
     let bytes = if job.writes.kept { kept_bytes.max(1) } else { 0 };
-    let (kept_in, (tables, lost_by_source)) =
+    let (kept_in, (tables, hosts)) =
         stages.run("write results", kept.len() as u64, "documents", bytes, |_| {
             rayon::join(write_kept, write_tables)
         });
     tables?;
     let corpus::Kept { lost, files } = kept_in?;
     first_messages(&lost).for_each(|line| stages.progress().note(&line));
-    Ok(Written { stays, removed_text_bytes, lost, files, lost_by_source })
+    Ok(Written { stays, removed_text_bytes, lost, files, hosts })
 }
 
 /// The findings of a run for the report.
@@ -243,7 +243,13 @@ impl ClusterFindings {
 }
 
 fn findings(job: &Job, read: &ReadDocuments, outcome: &Outcome, written: Written) -> Result<Findings> {
-    let Written { stays, removed_text_bytes, lost, files, lost_by_source } = written;
+    let Written { stays, removed_text_bytes, lost, files, hosts } = written;
+    let mut kept = vec![0; read.new_files];
+    for document in Document::all(stays.len()).filter(|document| stays[document.index()]) {
+        kept[read.shard_of(document)] += 1;
+    }
+    let (inputs, kept) = (&read.inputs[..read.new_files], &kept[..]);
+    let new_files = NewFiles { inputs, read: &read.files[..read.new_files], kept };
     let near = outcome.pairs.iter().filter(|pair| pair.kind == PairKind::Near).count() as u64;
     Ok(Findings {
         files: read.files.clone(),
@@ -251,8 +257,8 @@ fn findings(job: &Job, read: &ReadDocuments, outcome: &Outcome, written: Written
         languages: read.languages.clone(),
         not_read: read.not_read.clone(),
         repeated: read.repeated_ids.iter().filter(|&&document| !read.is_old(document)).count() as u64,
-        lost_by_source,
-        rows: file_rows(read, &stays, &files),
+        lost_by_source: new_files.lost(hosts),
+        rows: new_files.rows(&files),
         lost,
         boilerplate: read.left_out.as_ref().map(|left_out| {
             let groups = left_out.groups.iter().map(|(group, &share)| (group.clone(), share));
@@ -475,23 +481,28 @@ pub(super) fn against(collection: &Collection, outcome: &Outcome) -> AgainstRepo
     }
 }
 
-fn file_rows(read: &ReadDocuments, stays: &[bool], files: &[corpus::KeptFile]) -> Vec<FileRow> {
-    let mut kept = vec![0; read.new_files];
-    for (row, _) in read.documents.rows().iter().zip(stays).filter(|(_, stays)| **stays) {
-        kept[row.id.shard as usize] += 1;
-    }
-    rows_of_files(&read.files, &kept, files)
+/// The new files of a run: what each was, what reading it came to, and how many of its documents stay.
+pub(crate) struct NewFiles<'a> {
+    pub inputs: &'a [Input],
+    pub read: &'a [corpus::FileReading],
+    pub kept: &'a [u64],
 }
 
-/// A row for each file, by how many of its documents stay and the files that these were written to.
-pub(crate) fn rows_of_files(
-    read: &[corpus::FileReading],
-    kept: &[u64],
-    files: &[corpus::KeptFile],
-) -> Vec<FileRow> {
-    let mut rows: Vec<FileRow> = read.iter().zip(kept).map(|(file, &kept)| file_row(file, kept)).collect();
-    rows_kept_in(&mut rows, files, |shard| shard as usize);
-    rows
+impl NewFiles<'_> {
+    /// A row for each, by the files that kept documents were written to.
+    pub fn rows(&self, files: &[corpus::KeptFile]) -> Vec<FileRow> {
+        let mut rows: Vec<FileRow> =
+            self.read.iter().zip(self.kept).map(|(file, &kept)| file_row(file, kept)).collect();
+        rows_kept_in(&mut rows, files, |shard| shard as usize);
+        rows
+    }
+
+    /// The losses of each folder and file, and those of hosts behind them.
+    pub fn lost(&self, hosts: Option<Sources>) -> Vec<Sources> {
+        let files = self.inputs.iter().zip(self.read).zip(self.kept);
+        let files = files.map(|((input, read), &kept)| (&*input.path, read.documents, kept));
+        lost_by_file(files).into_iter().chain(hosts).collect()
+    }
 }
 
 /// Notes the files that kept documents were written to; `row_of` gives the row of an input.

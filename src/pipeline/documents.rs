@@ -232,9 +232,14 @@ impl ReadDocuments {
         self.documents.rows().partition_point(|row| (row.id.shard as usize) < self.new_files)
     }
 
+    /// The place of a document's file among all.
+    pub fn shard_of(&self, document: Document) -> usize {
+        self.documents.row(document).id.shard as usize
+    }
+
     /// True if a document is an old one.
     pub fn is_old(&self, document: Document) -> bool {
-        self.documents.row(document).id.shard as usize >= self.new_files
+        self.shard_of(document) >= self.new_files
     }
 
     /// True if there is no document.

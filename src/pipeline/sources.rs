@@ -13,18 +13,17 @@ use hashbrown::HashMap;
 use simflip_core::clusters::{Keep, Source};
 use simflip_core::id::{Document, Id};
 use simflip_core::settings::Settings;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// By what it is decided which copy stays, where a document alone does not say it.
-pub enum Scores<'a> {
-    /// By nothing of the kind.
-    None,
-    /// The scores of documents.
-    OfDocuments(&'a [f64]),
-    /// The scores of files: of those named first the highest.
-    OfFiles(Vec<f64>),
+pub struct Scores<'a> {
+    /// None where nothing of the kind decides.
+    scores: Cow<'a, [f64]>,
+    /// True if they are those of files: of those named first the highest.
+    of_files: bool,
 }
 
 impl<'a> Scores<'a> {
@@ -33,33 +32,28 @@ impl<'a> Scores<'a> {
     /// # Errors
     /// If a field of scores is named and no document has a number there.
     pub fn new(job: &Job, read: &'a ReadDocuments) -> Result<Self> {
-        match &job.settings.keep {
-            keep @ Keep::Score(_) => {
-                let scores = read.scores.as_deref().unwrap_or_default();
-                if scores.iter().all(|score| score.is_infinite()) {
-                    return Err(no_score(keep));
-                }
-                Ok(Self::OfDocuments(scores))
-            }
-            Keep::InputOrder => Ok(Self::OfFiles(scores_of_files(&job.inputs, &read.inputs))),
-            _ => Ok(Self::None),
+        let keep = &job.settings.keep;
+        let scores = match keep {
+            Keep::Score(_) => Cow::Borrowed(read.scores.as_deref().unwrap_or_default()),
+            Keep::InputOrder => Cow::Owned(scores_of_files(&job.inputs, &read.inputs)),
+            _ => Cow::Borrowed(&[][..]),
+        };
+        if keep.score_field().is_some() && scores.iter().all(|score| score.is_infinite()) {
+            return Err(no_score(keep));
         }
+        Ok(Self { scores, of_files: *keep == Keep::InputOrder })
     }
 
     /// The score of a document.
     pub fn of(&self, read: &ReadDocuments, document: Document) -> Option<f64> {
-        match self {
-            Self::None => None,
-            Self::OfDocuments(scores) => scores.get(document.index()).copied(),
-            Self::OfFiles(scores) => scores.get(read.documents.row(document).id.shard as usize).copied(),
-        }
+        let at = if self.of_files { read.shard_of(document) } else { document.index() };
+        self.scores.get(at).copied()
     }
 
     /// A warning of documents without a score.
     pub fn warning(&self, keep: &Keep, new_documents: usize) -> Option<String> {
-        let Self::OfDocuments(scores) = self else { return None };
-        let none = scores.iter().take(new_documents).filter(|score| score.is_infinite()).count();
-        unscored_warning(keep, none as u64)
+        let none = self.scores.iter().take(new_documents).filter(|score| score.is_infinite()).count();
+        unscored_warning(keep, none as u64).filter(|_| !self.of_files)
     }
 }
 
@@ -112,14 +106,9 @@ pub struct SourceNumbers<'a> {
 impl<'a> SourceNumbers<'a> {
     /// The sources that settings ask for.
     pub fn new(settings: &Settings, read: &'a ReadDocuments) -> Self {
-        let mut numbers: HashMap<String, u64> = HashMap::new();
-        let mut number = |input: &Input| {
-            let next = numbers.len() as u64;
-            *numbers.entry(folder_name(&input.path)).or_insert(next)
-        };
         let each = settings.quota.each;
         let folders = match each {
-            Some(Source::Folder) => read.inputs.iter().map(&mut number).collect(),
+            Some(Source::Folder) => folder_numbers(read.inputs.iter().map(|input| &*input.path)),
             _ => Vec::new(),
         };
         Self { read, each, folders }
@@ -127,14 +116,23 @@ impl<'a> SourceNumbers<'a> {
 
     /// The number of a document's source.
     pub fn of(&self, document: Document) -> u64 {
-        let file = || self.read.documents.row(document).id.shard;
         match self.each {
             None => 0,
-            Some(Source::File) => u64::from(file()),
-            Some(Source::Folder) => self.folders[file() as usize],
+            Some(Source::File) => self.read.shard_of(document) as u64,
+            Some(Source::Folder) => self.folders[self.read.shard_of(document)],
             Some(Source::Host) => number_of_host(self.read.url(document)),
         }
     }
+}
+
+/// The number of the folder that each of these files is in.
+pub(crate) fn folder_numbers<'p>(paths: impl Iterator<Item = &'p Path>) -> Vec<u64> {
+    let mut numbers: HashMap<String, u64> = HashMap::new();
+    let number = |path| {
+        let next = numbers.len() as u64;
+        *numbers.entry(folder_name(path)).or_insert(next)
+    };
+    paths.map(number).collect()
 }
 
 /// A number for the host of a URL; one for all that have none.
@@ -142,22 +140,16 @@ pub(crate) fn number_of_host(url: Option<&str>) -> u64 {
     url.and_then(host_of).map_or(0, |host| feature(host.as_bytes()))
 }
 
-/// The losses of each source. `stays` says of each new document whether it is kept.
-pub fn lost_by_source(read: &ReadDocuments, stays: &[bool]) -> Vec<Sources> {
-    let of_file = |document: Document| read.documents.row(document).id.shard;
-    let mut files: HashMap<u32, SourceRow> = HashMap::new();
+/// The losses of each host; none where no document has one. `stays` says of each new document whether it is kept.
+pub fn lost_by_host(read: &ReadDocuments, stays: &[bool]) -> Option<Sources> {
     let mut hosts: HashMap<String, SourceRow> = HashMap::new();
     for (document, &stays) in Document::all(stays.len()).zip(stays) {
-        files.entry(of_file(document)).or_default().count(stays);
         if let Some(host) = read.url(document).and_then(host_of) {
             hosts.entry(host).or_default().count(stays);
         }
     }
-    let files =
-        files.iter().map(|(&shard, row)| (&*read.inputs[shard as usize].path, row.documents, row.kept));
     let hosts = hosts.into_iter().map(|(source, row)| SourceRow { source, ..row }).collect::<Vec<_>>();
-    let hosts = (!hosts.is_empty()).then(|| Sources::new("host", hosts));
-    lost_by_file(files).into_iter().chain(hosts).collect()
+    (!hosts.is_empty()).then(|| Sources::new("host", hosts))
 }
 
 /// The losses of each folder and each file, by the names of files, and their documents and kept documents.

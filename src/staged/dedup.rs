@@ -20,13 +20,13 @@ use crate::error::{Error, Result};
 use crate::kernel::memory::give_back;
 use crate::making::{keep, kept_messages, place_of, sweep};
 use crate::pipeline::dedup::{
-    Findings, SHOWN_PAIRS, check_tables, dedup_files, first_messages, rows_of_files, rows_of_old,
+    Findings, NewFiles, SHOWN_PAIRS, check_tables, dedup_files, first_messages, rows_of_old,
 };
 use crate::pipeline::finished::finished;
 use crate::pipeline::listing::write_tables;
 use crate::pipeline::output::{self, OutputFolder};
 use crate::pipeline::samples::Sampler;
-use crate::pipeline::sources::{lost_by_file, scores_of_files};
+use crate::pipeline::sources::scores_of_files;
 use crate::pipeline::stages::Stages;
 use crate::pipeline::{Against, Ignored, Job, Progress, Summary, Upload, all_inputs};
 use crate::report::messages;
@@ -382,10 +382,8 @@ impl StagedRun<'_> {
             false => corpus::Kept::default(),
         };
         first_messages(&lost).for_each(|line| stages.progress().note(&line));
-        let of_file = |shard: usize| files_read[shard].documents;
-        let paths = inputs[..new_files].iter().enumerate();
-        let paths = paths.map(|(at, input)| (&*input.path, of_file(at), kept[at]));
-        let lost_by_source = lost_by_file(paths).into_iter().chain(counted.hosts).collect();
+        let of_new = NewFiles { inputs: &inputs[..new_files], read: &files_read[..new_files], kept: &kept };
+        let (rows, lost_by_source) = (of_new.rows(&files), of_new.lost(counted.hosts));
         let against = (!job.against.is_empty()).then(|| AgainstReport {
             named: job.against.clone(),
             documents: clustered.old,
@@ -399,7 +397,7 @@ impl StagedRun<'_> {
         self.watching.look();
         let findings = Findings {
             new_files,
-            rows: rows_of_files(&files_read, &kept, &files),
+            rows,
             files: files_read,
             languages,
             not_read: passed_over.clone(),

@@ -7,9 +7,8 @@ use super::join::words;
 use super::record::{DOCUMENT, document_bytes, document_of};
 use super::sketches::{CHUNK, Column, Folder};
 use super::sorter::{Merge, Sorter};
-use crate::boilerplate::folder_name;
 use crate::error::Result;
-use crate::pipeline::sources::{no_score, number_of_host, score_of_place, unscored_warning};
+use crate::pipeline::sources::{folder_numbers, no_score, number_of_host, score_of_place, unscored_warning};
 use simflip_core::clusters::{Keep, Source as SourceKind};
 use simflip_core::id::{Id, Rank};
 use std::path::Path;
@@ -26,12 +25,7 @@ pub struct OfFiles {
 impl OfFiles {
     /// Of files of these paths, all of them with these scores, if there are any.
     pub fn new<'a>(paths: impl Iterator<Item = &'a Path>, scores: Vec<f64>) -> Self {
-        let mut numbers = hashbrown::HashMap::new();
-        let number = |path| {
-            let next = numbers.len() as u64;
-            *numbers.entry(folder_name(path)).or_insert(next)
-        };
-        Self { folders: paths.map(number).collect(), scores }
+        Self { folders: folder_numbers(paths), scores }
     }
 
     /// By the paths that sketches tell.
