@@ -348,9 +348,9 @@ impl StagedRun<'_> {
         let called = self.called(&opened)?;
         let pairs = cluster::pairs(&opened, &grouping)?;
         let (listed, new) = (pairs.len() / Edge::WIDTH as u64, opened.new_documents());
-        let budget = Budget::beside(limit, held_of(documents) + opened.files_bytes())?.bytes / 2;
+        let budget = Budget::beside(limit, held_of(documents) + opened.files_bytes())?;
         let lookup = stages.run("names", documents, "documents", 0, |_| {
-            Lookup::new(&opened, &called, scratch.path(), budget)
+            Lookup::new(&opened, &called, scratch.path(), budget.bytes / 2)
         })?;
         let repeated = lookup.repeated();
         let tables = Tables {
@@ -359,7 +359,7 @@ impl StagedRun<'_> {
             pairs: &pairs,
             assignments: &assignments,
             lookup: RefCell::new(lookup),
-            budget: Budget { bytes: budget },
+            budget,
             work: scratch.path(),
         };
         let mut sampler = Sampler::new(SHOWN_PAIRS, settings.seed);
@@ -374,7 +374,6 @@ impl StagedRun<'_> {
         let all = StagedKept::new(&opened, places, &assignments, &kept);
         let corpus::Kept { lost, files } = match job.writes.kept {
             true => stages.run("write kept documents", kept.iter().sum(), "documents", 0, |_| {
-                tables.lookup.borrow_mut().release();
                 let is_same = |id, text: &str| all.is_same(id, text);
                 let (files, inputs, options) = (job.kept_files, &inputs[..new_files], &job.read_options());
                 KeptJob { files, inputs, options, kept: &all, is_same: &is_same }.write(out.path())

@@ -179,13 +179,14 @@ impl<'a> Joining<'a> {
             joined.statistics = joined.statistics.and(statistics);
         };
         let mut missing = Vec::new();
-        for band in (0..store.bands()).filter(|&band| shard.has(band)) {
+        let bands: Vec<usize> = (0..store.bands()).filter(|&band| shard.has(band)).collect();
+        for &band in &bands {
             match self.edges_there(band)? {
                 Some((statistics, body)) => add((edges_of(&body)?, statistics)),
                 None => missing.push(band),
             }
         }
-        let there = shard_bands(store.bands(), shard) - missing.len() as u64;
+        let there = (bands.len() - missing.len()) as u64;
         if missing.is_empty() {
             return Ok(Joined { there, ..joined });
         }
@@ -255,11 +256,6 @@ impl<'a> Joining<'a> {
         }
         Ok((Edges { bodies, documents: self.folder.documents() }, statistics))
     }
-}
-
-/// The number of bands in a part of so many.
-fn shard_bands(bands: usize, shard: Shard) -> u64 {
-    (0..bands).filter(|&band| shard.has(band)).count() as u64
 }
 
 /// The edges of all bands.

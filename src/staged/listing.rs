@@ -74,7 +74,7 @@ fn write(
         pairs: &pairs,
         assignments: &assignments,
         lookup: RefCell::new(lookup?),
-        budget: Budget { bytes: budget.bytes / 2 },
+        budget,
         work: work.path(),
     };
     progress.begin("write tables", 0, "pairs");
