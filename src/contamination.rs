@@ -179,14 +179,12 @@ fn in_pool(
         damaged += files.iter().map(|file| file.damaged).sum::<u64>();
     };
 
-    progress.begin("read items", stored(&item_files), "bytes");
     let add = |items: &mut Vec<(DocumentNames, String)>, item: Document<'_>| {
         items.push((DocumentNames::of(&item), item.text.to_owned()))
     };
-    let read = corpus::read(&item_files, &read_options(&item_fields), Vec::new, add, &|bytes| {
-        progress.advance(bytes)
+    let read = progress.during("read items", stored(&item_files), "bytes", |advance| {
+        corpus::read(&item_files, &read_options(&item_fields), Vec::new, add, advance)
     });
-    progress.end();
     report_damage(&read.files);
     let mut items: Vec<(DocumentNames, String)> = read.workers.into_iter().flatten().collect();
     items.sort_unstable();
@@ -198,7 +196,6 @@ fn in_pool(
     drop(texts);
 
     let read_options = read_options(&job.fields);
-    progress.begin("read documents", stored(&inputs), "bytes");
     let worker = || ContaminationWorker {
         finder: Finder::new(&items),
         documents: Vec::new(),
@@ -215,8 +212,9 @@ fn in_pool(
         }
         worker.found.extend(found.into_iter().map(|found| (DocumentNames::of(&document), found)));
     };
-    let read = corpus::read(&inputs, &read_options, worker, each, &|bytes| progress.advance(bytes));
-    progress.end();
+    let read = progress.during("read documents", stored(&inputs), "bytes", |advance| {
+        corpus::read(&inputs, &read_options, worker, each, advance)
+    });
     if let Some((input, failure)) = inputs.iter().find_map(|input| Some((input, input.failure()?))) {
         return Err(Error::io(&input.path, failure));
     }
@@ -302,23 +300,17 @@ fn in_pool(
             let at = documents.binary_search_by_key(&id, |(id, ..)| *id);
             at.is_ok_and(|at| documents[at].2 == text_digest(text))
         };
-        progress.begin("write kept", places.len() as u64, "documents");
-        let writing = corpus::KeptJob {
-            files: job.kept_files,
-            inputs: &inputs,
-            options: &read_options,
-            kept: &places,
-            is_same: &is_same,
-        };
-        let written = writing.write(folder.path());
-        progress.end();
-        first_messages(&written?.lost).for_each(|line| progress.note(&line));
+        let (files, inputs, options) = (job.kept_files, &inputs[..], &read_options);
+        let writing = corpus::KeptJob { files, inputs, options, kept: &places, is_same: &is_same };
+        let written = progress
+            .during("write kept", places.len() as u64, "documents", |_| writing.write(folder.path()))?;
+        first_messages(&written.lost).for_each(|line| progress.note(&line));
     }
     if job.removal == Removal::Passages && !spans.is_empty() {
-        progress.begin("cut passages", stored(&inputs), "bytes");
-        let done = cut(&inputs, &read_options, &spans, &folder.path().join("cut.jsonl.gz"), progress);
-        progress.end();
-        done?;
+        let path = folder.path().join("cut.jsonl.gz");
+        progress.during("cut passages", stored(&inputs), "bytes", |advance| {
+            cut(&inputs, &read_options, &spans, &path, advance)
+        })?;
     }
     let items = FoundItems { names: &names, items: &items, counts: &of_items };
     items.add_examples(&mut benchmarks, &found, excerpts);
@@ -420,7 +412,7 @@ fn cut(
     options: &ReadOptions,
     spans: &BTreeMap<DocId, Vec<Range<usize>>>,
     path: &Path,
-    progress: &dyn Progress,
+    advance: &(dyn Fn(u64) + Sync),
 ) -> Result<()> {
     #[derive(Serialize)]
     struct ItemLine<'a> {
@@ -442,7 +434,7 @@ fn cut(
         let line = ItemLine { id: document.record_id, url: document.url, text };
         lines.extend(serde_json::to_vec(&line).ok().map(|line| (document.id, line)));
     };
-    let read = corpus::read(inputs, options, Vec::new, each, &|bytes| progress.advance(bytes));
+    let read = corpus::read(inputs, options, Vec::new, each, advance);
     let mut lines: Vec<(DocId, Vec<u8>)> = read.workers.into_iter().flatten().collect();
     lines.sort_unstable_by_key(|(id, _)| *id);
     let io = |error| Error::io(path, error);

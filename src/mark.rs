@@ -101,14 +101,13 @@ pub fn mark(job: &MarkJob, progress: &dyn Progress) -> Result<Marked> {
     let marks = marks(job, &report.files, &options)?;
     let folder = OutputFolder::begin(&job.out, false)?;
     let bytes: u64 = marks.iter().map(|file| file.input.stored_bytes()).sum();
-    progress.begin("mark", bytes.max(1), "bytes");
-    let written = with_threads(job.threads, || match job.filter {
-        Filter::Datatrove => tasks(&marks, folder.path(), |file| of_datatrove(file, &options, progress)),
-        Filter::Numpy => tasks(&marks, folder.path(), |file| of_numpy(file, &options, progress)),
-        Filter::Dolma => attributes(&marks, &options, folder.path(), progress),
-    });
-    progress.end();
-    written??;
+    progress.during("mark", bytes.max(1), "bytes", |_| {
+        with_threads(job.threads, || match job.filter {
+            Filter::Datatrove => tasks(&marks, folder.path(), |file| of_datatrove(file, &options, progress)),
+            Filter::Numpy => tasks(&marks, folder.path(), |file| of_numpy(file, &options, progress)),
+            Filter::Dolma => attributes(&marks, &options, folder.path(), progress),
+        })
+    })??;
     folder.finish()?;
     let members = marks.iter().flat_map(|file| &file.members);
     Ok(Marked {

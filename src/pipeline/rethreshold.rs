@@ -458,18 +458,16 @@ impl ResultTables {
         let place = |at: usize| Some(DocId::new(*shards.get(&self.rows[at][FILE])?, self.places[at].1));
         let removed: HashSet<DocId> = self.removed(assigned).filter_map(place).collect();
         let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
-        progress.begin("read", stored.max(1), "bytes");
-        let reading = corpus::read_and_sum(
-            &inputs,
-            &options,
-            || (Vec::new(), 0),
-            |(kept, removed_bytes), document| match removed.contains(&document.id) {
-                true => *removed_bytes += document.text.len() as u64,
-                false => kept.push((document.id, document.place)),
-            },
-            &|bytes| progress.advance(bytes),
-        );
-        progress.end();
+        let sort = |(kept, removed_bytes): &mut (Vec<_>, u64), document: corpus::Document<'_>| {
+            if removed.contains(&document.id) {
+                *removed_bytes += document.text.len() as u64;
+                return;
+            }
+            kept.push((document.id, document.place));
+        };
+        let reading = progress.during("read", stored.max(1), "bytes", |advance| {
+            corpus::read_and_sum(&inputs, &options, || (Vec::new(), 0), sort, advance)
+        });
         let changed = FileRow::changed(&report.files, names.iter().zip(&reading.files));
         if changed.is_some() || names.len() != files.len() {
             let file =

@@ -20,6 +20,22 @@ pub trait Progress: Sync {
     fn part(&self, _number: u32, _of: u32) {}
 }
 
+impl dyn Progress + '_ {
+    /// Goes through a stage. The work gets a function that tells how much more is done.
+    pub(crate) fn during<R>(
+        &self,
+        stage: &str,
+        total: u64,
+        unit: &str,
+        work: impl FnOnce(&(dyn Fn(u64) + Sync)) -> R,
+    ) -> R {
+        self.begin(stage, total, unit);
+        let result = work(&|amount| self.advance(amount));
+        self.end();
+        result
+    }
+}
+
 /// Hears nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
@@ -72,11 +88,8 @@ impl<'a> Stages<'a> {
         work: impl FnOnce(&(dyn Fn(u64) + Sync)) -> R,
     ) -> R {
         let (total, progress_unit) = if bytes > 0 { (bytes, "bytes") } else { (items, unit) };
-        self.progress.begin(name, total, progress_unit);
         let begun = BegunStage::now(items);
-        let progress = self.progress;
-        let result = work(&move |amount| progress.advance(amount));
-        self.progress.end();
+        let result = self.progress.during(name, total, progress_unit, work);
         self.add(name, unit, begun, bytes);
         result
     }

@@ -74,9 +74,7 @@ where
     T: AsRef<str> + Sync,
 {
     let mut collector = TextCollector::new(&job.settings, job.frequencies.as_deref(), job.threads)?;
-    progress.begin("read", bytes(job.texts), "bytes");
-    collector.extend(job.texts, progress)?;
-    progress.end();
+    progress.during("read", bytes(job.texts), "bytes", |_| collector.extend(job.texts, progress))?;
     collector.finish(job, progress)
 }
 

@@ -143,15 +143,13 @@ impl Upload {
         for name in replaced {
             prefix.remove(&name).map_err(|error| Error::io(address.join(&name), error))?;
         }
-        let put = |name: &str| {
-            let put = prefix.put(name, &result.join(name), &|bytes| progress.advance(bytes));
-            address_of(name).and_then(|to| put.map_err(|error| Error::io(to, error)))
-        };
-        progress.begin("upload", files.values().sum(), "bytes");
-        let others = files.keys().filter(|name| *name != REPORT);
-        let done = others.map(String::as_str).chain([REPORT]).try_for_each(put);
-        progress.end();
-        done
+        progress.during("upload", files.values().sum(), "bytes", |advance| {
+            let others = files.keys().filter(|name| *name != REPORT);
+            others.map(String::as_str).chain([REPORT]).try_for_each(|name| {
+                let put = prefix.put(name, &result.join(name), advance);
+                address_of(name).and_then(|to| put.map_err(|error| Error::io(to, error)))
+            })
+        })
     }
 }
 

@@ -341,23 +341,22 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
     let Joining { folder, order, copies, progress, .. } = joining;
     let (store, reference) = (joining.store()?, joining.reference());
     let (edges, statistics) = joining.edges()?;
-    progress.begin("cluster", edges.number(), "pairs");
-    let assigned = buckets::assign(&store, &joining.rule, reference, edges.iter()?);
-    progress.end();
+    let assigned = progress.during("cluster", edges.number(), "pairs", |_| {
+        buckets::assign(&store, &joining.rule, reference, edges.iter()?)
+    });
     let Joined { mut assignments, mut later, statistics: mut more } = assigned?;
+    let documents = folder.documents();
     if let Some(threshold) = joining.rule.contained() {
-        progress.begin("containment", folder.documents(), "documents");
-        let removed = containment::remove(&store, threshold, &mut assignments);
-        progress.end();
-        let (edges, statistics) = removed?;
+        let (edges, statistics) = progress.during("containment", documents, "documents", |_| {
+            containment::remove(&store, threshold, &mut assignments)
+        })?;
         buckets::merge(&mut later, edges);
         more = more.and(statistics);
     }
-    progress.begin(ESTIMATE_STEP, folder.documents(), "documents");
-    let recall_estimate =
-        store.estimate(&joining.rule, &assignments, reference, &|documents| progress.advance(documents));
-    progress.end();
-    let documents = folder.documents() as usize;
+    let recall_estimate = progress.during(ESTIMATE_STEP, documents, "documents", |advance| {
+        store.estimate(&joining.rule, &assignments, reference, advance)
+    })?;
+    let documents = documents as usize;
     let mut kept: Vec<Rank> = Rank::all(documents).map(|rank| assignments.leader(rank)).collect();
     copies.iter().for_each(|(copy, best)| kept[copy.index()] = assignments.leader(best));
     let (mut sizes, mut has_new) = (vec![0u32; documents], Bits::new(folder.documents()));
@@ -376,7 +375,7 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
         old: folder.old_documents(),
         compared: store.compared(),
         statistics: statistics.and(more),
-        recall_estimate: recall_estimate?,
+        recall_estimate,
         ..Clustered::default()
     };
     let similarity = |rank: Rank| {

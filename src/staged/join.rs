@@ -130,21 +130,18 @@ impl<'a> Joining<'a> {
         let place = folder.joined(&grouping);
         fs::create_dir_all(&place).map_err(|error| Error::io(&place, error))?;
         sweep(&place);
-        progress.begin("check sketches", folder.documents(), "documents");
-        let checked = folder.files.iter().try_for_each(|file| {
-            file.check()?;
-            progress.advance(file.header.documents);
-            Ok::<_, Error>(())
-        });
-        progress.end();
-        checked?;
+        let documents = folder.documents();
+        progress.during("check sketches", documents, "documents", |advance| {
+            let mut files = folder.files.iter();
+            files.try_for_each(|file| file.check().map(|()| advance(file.header.documents)))
+        })?;
         let work = workplace(&place.join("order"))?;
         let order = Order::of(folder, &grouping, files, work.path(), &budget)?;
         drop(work);
-        progress.begin("exact duplicates", folder.documents(), "documents");
-        let copies = Copies::of(folder, &order, &|documents| progress.advance(documents));
-        progress.end();
-        Ok(Self { folder, grouping, rule, budget, order, copies: copies?, place, progress })
+        let copies = progress.during("exact duplicates", documents, "documents", |advance| {
+            Copies::of(folder, &order, advance)
+        })?;
+        Ok(Self { folder, grouping, rule, budget, order, copies, place, progress })
     }
 
     /// The sketches that are compared.
@@ -190,16 +187,16 @@ impl<'a> Joining<'a> {
         if missing.is_empty() {
             return Ok(Joined { there, ..joined });
         }
-        self.progress.begin("join", self.folder.documents() * missing.len() as u64, "documents");
-        let round = Round::first(self.reference());
-        let done = buckets::join(&store, &self.rule, &round, &missing, |band, edges, statistics| {
-            self.write_edges(band, &edges, statistics)?;
-            add((edges.len() as u64, statistics));
-            self.progress.advance(self.folder.documents());
-            Ok(())
-        });
-        self.progress.end();
-        done?;
+        let documents = self.folder.documents();
+        self.progress.during("join", documents * missing.len() as u64, "documents", |advance| {
+            let round = Round::first(self.reference());
+            buckets::join(&store, &self.rule, &round, &missing, |band, edges, statistics| {
+                self.write_edges(band, &edges, statistics)?;
+                add((edges.len() as u64, statistics));
+                advance(documents);
+                Ok(())
+            })
+        })?;
         Ok(Joined { there, ..joined })
     }
 

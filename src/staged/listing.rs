@@ -65,23 +65,20 @@ fn write(
     let called = (0..).zip(&folder.inputs);
     let called = called.map(|(shard, input)| Called { name: PathBuf::from(&input.mark.path), shard });
     let called: Vec<Called> = called.collect();
-    progress.begin("names", folder.documents(), "documents");
-    let lookup = Lookup::new(folder, &called, work.path(), budget.bytes / 2);
-    progress.end();
+    let lookup = progress.during("names", folder.documents(), "documents", |_| {
+        Lookup::new(folder, &called, work.path(), budget.bytes / 2)
+    })?;
     let tables = Tables {
         folder,
         settings: &folder.settings,
         pairs: &pairs,
         assignments: &assignments,
-        lookup: RefCell::new(lookup?),
+        lookup: RefCell::new(lookup),
         budget,
         work: work.path(),
     };
-    progress.begin("write tables", 0, "pairs");
-    let written = write_pairs(&tables, &folder.settings, &out.join("pairs.csv")).and_then(|pairs| {
-        let documents = write_clusters(&tables, &out.join("clusters.csv"))?;
-        Ok(Listed { pairs, documents })
-    });
-    progress.end();
-    written
+    progress.during("write tables", 0, "pairs", |_| {
+        let pairs = write_pairs(&tables, &folder.settings, &out.join("pairs.csv"))?;
+        Ok(Listed { pairs, documents: write_clusters(&tables, &out.join("clusters.csv"))? })
+    })
 }

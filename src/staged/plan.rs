@@ -198,10 +198,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
         0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         threads => threads,
     };
-    progress.begin("rates", 0, "documents");
-    let rates = Rates::measure(settings);
-    progress.end();
-    let rates = rates?;
+    let rates = progress.during("rates", 0, "documents", |_| Rates::measure(settings))?;
     let memory = job.memory.unwrap_or_else(memory_share);
     let expected = Estimate::new(documents, names, text, threads);
     let held_bytes = expected.in_memory(settings);

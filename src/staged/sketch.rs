@@ -148,8 +148,8 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
         (0..).zip(&all).filter(|&(at, _)| job.shard.has(at)).map(|(_, &bundle)| bundle).collect();
     let of_part = || part.iter().copied().flatten();
     let files = of_part().count() as u64;
-    progress.begin("sketch", of_part().map(Input::stored_bytes).sum::<u64>().max(1), "bytes");
-    let done = with_threads(job.threads, || {
+    let stored: u64 = of_part().map(Input::stored_bytes).sum();
+    let sketch = || {
         let threads = rayon::current_num_threads();
         let read_ahead = read_ahead(of_part().collect::<Vec<_>>().into_iter(), threads);
         let memory = job.memory.unwrap_or_else(memory_share);
@@ -158,9 +158,10 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
             Error::parameter("memory", printed_bytes(memory), expected)
         })?;
         Sketching::new(job, part.len(), &rooms, false, progress).sketch(&part)
-    });
-    progress.end();
-    let done = done.and_then(|done| done);
+    };
+    let done = progress
+        .during("sketch", stored.max(1), "bytes", |_| with_threads(job.threads, sketch))
+        .and_then(|done| done);
     if done.is_err() && is_new {
         // Unless something was finished.
         let _ = fs::remove_dir(&job.out);
