@@ -71,8 +71,7 @@ pub(crate) fn dedup_files(
         let context =
             Context::new(&url, &stages).scored(&score).from_sources(&source).against(read.new_documents());
         let outcome = prepared.find(&job.settings, &context)?.outcome()?;
-        let written = write(job, &read, &outcome, &folder, &stages)?;
-        let findings = findings(job, &read, &outcome, written)?;
+        let findings = write(job, &read, &outcome, &folder, &stages)?;
         findings.write_report(job, &read.inputs, Shown::of(&read, findings.shown()), &folder, &stages)
     })??;
     folder.finish()?;
@@ -89,28 +88,14 @@ pub(crate) fn check_tables(job: &Job) -> Result<()> {
     Ok(())
 }
 
-/// The written files, and the counts that the report takes from writing them.
-struct Written {
-    /// For each new document, whether it stays.
-    stays: Vec<bool>,
-    /// The losses of hosts.
-    hosts: Option<Sources>,
-    /// Bytes of text of the documents that can go.
-    removed_text_bytes: u64,
-    /// Input that turned out to be lost when kept documents were copied.
-    lost: Vec<corpus::Damage>,
-    /// The files of kept documents.
-    files: Vec<corpus::KeptFile>,
-}
-
-/// Writes the tables and the kept documents, side by side, for these wait for the disk.
+/// Writes the tables and the kept documents, side by side, for these wait for the disk; and tells what came of the run.
 fn write(
     job: &Job,
     read: &ReadDocuments,
     outcome: &Outcome,
     folder: &OutputFolder,
     stages: &Stages<'_>,
-) -> Result<Written> {
+) -> Result<Findings> {
     let mut stays = outcome.stays();
     // What becomes of old documents is not asked.
     stays.truncate(outcome.new);
@@ -142,7 +127,40 @@ fn write(
     tables?;
     let corpus::Kept { lost, files } = kept_in?;
     first_messages(&lost).for_each(|line| stages.progress().note(&line));
-    Ok(Written { stays, removed_text_bytes, lost, files, hosts })
+    let mut kept_of_files = vec![0; read.new_files];
+    kept.iter().for_each(|&document| kept_of_files[read.shard_of(document)] += 1);
+    let new_files = NewFiles {
+        inputs: &read.inputs[..read.new_files],
+        read: &read.files[..read.new_files],
+        kept: &kept_of_files,
+    };
+    let near = outcome.pairs.iter().filter(|pair| pair.kind == PairKind::Near).count() as u64;
+    Ok(Findings {
+        files: read.files.clone(),
+        new_files: read.new_files,
+        languages: read.languages.clone(),
+        not_read: read.not_read.clone(),
+        repeated: read.repeated_ids.iter().filter(|&&document| !read.is_old(document)).count() as u64,
+        lost_by_source: new_files.lost(hosts),
+        rows: new_files.rows(&files),
+        lost,
+        boilerplate: read.left_out.as_ref().map(|left_out| {
+            let groups = left_out.groups.iter().map(|(group, &share)| (group.clone(), share));
+            messages::boilerplate(left_out.by.clone(), groups, left_out.mistaken, job.ignored.file())
+        }),
+        against: (!job.against.is_empty()).then(|| AgainstReport {
+            named: job.against.clone(),
+            both: read.both,
+            files: rows_of_old(&read.files[read.new_files..]),
+            ..against(&read.collection, outcome)
+        }),
+        scores: Scores::new(job, read)?.warning(&job.settings.keep, read.new_documents()),
+        memory: job
+            .expected
+            .as_ref()
+            .map(|memory| MemoryReport { pair_bytes: Some(PAIR_BYTES * near), ..memory.clone() }),
+        ..Findings::of(outcome, removed_text_bytes, job.settings.seed)
+    })
 }
 
 /// The findings of a run for the report.
@@ -240,43 +258,6 @@ impl ClusterFindings {
             self.largest.truncate(SHOWN_CLUSTERS);
         }
     }
-}
-
-fn findings(job: &Job, read: &ReadDocuments, outcome: &Outcome, written: Written) -> Result<Findings> {
-    let Written { stays, removed_text_bytes, lost, files, hosts } = written;
-    let mut kept = vec![0; read.new_files];
-    for document in Document::all(stays.len()).filter(|document| stays[document.index()]) {
-        kept[read.shard_of(document)] += 1;
-    }
-    let (inputs, kept) = (&read.inputs[..read.new_files], &kept[..]);
-    let new_files = NewFiles { inputs, read: &read.files[..read.new_files], kept };
-    let near = outcome.pairs.iter().filter(|pair| pair.kind == PairKind::Near).count() as u64;
-    Ok(Findings {
-        files: read.files.clone(),
-        new_files: read.new_files,
-        languages: read.languages.clone(),
-        not_read: read.not_read.clone(),
-        repeated: read.repeated_ids.iter().filter(|&&document| !read.is_old(document)).count() as u64,
-        lost_by_source: new_files.lost(hosts),
-        rows: new_files.rows(&files),
-        lost,
-        boilerplate: read.left_out.as_ref().map(|left_out| {
-            let groups = left_out.groups.iter().map(|(group, &share)| (group.clone(), share));
-            messages::boilerplate(left_out.by.clone(), groups, left_out.mistaken, job.ignored.file())
-        }),
-        against: (!job.against.is_empty()).then(|| AgainstReport {
-            named: job.against.clone(),
-            both: read.both,
-            files: rows_of_old(&read.files[read.new_files..]),
-            ..against(&read.collection, outcome)
-        }),
-        scores: Scores::new(job, read)?.warning(&job.settings.keep, read.new_documents()),
-        memory: job
-            .expected
-            .as_ref()
-            .map(|memory| MemoryReport { pair_bytes: Some(PAIR_BYTES * near), ..memory.clone() }),
-        ..Findings::of(outcome, removed_text_bytes, job.settings.seed)
-    })
 }
 
 type Samples = (Vec<PairSample>, Vec<ClusterSample>);
