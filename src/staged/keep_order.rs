@@ -98,7 +98,7 @@ impl Order {
             let [old, new] = [folder.old_documents(), folder.new_documents()].map(|number| number as u32);
             return Ok(Self::ByNumber { old, new });
         }
-        let mut sorted = Ranking { folder, keep: &grouping.keep, files, work, budget }.sorted()?;
+        let mut sorted = sorted(folder, &grouping.keep, files, work, budget)?;
         let documents = folder.documents() as usize;
         let (mut ranks, mut by_rank) = (vec![Rank::default(); documents], Vec::with_capacity(documents));
         while let Some(record) = sorted.next()? {
@@ -158,73 +158,62 @@ pub fn sources(folder: &Folder, each: SourceKind, files: &OfFiles) -> Result<Vec
     Ok(sources)
 }
 
-struct Ranking<'a> {
-    folder: &'a Folder,
-    keep: &'a Keep,
-    files: &'a OfFiles,
-    work: &'a Path,
-    budget: &'a Budget,
-}
-
-impl Ranking<'_> {
-    /// All documents in order, each as bytes that end with its number.
-    fn sorted(&self) -> Result<Merge> {
-        let keep = self.keep;
-        let mut keyed = Sorter::new(self.budget.bytes / 4, self.work, "keys");
-        let needs_names = !matches!(keep, Keep::First | Keep::InputOrder);
-        let (mut digests, mut lengths, mut features) = (vec![], vec![], vec![]);
-        let (mut scores, mut record) = (vec![], vec![]);
-        for (at, file) in self.folder.files.iter().enumerate() {
-            let start = self.folder.starts[at];
-            // What was damaged since the join must not decide who stays.
-            file.check()?;
-            let mut names = if needs_names { Some(file.each_name()?) } else { None };
-            let (mut columns, is_new) = (file.reader()?, at < self.folder.new_files);
-            for from in (0..file.header.documents).step_by(CHUNK as usize) {
-                let count = (file.header.documents - from).min(CHUNK) as usize;
-                columns.read(Column::Digests, from, count, &mut digests)?;
-                columns.read(Column::Lengths, from, count, &mut lengths)?;
-                columns.read(Column::Features, from, count, &mut features)?;
-                scores.clear();
-                if keep.score_field().is_some()
-                    && file.header.reading.fields.score.as_deref() == keep.score_field()
-                {
-                    columns.read(Column::Scores, from, count, &mut scores)?;
-                }
-                for (place, (length, features)) in words(&lengths).zip(words(&features)).enumerate() {
-                    let document = start + from + place as u64;
-                    let named = names.as_mut().and_then(Iterator::next).transpose()?;
-                    let url = named.as_ref().and_then(|named| named.url.as_deref());
-                    record.clear();
-                    record.push(u8::from(is_new));
-                    match keep {
-                        Keep::First => {}
-                        Keep::InputOrder => {
-                            let at = self.folder.input_of(document);
-                            put_score(self.files.scores.get(at).copied(), &mut record);
-                        }
-                        Keep::Score(_) => put_score(score_at(&scores, place), &mut record),
-                        Keep::Fullest => {
-                            record.extend([features, length].map(|most| (!most).to_be_bytes()).concat());
-                        }
-                        Keep::Longest => record.extend_from_slice(&(!length).to_be_bytes()),
-                        Keep::ShortestUrl => {
-                            let url = url.filter(|url| !url.is_empty());
-                            record.extend(url.map_or(u64::MAX, |url| url.len() as u64).to_be_bytes());
-                            put_text(url, &mut record);
-                        }
+/// All documents in order, each as bytes that end with its number.
+fn sorted(folder: &Folder, keep: &Keep, files: &OfFiles, work: &Path, budget: &Budget) -> Result<Merge> {
+    let mut keyed = Sorter::new(budget.bytes / 4, work, "keys");
+    let needs_names = !matches!(keep, Keep::First | Keep::InputOrder);
+    let (mut digests, mut lengths, mut features) = (vec![], vec![], vec![]);
+    let (mut scores, mut record) = (vec![], vec![]);
+    for (at, file) in folder.files.iter().enumerate() {
+        let start = folder.starts[at];
+        // What was damaged since the join must not decide who stays.
+        file.check()?;
+        let mut names = if needs_names { Some(file.each_name()?) } else { None };
+        let (mut columns, is_new) = (file.reader()?, at < folder.new_files);
+        for from in (0..file.header.documents).step_by(CHUNK as usize) {
+            let count = (file.header.documents - from).min(CHUNK) as usize;
+            columns.read(Column::Digests, from, count, &mut digests)?;
+            columns.read(Column::Lengths, from, count, &mut lengths)?;
+            columns.read(Column::Features, from, count, &mut features)?;
+            scores.clear();
+            if keep.score_field().is_some()
+                && file.header.reading.fields.score.as_deref() == keep.score_field()
+            {
+                columns.read(Column::Scores, from, count, &mut scores)?;
+            }
+            for (place, (length, features)) in words(&lengths).zip(words(&features)).enumerate() {
+                let document = start + from + place as u64;
+                let named = names.as_mut().and_then(Iterator::next).transpose()?;
+                let url = named.as_ref().and_then(|named| named.url.as_deref());
+                record.clear();
+                record.push(u8::from(is_new));
+                match keep {
+                    Keep::First => {}
+                    Keep::InputOrder => {
+                        let at = folder.input_of(document);
+                        put_score(files.scores.get(at).copied(), &mut record);
                     }
-                    if !matches!(keep, Keep::First | Keep::InputOrder) {
-                        record.extend(digests[16 * place..][..16].iter().rev());
+                    Keep::Score(_) => put_score(score_at(&scores, place), &mut record),
+                    Keep::Fullest => {
+                        record.extend([features, length].map(|most| (!most).to_be_bytes()).concat());
+                    }
+                    Keep::Longest => record.extend_from_slice(&(!length).to_be_bytes()),
+                    Keep::ShortestUrl => {
+                        let url = url.filter(|url| !url.is_empty());
+                        record.extend(url.map_or(u64::MAX, |url| url.len() as u64).to_be_bytes());
                         put_text(url, &mut record);
                     }
-                    record.extend_from_slice(&document_bytes(document));
-                    keyed.push(&record)?;
                 }
+                if !matches!(keep, Keep::First | Keep::InputOrder) {
+                    record.extend(digests[16 * place..][..16].iter().rev());
+                    put_text(url, &mut record);
+                }
+                record.extend_from_slice(&document_bytes(document));
+                keyed.push(&record)?;
             }
         }
-        keyed.finish()
     }
+    keyed.finish()
 }
 
 /// Bytes that ascend as numbers fall; those that are none come last.

@@ -198,10 +198,6 @@ pub fn open(path: &Path, inputs: &[String], documents: u64) -> Result<(NamesHead
     Ok((header, body))
 }
 
-fn all(header: NamesHeader, body: &Body) -> Result<Vec<Named>> {
-    Blocks::open(header, body)?.collect()
-}
-
 /// The names of the documents of a file, in order, of which a block is in memory at a time. They have no rows yet.
 pub struct Blocks {
     header: NamesHeader,
@@ -257,8 +253,7 @@ impl Blocks {
         let mut packed = vec![0; (end - start) as usize];
         self.reader.fill(&mut packed)?;
         let block = zstd::decode_all(&packed[..]).map_err(|_| broken())?;
-        let mut names = Vec::new();
-        read_block(&block, &mut names).ok_or_else(broken)?;
+        let names = read_block(&block).ok_or_else(broken)?;
         self.documents += names.len() as u64;
         self.next = (at + 1, end);
         Ok(Some(names))
@@ -285,8 +280,8 @@ impl Iterator for Blocks {
     }
 }
 
-fn read_block(mut block: &[u8], names: &mut Vec<Named>) -> Option<()> {
-    let mut before = 0u64;
+fn read_block(mut block: &[u8]) -> Option<Vec<Named>> {
+    let (mut names, mut before) = (Vec::new(), 0u64);
     while !block.is_empty() {
         let step = take(&mut block)?;
         before = before.wrapping_add((step >> 1) ^ (step & 1).wrapping_neg());
@@ -295,7 +290,7 @@ fn read_block(mut block: &[u8], names: &mut Vec<Named>) -> Option<()> {
         let place = Place { offset: before, within, length, member };
         names.push(Named { row: 0, place, id, url }.owned());
     }
-    Some(())
+    Some(names)
 }
 
 /// Shows the paths of inputs: one, or how many there are with the first and the last.
@@ -317,7 +312,7 @@ pub fn check(path: &Path) -> Result<Inspection> {
     let mut inspection = Inspection::of(NAMES.name);
     show_inputs(&mut inspection, &header.inputs);
     inspection.fact("documents", header.documents);
-    if let Err(error) = all(header, &body) {
+    if let Some(error) = Blocks::open(header, &body)?.find_map(Result::err) {
         inspection.problem(error.to_string());
     }
     Ok(inspection)
