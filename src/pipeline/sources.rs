@@ -74,7 +74,7 @@ pub(crate) fn unscored_warning(keep: &Keep, documents: u64) -> Option<String> {
 }
 
 /// The scores of files: of those that come from the path named first the highest.
-pub(crate) fn scores_of_files(named: &[PathBuf], files: &[Input]) -> Vec<f64> {
+pub(crate) fn scores_of_files<'i>(named: &[PathBuf], files: impl IntoIterator<Item = &'i Input>) -> Vec<f64> {
     let real = |path: &PathBuf| match is_address(path) {
         true => Some(path.clone()),
         false => fs::canonicalize(path).ok(),
@@ -86,7 +86,7 @@ pub(crate) fn scores_of_files(named: &[PathBuf], files: &[Input]) -> Vec<f64> {
         })
     };
     // Every new file comes from a path that was named; among old ones the order is theirs.
-    files.iter().map(|input| score_of_place(place(input))).collect()
+    files.into_iter().map(|input| score_of_place(place(input))).collect()
 }
 
 /// The score of a file by which of the named paths it comes from; it is the lowest if it comes from none.

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
 /// The sketches to apply, and the outputs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ApplyJob {
     /// The folder of sketches whose documents were clustered.
     pub sketches: PathBuf,
@@ -55,7 +55,7 @@ pub struct ApplyJob {
 }
 
 /// The outputs for each input file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outputs {
     /// The documents that stay, in the format of the input.
     pub kept: bool,

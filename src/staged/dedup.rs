@@ -478,17 +478,14 @@ impl StagedRun<'_> {
         sweep(folder);
         let job = self.job;
         let sketch = SketchJob {
-            inputs: job.inputs.clone(),
             fields: job.read_options().fields,
             longest_document: job.longest_document,
             rules: job.rules,
             out: folder.to_path_buf(),
             // What a machine that went down has damaged is made again.
             force: true,
-            memory: job.memory,
-            threads: job.threads,
-            shard: Shard::default(),
             settings: job.settings.clone(),
+            ..SketchJob::default()
         };
         sketch_files(&sketch, inputs, self.rooms, self.watching)
     }
@@ -504,12 +501,13 @@ impl StagedRun<'_> {
 
     /// The facts of the inputs of a folder of sketches, in their order.
     fn of_files(&self, folder: &Folder) -> OfFiles {
-        let inputs: Vec<Input> = self.inputs_of(folder).into_iter().map(|(_, input)| input.clone()).collect();
+        let inputs = self.inputs_of(folder);
+        let inputs = || inputs.iter().map(|&(_, input)| input);
         let scores = match self.job.settings.keep {
-            Keep::InputOrder => scores_of_files(&self.job.inputs, &inputs),
+            Keep::InputOrder => scores_of_files(&self.job.inputs, inputs()),
             _ => Vec::new(),
         };
-        OfFiles::new(inputs.iter().map(|input| &*input.path), scores)
+        OfFiles::new(inputs().map(|input| &*input.path), scores)
     }
 
     /// The name of each input in results.

@@ -377,19 +377,8 @@ impl Taken {
         let seconds = || cpu_seconds().unwrap_or(0.0);
         let (threads, shard, memory) = (1, Shard::default(), Some(1 << 30));
         let begun = seconds();
-        let (fields, rules) = (JsonlFields::default(), ReadRules::default());
-        let sketch_job = SketchJob {
-            inputs: inputs.clone(),
-            fields,
-            longest_document: None,
-            rules,
-            out: sketches.clone(),
-            force: false,
-            memory: None,
-            threads,
-            shard,
-            settings: settings.clone(),
-        };
+        let (out, settings) = (sketches.clone(), settings.clone());
+        let sketch_job = SketchJob { inputs: inputs.clone(), out, threads, settings, ..SketchJob::default() };
         sketch(&sketch_job, &Silent)?;
         let sketch_seconds = seconds() - begun;
         let grouping = Grouping::of(Linkage::Star);
@@ -416,23 +405,10 @@ impl Taken {
         }
         let (sketches, begun) = (joined, seconds());
         let (out, writes) = (folder.path().join("kept"), Outputs { kept: true, removed: true });
-        let against = Vec::new();
-        let (kept_files, memory) = (KeptFiles::Each, None);
-        apply(
-            &ApplyJob {
-                sketches,
-                against,
-                inputs,
-                out,
-                grouping,
-                writes,
-                kept_files,
-                memory,
-                threads,
-                shard,
-            },
-            &Silent,
-        )?;
+        let kept_files = KeptFiles::Each;
+        let apply_job =
+            ApplyJob { sketches, inputs, out, grouping, writes, kept_files, threads, ..ApplyJob::default() };
+        apply(&apply_job, &Silent)?;
         Ok(Self {
             text_bytes: text_bytes as f64,
             sketch: sketch_seconds,

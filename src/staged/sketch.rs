@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// The inputs to sketch, and the folder for the sketches.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SketchJob {
     /// Files and folders.
     pub inputs: Vec<PathBuf>,
@@ -401,18 +401,8 @@ impl<'a> Sketching<'a> {
 /// Sketches a file, for tests.
 #[cfg(test)]
 pub(super) fn sketched_file(input: &Path, out: &Path, settings: Settings) {
-    let job = SketchJob {
-        inputs: vec![input.to_path_buf()],
-        fields: JsonlFields::default(),
-        longest_document: None,
-        rules: ReadRules::default(),
-        out: out.to_path_buf(),
-        force: false,
-        memory: None,
-        threads: 1,
-        shard: Shard::default(),
-        settings,
-    };
+    let (inputs, out) = (vec![input.to_path_buf()], out.to_path_buf());
+    let job = SketchJob { inputs, out, threads: 1, settings, ..SketchJob::default() };
     sketch(&job, &crate::pipeline::Silent).unwrap();
 }
 
