@@ -9,7 +9,7 @@ use super::record::{Assignment, Edge};
 use super::sketches::Folder;
 use super::{belongs_to, odd_length};
 use crate::error::{Error, Result};
-use crate::format::{self, ASSIGNMENTS, Body, NewBinary, PAIRS};
+use crate::format::{self, ASSIGNMENTS, Body, Kind, NewBinary, PAIRS};
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
 use crate::making::{is_address, sweep};
@@ -279,12 +279,9 @@ pub(super) fn cluster_joined(
 
 /// The clusters that are there already, unless they are damaged.
 fn clustered(folder: &Folder, grouping: &Grouping, progress: &dyn Progress) -> Result<Option<Clustered>> {
-    if fs::symlink_metadata(place(folder, grouping)).is_err() {
-        return Ok(None);
-    }
     let read = || {
-        pairs(folder, grouping)?;
-        Ok(Some(open(folder, grouping)?.0.counts))
+        let counts = open(folder, grouping)?.0.counts;
+        pairs(folder, grouping).map(|_| counts)
     };
     unless_damaged(read(), progress)
 }
@@ -294,10 +291,15 @@ fn clustered(folder: &Folder, grouping: &Grouping, progress: &dyn Progress) -> R
 /// # Errors
 /// If there are none yet, or they are damaged or of other sketches.
 pub fn open(folder: &Folder, grouping: &Grouping) -> Result<(ClusterHeader, Body)> {
-    let path = place(folder, grouping);
-    let (header, body): (ClusterHeader, Body) = format::open(&path, ASSIGNMENTS)?;
-    belongs_to(&path, header.sketches == folder.id && header.grouping == *grouping)?;
+    let (header, body) = open_kind(&place(folder, grouping), ASSIGNMENTS, folder, grouping)?;
     check_length(&header, &body)?;
+    Ok((header, body))
+}
+
+/// A file of what follows from the clusters of some sketches, checked.
+fn open_kind(path: &Path, kind: Kind, folder: &Folder, grouping: &Grouping) -> Result<(ClusterHeader, Body)> {
+    let (header, body): (ClusterHeader, Body) = format::open(path, kind)?;
+    belongs_to(path, header.sketches == folder.id && header.grouping == *grouping)?;
     body.check()?;
     Ok((header, body))
 }
@@ -314,11 +316,7 @@ fn check_length(header: &ClusterHeader, body: &Body) -> Result<()> {
 /// # Errors
 /// If there are none yet, or they are damaged or of other sketches.
 pub fn pairs(folder: &Folder, grouping: &Grouping) -> Result<Body> {
-    let path = pairs_place(folder, grouping);
-    let (header, body): (ClusterHeader, Body) = format::open(&path, PAIRS)?;
-    belongs_to(&path, header.sketches == folder.id && header.grouping == *grouping)?;
-    body.check()?;
-    Ok(body)
+    Ok(open_kind(&pairs_place(folder, grouping), PAIRS, folder, grouping)?.1)
 }
 
 /// The name of the recall estimate in progress.

@@ -13,7 +13,7 @@ use super::sorter::Merge;
 use super::store::{Copies, SketchStore, held};
 use super::{Budget, belongs_to, odd_length, workplace};
 use crate::error::{Error, Result};
-use crate::format::{self, Body, EDGES, Kind, NewBinary, wrong};
+use crate::format::{self, Body, EDGES, NewBinary, wrong};
 use crate::inspection::Inspection;
 use crate::making::sweep;
 use crate::pipeline::{Progress, with_threads};
@@ -23,7 +23,7 @@ use simflip_core::buckets::{self, Round, Rule, Statistics, Store};
 use simflip_core::id::{Id, Rank};
 use simflip_core::settings::Settings;
 use std::fs;
-use std::io::{BufReader, Read, Write};
+use std::io::{BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// The sketches to join, and the rules.
@@ -224,11 +224,11 @@ impl<'a> Joining<'a> {
     fn edges_there(&self, band: usize) -> Result<Option<(Statistics, Body)>> {
         let path = self.edges_path(band);
         let read = || {
-            let Some((header, body)) = there::<EdgesHeader>(&path, EDGES)? else { return Ok(None) };
+            let (header, body): (EdgesHeader, Body) = format::open(&path, EDGES)?;
             belongs_to(&path, header == self.header(band, header.statistics))?;
             edges_of(&body)?;
             body.check()?;
-            Ok(Some((header.statistics, body)))
+            Ok((header.statistics, body))
         };
         unless_damaged(read(), self.progress)
     }
@@ -296,26 +296,18 @@ pub(super) fn longs(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.as_chunks::<8>().0.iter().map(|&word| u64::from_le_bytes(word))
 }
 
-/// Opens a file of a kind, if there is one.
-pub(super) fn there<H: serde::de::DeserializeOwned>(path: &Path, kind: Kind) -> Result<Option<(H, Body)>> {
-    match fs::symlink_metadata(path) {
-        Ok(_) => format::open(path, kind).map(Some),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io(path, error)),
-    }
-}
-
-/// Takes a file that is damaged for one that is missing, and says so: what made it makes it again.
+/// None for a file that is missing. One that is damaged is taken for such, which is said: what made it makes it again.
 ///
 /// # Errors
 /// If it could not be read.
-pub(super) fn unless_damaged<T>(read: Result<Option<T>>, progress: &dyn Progress) -> Result<Option<T>> {
+pub(super) fn unless_damaged<T>(read: Result<T>, progress: &dyn Progress) -> Result<Option<T>> {
     match read {
         Err(error @ Error::Format { .. }) => {
             progress.note(&format!("{error}. It counts as missing"));
             Ok(None)
         }
-        read => read,
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
     }
 }
 

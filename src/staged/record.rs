@@ -102,37 +102,24 @@ impl Assignment {
         for (at, number) in [self.document, self.stays, self.cluster, self.size].into_iter().enumerate() {
             bytes[at * DOCUMENT..][..DOCUMENT].copy_from_slice(&document_bytes(number));
         }
-        let similarity = match self.beside {
-            true => BESIDE.to_be_bytes(),
-            false => similarity_bytes(self.similarity),
-        };
-        bytes[4 * DOCUMENT..].copy_from_slice(&similarity);
+        let similarity = if self.beside { BESIDE } else { self.similarity.unwrap_or(f32::NAN).to_bits() };
+        bytes[4 * DOCUMENT..].copy_from_slice(&similarity.to_be_bytes());
         bytes
     }
 
     /// From bytes.
     pub fn of(bytes: &[u8]) -> Self {
         let number = |at: usize| document_of(&bytes[at * DOCUMENT..]);
+        let similarity = u32::from_be_bytes([bytes[20], bytes[21], bytes[22], bytes[23]]);
         Self {
             document: number(0),
             stays: number(1),
             cluster: number(2),
             size: number(3),
-            similarity: similarity_of(&bytes[4 * DOCUMENT..]),
-            beside: bytes[4 * DOCUMENT..].starts_with(&BESIDE.to_be_bytes()),
+            similarity: Some(f32::from_bits(similarity)).filter(|similarity| !similarity.is_nan()),
+            beside: similarity == BESIDE,
         }
     }
-}
-
-/// A similarity that may be missing.
-pub fn similarity_bytes(similarity: Option<f32>) -> [u8; 4] {
-    similarity.unwrap_or(f32::NAN).to_bits().to_be_bytes()
-}
-
-/// The similarity of four bytes.
-pub fn similarity_of(bytes: &[u8]) -> Option<f32> {
-    let similarity = f32::from_bits(u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
-    (!similarity.is_nan()).then_some(similarity)
 }
 
 #[cfg(test)]
