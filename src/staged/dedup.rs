@@ -282,8 +282,7 @@ fn on_disk(job: &Job, plan: DiskPlan, rooms: &Rooms, progress: &dyn Progress) ->
         Ok(summary) => {
             // The result first: a run that is killed from here on has it.
             folder.finish()?;
-            let (_, foreign) = work.remove()?;
-            if let Some(foreign) = foreign {
+            if let Some(foreign) = work.remove()? {
                 progress.note(&format!("{} is not simflip's and stays", printable_path(&foreign)));
             }
             upload.map_or(Ok(()), |upload| upload.put(&job.out, progress))?;

@@ -167,20 +167,19 @@ impl WorkingFolder {
         &self.path
     }
 
-    /// Takes it away, for there is nothing more to go on with. It steps aside at once, and is gone when what this gives
-    /// is dropped. Something in it that is not ours stays, and is reported.
+    /// Takes it away, for there is nothing more to go on with. Something in it that is not ours stays, and is reported.
     ///
     /// # Errors
     /// If it cannot be removed.
-    pub fn remove(self) -> Result<(Option<Unfinished>, Option<PathBuf>)> {
+    pub fn remove(self) -> Result<Option<PathBuf>> {
         keep(None);
         let io = |error| Error::io(&self.path, error);
-        let foreign = foreign(&self.path)?;
+        let foreign = all_in(&self.path)?.into_iter().find_map(|(path, is_ours)| (!is_ours).then_some(path));
         let is_link = fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_symlink());
         if foreign.is_none() && !is_link {
             let aside = Unfinished::folder(&self.path).map_err(io)?;
             if fs::rename(&self.path, aside.path().join("stages")).is_ok() {
-                return Ok((Some(aside), None));
+                return Ok(None);
             }
         }
         clear(&self.path)?;
@@ -188,7 +187,7 @@ impl WorkingFolder {
             remove_file(&self.path.join(name))?;
         }
         let _ = fs::remove_dir(&self.path);
-        Ok((None, foreign))
+        Ok(foreign)
     }
 }
 
@@ -228,103 +227,53 @@ fn is_open_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// The kinds of folders in a working folder.
-#[derive(Clone, Copy)]
-enum Level {
-    Top,
-    Sketches,
-    Joined,
-}
-
-impl Level {
-    /// The kind of a folder of this name, if there may be one.
-    fn below(self, name: &str) -> Option<Self> {
-        match self {
-            Self::Top if FOLDERS.contains(&name) => Some(Self::Sketches),
-            Self::Sketches if name.starts_with("joined-") => Some(Self::Joined),
-            _ => None,
-        }
-    }
-
-    /// True if a file of this name is one of a stage.
-    fn has(self, name: &str) -> bool {
-        let ends: &[&str] = match self {
-            Self::Top => return [WORKING_MARK, LOCK].contains(&name),
-            Self::Sketches => &["sketches", "names", "reading"],
-            Self::Joined => &["edges", "pairs", "assignments"],
+/// Whatever is in a working folder, each with whether it is ours; what is in a folder of ours comes before it.
+fn all_in(folder: &Path) -> Result<Vec<(PathBuf, bool)>> {
+    fn add(folder: &Path, depth: usize, all: &mut Vec<(PathBuf, bool)>) -> Result<()> {
+        let io = |error| Error::io(folder, error);
+        let entries = match fs::read_dir(folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            entries => entries.map_err(io)?,
         };
-        Path::new(name).extension().is_some_and(|end| ends.iter().any(|&known| end == known))
-    }
-}
-
-/// Something in a folder.
-struct FoundEntry {
-    path: PathBuf,
-    /// The kind, if it is one of our folders.
-    below: Option<Level>,
-    is_ours: bool,
-}
-
-/// Whatever is in a folder.
-fn all_in(folder: &Path, level: Level) -> Result<Vec<FoundEntry>> {
-    let io = |error| Error::io(folder, error);
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(io(error)),
-    };
-    let found = |entry: fs::DirEntry| {
-        let (path, name) = (entry.path(), entry.file_name());
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        let below = name.to_str().and_then(|name| level.below(name)).filter(|_| is_folder);
-        let is_file = !is_folder && name.to_str().is_some_and(|name| level.has(name));
-        FoundEntry { path, below, is_ours: is_file || below.is_some() || is_unfinished(&name) }
-    };
-    entries.map(|entry| entry.map(found).map_err(io)).collect()
-}
-
-/// Something in a working folder that is not ours.
-fn foreign(folder: &Path) -> Result<Option<PathBuf>> {
-    foreign_in(folder, Level::Top)
-}
-
-fn foreign_in(folder: &Path, level: Level) -> Result<Option<PathBuf>> {
-    for FoundEntry { path, below, is_ours } in all_in(folder, level)? {
-        if !is_ours {
-            return Ok(Some(path));
+        for entry in entries {
+            let entry = entry.map_err(io)?;
+            let (path, name) = (entry.path(), entry.file_name());
+            let known = name.to_str().unwrap_or_default();
+            let ends_in =
+                |ends: &[&str]| path.extension().is_some_and(|end| ends.iter().any(|&known| end == known));
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let is_of_stage = match (depth, is_folder) {
+                (0, true) => FOLDERS.contains(&known),
+                (0, false) => [WORKING_MARK, LOCK].contains(&known),
+                (1, true) => known.starts_with("joined-"),
+                (1, false) => ends_in(&["sketches", "names", "reading"]),
+                _ => !is_folder && ends_in(&["edges", "pairs", "assignments"]),
+            };
+            if is_of_stage && is_folder {
+                add(&path, depth + 1, all)?;
+            }
+            all.push((path, is_of_stage || is_unfinished(&name)));
         }
-        if let Some(below) = below
-            && let Some(found) = foreign_in(&path, below)?
-        {
-            return Ok(Some(found));
-        }
+        Ok(())
     }
-    Ok(None)
+    let mut all = Vec::new();
+    add(folder, 0, &mut all)?;
+    Ok(all)
 }
 
 /// Removes what stages have made in a working folder, and nothing else.
 fn clear(folder: &Path) -> Result<()> {
-    let stages = all_in(folder, Level::Top)?.into_iter().filter(|found| found.is_ours && found.path.is_dir());
-    for FoundEntry { path, below, .. } in stages {
-        match below {
-            Some(below) => clear_in(&path, below)?,
-            None => fs::remove_dir_all(&path).map_err(|error| Error::io(&path, error))?,
+    let stays = [WORKING_MARK, LOCK].map(|name| folder.join(name));
+    for (path, _) in all_in(folder)?.into_iter().filter(|(path, is_ours)| *is_ours && !stays.contains(path)) {
+        if !path.is_dir() {
+            remove_file(&path)?;
+        } else if path.file_name().is_some_and(is_unfinished) {
+            fs::remove_dir_all(&path).map_err(|error| Error::io(&path, error))?;
+        } else {
+            // Unless there is something else in it.
+            let _ = fs::remove_dir(&path);
         }
     }
-    Ok(())
-}
-
-fn clear_in(folder: &Path, level: Level) -> Result<()> {
-    for FoundEntry { path, below, is_ours } in all_in(folder, level)? {
-        match below {
-            Some(below) => clear_in(&path, below)?,
-            None if !is_ours => {}
-            None if path.is_dir() => fs::remove_dir_all(&path).map_err(|error| Error::io(&path, error))?,
-            None => remove_file(&path)?,
-        }
-    }
-    // Unless there is something else in it.
-    let _ = fs::remove_dir(folder);
     Ok(())
 }
 
