@@ -76,11 +76,6 @@ struct EdgesHeader {
     statistics: Statistics,
 }
 
-/// Bytes that bits of all documents take.
-pub(super) fn bits_bytes(documents: u64) -> u64 {
-    documents.div_ceil(64) * 8
-}
-
 /// Finds the near-duplicates among all documents whose sketches are in a folder; passes over what is there already.
 ///
 /// # Errors

@@ -5,7 +5,7 @@ use super::Budget;
 use super::cluster::Grouping;
 use super::join::words;
 use super::record::{DOCUMENT, document_bytes, document_of};
-use super::sketches::{CHUNK, Column, Folder};
+use super::sketches::{Column, Folder};
 use super::sorter::{Merge, Sorter};
 use crate::error::Result;
 use crate::pipeline::sources::{folder_numbers, no_score, number_of_host, score_of_place, unscored_warning};
@@ -55,20 +55,14 @@ pub fn unscored(folder: &Folder, keep: &Keep) -> Result<Option<String>> {
             none += if is_new { file.header.documents } else { 0 };
             continue;
         }
-        let mut columns = file.reader()?;
-        for from in (0..file.header.documents).step_by(CHUNK as usize) {
-            columns.read(
-                Column::Scores,
-                from,
-                (file.header.documents - from).min(CHUNK) as usize,
-                &mut scores,
-            )?;
-            let without =
-                scores.as_chunks().0.iter().filter(|&&score| f64::from_le_bytes(score).is_infinite());
-            let without = without.count() as u64;
-            scored += scores.len() as u64 / 8 - without;
+        folder.scan_of(folder.starts[at]..folder.starts[at + 1], |columns, _, from, count| {
+            columns.read(Column::Scores, from, count, &mut scores)?;
+            let is_none = |score: &&[u8; 8]| f64::from_le_bytes(**score).is_infinite();
+            let without = scores.as_chunks().0.iter().filter(is_none).count() as u64;
+            scored += count as u64 - without;
             none += if is_new { without } else { 0 };
-        }
+            Ok(())
+        })?;
     }
     if scored == 0 { Err(no_score(keep)) } else { Ok(unscored_warning(keep, none)) }
 }
@@ -165,13 +159,11 @@ fn sorted(folder: &Folder, keep: &Keep, files: &OfFiles, work: &Path, budget: &B
     let (mut digests, mut lengths, mut features) = (vec![], vec![], vec![]);
     let (mut scores, mut record) = (vec![], vec![]);
     for (at, file) in folder.files.iter().enumerate() {
-        let start = folder.starts[at];
         // What was damaged since the join must not decide who stays.
         file.check()?;
         let mut names = if needs_names { Some(file.each_name()?) } else { None };
-        let (mut columns, is_new) = (file.reader()?, at < folder.new_files);
-        for from in (0..file.header.documents).step_by(CHUNK as usize) {
-            let count = (file.header.documents - from).min(CHUNK) as usize;
+        let is_new = at < folder.new_files;
+        folder.scan_of(folder.starts[at]..folder.starts[at + 1], |columns, first, from, count| {
             columns.read(Column::Digests, from, count, &mut digests)?;
             columns.read(Column::Lengths, from, count, &mut lengths)?;
             columns.read(Column::Features, from, count, &mut features)?;
@@ -182,7 +174,7 @@ fn sorted(folder: &Folder, keep: &Keep, files: &OfFiles, work: &Path, budget: &B
                 columns.read(Column::Scores, from, count, &mut scores)?;
             }
             for (place, (length, features)) in words(&lengths).zip(words(&features)).enumerate() {
-                let document = start + from + place as u64;
+                let document = first + place as u64;
                 let named = names.as_mut().and_then(Iterator::next).transpose()?;
                 let url = named.as_ref().and_then(|named| named.url.as_deref());
                 record.clear();
@@ -211,7 +203,8 @@ fn sorted(folder: &Folder, keep: &Keep, files: &OfFiles, work: &Path, budget: &B
                 record.extend_from_slice(&document_bytes(document));
                 keyed.push(&record)?;
             }
-        }
+            Ok(())
+        })?;
     }
     keyed.finish()
 }

@@ -3,7 +3,7 @@
 
 use super::Budget;
 use super::cluster::{assignments_of, of_document};
-use super::join::{bits_bytes, source};
+use super::join::source;
 use super::lookup::Lookup;
 use super::record::{Assignment, DOCUMENT, Edge, document_bytes, document_of};
 use super::sketches::{Column, Folder};
@@ -211,7 +211,8 @@ impl Tables<'_> {
 
 /// The memory that stages and tables take for so many documents, beside what is known of files.
 pub fn held_of(documents: u64) -> u64 {
-    3 * bits_bytes(documents)
+    // A bit or two of each.
+    3 * documents.div_ceil(8)
 }
 
 /// An error where a run has more documents than results can number.
