@@ -12,7 +12,7 @@ use super::record::Edge;
 use super::sketch::{Read, Shard, SketchJob, bundles, sketch_files};
 use super::sketches::Folder;
 use super::store::can_be_joined;
-use super::tables::{Tables, check_number, held_of};
+use super::tables::{Tables, held_of};
 use super::working::{FOLDERS, Left, WorkingFolder, left_beside, sweep_beside};
 use super::{Budget, printed_bytes, workplace};
 use crate::corpus::{self, FileReading, Input, KeptFiles, KeptJob};
@@ -325,7 +325,6 @@ impl StagedRun<'_> {
         part(1);
         let (Read { files: files_read, languages }, opened) = self.sketch(stages)?;
         let documents = opened.documents();
-        check_number(documents)?;
         let scores = unscored(&opened, &settings.keep)?;
         part(2);
         let (grouping, of_files) = (Grouping::of_settings(settings), self.of_files(&opened));

@@ -4,7 +4,7 @@ use super::cluster::{self, ClusterJob, Clustered, check_keep, cluster_folder};
 use super::keep_order::{OfFiles, unscored};
 use super::lookup::{Called, Lookup};
 use super::sketches::Folder;
-use super::tables::{Tables, check_number, held_of};
+use super::tables::{Tables, held_of};
 use super::{Budget, workplace};
 use crate::error::Result;
 use crate::pipeline::listing::{write_clusters, write_pairs};
@@ -27,8 +27,7 @@ pub struct Listed {
 /// folder: what [`dedup`](super::dedup()) writes of the same pages, with input files by their real paths.
 ///
 /// # Errors
-/// As [`cluster`](super::cluster()); if there are more documents than tables can number; or if something is in the
-/// folder's place already, or it cannot be written.
+/// As [`cluster`](super::cluster()); or if something is in the folder's place already, or it cannot be written.
 pub fn cluster_with_tables(
     job: &ClusterJob,
     out: &Path,
@@ -37,7 +36,6 @@ pub fn cluster_with_tables(
     OutputFolder::must_be_new("tables", out)?;
     OutputFolder::may_be(out, false)?;
     let folder = Folder::open_against(&job.sketches, &job.against)?;
-    check_number(folder.documents())?;
     check_keep(&folder, &job.grouping)?;
     unscored(&folder, &job.grouping.keep)?.iter().for_each(|message| progress.note(message));
     let files = OfFiles::of(&folder, &job.grouping);

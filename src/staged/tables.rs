@@ -9,7 +9,7 @@ use super::record::{Assignment, DOCUMENT, Edge, document_bytes, document_of};
 use super::sketches::{Column, Folder};
 use super::sorter::{Merge, Sorter};
 use crate::boilerplate::host_of;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::Body;
 use crate::hash::text_digest;
 use crate::pipeline::documents::NamedDocument;
@@ -211,16 +211,6 @@ impl Tables<'_> {
 
 /// The memory that stages and tables take for so many documents, beside what is known of files.
 pub fn held_of(documents: u64) -> u64 {
-    // A bit or two of each.
+    // Three bits of each.
     3 * documents.div_ceil(8)
-}
-
-/// An error where a run has more documents than results can number.
-pub fn check_number(documents: u64) -> Result<()> {
-    match u32::try_from(documents) {
-        Ok(_) => Ok(()),
-        Err(_) => {
-            Err(Error::parameter("documents", documents, "at most 2^32 - 1 documents in one run with tables"))
-        }
-    }
 }
