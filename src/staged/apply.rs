@@ -160,11 +160,11 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     let part: Vec<(usize, &[(&Input, usize)])> =
         units(&all, job.kept_files).into_iter().enumerate().filter(|&(at, _)| job.shard.has(at)).collect();
     let stored = |unit: &[(&Input, usize)]| unit.iter().map(|(input, _)| input.stored_bytes()).sum::<u64>();
-    progress.begin("apply", part.iter().map(|(_, unit)| stored(unit)).sum::<u64>().max(1), "bytes");
+    let all_stored: u64 = part.iter().map(|(_, unit)| stored(unit)).sum();
     let files = part.iter().map(|(_, unit)| unit.len() as u64).sum();
     let sum = Mutex::new(Applied { files, ..Applied::default() });
     let rows: Vec<OnceLock<DocumentRows>> = folder.files.iter().map(|_| OnceLock::new()).collect();
-    let done = with_threads(threads, || {
+    let write = || {
         let threads = (rayon::current_num_threads() / part.len().max(1)).max(1);
         let options = ReadOptions { threads, ..options };
         // Units of one file of sketches go together: its names are read once.
@@ -195,9 +195,8 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
                 Ok::<_, Error>(())
             })
         })
-    });
-    progress.end();
-    done??;
+    };
+    progress.during("apply", all_stored.max(1), "bytes", |_| with_threads(threads, write))??;
     Ok(sum.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 

@@ -58,12 +58,7 @@ pub(crate) fn pairs(path: &Path, together: Option<&Together>) -> Result<(Inspect
         let mut wrong = |what: &str| inspection.problem_at(path, row.line, what);
         let measure = row.measure();
         if let Some(name) = measure {
-            match measures.get_mut(name) {
-                Some(count) => *count += 1,
-                None => {
-                    measures.insert(name.to_owned(), 1);
-                }
-            }
+            *measures.entry(name.to_owned()).or_default() += 1;
         }
         let similarity = row.similarity().ok().flatten().filter(|share| (0.0..=1.0).contains(share));
         match similarity {
