@@ -213,7 +213,7 @@ pub(crate) struct ClusterFindings {
     sizes: BTreeMap<u64, u64>,
     /// The largest ones, the largest first.
     largest: Vec<Large>,
-    /// Those with documents that are unlike.
+    /// Clusters with documents that are unlike.
     chaining: messages::Chaining,
 }
 

@@ -270,7 +270,7 @@ impl ReadDocuments {
         self.named(document).id
     }
 
-    /// What results call a document.
+    /// The names and the place of a document in results.
     pub fn named(&self, document: Document) -> NamedDocument<'_> {
         let row = self.documents.row(document);
         let input = &self.inputs[row.id.shard as usize];

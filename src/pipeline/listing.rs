@@ -85,7 +85,7 @@ impl<'a> Assignments<'a> {
     }
 }
 
-/// What tables list of a run, wherever it is held.
+/// A run, as tables list it, in memory or on disk.
 pub(crate) trait Listing {
     /// All pairs that are listed, in order.
     fn pairs(&self) -> Result<impl Iterator<Item = Result<Pair>>>;
@@ -96,7 +96,7 @@ pub(crate) trait Listing {
     /// All new documents, in order.
     fn documents(&self) -> Result<impl Iterator<Item = Result<(Document, DocumentAssignment)>>>;
 
-    /// What results call a document.
+    /// The names and the place of a document in results.
     fn named(&self, document: Document) -> Result<NamedDocument<'_>>;
 }
 

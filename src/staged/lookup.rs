@@ -87,7 +87,7 @@ impl<'a> Lookup<'a> {
         (0..self.folder.new_documents()).filter(|&document| self.repeated.get(document)).count() as u64
     }
 
-    /// What results call a document.
+    /// The names and the place of a document in results.
     ///
     /// # Errors
     /// If it cannot be read.

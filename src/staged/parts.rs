@@ -1,6 +1,6 @@
-//! The documents of input files while they are sketched. Each thread puts those that it reads one behind the other; where
-//! they outgrow its memory, they go to disk. At last all threads' documents are merged in order of the files, and parted
-//! into columns.
+//! The documents of input files while they are sketched. Each thread puts those that it reads one behind the other;
+//! where they outgrow its memory, they go to disk. At last the documents of all threads are merged in order of the
+//! files, and parted into columns.
 
 use super::estimate::Rooms;
 use super::names::{Named, Names};
@@ -103,11 +103,11 @@ impl<'a> SpilledBytes<'a> {
     }
 }
 
-/// Bytes of the place of an input among those that are read together, and of a row there: a number that ascends through
-/// all inputs, and with which a document's record begins.
+/// Bytes with which a document's record begins: its input among those that are read together, and its row there. As a
+/// number they ascend through all inputs.
 const ROW: usize = 8;
 
-/// A row as such a number.
+/// The number of a row.
 fn row_of(DocId { shard, row }: DocId) -> u64 {
     u64::from(shard) << 32 | u64::from(row)
 }
@@ -311,8 +311,8 @@ pub struct Parts<'a> {
 pub struct InOrder<'a> {
     /// The columns of a file of sketches.
     pub columns: Vec<SpilledBytes<'a>>,
-    /// Places in the files where records that are no documents come before one that is: the place among the documents of
-    /// the one behind, and how many records are none.
+    /// Places in the files where records that are no documents come before one that is: its place among the documents,
+    /// and how many records are none.
     pub gaps: SpilledBytes<'a>,
     /// The hashes of the features of one document after the other.
     pub hashes: SpilledBytes<'a>,

@@ -485,8 +485,8 @@ impl Columns {
 /// Documents of which columns are read at once.
 pub const CHUNK: u64 = 1 << 12;
 
-/// All files of sketches of a folder, in order of the paths of their first inputs, and behind them those of old
-/// documents, if new ones are held against such; documents are numbered through them, as results number them.
+/// All files of sketches of a folder, in order of the paths of their first inputs. Behind them are those of old
+/// documents, if new ones are held against such. Documents are numbered through all files, as results number them.
 #[derive(Debug)]
 pub struct Folder {
     /// The folder.

@@ -43,9 +43,9 @@ impl HeldRecords {
     }
 
     fn sort(&mut self) {
-        let Self { places, bytes } = self;
+        let bytes = &self.bytes;
         let record = |&(_, at, length): &(u64, usize, u32)| &bytes[at..][..length as usize];
-        places.par_sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| record(a).cmp(record(b))));
+        self.places.par_sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| record(a).cmp(record(b))));
     }
 }
 

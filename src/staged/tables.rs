@@ -1,5 +1,5 @@
-//! What tables and the report tell of the documents of stages, from their records: in the same order and with the same
-//! names as in a run in memory, and with a bounded part in memory.
+//! The documents of stages, as tables and the report have them, from their records: in the same order and with the same
+//! names as those of a run in memory. A bounded part of them is in memory.
 
 use super::Budget;
 use super::cluster::{assignments_of, of_document};
@@ -74,7 +74,7 @@ fn assignment_of(record: Assignment) -> (Document, DocumentAssignment) {
     (document_numbered(document), assignment)
 }
 
-/// What is made of sorted records, one after the other.
+/// The items that are made of sorted records, one after the other.
 fn each<T>(mut sorted: Merge, of: impl Fn(&[u8]) -> T) -> impl Iterator<Item = Result<T>> {
     std::iter::from_fn(move || sorted.next().map(|record| record.map(&of)).transpose())
 }

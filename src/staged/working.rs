@@ -227,7 +227,7 @@ fn is_open_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Whatever is in a working folder, each with whether it is ours; what is in a folder of ours comes before it.
+/// All files and folders in a working folder, and if each is ours. The files of a folder of ours come before it.
 fn all_in(folder: &Path) -> Result<Vec<(PathBuf, bool)>> {
     fn add(folder: &Path, depth: usize, all: &mut Vec<(PathBuf, bool)>) -> Result<()> {
         let io = |error| Error::io(folder, error);
