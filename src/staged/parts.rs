@@ -91,6 +91,15 @@ impl<'a> SpilledBytes<'a> {
         Ok(())
     }
 
+    /// Where some are on disk, puts the others there as well: what comes of them takes their memory.
+    fn end(&mut self) -> Result<()> {
+        if self.on_disk.is_some() {
+            self.push(&[], 0)?;
+            self.held = Vec::new();
+        }
+        Ok(())
+    }
+
     /// All of them, from the first one on.
     ///
     /// # Errors
@@ -230,7 +239,8 @@ impl<'a> InputReading<'a> {
         let (mut documents, mut text_bytes, mut longest, mut hashes) = (0, 0, 0, 0);
         let mut languages = Languages::default();
         for worker in reading.workers {
-            let worker = worker?;
+            let mut worker = worker?;
+            worker.stream.end()?;
             streams.push(worker.stream);
             documents += worker.documents;
             sums.iter_mut().zip(worker.sums).for_each(|(sum, part)| sum.merge(part));
