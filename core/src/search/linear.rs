@@ -1,9 +1,9 @@
 //! The linear scan: the oracle of all indexes, and the fastest of them for a few thousand hashes.
 
 use super::{Cost, HammingIndex, Hit, Match, Mode, Query, Reach, Scratch};
+use crate::Result;
 use crate::id::Slot;
 use crate::kernel::Level;
-use crate::Result;
 
 /// All hashes, compared one after the other. One table, one probe.
 #[derive(Clone, Debug)]
