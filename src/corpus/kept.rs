@@ -184,7 +184,7 @@ fn path_of(path: &Path, size: Option<u64>, number: usize) -> PathBuf {
 
 /// Files that are written one after the other: one, or, where a size is set, several. The folder that they are in has
 /// not its name yet.
-pub(crate) struct KeptOutput<'a> {
+pub(crate) struct NumberedFiles<'a> {
     path: &'a Path,
     /// Stored bytes that no file has more of, unless it holds one document alone.
     pub size: Option<u64>,
@@ -198,7 +198,7 @@ pub(crate) struct KeptOutput<'a> {
     pub of_shards: Vec<u32>,
 }
 
-impl<'a> KeptOutput<'a> {
+impl<'a> NumberedFiles<'a> {
     pub fn new(path: &'a Path, size: Option<u64>, format: Format, shards: &'a [u32]) -> Self {
         Self { path, size, format, shards, whole: Vec::new(), documents: 0, of_shards: Vec::new() }
     }

@@ -18,7 +18,7 @@ use super::damage::{Damage, DamageKind};
 use super::fetch::{fetch, header_at};
 use super::filetype::{Compression, Format, is_called_tsv, stem};
 use super::inputs::Input;
-use super::kept::{EachKept, Kept, KeptDocuments, KeptFiles, KeptOutput};
+use super::kept::{EachKept, Kept, KeptDocuments, KeptFiles, NumberedFiles};
 use super::options::{ReadOptions, pool};
 use super::reader::{Block, ReadInput, Reader};
 use super::records::{Span, copyable};
@@ -42,7 +42,7 @@ struct Target {
 /// A file, or a part of one that has no name. Where a size is set, it is the last of several.
 struct Output<'a> {
     target: &'a Target,
-    files: KeptOutput<'a>,
+    files: NumberedFiles<'a>,
     writer: BufWriter<File>,
     /// Its first record is another's, and so are the files that it goes to.
     is_part: bool,
@@ -73,7 +73,7 @@ struct OutputMark {
 impl<'a> Output<'a> {
     /// A file of the target, or a part of it in a file without a name, to be appended.
     fn new(target: &'a Target, size: Option<u64>, is_part: bool) -> Result<Self> {
-        let files = KeptOutput::new(&target.path, size, target.format, &target.shards);
+        let files = NumberedFiles::new(&target.path, size, target.format, &target.shards);
         let dir = target.path.parent().unwrap_or(Path::new("."));
         let writer = match is_part {
             true => tempfile::tempfile_in(dir).map(|file| BufWriter::with_capacity(1 << 20, file)),

@@ -21,7 +21,7 @@ use super::stored::Stored;
 use crate::Error;
 use crate::corpus::damage::{Damage, DamageCause};
 use crate::corpus::filetype::Format;
-use crate::corpus::kept::{Kept, KeptFile, KeptOutput};
+use crate::corpus::kept::{Kept, KeptFile, NumberedFiles};
 use crate::corpus::write::KeptJob;
 
 /// Bytes of the mark that ends a stream.
@@ -29,7 +29,7 @@ const END: u64 = 8;
 
 /// A file in the making, or, where a size is set, the last of several.
 struct ArrowOutput<'a> {
-    files: KeptOutput<'a>,
+    files: NumberedFiles<'a>,
     schema: SchemaRef,
     options: IpcWriteOptions,
     writer: StreamWriter<TrackedWrite<BufWriter<File>>>,
@@ -44,7 +44,7 @@ fn stream<W: Write>(
 }
 
 impl<'a> ArrowOutput<'a> {
-    fn create(files: KeptOutput<'a>, first: &Messages) -> Result<Self, ParquetError> {
+    fn create(files: NumberedFiles<'a>, first: &Messages) -> Result<Self, ParquetError> {
         let (schema, options) = (first.schema.clone(), IpcWriteOptions::default());
         let options = options.try_with_compression(first.compression)?;
         let writer = stream(files.create()?, &schema, &options)?;
@@ -106,7 +106,7 @@ pub(super) fn write_family(family: &Family<'_>, job: &KeptJob<'_>, path: &Path) 
         let output = match &mut output {
             Some(output) => output,
             None => {
-                let files = KeptOutput::new(path, size, Format::Arrow, &shards);
+                let files = NumberedFiles::new(path, size, Format::Arrow, &shards);
                 output.insert(ArrowOutput::create(files, messages).map_err(failed)?)
             }
         };

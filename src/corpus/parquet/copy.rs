@@ -31,7 +31,7 @@ use crate::corpus::damage::{Damage, DamageCause};
 use crate::corpus::fetch::read_otherwise;
 use crate::corpus::filetype::{Compression, Format};
 use crate::corpus::inputs::Input;
-use crate::corpus::kept::{Kept, KeptFiles, KeptOutput};
+use crate::corpus::kept::{Kept, KeptFiles, NumberedFiles};
 use crate::corpus::write::{KeptJob, ending, lost};
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
@@ -350,7 +350,7 @@ impl RowForm {
 
 /// A file in the making, or, where a size is set, the last of several, and the row groups for it.
 struct ParquetOutput<'a> {
-    files: KeptOutput<'a>,
+    files: NumberedFiles<'a>,
     writer: FileWriter,
     form: RowForm,
     ready: Vec<Vec<CopySource<'a>>>,
@@ -359,7 +359,7 @@ struct ParquetOutput<'a> {
 
 impl<'a> ParquetOutput<'a> {
     fn create(
-        files: KeptOutput<'a>,
+        files: NumberedFiles<'a>,
         schema: &TypePtr,
         first: &Footer,
         arrays: SchemaRef,
@@ -510,7 +510,7 @@ fn write_family(
         let output = match &mut output {
             Some(output) => output,
             None => {
-                let files = KeptOutput::new(path, size, Format::Parquet, &shards);
+                let files = NumberedFiles::new(path, size, Format::Parquet, &shards);
                 let created = ParquetOutput::create(files, schema, footer, metadata.schema().clone());
                 output.insert(created.map_err(failed)?)
             }
