@@ -87,7 +87,7 @@ fn vocabulary(criterion: &mut Criterion) {
         terms.sum::<usize>()
     };
     let distinct = |document: &Vec<u64>| document.iter().collect::<std::collections::HashSet<_>>().len();
-    assert_eq!(run(), documents.iter().map(distinct).sum());
+    assert_eq!(run(), documents.iter().map(distinct).sum::<usize>());
     let mut group = criterion.benchmark_group("vocabulary");
     group.throughput(Throughput::Elements(2_000 * 300)).sample_size(10);
     group.bench_function("count", |bencher| bencher.iter(run));

@@ -579,8 +579,8 @@ impl KeptWriter<'_> {
         output.finish()
     }
 
-    /// The inputs of which something is kept, in parts of some bytes at least: each part is a file for a while, and there
-    /// may be many small inputs.
+    /// The inputs of which something is kept, in parts of some bytes at least: each part is a file for a while, and
+    /// there may be many small inputs.
     fn parts_of(&self, shards: &[u32]) -> Result<Vec<PartOf>> {
         const LEAST: u64 = 1 << 20;
         let KeptJob { inputs, kept, .. } = *self.job;

@@ -6,8 +6,8 @@ use super::cpu::{Isa, Level};
 
 impl Level {
     /// Calls `found` with the positions in `hashes`, the lesser first, of every two hashes of one group within `radius`
-    /// of each other. Of a group come the positions of some rows, all or not, and where it ends: each row is compared with
-    /// every later hash of the group. Pairs come in order of groups; within a group their order is not specified.
+    /// of each other. Of a group come the positions of some rows, all or not, and where it ends: each row is compared
+    /// with every later hash of the group. Pairs come in order of groups; within a group their order is not specified.
     ///
     /// # Panics
     /// If a group lies outside of `hashes`.
