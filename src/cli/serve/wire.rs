@@ -73,11 +73,26 @@ fn numbers<const N: usize>(text: &str, count: usize) -> Option<Vec<[u8; N]>> {
     if text.len() != 2 * N * count {
         return None;
     }
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let byte = |&[high, low]: &[u8; 2]| Some((digit(high)? << 4 | digit(low)?) as u8);
-    let bytes: Option<Vec<u8>> = text.as_bytes().as_chunks().0.iter().map(byte).collect();
-    Some(bytes?.as_chunks().0.to_vec())
+    let (mut numbers, mut all) = (vec![[0; N]; count], 0);
+    let digits = text.as_bytes().as_chunks().0;
+    for (byte, &[high, low]) in numbers.as_flattened_mut().iter_mut().zip(digits) {
+        let [high, low] = [VALUES[usize::from(high)], VALUES[usize::from(low)]];
+        *byte = high << 4 | low & 15;
+        all |= high | low;
+    }
+    (all < 16).then_some(numbers)
 }
+
+/// The value of each digit; of all else one that no digit has.
+const VALUES: [u8; 256] = {
+    let (mut values, mut value) = ([u8::MAX; 256], 0);
+    while value < 16 {
+        values[b"0123456789abcdef"[value] as usize] = value as u8;
+        values[b"0123456789ABCDEF"[value] as usize] = value as u8;
+        value += 1;
+    }
+    values
+};
 
 fn number<const N: usize>(text: &str) -> Option<[u8; N]> {
     numbers(text, 1)?.pop()
