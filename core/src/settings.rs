@@ -533,7 +533,7 @@ impl Settings {
             let expected = match self.sketches {
                 Sketches::MinHash { .. } => "bands with MinHash, whose signatures have no distance",
                 Sketches::Both { .. } | Sketches::OneBit { .. } => {
-                    "keys or join with both sketches or bits of positions, which keep no weights to probe by"
+                    "keys or join with both sketches or one bit of each position, which keep no weights to probe by"
                 }
                 Sketches::SimHash { .. } => {
                     "join, dial, psm, bphs or bands of hashes with SimHash, which has no signatures"
@@ -551,7 +551,7 @@ impl Settings {
             Sketches::Both { .. } | Sketches::OneBit { .. }
                 if weights || self.verification == Verification::None =>
             {
-                Some("estimate, jaccard, containment or cosine with both sketches or bits of positions")
+                Some("estimate, jaccard, containment or cosine with both sketches or one bit of each position")
             }
             Sketches::SimHash { .. } if estimates => Some(
                 "weights, mismatch, jaccard, containment or cosine with SimHash, which estimates no coefficient",

@@ -935,7 +935,16 @@ enum VerifyName {
 impl VerifyName {
     /// The measure of this name; none for no check.
     fn measure(self) -> Option<Measure> {
-        Measure::JUDGED.into_iter().find(|measure| measure.name() == name_of(&self))
+        match self {
+            Self::None => None,
+            Self::Weights => Some(Measure::Weights),
+            Self::Mismatch => Some(Measure::Mismatch),
+            Self::Estimate => Some(Measure::Estimate),
+            Self::Jaccard => Some(Measure::Jaccard),
+            Self::Containment => Some(Measure::Containment),
+            Self::Cosine => Some(Measure::Cosine),
+            Self::Edits => Some(Measure::Edits),
+        }
     }
 }
 

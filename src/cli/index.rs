@@ -197,7 +197,7 @@ impl IndexArgs {
         let differs = features && wanted.features != settings.features;
         fixed("the kind of features", differs, settings.features.to_string())?;
         let differs = hash && wanted.feature_hash != settings.feature_hash;
-        fixed("the feature hash", differs, settings.feature_hash.name().to_owned())?;
+        fixed("the feature hash", differs, settings.feature_hash.to_string())?;
         let is = match settings.sketches {
             Sketches::SimHash { .. } => IndexMethod::Simhash,
             _ => IndexMethod::Both,

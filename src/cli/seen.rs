@@ -452,7 +452,7 @@ fn lines_of_input(longest: usize) -> Receiver<anyhow::Result<InputLine>> {
 /// The next line without its end; none at the end of the input.
 fn next_line(input: &mut impl BufRead, longest: usize) -> io::Result<Option<InputLine>> {
     let mut line = Vec::new();
-    // A line that is too long is read no further than is needed to know that.
+    // Of a line that is too long no more is held than shows that.
     if input.by_ref().take(longest as u64 + 1).read_until(b'\n', &mut line)? == 0 {
         return Ok(None);
     }
@@ -460,6 +460,7 @@ fn next_line(input: &mut impl BufRead, longest: usize) -> io::Result<Option<Inpu
     if line.len() <= longest {
         return Ok(Some(Some(line)));
     }
+    drop(line);
     if !is_whole {
         input.skip_until(b'\n')?;
     }

@@ -843,6 +843,7 @@ fn many(
     tokio::spawn(async move {
         let Limits { longest_document: longest, longest_request, deadline, .. } = service.limits;
         let (mut body, mut removed) = (body.into_data_stream(), 0);
+        // True at the end of the body, false where nobody reads the answers.
         let read_all = async {
             let (mut held, mut rest, mut lines, mut bytes) = (Held::default(), Vec::new(), Vec::new(), 0u64);
             loop {

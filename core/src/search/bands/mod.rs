@@ -81,7 +81,7 @@ impl Banding {
             // One row a band is the curve that is highest everywhere.
             let reachable = Self { bands: permutations, rows: 1 }.probability(similarity);
             let expected = format!(
-                "at most {reachable:.6}, which is what bands of {permutations} positions reach at similarity {similarity}"
+                "at most {reachable:.6}, which is what {permutations} positions reach at similarity {similarity}"
             );
             Error::parameter("recall", recall, expected)
         })
