@@ -58,10 +58,10 @@ pub const NAMES: Kind = Kind { tag: *b"NAME", version: 1, name: "names of a file
 pub const EDGES: Kind = Kind { tag: *b"EDGE", version: 2, name: "edges of a band" };
 
 /// Pairs of documents that results list.
-pub const PAIRS: Kind = Kind { tag: *b"PAIR", version: 1, name: "pairs of documents" };
+pub const PAIRS: Kind = Kind { tag: *b"PAIR", version: 2, name: "pairs of documents" };
 
 /// The cluster of each document that is in one, and the document that stays for it.
-pub const ASSIGNMENTS: Kind = Kind { tag: *b"ASGN", version: 1, name: "clusters of documents" };
+pub const ASSIGNMENTS: Kind = Kind { tag: *b"ASGN", version: 2, name: "clusters of documents" };
 
 /// A note of the files that were written for an input file.
 pub const APPLIED: Kind = Kind { tag: *b"APPL", version: 1, name: "note of what was written" };

@@ -147,20 +147,22 @@ pub(crate) fn write_tables(job: &Job, listing: &impl Listing, folder: &Path) -> 
         write_clusters(listing, &folder.join("clusters.csv"))?;
     }
     if writes.documents {
-        tables::write(&folder.join(DOCUMENTS), document_rows(listing)?)?;
+        tables::write(&folder.join(DOCUMENTS), document_rows(listing, WantedRows::All)?)?;
     }
     if writes.documents_jsonl {
-        tables::write_documents_jsonl(&folder.join(DOCUMENTS_JSONL), document_rows(listing)?)?;
+        tables::write_documents_jsonl(
+            &folder.join(DOCUMENTS_JSONL),
+            document_rows(listing, WantedRows::All)?,
+        )?;
     }
     #[cfg(feature = "parquet")]
     if writes.documents_parquet {
         let path = folder.join(tables::DOCUMENTS_PARQUET);
         let settings = serde_json::to_string(settings).map_err(|error| Error::io(&path, error.into()))?;
-        tables::write_documents_parquet(&path, &settings, document_rows(listing)?)?;
+        tables::write_documents_parquet(&path, &settings, document_rows(listing, WantedRows::All)?)?;
     }
     if writes.removed {
-        let goes = |row: &Result<DocumentRow<'_>>| row.as_ref().map_or(true, |row| !row.kept);
-        tables::write(&folder.join(REMOVED), document_rows(listing)?.filter(goes))?;
+        tables::write(&folder.join(REMOVED), document_rows(listing, WantedRows::Removed)?)?;
     }
     Ok(())
 }
@@ -209,9 +211,23 @@ pub(crate) fn write_clusters(listing: &impl Listing, path: &Path) -> Result<u64>
     tables::write(path, rows)
 }
 
-/// Every new document with what becomes of it, in order.
-fn document_rows<L: Listing>(listing: &L) -> Result<impl Iterator<Item = Result<DocumentRow<'_>>>> {
-    let rows = listing.documents()?.map(|of| {
+/// The documents that a table has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WantedRows {
+    All,
+    Removed,
+}
+
+/// The new documents, or those that go, with what becomes of each, in order.
+fn document_rows<L: Listing>(
+    listing: &L,
+    wanted: WantedRows,
+) -> Result<impl Iterator<Item = Result<DocumentRow<'_>>>> {
+    let goes = |of: &Result<(Document, DocumentAssignment)>| {
+        of.as_ref().map_or(true, |(document, assignment)| assignment.stays != *document)
+    };
+    let documents = listing.documents()?.filter(move |of| wanted == WantedRows::All || goes(of));
+    let rows = documents.map(|of| {
         let (document, DocumentAssignment { cluster, size, stays, similarity }) = of?;
         let named = listing.named(document)?;
         let At { file, row, .. } = named.standing();

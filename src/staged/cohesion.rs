@@ -45,7 +45,7 @@ pub fn findings(joining: &Joining<'_>, assignments: &Body) -> Result<(ClusterFin
     let settings = &joining.folder.settings;
     let (measure, floor) = settings.cohesion();
     let (mut found, mut old) = (ClusterFindings::new((measure, floor)), OldCounts::default());
-    let mut members = Vec::new();
+    let mut members = Vec::with_capacity((assignments.len() / Assignment::WIDTH as u64) as usize);
     for assignment in assignments_of(assignments, 0..u64::MAX)? {
         let Assignment { document, stays, cluster, similarity, beside, .. } = assignment?;
         in_range(assignments.path(), document.max(stays), joining.folder.documents())?;

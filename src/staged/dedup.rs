@@ -357,7 +357,7 @@ impl StagedRun<'_> {
             pairs: &pairs,
             assignments: &assignments,
             lookup: RefCell::new(lookup),
-            budget,
+            budget: Budget { bytes: budget.bytes / 2 },
             work: scratch.path(),
         };
         let mut sampler = Sampler::new(SHOWN_PAIRS, settings.seed);
@@ -372,6 +372,7 @@ impl StagedRun<'_> {
         let all = StagedKept::new(&opened, places, &assignments, &kept);
         let corpus::Kept { lost, files } = match job.writes.kept {
             true => stages.run("write kept documents", kept.iter().sum(), "documents", 0, |_| {
+                tables.lookup.borrow_mut().release();
                 let is_same = |id, text: &str| all.is_same(id, text);
                 let (files, inputs, options) = (job.kept_files, &inputs[..new_files], &job.read_options());
                 KeptJob { files, inputs, options, kept: &all, is_same: &is_same }.write(out.path())

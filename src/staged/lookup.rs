@@ -1,4 +1,4 @@
-//! The names and places of documents on disk, looked up by their numbers.
+//! The names and places of documents, looked up by their numbers: on disk, with a bounded part of them in memory.
 
 use super::names::Named;
 use super::record::{DOCUMENT, document_bytes, document_of};
@@ -11,7 +11,7 @@ use crate::pipeline::documents::NamedDocument;
 use simflip_core::bits::Bits;
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// An input of a folder of sketches, as results call it.
@@ -31,19 +31,19 @@ pub struct Lookup<'a> {
     /// Documents whose record id an earlier document has.
     repeated: Bits,
     /// Where each document's names begin, 8 bytes a document and 8 more.
-    starts: LookupFile,
-    names: LookupFile,
+    starts: BlockCache,
+    names: BlockCache,
     bytes: Vec<u8>,
 }
 
 impl<'a> Lookup<'a> {
-    /// Puts the names of all documents into a folder, using about `memory` bytes meanwhile.
+    /// Puts the names of all documents into a folder, using about `memory` bytes.
     ///
     /// # Errors
     /// If names are damaged, or the folder cannot be written to.
     pub fn new(folder: &'a Folder, called: &'a [Called], work: &Path, memory: u64) -> Result<Self> {
         let (starts, names) = (work.join("names.starts"), work.join("names.all"));
-        let mut ids = Sorter::new(memory, work, "ids");
+        let mut ids = Sorter::new(memory / 2, work, "ids");
         let create = |path: &Path| {
             let file = File::create(path).map_err(|error| Error::io(path, error))?;
             Ok::<_, Error>(BufWriter::with_capacity(1 << 18, file))
@@ -78,13 +78,20 @@ impl<'a> Lookup<'a> {
                 repeated.set(document_of(&record[16..]));
             }
         }
-        let (starts, names) = (LookupFile::open(starts)?, LookupFile::open(names)?);
+        let room = memory / 4;
+        let (starts, names) = (BlockCache::open(starts, room)?, BlockCache::open(names, room)?);
         Ok(Self { folder, called, repeated, starts, names, bytes: Vec::new() })
     }
 
     /// New documents whose record id an earlier document has.
     pub fn repeated(&self) -> u64 {
         (0..self.folder.new_documents()).filter(|&document| self.repeated.get(document)).count() as u64
+    }
+
+    /// Gives back memory that makes looking up faster, until something is looked up again.
+    pub fn release(&mut self) {
+        self.starts.release();
+        self.names.release();
     }
 
     /// The names and the place of a document in results.
@@ -119,25 +126,55 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// A file that is read in places.
-struct LookupFile {
+/// A file of which some blocks are in memory, each in the only place where it may be.
+struct BlockCache {
     path: PathBuf,
-    file: BufReader<File>,
-    /// Where it was read to.
-    at: u64,
+    file: File,
+    /// Which block is in which place.
+    held: Vec<(u64, Vec<u8>)>,
 }
 
-impl LookupFile {
-    fn open(path: PathBuf) -> Result<Self> {
+const BLOCK: u64 = 1 << 14;
+
+impl BlockCache {
+    fn open(path: PathBuf, memory: u64) -> Result<Self> {
         let file = File::open(&path).map_err(|error| Error::io(&path, error))?;
-        Ok(Self { path, file: BufReader::with_capacity(1 << 12, file), at: 0 })
+        let places = (memory / BLOCK).clamp(16, 1 << 20) as usize;
+        Ok(Self { path, file, held: vec![(u64::MAX, Vec::new()); places] })
     }
 
-    /// Fills `bytes` from a place on. Of what is near the last place, much is in memory.
-    fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<()> {
-        let step = at.wrapping_sub(self.at).cast_signed();
-        self.at = at + bytes.len() as u64;
-        let read = self.file.seek_relative(step).and_then(|()| self.file.read_exact(bytes));
-        read.map_err(|error| Error::io(&self.path, error))
+    /// Fills `bytes` from a place on.
+    fn read(&mut self, mut at: u64, mut bytes: &mut [u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let (block, within) = (at / BLOCK, (at % BLOCK) as usize);
+            let held = self.block(block)?;
+            let n = held.len().saturating_sub(within).min(bytes.len());
+            if n == 0 {
+                return Err(Error::io(&self.path, std::io::ErrorKind::UnexpectedEof.into()));
+            }
+            bytes[..n].copy_from_slice(&held[within..within + n]);
+            bytes = &mut bytes[n..];
+            at += n as u64;
+        }
+        Ok(())
+    }
+
+    /// Gives back the memory of all blocks.
+    fn release(&mut self) {
+        self.held.fill_with(|| (u64::MAX, Vec::new()));
+    }
+
+    fn block(&mut self, block: u64) -> Result<&[u8]> {
+        let places = self.held.len() as u64;
+        let (held, bytes) = &mut self.held[(block % places) as usize];
+        if *held != block {
+            let io = |error| Error::io(&self.path, error);
+            *held = u64::MAX;
+            bytes.clear();
+            self.file.seek(SeekFrom::Start(block * BLOCK)).map_err(io)?;
+            (&mut self.file).take(BLOCK).read_to_end(bytes).map_err(io)?;
+            *held = block;
+        }
+        Ok(bytes)
     }
 }

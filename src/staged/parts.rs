@@ -6,7 +6,7 @@ use super::estimate::Rooms;
 use super::names::{Named, Names};
 use super::printed_bytes;
 use super::sketches::BodyLayout;
-use super::sorter::Merge;
+use super::sorter::{Merge, length_of};
 use crate::corpus::{
     self, Document, FileReading, Format, IN_MEMORY, Input, Languages, ReadOptions, TextSum, TooLong,
 };
@@ -16,23 +16,22 @@ use crate::making::Unfinished;
 use crate::wording::printable_path;
 use simflip_core::settings::Settings;
 use simflip_core::sketch::{Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
-use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use tempfile::NamedTempFile;
 
 /// A folder for what does not fit in memory, which is made when something does not.
 pub struct Scratch {
     place: PathBuf,
     folder: Mutex<Option<Unfinished>>,
-    made: AtomicUsize,
 }
 
 impl Scratch {
     /// One beside what is made at `place`.
     pub fn beside(place: &Path) -> Self {
-        Self { place: place.to_path_buf(), folder: Mutex::default(), made: AtomicUsize::new(0) }
+        Self { place: place.to_path_buf(), folder: Mutex::default() }
     }
 
     /// The place beside which it is.
@@ -40,23 +39,28 @@ impl Scratch {
         &self.place
     }
 
-    /// A new file in it, to write and to read.
-    fn file(&self) -> Result<File> {
+    /// A new file in it, to write and to read, which goes when nobody holds it any more.
+    fn file(&self) -> Result<NamedTempFile> {
         let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = match &mut *folder {
             Some(folder) => folder,
             none => none.insert(super::workplace(&self.place)?),
         };
-        let path = folder.path().join(format!("{}.part", self.made.fetch_add(1, Ordering::Relaxed)));
-        let file = File::options().read(true).write(true).create_new(true).open(&path);
-        file.map_err(|error| Error::io(&path, error))
+        let file = tempfile::Builder::new().suffix(".part").tempfile_in(folder.path());
+        file.map_err(|error| Error::io(folder.path(), error))
     }
+}
+
+/// What reads a file of [`Scratch`] from its beginning.
+fn from_start(mut file: NamedTempFile) -> Result<Box<dyn Read + Send>> {
+    file.seek(SeekFrom::Start(0)).map_err(|error| Error::io(file.path(), error))?;
+    Ok(Box::new(BufReader::with_capacity(1 << 16, file)))
 }
 
 /// Bytes that are gathered one behind the other, on disk where they outgrow memory.
 pub struct SpilledBytes<'a> {
     scratch: &'a Scratch,
-    on_disk: Option<File>,
+    on_disk: Option<NamedTempFile>,
     spilled: u64,
     held: Vec<u8>,
 }
@@ -85,7 +89,7 @@ impl<'a> SpilledBytes<'a> {
             Some(file) => file,
             none => none.insert(self.scratch.file()?),
         };
-        file.write_all(&self.held).map_err(|error| Error::io(self.scratch.place(), error))?;
+        file.write_all(&self.held).map_err(|error| Error::io(file.path(), error))?;
         self.spilled += self.held.len() as u64;
         self.held.clear();
         Ok(())
@@ -106,9 +110,82 @@ impl<'a> SpilledBytes<'a> {
     /// If they cannot be read.
     pub fn reader(self) -> Result<Box<dyn Read + Send>> {
         let held = Cursor::new(self.held);
-        let Some(mut file) = self.on_disk else { return Ok(Box::new(held)) };
-        file.seek(SeekFrom::Start(0)).map_err(|error| Error::io(self.scratch.place(), error))?;
-        Ok(Box::new(BufReader::with_capacity(1 << 16, file).chain(held)))
+        match self.on_disk {
+            Some(file) => Ok(Box::new(from_start(file)?.chain(held))),
+            None => Ok(Box::new(held)),
+        }
+    }
+}
+
+/// The columns of a known number of documents, which come document by document: in memory if they are short, and
+/// otherwise in one file on disk.
+pub struct SpilledColumns<'a> {
+    scratch: &'a Scratch,
+    on_disk: Option<NamedTempFile>,
+    columns: Vec<SpilledColumn>,
+}
+
+/// A column of such documents.
+struct SpilledColumn {
+    /// Bytes of a document.
+    width: usize,
+    /// Where on disk its next bytes belong.
+    place: u64,
+    held: Vec<u8>,
+}
+
+impl<'a> SpilledColumns<'a> {
+    /// Bytes of a column that are held.
+    const HELD: usize = 1 << 16;
+
+    fn new(layout: &BodyLayout, scratch: &'a Scratch) -> Self {
+        let column = |column| {
+            let (place, width) = layout.place(column);
+            SpilledColumn { width, place, held: Vec::new() }
+        };
+        Self { scratch, on_disk: None, columns: layout.columns().map(column).collect() }
+    }
+
+    /// Takes what the next document has in all columns from the beginning of some bytes; none if they are too few.
+    fn push<'b>(&mut self, mut bytes: &'b [u8]) -> Result<Option<&'b [u8]>> {
+        for column in &mut self.columns {
+            let Some((of_column, rest)) = bytes.split_at_checked(column.width) else { return Ok(None) };
+            bytes = rest;
+            column.held.extend_from_slice(of_column);
+            if column.held.len() >= Self::HELD {
+                column.spill(&mut self.on_disk, self.scratch)?;
+            }
+        }
+        Ok(Some(bytes))
+    }
+
+    /// All of them, one behind the other.
+    ///
+    /// # Errors
+    /// If they cannot be written or read.
+    pub fn reader(mut self) -> Result<Box<dyn Read + Send>> {
+        if self.on_disk.is_none() {
+            let held: Vec<u8> = self.columns.into_iter().flat_map(|column| column.held).collect();
+            return Ok(Box::new(Cursor::new(held)));
+        }
+        for column in &mut self.columns {
+            column.spill(&mut self.on_disk, self.scratch)?;
+        }
+        self.on_disk.map_or_else(|| Ok(Box::new(io::empty()) as _), from_start)
+    }
+}
+
+impl SpilledColumn {
+    fn spill(&mut self, on_disk: &mut Option<NamedTempFile>, scratch: &Scratch) -> Result<()> {
+        let file = match on_disk {
+            Some(file) => file,
+            none => none.insert(scratch.file()?),
+        };
+        let written = file.seek(SeekFrom::Start(self.place)).and_then(|_| file.write_all(&self.held));
+        written.map_err(|error| Error::io(file.path(), error))?;
+        self.place += self.held.len() as u64;
+        self.held.clear();
+        Ok(())
     }
 }
 
@@ -294,7 +371,7 @@ impl SketchWorker<'_> {
         self.longest = self.longest.max(document.bytes());
         self.languages.add(document.first_language(), 1);
         // A length goes to disk with what it is the length of.
-        self.stream.push(&(record.len() as u32).to_le_bytes(), u64::MAX)?;
+        self.stream.push(&length_of(record)?.to_le_bytes(), u64::MAX)?;
         self.stream.push(record, room)
     }
 }
@@ -320,7 +397,7 @@ pub struct Parts<'a> {
 /// The documents of input files, in their order and parted into columns.
 pub struct InOrder<'a> {
     /// The columns of a file of sketches.
-    pub columns: Vec<SpilledBytes<'a>>,
+    pub columns: SpilledColumns<'a>,
     /// Places in the files where records that are no documents come before one that is: its place among the documents,
     /// and how many records are none.
     pub gaps: SpilledBytes<'a>,
@@ -336,24 +413,23 @@ impl<'a> Parts<'a> {
     /// # Errors
     /// If what is on disk cannot be read, or what does not fit in memory cannot be put there.
     pub fn in_order(&mut self) -> Result<(InOrder<'a>, Names<'a>)> {
-        /// Bytes of a column that are held.
+        /// Bytes of gaps and of hashes that are held.
         const HELD: u64 = 1 << 16;
         let (scratch, layout) = (self.scratch, self.layout);
         let broken = || Error::io(scratch.place(), io::ErrorKind::InvalidData.into());
         let none = || SpilledBytes::new(scratch);
         let mut in_order = InOrder {
-            columns: layout.columns().map(|_| none()).collect(),
+            columns: SpilledColumns::new(&layout, scratch),
             gaps: none(),
             hashes: none(),
             of_inputs: vec![0; self.files.len()],
         };
-        let widths: Vec<usize> = layout.columns().map(|column| layout.width_of(column)).collect();
         let streams = std::mem::take(&mut self.streams).into_iter();
         let streams = streams.map(|stream| Ok((scratch.place().to_path_buf(), stream.reader()?)));
         let mut merge = Merge::of_any_length(streams.collect::<Result<_>>()?)?;
         let (mut names, mut document, mut next) = (Names::new(scratch), 0u64, 0u64);
         while let Some(record) = merge.next()? {
-            let (row, mut rest) = record.split_first_chunk::<ROW>().ok_or_else(broken)?;
+            let (row, rest) = record.split_first_chunk::<ROW>().ok_or_else(broken)?;
             let row = u64::from_be_bytes(*row);
             // Two that have the same row would have none after the other.
             if row < next {
@@ -366,11 +442,7 @@ impl<'a> Parts<'a> {
                 in_order.gaps.push(&((row - next) as u32).to_le_bytes(), HELD)?;
             }
             (document, next) = (document + 1, row.saturating_add(1));
-            for (column, &width) in in_order.columns.iter_mut().zip(&widths) {
-                let (bytes, behind) = rest.split_at_checked(width).ok_or_else(broken)?;
-                column.push(bytes, HELD)?;
-                rest = behind;
-            }
+            let mut rest = in_order.columns.push(rest)?.ok_or_else(broken)?;
             let Named { place, id, url, .. } = Named::take(&mut rest).ok_or_else(broken)?;
             names.push(place, id, url)?;
             in_order.hashes.push(rest, HELD)?;
@@ -390,6 +462,7 @@ mod tests {
     use proptest::prelude::*;
     use simflip_core::collection::Keeping;
     use simflip_core::id::{Document as ComparedDocument, Id};
+    use std::sync::atomic::AtomicUsize;
 
     /// Columns, gaps, names and what else is known, of documents sketched in so much room.
     fn sketched(input: &Input, options: &ReadOptions, settings: &Settings, room: u64) -> [Vec<u8>; 4] {
@@ -405,9 +478,7 @@ mod tests {
         );
         let (documents, names) = parts.in_order().unwrap();
         let [mut columns, mut gaps] = [Vec::new(), Vec::new()];
-        for column in documents.columns {
-            column.reader().unwrap().read_to_end(&mut columns).unwrap();
-        }
+        documents.columns.reader().unwrap().read_to_end(&mut columns).unwrap();
         documents.gaps.reader().unwrap().read_to_end(&mut gaps).unwrap();
         names.write(&place, vec!["input".to_owned()]).unwrap();
         [columns, gaps, std::fs::read(&place).unwrap(), known.into_bytes()]

@@ -207,18 +207,13 @@ impl BodyLayout {
             .chain(self.scored.then_some(Column::Scores))
     }
 
-    /// Bytes of a document in a column.
-    pub fn width_of(&self, column: Column) -> usize {
-        self.place(column).1
-    }
-
     /// Bytes of a document.
     pub fn width(&self) -> u64 {
         32 + 8 * self.words as u64 + 4 * self.bands as u64 + if self.scored { 8 } else { 0 }
     }
 
     /// Where a column begins, and its bytes a document.
-    fn place(&self, column: Column) -> (u64, usize) {
+    pub fn place(&self, column: Column) -> (u64, usize) {
         let bits = 8 * self.words as u64;
         let (before, width) = match column {
             Column::Digests => (0, 16),
@@ -268,9 +263,8 @@ pub fn write(
         hashes: parts.hashes,
     };
     let mut file = format::NewBinary::begin(path, SKETCHES, &header)?;
-    for bytes in columns.into_iter().chain([gaps, hashes]) {
-        io::copy(&mut bytes.reader()?, &mut file).map_err(|error| Error::io(path, error))?;
-    }
+    let mut all = columns.reader()?.chain(gaps.reader()?).chain(hashes.reader()?);
+    io::copy(&mut all, &mut file).map_err(|error| Error::io(path, error))?;
     file.finish()
 }
 

@@ -20,6 +20,15 @@ pub const LEAST_MEMORY: u64 = 1 << 20;
 /// The memory of a merge.
 pub const MERGE_MEMORY: u64 = (MOST_RUNS * RUN_BUFFER) as u64;
 
+/// The length of a record, as it stands before it.
+///
+/// # Errors
+/// If it is of 4 GiB or more.
+pub fn length_of(record: &[u8]) -> Result<u32> {
+    let got = format!("of {} bytes", record.len());
+    u32::try_from(record.len()).map_err(|_| Error::parameter("record", got, "one of less than 4 GiB"))
+}
+
 /// Records that are held.
 #[derive(Default)]
 struct HeldRecords {
@@ -29,12 +38,13 @@ struct HeldRecords {
 }
 
 impl HeldRecords {
-    fn push(&mut self, record: &[u8]) {
+    fn push(&mut self, record: &[u8]) -> Result<()> {
         let mut head = [0; 8];
         let known = record.len().min(8);
         head[..known].copy_from_slice(&record[..known]);
-        self.places.push((u64::from_be_bytes(head), self.bytes.len(), record.len() as u32));
+        self.places.push((u64::from_be_bytes(head), self.bytes.len(), length_of(record)?));
         self.bytes.extend_from_slice(record);
+        Ok(())
     }
 
     /// The record in a place.
@@ -78,8 +88,7 @@ impl Sorter {
         if self.held.bytes.len() + size_of_val(&self.held.places[..]) >= self.room {
             self.spill()?;
         }
-        self.held.push(record);
-        Ok(())
+        self.held.push(record)
     }
 
     /// Puts what is held into a run, and makes one run of all if there are too many.

@@ -265,7 +265,8 @@ fn all_in(folder: &Path) -> Result<Vec<(PathBuf, bool)>> {
 fn clear(folder: &Path) -> Result<()> {
     let stays = [WORKING_MARK, LOCK].map(|name| folder.join(name));
     for (path, _) in all_in(folder)?.into_iter().filter(|(path, is_ours)| *is_ours && !stays.contains(path)) {
-        if !path.is_dir() {
+        let is_folder = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir());
+        if !is_folder {
             remove_file(&path)?;
         } else if path.file_name().is_some_and(is_unfinished) {
             fs::remove_dir_all(&path).map_err(|error| Error::io(&path, error))?;
