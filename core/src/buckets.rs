@@ -693,11 +693,6 @@ fn members_of<S: Store>(store: &S, band: usize, round: &Round<'_>) -> Result<Vec
     Ok(members)
 }
 
-/// The buckets that some members are in.
-fn buckets_of(members: &[u64]) -> Vec<&[u64]> {
-    members.chunk_by(|a, b| a >> 32 == b >> 32).collect()
-}
-
 /// Adds the members of some buckets to those that are loaded.
 fn add_to(buckets: &[&[u64]], ranks: &mut Bits) {
     buckets.iter().copied().flatten().for_each(|&member| ranks.set(member & u64::from(u32::MAX)));
@@ -726,20 +721,21 @@ pub fn join<S: Store>(
 ) -> Result<(), S::Error> {
     let mut left = bands;
     while !left.is_empty() {
-        let mut bands: Vec<Vec<u64>> = Vec::new();
+        let mut members: Vec<Vec<u64>> = Vec::new();
         // Each load costs about as much as a pass over all sketches, so it is for as many bands as have room.
-        while bands.len() < left.len()
-            && (bands.is_empty() || bands.iter().map(Vec::len).sum::<usize>() < store.members_at_once())
+        while members.len() < left.len()
+            && (members.is_empty() || members.iter().map(Vec::len).sum::<usize>() < store.members_at_once())
         {
-            let next = &left[bands.len()..];
+            let next = &left[members.len()..];
             let next = &next[..store.bands_at_once().clamp(1, next.len())];
             let more: Result<Vec<_>, _> =
                 next.par_iter().map(|&band| members_of(store, band, round)).collect();
-            bands.extend(more?);
+            members.extend(more?);
         }
         let some;
-        (some, left) = left.split_at(bands.len());
-        let lists: Vec<Vec<&[u64]>> = bands.iter().map(|members| buckets_of(members)).collect();
+        (some, left) = left.split_at(members.len());
+        let lists: Vec<Vec<&[u64]>> =
+            members.iter().map(|of_band| of_band.chunk_by(|a, b| a >> 32 == b >> 32).collect()).collect();
         let mut ranks = Bits::new(store.documents() as u64);
         lists.iter().for_each(|list| add_to(list, &mut ranks));
         if ranks.count() <= store.room() as u64 {
@@ -840,7 +836,7 @@ fn in_parts<S: Store>(
     Ok(all)
 }
 
-/// Adds sorted edges to others.
+/// Adds sorted edges, each once, to others that are so.
 pub fn merge(all: &mut Vec<Edge>, more: Vec<Edge>) {
     all.reserve_exact(more.len());
     all.extend(more);

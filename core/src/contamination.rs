@@ -72,8 +72,8 @@ impl Rules {
     }
 }
 
-/// Cuts texts into n-grams of so many words; a word by itself is one without the pairs that single words of Chinese
-/// make.
+/// Cuts texts into n-grams of so many words. With one, these are single words: [`FeatureKind::Words`] would add pairs
+/// of neighbouring Chinese characters.
 fn extractor(words: usize) -> FeatureExtractor {
     FeatureExtractor::new(Extraction { kind: FeatureKind::Shingles(words), hash: FeatureHash::Product })
 }

@@ -387,12 +387,12 @@ fn by_bands(
     let texts = &evidence.texts.sketched;
     let signatures = signatures(params, evidence.collection, evidence.texts, progress)?;
     let distinct = run(progress, Step::Group, texts.len(), |_| DistinctSignatures::of(signatures, texts));
-    let join = run(progress, Step::Join, distinct.len(), |_| bands::join(&distinct, joined_by))?;
-    let similar = |&NearPair { a, b, distance }: &NearPair| {
+    let mut join = run(progress, Step::Join, distinct.len(), |_| bands::join(&distinct, joined_by))?;
+    let similar = |NearPair { a, b, distance }: NearPair| {
         let similarity = (m as u32 - distance) as f32 / m as f32;
         SlotPair { a, b, distance, similarity }
     };
-    let joined: Vec<SlotPair> = join.pairs.par_iter().map(similar).collect();
+    let joined: Vec<SlotPair> = std::mem::take(&mut join.pairs).into_par_iter().map(similar).collect();
     let JoinParams { banding, min_matches: least, full_bucket, neighbours } = joined_by;
     let (groups, skipped) = (distinct.groups(), join.skipped());
     let capped = (skipped > 0).then(|| Capped::Bands {

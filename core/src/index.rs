@@ -148,6 +148,13 @@ impl SlotDocuments {
 
     /// Takes documents out of a slot.
     fn retain(&mut self, slot: usize, keep: impl Fn(u32) -> bool) {
+        let Some(first) = self.first(slot) else { return };
+        if keep(first) {
+            if let Some(others) = self.others.get_mut(&(slot as u32)) {
+                others.retain(|&document| keep(document));
+            }
+            return;
+        }
         let kept: Vec<u32> = self.of(slot).filter(|&document| keep(document)).collect();
         self.first[slot] = NOBODY;
         self.others.remove(&(slot as u32));
@@ -380,7 +387,7 @@ impl Index {
     pub fn near(&self, sketch: &Sketch) -> Result<Answer> {
         let value = self.fitting(&sketch.facts, Some(&sketch.value))?;
         let Facts { digest, features, .. } = sketch.facts;
-        let asked = StoredDocument { digest, features, bits: None, hashed: None };
+        let asked = ShownDocument { digest, features, bits: None, hashed: None };
         let mut answer = match (&self.generator, value) {
             (Grown::Keys(by_keys), Some(SketchValue::Both(two))) => self.by_keys(by_keys, asked, two),
             (Grown::Hashes(by_hashes), Some(SketchValue::SimHash(hashed))) => {
@@ -627,20 +634,20 @@ impl Index {
         verification.measure().zip(verification.threshold().map(|threshold| threshold as f32))
     }
 
-    fn stored_document(&self, at: usize) -> StoredDocument<'_> {
-        StoredDocument { digest: self.digests[at], features: self.features[at], bits: None, hashed: None }
+    fn stored_document(&self, at: usize) -> ShownDocument<'_> {
+        ShownDocument { digest: self.digests[at], features: self.features[at], bits: None, hashed: None }
     }
 
-    fn by_keys(&self, by_keys: &ByKeys, asked: StoredDocument<'_>, two: &TwoSketches) -> Answer {
+    fn by_keys(&self, by_keys: &ByKeys, asked: ShownDocument<'_>, two: &TwoSketches) -> Answer {
         let mut answer = Answer::default();
         let Some((measure, threshold)) = self.verified() else { return answer };
         let mut candidates = Vec::new();
         answer.passed_over = by_keys.keyed.candidates(&two.keys, &mut candidates);
         answer.compared = candidates.len() as u64;
-        let anchor = Anchor::new(measure, StoredDocument { bits: Some(&two.bits), ..asked });
+        let anchor = Anchor::new(measure, ShownDocument { bits: Some(&two.bits), ..asked });
         for document in candidates {
             let at = document as usize;
-            let stored = StoredDocument { bits: Some(by_keys.bits(at)), ..self.stored_document(at) };
+            let stored = ShownDocument { bits: Some(by_keys.bits(at)), ..self.stored_document(at) };
             let similarity = anchor.with(&stored);
             if similarity >= threshold {
                 let distance = (by_keys.hashes[at] ^ two.hash).count_ones();
@@ -650,12 +657,12 @@ impl Index {
         answer
     }
 
-    fn by_hashes(&self, by_hashes: &ByHashes, asked: StoredDocument<'_>, hashed: &Hashed) -> Answer {
+    fn by_hashes(&self, by_hashes: &ByHashes, asked: ShownDocument<'_>, hashed: &Hashed) -> Answer {
         let mut answer = Answer::default();
         let query = Query { hash: hashed.hash, weights: &hashed.weights.weights() };
         let mut hits = by_hashes.online.search(query);
         hits.sort_unstable_by_key(|(hit, _)| (hit.distance, hit.slot));
-        let asked = StoredDocument { hashed: Some(hashed), ..asked };
+        let asked = ShownDocument { hashed: Some(hashed), ..asked };
         let anchor = self.verified().map(|(measure, threshold)| (Anchor::new(measure, asked), threshold));
         for (hit, _) in hits {
             for document in by_hashes.documents.of(hit.slot.index()) {
@@ -670,7 +677,7 @@ impl Index {
                 let similarity = match &anchor {
                     None => cosine_of_distance(distance),
                     Some((anchor, threshold)) => {
-                        let stored = StoredDocument { hashed, ..self.stored_document(at) };
+                        let stored = ShownDocument { hashed, ..self.stored_document(at) };
                         let similarity = anchor.with(&stored);
                         if similarity < *threshold {
                             continue;
@@ -903,14 +910,14 @@ fn digest_hash(digest: u128) -> u32 {
 
 /// A document that is stored or asked about, as a measure sees it.
 #[derive(Clone, Copy)]
-struct StoredDocument<'a> {
+struct ShownDocument<'a> {
     digest: u128,
     features: u32,
     bits: Option<&'a [u64]>,
     hashed: Option<&'a Hashed>,
 }
 
-impl ComparedDocument for StoredDocument<'_> {
+impl ComparedDocument for ShownDocument<'_> {
     fn digest(&self) -> u128 {
         self.digest
     }

@@ -532,9 +532,8 @@ impl Settings {
         if !fits {
             let expected = match self.sketches {
                 Sketches::MinHash { .. } => "bands with MinHash, whose signatures have no distance",
-                Sketches::Both { .. } | Sketches::OneBit { .. } => {
-                    "keys or join with both sketches or one bit of each position, which keep no weights to probe by"
-                }
+                Sketches::Both { .. } => "keys or join with both sketches, which keep no weights to probe by",
+                Sketches::OneBit { .. } => "keys with one bit of each position",
                 Sketches::SimHash { .. } => {
                     "join, dial, psm, bphs or bands of hashes with SimHash, which has no signatures"
                 }
@@ -548,10 +547,11 @@ impl Settings {
                 Some("jaccard, containment or cosine with minhash, which has no weight vectors")
             }
             // Documents that share a key may be strangers.
-            Sketches::Both { .. } | Sketches::OneBit { .. }
-                if weights || self.verification == Verification::None =>
-            {
-                Some("estimate, jaccard, containment or cosine with both sketches or one bit of each position")
+            Sketches::Both { .. } if weights || self.verification == Verification::None => {
+                Some("estimate, jaccard, containment or cosine with both sketches")
+            }
+            Sketches::OneBit { .. } if weights || self.verification == Verification::None => {
+                Some("estimate, jaccard, containment or cosine with one bit of each position")
             }
             Sketches::SimHash { .. } if estimates => Some(
                 "weights, mismatch, jaccard, containment or cosine with SimHash, which estimates no coefficient",

@@ -194,9 +194,10 @@ fn record_end(bytes: &[u8], delimiter: u8, is_all: bool) -> Ends {
     }
 }
 
-/// The values of a record, without what quotes them.
+/// The values of a record, without what quotes them, and without a mark of byte order before them: files that were put
+/// together have one in front of each.
 fn values(record: &[u8], delimiter: u8) -> impl Iterator<Item = Cow<'_, [u8]>> {
-    let mut rest = Some(record);
+    let mut rest = Some(record.strip_prefix(BYTE_ORDER_MARK).unwrap_or(record));
     std::iter::from_fn(move || {
         let bytes = rest?;
         let is_quoted = bytes.starts_with(b"\"");
@@ -279,6 +280,11 @@ mod tests {
 
     fn row(record: &[u8]) -> Vec<Vec<u8>> {
         values(record, b',').map(Cow::into_owned).collect()
+    }
+
+    #[test]
+    fn a_mark_before_a_record_is_no_part_of_it() {
+        assert_eq!(row(b"\xef\xbb\xbf\"q, r\",3"), [b"q, r".to_vec(), b"3".to_vec()]);
     }
 
     proptest! {

@@ -1,21 +1,19 @@
 //! Panics of decoders become damage.
 
 use std::cell::Cell;
-#[cfg(any(feature = "html", feature = "parquet"))]
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// True if a panic of this thread would be caught and become damage, so that a panic hook may keep silent about it: the
-/// decoder of Parquet panics on some damaged files.
+/// True if a panic of this thread would be caught and become damage or an error, so that a panic hook may keep silent
+/// about it: the decoder of Parquet panics on some damaged files.
 pub fn panic_is_damage() -> bool {
     GUARDED.get()
 }
 
 /// Runs what an input can lead astray. Whatever was half done where it panics is to be dropped.
-#[cfg(any(feature = "html", feature = "parquet"))]
 pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> std::thread::Result<T> {
     let before = GUARDED.replace(true);
     let outcome = catch_unwind(AssertUnwindSafe(run));

@@ -19,6 +19,7 @@ use super::filetype::{
     Compression, FileType, Format, foreign, format_by_name, guess, is_called, skip_blank, utf16_of,
 };
 use super::gather::holds_documents;
+use super::guard::caught;
 use super::gzip;
 use super::jsonl::{self, JsonlFields};
 use super::kept::is_kept_of;
@@ -803,10 +804,15 @@ pub fn expand_patterns(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         if let Some(pattern) = pattern.filter(|_| !is_address(path) && fs::symlink_metadata(path).is_err()) {
             let options =
                 glob::MatchOptions { require_literal_leading_dot: true, ..glob::MatchOptions::new() };
-            let fits = glob::glob_with(pattern, options).map_err(|error| {
+            // It panics where a name is not UTF-8.
+            let fits = caught(|| {
+                let fits = glob::glob_with(pattern, options).map_err(|error| error.to_string())?;
+                Ok(fits.map(|fit| fit.unwrap_or_else(|error| error.path().to_path_buf())).collect::<Vec<_>>())
+            });
+            let fits = fits.unwrap_or_else(|_| Err("a name there is not UTF-8; name the folder".to_owned()));
+            expanded.extend(fits.map_err(|error| {
                 Error::parameter("input", pattern, format!("a file, a folder or a pattern; {error}"))
-            })?;
-            expanded.extend(fits.map(|fit| fit.unwrap_or_else(|error| error.path().to_path_buf())));
+            })?);
         }
         if expanded.len() == before {
             // That nothing fits is reported as for any other path.
@@ -1056,6 +1062,13 @@ mod tests {
             (vec!["[x].jsonl".into()], vec!["*.wet".to_owned()])
         );
         assert!(expand_patterns(&["a***".into()]).is_err());
+        #[cfg(unix)]
+        {
+            use std::os::unix::ffi::OsStrExt;
+            fs::create_dir(at("odd")).expect("a folder");
+            fs::write(at("odd").join(OsStr::from_bytes(b"\xff.jsonl")), "").expect("a file");
+            assert!(expand_patterns(&[at("odd/*.jsonl")]).is_err());
+        }
     }
 
     #[test]

@@ -42,7 +42,7 @@ fn runtime() -> io::Result<&'static Runtime> {
     RUNTIME.as_ref().map_err(failed)
 }
 
-/// Waits for the answer of a store.
+/// Waits for the answer of a store. In the code of a task that would panic.
 fn wait<T>(work: impl Future<Output = T>) -> io::Result<T> {
     runtime().map(|runtime| runtime.block_on(work))
 }

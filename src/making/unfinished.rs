@@ -320,7 +320,7 @@ mod tests {
         // As a killed run leaves it: nobody holds the lock.
         let left = top.path().join("out.unfinished-aaaaaa");
         fs::create_dir(&left).unwrap();
-        fs::write(left.join("kept.jsonl.gz.partial"), "x").unwrap();
+        fs::write(left.join("kept.jsonl.gz"), "x").unwrap();
         fs::write(with(&left, LOCK), "").unwrap();
         // Of another place, of no lock, and a user's own.
         let others =

@@ -123,7 +123,7 @@ fn scan(index: &Index, stored: &[(Document, Sketch)], asked: &Sketch) -> (Option
                         SketchValue::SimHash(hashed) => (None, Some(hashed)),
                         SketchValue::MinHash(_) => unreachable!("an index of no signatures"),
                     };
-                    StoredDocument { digest, features, bits, hashed }
+                    ShownDocument { digest, features, bits, hashed }
                 });
                 Anchor::new(measure, a).with(&b)
             }

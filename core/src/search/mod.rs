@@ -103,7 +103,7 @@ impl std::ops::AddAssign for Cost {
     }
 }
 
-/// The number of what is numbered in 32 bits.
+/// A number of things, checked to fit into 32 bits.
 ///
 /// # Errors
 /// [`Error::Parameter`] for 2³² or more.

@@ -225,7 +225,8 @@ impl RowGroup {
     /// how many were asked for.
     fn read(&mut self) -> Result<ReadRows, DamageCause> {
         match self.read_batch() {
-            Err(_) if self.batch > 1 => {
+            // A batch of Arrow is decoded as a whole.
+            Err(_) if self.batch > 1 && matches!(self.layout.contents, Contents::Parquet(_)) => {
                 self.batch = 1;
                 let done = std::mem::take(&mut self.done);
                 while self.done < done {

@@ -13,7 +13,8 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// Places of a sorted band that are joined before their pairs are put together.
+/// Places of a sorted band that are joined before their pairs are put together, so that not all pairs of a band are in
+/// memory twice.
 const BATCH: usize = 1 << 13;
 /// Places that one task joins.
 const TASK: usize = 1 << 7;

@@ -110,8 +110,7 @@ impl Banding {
         check_permutations(permutations)?;
         let positions = self.bands.checked_mul(self.rows);
         if positions.is_none_or(|n| n == 0 || n > permutations) {
-            let expected =
-                format!("bands of 1 to {permutations} positions in all, the length of the signature");
+            let expected = format!("bands × rows of 1 to {permutations}, the positions of a signature");
             return Err(Error::parameter("bands", format!("{}x{}", self.bands, self.rows), expected));
         }
         Ok(())
