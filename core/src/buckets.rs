@@ -677,7 +677,7 @@ fn members_of<S: Store>(store: &S, band: usize, round: &Round<'_>) -> Result<Vec
         }
     }
     members.sort_unstable();
-    // Those alone, and reference documents among themselves, have nobody to be compared with.
+    // Documents that are alone, and reference documents among themselves, are compared with nobody.
     let mut kept = 0;
     let mut at = 0;
     while at < members.len() {
@@ -846,7 +846,7 @@ pub fn merge(all: &mut Vec<Edge>, more: Vec<Edge>) {
         if later.key() != before.key() {
             return false;
         }
-        // The same pair, compared twice: what was counted later is exact.
+        // Of a pair that was compared twice, what was counted later is exact.
         *before = Edge { decides: before.decides || later.decides, ..*later };
         true
     });

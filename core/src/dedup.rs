@@ -1071,7 +1071,7 @@ impl Cohesion {
     }
 }
 
-/// What is made of the features of each text that has enough of them, by text. `maker` gives what makes it of some.
+/// For each text with enough features, the value that is made of them. `maker` gives each thread what makes values.
 fn by_text<T: Clone + Send, M: FnMut(Counted<'_>) -> Option<T>>(
     collection: &Collection,
     texts: &Texts,

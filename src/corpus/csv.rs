@@ -26,7 +26,7 @@ pub(crate) struct CsvHeader {
     pub delimiter: u8,
     /// Decoded bytes up to the first record of values.
     pub length: u64,
-    /// Those of the columns.
+    /// The names of the columns.
     pub names: Vec<String>,
 }
 

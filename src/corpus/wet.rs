@@ -179,7 +179,7 @@ impl Head<'_> {
 /// The header whose lines begin at a place; none without the blank line at its end.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The message says what is wrong with it.
 fn head(bytes: &[u8], first_line: usize) -> Result<Option<Head<'_>>, String> {
     let mut values = HeaderValues::new(["Content-Length", "WARC-Type"]);
     let mut at = first_line;

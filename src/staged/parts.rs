@@ -51,7 +51,7 @@ impl Scratch {
     }
 }
 
-/// What reads a file of [`Scratch`] from its beginning.
+/// A reader of a file of [`Scratch`], from its beginning.
 fn from_start(mut file: NamedTempFile) -> Result<Box<dyn Read + Send>> {
     file.seek(SeekFrom::Start(0)).map_err(|error| Error::io(file.path(), error))?;
     Ok(Box::new(BufReader::with_capacity(1 << 16, file)))
