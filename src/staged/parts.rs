@@ -39,15 +39,18 @@ impl Scratch {
         &self.place
     }
 
-    /// A new file in it, to write and to read, which goes when nobody holds it any more.
-    fn file(&self) -> Result<NamedTempFile> {
+    /// The file that is open, or else a new one in it, to write and to read, which goes when nobody holds it any more.
+    fn file<'f>(&self, open: &'f mut Option<NamedTempFile>) -> Result<&'f mut NamedTempFile> {
+        if let Some(file) = open {
+            return Ok(file);
+        }
         let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = match &mut *folder {
             Some(folder) => folder,
             none => none.insert(super::workplace(&self.place)?),
         };
         let file = tempfile::Builder::new().suffix(".part").tempfile_in(folder.path());
-        file.map_err(|error| Error::io(folder.path(), error))
+        Ok(open.insert(file.map_err(|error| Error::io(folder.path(), error))?))
     }
 }
 
@@ -85,10 +88,7 @@ impl<'a> SpilledBytes<'a> {
         if (self.held.len() as u64) < room {
             return Ok(());
         }
-        let file = match &mut self.on_disk {
-            Some(file) => file,
-            none => none.insert(self.scratch.file()?),
-        };
+        let file = self.scratch.file(&mut self.on_disk)?;
         file.write_all(&self.held).map_err(|error| Error::io(file.path(), error))?;
         self.spilled += self.held.len() as u64;
         self.held.clear();
@@ -177,10 +177,7 @@ impl<'a> SpilledColumns<'a> {
 
 impl SpilledColumn {
     fn spill(&mut self, on_disk: &mut Option<NamedTempFile>, scratch: &Scratch) -> Result<()> {
-        let file = match on_disk {
-            Some(file) => file,
-            none => none.insert(scratch.file()?),
-        };
+        let file = scratch.file(on_disk)?;
         let written = file.seek(SeekFrom::Start(self.place)).and_then(|_| file.write_all(&self.held));
         written.map_err(|error| Error::io(file.path(), error))?;
         self.place += self.held.len() as u64;

@@ -25,8 +25,9 @@ pub const MERGE_MEMORY: u64 = (MOST_RUNS * RUN_BUFFER) as u64;
 /// # Errors
 /// If it is of 4 GiB or more.
 pub fn length_of(record: &[u8]) -> Result<u32> {
-    let got = format!("of {} bytes", record.len());
-    u32::try_from(record.len()).map_err(|_| Error::parameter("record", got, "one of less than 4 GiB"))
+    u32::try_from(record.len()).map_err(|_| {
+        Error::parameter("record", format!("of {} bytes", record.len()), "one of less than 4 GiB")
+    })
 }
 
 /// Records that are held.
