@@ -55,7 +55,7 @@ pub const SKETCHES: Kind = Kind { tag: *b"SKET", version: 2, name: "sketches of 
 pub const NAMES: Kind = Kind { tag: *b"NAME", version: 1, name: "names of a file's documents" };
 
 /// Documents of a band, and the leaders that they may be removed for.
-pub const EDGES: Kind = Kind { tag: *b"EDGE", version: 2, name: "edges of a band" };
+pub const EDGES: Kind = Kind { tag: *b"EDGE", version: 3, name: "edges of a band" };
 
 /// Pairs of documents that results list.
 pub const PAIRS: Kind = Kind { tag: *b"PAIR", version: 2, name: "pairs of documents" };

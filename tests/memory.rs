@@ -203,7 +203,7 @@ proptest! {
     fn whoever_is_to_stay_stays_on_disk_as_in_memory(
         documents in 8usize..250, old in 0usize..60, files in 2usize..5, seed: u64, connected: bool, kind in 0u8..4,
         keep in prop::sample::select(vec!["first", "fullest", "longest", "shortest-url", "score:score", "input-order"]),
-        count in 1u32..4,
+        count in 1u32..4, all_pairs: bool,
         each in prop::option::of(prop::sample::select(vec![Source::Host, Source::File, Source::Folder])),
         threads in 1usize..4,
     ) {
@@ -222,6 +222,7 @@ proptest! {
             s.linkage = if connected && kind != REMOVABLE { Linkage::Connected } else { Linkage::Star };
             s.keep = keep.parse().unwrap();
             s.quota = Quota { count, each };
+            s.all_pairs = all_pairs && s.sketches.keyed().is_some();
         });
         let job = job(&inputs, &top.path().join("out"), settings);
         // Few documents may have no score at all: the two say the same of it.
@@ -488,7 +489,7 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
         assert!(!out.exists());
     };
     refused(&["--method", "minhash"], "search bands: expected keys");
-    refused(&["--all-pairs"], "--all-pairs");
+    refused(&["--method", "bphs", "--all-pairs"], "--all-pairs");
     refused(&["--boilerplate-by", "host"], "--boilerplate-by");
 }
 

@@ -88,7 +88,7 @@ pub struct Edge {
 
 impl Edge {
     /// The key by which edges are sorted.
-    fn key(&self) -> (Rank, Rank) {
+    pub fn key(&self) -> (Rank, Rank) {
         (self.document, self.leader)
     }
 }

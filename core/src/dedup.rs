@@ -11,6 +11,8 @@ pub use crate::generator::Scores;
 use crate::generator::{self, Generated};
 #[doc(inline)]
 pub use crate::generator::{Capped, MeasuredRecall, Ran, Searched};
+#[doc(hidden)]
+pub use crate::groups::check_listed;
 use crate::groups::{Better, GroupPair, Groups};
 #[doc(inline)]
 pub use crate::groups::{Pair, PairKind};

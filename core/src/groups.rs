@@ -207,12 +207,7 @@ impl<'a> Groups<'a> {
     /// If there are more than [`MOST_PAIRS`].
     pub(crate) fn all_pairs(&self, joined: &[GroupPair]) -> Result<Vec<Pair>> {
         let count = self.count_pairs(joined);
-        if count > MOST_PAIRS {
-            let advice = format!(
-                "at most {MOST_PAIRS} pairs, but there are {count}; leave it out, and every copy is listed once"
-            );
-            return Err(Error::parameter("all-pairs", "true", advice));
-        }
+        check_listed(count)?;
         let mut pairs = Vec::with_capacity(count as usize);
         for members in self.members.iter() {
             for (at, &a) in members.iter().enumerate() {
@@ -281,6 +276,20 @@ impl<'a> Groups<'a> {
         let centres = linkage.link_all(&order, edges, ones_are_same);
         self.partition_of(&centres)
     }
+}
+
+/// Refuses to list so many pairs.
+///
+/// # Errors
+/// If there are more than 2²⁸.
+pub fn check_listed(pairs: u64) -> Result<()> {
+    if pairs <= MOST_PAIRS {
+        return Ok(());
+    }
+    let advice = format!(
+        "at most {MOST_PAIRS} pairs, but there are {pairs}; leave it out, and every copy is listed once"
+    );
+    Err(Error::parameter("all-pairs", "true", advice))
 }
 
 /// The pair of documents of two near groups.

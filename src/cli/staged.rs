@@ -199,6 +199,10 @@ struct OrderArgs {
     /// times, the most important first; documents of inputs that are in none come last
     #[arg(long, value_name = "PATH")]
     priority: Vec<PathBuf>,
+
+    /// List every pair of near documents, not only those by which documents are removed
+    #[arg(long)]
+    all_pairs: bool,
 }
 
 impl OrderArgs {
@@ -209,7 +213,8 @@ impl OrderArgs {
             None => staged::settings_of(sketches)?.verification.usual_keep(),
         };
         let priority = staged::priority_of(&self.priority);
-        Ok(Grouping { linkage: self.clusters, keep, priority, ..Grouping::default() })
+        let (linkage, all_pairs) = (self.clusters, self.all_pairs);
+        Ok(Grouping { linkage, keep, priority, all_pairs, ..Grouping::default() })
     }
 }
 

@@ -3,7 +3,7 @@
 //! Documents are assigned in keep order, and further rounds compare those that are left open. Exact duplicates then go
 //! the way of the best document of their text.
 
-use super::join::{Joining, unless_damaged};
+use super::join::{Edges, Joining, unless_damaged};
 use super::keep_order::{OfFiles, sources, unscored};
 use super::record::{Assignment, Edge};
 use super::sketches::Folder;
@@ -20,12 +20,13 @@ use simflip_core::bits::Bits;
 use simflip_core::buckets::{self, Joined, Statistics};
 use simflip_core::clusters::{Keep, Linkage, Quota};
 use simflip_core::containment;
+use simflip_core::dedup::check_listed;
 use simflip_core::id::{Id, Rank};
 use simflip_core::recall_estimate::RecallEstimate;
 use simflip_core::settings::Settings;
 use std::fs;
 use std::io::{BufReader, Read, Write};
-use std::iter::Peekable;
+use std::iter::{self, Peekable};
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
@@ -59,6 +60,9 @@ pub struct Grouping {
     /// the documents of others come last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub priority: Vec<String>,
+    /// True to list every pair of near documents, not only those by which documents are removed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all_pairs: bool,
 }
 
 /// Paths of input files and folders as sketches tell them: real ones, or as far real as they are there.
@@ -97,6 +101,7 @@ impl Grouping {
             keep: settings.keep.clone(),
             quota: settings.quota,
             priority: Vec::new(),
+            all_pairs: settings.all_pairs,
         }
     }
 
@@ -111,16 +116,16 @@ impl Grouping {
             settings.linkage = self.linkage;
             settings.keep = self.keep.clone();
             settings.quota = self.quota;
+            settings.all_pairs = self.all_pairs;
         })
     }
 
     /// A name for what follows from sketches by a join.
     pub(super) fn of_joined(&self, sketches: &str) -> String {
-        let Self { linkage, .. } = self;
-        format!(
-            "{:016x}",
-            text_digest(&format!("{sketches}\n{}\n{}", linkage.name(), self.of_join().stays())) as u64
-        )
+        let Self { linkage, all_pairs, .. } = self;
+        let pairs = if *all_pairs { "\nall pairs" } else { "" };
+        let joined = format!("{sketches}\n{}\n{}{pairs}", linkage.name(), self.of_join().stays());
+        format!("{:016x}", text_digest(&joined) as u64)
     }
 
     /// The name of a file of such clusters.
@@ -440,31 +445,93 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
         if folder.is_old(a.min(b)) {
             return Ok(());
         }
-        let edge = Edge { later: a.max(b), earlier: a.min(b), distance, similarity };
+        let edge = Edge { later: a.max(b), earlier: a.min(b), distance, similarity, decides: true };
         file.write_all(&edge.bytes()).map_err(|error| Error::io(&path, error))
     };
-    copies.iter().try_for_each(|(copy, best)| put(copy, best, None, 1.0))?;
-    match grouping.linkage {
-        Linkage::Star => {
-            let mut edges = Rank::all(documents).filter_map(|rank| assignments.edge(rank));
-            edges.try_for_each(|edge| {
-                put(edge.document, edge.leader, Some(u32::from(edge.distance)), edge.similarity)
-            })?;
-        }
-        Linkage::Connected => {
-            let mut last = None;
-            for edge in edges.iter()?.chain(later.into_iter().map(Ok)) {
-                let edge = edge?;
-                // A pair may come of several bands.
-                if last.replace((edge.document, edge.leader)) != Some((edge.document, edge.leader)) {
-                    put(edge.document, edge.leader, Some(u32::from(edge.distance)), edge.similarity)?;
-                }
+    let near = |edge: &buckets::Edge| (Some(u32::from(edge.distance)), edge.similarity);
+    if grouping.all_pairs {
+        let texts = Texts { by_text: &by_text, reference };
+        check_listed(texts.pairs(found(&edges, &later)?)?)?;
+        for (best, copies) in texts.copied() {
+            let all: Vec<Rank> = iter::once(best).chain(copies.iter().map(|&(_, copy)| copy)).collect();
+            for (at, &a) in all.iter().enumerate() {
+                all[at + 1..].iter().try_for_each(|&b| put(a, b, None, 1.0))?;
             }
+        }
+        for edge in found(&edges, &later)? {
+            let edge = edge?;
+            let (distance, similarity) = near(&edge);
+            for a in texts.documents(edge.document) {
+                texts.documents(edge.leader).try_for_each(|b| put(a, b, distance, similarity))?;
+            }
+        }
+    } else {
+        copies.iter().try_for_each(|(copy, best)| put(copy, best, None, 1.0))?;
+        let mut put_near = |edge: buckets::Edge| {
+            let (distance, similarity) = near(&edge);
+            put(edge.document, edge.leader, distance, similarity)
+        };
+        match grouping.linkage {
+            Linkage::Star => {
+                Rank::all(documents).filter_map(|rank| assignments.edge(rank)).try_for_each(put_near)?;
+            }
+            Linkage::Connected => found(&edges, &later)?.try_for_each(|edge| put_near(edge?))?,
         }
     }
     file.finish()?;
     format::write(&place(folder, grouping), ASSIGNMENTS, &header, &[&records])?;
     Ok(counts)
+}
+
+/// The edges of the first round and of later ones, each pair once. What was counted later is exact.
+fn found(edges: &Edges, later: &[buckets::Edge]) -> Result<impl Iterator<Item = Result<buckets::Edge>>> {
+    let mut last = None;
+    let is_new = move |edge: &Result<buckets::Edge>| {
+        let Ok(edge) = edge else { return true };
+        // A pair may come of several bands.
+        last.replace(edge.key()) != Some(edge.key())
+            && later.binary_search_by_key(&edge.key(), buckets::Edge::key).is_err()
+    };
+    Ok(edges.iter()?.filter(is_new).chain(later.iter().copied().map(Ok)))
+}
+
+/// The documents of each text.
+struct Texts<'a> {
+    /// Copies, each behind the best document of its text, ascending.
+    by_text: &'a [(Rank, Rank)],
+    /// The number of reference documents, which have the first ranks.
+    reference: u32,
+}
+
+impl<'a> Texts<'a> {
+    /// The texts that have copies: the best document of each, and the others behind it.
+    fn copied(&self) -> impl Iterator<Item = (Rank, &'a [(Rank, Rank)])> {
+        self.by_text.chunk_by(|a, b| a.0 == b.0).map(|copies| (copies[0].0, copies))
+    }
+
+    /// All documents of a text, of which this is the best one.
+    fn documents(&self, best: Rank) -> impl Iterator<Item = Rank> + use<'a> {
+        let copies = &self.by_text[self.by_text.partition_point(|&(of, _)| of < best)..];
+        let copies = copies.iter().take_while(move |&&(of, _)| of == best);
+        iter::once(best).chain(copies.map(|&(_, copy)| copy))
+    }
+
+    /// The number of documents of a text, and of reference documents among them.
+    fn sizes(&self, best: Rank) -> [u64; 2] {
+        let old = self.documents(best).filter(|rank| rank.number() < self.reference);
+        [self.documents(best).count() as u64, old.count() as u64]
+    }
+
+    /// The number of pairs of documents that are not both reference documents: of each text, and of texts that are
+    /// near.
+    fn pairs(&self, mut near: impl Iterator<Item = Result<buckets::Edge>>) -> Result<u64> {
+        let pairs = |[all, old]: [u64; 2]| (all * (all - 1) - old * old.saturating_sub(1)) / 2;
+        let within: u64 = self.copied().map(|(best, _)| pairs(self.sizes(best))).sum();
+        near.try_fold(within, |sum, edge| {
+            let [a, b] = edge.map(|edge| [edge.document, edge.leader])?.map(|best| self.sizes(best));
+            Ok(sum + a[0] * b[0] - a[1] * b[1])
+        })
+    }
 }
 
 impl AssignedRanks {

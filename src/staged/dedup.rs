@@ -166,15 +166,15 @@ fn planned(job: &Job, limit: u64) -> Result<(DiskPlan, Result<Rooms, String>)> {
 /// Why a job cannot go in stages, if so.
 fn can_be_staged(job: &Job) -> Result<(), String> {
     let settings = &job.settings;
-    can_be_joined(settings).map_err(|error| format!("on disk it cannot go: {error}"))?;
     let refusals = [
-        (settings.all_pairs, "--all-pairs"),
+        // An exact search lists them.
+        (settings.all_pairs && settings.sketches.keyed().is_none(), "--all-pairs, unless with --method both"),
         (job.ignored != Ignored::None, "--boilerplate-by"),
         (job.save_frequencies.is_some(), "--save-frequencies"),
     ];
     match refusals.into_iter().find(|&(is_asked, _)| is_asked) {
         Some((_, what)) => Err(format!("on disk it cannot go with {what}")),
-        None => Ok(()),
+        None => can_be_joined(settings).map_err(|error| format!("on disk it cannot go: {error}")),
     }
 }
 

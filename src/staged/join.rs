@@ -237,8 +237,8 @@ impl<'a> Joining<'a> {
         for band in 0..self.store()?.bands() {
             let Some((of_band, body)) = self.edges_there(band)? else {
                 let message = format!(
-                    "{}: simflip join has not made it yet; it makes what is missing, and takes --keep, --clusters and \
-                     --against as they are given here",
+                    "{}: simflip join has not made it yet; it makes what is missing, and takes --keep, --clusters, \
+                     --all-pairs and --against as they are given here",
                     self.edges_path(band).display()
                 );
                 return Err(Error::Missing(message));
@@ -274,7 +274,7 @@ impl Edges {
                 leader: Rank::new(edge.earlier as u32),
                 similarity: edge.similarity,
                 distance: edge.distance.unwrap_or(0) as u8,
-                decides: true,
+                decides: edge.decides,
             }))
         };
         Ok(std::iter::from_fn(move || next().transpose()))

@@ -19,7 +19,8 @@ pub fn document_of(bytes: &[u8]) -> u64 {
     bytes[..DOCUMENT].iter().fold(0, |document, &byte| document << 8 | u64::from(byte))
 }
 
-/// Two documents that belong together: later document 5, earlier document 5, distance 2, similarity 4.
+/// Two documents that belong together: later document 5, earlier document 5, distance 2, which also tells whether the
+/// pair is only listed, similarity 4.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Edge {
     /// The greater number.
@@ -30,8 +31,12 @@ pub struct Edge {
     pub distance: Option<u32>,
     /// Similarity by verification's measure.
     pub similarity: f32,
+    /// False for a pair that is only listed, and that no document is removed by.
+    pub decides: bool,
 }
 
+/// Added to the distance of a pair that is only listed.
+const LISTED: u16 = 1 << 15;
 /// Where a distance would stand, in an edge of copies.
 const COPY: u16 = u16::MAX;
 
@@ -44,7 +49,9 @@ impl Edge {
         let mut bytes = [0; Self::WIDTH];
         bytes[..DOCUMENT].copy_from_slice(&document_bytes(self.later));
         bytes[DOCUMENT..2 * DOCUMENT].copy_from_slice(&document_bytes(self.earlier));
-        bytes[10..12].copy_from_slice(&self.distance.map_or(COPY, |distance| distance as u16).to_be_bytes());
+        let listed = if self.decides { 0 } else { LISTED };
+        let distance = self.distance.map_or(COPY, |distance| distance as u16 | listed);
+        bytes[10..12].copy_from_slice(&distance.to_be_bytes());
         bytes[12..].copy_from_slice(&self.similarity.to_bits().to_be_bytes());
         bytes
     }
@@ -56,8 +63,9 @@ impl Edge {
         Self {
             later: document_of(bytes),
             earlier: document_of(&bytes[DOCUMENT..]),
-            distance: (distance != COPY).then_some(u32::from(distance)),
+            distance: (distance != COPY).then_some(u32::from(distance & !LISTED)),
             similarity,
+            decides: distance == COPY || distance & LISTED == 0,
         }
     }
 }
@@ -66,7 +74,8 @@ impl Edge {
 impl From<buckets::Edge> for Edge {
     fn from(edge: buckets::Edge) -> Self {
         let [later, earlier] = [edge.document, edge.leader].map(|rank| u64::from(rank.number()));
-        Self { later, earlier, distance: Some(u32::from(edge.distance)), similarity: edge.similarity }
+        let buckets::Edge { distance, similarity, decides, .. } = edge;
+        Self { later, earlier, distance: Some(u32::from(distance)), similarity, decides }
     }
 }
 
@@ -131,10 +140,13 @@ mod tests {
         #[test]
         fn records_are_read_as_they_were_written_and_ascend_as_they_should(
             numbers in prop::collection::vec(0..MOST_DOCUMENTS, 4), distance in prop::option::of(0u32..=64), similarity: u8,
+            listed: bool,
         ) {
             let [later, earlier, cluster, size] = numbers[..] else { unreachable!() };
             let similarity = f32::from(similarity) / 255.0;
-            let edge = Edge { later, earlier, distance, similarity };
+            // Copies are never only listed.
+            let decides = !listed || distance.is_none();
+            let edge = Edge { later, earlier, distance, similarity, decides };
             prop_assert_eq!(Edge::of(&edge.bytes()), edge);
             for (similarity, beside) in [(None, false), (Some(similarity), false), (None, true)] {
                 let assignment = Assignment { document: later, stays: earlier, cluster, size, similarity, beside };

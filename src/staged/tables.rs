@@ -56,7 +56,7 @@ fn document_numbered(number: u64) -> Document {
 
 /// A record of a pair, as results in memory have it.
 fn pair_of(record: &[u8]) -> Pair {
-    let Edge { later, earlier, distance, similarity } = Edge::of(record);
+    let Edge { later, earlier, distance, similarity, .. } = Edge::of(record);
     let kind = if distance.is_some() { PairKind::Near } else { PairKind::Exact };
     let [a, b] = [earlier.min(later), earlier.max(later)].map(document_numbered);
     Pair { a, b, distance: distance.unwrap_or(0), similarity, kind }
