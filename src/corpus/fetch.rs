@@ -1,7 +1,5 @@
 //! Reading single documents again, by their places.
 
-use std::io::{Seek, SeekFrom};
-
 use super::document::Document;
 use super::feed::{Feed, STEP};
 use super::filetype::{Compression, Format};
@@ -44,7 +42,7 @@ struct FetchStream {
 impl FetchStream {
     fn open(input: &Input, rules: &ReadRules, offset: u64) -> std::io::Result<Self> {
         let mut file = input.open()?;
-        file.seek(SeekFrom::Start(offset))?;
+        file.move_to(offset)?;
         let source = Source::new(file, input.compression, input.format, &input.dictionary, rules)?;
         Ok(Self { source, feed: Feed::new(input.compression == Compression::None), offset })
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -543,8 +543,8 @@ struct FoundFiles<'a> {
     /// Real path or address to the spelling to show, and where the bytes are.
     files: BTreeMap<PathBuf, (PathBuf, Storage)>,
     folders: HashSet<PathBuf>,
-    /// The entries of folders below an address, which its store lists all at once.
-    listed: HashMap<PathBuf, Vec<(PathBuf, Entry)>>,
+    /// What is below an address, which its store lists all at once.
+    listed: BTreeMap<PathBuf, Arc<Object>>,
     broken: BTreeMap<PathBuf, DamageCause>,
     streams: Vec<Input>,
     passed_over: PassedOver,
@@ -563,7 +563,7 @@ impl<'a> FoundFiles<'a> {
             wanted,
             files: BTreeMap::new(),
             folders: HashSet::new(),
-            listed: HashMap::new(),
+            listed: BTreeMap::new(),
             broken: BTreeMap::new(),
             streams: Vec::new(),
             passed_over: PassedOver::default(),
@@ -614,22 +614,14 @@ impl<'a> FoundFiles<'a> {
         if !object::is_folder(address) {
             let object = Object::find(address).map_err(failed)?;
             let address = object.address().to_path_buf();
-            self.take(Storage::Object(Arc::new(object)), &address);
+            self.take(Storage::Object(object), &address);
             return Ok(());
         }
-        self.listed.clear();
-        for object in object::list(address).map_err(failed)? {
-            let mut path = object.address().to_path_buf();
-            let mut entry = Entry::File(Storage::Object(Arc::new(object)));
-            while let Some(folder) = path.parent().map(Path::to_path_buf) {
-                // A folder that is known stands in its own already.
-                let is_known = self.listed.contains_key(&folder);
-                self.listed.entry(folder.clone()).or_default().push((path, entry));
-                if is_known || folder == address {
-                    break;
-                }
-                (path, entry) = (folder, Entry::Folder);
-            }
+        let objects = object::list(address).map_err(failed)?.into_iter();
+        self.listed = objects.map(|object| (object.address().to_path_buf(), object)).collect();
+        if self.listed.is_empty() {
+            let error = io::Error::new(io::ErrorKind::NotFound, "there is no object below this address");
+            return Err(failed(error));
         }
         self.folder(address, true)
     }
@@ -643,11 +635,7 @@ impl<'a> FoundFiles<'a> {
         if !is_address(folder) {
             return Ok(Storage::File(path).head(most).ok());
         }
-        let object = self.listed.get(folder).into_iter().flatten().find_map(|(at, entry)| match entry {
-            Entry::File(Storage::Object(object)) if *at == path => Some(object),
-            _ => None,
-        });
-        let head = object.map(|object| object.head(most.min(object.length())));
+        let head = self.listed.get(&path).map(|object| object.head(most));
         head.transpose().map_err(|error| Error::io(&path, error))
     }
 
@@ -658,10 +646,26 @@ impl<'a> FoundFiles<'a> {
         DataSet::of(folder, |name| if name == data_set::STATE { state.take() } else { info.take() })
     }
 
+    /// The entries of a folder in a store, in order. There may be an object and a folder of one name.
+    fn listed_in(&self, folder: &Path) -> Vec<(PathBuf, Entry)> {
+        let mut entries: Vec<(PathBuf, Entry)> = Vec::new();
+        let below =
+            self.listed.range(folder.to_path_buf()..).take_while(|(path, _)| path.starts_with(folder));
+        for (path, object) in below {
+            let Some(at) = path.ancestors().find(|at| at.parent() == Some(folder)) else { continue };
+            if at == path {
+                entries.push((at.to_path_buf(), Entry::File(Storage::Object(object.clone()))));
+            } else if !matches!(entries.last(), Some((last, Entry::Folder)) if last == at) {
+                entries.push((at.to_path_buf(), Entry::Folder));
+            }
+        }
+        entries
+    }
+
     /// The entries of a folder, in order.
     fn entries(&mut self, folder: &Path) -> io::Result<Vec<(PathBuf, Entry)>> {
         if is_address(folder) {
-            return Ok(self.listed.remove(folder).unwrap_or_default());
+            return Ok(self.listed_in(folder));
         }
         let real = fs::canonicalize(folder)?;
         // A link to a folder above would go round for ever.

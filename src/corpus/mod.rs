@@ -66,7 +66,7 @@ pub use jsonl::JsonlFields;
 pub use kept::KeptFiles;
 pub(crate) use kept::{is_kept_name, kept_files};
 pub use languages::Languages;
-pub(crate) use object::Prefix;
+pub(crate) use object::{Object, PutTarget, list as list_objects};
 pub(crate) use options::pool;
 pub use options::{ReadOptions, ReadRules};
 pub(crate) use parquet::GROUP_BYTES;

@@ -1,7 +1,8 @@
 //! A replacement for objects in stores, for a build that does not read them.
 
-use std::io::{self, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
 
 /// An object that never is: there is no store.
 #[derive(Debug)]
@@ -11,7 +12,7 @@ pub(crate) enum Object {}
 pub(crate) type ObjectReader = Object;
 
 /// An address to which nothing is put.
-pub(crate) type Prefix = Object;
+pub(crate) type PutTarget = Object;
 
 fn absent<T>(what: &str) -> io::Result<T> {
     let message = format!(
@@ -25,7 +26,7 @@ pub(crate) fn is_folder(_: &Path) -> bool {
     false
 }
 
-pub(crate) fn list(_: &Path) -> io::Result<Vec<Object>> {
+pub(crate) fn list(_: &Path) -> io::Result<Vec<Arc<Object>>> {
     absent("file here")
 }
 
@@ -37,7 +38,7 @@ macro_rules! never {
 }
 
 impl Object {
-    pub fn find(_: &Path) -> io::Result<Self> {
+    pub fn find(_: &Path) -> io::Result<Arc<Self>> {
         absent("file here")
     }
 
@@ -54,24 +55,16 @@ impl Object {
         is_as_found() -> bool;
         version() -> Option<String>;
         failure() -> Option<io::Error>;
+        move_to(u64) -> ();
         head(u64) -> io::Result<Vec<u8>>;
-        address_of(&str) -> io::Result<PathBuf>;
-        list() -> io::Result<Vec<(String, u64)>>;
-        head_of(&str, u64) -> io::Result<Vec<u8>>;
         try_out() -> io::Result<()>;
-        put(&str, &Path, &dyn Fn(u64)) -> io::Result<()>;
-        remove(&str) -> io::Result<()>;
+        put(&Path, &dyn Fn(u64)) -> io::Result<()>;
+        remove() -> io::Result<()>;
     }
 }
 
 impl Read for Object {
     fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-        match *self {}
-    }
-}
-
-impl Seek for Object {
-    fn seek(&mut self, _: SeekFrom) -> io::Result<u64> {
         match *self {}
     }
 }

@@ -103,6 +103,17 @@ impl StoredFile {
         }
     }
 
+    /// Moves to an offset.
+    pub fn move_to(&mut self, offset: u64) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.seek(SeekFrom::Start(offset)).map(drop),
+            Self::Object(reader) => {
+                reader.move_to(offset);
+                Ok(())
+            }
+        }
+    }
+
     /// Reads so many bytes to the end of a list, or as many as there are; those that came before a failure stay there.
     pub fn append(&mut self, into: &mut Vec<u8>, most: u64) -> io::Result<()> {
         self.take(most).read_to_end(into).map(drop)
@@ -114,15 +125,6 @@ impl Read for StoredFile {
         match self {
             Self::File(file) => file.read(into),
             Self::Object(reader) => reader.read(into),
-        }
-    }
-}
-
-impl Seek for StoredFile {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        match self {
-            Self::File(file) => file.seek(to),
-            Self::Object(reader) => reader.seek(to),
         }
     }
 }

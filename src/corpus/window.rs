@@ -1,6 +1,6 @@
 //! A window that slides over a stored file: read ahead when asked, forget what is behind, read it again if it must be.
 
-use std::io::{self, Seek, SeekFrom};
+use std::io;
 
 use memchr::memmem;
 
@@ -108,7 +108,7 @@ impl Window {
     pub fn ensure(&mut self, n: usize) -> usize {
         while self.bytes().len() < n && !self.eof {
             if std::mem::take(&mut self.is_moved)
-                && let Err(error) = self.file.seek(SeekFrom::Start(self.base))
+                && let Err(error) = self.file.move_to(self.base)
             {
                 self.eof = true;
                 self.failure = Some(error);
@@ -130,7 +130,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use std::io::{Seek, Write};
 
     #[test]
     fn slides_and_goes_back() {

@@ -756,7 +756,7 @@ pub(crate) fn lost(
 fn copy_piece(file: &mut StoredFile, bounds: &[u64], output: &mut Output<'_>) -> Result<(), Broken> {
     let (start, end) = (bounds[0], bounds[bounds.len() - 1]);
     let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(start))?;
+    file.move_to(start)?;
     file.append(&mut bytes, end - start)?;
     if (bytes.len() as u64) < end - start {
         return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());

@@ -5,7 +5,7 @@
 
 use super::output::{PAGES, is_ours, is_title_of};
 use super::{Job, Progress, Silent};
-use crate::corpus::Prefix;
+use crate::corpus::{Object, PutTarget, list_objects};
 use crate::error::{Error, Result};
 use crate::format::{self, REPORT};
 use crate::making::is_address;
@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where in a store results go.
 pub struct Upload {
-    prefix: Prefix,
     address: PathBuf,
     force: bool,
 }
@@ -47,8 +47,18 @@ impl Upload {
             let expected = "an address in a store, such as s3://bucket/result/";
             return Err(Error::parameter("upload", address.display(), expected));
         }
-        let prefix = Prefix::of(address).map_err(|error| Error::io(address, error))?;
-        Ok(Self { prefix, address: address.to_path_buf(), force })
+        PutTarget::of(address).map_err(|error| Error::io(address, error))?;
+        Ok(Self { address: address.to_path_buf(), force })
+    }
+
+    /// The address of a file below.
+    fn address_of(&self, name: &str) -> PathBuf {
+        let above = self.address.to_string_lossy();
+        format!("{}/{name}", above.strip_suffix('/').unwrap_or(&above)).into()
+    }
+
+    fn target(&self, name: &str) -> Result<PutTarget> {
+        PutTarget::of(&self.address_of(name)).map_err(|error| Error::io(&self.address, error))
     }
 
     fn try_out(&self) -> Result<()> {
@@ -56,15 +66,20 @@ impl Upload {
             let message = format!("nothing can be written there: {error}");
             Error::io(&self.address, io::Error::new(error.kind(), message))
         };
-        self.prefix.try_out().map_err(refused)
+        self.target(REPORT)?.try_out().map_err(refused)
     }
 
     /// The files there that may be replaced: none, those of an earlier result, or those of an upload that was
     /// interrupted.
     fn replaced(&self, files: Option<&BTreeMap<String, u64>>) -> Result<Vec<String>> {
-        let Self { prefix, address, force } = self;
+        let Self { address, force } = self;
         let io = |error| Error::io(address, error);
-        let there = prefix.list().map_err(io)?;
+        let named = |object: Arc<Object>| {
+            let below = object.address().strip_prefix(address).unwrap_or(object.address());
+            (below.to_string_lossy().into_owned(), object)
+        };
+        let there: Vec<(String, Arc<Object>)> =
+            list_objects(address).map_err(io)?.into_iter().map(named).collect();
         let Some((first, _)) = there.first() else { return Ok(Vec::new()) };
         let refuse = |expected: String| Err(Error::parameter("upload", address.display(), expected));
         if !force {
@@ -73,10 +88,9 @@ impl Upload {
                 counted(there.len() as u64, "object is", "objects are")
             ));
         }
-        let head = |name: &str, most: u64| prefix.head_of(name, most).map_err(io);
         let listed: BTreeMap<String, u64> = match there.iter().find(|(name, _)| name == REPORT) {
-            Some((_, length)) => {
-                let report = head(REPORT, *length)?;
+            Some((_, object)) => {
+                let report = object.head(object.length()).map_err(io)?;
                 if !format::marks_result(REPORT, &report) {
                     return refuse(format!(
                         "nothing below it, or an earlier result; {REPORT} there is none of simflip"
@@ -94,13 +108,14 @@ impl Upload {
             }
             None => files.cloned().unwrap_or_default(),
         };
-        for (name, bytes) in &there {
+        for (name, object) in &there {
             let is_page = || {
-                let title = title_in(&head(name, TITLE_WITHIN)?);
+                let title = title_in(&object.head(TITLE_WITHIN).map_err(io)?);
                 Ok::<_, Error>(title.is_some_and(|title| is_title_of(name, &title)))
             };
-            let is_ours =
-                name == REPORT || listed.get(name) == Some(bytes) || PAGES.contains(&&**name) && is_page()?;
+            let is_ours = name == REPORT
+                || listed.get(name) == Some(&object.length())
+                || PAGES.contains(&&**name) && is_page()?;
             if !is_ours {
                 return refuse(format!(
                     "an earlier result and nothing else; {name} is there and would be lost"
@@ -132,22 +147,18 @@ impl Upload {
     }
 
     fn put_files(&self, result: &Path, files: &BTreeMap<String, u64>, progress: &dyn Progress) -> Result<()> {
-        let Self { prefix, address, .. } = self;
-        let address_of = |name: &str| prefix.address_of(name).map_err(|error| Error::io(address, error));
-        for name in files.keys() {
-            address_of(name)?;
-        }
+        files.keys().try_for_each(|name| self.target(name).map(drop))?;
         let mut replaced = self.replaced(Some(files))?;
         // Without its report, what is left of the earlier one is no result any more.
         replaced.sort_by_key(|name| name != REPORT);
         for name in replaced {
-            prefix.remove(&name).map_err(|error| Error::io(address.join(&name), error))?;
+            self.target(&name)?.remove().map_err(|error| Error::io(self.address_of(&name), error))?;
         }
         progress.during("upload", files.values().sum(), "bytes", |advance| {
             let others = files.keys().filter(|name| *name != REPORT);
             others.map(String::as_str).chain([REPORT]).try_for_each(|name| {
-                let put = prefix.put(name, &result.join(name), advance);
-                address_of(name).and_then(|to| put.map_err(|error| Error::io(to, error)))
+                let put = self.target(name)?.put(&result.join(name), advance);
+                put.map_err(|error| Error::io(self.address_of(name), error))
             })
         })
     }

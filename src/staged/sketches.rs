@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use simflip_core::settings::{Settings, Sketches};
 use simflip_core::simhash::quantised::QuantisedWeights;
 use std::fs;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -134,7 +134,7 @@ impl InputMark {
             for at in 0..PIECES {
                 // Evenly, the last one at the end.
                 let from = u128::from(bytes - PIECE) * u128::from(at) / u128::from(PIECES - 1);
-                file.seek(SeekFrom::Start(from as u64)).map_err(io)?;
+                file.move_to(from as u64).map_err(io)?;
                 (&mut file).take(PIECE).read_to_end(&mut seen).map_err(io)?;
             }
         }

@@ -1,6 +1,6 @@
 //! A stored file as the decoder reads it.
 
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -54,7 +54,7 @@ impl Stored {
         }
         let mut bytes = Vec::with_capacity(length as usize);
         let mut file = self.file();
-        file.seek(SeekFrom::Start(start))?;
+        file.move_to(start)?;
         (&mut *file).take(length).read_to_end(&mut bytes)?;
         Ok((bytes.len() as u64 == length).then_some(bytes))
     }
@@ -92,7 +92,7 @@ pub(super) struct Tail {
 impl Read for Tail {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut file = self.stored.file();
-        file.seek(SeekFrom::Start(self.start))?;
+        file.move_to(self.start)?;
         let n = file.read(into)?;
         self.start += n as u64;
         Ok(n)
