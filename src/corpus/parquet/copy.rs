@@ -14,15 +14,14 @@ use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
-use parquet::basic::{LogicalType, TimeUnit as Unit, TimestampType, Type as Physical};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::{Type, TypePtr};
+use parquet::schema::types::TypePtr;
 use rayon::prelude::*;
 
 use super::columns::{BATCH_ROWS, leaves, reader};
-use super::footer::Footer;
+use super::footer::{Footer, rebuilt};
 use super::guard::guarded;
 use super::layout::{Contents, Layout};
 use super::stored::Stored;
@@ -217,50 +216,6 @@ fn properties(footer: &Footer) -> WriterProperties {
     properties.build()
 }
 
-/// A schema as it can be written: without annotations that are newer than the writer, which says nothing about
-/// values, and with times of 96 bits, which the format has given up, as microseconds.
-fn writable(schema: &TypePtr) -> Result<TypePtr, ParquetError> {
-    let info = schema.get_basic_info();
-    let known = info.logical_type_ref().filter(|logical| !matches!(logical, LogicalType::_Unknown { .. }));
-    let id = info.has_id().then(|| info.id());
-    let built = match &**schema {
-        Type::PrimitiveType { physical_type, type_length, scale, precision, .. } => {
-            let (mut physical, mut logical) = (*physical_type, None);
-            if physical == Physical::INT96 {
-                let micros = TimestampType { is_adjusted_to_u_t_c: true, unit: Unit::MICROS };
-                (physical, logical) = (Physical::INT64, Some(LogicalType::Timestamp(micros)));
-            } else if known == info.logical_type_ref() {
-                return Ok(schema.clone());
-            }
-            Type::primitive_type_builder(schema.name(), physical)
-                .with_repetition(info.repetition())
-                .with_converted_type(info.converted_type())
-                .with_logical_type(logical)
-                .with_length(*type_length)
-                .with_precision(*precision)
-                .with_scale(*scale)
-                .with_id(id)
-                .build()?
-        }
-        Type::GroupType { fields, .. } => {
-            let written = fields.iter().map(writable).collect::<Result<Vec<_>, _>>()?;
-            if known == info.logical_type_ref() && written == *fields {
-                return Ok(schema.clone());
-            }
-            let group = Type::group_type_builder(schema.name())
-                .with_converted_type(info.converted_type())
-                .with_logical_type(known.cloned())
-                .with_fields(written)
-                .with_id(id);
-            match info.has_repetition() {
-                true => group.with_repetition(info.repetition()).build()?,
-                false => group.build()?,
-            }
-        }
-    };
-    Ok(Arc::new(built))
-}
-
 /// The metadata of a reader of stored values, with times of 96 bits as microseconds.
 fn in_micros(metadata: &ArrowReaderMetadata) -> Result<ArrowReaderMetadata, ParquetError> {
     fn changed(field: &FieldRef) -> FieldRef {
@@ -364,7 +319,7 @@ impl<'a> ParquetOutput<'a> {
         first: &Footer,
         arrays: SchemaRef,
     ) -> Result<Self, ParquetError> {
-        let (schema, properties) = (writable(schema)?, Arc::new(properties(first)));
+        let (schema, properties) = (rebuilt(schema, true)?, Arc::new(properties(first)));
         let writer = SerializedFileWriter::new(files.create()?, schema.clone(), properties.clone())?;
         let form = RowForm { schema, properties, columns: ArrowRowGroupWriterFactory::new(&writer, arrays) };
         Ok(Self { files, writer, form, ready: Vec::new(), lost: Vec::new() })
@@ -559,7 +514,8 @@ fn rows_with(rows: usize, values: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parquet::basic::Repetition;
+    use parquet::basic::{LogicalType, Repetition, Type as Physical};
+    use parquet::schema::types::Type;
 
     #[test]
     fn annotations_from_the_future_are_left_out() {
@@ -574,9 +530,10 @@ mod tests {
             let leaves = vec![leaf("text", Some(LogicalType::String)), leaf("new", future)];
             Arc::new(Type::group_type_builder("root").with_fields(leaves).build().expect("a schema"))
         };
-        let written = writable(&root(Some(LogicalType::_Unknown { field_id: 99 }))).expect("a schema");
+        let future = root(Some(LogicalType::_Unknown { field_id: 99 }));
+        let written = rebuilt(&future, true).expect("a schema");
         assert_eq!(written, root(None));
-        assert_eq!(writable(&written).expect("a schema"), written);
+        assert_eq!(rebuilt(&written, true).expect("a schema"), written);
     }
 
     #[test]

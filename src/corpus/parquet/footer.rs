@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
-use parquet::basic::Type as Physical;
+use parquet::basic::{LogicalType, TimeUnit, TimestampType, Type as Physical};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaDataOptions, ParquetMetaDataReader, RowGroupMetaData};
 use parquet::schema::types::{ColumnDescPtr, SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
@@ -90,23 +90,45 @@ pub(super) fn columns(schema: &SchemaDescriptor) -> Vec<ValueColumn> {
     schema.columns().iter().enumerate().map(column).collect()
 }
 
-/// A schema without what it says that values mean: each value is read as it is stored, and any column can be.
-fn physical(schema: &TypePtr) -> Result<TypePtr, ParquetError> {
+/// A schema without what it says that values mean: each value is read as it is stored, and any column can be. Or, with
+/// that, one that can be written: without annotations that are newer than the writer, which say nothing about values, and
+/// with times of 96 bits, which the format has given up, as microseconds.
+pub(super) fn rebuilt(schema: &TypePtr, with_meaning: bool) -> Result<TypePtr, ParquetError> {
     let info = schema.get_basic_info();
+    let is_known = |logical: &&LogicalType| !matches!(logical, LogicalType::_Unknown { .. });
+    let logical = info.logical_type_ref().filter(is_known).cloned();
+    let id = info.has_id().then(|| info.id());
     let built = match &**schema {
-        Type::PrimitiveType { physical_type, type_length, .. } => {
-            Type::primitive_type_builder(schema.name(), *physical_type)
+        Type::PrimitiveType { physical_type, type_length, scale, precision, .. } => {
+            let micros = TimestampType { is_adjusted_to_u_t_c: true, unit: TimeUnit::MICROS };
+            let (physical, logical) = match physical_type {
+                Physical::INT96 if with_meaning => (Physical::INT64, Some(LogicalType::Timestamp(micros))),
+                physical => (*physical, logical),
+            };
+            let mut column = Type::primitive_type_builder(schema.name(), physical)
                 .with_repetition(info.repetition())
-                .with_length(*type_length)
-                .build()?
+                .with_length(*type_length);
+            if with_meaning {
+                column = column
+                    .with_converted_type(info.converted_type())
+                    .with_logical_type(logical)
+                    .with_precision(*precision)
+                    .with_scale(*scale)
+                    .with_id(id);
+            }
+            column.build()?
         }
         Type::GroupType { fields, .. } => {
-            let fields = fields.iter().map(physical).collect::<Result<Vec<_>, _>>()?;
-            let group = Type::group_type_builder(schema.name()).with_fields(fields);
-            match info.has_repetition() {
-                true => group.with_repetition(info.repetition()).build()?,
-                false => group.build()?,
+            let fields = fields.iter().map(|field| rebuilt(field, with_meaning)).collect::<Result<_, _>>()?;
+            let mut group = Type::group_type_builder(schema.name()).with_fields(fields);
+            if info.has_repetition() {
+                group = group.with_repetition(info.repetition());
             }
+            if with_meaning {
+                let converted = info.converted_type();
+                group = group.with_converted_type(converted).with_logical_type(logical).with_id(id);
+            }
+            group.build()?
         }
     };
     Ok(Arc::new(built))
@@ -116,7 +138,7 @@ impl Footer {
     pub fn of(stored: &Stored) -> Result<Self, DamageCause> {
         let (footer, schema) = read_schema(stored)?;
         let metadata = guarded(|| {
-            let physical = SchemaDescriptor::new(physical(&schema.root_schema_ptr())?);
+            let physical = SchemaDescriptor::new(rebuilt(&schema.root_schema_ptr(), false)?);
             let options = ParquetMetaDataOptions::new().with_schema(Arc::new(physical));
             let metadata = ParquetMetaDataReader::decode_metadata_with_options(&footer, Some(&options))?;
             let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
