@@ -19,12 +19,12 @@ const DOCUMENTS: u64 = 10_000;
 /// Names of fields that are reported.
 const TOLD: usize = 30;
 
-/// Something else that documents need.
+/// Something that documents need.
 pub(crate) struct Needed {
     /// The option that needs it, and its value.
     pub parameter: &'static str,
     pub named: String,
-    pub expected: &'static str,
+    pub expected: String,
     /// True if a document has it.
     pub has: fn(&Document<'_>) -> bool,
 }
@@ -42,7 +42,7 @@ pub(crate) fn check_fields(
 ) -> Result<()> {
     let JsonlFields { text, id, url, .. } = &options.fields;
     let usual = JsonlFields::default();
-    let missing = |parameter: &'static str, named: &str, expected: String, looked_at: u64| {
+    let missing = |parameter: &'static str, named: &str, expected: &str, looked_at: u64| {
         let none = match looked_at {
             // A table whose columns are known has no row that could be read.
             0 | 1 => "the first record has none".to_owned(),
@@ -50,8 +50,7 @@ pub(crate) fn check_fields(
             _ => format!("none of the first {looked_at} records has one"),
         };
         let names = names_there(inputs, options);
-        let there =
-            if names.is_empty() { String::new() } else { format!(". There are: {}", first_of(names, TOLD)) };
+        let there = if names.is_empty() { "" } else { &format!(". There are: {}", first_of(names, TOLD)) };
         Err(Error::parameter(parameter, named, format!("{expected}; {none}{there}")))
     };
     // Of several fields each must be there, unless one has such a name, commas and all.
@@ -61,24 +60,24 @@ pub(crate) fn check_fields(
         let fields = JsonlFields { text: name.to_owned(), ..options.fields.clone() };
         let of_text = ReadOptions { fields, ..options.clone() };
         if let Some(looked_at) = without(inputs, &of_text, |_| true) {
-            return missing("text-field", name, "a field with the texts of documents".to_owned(), looked_at);
+            return missing("text-field", name, "a field with the texts of documents", looked_at);
         }
     }
-    if *id != usual.id
-        && let Some(looked_at) = without(inputs, options, |document| document.record_id.is_some())
-    {
-        return missing("id-field", id, "a field with the IDs of documents".to_owned(), looked_at);
-    }
-    if (*url != usual.url || !urls.is_empty())
-        && let Some(looked_at) = without(inputs, options, |document| document.url.is_some())
-    {
-        let needed =
-            if urls.is_empty() { String::new() } else { format!(", which {} needs", urls.join(" and ")) };
-        return missing("url-field", url, format!("a field with the URLs of documents{needed}"), looked_at);
-    }
-    for Needed { parameter, named, expected, has } in others {
+    let id = (*id != usual.id).then(|| Needed {
+        parameter: "id-field",
+        named: id.clone(),
+        expected: "a field with the IDs of documents".to_owned(),
+        has: |document| document.record_id.is_some(),
+    });
+    let url = (*url != usual.url || !urls.is_empty()).then(|| {
+        let needed = if urls.is_empty() { "" } else { &format!(", which {} needs", urls.join(" and ")) };
+        let expected = format!("a field with the URLs of documents{needed}");
+        let has = |document: &Document<'_>| document.url.is_some();
+        Needed { parameter: "url-field", named: url.clone(), expected, has }
+    });
+    for Needed { parameter, named, expected, has } in id.iter().chain(&url).chain(others) {
         if let Some(looked_at) = without(inputs, options, has) {
-            return missing(parameter, named, (*expected).to_owned(), looked_at);
+            return missing(parameter, named, expected, looked_at);
         }
     }
     Ok(())
@@ -87,13 +86,13 @@ pub(crate) fn check_fields(
 impl Needed {
     /// A score.
     pub fn score(parameter: &'static str, named: String) -> Self {
-        let expected = "a field with numbers or dates";
+        let expected = "a field with numbers or dates".to_owned();
         Self { parameter, named, expected, has: |document| document.score.is_some() }
     }
 
     /// A value that groups documents.
     pub fn group(parameter: &'static str, named: String) -> Self {
-        let expected = "a field with values that group documents";
+        let expected = "a field with values that group documents".to_owned();
         Self { parameter, named, expected, has: |document| document.group.is_some() }
     }
 }
