@@ -91,11 +91,8 @@ impl FromStr for GroupBy {
             ("all", _) => Self::All,
             (_, Some(name)) if !name.is_empty() => Self::Field(name.to_owned()),
             _ => {
-                return Err(Error::parameter(
-                    "boilerplate-by",
-                    text,
-                    "host, file, folder, all or field:NAME",
-                ));
+                let expected = "host, file, folder, all or field:NAME";
+                return Err(Error::parameter("boilerplate-by", text, expected));
             }
         })
     }
@@ -116,27 +113,26 @@ impl TryFrom<String> for GroupBy {
 }
 
 impl GroupBy {
+    /// One group, and so many, in words.
+    fn words(&self) -> [&'static str; 3] {
+        match self {
+            Self::Host => ["a host", "host", "hosts"],
+            Self::File => ["a file", "file", "files"],
+            Self::Folder => ["a folder", "folder", "folders"],
+            Self::All => ["the input", "input", "inputs"],
+            Self::Field(_) => ["a value", "value", "values"],
+        }
+    }
+
     /// So many groups, in words.
     pub fn counted(&self, groups: u64) -> String {
-        let [one, many] = match self {
-            Self::Host => ["host", "hosts"],
-            Self::File => ["file", "files"],
-            Self::Folder => ["folder", "folders"],
-            Self::All => ["input", "inputs"],
-            Self::Field(_) => ["value", "values"],
-        };
+        let [_, one, many] = self.words();
         counted(groups, one, many)
     }
 
     /// One group, in words.
     pub fn one(&self) -> &'static str {
-        match self {
-            Self::Host => "a host",
-            Self::File => "a file",
-            Self::Folder => "a folder",
-            Self::All => "the input",
-            Self::Field(_) => "a value",
-        }
+        self.words()[0]
     }
 
     /// The field whose values group documents, if one does.
@@ -448,6 +444,16 @@ enum BoilerplatePart {
     Places(Vec<u64>),
 }
 
+impl BoilerplatePart {
+    /// The number of lines; none of a table.
+    fn lines(&self) -> Option<u64> {
+        match self {
+            Self::Lines(lines) => Some(lines.len() as u64),
+            Self::Places(_) => None,
+        }
+    }
+}
+
 /// The share of boilerplate in some documents, of a group for example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -618,14 +624,7 @@ pub fn save(boilerplate: &Boilerplate, path: &Path) -> Result<()> {
         tokenizer: TOKENIZER.to_owned(),
         rules: BOILERPLATE_RULES.to_owned(),
         places: boilerplate.places as u64,
-        parts: boilerplate
-            .parts
-            .iter()
-            .map(|part| match part {
-                BoilerplatePart::Lines(lines) => Some(lines.len() as u64),
-                BoilerplatePart::Places(_) => None,
-            })
-            .collect(),
+        parts: boilerplate.parts.iter().map(BoilerplatePart::lines).collect(),
     };
     format::write(path, BOILERPLATE, &header, &[&body])
 }
@@ -672,14 +671,9 @@ pub(crate) fn check(path: &Path, header: serde_json::Value) -> Inspection {
     }
     match load(path) {
         Ok(boilerplate) => {
-            let lines = |part: &BoilerplatePart| match part {
-                BoilerplatePart::Lines(lines) => lines.len(),
-                BoilerplatePart::Places(_) => 0,
-            };
-            let tables =
-                boilerplate.parts.iter().filter(|part| matches!(part, BoilerplatePart::Places(_))).count();
-            inspection.fact("lines", boilerplate.parts.iter().map(lines).sum::<usize>());
-            inspection.fact("parts as tables", tables);
+            let lines = boilerplate.parts.iter().map(BoilerplatePart::lines);
+            inspection.fact("lines", lines.clone().flatten().sum::<u64>());
+            inspection.fact("parts as tables", lines.filter(Option::is_none).count());
         }
         Err(error) => inspection.problem(error.to_string()),
     }

@@ -84,8 +84,8 @@ pub(crate) const WORKING_MARK: &str = "simflip.working";
 
 /// True if a folder is one in which a run works, or one that was ended did.
 pub fn is_working_folder(folder: &Path) -> bool {
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    name.ends_with(WORKING_ENDING) && is_of_kind(&folder.join(WORKING_MARK), WORKING)
+    is_working_by(folder, || Ok::<_, Infallible>(std::fs::read(folder.join(WORKING_MARK)).ok()))
+        .unwrap_or_default()
 }
 
 /// The name of the file that says that a folder holds the kept documents of a run in stages.
@@ -283,7 +283,7 @@ impl Body {
         let io = |error| Error::io(&self.path, error);
         let mut file = File::open(&self.path).map_err(io)?;
         file.seek(SeekFrom::Start(self.start)).map_err(io)?;
-        Ok(BodyReader { file, body: self.clone(), at: 0 })
+        Ok(BodyReader { file: file.take(self.length), body: self.clone() })
     }
 
     /// Reads all of it and compares the file's checksum.
@@ -302,9 +302,8 @@ impl Body {
 /// Reads a [`Body`].
 #[derive(Debug)]
 pub struct BodyReader {
-    file: File,
+    file: io::Take<File>,
     body: Body,
-    at: u64,
 }
 
 impl BodyReader {
@@ -318,9 +317,9 @@ impl BodyReader {
     /// # Errors
     /// If the file cannot be read.
     pub fn seek(&mut self, at: u64) -> Result<()> {
-        self.at = at;
         let to = SeekFrom::Start(self.body.start + at);
-        self.file.seek(to).map(drop).map_err(|error| Error::io(&self.body.path, error))
+        self.file.set_limit(self.body.length.saturating_sub(at));
+        self.file.get_mut().seek(to).map(drop).map_err(|error| Error::io(&self.body.path, error))
     }
 
     /// Fills `bytes` from here on.
@@ -334,11 +333,7 @@ impl BodyReader {
 
 impl Read for BodyReader {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let left = self.body.length.saturating_sub(self.at);
-        let most = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        let n = self.file.read(&mut bytes[..most])?;
-        self.at += n as u64;
-        Ok(n)
+        self.file.read(bytes)
     }
 }
 
