@@ -591,20 +591,6 @@ impl<'a> FoundFiles<'a> {
         self.broken.insert(path.to_path_buf(), unreadable(error));
     }
 
-    /// Why a folder's file is none of documents; none if it is one. Its name says it, or else its content.
-    fn why_not(&self, path: &Path, storage: &Storage) -> io::Result<Option<Reason>> {
-        let fields = &self.options.fields;
-        let holds_texts = match (self.wanted, format_by_name(path)) {
-            (Some(is_wanted), _) => return Ok((!is_wanted(path)).then_some(Reason::OtherName)),
-            // Tables hold documents at times, and other things more often; and so does JSON.
-            (None, Some(Format::Csv)) => has_texts(path, storage, fields)?,
-            (None, Some(_)) => true,
-            (None, None) if is_called(path, ".json") => is_json_lines(storage, fields)?,
-            (None, None) => return Ok(Some(Reason::OtherName)),
-        };
-        Ok((!holds_texts).then_some(Reason::NoDocuments))
-    }
-
     /// An object, or whatever is below an address.
     ///
     /// # Errors
@@ -734,11 +720,21 @@ impl<'a> FoundFiles<'a> {
         Ok(())
     }
 
-    /// Takes a folder's file if it is one of documents; says why it is not read otherwise.
+    /// Takes a folder's file if it is one of documents, as its name says, or else its content; says why it is not read
+    /// otherwise.
     fn file_of_folder(&mut self, path: &Path, storage: Storage) -> Result<Option<Reason>> {
-        match self.why_not(path, &storage) {
-            Ok(None) => self.take(storage, path),
-            Ok(reason) => return Ok(reason),
+        let fields = &self.options.fields;
+        let holds_texts = match (self.wanted, format_by_name(path)) {
+            (Some(is_wanted), _) if !is_wanted(path) => return Ok(Some(Reason::OtherName)),
+            // Tables hold documents at times, and other things more often; and so does JSON.
+            (None, Some(Format::Csv)) => has_texts(path, &storage, fields),
+            (Some(_), _) | (None, Some(_)) => Ok(true),
+            (None, None) if is_called(path, ".json") => is_json_lines(&storage, fields),
+            (None, None) => return Ok(Some(Reason::OtherName)),
+        };
+        match holds_texts {
+            Ok(true) => self.take(storage, path),
+            Ok(false) => return Ok(Some(Reason::NoDocuments)),
             Err(error) if is_address(path) => return Err(Error::io(path, error)),
             Err(error) => self.cannot_open(path, &error),
         }

@@ -171,17 +171,6 @@ pub(crate) fn is_kept_name(name: &str) -> bool {
 /// Digits of the number of a file of a size, at least: as many as names sort by in most results.
 const DIGITS: usize = 5;
 
-/// The path of a file: this one, or, where a size is set, that of one of several in its place, counted from 1:
-/// `kept-00001.csv.gz`, `kept-2-00001.csv.gz`.
-fn path_of(path: &Path, size: Option<u64>, number: usize) -> PathBuf {
-    if size.is_none() {
-        return path.to_path_buf();
-    }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let (stem, ending) = name.split_once('.').unwrap_or((&name, ""));
-    path.with_file_name(format!("{stem}-{number:0DIGITS$}.{ending}"))
-}
-
 /// Files that are written one after the other: one, or, where a size is set, several. The folder that they are in has
 /// not its name yet.
 pub(crate) struct NumberedFiles<'a> {
@@ -203,9 +192,15 @@ impl<'a> NumberedFiles<'a> {
         Self { path, size, format, shards, whole: Vec::new(), documents: 0, of_shards: Vec::new() }
     }
 
-    /// The path of the file that is written.
+    /// The path of the file that is written: where a size is set, it has a number, counted from 1:
+    /// `kept-00001.csv.gz`, `kept-2-00001.csv.gz`.
     pub fn path(&self) -> PathBuf {
-        path_of(self.path, self.size, self.whole.len() + 1)
+        if self.size.is_none() {
+            return self.path.to_path_buf();
+        }
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let (stem, ending) = name.split_once('.').unwrap_or((&name, ""));
+        self.path.with_file_name(format!("{stem}-{:0DIGITS$}.{ending}", self.whole.len() + 1))
     }
 
     /// Creates the file that is to be written.
