@@ -10,7 +10,7 @@ use super::cut::{End, Step};
 use super::damage::{DamageCause, DamageKind};
 use super::document::RecordContent;
 use super::filetype::{Compression, Format, is_called_tsv};
-use super::jsonl::{JOINT, JsonlFields, number, twice};
+use super::jsonl::{JOINT, JsonlFields, number};
 use super::source::find_at_start;
 use super::storage::Storage;
 use crate::wording::counted;
@@ -82,12 +82,6 @@ impl CsvHeader {
         self.texts(fields).is_ok()
     }
 
-    /// A name that is wanted and that two columns have.
-    fn twice<'f>(&self, fields: &'f JsonlFields) -> Option<&'f str> {
-        let is_twice = |name: &&str| self.names.iter().filter(|column| *column == name).count() > 1;
-        fields.wanted().find(is_twice)
-    }
-
     /// Reads a record. `strict` calls damage what is repaired otherwise: bytes that are no UTF-8.
     ///
     /// # Errors
@@ -98,9 +92,7 @@ impl CsvHeader {
         fields: &JsonlFields,
         strict: bool,
     ) -> Result<RecordContent<'static>, DamageCause> {
-        if let Some(name) = self.twice(fields) {
-            return Err((DamageKind::NoText, twice(name)));
-        }
+        fields.check_columns(self.names.iter().map(String::as_str))?;
         let texts = self.texts(fields).map_err(|missing| {
             let names = self.names.join(", ");
             (DamageKind::NoText, format!("no column {missing:?}; --text-field names another one of {names}"))

@@ -69,11 +69,19 @@ impl JsonlFields {
     pub(crate) fn wanted(&self) -> impl Iterator<Item = &str> {
         self.texts().chain(self.names())
     }
-}
 
-/// Why a table is not read of which two columns have a name that is wanted.
-pub(crate) fn twice(name: &str) -> String {
-    format!("two columns are called {name:?}, and which one is meant nobody can tell; rename one of them")
+    /// Refuses a table of which two columns have a name that is wanted.
+    pub(crate) fn check_columns<'n>(
+        &self,
+        columns: impl Iterator<Item = &'n str> + Clone,
+    ) -> Result<(), DamageCause> {
+        let is_twice = |name: &&str| columns.clone().filter(|column| column == name).count() > 1;
+        let Some(name) = self.wanted().find(is_twice) else { return Ok(()) };
+        let detail = format!(
+            "two columns are called {name:?}, and which one is meant nobody can tell; rename one of them"
+        );
+        Err((DamageKind::NoText, detail))
+    }
 }
 
 /// The separator of two texts that are joined.

@@ -10,7 +10,7 @@ use super::stored::{Stored, unreadable};
 use crate::corpus::damage::{Damage, DamageCause, DamageKind};
 use crate::corpus::filetype::Format;
 use crate::corpus::inputs::Input;
-use crate::corpus::jsonl::{JsonlFields, twice};
+use crate::corpus::jsonl::JsonlFields;
 use crate::corpus::options::ReadOptions;
 use crate::document::{DocId, Place};
 
@@ -113,12 +113,6 @@ fn find_column(columns: &[ValueColumn], name: &str) -> Option<ValueColumn> {
     literal.or_else(|| columns.iter().find(|column| column.called() == name)).cloned()
 }
 
-/// A name that is wanted and that two columns have.
-fn find_twice<'f>(columns: &[ValueColumn], fields: &'f JsonlFields) -> Option<&'f str> {
-    let is_twice = |name: &&str| columns.iter().filter(|column| column.path == **name).count() > 1;
-    fields.wanted().find(is_twice)
-}
-
 /// The columns of the text.
 fn text_columns(columns: &[ValueColumn], fields: &JsonlFields) -> Result<Vec<ValueColumn>, DamageCause> {
     let advice = || format!("--text-field names another one of {}", listed(columns));
@@ -166,9 +160,7 @@ impl Layout {
                 (Contents::Parquet(footer), columns, rows)
             }
         };
-        if let Some(name) = find_twice(&columns, fields) {
-            return Err((DamageKind::NoText, twice(name)));
-        }
+        fields.check_columns(columns.iter().map(|column| &*column.path))?;
         let texts = text_columns(&columns, fields)?;
         let JsonlFields { id, url, language, score, group, .. } = fields;
         let names = [Some(id), Some(url), Some(language), score.as_ref(), group.as_ref()];
