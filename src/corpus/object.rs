@@ -138,11 +138,6 @@ impl StorePlace {
     fn wait<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> io::Result<T> {
         wait(work)?.map_err(|error| store_error(&self.root, &error))
     }
-
-    /// The metadata of this key.
-    fn head(&self, key: &Key) -> io::Result<ObjectMeta> {
-        self.wait(self.store.head(key))
-    }
 }
 
 /// An error with advice and its causes, of which some errors repeat theirs.
@@ -222,7 +217,7 @@ impl Object {
             return Err(refuse("a folder on a web server, whose files cannot be listed; name them"));
         }
         let place = StorePlace::of(&address.root)?;
-        let found = place.head(&address.key)?;
+        let found = place.wait(place.store.head(&address.key))?;
         Ok(Self::new(address.name, place, found))
     }
 
@@ -249,7 +244,7 @@ impl Object {
 
     /// True if the store still has the version that was found.
     pub fn is_as_found(&self) -> bool {
-        self.place.head(&self.found.location).is_ok_and(|found| self.is(&found))
+        self.place.wait(self.place.store.head(&self.found.location)).is_ok_and(|found| self.is(&found))
     }
 
     fn is(&self, other: &ObjectMeta) -> bool {
@@ -415,7 +410,7 @@ mod tests {
 
     fn put(place: &StorePlace, bytes: Vec<u8>) -> Arc<Object> {
         place.wait(place.store.put(&Key::from("key"), bytes.into())).expect("memory");
-        let found = place.head(&Key::from("key")).expect("an object");
+        let found = place.wait(place.store.head(&Key::from("key"))).expect("an object");
         Object::new("s3://bucket/key".into(), place.clone(), found)
     }
 
