@@ -464,20 +464,14 @@ mod tests {
     }
 
     #[test]
-    fn gives_no_orders_to_a_terminal() {
+    fn reads_as_a_sentence_that_gives_no_orders_to_a_terminal() {
+        let d = Damage { within: 3, detail: "3 bytes skipped".into(), ..damage(7) };
+        assert_eq!(d.to_string(), "a: record 7, offset 7 (+3 decoded): malformed: 3 bytes skipped");
         let path = "documents\n\u{1b}[31m.wet".into();
         let d = Damage { path, detail: "the id \u{9b}2J".into(), ..damage(7) };
         assert_eq!(
             d.to_string(),
             r"documents\n\u{1b}[31m.wet: record 7, offset 7: malformed: the id \u{9b}2J"
         );
-    }
-
-    #[test]
-    fn reads_as_a_sentence() {
-        let mut d = damage(7);
-        d.within = 3;
-        d.detail = "3 bytes skipped".into();
-        assert_eq!(d.to_string(), "a: record 7, offset 7 (+3 decoded): malformed: 3 bytes skipped");
     }
 }
