@@ -419,21 +419,23 @@ mod tests {
             other: mask(|byte| !byte.is_ascii()),
         };
         let padded = format!("{text}{}", " ".repeat(BLOCK));
+        let expected =
+            [0, entry::FIRST, 1 << entry::ORDER].map(|before| (before, naive(table, &padded, before)));
+        let small = window[..BLOCK].to_ascii_lowercase();
         for level in Level::available() {
-            for before in [0, entry::FIRST, 1 << entry::ORDER] {
-                let mut folded = [0; BLOCK];
-                let found = level.fold_ascii(window.first_chunk().unwrap(), &mut folded);
-                assert_eq!(found, bytes, "{level:?} {text:?}");
-                let small = window[..BLOCK].to_ascii_lowercase();
-                assert_eq!(folded[..], small[..], "{level:?} {text:?}");
-                if let Some(found) = level.fold_others(table, &window, bytes, before, &mut folded) {
-                    let (expected, bytes) = naive(table, &padded, before).expect("a block for kernels");
-                    assert_eq!(found, expected, "{level:?} {text:?}");
+            let mut ascii = [0; BLOCK];
+            let found = level.fold_ascii(window.first_chunk().unwrap(), &mut ascii);
+            assert_eq!(found, bytes, "{level:?} {text:?}");
+            assert_eq!(ascii[..], small[..], "{level:?} {text:?}");
+            for (before, expected) in &expected {
+                let mut folded = ascii;
+                if let Some(found) = level.fold_others(table, &window, bytes, *before, &mut folded) {
+                    let (expected, bytes) = expected.as_ref().expect("a block for kernels");
+                    assert_eq!(found, *expected, "{level:?} {text:?}");
                     assert_eq!(folded[..found.length], bytes[..found.length], "{level:?} {text:?}");
                 } else {
-                    assert_eq!(folded[..], small[..], "{level:?} {text:?}");
-                    let is_left = naive(table, &padded, before).is_none();
-                    assert!(level.name() != "avx512-vbmi" || is_left, "{text:?}");
+                    assert_eq!(folded, ascii, "{level:?} {text:?}");
+                    assert!(level.name() != "avx512-vbmi" || expected.is_none(), "{text:?}");
                 }
             }
         }
@@ -455,7 +457,8 @@ mod tests {
     fn every_character_of_the_table_at_some_places() {
         let table = table();
         for c in ('\u{80}'..=char::MAX).filter(|c| (*c as u32) < 0x10000 || (*c as u32).is_multiple_of(997)) {
-            for place in [0, 1, 61, 62, 63] {
+            // The first places are alike, and so is a character to the last ones.
+            for place in [c as usize % 2, 61 + c as usize % 3] {
                 check(&table, &format!("{}{c}Zé", "B".repeat(place)));
             }
         }

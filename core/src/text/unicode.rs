@@ -201,10 +201,12 @@ mod tests {
         Alphabetic, DefaultIgnorableCodePoint, GeneralCategory, GeneralCategoryGroup,
     };
     use icu_properties::{CodePointMapData, CodePointSetData};
+    use std::collections::{BTreeMap, BTreeSet};
     use std::fmt::Write;
 
+    /// The characters of all planes that have some, but for those of private use.
     fn characters() -> impl Iterator<Item = char> {
-        '\0'..=char::MAX
+        ('\0'..='\u{3ffff}').chain('\u{e0000}'..='\u{effff}')
     }
 
     fn is_letter(c: char) -> bool {
@@ -222,11 +224,13 @@ mod tests {
         let (nfkd, cases) = (DecomposingNormalizerBorrowed::new_nfkd(), CaseMapper::new());
         let mut folded = c.to_string();
         loop {
-            let fold = |c: char| match c as u32 {
-                IOTA_BELOW => c.into(),
-                _ => cases.fold_string(c.encode_utf8(&mut [0; 4])).into_owned(),
-            };
-            let next: String = nfkd.normalize(&folded).chars().map(fold).collect();
+            let mut next = String::new();
+            for c in nfkd.normalize(&folded).chars() {
+                match c as u32 {
+                    IOTA_BELOW => next.push(c),
+                    _ => next.push_str(&cases.fold_string(c.encode_utf8(&mut [0; 4]))),
+                }
+            }
             if next == folded {
                 return if folded.contains('\u{2044}') { c.into() } else { folded };
             }
@@ -259,20 +263,23 @@ mod tests {
             false => format!("{low:x}-{high:x}"),
         };
         let hex = |codes: &[u32]| codes.iter().map(|code| format!("{code:x}")).collect::<Vec<_>>().join(".");
-        let letters = characters().filter(|&c| is_letter(c)).map(|c| (c as u32, ()));
-        let letters = runs(letters, |_, (), ()| true);
-        let class = CanonicalCombiningClassMapBorrowed::new();
-        let marks = characters().filter(|&c| is_mark(c)).map(|c| (c as u32, class.get_u8(c)));
-        let marks = runs(marks, |_, first, class| first == class);
+        let letters: Vec<char> = characters().filter(|&c| is_letter(c)).collect();
+        let marks: Vec<char> = characters().filter(|&c| is_mark(c)).collect();
         let invisible = CodePointSetData::new::<DefaultIgnorableCodePoint>();
-        let is_known =
-            |c: char| jamo(c as u32).is_none() && (is_letter(c) || is_mark(c) || within(&UNSPACED, c as u32));
-        let folds = characters().filter_map(|c| {
-            let folded = match () {
-                () if invisible.contains(c) => String::new(),
-                () if is_known(c) => folded(c),
-                () => c.into(),
-            };
+        let invisible = characters().filter(|&c| invisible.contains(c)).map(|c| (c, String::new()));
+        // Whatever is not assigned folds to itself.
+        let category = CodePointMapData::<GeneralCategory>::new();
+        let unspaced = UNSPACED.iter().flat_map(|&(low, high)| low..=high).filter_map(char::from_u32);
+        let unspaced = unspaced.filter(|&c| category.get(c) != GeneralCategory::Unassigned);
+        let all = letters.iter().chain(&marks).copied().chain(unspaced);
+        let known: BTreeSet<char> = all.filter(|&c| jamo(c as u32).is_none()).collect();
+        // Behind the others, so that nothing is left of those that nobody sees.
+        let folded: BTreeMap<char, String> = known.iter().map(|&c| (c, folded(c))).chain(invisible).collect();
+        let letters = runs(letters.iter().map(|&c| (c as u32, ())), |_, (), ()| true);
+        let class = CanonicalCombiningClassMapBorrowed::new();
+        let marks =
+            runs(marks.iter().map(|&c| (c as u32, class.get_u8(c))), |_, first, class| first == class);
+        let folds = folded.iter().filter_map(|(&c, folded)| {
             let codes: Vec<u32> = folded.chars().map(u32::from).collect();
             (codes != [u32::from(c)]).then_some((c as u32, codes))
         });
@@ -284,10 +291,11 @@ mod tests {
         let (parts, composition) =
             (CanonicalDecompositionBorrowed::new(), CanonicalCompositionBorrowed::new());
         let nfd = DecomposingNormalizerBorrowed::new_nfd();
-        let pairs = characters().filter(|&c| is_known(c)).filter_map(|c| match parts.decompose(c) {
+        // An invisible character composes of nothing.
+        let pairs = known.iter().filter_map(|&c| match parts.decompose(c) {
             Decomposed::Expansion(first, second)
                 if composition.compose(first, second) == Some(c)
-                    && folded(c) == nfd.normalize(c.encode_utf8(&mut [0; 4]))
+                    && folded[&c] == nfd.normalize(c.encode_utf8(&mut [0; 4]))
                     && second as u32 != IOTA_BELOW =>
             {
                 Some(format!("{:x}:{}", c as u32, hex(&[first as u32, second as u32])))
