@@ -245,13 +245,6 @@ mod tests {
     }
 
     #[test]
-    fn zero_weights_come_by_size_then_rank_number() {
-        let order = Volatility::new(&[0.0; BITS], 0b111, FlipCost::Square);
-        let masks: Vec<u64> = Vosh::new(order, 0..=3).map(|flip| flip.mask).collect();
-        assert_eq!(masks, [0, 1, 2, 4, 3, 5, 6, 7]);
-    }
-
-    #[test]
     fn the_golden_vector_flips_its_weakest_bits() {
         // The paper's example: W = (−.15, +.05, −.01, +.09) written left to right; the left bit is bit 3
         // here.
