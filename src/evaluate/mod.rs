@@ -254,48 +254,35 @@ fn check(truth: &TruthFile, found: &Found, records: u32) -> Result<()> {
 /// The documents whose pairs count, numbered anew without gaps, in their order.
 struct Universe {
     documents: u32,
-    /// The new number of every record; `None`: all count and keep theirs.
-    numbers: Option<Vec<Option<Document>>>,
+    /// The new number of every record that counts.
+    numbers: Vec<Option<Document>>,
 }
 
 impl Universe {
     fn new(truth: &TruthFile, records: u32) -> Self {
-        if truth.scope != Scope::LabelledDocuments {
-            return Self { documents: records, numbers: None };
-        }
-        let mut numbers = vec![None; records as usize];
-        let mut count = |record: Document| numbers[record.index()] = Some(Document(0));
+        let mut counts = vec![truth.scope != Scope::LabelledDocuments; records as usize];
+        let mut count = |record: Document| counts[record.index()] = true;
         match &truth.truth {
             Truth::Pairs(pairs) => pairs.iter().for_each(|p| [p.a, p.b].into_iter().for_each(&mut count)),
             Truth::Clusters { named, .. } => named.iter().copied().for_each(count),
         }
         let mut documents = 0;
-        for number in numbers.iter_mut().flatten() {
-            *number = Document(documents);
-            documents += 1;
-        }
-        Self { documents, numbers: Some(numbers) }
-    }
-
-    fn number(&self, record: Document) -> Option<Document> {
-        match &self.numbers {
-            None => Some(record),
-            Some(numbers) => numbers[record.index()],
-        }
+        let number = |counts: bool| {
+            documents += u32::from(counts);
+            counts.then(|| Document(documents - 1))
+        };
+        let numbers = counts.into_iter().map(number).collect();
+        Self { documents, numbers }
     }
 
     /// The pairs that count, in the new numbers. Order is kept: the numbers are.
     fn pairs(&self, pairs: impl Iterator<Item = (Document, Document)>) -> Vec<(Document, Document)> {
-        pairs.filter_map(|(a, b)| self.number(a).zip(self.number(b))).collect()
+        pairs.filter_map(|(a, b)| self.numbers[a.index()].zip(self.numbers[b.index()])).collect()
     }
 
     fn partition(&self, clusters: &Partition) -> Partition {
-        match &self.numbers {
-            None => clusters.clone(),
-            Some(numbers) => Partition::from_keys(
-                clusters.labels().iter().zip(numbers).filter(|(_, number)| number.is_some()).map(|(&l, _)| l),
-            ),
-        }
+        let labels = clusters.labels().iter().zip(&self.numbers);
+        Partition::from_keys(labels.filter(|(_, number)| number.is_some()).map(|(&label, _)| label))
     }
 }
 
