@@ -61,9 +61,6 @@ impl<'p> Answers<'p> {
 }
 
 /// Checks answers that stand in a table.
-///
-/// # Errors
-/// If the file cannot be read, or has not the header of such a table.
 pub(crate) fn check(path: &Path) -> Result<Inspection> {
     let mut table = Table::open_ours(path)?;
     table.begins_with(&COLUMNS[..LEAST])?;
@@ -76,9 +73,6 @@ pub(crate) fn check(path: &Path) -> Result<Inspection> {
 }
 
 /// Checks answers in JSON, one on each line.
-///
-/// # Errors
-/// If the file cannot be read.
 pub(crate) fn check_lines(path: &Path) -> Result<Inspection> {
     #[derive(Deserialize)]
     struct AnswerLine {

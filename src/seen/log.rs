@@ -108,9 +108,6 @@ pub(super) struct Length {
 
 impl Length {
     /// Begins to keep account of a log.
-    ///
-    /// # Errors
-    /// If the file cannot be made.
     pub(super) fn open(folder: &Path, part: Part, length: u64) -> Result<Self> {
         let path = folder.join(LENGTH);
         let file = File::options().create(true).truncate(false).write(true).open(&path);
@@ -147,9 +144,6 @@ impl Length {
 const WORDS: &str = "simflip length 1 ";
 
 /// Reads the header of a file, and what pages it is for.
-///
-/// # Errors
-/// If it cannot be read, or is not such a file.
 pub(super) fn params_of(path: &Path) -> Result<SeenParams> {
     let mut file = BufReader::new(File::open(path).map_err(|e| Error::io(path, e))?);
     header(path, &mut file).map(|(header, _)| params(header))
@@ -172,9 +166,6 @@ pub(super) fn header(path: &Path, file: &mut impl Read) -> Result<(LogHeader, u6
 }
 
 /// Reads a file from its beginning, and hands over its records in order, each with the byte at which its frame begins.
-///
-/// # Errors
-/// If it cannot be read or is not such a file, and as `each`.
 pub(super) fn read(
     path: &Path,
     mut each: impl FnMut(Record, u64) -> Result<()>,
@@ -268,9 +259,6 @@ pub(super) fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<u
 }
 
 /// Writes a file without records, and gives its length.
-///
-/// # Errors
-/// If it cannot be written; then there is none.
 pub(super) fn begin(path: &Path, part: Part, params: &SeenParams) -> Result<u64> {
     let head = part.head(params);
     making::write(path, &head)?;
@@ -310,9 +298,6 @@ impl Unsynced {
 
 impl Log {
     /// Opens a log to write behind its first so many bytes; what comes after them goes.
-    ///
-    /// # Errors
-    /// If it cannot be opened or cut.
     pub(super) fn open(path: &Path, length: u64, fsync: bool) -> Result<Self> {
         let open = || {
             let file = File::options().append(true).open(path)?;
@@ -332,18 +317,12 @@ impl Log {
     }
 
     /// Appends frames, all of them or none, and if wanted waits until they are on the disk.
-    ///
-    /// # Errors
-    /// If they cannot be written; then the log is as it was.
     pub(super) fn append(&mut self, frames: &[u8]) -> Result<()> {
         let fsync = self.fsync;
         self.put(frames, fsync)
     }
 
     /// Appends frames without waiting for the disk; gives what is to be waited for, if that is wanted.
-    ///
-    /// # Errors
-    /// If they cannot be written; then the log is as it was.
     pub(super) fn append_unsynced(&mut self, frames: &[u8]) -> Result<Option<Unsynced>> {
         self.put(frames, false)?;
         let unsynced = || Unsynced { path: self.path.clone(), file: Arc::clone(&self.file) };

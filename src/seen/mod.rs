@@ -52,7 +52,7 @@ use crate::settings::{Settings, Sketches};
 use crate::sketch::{Facts, Sketch, SketchValue};
 use log::{Log, Part, Passed};
 use places::{LogPlace, OpenFiles};
-use record::{NewPage, Record};
+use record::Record;
 use remembered::{Answer, Remembered, RememberedAnswer, Standing, key_of_page};
 use serde::{Deserialize, Serialize};
 use simflip_core::id::{Document, Id};
@@ -671,23 +671,20 @@ impl Seen {
     /// If it cannot be read.
     pub fn name(&self, document: Document) -> Result<Arc<str>> {
         let (place, digest) = self.place(document)?;
-        if let Some(Ok(name)) = self.waiting(place).and_then(|frame| record::name_in(frame, digest)) {
-            return Ok(name.into());
+        match self.waiting(place, digest).and_then(record::name_of) {
+            Some(name) => Ok(name.into()),
+            None => self.files.name(place, digest),
         }
-        self.files.name(place, digest)
     }
 
     /// Gives the record of a stored page to someone, who may say that it is none.
-    ///
-    /// # Errors
-    /// If it cannot be read.
     fn page<T>(&self, document: Document, take: impl FnOnce(&[u8]) -> Option<T>) -> Result<T> {
         let (place, digest) = self.place(document)?;
-        let Some(Ok(page)) = self.waiting(place).and_then(|frame| record::page_in(frame, digest)) else {
+        let Some(frame) = self.waiting(place, digest) else {
             return self.files.page(place, digest, take);
         };
         let expected = "one whose record can be read";
-        take(page).ok_or_else(|| Error::parameter("document", document.number(), expected))
+        take(&frame[record::HEAD..]).ok_or_else(|| Error::parameter("document", document.number(), expected))
     }
 
     /// Where the record of a stored page stands, and the digest of its text.
@@ -698,11 +695,11 @@ impl Seen {
         }
     }
 
-    /// The bytes from a place on that are not in the log yet.
-    fn waiting(&self, place: LogPlace) -> Option<&[u8]> {
+    /// The frame of a page at a place, if it is not in the log yet.
+    fn waiting(&self, place: LogPlace, digest: u128) -> Option<&[u8]> {
         let writer = self.writer.as_ref().filter(|writer| place.is_in(Part::Log(writer.number)))?;
         let waits = place.offset().checked_sub(writer.log.length())?;
-        writer.waiting.get(usize::try_from(waits).ok()?..)
+        record::page_in(writer.waiting.get(usize::try_from(waits).ok()?..)?, digest)
     }
 
     /// The answer about a page.
@@ -810,8 +807,7 @@ impl Seen {
                 self.know(document, place, name, seen);
                 undo.push(Undo::Page(document));
                 let value = value.filter(|_| self.index.is_sketched(document));
-                let page = NewPage { facts: &facts, value, name, seen, asked: asked.as_ref() };
-                page.frame(&mut self.writer()?.waiting);
+                record::frame_page(&facts, value, name, seen, asked.as_ref(), &mut self.writer()?.waiting);
             }
         }
         undo.extend(asked.map(|asked| self.remember(asked)));
@@ -1552,9 +1548,6 @@ fn sync_folder(folder: &Path) -> Result<()> {
 }
 
 /// Checks an exported file.
-///
-/// # Errors
-/// If it cannot be read, or is no such file.
 pub(crate) fn check_export(path: &Path) -> Result<Inspection> {
     let mut inspection = Inspection::of("exported pages of an index");
     let mut pages = 0;
@@ -1573,9 +1566,6 @@ pub(crate) fn check_export(path: &Path) -> Result<Inspection> {
 }
 
 /// Checks an index: its files, and whether its pages can be used.
-///
-/// # Errors
-/// If it cannot be read, or is no index.
 pub(crate) fn check(folder: &Path) -> Result<Inspection> {
     let mut inspection = Inspection::of("index of seen pages");
     let seen = Seen::open(folder, Access::Read, None)?;

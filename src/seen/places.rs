@@ -1,7 +1,7 @@
 //! Names stay on disk: in memory is kept where a page's record stands, and a name is read when an answer has it.
 
-use super::log::Part;
-use super::record;
+use super::log::{Part, whole_at};
+use super::record::{self, HEAD, frame_of};
 use crate::error::{Error, Result};
 use crate::format::wrong;
 use std::fs::File;
@@ -56,9 +56,6 @@ struct OpenFile {
 
 impl OpenFiles {
     /// Takes a file to those that are read.
-    ///
-    /// # Errors
-    /// If it cannot be opened.
     pub(super) fn open(&mut self, part: Part, path: &Path) -> Result<()> {
         let file = File::open(path).map_err(|error| Error::io(path, error))?;
         self.0.retain(|open| open.part != part);
@@ -72,45 +69,34 @@ impl OpenFiles {
     }
 
     /// The name of the page whose record begins at a place.
-    ///
-    /// # Errors
-    /// If it cannot be read, or another record stands there.
     pub(super) fn name(&self, place: LogPlace, digest: u128) -> Result<Arc<str>> {
-        self.find(place, &mut [0; 320], |bytes| Some(record::name_in(bytes, digest)?.map(Arc::from)))
+        self.find(place, digest, |frame| record::name_of(frame).map(Arc::from))
     }
 
     /// Gives the bytes of the record of the page at a place to someone, who may say that they are no page's.
-    ///
-    /// # Errors
-    /// If it cannot be read, or another record stands there or a damaged one.
     pub(super) fn page<T>(
         &self,
         place: LogPlace,
         digest: u128,
         take: impl FnOnce(&[u8]) -> Option<T>,
     ) -> Result<T> {
-        let mut take = Some(take);
-        self.find(place, &mut [0; 512], |bytes| match record::page_in(bytes, digest)? {
-            Ok(page) => take.take()?(page).map(Ok),
-            Err(length) => Some(Err(length)),
-        })
+        self.find(place, digest, |frame| take(&frame[HEAD..whole_at(frame, 0)?]))
     }
 
-    /// Finds something in the bytes from a place on: in as many as usual records have, or in as many as it takes.
-    fn find<T>(
-        &self,
-        place: LogPlace,
-        short: &mut [u8],
-        mut find: impl FnMut(&[u8]) -> Option<Result<T, usize>>,
-    ) -> Result<T> {
+    /// Gives someone the frame of a page at a place: as many bytes as usual frames have are read, or as many as it has.
+    fn find<T>(&self, place: LogPlace, digest: u128, take: impl FnOnce(&[u8]) -> Option<T>) -> Result<T> {
         let Some(open) = self.0.iter().find(|open| key(open.part) == place.key()) else {
             return Err(not_there(Path::new("the index"), place));
         };
-        let mut found = find(open.read(short, place.offset())?);
-        if let Some(Err(length)) = found {
-            found = find(open.read(&mut vec![0; length], place.offset())?);
+        let (mut short, mut long) = ([0; 512], Vec::new());
+        let mut bytes = open.read(&mut short, place.offset())?;
+        if let Some((length, _)) = bytes.get(..HEAD).and_then(frame_of)
+            && HEAD + length > bytes.len()
+        {
+            long.resize(HEAD + length, 0);
+            bytes = open.read(&mut long, place.offset())?;
         }
-        found.and_then(Result::ok).ok_or_else(|| not_there(&open.path, place))
+        record::page_in(bytes, digest).and_then(take).ok_or_else(|| not_there(&open.path, place))
     }
 }
 

@@ -268,44 +268,42 @@ pub(super) fn part_in(bytes: &[u8]) -> Option<(u32, &[u8])> {
     part.filter(|_| fields.0.is_empty())
 }
 
-/// A page to be stored, as [`Record::Page`].
-pub(super) struct NewPage<'a> {
-    pub(super) facts: &'a Facts,
-    pub(super) value: Option<&'a SketchValue>,
-    pub(super) name: &'a str,
-    pub(super) seen: u64,
-    pub(super) asked: Option<&'a RememberedAnswer>,
-}
-
-impl NewPage<'_> {
-    /// Appends the record in its frame.
-    pub(super) fn frame(&self, out: &mut Vec<u8>) {
-        framed(out, |out| self.write(&mut Out(out)));
-    }
-
-    fn write(&self, out: &mut Out<'_>) {
+/// Appends [`Record::Page`] of a page to be stored, in its frame.
+pub(super) fn frame_page(
+    facts: &Facts,
+    value: Option<&SketchValue>,
+    name: &str,
+    seen: u64,
+    asked: Option<&RememberedAnswer>,
+    out: &mut Vec<u8>,
+) {
+    framed(out, |out| {
+        let mut out = Out(out);
         out.bytes(&[1]);
-        out.bytes(&self.facts.digest.to_le_bytes());
-        out.bytes(&self.facts.features.to_le_bytes());
-        out.bytes(&self.seen.to_le_bytes());
-        out.text(self.name);
-        out.value(self.value);
-        out.asked(self.asked);
-    }
+        out.bytes(&facts.digest.to_le_bytes());
+        out.bytes(&facts.features.to_le_bytes());
+        out.bytes(&seen.to_le_bytes());
+        out.text(name);
+        out.value(value);
+        out.asked(asked);
+    });
 }
 
 impl Record {
     /// Appends the record in its frame.
     pub(super) fn frame(&self, out: &mut Vec<u8>) {
-        framed(out, |out| self.write(&mut Out(out)));
-    }
-
-    fn write(&self, out: &mut Out<'_>) {
         match self {
             Self::Page { facts, value, name, seen, asked } => {
-                let (value, asked) = (value.as_ref(), asked.as_ref());
-                NewPage { facts, value, name, seen: *seen, asked }.write(out);
+                frame_page(facts, value.as_ref(), name, *seen, asked.as_ref(), out);
             }
+            others => framed(out, |out| others.write(&mut Out(out))),
+        }
+    }
+
+    /// Writes a record that is no page.
+    fn write(&self, out: &mut Out<'_>) {
+        match self {
+            Self::Page { .. } => {}
             Self::Again { digest, seen, asked } => {
                 out.bytes(&[2]);
                 out.bytes(&digest.to_le_bytes());
@@ -418,14 +416,19 @@ pub(super) fn frame_again(bytes: &[u8], seen: u64, sketches: Sketches, out: &mut
 /// Where the time stands in the record of a page: behind its kind, its digest and the number of its features.
 const SEEN_AT: usize = 1 + size_of::<u128>() + size_of::<u32>();
 
-/// The record in the frame of a page, from the bytes at its beginning; or how many of them that takes. None if they are
-/// not those of the page with this text, or damaged.
-pub(super) fn page_in(bytes: &[u8], digest: u128) -> Option<Result<&[u8], usize>> {
-    let (length, sum) = frame_of(bytes.get(..HEAD)?)?;
-    let Some(record) = bytes.get(HEAD..HEAD + length) else { return Some(Err(HEAD + length)) };
-    let mut fields = FieldReader(record);
-    let is_it = fields.byte()? == 1 && fields.u128()? == digest;
-    (is_it && checksum((length as u32).to_le_bytes(), record) == sum).then_some(Ok(record))
+/// The frame at the beginning of these bytes, if it is that of the page with this text. It may be damaged.
+pub(super) fn page_in(bytes: &[u8], digest: u128) -> Option<&[u8]> {
+    let (length, _) = frame_of(bytes.get(..HEAD)?)?;
+    let frame = bytes.get(..HEAD + length)?;
+    let mut fields = FieldReader(&frame[HEAD..]);
+    (fields.byte()? == 1 && fields.u128()? == digest).then_some(frame)
+}
+
+/// The name in the frame of a page.
+pub(super) fn name_of(frame: &[u8]) -> Option<&str> {
+    let mut fields = FieldReader(frame.get(HEAD + SEEN_AT + size_of::<u64>()..)?);
+    let length = fields.u32()? as usize;
+    std::str::from_utf8(fields.take(length)?).ok()
 }
 
 /// The length and the checksum that a frame states; none if it is no frame.
@@ -434,29 +437,6 @@ pub(super) fn frame_of(head: &[u8]) -> Option<(usize, u32)> {
     let [a, b, l0, l1, l2, l3, sum @ ..] = *head;
     let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
     ([a, b] == MARK && length <= LONGEST).then_some((length, u32::from_le_bytes(sum)))
-}
-
-/// The name in the frame of a page, from the bytes at its beginning; or how many of them that takes. None if they are
-/// not those of the page with this text.
-pub(super) fn name_in(bytes: &[u8], digest: u128) -> Option<Result<&str, usize>> {
-    let (head, rest) = bytes.split_at_checked(HEAD)?;
-    if head[..2] != MARK {
-        return None;
-    }
-    let mut fields = FieldReader(rest);
-    if fields.byte()? != 1 || fields.u128()? != digest {
-        return None;
-    }
-    // The number of features, and the time.
-    fields.take(12)?;
-    let length = fields.u32()? as usize;
-    if length > LONGEST {
-        return None;
-    }
-    match fields.take(length) {
-        Some(name) => std::str::from_utf8(name).ok().map(Ok),
-        None => Some(Err(bytes.len() - fields.0.len() + length)),
-    }
 }
 
 /// The checksum of a frame.

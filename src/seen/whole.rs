@@ -101,9 +101,6 @@ struct Rest {
 
 /// The pages that stand in a snapshot, and where its tables do, as its end has them, of an index with so many tables;
 /// none if it has no end.
-///
-/// # Errors
-/// If it cannot be read.
 pub(super) fn end_of(path: &Path, sketches: Sketches, tables: usize) -> Result<Option<(u64, Vec<u64>)>> {
     let mut tail = Vec::new();
     Record::End { pages: 0, tables: vec![0; tables + 1] }.frame(&mut tail);
@@ -127,9 +124,6 @@ pub(super) fn end_of(path: &Path, sketches: Sketches, tables: usize) -> Result<O
 
 /// Reads a snapshot of an index with so many tables. Where they stand in it and are wanted, they come, and pages
 /// without keys; else pages with keys.
-///
-/// # Errors
-/// If it cannot be read or is not such a file.
 pub(super) fn read(path: &Path, part: Part, tables: usize, wanted: bool) -> Result<Option<Whole>> {
     let io = |error| Error::io(path, error);
     let mut file = File::open(path).map_err(io)?;
