@@ -37,9 +37,6 @@ impl Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Checks that a number is a share above 0.
-///
-/// # Errors
-/// [`Error::Parameter`] if it is not.
 pub(crate) fn check_share(parameter: &'static str, share: f64) -> Result<()> {
     match share > 0.0 && share <= 1.0 {
         true => Ok(()),

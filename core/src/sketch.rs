@@ -226,9 +226,6 @@ impl Sketcher {
 
     /// A sketcher from its parameters: the extraction of features, the kind of sketch, the seed of MinHash's functions,
     /// and the [extra list](TwoSketches::extra).
-    ///
-    /// # Errors
-    /// For sketches that have no meaning.
     pub(crate) fn of(
         features: impl Into<Extraction>,
         sketches: Sketches,

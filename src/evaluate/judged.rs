@@ -287,9 +287,6 @@ pub fn read_judgements(
 pub(crate) const COLUMNS: [&str; 4] = ["a_id", "b_id", "stratum", "stratum_pairs"];
 
 /// Checks judgements, as the document of a review saves them.
-///
-/// # Errors
-/// If the file cannot be read.
 pub(crate) fn check(path: &Path) -> Result<Inspection> {
     let mut inspection = Inspection::of("table of judged pairs");
     let strata = match read_judgements(path, 1.0, None) {

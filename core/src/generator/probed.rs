@@ -108,9 +108,6 @@ const MODEL_PAIRS: usize = 400;
 
 /// The shape of the dial for so many hashes, as [`plan::choose`] gives it without a sample. The
 /// number of probes comes later.
-///
-/// # Errors
-/// For a distance or a key that no dial can have.
 fn dial_params(hashes: usize, distance: u32, recall: f64, key_bits: Option<u32>) -> Result<DialParams> {
     let kind = Some(IndexKind::Dial);
     let task = Task { kind, key_bits, join: true, ..Task::new(hashes.max(1) as u64, distance, recall) };

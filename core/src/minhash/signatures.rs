@@ -24,10 +24,6 @@ impl Signatures {
     }
 
     /// Signatures that lie one after the other in `values`.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] if the number of permutations is 0 or above
-    /// [`MAX_PERMUTATIONS`](super::MAX_PERMUTATIONS), or the values are no whole number of signatures.
     pub(crate) fn from_values(permutations: usize, values: Vec<u32>) -> Result<Self> {
         check_permutations(permutations)?;
         if !values.len().is_multiple_of(permutations) {
