@@ -1128,6 +1128,21 @@ mod tests {
             .collect()
     }
 
+    /// Settings with words for features, of which a sketch takes four.
+    fn of_words(settings: Settings) -> Settings {
+        Settings { features: FeatureKind::Words, min_features: 4, ..settings }
+    }
+
+    fn sketches(settings: &Settings, texts: &[String]) -> Vec<Sketch> {
+        let mut sketcher = Sketcher::new(settings, None).unwrap();
+        texts.iter().map(|text| sketcher.sketch(text)).collect()
+    }
+
+    fn simhash(sketch: &Sketch) -> &Hashed {
+        let SketchValue::SimHash(hashed) = &sketch.value else { unreachable!("SimHash was asked for") };
+        hashed
+    }
+
     fn run_on(settings: &Settings, texts: &[String]) -> Outcome {
         let mut deduper = Deduper::new(settings.clone()).unwrap();
         deduper.extend(texts);
@@ -1135,7 +1150,7 @@ mod tests {
     }
 
     fn all_settings() -> Vec<Settings> {
-        let base = || Settings { features: FeatureKind::Words, min_features: 4, ..Settings::simhash() };
+        let base = || of_words(Settings::simhash());
         let mut all = vec![base(), Settings { verification: Verification::None, ..base() }];
         let both = || Settings { features: FeatureKind::Words, ..Settings::both(0.7) };
         all.push(both());
@@ -1157,7 +1172,7 @@ mod tests {
         ] {
             all.push(Settings { generator, ..base() });
         }
-        let minhash = || Settings { features: FeatureKind::Words, min_features: 4, ..Settings::minhash(0.7) };
+        let minhash = || of_words(Settings::minhash(0.7));
         all.push(minhash());
         all.push(Settings { verification: Verification::Jaccard(0.7), ..minhash() });
         all.push(Settings {
@@ -1362,24 +1377,22 @@ mod tests {
         for settings in [Settings::removable(), counted, simhash.clone()] {
             let finds_all = settings != simhash;
             for keep in [Keep::Fullest, Keep::First, Keep::ShortestUrl] {
-                {
-                    for is_reversed in [false, true] {
-                        let settings = Settings { keep: keep.clone(), ..settings.clone() };
-                        let at = |place: usize| if is_reversed { texts.len() - 1 - place } else { place };
-                        let ordered: Vec<String> =
-                            (0..texts.len()).map(|place| texts[at(place)].clone()).collect();
-                        let outcome = run_on(&settings, &ordered);
-                        for (members, &kept) in outcome.clusters.iter().zip(&outcome.representatives) {
-                            for &member in members.iter().filter(|&&member| member != kept) {
-                                let share = held(at(member.index()), at(kept.index()));
-                                assert!(share > 0.8, "{share} of {member} stands in {kept}: {settings:?}");
-                            }
+                for is_reversed in [false, true] {
+                    let settings = Settings { keep: keep.clone(), ..settings.clone() };
+                    let at = |place: usize| if is_reversed { texts.len() - 1 - place } else { place };
+                    let ordered: Vec<String> =
+                        (0..texts.len()).map(|place| texts[at(place)].clone()).collect();
+                    let outcome = run_on(&settings, &ordered);
+                    for (members, &kept) in outcome.clusters.iter().zip(&outcome.representatives) {
+                        for &member in members.iter().filter(|&&member| member != kept) {
+                            let share = held(at(member.index()), at(kept.index()));
+                            assert!(share > 0.8, "{share} of {member} stands in {kept}: {settings:?}");
                         }
-                        if keep == Keep::Fullest && finds_all {
-                            let mut kept: Vec<usize> = outcome.kept().map(|kept| at(kept.index())).collect();
-                            kept.sort_unstable();
-                            assert_eq!(kept, expected, "{settings:?}");
-                        }
+                    }
+                    if keep == Keep::Fullest && finds_all {
+                        let mut kept: Vec<usize> = outcome.kept().map(|kept| at(kept.index())).collect();
+                        kept.sort_unstable();
+                        assert_eq!(kept, expected, "{settings:?}");
                     }
                 }
             }
@@ -1554,12 +1567,6 @@ mod tests {
         fn hashed(&self) -> Option<&Hashed> {
             Some(&self.hashed)
         }
-        fn signature(&self) -> Option<&[u32]> {
-            None
-        }
-        fn bits(&self) -> Option<crate::resemblance::SetBits<'_>> {
-            None
-        }
         fn size(&self) -> u32 {
             self.features.len() as u32
         }
@@ -1576,25 +1583,19 @@ mod tests {
         fn pairs_are_those_within_the_distance_that_pass(seed: u64, n in 2usize..24, h in 0u32..12, jaccard: bool) {
             let texts = texts(n, seed);
             let measure = if jaccard { Measure::Jaccard } else { Measure::Weights };
-            let settings = Settings {
-                features: FeatureKind::Words,
-                min_features: 4,
+            let settings = of_words(Settings {
                 generator: Generator::Join { distance: h },
                 verification: measure.at_least(0.85, Weighting::Binary),
                 ..Settings::simhash()
-            };
+            });
             let outcome = run_on(&settings, &texts);
-            let mut sketcher = Sketcher::new(&settings, None).unwrap();
-            let documents: Vec<NaiveDocument> = texts
-                .iter()
-                .map(|text| {
-                    let sketch = sketcher.sketch(text);
-                    let SketchValue::SimHash(hashed) = sketch.value else { unreachable!("SimHash was asked for") };
-                    let counts = FeatureExtractor::new(settings.extraction()).counts(text);
-                    let features = counts.into_iter().map(|(feature, _)| feature).collect();
-                    NaiveDocument { digest: sketch.facts.digest, hashed, features }
-                })
-                .collect();
+            let document = |(sketch, text): (&Sketch, &String)| {
+                let counts = FeatureExtractor::new(settings.extraction()).counts(text);
+                let features = counts.into_iter().map(|(feature, _)| feature).collect();
+                NaiveDocument { digest: sketch.facts.digest, hashed: *simhash(sketch), features }
+            };
+            let documents: Vec<NaiveDocument> =
+                sketches(&settings, &texts).iter().zip(&texts).map(document).collect();
             let mut expected = BTreeSet::new();
             for (a, b) in (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b))) {
                 let (p, q) = (&documents[a], &documents[b]);
@@ -1622,23 +1623,14 @@ mod tests {
             let tables = [None, Some(h + 1), Some((h + 1) * (h + 1))][tables];
             let verification =
                 if verified { Verification::Weights(0.95) } else { Verification::None };
-            let settings = Settings {
-                features: FeatureKind::Words,
-                min_features: 4,
-                generator: Generator::Bphs { distance: h, tables },
-                verification,
-                ..Settings::simhash()
-            };
+            let generator = Generator::Bphs { distance: h, tables };
+            let settings = of_words(Settings { generator, verification, ..Settings::simhash() });
             let outcome = against(&settings, &texts[..n], &texts[n..]);
             let Ran::Bphs { distance: within, .. } = outcome.searched.ran else { panic!("{:?}", outcome.searched) };
             prop_assert_eq!(within, h);
-            let mut sketcher = Sketcher::new(&settings, None).unwrap();
-            let sketches: Vec<Sketch> = texts.iter().map(|text| sketcher.sketch(text)).collect();
+            let sketches = sketches(&settings, &texts);
             let near = |a: usize, b: usize| {
-                let (SketchValue::SimHash(one), SketchValue::SimHash(two)) = (&sketches[a].value, &sketches[b].value)
-                else {
-                    unreachable!("SimHash was asked for")
-                };
+                let [one, two] = [a, b].map(|at| simhash(&sketches[at]));
                 let sketched = [a, b].iter().all(|&at| sketches[at].facts.features >= 4);
                 let passes = !verified || one.weights.cosine(&two.weights) >= 0.95;
                 texts[a] == texts[b] || sketched && passes && distance(one.hash, two.hash) <= h
@@ -1662,27 +1654,22 @@ mod tests {
         fn bands_of_hashes_bring_up_what_agrees_in_one(seed: u64, n in 2usize..40, h in 0u32..16, rows in 1usize..33) {
             let texts = texts(n, seed);
             let banding = Banding { bands: 64 / rows, rows };
-            let settings = Settings {
-                features: FeatureKind::Words,
-                min_features: 4,
+            let settings = of_words(Settings {
                 generator: Generator::HashBands { distance: h, banding },
                 verification: Verification::None,
                 // Three texts of one hash, as happens, would be a star.
                 all_pairs: true,
                 ..Settings::simhash()
-            };
+            });
             let outcome = run_on(&settings, &texts);
-            let mut sketcher = Sketcher::new(&settings, None).unwrap();
-            let distinct: BTreeSet<&String> = texts.iter().collect();
-            let hashes: Vec<(u64, &String)> = distinct
-                .into_iter()
-                .map(|text| (sketcher.sketch(text), text))
-                .filter(|(sketch, _)| sketch.facts.features >= 4)
-                .map(|(sketch, text)| match sketch.value {
-                    SketchValue::SimHash(hashed) => (hashed.hash, text),
-                    _ => unreachable!("SimHash was asked for"),
-                })
-                .collect();
+            let mut distinct = texts.clone();
+            distinct.sort_unstable();
+            distinct.dedup();
+            let sketches = sketches(&settings, &distinct);
+            let has_enough = |(sketch, _): &(&Sketch, &String)| sketch.facts.features >= 4;
+            let sketched = sketches.iter().zip(&distinct).filter(has_enough);
+            let hashes: Vec<(u64, &String)> =
+                sketched.map(|(sketch, text)| (simhash(sketch).hash, text)).collect();
             let (mut expected, mut scores) = (BTreeSet::new(), vec![vec![0u64; 65]; banding.bands]);
             for (at, &(x, a)) in hashes.iter().enumerate() {
                 for &(y, b) in &hashes[at + 1..] {
@@ -1691,9 +1678,7 @@ mod tests {
                     let agree: Vec<usize> = (0..banding.bands).filter(|&k| band(x, k) == band(y, k)).collect();
                     let d = distance(x, y);
                     if d <= h && !agree.is_empty() {
-                        let mut pair = [a.clone(), b.clone()];
-                        pair.sort();
-                        expected.insert(pair);
+                        expected.insert([a.clone(), b.clone()]);
                         agree.iter().for_each(|&band| scores[band][64 - d as usize] += 1);
                     }
                 }
@@ -1770,7 +1755,7 @@ mod tests {
         let words =
             |n: usize| (0..20).map(|word| format!("w{word}")).collect::<Vec<_>>().join(&" ".repeat(n + 1));
         let texts: Vec<String> = (0..60).map(words).collect();
-        let settings = Settings { features: FeatureKind::Words, min_features: 4, ..Settings::simhash() };
+        let settings = of_words(Settings::simhash());
         let outcome = run_on(&settings, &texts);
         let verified = outcome.verified.unwrap();
         assert_eq!(verified.compared + verified.skipped, 60 * 59 / 2);
@@ -1802,8 +1787,7 @@ mod tests {
         let mut listed = 0;
         for seed in 0..20 {
             let texts = texts(40, seed);
-            let mut sketcher = Sketcher::new(&settings, None).unwrap();
-            let sketches: Vec<Sketch> = texts.iter().map(|text| sketcher.sketch(text)).collect();
+            let sketches = sketches(&settings, &texts);
             let SketchValue::Both(first) = &sketches[0].value else { panic!("{:?}", sketches[0]) };
             assert_eq!((first.bits.len(), first.hash), (3, first.bits[0]));
             let mut expected = Vec::new();
@@ -1813,11 +1797,8 @@ mod tests {
                     else {
                         unreachable!()
                     };
-                    let [few, many] = {
-                        let sizes = [first.facts.features, second.facts.features];
-                        [sizes[0].min(sizes[1]), sizes[0].max(sizes[1])]
-                    };
-                    let at_most = (f64::from(few) / f64::from(many)) as f32;
+                    let [a_size, b_size] = [first, second].map(|sketch| f64::from(sketch.facts.features));
+                    let at_most = (a_size.min(b_size) / a_size.max(b_size)) as f32;
                     let similarity = crate::minhash::one_bit::estimate(&one.bits, &two.bits).min(at_most);
                     let meet = one.keys.iter().zip(&two.keys).any(|(a, b)| a == b);
                     if first.facts.digest != second.facts.digest && meet && similarity >= 0.7 {
@@ -1846,7 +1827,7 @@ mod tests {
     #[test]
     fn cohesion_is_measured_by_what_was_kept() {
         let texts = texts(30, 5);
-        let settings = Settings { features: FeatureKind::Words, min_features: 4, ..Settings::minhash(0.7) };
+        let settings = of_words(Settings::minhash(0.7));
         let signed = run_on(&settings, &texts);
         let mut kept = Collection::new(settings.extraction(), Keeping::Features, None).unwrap();
         texts.iter().for_each(|text| {

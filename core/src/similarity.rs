@@ -201,10 +201,6 @@ mod tests {
             Some(&self.signature)
         }
 
-        fn bits(&self) -> Option<SetBits<'_>> {
-            None
-        }
-
         fn size(&self) -> u32 {
             self.weights.len() as u32
         }

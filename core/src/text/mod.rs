@@ -394,19 +394,7 @@ mod tests {
             ["near", "pages"].map(|word| Product::feature(Product::word(word.as_bytes())))
         );
         let texts = [
-            "ab c",
-            "a bc",
-            "abc",
-            "c ab",
-            "a b c",
-            "",
-            "a",
-            "aa",
-            "a a",
-            "日本",
-            "日 本",
-            "本日",
-            "ab\u{301} c",
+            "ab c", "a bc", "abc", "c ab", "a b c", "", "a", "aa", "a a", "日本", "日 本", "本日", "a\u{301}",
         ];
         for kind in
             [FeatureKind::Words, FeatureKind::Shingles(1), FeatureKind::Shingles(2), FeatureKind::Shingles(5)]
