@@ -457,7 +457,7 @@ mod tests {
     fn every_character_of_the_table_at_some_places() {
         let table = table();
         for c in ('\u{80}'..=char::MAX).filter(|c| (*c as u32) < 0x10000 || (*c as u32).is_multiple_of(997)) {
-            // The first places are alike, and so is a character to the last ones.
+            // One of the first places, which are alike, and one of the last, where the block may cut a character.
             for place in [c as usize % 2, 61 + c as usize % 3] {
                 check(&table, &format!("{}{c}Zé", "B".repeat(place)));
             }

@@ -291,7 +291,7 @@ mod tests {
         let (parts, composition) =
             (CanonicalDecompositionBorrowed::new(), CanonicalCompositionBorrowed::new());
         let nfd = DecomposingNormalizerBorrowed::new_nfd();
-        // An invisible character composes of nothing.
+        // An invisible character is in no pair.
         let pairs = known.iter().filter_map(|&c| match parts.decompose(c) {
             Decomposed::Expansion(first, second)
                 if composition.compose(first, second) == Some(c)
