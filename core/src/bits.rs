@@ -14,6 +14,17 @@ impl Bits {
         Self { words: vec![0; documents.div_ceil(WORD) as usize] }
     }
 
+    /// Makes room for documents up to a number, whose bits are unset if they are new.
+    pub(crate) fn reach(&mut self, documents: u64) {
+        let words = documents.div_ceil(WORD) as usize;
+        self.words.resize(self.words.len().max(words), 0);
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.words.capacity() * size_of::<u64>()
+    }
+
     /// The bits, 64 to a word, the first one lowest.
     pub fn words(&self) -> &[u64] {
         &self.words
@@ -109,8 +120,10 @@ mod tests {
     fn bits_of_another_list_are_added() {
         let mut bits = Bits::new(200);
         [0, 3, 63, 64, 127, 128, 199].into_iter().for_each(|document| bits.set(document));
-        let mut others = Bits::new(200);
+        let mut others = Bits::new(9);
         others.set(5);
+        others.reach(200);
+        others.reach(7);
         others.add(&bits);
         assert!((0..200).all(|document| others.get(document) == (document == 5 || bits.get(document))));
     }

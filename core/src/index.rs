@@ -35,6 +35,7 @@ pub use columns::{Columns, Rows};
 #[doc(hidden)]
 pub use stored::{StoredTables, table_part};
 
+use crate::bits::Bits;
 use crate::calibrate::{Calibration, SampleParams, calibrate};
 use crate::error::{Error, Result};
 use crate::hash::fmix64;
@@ -45,7 +46,6 @@ use crate::search::bucket_table::BucketTable;
 use crate::search::dial::DialParams;
 use crate::search::keyed::Keyed;
 use crate::search::keys::{self, Keys};
-use crate::search::marks::Marks;
 use crate::search::online::Online;
 use crate::search::selfjoin::cosine_of_distance;
 use crate::settings::{Generator, Measure, Recall, Settings, Sketches, Verification};
@@ -64,7 +64,8 @@ pub struct Index {
     /// The digest of every document, by document.
     digests: Vec<u128>,
     features: Vec<u32>,
-    stored: Marks,
+    /// The numbers of documents that are stored; those of the others are free.
+    stored: Bits,
     /// The number of documents that were stored before each; nothing as long as no number was given again, when it is
     /// the number.
     born: Vec<u64>,
@@ -250,7 +251,7 @@ impl Index {
             settings: settings.clone(),
             digests: Vec::new(),
             features: Vec::new(),
-            stored: Marks::default(),
+            stored: Bits::default(),
             born: Vec::new(),
             births: 0,
             by_digest: BucketTable::default(),
@@ -261,12 +262,12 @@ impl Index {
 
     /// Number of documents stored.
     pub fn len(&self) -> usize {
-        self.stored.count()
+        self.numbers() - self.free.len()
     }
 
     /// True if a document is stored.
     pub fn contains(&self, document: Document) -> bool {
-        self.stored.has(document.index())
+        self.stored.get(u64::from(document.number()))
     }
 
     /// The answer about a document.
@@ -293,11 +294,7 @@ impl Index {
     /// Removes documents, and all that is kept of them; those that are not stored are passed over. Gives how
     /// many went. With keys the work is linear in the whole index.
     pub fn remove(&mut self, documents: &[Document]) -> usize {
-        let gone = self.stored_of(documents.iter().copied());
-        if let Grown::Keys(by_keys) = &mut self.generator {
-            by_keys.keyed.remove(&gone);
-        }
-        self.forget(&gone)
+        self.remove_by_keys(documents.iter().map(|&document| (document, &[][..])))
     }
 }
 
@@ -428,7 +425,8 @@ impl Index {
         lengthen(&mut self.digests, numbers, 0);
         lengthen(&mut self.features, numbers, 0);
         (self.digests[at], self.features[at]) = (digest, features);
-        self.stored.set(at, true);
+        self.stored.reach(numbers as u64);
+        self.stored.set(at as u64);
         if !self.born.is_empty() {
             lengthen(&mut self.born, numbers, 0);
             self.born[at] = self.births;
@@ -480,7 +478,9 @@ impl Index {
             }
         };
         let (Some(by_digest), Some(generator)) = (by_digest, generator) else { return Ok(false) };
-        (self.digests, self.features, self.stored) = (digests, features, Marks::first(n));
+        (self.digests, self.features) = (digests, features);
+        self.stored.reach(n as u64);
+        (0..n as u64).for_each(|at| self.stored.set(at));
         (self.births, self.by_digest, self.generator) = (n as u64, by_digest, generator);
         if let Grown::Hashes(by_hashes) = &mut self.generator {
             by_hashes.measure(self.settings.seed);
@@ -512,41 +512,41 @@ impl Index {
     /// Removes documents whose sketches the caller knows, as [`kept`](Self::kept) gives them: then the work is linear
     /// in the documents that go. Other sketches than the stored ones cost time and nothing else.
     pub fn remove_known(&mut self, documents: &[(Document, Option<SketchValue>)]) -> usize {
-        let gone = self.stored_of(documents.iter().map(|&(document, _)| document));
-        if let Grown::Keys(by_keys) = &mut self.generator {
-            by_keys.keyed.remove_known(documents.iter().map(|(document, value)| match value {
-                Some(SketchValue::Both(two)) => (document.number(), &two.keys[..]),
-                _ => (document.number(), &[][..]),
-            }));
-        }
-        self.forget(&gone)
+        self.remove_by_keys(documents.iter().map(|(document, value)| match value {
+            Some(SketchValue::Both(two)) => (*document, &two.keys[..]),
+            _ => (*document, &[][..]),
+        }))
     }
 
-    /// The stored ones among these, once and descending: the least number is the next to be given.
-    fn stored_of(&self, documents: impl Iterator<Item = Document>) -> Vec<u32> {
-        let stored = documents.filter(|&document| self.contains(document));
-        let mut gone: Vec<u32> = stored.map(|document| document.number()).collect();
+    /// Removes documents, each with its keys or with none.
+    fn remove_by_keys<'k>(
+        &mut self,
+        documents: impl Iterator<Item = (Document, &'k [u32])> + Clone,
+    ) -> usize {
+        let documents = documents.map(|(document, keys)| (document.number(), keys));
+        let is_stored = |&number: &u32| self.stored.get(u64::from(number));
+        let mut gone: Vec<u32> = documents.clone().map(|(number, _)| number).filter(is_stored).collect();
+        // Once and descending: the least number is the next to be given.
         gone.sort_unstable_by(|a, b| b.cmp(a));
         gone.dedup();
-        gone
-    }
-
-    /// Removes all that is kept of documents but their keys.
-    fn forget(&mut self, gone: &[u32]) -> usize {
+        if let Grown::Keys(by_keys) = &mut self.generator {
+            by_keys.keyed.remove_known(documents);
+        }
         let hashes: Vec<(u32, u32)> =
             gone.iter().map(|&document| (digest_hash(self.digests[document as usize]), document)).collect();
-        for &document in gone {
+        for &document in &gone {
             let at = document as usize;
             (self.digests[at], self.features[at]) = (0, 0);
-            self.stored.set(at, false);
+            self.stored.clear(u64::from(document));
         }
-        self.by_digest.remove(hashes.into_iter(), |document| !self.stored.has(document as usize));
+        self.by_digest.remove(hashes.into_iter(), |document| !self.stored.get(u64::from(document)));
         match &mut self.generator {
-            Grown::Keys(by_keys) => by_keys.clear(gone),
-            Grown::Hashes(by_hashes) => by_hashes.remove(gone),
+            Grown::Keys(by_keys) => by_keys.clear(&gone),
+            Grown::Hashes(by_hashes) => by_hashes.remove(&gone),
         }
+        let count = gone.len();
         self.free.extend(gone);
-        gone.len()
+        count
     }
 
     /// Lays an index of hashes out anew, as is worth while after many were put into it: its keys are chosen by

@@ -10,7 +10,7 @@
 //! its keys, whatever has been stored, and says how many it passed over.
 
 use super::bucket_table::{BucketTable, KeySlots};
-use super::marks::Marks;
+use crate::bits::Bits;
 use crate::error::{Error, Result};
 use hashbrown::HashSet;
 use rayon::prelude::*;
@@ -52,14 +52,16 @@ const SLOTS: u32 = 1 << 31;
 #[derive(Clone, Debug, Default)]
 pub struct Keyed {
     /// The slots that have a document.
-    filled: Marks,
+    filled: Bits,
+    /// The number of them.
+    len: usize,
     tables: Vec<BucketTable>,
 }
 
 impl Keyed {
     /// An index of no documents, for documents of so many keys each.
     pub fn new(bands: usize) -> Self {
-        Self { filled: Marks::default(), tables: vec![BucketTable::default(); bands] }
+        Self { filled: Bits::default(), len: 0, tables: vec![BucketTable::default(); bands] }
     }
 
     /// Stores a document.
@@ -80,7 +82,7 @@ impl Keyed {
         if self.contains(slot) {
             return Err(Error::parameter("slot", slot, "one without a document"));
         }
-        self.filled.set(slot as usize, true);
+        self.fill(slot);
         self.fetch(keys);
         for (table, &key) in self.tables.iter_mut().zip(keys) {
             table.insert(key, slot);
@@ -90,12 +92,7 @@ impl Keyed {
 
     /// Removes documents; slots without one are passed over. The work is linear in the whole index.
     pub fn remove(&mut self, slots: &[u32]) {
-        let gone: HashSet<u32> = slots.iter().copied().filter(|&slot| self.contains(slot)).collect();
-        if gone.is_empty() {
-            return;
-        }
-        self.tables.par_iter_mut().for_each(|table| table.sweep(|slot| gone.contains(&slot)));
-        self.forget(&gone);
+        self.remove_known(slots.iter().map(|&slot| (slot, &[][..])));
     }
 
     /// Writes the slots that have a key in common with these, ascending and each once, in place of what
@@ -124,9 +121,9 @@ impl Keyed {
 impl Keyed {
     /// An index from tables of these slots, which ascend.
     pub(crate) fn of_tables(tables: Vec<BucketTable>, slots: &[u32]) -> Self {
-        let mut filled = Marks::default();
-        slots.iter().for_each(|&slot| filled.set(slot as usize, true));
-        Self { filled, tables }
+        let mut index = Self { tables, ..Self::default() };
+        slots.iter().for_each(|&slot| index.fill(slot));
+        index
     }
 
     /// The table of a band.
@@ -141,7 +138,7 @@ impl Keyed {
 
     /// Number of documents stored.
     pub fn len(&self) -> usize {
-        self.filled.count()
+        self.len
     }
 
     /// True if no document is stored.
@@ -151,7 +148,7 @@ impl Keyed {
 
     /// True if there is a document in a slot.
     pub fn contains(&self, slot: u32) -> bool {
-        self.filled.has(slot as usize)
+        self.filled.get(u64::from(slot))
     }
 
     /// The keys of a document that is stored. The work is linear in the whole index.
@@ -166,20 +163,24 @@ impl Keyed {
         let mut gone: HashSet<u32> = HashSet::new();
         let documents = documents.into_iter().filter(|&(slot, _)| self.contains(slot) && gone.insert(slot));
         let known: Vec<(u32, &[u32])> = documents.filter(|(_, keys)| keys.len() == self.bands()).collect();
-        for (band, table) in self.tables.iter_mut().enumerate() {
+        self.tables.par_iter_mut().enumerate().for_each(|(band, table)| {
             let is_gone = |slot: u32| gone.contains(&slot);
             if table.remove(known.iter().map(|&(slot, keys)| (keys[band], slot)), is_gone) != gone.len() {
                 table.sweep(is_gone);
             }
-        }
-        self.forget(&gone);
-    }
-
-    fn forget(&mut self, gone: &HashSet<u32>) {
-        gone.iter().for_each(|&slot| self.filled.set(slot as usize, false));
+        });
+        gone.iter().for_each(|&slot| self.filled.clear(u64::from(slot)));
+        self.len -= gone.len();
         if self.is_empty() {
             *self = Self::new(self.bands());
         }
+    }
+
+    /// Notes that there is a document in a slot.
+    fn fill(&mut self, slot: u32) {
+        self.filled.reach(u64::from(slot) + 1);
+        self.filled.set(u64::from(slot));
+        self.len += 1;
     }
 
     /// Has the processor fetch what will be looked at for these keys, of all bands at once.

@@ -17,7 +17,6 @@ pub mod join;
 pub mod keyed;
 pub(crate) mod keys;
 pub mod linear;
-pub(crate) mod marks;
 pub(crate) mod online;
 pub mod psm;
 #[doc(hidden)]
