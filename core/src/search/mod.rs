@@ -490,17 +490,6 @@ mod tests {
     }
 
     #[test]
-    fn weights_of_no_size() {
-        let hashes: Vec<u64> = (0..40).map(|i| flip(9, &[i, 2 * i, 3 * i])).collect();
-        let mut odd = [0f32; BITS];
-        odd[3] = f32::NAN;
-        odd[40] = f32::INFINITY;
-        for weights in [[0.0; BITS], [1e-45; BITS], [f32::MAX; BITS], [f32::NAN; BITS], odd] {
-            check_all(hashes.clone(), &[9, 8], &weights, 3);
-        }
-    }
-
-    #[test]
     fn psm_x_is_exact_at_radius_3() {
         let mut rng = SplitMix64::new(11);
         let mut hashes: Vec<u64> = (0..500).map(|_| rng.next_u64()).collect();

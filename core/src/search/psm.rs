@@ -425,17 +425,4 @@ mod tests {
         }
         assert!(Psm::new(&[1, 1], default).is_err());
     }
-
-    #[test]
-    fn params_survive_json() {
-        let params = PsmParams {
-            reading: Reading::X { filter_bits: 8 },
-            cost: FlipCost::LogOdds { cot_theta: 10.0 },
-            budget: Some(12),
-            ..PsmParams::default()
-        };
-        let json = serde_json::to_string(&params).unwrap();
-        assert_eq!(serde_json::from_str::<PsmParams>(&json).unwrap(), params);
-        assert_eq!(serde_json::from_str::<PsmParams>("{}").unwrap(), PsmParams::default());
-    }
 }

@@ -377,11 +377,6 @@ mod tests {
     use crate::search::linear::Linear;
     use proptest::prelude::*;
 
-    /// A join of as many pairs as there are.
-    fn bounded(radius: u32, limits: Limits, thinning: Thinning) -> BoundedJoin {
-        BoundedJoin { radius, limits, thinning }
-    }
-
     /// Both joins of the same hashes, which must be the same.
     fn joined(hashes: &[u64], radius: u32) -> SlotJoin {
         let distinct = DistinctHashes::new(hashes);
@@ -425,7 +420,7 @@ mod tests {
             let of = |hashes: &[u64]| {
                 let distinct = DistinctHashes::new(hashes);
                 let limits = Limits { met, ..Limits::NONE };
-                let join = bounded(7, limits, Thinning::ByNeighbours).run(distinct.hashes(), &|_| ()).unwrap();
+                let join = BoundedJoin { radius: 7, limits, thinning: Thinning::ByNeighbours }.run(distinct.hashes(), &|_| ()).unwrap();
                 let pairs: Vec<_> = join.pairs.iter().map(|p| (distinct.hash(p.a), distinct.hash(p.b))).collect();
                 (pairs, join.cost, join.capped, join.passed_over, join.sampled)
             };
@@ -467,7 +462,9 @@ mod tests {
         hashes.dedup();
         let in_group = |slot: Slot| (hashes[slot.index()] ^ 0xfeed_f00d_dead_beef).count_ones() <= 4;
         // Pairs of others are all there.
-        let exact = bounded(8, Limits::NONE, Thinning::ByNeighbours).run(&hashes, &|_| ()).unwrap();
+        let exact = BoundedJoin { radius: 8, limits: Limits::NONE, thinning: Thinning::ByNeighbours }
+            .run(&hashes, &|_| ())
+            .unwrap();
         assert_eq!(exact.sampled, 0);
         let of_others = |join: &SlotJoin| {
             let pairs = join.pairs.iter().filter(|pair| !in_group(pair.a) && !in_group(pair.b));
@@ -475,8 +472,16 @@ mod tests {
         };
         assert!(of_others(&exact).len() > 1000);
         let group = Slot::all(hashes.len()).filter(|&slot| in_group(slot)).count() as u64;
-        let by_met = bounded(8, Limits { met: 400_000, ..Limits::NONE }, Thinning::ByNeighbours);
-        let by_found = bounded(8, Limits { found: 400_000, ..Limits::NONE }, Thinning::BySample);
+        let by_met = BoundedJoin {
+            radius: 8,
+            limits: Limits { met: 400_000, ..Limits::NONE },
+            thinning: Thinning::ByNeighbours,
+        };
+        let by_found = BoundedJoin {
+            radius: 8,
+            limits: Limits { found: 400_000, ..Limits::NONE },
+            thinning: Thinning::BySample,
+        };
         let [join, same] = [by_met, by_found].map(|join| join.run(&hashes, &|_| ()).unwrap());
         assert_eq!((&join.pairs, join.capped), (&same.pairs, same.capped));
         assert_eq!((join.sampled, join.capped), (1024, group));
@@ -496,7 +501,9 @@ mod tests {
         assert!(partition.clusters().iter().any(|members| members.len() as u64 >= group));
         // Too dense for any threshold: what the sample shows.
         let least = Limits { met: 0, waiting: 0, ..Limits::NONE };
-        let least = bounded(8, least, Thinning::ByNeighbours).run(&hashes, &|_| ()).unwrap();
+        let least = BoundedJoin { radius: 8, limits: least, thinning: Thinning::ByNeighbours }
+            .run(&hashes, &|_| ())
+            .unwrap();
         assert!(least.sampled == 1024 && !least.pairs.is_empty());
         let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
         let again = one.install(|| by_met.run(&hashes, &|_| ())).unwrap();

@@ -51,14 +51,10 @@ impl JoinParams {
 pub struct BandStats {
     /// Buckets of two or more distinct signatures.
     pub buckets: u64,
-    /// Signatures in the largest bucket.
-    pub largest: u64,
     /// Pairs of distinct signatures that share a bucket and were compared.
     pub candidates: u64,
     /// Candidates that agree in enough positions, whether or not an earlier band had compared them.
     pub verified: u64,
-    /// Buckets that were too large to be compared in full.
-    pub limited: u64,
     /// Pairs of distinct signatures that share a bucket and were not compared.
     pub skipped: u64,
     /// `scores[k]`: pairs of *documents* compared in this band that agree in `k` positions, equal signatures
@@ -209,9 +205,7 @@ impl Joiner<'_> {
         for bucket in order.chunk_by_mut(|a, b| a.0 == b.0) {
             let n = bucket.len();
             stats.buckets += u64::from(n > 1);
-            stats.largest = stats.largest.max(n as u64);
             if n > full_bucket && n - 1 > neighbours {
-                stats.limited += 1;
                 // The last `neighbours` signatures have fewer followers: as many pairs as among themselves.
                 let compared = (n - neighbours) as u64 * neighbours as u64 + pairs_of(neighbours);
                 stats.skipped += pairs_of(n) - compared;
@@ -297,6 +291,7 @@ fn pairs_of(n: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clusters::Partition;
     use crate::hash::{SplitMix64, fmix64};
     use crate::id::{Document, Id};
     use proptest::prelude::*;
@@ -389,7 +384,6 @@ mod tests {
             for (limited, full) in limited.bands.iter().zip(&full.bands) {
                 prop_assert_eq!(limited.candidates + limited.skipped, full.candidates);
                 prop_assert!(limited.candidates <= (distinct.len() * in_full) as u64);
-                prop_assert_eq!(limited.limited > 0, limited.largest > in_full as u64);
             }
             // What shares a small bucket in any band is found.
             let rows = |k: usize, slot: Slot| &distinct.signatures().get(slot.index())[3 * k..3 * k + 3];
@@ -436,22 +430,13 @@ mod tests {
         }
         let distinct = DistinctSignatures::new(signatures);
         let join = join(&distinct, params(1, 4, 40, 20)).unwrap();
-        assert_eq!((join.bands[0].largest, join.bands[0].limited), (20_000, 1));
         assert_eq!(join.bands[0].candidates, 19_980 * 20 + 190);
         assert_eq!(join.skipped(), 20_000 * 19_999 / 2 - join.cost().candidates);
-        let mut parent: Vec<usize> = (0..distinct.len()).collect();
-        fn root(parent: &[usize], mut i: usize) -> usize {
-            while parent[i] != i {
-                i = parent[i];
-            }
-            i
-        }
-        for pair in &join.pairs {
-            let (a, b) = (root(&parent, pair.a.index()), root(&parent, pair.b.index()));
-            parent[a.max(b)] = a.min(b);
-        }
-        let clusters = (0..parent.len()).filter(|&i| parent[i] == i).count();
-        assert_eq!(clusters, 1);
+        let mut partition = Partition::singletons(distinct.len());
+        join.pairs.iter().for_each(|pair| {
+            partition.join(pair.a, pair.b);
+        });
+        assert!(partition.clusters().iter().map(<[Slot]>::len).eq([20_000]));
     }
 
     #[test]

@@ -174,7 +174,6 @@ pub fn min_matches(permutations: usize, similarity: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::SplitMix64;
     use proptest::prelude::*;
 
     /// The area by the midpoint rule, finely enough for curves of a hundred rows.
@@ -205,54 +204,6 @@ mod tests {
         assert_eq!(curve.iter().map(|p| p.0).collect::<Vec<_>>(), [0.0, 0.25, 0.5, 0.75, 1.0]);
         assert!(curve.iter().all(|&(s, p)| p == cut.probability(s)));
         assert_eq!((cut.curve(0), cut.curve(1)), (vec![], vec![(0.0, 0.0)]));
-    }
-
-    #[test]
-    fn the_curve_agrees_with_simulation() {
-        let mut rng = SplitMix64::new(1);
-        const TRIALS: usize = 20_000;
-        for (cut, s) in [
-            (Banding { bands: 4, rows: 5 }, 0.7),
-            (Banding { bands: 4, rows: 5 }, 0.5),
-            (Banding { bands: 5, rows: 3 }, 0.8),
-            (Banding { bands: 16, rows: 8 }, 0.7),
-            (Banding { bands: 1, rows: 1 }, 0.4),
-        ] {
-            let mut candidates = 0;
-            for _ in 0..TRIALS {
-                let equal: Vec<bool> = (0..cut.bands * cut.rows).map(|_| rng.unit() < s).collect();
-                let mut bands = equal.chunks(cut.rows);
-                candidates += usize::from(bands.any(|band| band.iter().all(|&e| e)));
-            }
-            let theory = cut.probability(s);
-            let error = candidates as f64 / TRIALS as f64 - theory;
-            let deviation = (theory * (1.0 - theory) / TRIALS as f64).sqrt();
-            assert!(error.abs() < 4.0 * deviation, "{cut} at {s}: {error} off {theory}");
-        }
-    }
-
-    #[test]
-    fn real_signatures_follow_the_curve() {
-        use crate::minhash::{Family, MinHashParams, MinHasher};
-        // 40 of 60 features in common, J = 2/3.
-        let cut = Banding { bands: 5, rows: 4 };
-        let theory = cut.probability(2.0 / 3.0);
-        for family in [Family::Multiply32, Family::FastSimilarity] {
-            let mut rng = SplitMix64::new(17);
-            let hasher = MinHasher::new(MinHashParams { permutations: 20, family, seed: 3 }).unwrap();
-            const TRIALS: usize = 2000;
-            let candidates = (0..TRIALS)
-                .filter(|_| {
-                    let features: Vec<u64> = (0..60).map(|_| rng.next_u64()).collect();
-                    let signatures = hasher.sign_all(&[&features[..50], &features[10..]]);
-                    let (a, b) = (signatures.get(0), signatures.get(1));
-                    a.chunks(4).zip(b.chunks(4)).any(|(a, b)| a == b)
-                })
-                .count();
-            let error = candidates as f64 / TRIALS as f64 - theory;
-            let deviation = (theory * (1.0 - theory) / TRIALS as f64).sqrt();
-            assert!(error.abs() < 4.0 * deviation, "{family:?}: {error} off {theory}");
-        }
     }
 
     #[test]
