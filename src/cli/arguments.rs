@@ -466,28 +466,6 @@ pub(crate) struct Given<'a> {
     pub saves_frequencies: bool,
 }
 
-/// A generator as the command line names it, before it has its numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum GeneratorName {
-    Auto,
-    Join,
-    Dial,
-    OneTable,
-    AllBits,
-    Bphs,
-    HashBands,
-    Bands,
-    Keys,
-}
-
-impl GeneratorName {
-    /// True if it makes probes that can be counted; `auto` makes some beyond [`FARTHEST_JOINED`].
-    fn probes(self, distance: u32) -> bool {
-        matches!(self, Self::Dial | Self::OneTable | Self::AllBits)
-            || self == Self::Auto && distance > FARTHEST_JOINED
-    }
-}
-
 impl<'a> Given<'a> {
     /// The arguments that all of these commands have.
     pub(crate) fn new(search: &'a SearchArgs, features: &'a FeatureArgs) -> Self {
@@ -522,8 +500,10 @@ impl<'a> Given<'a> {
         said: &str,
     ) -> anyhow::Result<Vec<Settings>> {
         let alone = methods.len() == 1;
-        let generators =
-            methods.iter().map(|&method| self.net_name(method, alone)).collect::<anyhow::Result<Vec<_>>>()?;
+        let generators = methods
+            .iter()
+            .map(|&method| self.generator(method, alone))
+            .collect::<anyhow::Result<Vec<_>>>()?;
         let idle =
             methods.iter().zip(&generators).map(|(&method, &generator)| self.idle(generator, method, alone));
         let of_all = idle.reduce(|mut idle, other| {
@@ -542,17 +522,22 @@ impl<'a> Given<'a> {
         alone && method == MethodName::Minhash && self.search.sketch_bytes.is_some()
     }
 
-    /// Which generator a method's arguments name.
-    fn net_name(&self, method: MethodName, alone: bool) -> anyhow::Result<GeneratorName> {
-        let SearchArgs { search, index, .. } = self.search;
-        let psm = match index {
-            None | Some(IndexName::OneTable) => GeneratorName::OneTable,
-            Some(IndexName::AllBits) => GeneratorName::AllBits,
-        };
+    /// The similarity from which documents are near-duplicates.
+    fn similarity(&self) -> f64 {
+        let usual = if self.search.preset == Some(PresetName::Noisy) { NOISY } else { USUAL_SIMILARITY };
+        self.search.similarity.unwrap_or(usual)
+    }
+
+    /// The generator that a method's arguments name.
+    fn generator(&self, method: MethodName, alone: bool) -> anyhow::Result<Generator> {
+        let SearchArgs { search, index, bands, tables, budget, key_bits, .. } = self.search;
+        let within = |usual: u32| self.search.distance.unwrap_or(usual);
+        let banding = bands.map(|(bands, rows)| Banding { bands, rows });
+        let share = self.search.recall.unwrap_or(USUAL_RECALL);
         if method == MethodName::Both || self.one_bit(method, alone) {
             return Ok(match search {
-                None | Some(SearchName::Auto | SearchName::Keys) => GeneratorName::Keys,
-                Some(SearchName::Join) => GeneratorName::Join,
+                None | Some(SearchName::Auto | SearchName::Keys) => Generator::Keys,
+                Some(SearchName::Join) => Generator::Join { distance: within(USUAL_DISTANCE) },
                 Some(search) => anyhow::bail!(
                     "--search {} has no effect with --method {}, which keeps no weights to probe by: keys and join are its searches. \
                      Give --method simhash, or leave one of the two out",
@@ -581,15 +566,30 @@ impl<'a> Given<'a> {
                 search.is_none(),
                 "--search has no effect with --method minhash: signatures are always compared in bands. Drop it"
             );
-            return Ok(GeneratorName::Bands);
+            let shape = banding.map_or(BandShape::Recall(share), BandShape::Fixed);
+            return Ok(Generator::Bands { similarity: self.similarity(), shape });
         }
+        let published = within(PAPER_DISTANCE);
+        let distance = if self.is_published(method) { published } else { within(USUAL_DISTANCE) };
+        let recall = budget.map_or_else(|| Recall::of(share), Recall::Probes);
+        let (join, dial) =
+            (Generator::Join { distance }, Generator::Dial { distance, recall, key_bits: *key_bits });
         Ok(match own.or(*search) {
-            Some(SearchName::Psm) => psm,
-            Some(SearchName::Dial) => GeneratorName::Dial,
-            Some(SearchName::Bphs) => GeneratorName::Bphs,
-            Some(SearchName::Join) => GeneratorName::Join,
-            Some(SearchName::Bands) => GeneratorName::HashBands,
-            Some(SearchName::Auto | SearchName::Keys) | None => GeneratorName::Auto,
+            Some(SearchName::Psm) => {
+                let reading = match index {
+                    Some(IndexName::AllBits) => Reading::X { filter_bits: 8 },
+                    None | Some(IndexName::OneTable) => Reading::P { key_bits: *key_bits },
+                };
+                Generator::Psm { distance: published, recall, reading }
+            }
+            Some(SearchName::Dial) => dial,
+            Some(SearchName::Bphs) => Generator::Bphs { distance: published, tables: *tables },
+            Some(SearchName::Join) => join,
+            Some(SearchName::Bands) => {
+                Generator::HashBands { distance, banding: banding.unwrap_or(USUAL_HASH_BANDS) }
+            }
+            Some(SearchName::Auto | SearchName::Keys) | None if distance > FARTHEST_JOINED => dial,
+            Some(SearchName::Auto | SearchName::Keys) | None => join,
         })
     }
 
@@ -598,20 +598,10 @@ impl<'a> Given<'a> {
         self.as_published && method.search().is_some()
     }
 
-    /// The distance that a generator gets.
-    fn distance(&self, generator: GeneratorName, method: MethodName) -> u32 {
-        let usual = match generator {
-            GeneratorName::OneTable | GeneratorName::AllBits | GeneratorName::Bphs => PAPER_DISTANCE,
-            _ if self.is_published(method) => PAPER_DISTANCE,
-            _ => USUAL_DISTANCE,
-        };
-        self.search.distance.unwrap_or(usual)
-    }
-
     /// The arguments without an effect on a generator: each with whether it was given, and why it has none.
     fn idle(
         &self,
-        generator: GeneratorName,
+        generator: Generator,
         method: MethodName,
         alone: bool,
     ) -> Vec<(&'static str, bool, &'static str)> {
@@ -635,19 +625,21 @@ impl<'a> Given<'a> {
                             give --method simhash";
         let (both, one_bit) = (method == MethodName::Both, self.one_bit(method, alone));
         let keyed = both || one_bit;
-        let probes = generator.probes(self.distance(generator, method));
+        let psm = matches!(generator, Generator::Psm { .. });
+        let probes = psm || matches!(generator, Generator::Dial { .. });
         let no_probes = match generator {
             _ if keyed => ALL,
-            GeneratorName::Auto | GeneratorName::Join => JOINED,
+            Generator::Join { .. } => JOINED,
             _ => PROBING,
         };
         let verify = self.check.and_then(|check| check.verify);
         let threshold = self.check.is_some_and(|check| check.verify_threshold.is_some());
-        let weighs = generator != GeneratorName::Bands && !keyed || verify == Some(VerifyName::Cosine);
-        let bands = matches!(generator, GeneratorName::Bands | GeneratorName::Keys);
-        let psm = matches!(generator, GeneratorName::OneTable | GeneratorName::AllBits);
+        let signed = matches!(generator, Generator::Bands { .. });
+        let weighs = !signed && !keyed || verify == Some(VerifyName::Cosine);
+        let bands = signed || generator == Generator::Keys;
+        let whole = matches!(generator, Generator::Psm { reading: Reading::X { .. }, .. });
         let resembles = keyed
-            || generator == GeneratorName::Bands
+            || signed
             || matches!(verify, Some(VerifyName::Weights | VerifyName::Jaccard))
             || verify.is_none() && !self.is_published(method);
         let permutations = if one_bit { BITS } else { MINHASH };
@@ -656,13 +648,18 @@ impl<'a> Given<'a> {
             ("recall", search.recall.is_some(), !probes && !bands, no_probes),
             ("budget", search.budget.is_some(), !probes, no_probes),
             ("key-bits", search.key_bits.is_some(), !probes, no_probes),
-            ("key-bits", search.key_bits.is_some(), generator == GeneratorName::AllBits, WHOLE),
+            ("key-bits", search.key_bits.is_some(), whole, WHOLE),
             ("distance", search.distance.is_some(), bands, SIMHASH),
             ("index", search.index.is_some(), !psm, PSM),
-            ("tables", search.tables.is_some(), generator != GeneratorName::Bphs, BPHS),
+            ("tables", search.tables.is_some(), !matches!(generator, Generator::Bphs { .. }), BPHS),
             ("similarity", search.similarity.is_some(), !resembles || threshold && !bands, CHECKED),
-            ("permutations", search.permutations.is_some(), generator != GeneratorName::Bands, permutations),
-            ("bands", search.bands.is_some(), !bands && generator != GeneratorName::HashBands, BANDED),
+            ("permutations", search.permutations.is_some(), !signed, permutations),
+            (
+                "bands",
+                search.bands.is_some(),
+                !bands && !matches!(generator, Generator::HashBands { .. }),
+                BANDED,
+            ),
             ("sketch-bytes", search.sketch_bytes.is_some(), !keyed, BYTES),
             ("preset", search.preset.is_some(), !both, BOTH),
             ("weighting", self.features.weighting.is_some(), !weighs, SETS),
@@ -722,16 +719,15 @@ impl<'a> Given<'a> {
     ///
     /// # Errors
     /// If no bands reach the recall that is asked for.
-    fn of(&self, method: MethodName, generator: GeneratorName, alone: bool) -> anyhow::Result<Settings> {
+    fn of(&self, method: MethodName, generator: Generator, alone: bool) -> anyhow::Result<Settings> {
         let Self { search, features, check, groups, .. } = self;
-        let usual = if search.preset == Some(PresetName::Noisy) { NOISY } else { USUAL_SIMILARITY };
-        let similarity = search.similarity.unwrap_or(usual);
+        let similarity = self.similarity();
         let mut settings = match (method, generator, search.preset) {
             (MethodName::Both, _, Some(PresetName::Noisy)) => Settings::noisy(similarity),
             (MethodName::Both, _, Some(PresetName::Removable)) => Settings::removable(),
             (MethodName::Both, ..) => Settings::both(similarity),
             _ if self.one_bit(method, alone) => Settings::one_bit(USUAL_BITS, similarity),
-            (_, GeneratorName::Bands, _) => Settings::minhash(similarity),
+            (_, Generator::Bands { .. }, _) => Settings::minhash(similarity),
             _ if self.is_published(method) => Settings::paper(),
             _ => Settings::simhash(),
         };
@@ -754,39 +750,12 @@ impl<'a> Given<'a> {
             }
             _ => Sketches::SimHash { weighting },
         };
-        let distance = self.distance(generator, method);
-        let share = search.recall.unwrap_or(USUAL_RECALL);
-        let recall = search.budget.map_or_else(|| Recall::of(share), Recall::Probes);
-        let key_bits = search.key_bits;
-        settings.generator = match generator {
-            GeneratorName::Auto if distance > FARTHEST_JOINED => {
-                Generator::Dial { distance, recall, key_bits }
-            }
-            GeneratorName::Auto | GeneratorName::Join => Generator::Join { distance },
-            GeneratorName::Dial => Generator::Dial { distance, recall, key_bits },
-            GeneratorName::OneTable => Generator::Psm { distance, recall, reading: Reading::P { key_bits } },
-            GeneratorName::AllBits => {
-                Generator::Psm { distance, recall, reading: Reading::X { filter_bits: 8 } }
-            }
-            GeneratorName::Bphs => Generator::Bphs { distance, tables: search.tables },
-            GeneratorName::HashBands => Generator::HashBands {
-                distance,
-                banding: search.bands.map_or(USUAL_HASH_BANDS, |(bands, rows)| Banding { bands, rows }),
-            },
-            GeneratorName::Keys => Generator::Keys,
-            GeneratorName::Bands => Generator::Bands {
-                similarity,
-                shape: match search.bands {
-                    Some((bands, rows)) => BandShape::Fixed(Banding { bands, rows }),
-                    None => BandShape::Recall(share),
-                },
-            },
-        };
+        settings.generator = generator;
         settings.verification =
             match check.and_then(|check| check.verify) {
                 // A check of weight vectors is for the others: MinHash has none.
                 Some(VerifyName::Weights | VerifyName::Mismatch)
-                    if generator == GeneratorName::Bands && !alone =>
+                    if matches!(generator, Generator::Bands { .. }) && !alone =>
                 {
                     Verification::None
                 }
