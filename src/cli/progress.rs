@@ -118,11 +118,9 @@ impl ProgressLines {
     }
 }
 
-/// The state of the progress line.
 struct ProgressState {
     interval: Duration,
     say: Box<dyn Fn(&str) + Send + Sync>,
-    /// The amount of the stage that is done.
     done: AtomicU64,
     at: Mutex<CurrentStage>,
 }
@@ -148,40 +146,34 @@ impl ProgressState {
     fn begin(&self, name: &str, total: u64, unit: &str) {
         let mut at = self.at();
         self.done.store(0, Ordering::Relaxed);
-        at.stage =
-            Some(ShownStage { name: name.to_owned(), total, unit: unit.to_owned(), begun: Instant::now() });
+        at.stage = Some(ShownStage::new(at.part, name, total, unit));
     }
 
     fn print(&self) {
-        let at = self.at();
-        if let Some(stage) = &at.stage {
-            let done = self.done.load(Ordering::Relaxed);
-            (self.say)(&(at.which(stage) + &stage.so_far(done, stage.begun.elapsed())));
+        if let Some(stage) = &self.at().stage {
+            (self.say)(&stage.so_far(self.done.load(Ordering::Relaxed), stage.begun.elapsed()));
         }
     }
 
     fn end(&self) {
-        let mut at = self.at();
-        let Some(stage) = at.stage.take() else { return };
+        let Some(stage) = self.at().stage.take() else { return };
         let taken = stage.begun.elapsed();
         if taken >= self.interval {
             let done = self.done.load(Ordering::Relaxed).max(stage.total);
-            (self.say)(&format!("{}{} in {}", at.which(&stage), stage.amount(done), HumanDuration(taken)));
-        }
-    }
-}
-
-impl CurrentStage {
-    /// Which stage it is, before what is reported of it.
-    fn which(&self, stage: &ShownStage) -> String {
-        match self.part {
-            Some((number, of)) => format!("stage {number} of {of}, {}: ", stage.name),
-            None => format!("{}: ", stage.name),
+            (self.say)(&format!("{}: {} in {}", stage.name, stage.amount(done), HumanDuration(taken)));
         }
     }
 }
 
 impl ShownStage {
+    fn new(part: Option<(u32, u32)>, name: &str, total: u64, unit: &str) -> Self {
+        let name = match part {
+            Some((number, of)) => format!("stage {number} of {of}, {name}"),
+            None => name.to_owned(),
+        };
+        Self { name, total, unit: unit.to_owned(), begun: Instant::now() }
+    }
+
     fn amount(&self, n: u64) -> String {
         match &*self.unit {
             "bytes" => HumanBytes(n).to_string(),
@@ -190,14 +182,15 @@ impl ShownStage {
     }
 
     fn so_far(&self, done: u64, taken: Duration) -> String {
+        let (name, time) = (&self.name, HumanDuration(taken));
         if self.total == 0 {
-            return format!("{} so far", HumanDuration(taken));
+            return format!("{name}: {time} so far");
         }
         let share = (done as f64 / self.total as f64).min(1.0);
-        let of = format!("{:.0} % of {}", (share * 100.0).floor(), self.amount(self.total));
+        let of = format!("{name}: {:.0} % of {}", (share * 100.0).floor(), self.amount(self.total));
         match Duration::try_from_secs_f64(taken.as_secs_f64() * (1.0 - share) / share) {
             Ok(left) if done > 0 => format!("{of}, {} left", HumanDuration(left)),
-            _ => format!("{of}, {} so far", HumanDuration(taken)),
+            _ => format!("{of}, {time} so far"),
         }
     }
 }
@@ -217,30 +210,23 @@ mod tests {
 
     #[test]
     fn a_line_tells_the_stage_what_is_done_and_the_time_left() {
-        let stage = |name: &str, total, unit: &str| ShownStage {
-            name: name.to_owned(),
-            total,
-            unit: unit.to_owned(),
-            begun: Instant::now(),
+        let shown = |part, (name, total, unit), done, seconds| {
+            ShownStage::new(part, name, total, unit).so_far(done, Duration::from_secs(seconds))
         };
-        let shown = |part, stage: &ShownStage, done, seconds| {
-            let at = CurrentStage { part, stage: None };
-            at.which(stage) + &stage.so_far(done, Duration::from_secs(seconds))
-        };
-        let join = stage("join", 12_345, "documents");
-        assert_eq!(shown(None, &join, 5_100, 125), "join: 41 % of 12,345 documents, 3 minutes left");
+        let join = ("join", 12_345, "documents");
+        assert_eq!(shown(None, join, 5_100, 125), "join: 41 % of 12,345 documents, 3 minutes left");
         assert_eq!(
-            shown(Some((2, 4)), &stage("join 3/15", 100, "documents"), 1, 60),
+            shown(Some((2, 4)), ("join 3/15", 100, "documents"), 1, 60),
             "stage 2 of 4, join 3/15: 1 % of 100 documents, 2 hours left"
         );
-        assert_eq!(shown(None, &join, 0, 61), "join: 0 % of 12,345 documents, 61 seconds so far");
+        assert_eq!(shown(None, join, 0, 61), "join: 0 % of 12,345 documents, 61 seconds so far");
         // More than was expected, as of a file that grows.
-        assert_eq!(shown(None, &join, 20_000, 61), "join: 100 % of 12,345 documents, 0 seconds left");
+        assert_eq!(shown(None, join, 20_000, 61), "join: 100 % of 12,345 documents, 0 seconds left");
         assert_eq!(
-            shown(None, &stage("read", 3 << 30, "bytes"), 1 << 30, 600),
+            shown(None, ("read", 3 << 30, "bytes"), 1 << 30, 600),
             "read: 33 % of 3.00 GiB, 20 minutes left"
         );
-        assert_eq!(shown(None, &stage("rates", 0, "documents"), 7, 300), "rates: 5 minutes so far");
+        assert_eq!(shown(None, ("rates", 0, "documents"), 7, 300), "rates: 5 minutes so far");
     }
 
     #[test]
