@@ -71,7 +71,6 @@ pub(crate) struct IndexArgs {
     min_features: Option<usize>,
 }
 
-/// The sketches that are kept of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum IndexMethod {
     Both,
@@ -83,14 +82,19 @@ fn parsed_recall(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "expected a share above 0 and at most 1".to_owned())
 }
 
-/// An open index, and what makes the sketches for it.
-pub(crate) struct Opened {
+/// An open index of seen pages.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Opened {
+    /// The index; what there is to say of how it was opened is in its notes.
     pub seen: Seen,
+    /// The document frequencies that its sketches are weighed by; empty ones if it has none.
     pub frequencies: Arc<Frequencies>,
+    /// Documents last seen longer ago than this are stale.
+    pub fresh: Option<Duration>,
 }
 
 impl Opened {
-    /// A sketcher for one thread.
     pub(crate) fn sketcher(&self) -> simflip::Result<Sketcher> {
         Ok(Sketcher::new(&self.seen.params().settings, Some(Arc::clone(&self.frequencies)))?)
     }
@@ -103,7 +107,6 @@ impl IndexArgs {
         self.settings_of_new().map(|_| ())
     }
 
-    /// The index of this name in a folder of indexes.
     #[cfg(feature = "serve")]
     pub(crate) fn within(&self, name: &str) -> Self {
         Self { index: self.index.join(name), ..self.clone() }
@@ -138,10 +141,9 @@ impl IndexArgs {
         self.fits(&new, seen.params())?;
         let frequencies =
             frequencies.unwrap_or_else(|| Frequencies::new(seen.params().settings.extraction()));
-        Ok(Opened { seen, frequencies: Arc::new(frequencies) })
+        Ok(Opened { seen, frequencies: Arc::new(frequencies), fresh: self.fresh })
     }
 
-    /// The settings of a new index.
     fn settings_of_new(&self) -> anyhow::Result<Settings> {
         let similarity = self.similarity.unwrap_or(USUAL_SIMILARITY);
         let [_, _, (weighting, weighted), _] = self.features.given();
@@ -243,12 +245,10 @@ impl IndexArgs {
     }
 }
 
-/// Milliseconds since 1970.
 pub(crate) fn millis(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, millis_of)
 }
 
-/// The milliseconds of a length of time.
 pub(crate) fn millis_of(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
@@ -260,7 +260,6 @@ pub(crate) fn written(millis: u64) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 
-/// An answer in JSON.
 #[derive(Serialize)]
 pub(crate) struct JsonAnswer<'a> {
     pub page: &'a str,
@@ -302,7 +301,6 @@ impl<'a> JsonAnswer<'a> {
     }
 }
 
-/// The form of answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     /// JSON instead of CSV.
@@ -312,7 +310,6 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// Appends the line of an answer.
     pub(crate) fn answer(
         self,
         lines: &mut Vec<u8>,

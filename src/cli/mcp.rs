@@ -10,7 +10,6 @@ use simflip::corpus::{self, DiscoverOptions, GatherJob, discover_all, gather};
 use simflip::pipeline::{Silent, Summary};
 use simflip::report::model::PairKind;
 use simflip::seen::{Request, Verdict};
-use simflip::sketch::Sketcher;
 use simflip::staged::dedup;
 use simflip::tables::PairsReader;
 use std::ffi::OsString;
@@ -177,8 +176,7 @@ fn check(asked: &Check, index: Option<&Path>) -> anyhow::Result<Checked> {
         );
         let option = [OsString::from("--index"), index.into()];
         let opened = of_seen(&option, true)?;
-        let mut sketcher = Sketcher::new(&opened.seen.params().settings, Some(opened.frequencies))?;
-        let reply = opened.seen.ask(&Request::default(), &sketcher.sketch(&asked.text))?;
+        let reply = opened.seen.ask(&Request::default(), &opened.sketcher()?.sketch(&asked.text))?;
         let is_there = reply.verdict != Verdict::New;
         return Ok(Checked {
             answer: reply.verdict.name(),

@@ -4,21 +4,20 @@
 use super::arguments::{CheckArgs, FeatureArgs, Given, GroupArgs, MethodName, SearchArgs, threads};
 use super::dedup::{self, DedupArgs};
 use super::evaluate::EvaluateArgs;
-use super::index::{self, IndexArgs, Opened};
+pub use super::index::Opened as OfSeen;
+use super::index::{self, IndexArgs};
 use super::rethreshold::RethresholdArgs;
 use super::{CALLED_HERE, Cli, error_text, explain, long_options, seen};
 use clap::{Args, CommandFactory, Parser};
 use simflip::pipeline::{Job, RethresholdJob};
 use simflip::report::explanation::Methods;
-use simflip::seen::Seen;
 use simflip::settings::Settings;
-use simflip::weight::frequencies::Frequencies;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Why something was refused or failed, in the command line's words.
@@ -175,27 +174,13 @@ pub fn evaluation(arguments: &[OsString]) -> Result<serde_json::Value, Refused> 
     scores.and_then(|scores| Ok(serde_json::to_value(&scores)?)).map_err(refused_by::<EvaluateArgs>)
 }
 
-/// An open index of seen pages.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct OfSeen {
-    /// The index; what there is to say of how it was opened is in its notes.
-    pub seen: Seen,
-    /// The document frequencies that its sketches are weighed by; empty ones if it has none.
-    pub frequencies: Arc<Frequencies>,
-    /// Documents last seen longer ago than this are stale.
-    pub fresh: Option<Duration>,
-}
-
 /// Opens the index of `simflip seen` with these options, to ask alone or to write.
 ///
 /// # Errors
 /// As [`of_texts`]; if the index was made with other settings than those that are given, cannot be opened, or
 /// another process writes to it.
 pub fn of_seen(options: &[OsString], ask_only: bool) -> Result<OfSeen, Refused> {
-    let index: IndexArgs = parsed(options)?;
-    let Opened { seen, frequencies } = index.open_silently(ask_only).map_err(refused_by::<IndexArgs>)?;
-    Ok(OfSeen { seen, frequencies, fresh: index.fresh })
+    parsed::<IndexArgs>(options)?.open_silently(ask_only).map_err(refused_by::<IndexArgs>)
 }
 
 /// Parses the age from which on documents expire, such as 30d.
@@ -306,7 +291,6 @@ pub fn as_keywords(reported: &str) -> String {
     text + rest
 }
 
-/// The value behind an option, if what stands there is one.
 fn value_of<'t>(name: &str, behind: &'t str) -> Option<&'t str> {
     let word = behind.strip_prefix([' ', '='])?;
     let word =

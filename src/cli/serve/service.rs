@@ -31,7 +31,6 @@ use tokio::task::AbortHandle;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
-/// The limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) threads: usize,
@@ -64,7 +63,6 @@ const TURN: usize = 32;
 /// Upper ends of the classes of durations, in seconds.
 const CLASSES: [f64; 12] = [1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0];
 
-/// The action of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Check,
@@ -74,7 +72,6 @@ enum Action {
     Sketch,
 }
 
-/// The service.
 pub(super) struct Service {
     /// The one index has no name.
     collections: RwLock<BTreeMap<String, Arc<Collection>>>,
@@ -116,13 +113,11 @@ struct Waits {
     sender: oneshot::Sender<Result<(), String>>,
 }
 
-/// The answers of a request.
 #[derive(Default)]
 struct Answered {
     lines: Vec<u8>,
     /// The records that must be on the disk before the answers go out.
     unsynced: Option<Unsynced>,
-    /// Pages that were removed.
     removed: usize,
     /// True if the index could not do what was asked, whatever the pages were.
     failed: bool,
@@ -198,7 +193,6 @@ impl Service {
         })
     }
 
-    /// All collections, by name.
     pub(super) fn all(&self) -> Vec<(String, Arc<Collection>)> {
         let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner);
         collections.iter().map(|(name, collection)| (name.clone(), Arc::clone(collection))).collect()
@@ -238,7 +232,6 @@ impl Service {
         self.stopping.load(Relaxed)
     }
 
-    /// Ends in good order.
     pub(super) fn close(&self) -> simflip::Result<()> {
         for (_, collection) in self.all() {
             let _one = collection.one_snapshot();
@@ -267,7 +260,6 @@ fn sync(waits: &std::sync::mpsc::Receiver<Waits>) {
     }
 }
 
-/// True if a name is one that a collection can have.
 fn is_name(name: &str) -> bool {
     let fits =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_' | b'.');
@@ -304,7 +296,7 @@ const ACTIONS: [(&str, Action); 5] = [
 
 impl Collection {
     fn open(index: &IndexArgs) -> anyhow::Result<Self> {
-        let Opened { mut seen, frequencies } = index.open_silently(false)?;
+        let Opened { mut seen, frequencies, .. } = index.open_silently(false)?;
         for note in seen.notes() {
             event("opened", &[("note", note)]);
         }
@@ -593,7 +585,6 @@ fn question<'a>(
     Some((Request { name, id: page.request.as_deref(), ..about }, sketch))
 }
 
-/// Why there is no answer.
 pub(super) enum NoAnswer {
     Busy,
     Late,
@@ -627,12 +618,10 @@ impl IntoResponse for NoAnswer {
     }
 }
 
-/// Tells why nothing is done.
 fn refusal(status: StatusCode, error: &str) -> Response {
     json_response(status, &json!({ "answer": "error", "error": error }))
 }
 
-/// Answers by one JSON object.
 fn json_response(status: StatusCode, body: &serde_json::Value) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
 }
@@ -643,14 +632,12 @@ struct SketchedRequest<'a> {
     sketch: Option<Sketch>,
 }
 
-/// Appends a line of JSON.
 fn put(out: &mut Vec<u8>, value: &impl serde::Serialize) {
     if serde_json::to_writer(&mut *out, value).is_ok() {
         out.push(b'\n');
     }
 }
 
-/// Appends how many pages were removed.
 fn total(out: &mut Vec<u8>, removed: usize) {
     put(out, &json!({ "removed_pages": removed }));
 }
@@ -677,7 +664,6 @@ impl Counts {
     }
 }
 
-/// The paths of the service.
 pub(super) fn routes(service: Arc<Service>) -> Router {
     let mut guarded = Router::new().route("/metrics", get(metrics));
     let of = if service.many { "/{collection}" } else { "" };
@@ -693,7 +679,6 @@ pub(super) fn routes(service: Arc<Service>) -> Router {
     guarded.route("/healthz", get(health)).with_state(service)
 }
 
-/// Names the collections.
 async fn collections(State(service): State<Arc<Service>>) -> Response {
     let named = tokio::task::spawn_blocking(move || {
         let pages = |collection: &Collection| collection.reading().len();
@@ -707,7 +692,6 @@ async fn collections(State(service): State<Arc<Service>>) -> Response {
     }
 }
 
-/// Makes a collection.
 async fn made(State(service): State<Arc<Service>>, UrlPath(name): UrlPath<String>) -> Response {
     if !is_name(&name) {
         let error =
@@ -779,7 +763,6 @@ async fn next_part(body: &mut BodyDataStream, patience: Duration) -> Result<Opti
     part.transpose().map_err(|_| NoAnswer::Cut)
 }
 
-/// Answers one page.
 async fn one(
     action: Action,
     service: Arc<Service>,
