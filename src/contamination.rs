@@ -13,7 +13,7 @@ use crate::pipeline::{Progress, with_threads};
 use crate::report::decontamination::{
     Benchmark, DecontaminationReport, FoundItem, Removal, SHOWN_ITEMS, SHOWN_PASSAGES,
 };
-use crate::report::html::render_decontamination;
+use crate::report::html;
 use crate::report::model::{DocumentSample, Piece, Tool, write_json};
 use crate::report::snippet::passage;
 use crate::tables::{self, TableRow, guard};
@@ -327,8 +327,7 @@ fn in_pool(
         benchmarks,
     };
     write_json(&report, &folder.path().join("report.json"))?;
-    let page = folder.path().join("report.html");
-    std::fs::write(&page, render_decontamination(&report)?).map_err(|error| Error::io(&page, error))?;
+    html::write(&html::render_decontamination(&report)?, &folder.path().join("report.html"))?;
     Ok(report)
 }
 

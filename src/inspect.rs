@@ -13,11 +13,8 @@ use crate::error::{Error, Result};
 use crate::evaluate::judged;
 use crate::inspection::{OF_TABLES, nothing_of_ours};
 use crate::making::folder_of;
-use crate::report::check::{check as check_report, compares, decontaminates};
-use crate::report::decontamination::DecontaminationReport;
-use crate::report::facts::RunFacts;
+use crate::report::check::{AnyReport, check as check_report};
 use crate::report::html::check::check as check_page;
-use crate::report::model::Report;
 use crate::seen::answers;
 use crate::tables::check::{Together, clusters, documents, pairs};
 use crate::tables::{
@@ -63,8 +60,8 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
         _ if has(&answers::COLUMNS[..answers::LEAST]) => answers::check(path),
         _ if line.starts_with("{\"page\":") && line.contains("\"answer\":") => answers::check_lines(path),
         _ if head.to_ascii_lowercase().starts_with("<!doctype html>") => check_page(path),
-        "report.json" => check_report(path),
-        _ if head.starts_with("{\n  \"tool\": {") => check_report(path),
+        "report.json" => check_report(path).map(|(inspection, _)| inspection),
+        _ if head.starts_with("{\n  \"tool\": {") => check_report(path).map(|(inspection, _)| inspection),
         "pairs.csv" => pairs(path, None).map(|(inspection, _)| inspection),
         _ if has(&PairRow::COLUMNS[..6]) => pairs(path, None).map(|(inspection, _)| inspection),
         "clusters.csv" => clusters(path, None).map(|(inspection, _)| inspection),
@@ -144,26 +141,26 @@ fn check_folder(folder: &Path) -> Result<Inspection> {
             advice: "name a folder that simflip dedup, decontaminate, compare, sketch or apply wrote, or a file of another",
         });
     }
-    let mut inspection = check_report(&path)?;
+    let (mut inspection, report) = check_report(&path)?;
     for page in ["report.html", "review.html"].map(|name| folder.join(name)) {
         if page.exists() {
             inspection.problems_of(check_page(&page)?);
         }
     }
-    if compares(&path)? {
-        return Ok(inspection);
-    }
-    if decontaminates(&path)? {
-        let report = DecontaminationReport::read_json(&path)?;
-        inspection.what = "folder of a decontamination".to_owned();
-        let items = report.benchmarks.iter().map(|benchmark| benchmark.items).fold(0, u64::saturating_add);
-        for (name, expected) in [("matches.csv", report.matches), ("items.csv", items)] {
-            inspection.same(&format!("rows of {name}"), expected, rows_of(&folder.join(name))?);
+    let report = match report {
+        AnyReport::Comparison(_) => return Ok(inspection),
+        AnyReport::Decontamination(report) => {
+            inspection.what = "folder of a decontamination".to_owned();
+            let items =
+                report.benchmarks.iter().map(|benchmark| benchmark.items).fold(0, u64::saturating_add);
+            for (name, expected) in [("matches.csv", report.matches), ("items.csv", items)] {
+                inspection.same(&format!("rows of {name}"), expected, rows_of(&folder.join(name))?);
+            }
+            return Ok(inspection);
         }
-        return Ok(inspection);
-    }
-    let report = Report::read_json(&path)?;
-    let (facts, outcome) = (RunFacts::of(&report), report.outcome.clone());
+        AnyReport::Deduplication(report) => report,
+    };
+    let outcome = &report.outcome;
     inspection.what = "folder of results".to_owned();
     if report.wrote("pairs.csv") {
         let quota = report.settings.as_ref().map(|settings| settings.quota).unwrap_or_default();
@@ -171,10 +168,11 @@ fn check_folder(folder: &Path) -> Result<Inspection> {
         inspection.problems_of(table);
         inspection.same("rows of clusters.csv", outcome.documents_in_clusters, counts.documents);
         inspection.same("clusters of clusters.csv", outcome.clusters, counts.clusters);
+        let settings = report.searched().map(|(settings, _)| settings);
         let together = Together {
             cluster_of: counts.cluster_of,
-            connected: facts.clusters == Some(Linkage::Connected),
-            passing: facts.threshold,
+            connected: settings.is_some_and(|settings| settings.linkage == Linkage::Connected),
+            passing: settings.and_then(|settings| settings.verification.threshold()),
         };
         let (table, rows) = pairs(&folder.join("pairs.csv"), Some(&together))?;
         inspection.problems_of(table);

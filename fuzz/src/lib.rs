@@ -18,7 +18,7 @@ use simflip::format::{KINDS, Kind};
 use simflip::frequencies;
 use simflip::inspect::inspect;
 use simflip::kernel::inflate::{InflateError, Inflater};
-use simflip::report::{CompareReport, Report, facts::RunFacts, html};
+use simflip::report::{CompareReport, Report, html};
 use simflip::seen::{Access, Request, Seen, SeenParams};
 use simflip::settings::Settings;
 use simflip::sketch::Sketcher;
@@ -305,7 +305,7 @@ pub fn report(bytes: &[u8]) {
     std::fs::write(&path, bytes).expect("a file");
     let _ = inspect(&path);
     if let Ok(report) = Report::read_json(&path) {
-        let _ = RunFacts::of(&report);
+        let _ = report.promise();
         if let Ok(page) = html::render(&report) {
             std::fs::write(dir.path().join("report.html"), page).expect("a file");
             let _ = inspect(dir.path());

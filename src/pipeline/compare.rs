@@ -54,7 +54,7 @@ pub fn compare(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> 
     let folder = OutputFolder::begin(&job.out, job.force)?;
     let report = job.with_threads(|| run(job, contenders, progress))??;
     report.write_json(&folder.path().join("report.json"))?;
-    html::write_compare(&report, &folder.path().join("report.html"))?;
+    html::write(&html::render_compare(&report)?, &folder.path().join("report.html"))?;
     folder.finish()?;
     Ok(Summary {
         documents: report.corpus.documents,

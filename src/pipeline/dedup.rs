@@ -319,7 +319,7 @@ impl Findings {
         let report = self.report(job, &shown, samples, stages);
         let report = Report { written: output::manifest(folder.path())?, ..report };
         report.write_json(&folder.path().join("report.json"))?;
-        html::write(&report, &folder.path().join("report.html"))?;
+        html::write(&html::render(&report)?, &folder.path().join("report.html"))?;
         Ok(Summary::of(&report))
     }
 

@@ -172,7 +172,7 @@ pub fn rethreshold(job: &RethresholdJob, progress: &dyn Progress) -> Result<Repo
     report.warnings.extend(corpus::PassedOver { list: report.not_read.clone() }.message());
     report.written = output::manifest(folder.path())?;
     report.write_json(&folder.path().join("report.json"))?;
-    html::write(&report, &folder.path().join("report.html"))?;
+    html::write(&html::render(&report)?, &folder.path().join("report.html"))?;
     folder.finish()?;
     Ok(report)
 }

@@ -10,11 +10,10 @@ use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::evaluate::found::{FoundPair, ListedPairs};
 use crate::evaluate::judged::{Bands, ReviewSample};
-use crate::making::check_file;
-use crate::report::facts::RunFacts;
+use crate::making::{self, check_file};
 use crate::report::html::title_of;
 use crate::report::model::{BoilerplateReport, FileRow, Report, Tool};
-use crate::report::review::{ReviewHead, ReviewPage, TITLE, write};
+use crate::report::review::{ReviewHead, ReviewPage, TITLE, render};
 use crate::wording::counted;
 use hashbrown::HashMap;
 use simflip_core::id::{Document, Id};
@@ -110,7 +109,7 @@ pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary>
         seed: job.seed,
     };
     stages.run("document", sample.pairs.len() as u64, "pairs", 0, |_| {
-        write(&head, &sample, &listed.ids, &sides, &job.page)
+        making::write(&job.page, render(&head, &sample, &listed.ids, &sides)?.as_bytes())
     })?;
     Ok(ReviewSummary {
         sampled: sample.pairs.len() as u64,
@@ -121,7 +120,8 @@ pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary>
 
 /// The bands that suit the measure by which pairs were joined.
 fn usual_bands(report: &Report, pairs: &[FoundPair]) -> Bands {
-    if !RunFacts::of(report).checked && pairs.iter().all(|pair| pair.distance.is_some()) {
+    let is_checked = report.searched().is_some_and(|(settings, _)| settings.verification.measure().is_some());
+    if !is_checked && pairs.iter().all(|pair| pair.distance.is_some()) {
         Bands::Distance
     } else {
         Bands::Similarity(SIMILARITY_CUTS.to_vec())

@@ -8,37 +8,43 @@ use crate::inspection::{Inspection, nothing_of_ours};
 use std::fs;
 use std::path::Path;
 
-/// True if a report compares methods; such a one has a list of them.
-///
-/// # Errors
-/// If the file cannot be read.
-pub(crate) fn compares(path: &Path) -> Result<bool> {
-    has(path, "methods")
+/// A `report.json` of any kind.
+pub(crate) enum AnyReport {
+    Comparison(CompareReport),
+    Decontamination(DecontaminationReport),
+    Deduplication(Box<Report>),
 }
 
-/// True if a report is of a decontamination; such a one has a list of benchmarks.
-///
-/// # Errors
-/// If the file cannot be read.
-pub(crate) fn decontaminates(path: &Path) -> Result<bool> {
-    has(path, "benchmarks")
+impl AnyReport {
+    /// Reads a report. One of a comparison has a list of methods, one of a decontamination a list of benchmarks.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is no report of this program.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+        let fields: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        Ok(if fields.get("methods").is_some() {
+            Self::Comparison(CompareReport::read_json(path)?)
+        } else if fields.get("benchmarks").is_some() {
+            Self::Decontamination(DecontaminationReport::read_json(path)?)
+        } else {
+            Self::Deduplication(Box::new(Report::read_json(path)?))
+        })
+    }
 }
 
-fn has(path: &Path, field: &str) -> Result<bool> {
-    let text = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
-    Ok(serde_json::from_str::<serde_json::Value>(&text).is_ok_and(|value| value.get(field).is_some()))
-}
-
-/// Checks the `report.json` of a deduplication, a comparison or a decontamination.
+/// Reads and checks the `report.json` of a deduplication, a comparison or a decontamination.
 ///
 /// # Errors
 /// If the file cannot be read, or is no report of this program.
-pub(crate) fn check(path: &Path) -> Result<Inspection> {
-    match (compares(path)?, decontaminates(path)?) {
-        (true, _) => check_comparison(path),
-        (_, true) => check_decontamination(path),
-        _ => check_deduplication(path),
-    }
+pub(crate) fn check(path: &Path) -> Result<(Inspection, AnyReport)> {
+    let report = AnyReport::read(path)?;
+    let inspection = match &report {
+        AnyReport::Comparison(report) => check_comparison(path, report),
+        AnyReport::Decontamination(report) => check_decontamination(path, report),
+        AnyReport::Deduplication(report) => check_deduplication(path, report),
+    };
+    Ok((inspection?, report))
 }
 
 /// Begins the inspection of a report with the facts that all reports have.
@@ -56,9 +62,8 @@ fn head(path: &Path, what: &str, tool: &Tool, created: &str, command_line: &[Str
     Ok(inspection)
 }
 
-fn check_decontamination(path: &Path) -> Result<Inspection> {
-    let report = DecontaminationReport::read_json(path)?;
-    let DecontaminationReport { tool, created, command_line, .. } = &report;
+fn check_decontamination(path: &Path, report: &DecontaminationReport) -> Result<Inspection> {
+    let DecontaminationReport { tool, created, command_line, .. } = report;
     let mut inspection = head(path, "report of a decontamination", tool, created, command_line)?;
     inspection.fact("documents", report.documents);
     inspection.fact("documents with items", report.with_items);
@@ -70,9 +75,8 @@ fn check_decontamination(path: &Path) -> Result<Inspection> {
     Ok(inspection)
 }
 
-fn check_comparison(path: &Path) -> Result<Inspection> {
-    let report = CompareReport::read_json(path)?;
-    let CompareReport { tool, created, command_line, .. } = &report;
+fn check_comparison(path: &Path, report: &CompareReport) -> Result<Inspection> {
+    let CompareReport { tool, created, command_line, .. } = report;
     let mut inspection = head(path, "report of a comparison", tool, created, command_line)?;
     inspection.fact("documents", report.corpus.documents);
     for method in &report.methods {
@@ -85,9 +89,8 @@ fn check_comparison(path: &Path) -> Result<Inspection> {
     Ok(inspection)
 }
 
-fn check_deduplication(path: &Path) -> Result<Inspection> {
-    let report = Report::read_json(path)?;
-    let Report { tool, created, command_line, .. } = &report;
+fn check_deduplication(path: &Path, report: &Report) -> Result<Inspection> {
+    let Report { tool, created, command_line, .. } = report;
     let mut inspection = head(path, "report of a deduplication", tool, created, command_line)?;
     inspection.fact("method", &report.method.name);
     inspection.fact("feature hash", &report.method.hash);
@@ -102,14 +105,14 @@ fn check_deduplication(path: &Path) -> Result<Inspection> {
     inspection.fact("near-duplicates", outcome.near_duplicates);
     inspection.fact("clusters", outcome.clusters);
     inspection.fact("damaged input", report.damage.total);
-    check_sums(&report, &mut inspection);
-    check_words(&report, &mut inspection);
+    check_sums(report, &mut inspection);
+    check_words(report, &mut inspection);
     Ok(inspection)
 }
 
 /// Compares the method in words with the one that the settings say. Another version may use other words.
 fn check_words(report: &Report, inspection: &mut Inspection) {
-    if let (Some(settings), Some(searched)) = (&report.settings, &report.searched)
+    if let Some((settings, searched)) = report.searched()
         && report.tool == Tool::this()
     {
         let method =

@@ -1,6 +1,5 @@
 //! An outcome reported in words: the only place where a run's numbers become sentences.
 
-use super::facts::Reach;
 use super::figures;
 use super::model::{
     AgainstReport, BoilerplateReport, CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord,
@@ -309,7 +308,6 @@ pub fn boilerplate(
     mistaken: f64,
     from: Option<&PathBuf>,
 ) -> BoilerplateReport {
-    /// Groups that are listed.
     const LISTED: usize = 50;
     let mut most: Vec<GroupBoilerplate> =
         groups.into_iter().map(|(group, share)| GroupBoilerplate { group, share }).collect();
@@ -336,7 +334,6 @@ pub fn boilerplate_warning(boilerplate: &BoilerplateReport) -> Option<String> {
     })
 }
 
-/// A share in per cent.
 fn per_cent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
@@ -348,7 +345,6 @@ pub fn corpus(
     documents_with_few_features: u64,
     languages: &Languages,
 ) -> Corpus {
-    /// Languages that are listed.
     const LISTED: usize = 20;
     let named = |(language, documents): (&str, _)| LanguageCount { language: language.to_owned(), documents };
     let mut languages: Vec<LanguageCount> = languages.each().map(named).collect();
@@ -546,7 +542,6 @@ pub fn search_warnings(
 
 /// Tells of sources that lose nearly all of their documents.
 pub fn sources_warnings(sources: &[Sources]) -> Vec<String> {
-    /// Sources that are named.
     const NAMED: usize = 3;
     let gone = sources.iter().filter(|sources| sources.nearly_gone > 0);
     let warning = |sources: &Sources| {
@@ -598,9 +593,7 @@ pub fn repeated_ids_warning(repeated: u64) -> Option<String> {
 pub struct Chaining {
     /// The measure of similarity, and the value below which documents are unlike.
     by: (Measure, f64),
-    /// Documents that are unlike.
     unlike: u64,
-    /// Clusters with such documents.
     clusters: u64,
     /// The clusters whose least similar document is the least similar: its similarity, the cluster, the document, and
     /// the one that stays; the worst first.
@@ -608,7 +601,6 @@ pub struct Chaining {
 }
 
 impl Chaining {
-    /// Clusters that are named.
     const NAMED: usize = 3;
 
     /// No cluster yet.
@@ -706,17 +698,20 @@ pub fn unlisted_warning(counts: &Counts, verified: bool) -> Option<String> {
     })
 }
 
-/// The guarantee of a search for the pairs within the threshold, if it has one.
-pub fn promise(reach: Reach) -> Option<&'static str> {
-    match reach {
-        Reach::All => {
-            Some("The search was exact: it passed over no document within the distance of a kept one.")
+/// The guarantee of a search for the pairs within the threshold, if it has one. In dense groups, documents of one
+/// template are sub-sampled.
+pub fn promise(searched: &Searched) -> Option<&'static str> {
+    const EXACT: &str = "The search was exact: it passed over no document within the distance of a kept one.";
+    match (searched.ran, &searched.capped) {
+        (Ran::Join { .. }, Some(Capped::Sampled { .. })) | (Ran::Bphs { .. }, Some(Capped::Bands { .. })) => {
+            Some(
+                "The search was exact except for dense groups of documents of one template (see the warnings): it compared every \
+                 other pair within the distance.",
+            )
         }
-        Reach::AllButDense => Some(
-            "The search was exact except for dense groups of documents of one template (see the warnings): it compared every other pair \
-             within the distance.",
-        ),
-        Reach::Measured => None,
+        (Ran::Join { .. } | Ran::Bphs { .. } | Ran::Probing { probes: None, .. }, _) => Some(EXACT),
+        (Ran::HashBands { distance, banding }, _) if (distance as usize) < banding.bands => Some(EXACT),
+        _ => None,
     }
 }
 

@@ -8,7 +8,6 @@ mod charts;
 pub(crate) mod check;
 pub mod decontamination;
 pub mod explanation;
-pub mod facts;
 pub mod figures;
 #[cfg(test)]
 mod fixtures;

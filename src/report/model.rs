@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::facts::RunFacts;
 use super::messages;
 use super::snippet::{differences, opening};
 use crate::boilerplate::{BoilerplateShare, GroupBy};
@@ -24,7 +23,6 @@ use simflip_core::dedup::{Searched, Verified};
 use simflip_core::recall_estimate::{Estimated, RecallEstimate};
 use simflip_core::settings::{Generator, Settings};
 
-/// Characters of a document's opening.
 const OPENING_CHARS: usize = 200;
 
 /// The version of the form of reports.
@@ -885,9 +883,14 @@ impl Report {
         }
     }
 
+    /// The settings and the search of the run; none where the report lacks one of the two.
+    pub fn searched(&self) -> Option<(&Settings, &Searched)> {
+        self.settings.as_ref().zip(self.searched.as_ref())
+    }
+
     /// The guarantee of the search for the pairs within the threshold, if it has one.
     pub fn promise(&self) -> Option<&'static str> {
-        messages::promise(RunFacts::of(self).reach)
+        self.searched().and_then(|(_, searched)| messages::promise(searched))
     }
 
     /// True if a file of this name was written with it.

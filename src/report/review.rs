@@ -19,7 +19,6 @@ use crate::evaluate::diff::{Alignment, Stretch};
 use crate::evaluate::judged::{ReviewSample, Stratum};
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
-use crate::making;
 use crate::wording::{clip, counted, link, moment, printable_json, visible};
 use crate::{Error, Result};
 
@@ -74,7 +73,6 @@ pub struct ReviewPage {
     pub text_bytes: u64,
 }
 
-/// The data for the script.
 #[derive(Serialize)]
 struct Data<'a> {
     header: String,
@@ -106,7 +104,6 @@ struct SideView {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum TextPart {
-    /// In both texts.
     Same(String),
     /// Words of the one in place of words of the other.
     Differs(String, String),
@@ -184,20 +181,6 @@ pub fn render(
         seed => head.seed.to_string(),
     };
     fill(&templates, "review.html", false, view)
-}
-
-/// Writes [`render`]'s page.
-///
-/// # Errors
-/// As [`render`], and if the file cannot be written.
-pub fn write(
-    head: &ReviewHead,
-    sample: &ReviewSample,
-    ids: &[String],
-    sides: &[[ReviewPage; 2]],
-    path: &Path,
-) -> Result<()> {
-    making::write(path, render(head, sample, ids, sides)?.as_bytes())
 }
 
 /// JSON without a "<", and without characters that are no text: all of these stand in strings only.
@@ -361,7 +344,6 @@ fn tail_of(text: &str) -> usize {
     lines.max(split_near(text, chars).0.len())
 }
 
-/// Splits after so many characters.
 fn split_at_char(text: &str, chars: usize) -> (&str, &str) {
     text.split_at(text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at))
 }
@@ -445,7 +427,6 @@ mod tests {
         render(&head, &sample, &ids, &sides).unwrap()
     }
 
-    /// The data of a page for the browser's script.
     fn data(page: &str) -> Json {
         let (_, rest) = page.split_once("<script type=\"application/json\" id=\"data\">").unwrap();
         serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()

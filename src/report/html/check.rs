@@ -1,8 +1,7 @@
 //! Is a page of ours in order?
 
-use super::super::check::{compares, decontaminates};
-use super::super::decontamination::DecontaminationReport;
-use super::super::model::{CompareReport, Report, SCHEMA, Tool};
+use super::super::check::AnyReport;
+use super::super::model::{SCHEMA, Tool};
 use super::super::review;
 use super::{render, render_compare, render_decontamination};
 use crate::error::{Error, Result};
@@ -61,21 +60,17 @@ fn check_report_page(path: &Path, page: &str, inspection: &mut Inspection) -> Re
         inspection.fact("not known", "whether its figures are right: there is no report.json beside it");
         return Ok(());
     }
-    let (tool, schema, made) = if compares(&json)? {
-        let report = CompareReport::read_json(&json)?;
-        (report.tool.clone(), report.schema, render_compare(&report)?)
-    } else if decontaminates(&json)? {
-        let report = DecontaminationReport::read_json(&json)?;
-        (report.tool.clone(), SCHEMA, render_decontamination(&report)?)
-    } else {
-        let report = Report::read_json(&json)?;
-        (report.tool.clone(), report.schema, render(&report)?)
+    let report = AnyReport::read(&json)?;
+    let (tool, schema, made) = match &report {
+        AnyReport::Comparison(report) => (&report.tool, report.schema, render_compare(report)?),
+        AnyReport::Decontamination(report) => (&report.tool, SCHEMA, render_decontamination(report)?),
+        AnyReport::Deduplication(report) => (&report.tool, report.schema, render(report)?),
     };
     if schema < SCHEMA {
         let by =
             "whether its figures are right: an earlier version of simflip made it, and put it in other words";
         inspection.fact("not known", by);
-    } else if tool != Tool::this() {
+    } else if *tool != Tool::this() {
         let by = format!("whether its figures are right: {} {} made it", tool.name, tool.version);
         inspection.fact("not known", by);
     } else if page == made {

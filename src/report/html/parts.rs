@@ -111,7 +111,6 @@ fn one_of(unit: &str) -> &str {
     UNITS.iter().find(|(_, many)| *many == unit).map_or(unit, |&(one, _)| one)
 }
 
-/// Wall and processor time of all stages.
 pub(super) fn total(stages: &[Stage]) -> Value {
     let sum = |of: fn(&Stage) -> f64| stages.iter().map(of).sum::<f64>();
     context! { wall => sum(|stage| stage.wall_seconds), cpu => sum(|stage| stage.cpu_seconds) }

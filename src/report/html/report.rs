@@ -16,7 +16,6 @@ use minijinja::{Value, context};
 const PAIRS: usize = 30;
 /// Pairs that are shown at once; the others are folded.
 const OPEN_PAIRS: usize = 6;
-/// The number of clusters that are open at first.
 const OPEN_CLUSTERS: usize = 4;
 const CLUSTERS: usize = 15;
 const MEMBERS: usize = 5;
