@@ -64,12 +64,10 @@ pub(crate) struct FieldArgs {
 }
 
 impl FieldArgs {
-    /// The longest document that is read, in bytes, if it was given.
     pub(crate) fn longest_document(&self) -> Option<usize> {
         self.longest_document.map(|megabytes| megabytes as usize * 1_000_000)
     }
 
-    /// The rules for odd input.
     pub(crate) fn rules(&self) -> ReadRules {
         let usual = ReadRules::default();
         ReadRules { strict: self.strict, longest_window: self.longest_window.unwrap_or(usual.longest_window) }
@@ -120,7 +118,6 @@ impl FieldArgs {
 /// The most threads that are started: more than any machine has cores, and few enough to start at once.
 const MOST_THREADS: u64 = 1024;
 
-/// Parses a number of threads.
 pub(crate) fn threads() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(0..=MOST_THREADS)
 }
@@ -243,7 +240,6 @@ pub(crate) struct BoilerplateArgs {
 }
 
 impl BoilerplateArgs {
-    /// The boilerplate to ignore.
     pub(super) fn ignored(&self) -> Ignored {
         match (&self.boilerplate, &self.boilerplate_by) {
             (Some(path), _) => Ignored::OfFile(path.clone()),
@@ -275,7 +271,6 @@ pub(crate) struct FeatureArgs {
 }
 
 impl FeatureArgs {
-    /// The kind of features.
     pub(crate) fn features(&self) -> FeatureKind {
         self.features.unwrap_or(Settings::default().features)
     }
@@ -285,7 +280,6 @@ impl FeatureArgs {
         self.feature_hash.unwrap_or(usual)
     }
 
-    /// The scheme of weights.
     pub(crate) fn weighting(&self) -> Weighting {
         self.weighting.unwrap_or(Weighting::Binary)
     }
@@ -522,13 +516,11 @@ impl<'a> Given<'a> {
         alone && method == MethodName::Minhash && self.search.sketch_bytes.is_some()
     }
 
-    /// The similarity from which documents are near-duplicates.
     fn similarity(&self) -> f64 {
         let usual = if self.search.preset == Some(PresetName::Noisy) { NOISY } else { USUAL_SIMILARITY };
         self.search.similarity.unwrap_or(usual)
     }
 
-    /// The generator that a method's arguments name.
     fn generator(&self, method: MethodName, alone: bool) -> anyhow::Result<Generator> {
         let SearchArgs { search, index, bands, tables, budget, key_bits, .. } = self.search;
         let within = |usual: u32| self.search.distance.unwrap_or(usual);
@@ -668,7 +660,6 @@ impl<'a> Given<'a> {
         idle.map(|(name, given, _, why)| (name, given, why)).collect()
     }
 
-    /// Refuses arguments that contradict each other.
     fn refuse_contradictions(&self, methods: &[MethodName]) -> anyhow::Result<()> {
         let Self { search, features, check, .. } = self;
         let verify = check.and_then(|check| check.verify);
@@ -831,7 +822,6 @@ fn parse_bands(text: &str) -> Result<(usize, usize), String> {
     both.ok_or_else(|| "expected bands and rows, such as 16x8".to_owned())
 }
 
-/// The command line's names of the methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MethodName {
     /// MinHash bands generate candidates, a sketch of 128 bytes verifies them, and a sample estimates the recall
@@ -861,7 +851,6 @@ impl MethodName {
     }
 }
 
-/// The command line's names of the searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SearchName {
     /// both: keys. simhash: join up to distance 10, dial beyond
@@ -880,7 +869,6 @@ pub(crate) enum SearchName {
     Bands,
 }
 
-/// The command line's names of the checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum VerifyName {
     /// No check
@@ -940,7 +928,6 @@ const HASHES: [(&str, &str, FeatureHash); 2] = [
     ),
 ];
 
-/// Named sets of defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PresetName {
     /// Documents of which a fuller one contains nearly all (3-word shingles, containment 0.82)

@@ -79,7 +79,6 @@ impl CalibrateArgs {
     }
 }
 
-/// The table for people.
 fn show(table: &ProbeTable, distance: u32) -> String {
     let mut text = String::new();
     if let Some((_, first)) = table.rows.first() {

@@ -117,7 +117,6 @@ pub(crate) struct DedupArgs {
     save_boilerplate: Option<PathBuf>,
 }
 
-/// An output beside the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum WriteName {
     /// pairs.csv and clusters.csv alone
@@ -144,7 +143,6 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 impl DedupArgs {
-    /// The reading of documents.
     pub(super) fn names(self) -> FieldArgs {
         self.input.names
     }
@@ -158,7 +156,6 @@ impl DedupArgs {
         Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })
     }
 
-    /// The job that is asked for.
     pub(super) fn job(&self, command_line: Vec<String>) -> anyhow::Result<Job> {
         let given = Given {
             check: Some(&self.check),
@@ -223,7 +220,6 @@ struct Repeated {
     text_field: Option<String>,
 }
 
-/// Takes the arguments of an earlier run from its report.
 fn repeated(report: &Path) -> anyhow::Result<Repeated> {
     const TAKES: &str = "--settings takes the report.json that an earlier dedup wrote";
     let shown = printable_path(report);

@@ -84,7 +84,6 @@ impl EvaluateArgs {
         }
     }
 
-    /// The scores that are asked for.
     pub(super) fn scores(self) -> anyhow::Result<ResultScores> {
         let usual = TruthParams::default();
         let min_label = self.min_label.unwrap_or(usual.min_label);

@@ -42,7 +42,6 @@ pub(crate) struct HashArgs {
     json: bool,
 }
 
-/// The hashes of a text, for output.
 #[derive(Serialize)]
 struct ShownHashes {
     hash: String,

@@ -127,7 +127,6 @@ fn dedup_of(command_line: &[String]) -> Option<dedup::DedupArgs> {
     }
 }
 
-/// The outcome of a command.
 enum Done {
     Well,
     /// Damaged input was skipped.
@@ -220,7 +219,6 @@ fn parse(arguments: Vec<OsString>) -> (Cli, Vec<String>) {
     (cli, options)
 }
 
-/// The long options of a command.
 fn long_options(command: &clap::Command) -> Vec<String> {
     command.get_arguments().filter_map(|argument| argument.get_long().map(str::to_owned)).collect()
 }
@@ -301,7 +299,6 @@ fn manual() -> anyhow::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Writes a result to standard output.
 fn print(bytes: &[u8]) -> anyhow::Result<Done> {
     terminal::print(bytes)?;
     Ok(Done::Well)

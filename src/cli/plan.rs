@@ -95,7 +95,6 @@ pub(crate) struct PlanArgs {
     json: bool,
 }
 
-/// The kind of plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum PlanMethod {
     /// A run with both sketches, in memory or in stages
@@ -104,7 +103,6 @@ enum PlanMethod {
     Simhash,
 }
 
-/// The source of candidate pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum PlanSearch {
     /// By the keys that they share
@@ -124,7 +122,6 @@ impl PlanArgs {
         }
     }
 
-    /// Plans a run.
     fn job(self) -> anyhow::Result<Done> {
         let is_idle = self.distance.is_some() && self.search == PlanSearch::Keys;
         let why =
@@ -164,7 +161,6 @@ impl PlanArgs {
         if self.json { print_json(&plan) } else { print_text(&show_job(&plan)) }
     }
 
-    /// Plans an index.
     fn index(self) -> anyhow::Result<Done> {
         let why =
             "an index is planned, which is held in memory and probed. Leave it out, or give --method both";
@@ -211,7 +207,6 @@ impl PlanArgs {
     }
 }
 
-/// The plan of a run, for people.
 fn show_job(plan: &JobPlan) -> String {
     let mut text = String::new();
     let documents = counted(plan.documents, "document", "documents");
@@ -261,7 +256,6 @@ fn show_job(plan: &JobPlan) -> String {
     text + &plan.too_little.as_ref().map_or_else(String::new, |why| format!("{why}.\n"))
 }
 
-/// The plan of an index, for people.
 fn show(plan: &Plan, join: bool, memory: Option<u64>) -> String {
     let mut text = String::new();
     let recall = 100.0 * plan.recall;
@@ -313,7 +307,6 @@ fn show(plan: &Plan, join: bool, memory: Option<u64>) -> String {
     text
 }
 
-/// The advice of a plan in which nothing fits.
 fn way_out(row: &PlanRow) -> String {
     match &row.smallest {
         Some(choice) => format!("the smallest, a {}, takes {}", describe(choice), bytes(choice.bytes)),
@@ -330,7 +323,6 @@ fn describe(choice: &Choice) -> String {
     }
 }
 
-/// A line of the table of indexes.
 fn line(documents: &str, index: &str, cells: [&str; 9]) -> String {
     let [tables, key_bits, flips, probes, recall, memory, candidates, queries, all] = cells;
     format!(

@@ -50,7 +50,6 @@ pub(crate) struct RethresholdArgs {
     work: WorkArgs,
 }
 
-/// An output besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum KeptOutput {
     /// The kept documents, in the format of the input

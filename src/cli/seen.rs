@@ -113,7 +113,6 @@ pub(super) fn time_of(text: &str) -> Result<SystemTime, humantime::TimestampErro
 /// Pages whose answers go together at most.
 const BATCH: usize = 1024;
 
-/// A page that is asked about.
 struct AskedPage {
     name: String,
     request: Option<String>,
@@ -130,7 +129,6 @@ fn with_short_names(page: AskedPage) -> AskedLine {
     Err((page.name.chars().take(SHOWN).chain(['…']).collect(), error.to_string()))
 }
 
-/// The number of lines that are no pages.
 fn errors(batch: &[AskedLine]) -> u64 {
     batch.iter().filter(|asked| asked.is_err()).count() as u64
 }
@@ -240,7 +238,6 @@ impl SeenArgs {
         Ok(())
     }
 
-    /// The reading options for files of pages.
     fn read_options(&self) -> ReadOptions {
         let mut options =
             ReadOptions::new(self.names.fields(), self.names.longest_document(), self.names.rules());

@@ -332,7 +332,6 @@ pub(crate) struct ApplyArgs {
     work: WorkArgs,
 }
 
-/// An output for each input file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum OutputName {
     /// The documents that stay, in the format of the input

@@ -18,9 +18,7 @@ const UNIT: usize = 1 << 10;
 /// Time that a body which takes from the budget may make no progress.
 const STALL: Duration = Duration::from_secs(5);
 
-/// All open connections.
 pub(super) struct Connections {
-    /// The bound on open connections.
     most: usize,
     open: Mutex<OpenConnections>,
     /// Notified when a connection has ended, and when one can be cut off.
@@ -39,7 +37,6 @@ struct OpenConnections {
     waiting: BTreeMap<u64, Arc<Connection>>,
 }
 
-/// An open connection.
 pub(super) struct Connection {
     all: Arc<Connections>,
     /// The connection's number in this process, from 1.
@@ -57,7 +54,6 @@ struct Unheard {
     answers: VecDeque<(Arc<Collection>, GivenAnswers)>,
     /// The first so many of these the client has heard.
     heard: usize,
-    /// True if the connection has ended.
     gone: bool,
 }
 
@@ -188,7 +184,6 @@ impl Connection {
         open.waiting.remove(&self.turn.swap(0, Relaxed));
     }
 
-    /// Waits until it is to be cut off.
     pub(super) async fn cut_off(&self) {
         self.cut_off.notified().await;
     }

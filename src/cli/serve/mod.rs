@@ -267,7 +267,6 @@ async fn answer(
     response
 }
 
-/// Waits for a signal to end.
 async fn ended_by_signal() -> anyhow::Result<()> {
     #[cfg(unix)]
     {
