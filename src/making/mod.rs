@@ -28,9 +28,6 @@ pub(crate) fn is_address(path: &Path) -> bool {
 }
 
 /// Refuses an address where something is to be written.
-///
-/// # Errors
-/// [`Error::Core`] if it is one.
 pub(crate) fn check_is_here(parameter: &'static str, path: &Path) -> Result<()> {
     if !is_address(path) {
         return Ok(());

@@ -76,17 +76,11 @@ pub struct Unfinished {
 
 impl Unfinished {
     /// Begins a file that will be at `place`, as open as the process's mask allows.
-    ///
-    /// # Errors
-    /// If it cannot be made.
     pub fn file(place: &Path) -> io::Result<(Self, File)> {
         Self::begin(place, |path| File::create_new(path))
     }
 
     /// Begins a file that will never be more than that, open to its owner alone; `place` gives it its name.
-    ///
-    /// # Errors
-    /// If it cannot be made.
     pub(crate) fn private_file(place: &Path) -> io::Result<(Self, File)> {
         let mut options = File::options();
         options.write(true).create_new(true);
@@ -96,9 +90,6 @@ impl Unfinished {
     }
 
     /// Begins a folder that will be at `place`; until then it is open to its owner alone.
-    ///
-    /// # Errors
-    /// If it cannot be made.
     pub fn folder(place: &Path) -> io::Result<Self> {
         let make = |path: &Path| {
             #[cfg_attr(not(unix), expect(unused_mut))]
@@ -163,9 +154,6 @@ impl Unfinished {
     }
 
     /// Leaves it where it is, as something to be looked at by a person, under a name that no run takes away.
-    ///
-    /// # Errors
-    /// If it cannot be renamed.
     pub(crate) fn rescue(self, place: &Path) -> io::Result<PathBuf> {
         let free =
             (2..).map(|n| with(place, &format!("-{n}"))).find(|path| fs::symlink_metadata(path).is_err());

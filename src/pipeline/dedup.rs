@@ -46,9 +46,6 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
 }
 
 /// Runs [`dedup`] on files that were found before, with the folder of its results, if it is begun.
-///
-/// # Errors
-/// As [`dedup`].
 pub(crate) fn dedup_files(
     job: &Job,
     files: Option<Against>,

@@ -137,9 +137,6 @@ impl Listing for HeldListing<'_> {
 }
 
 /// Writes pairs, clusters, and the tables of documents that are asked for.
-///
-/// # Errors
-/// If what is listed cannot be read, or a table cannot be written.
 pub(crate) fn write_tables(job: &Job, listing: &impl Listing, folder: &Path) -> Result<()> {
     let Job { writes, settings, .. } = job;
     if writes.pairs {
@@ -168,9 +165,6 @@ pub(crate) fn write_tables(job: &Job, listing: &impl Listing, folder: &Path) -> 
 }
 
 /// Writes the table of pairs, and tells the number of rows.
-///
-/// # Errors
-/// As [`write_tables`].
 pub(crate) fn write_pairs(listing: &impl Listing, settings: &Settings, path: &Path) -> Result<u64> {
     let rows = listing.pairs()?.map(|pair| {
         let pair = pair?;
@@ -192,9 +186,6 @@ pub(crate) fn write_pairs(listing: &impl Listing, settings: &Settings, path: &Pa
 }
 
 /// Writes the table of clusters, and tells the number of rows.
-///
-/// # Errors
-/// As [`write_tables`].
 pub(crate) fn write_clusters(listing: &impl Listing, path: &Path) -> Result<u64> {
     let rows = listing.members()?.map(|member| {
         let (document, DocumentAssignment { cluster, size, stays, .. }) = member?;

@@ -310,9 +310,6 @@ pub(crate) fn all_inputs(job: &Job) -> Result<Against> {
 }
 
 /// Checks that the new documents have what is asked for.
-///
-/// # Errors
-/// If none of the first has it.
 fn check_fields(job: &Job, inputs: &[Input]) -> Result<()> {
     let Settings { keep, quota, .. } = &job.settings;
     let urls = [

@@ -66,9 +66,6 @@ impl OutputFolder {
     }
 
     /// Refuses a folder that is there already, where an option names one that replaces nothing.
-    ///
-    /// # Errors
-    /// If something is there.
     pub(crate) fn must_be_new(option: &'static str, place: &Path) -> Result<()> {
         match fs::symlink_metadata(place) {
             Ok(_) => {
@@ -162,9 +159,6 @@ fn open_as_its_neighbours(folder: &Path, place: &Path) -> io::Result<()> {
 
 /// Refuses to go on if a file that the run reads, or writes besides, would go with the folder that is
 /// replaced. A folder that is not there yet replaces nothing.
-///
-/// # Errors
-/// [`Error::Core`] that names the file.
 pub fn spare<'a>(folder: &Path, files: impl IntoIterator<Item = &'a Path>) -> Result<()> {
     let Ok(real) = fs::canonicalize(folder) else { return Ok(()) };
     for file in files {
@@ -180,9 +174,6 @@ pub fn spare<'a>(folder: &Path, files: impl IntoIterator<Item = &'a Path>) -> Re
 }
 
 /// Refuses a file to be saved that the run also reads.
-///
-/// # Errors
-/// [`Error::Core`] if it is one of the inputs.
 pub fn spare_inputs(parameter: &'static str, path: &Path, inputs: &[Input]) -> Result<()> {
     match inputs.iter().find(|input| is_same(path, input.stored())) {
         Some(input) => {

@@ -250,9 +250,6 @@ pub(super) fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
 }
 
 /// Clusters the documents of a folder that is open, on the threads of the pool that it is called in.
-///
-/// # Errors
-/// As [`cluster`].
 pub(super) fn cluster_folder(
     folder: &Folder,
     grouping: &Grouping,
@@ -268,9 +265,6 @@ pub(super) fn cluster_folder(
 }
 
 /// Clusters documents that are being joined.
-///
-/// # Errors
-/// As [`cluster`].
 pub(super) fn cluster_joined(
     joining: &Joining<'_>,
     grouping: &Grouping,
@@ -292,9 +286,6 @@ fn clustered(folder: &Folder, grouping: &Grouping, progress: &dyn Progress) -> R
 }
 
 /// The clusters of some sketches, checked.
-///
-/// # Errors
-/// If there are none yet, or they are damaged or of other sketches.
 pub fn open(folder: &Folder, grouping: &Grouping) -> Result<(ClusterHeader, Body)> {
     let (header, body) = open_kind(&place(folder, grouping), ASSIGNMENTS, folder, grouping)?;
     check_length(&header, &body)?;
@@ -317,9 +308,6 @@ fn check_length(header: &ClusterHeader, body: &Body) -> Result<()> {
 }
 
 /// The pairs that results list, each once, in no order: documents by their numbers, the later one first.
-///
-/// # Errors
-/// If there are none yet, or they are damaged or of other sketches.
 pub fn pairs(folder: &Folder, grouping: &Grouping) -> Result<Body> {
     Ok(open_kind(&pairs_place(folder, grouping), PAIRS, folder, grouping)?.1)
 }
@@ -561,9 +549,6 @@ impl AssignedRanks {
 }
 
 /// The assignments of some documents, in their order, of which few are in memory at a time.
-///
-/// # Errors
-/// If the file cannot be read.
 pub fn assignments_of(
     body: &Body,
     documents: Range<u64>,
@@ -591,9 +576,6 @@ pub fn assignments_of(
 }
 
 /// Of [`assignments_of`] some documents, those of documents that go.
-///
-/// # Errors
-/// As [`assignments_of`].
 pub fn goes_of(
     body: &Body,
     documents: Range<u64>,
@@ -605,9 +587,6 @@ pub fn goes_of(
 }
 
 /// The assignment of a document, of some that ascend; none where it is in no cluster.
-///
-/// # Errors
-/// If the next one could not be read.
 pub fn of_document(
     assignments: &mut Peekable<impl Iterator<Item = Result<Assignment>>>,
     document: u64,

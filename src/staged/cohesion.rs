@@ -38,9 +38,6 @@ struct MeasuredDocument {
 }
 
 /// Goes through all clusters of documents that were joined.
-///
-/// # Errors
-/// If what is there cannot be read.
 pub fn findings(joining: &Joining<'_>, assignments: &Body) -> Result<(ClusterFindings, OldCounts)> {
     let settings = &joining.folder.settings;
     let (measure, floor) = settings.cohesion();

@@ -229,9 +229,6 @@ impl<'a> Joining<'a> {
     }
 
     /// The edges of all bands, checked, and what they took.
-    ///
-    /// # Errors
-    /// If a band is not joined yet, or a file is damaged.
     pub fn edges(&self) -> Result<(Edges, Statistics)> {
         let (mut bodies, mut statistics) = (Vec::new(), Statistics::default());
         for band in 0..self.store()?.bands() {
@@ -292,9 +289,6 @@ pub(super) fn longs(bytes: &[u8]) -> impl Iterator<Item = u64> {
 }
 
 /// None for a file that is missing. One that is damaged is taken for such, which is said: what made it makes it again.
-///
-/// # Errors
-/// If it could not be read.
 pub(super) fn unless_damaged<T>(read: Result<T>, progress: &dyn Progress) -> Result<Option<T>> {
     match read {
         Err(error @ Error::Format { .. }) => {

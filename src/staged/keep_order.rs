@@ -78,9 +78,6 @@ pub enum Order {
 
 impl Order {
     /// The keep order of a folder's documents. The part that memory does not hold is sorted in the folder `work`.
-    ///
-    /// # Errors
-    /// If a file is damaged, or the disk is full.
     pub fn of(
         folder: &Folder,
         grouping: &Grouping,
@@ -129,9 +126,6 @@ impl Order {
 }
 
 /// The number of each document's source, of the kind of which some documents are kept.
-///
-/// # Errors
-/// If names cannot be read.
 pub fn sources(folder: &Folder, each: SourceKind, files: &OfFiles) -> Result<Vec<u64>> {
     let mut sources = Vec::with_capacity(folder.documents() as usize);
     if each == SourceKind::Host {

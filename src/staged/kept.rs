@@ -76,9 +76,6 @@ impl<'a> InputNames<'a> {
     }
 
     /// The names of the documents of an input.
-    ///
-    /// # Errors
-    /// If they cannot be read, or are damaged.
     pub fn of(&self, input: usize) -> Result<Box<dyn Iterator<Item = Result<Named>> + '_>> {
         let FolderInput { file: at, documents, .. } = &self.folder.inputs[input];
         let file = &self.folder.files[*at];

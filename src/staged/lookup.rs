@@ -38,9 +38,6 @@ pub struct Lookup<'a> {
 
 impl<'a> Lookup<'a> {
     /// Puts the names of all documents into a folder, using about `memory` bytes.
-    ///
-    /// # Errors
-    /// If names are damaged, or the folder cannot be written to.
     pub fn new(folder: &'a Folder, called: &'a [Called], work: &Path, memory: u64) -> Result<Self> {
         let (starts, names) = (work.join("names.starts"), work.join("names.all"));
         let mut ids = Sorter::new(memory / 2, work, "ids");
@@ -95,9 +92,6 @@ impl<'a> Lookup<'a> {
     }
 
     /// The names and the place of a document in results.
-    ///
-    /// # Errors
-    /// If it cannot be read.
     pub fn document(&mut self, document: u64) -> Result<NamedDocument<'a>> {
         let mut range = [0; 16];
         self.starts.read(document * 8, &mut range)?;

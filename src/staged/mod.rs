@@ -67,9 +67,6 @@ const LEAST: u64 = 4 * sorter::LEAST_MEMORY;
 
 impl Budget {
     /// The part of `memory` that is left when so much is held anyway, and two lists of runs are merged.
-    ///
-    /// # Errors
-    /// If that is too little to work with; the message says what it takes.
     fn beside(memory: u64, held: u64) -> Result<Self> {
         match memory.checked_sub(FIXED + held + 2 * sorter::MERGE_MEMORY) {
             Some(bytes) if bytes >= LEAST => Ok(Self { bytes }),

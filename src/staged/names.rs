@@ -121,9 +121,6 @@ impl<'a> Names<'a> {
     }
 
     /// Adds a document.
-    ///
-    /// # Errors
-    /// If a block cannot be compressed, or put on disk.
     pub fn push(&mut self, place: Place, id: Option<&str>, url: Option<&str>) -> Result<()> {
         let Place { offset, within, length, member } = place;
         // Places mostly ascend.
@@ -150,9 +147,6 @@ impl<'a> Names<'a> {
     }
 
     /// Writes them to a file, for input files of these paths.
-    ///
-    /// # Errors
-    /// If that cannot be done.
     pub fn write(mut self, path: &Path, inputs: Vec<String>) -> Result<()> {
         if !self.block.is_empty() {
             self.end_block()?;
@@ -176,9 +170,6 @@ pub fn each(path: &Path, inputs: &[String], documents: u64) -> Result<Blocks> {
 }
 
 /// Opens a file of names, without a look at its body.
-///
-/// # Errors
-/// As [`each`].
 pub fn open(path: &Path, inputs: &[String], documents: u64) -> Result<(NamesHeader, Body)> {
     let (header, body): (NamesHeader, Body) = format::open(path, NAMES)?;
     let advice = "it does not belong to the sketches beside it; sketch the file again";
@@ -215,9 +206,6 @@ pub struct Blocks {
 
 impl Blocks {
     /// Of a body that was checked.
-    ///
-    /// # Errors
-    /// If it cannot be opened.
     pub fn open(header: NamesHeader, body: &Body) -> Result<Self> {
         let (path, length, block) = (body.path().to_path_buf(), body.len(), Vec::new().into_iter());
         Ok(Self {

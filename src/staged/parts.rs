@@ -80,9 +80,6 @@ impl<'a> SpilledBytes<'a> {
     }
 
     /// Adds bytes. Those in memory go to disk if there are `room` of them.
-    ///
-    /// # Errors
-    /// If they cannot be written.
     pub fn push(&mut self, bytes: &[u8], room: u64) -> Result<()> {
         self.held.extend_from_slice(bytes);
         if (self.held.len() as u64) < room {
@@ -105,9 +102,6 @@ impl<'a> SpilledBytes<'a> {
     }
 
     /// All of them, from the first one on.
-    ///
-    /// # Errors
-    /// If they cannot be read.
     pub fn reader(self) -> Result<Box<dyn Read + Send>> {
         let held = Cursor::new(self.held);
         match self.on_disk {
@@ -160,9 +154,6 @@ impl<'a> SpilledColumns<'a> {
     }
 
     /// All of them, one behind the other.
-    ///
-    /// # Errors
-    /// If they cannot be written or read.
     pub fn reader(mut self) -> Result<Box<dyn Read + Send>> {
         if self.on_disk.is_none() {
             let held: Vec<u8> = self.columns.into_iter().flat_map(|column| column.held).collect();
@@ -406,9 +397,6 @@ pub struct InOrder<'a> {
 
 impl<'a> Parts<'a> {
     /// Puts the documents in the order of the files, and parts them into columns and names; once.
-    ///
-    /// # Errors
-    /// If what is on disk cannot be read, or what does not fit in memory cannot be put there.
     pub fn in_order(&mut self) -> Result<(InOrder<'a>, Names<'a>)> {
         /// Bytes of gaps and of hashes that are held.
         const HELD: u64 = 1 << 16;

@@ -242,9 +242,6 @@ pub(super) struct Read {
 /// Sketches these files, with so much memory for the documents of each thread, passing over what is there already, and
 /// tells what reading them came to, in their order, which is kept beside their sketches. One that cannot be opened is
 /// damage, and has no sketches.
-///
-/// # Errors
-/// As [`sketch`].
 pub(super) fn sketch_files(
     job: &SketchJob,
     inputs: &[Input],

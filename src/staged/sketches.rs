@@ -114,9 +114,6 @@ pub struct InputMark {
 
 impl InputMark {
     /// The mark of a file.
-    ///
-    /// # Errors
-    /// If it cannot be read.
     pub fn of(input: &Input) -> Result<Self> {
         /// Pieces that are looked at.
         const PIECES: u64 = 64;
@@ -236,9 +233,6 @@ pub fn weights_of(bytes: &[u8]) -> QuantisedWeights {
 }
 
 /// Writes the sketches of the documents of some input files.
-///
-/// # Errors
-/// If the file cannot be written, or what is on disk of the documents cannot be read.
 pub fn write(
     path: &Path,
     settings: &Settings,
@@ -329,17 +323,11 @@ impl SketchFile {
     }
 
     /// The names and places of its documents, checked.
-    ///
-    /// # Errors
-    /// If they cannot be read, or are damaged.
     pub fn names(&self) -> Result<Vec<Named>> {
         self.each_name()?.collect()
     }
 
     /// The names one after the other, with a few in memory at a time.
-    ///
-    /// # Errors
-    /// As [`names`](Self::names).
     pub fn each_name(&self) -> Result<impl Iterator<Item = Result<Named>>> {
         let names = names::each(&self.names_path(), &self.header.paths(), self.header.documents)?;
         let (mut run, mut runs) = (RowRun::default(), self.each_run()?.peekable());
@@ -386,25 +374,16 @@ impl SketchFile {
     }
 
     /// The places of documents among the records of their inputs that may be documents.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn rows(&self) -> Result<DocumentRows> {
         Ok(DocumentRows { runs: self.each_run()?.collect::<Result<_>>()? })
     }
 
     /// Compares its checksum.
-    ///
-    /// # Errors
-    /// If it cannot be read, or is damaged.
     pub fn check(&self) -> Result<()> {
         self.body.check()
     }
 
     /// Opens it for reading columns.
-    ///
-    /// # Errors
-    /// If it cannot be opened.
     pub fn reader(&self) -> Result<Columns> {
         let hashes = self.layout.documents * self.layout.width() + self.header.gaps * GAP;
         Ok(Columns { layout: self.layout, hashes, reader: self.body.reader()?, bytes: Vec::new() })
@@ -452,9 +431,6 @@ pub struct Columns {
 
 impl Columns {
     /// The bytes of a column for `count` documents from `from` on, into `bytes`.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn read(&mut self, column: Column, from: u64, count: usize, bytes: &mut Vec<u8>) -> Result<()> {
         let (start, width) = self.layout.place(column);
         bytes.resize(count * width, 0);
@@ -463,9 +439,6 @@ impl Columns {
     }
 
     /// Hashes of features, by their places among all of the file.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn read_hashes(&mut self, places: Range<u64>, hashes: &mut Vec<u32>) -> Result<()> {
         self.bytes.resize((places.end - places.start) as usize * 4, 0);
         self.reader.seek(self.hashes + places.start * 4)?;
@@ -512,17 +485,11 @@ pub struct FolderInput {
 
 impl Folder {
     /// Opens the sketches of a folder.
-    ///
-    /// # Errors
-    /// If there are none, or if they are of different settings, or one cannot be read; then it is named.
     pub fn open(folder: &Path) -> Result<Self> {
         Self::open_against(folder, &[])
     }
 
     /// Opens the sketches of a folder, and those of folders of old documents.
-    ///
-    /// # Errors
-    /// If a folder has none, or if they are of different settings, or one cannot be read; then it is named.
     pub fn open_against(folder: &Path, old: &[PathBuf]) -> Result<Self> {
         let mut of_old = Vec::new();
         for old in old {
@@ -620,9 +587,6 @@ impl Folder {
 
     /// Hands over the columns of all files in pieces: the number of the first document, its place in the file, and
     /// how many there are.
-    ///
-    /// # Errors
-    /// If a file cannot be opened, or what is done with a piece fails.
     pub fn scan(
         &self,
         advance: &dyn Fn(u64),
@@ -636,9 +600,6 @@ impl Folder {
     }
 
     /// As [`scan`](Self::scan), the pieces that have some of these documents.
-    ///
-    /// # Errors
-    /// As [`scan`](Self::scan).
     pub fn scan_of(
         &self,
         documents: Range<u64>,
@@ -692,9 +653,6 @@ fn files_of(folder: &Path) -> Result<Vec<SketchFile>> {
 }
 
 /// The paths of all files of sketches in a folder, ascending.
-///
-/// # Errors
-/// If the folder cannot be read.
 pub fn paths_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let io = |error| Error::io(folder, error);
     let mut paths = Vec::new();

@@ -21,9 +21,6 @@ pub const LEAST_MEMORY: u64 = 1 << 20;
 pub const MERGE_MEMORY: u64 = (MOST_RUNS * RUN_BUFFER) as u64;
 
 /// The length of a record, as it stands before it.
-///
-/// # Errors
-/// If it is of 4 GiB or more.
 pub fn length_of(record: &[u8]) -> Result<u32> {
     u32::try_from(record.len()).map_err(|_| {
         Error::parameter("record", format!("of {} bytes", record.len()), "one of less than 4 GiB")
@@ -82,9 +79,6 @@ impl Sorter {
     }
 
     /// Adds a record.
-    ///
-    /// # Errors
-    /// If a run cannot be written.
     pub fn push(&mut self, record: &[u8]) -> Result<()> {
         if self.held.bytes.len() + size_of_val(&self.held.places[..]) >= self.room {
             self.spill()?;
@@ -140,9 +134,6 @@ impl Sorter {
     }
 
     /// All records, ascending, each once.
-    ///
-    /// # Errors
-    /// If a run cannot be written or read.
     pub fn finish(mut self) -> Result<Merge> {
         if self.runs.is_empty() {
             self.held.sort();
@@ -245,9 +236,6 @@ pub struct Merge {
 
 impl Merge {
     /// Merges what these sources hold, each ascending, of `width` bytes a record; the paths are for messages.
-    ///
-    /// # Errors
-    /// If a source cannot be read.
     pub fn of(width: usize, sources: Vec<MergeSource>) -> Result<Self> {
         let run =
             |(path, list)| SortedRun { path, record: vec![0; width], source: RecordSource::Fixed(list) };
@@ -255,9 +243,6 @@ impl Merge {
     }
 
     /// As [`of`](Self::of), of records of any lengths, each behind its length in four bytes.
-    ///
-    /// # Errors
-    /// As [`of`](Self::of).
     pub fn of_any_length(sources: Vec<MergeSource>) -> Result<Self> {
         let run = |(path, list)| SortedRun { path, record: Vec::new(), source: RecordSource::Behind(list) };
         Self::of_runs(sources.into_iter().map(run).collect())
@@ -274,9 +259,6 @@ impl Merge {
     }
 
     /// The next record; equal ones come once.
-    ///
-    /// # Errors
-    /// If a source cannot be read.
     pub fn next(&mut self) -> Result<Option<&[u8]>> {
         loop {
             let Some(mut first) = self.heap.peek_mut() else { return Ok(None) };

@@ -55,9 +55,6 @@ pub struct Copies(Vec<(Rank, Rank)>);
 
 impl Copies {
     /// The exact duplicates in a folder, by digests of the texts.
-    ///
-    /// # Errors
-    /// If it cannot be read.
     pub fn of(folder: &Folder, order: &Order, advance: &dyn Fn(u64)) -> Result<Self> {
         let digests = |bytes: &[u8]| -> Vec<[u64; 2]> {
             bytes
@@ -134,9 +131,6 @@ pub struct SketchStore<'a> {
 
 impl<'a> SketchStore<'a> {
     /// The store of a folder whose exact duplicates are known.
-    ///
-    /// # Errors
-    /// If it cannot be read.
     pub fn new(folder: &'a Folder, order: &'a Order, copies: &Copies, budget: &Budget) -> Result<Self> {
         let mut compared = Bits::new(folder.documents());
         let least = folder.settings.min_features.max(1);
@@ -179,9 +173,6 @@ impl<'a> SketchStore<'a> {
     }
 
     /// Estimates the recall: some documents are drawn, and compared with all others.
-    ///
-    /// # Errors
-    /// If sketches cannot be read.
     pub fn estimate(
         &self,
         rule: &Rule,

@@ -121,17 +121,11 @@ impl Tables<'_> {
     }
 
     /// All pairs that are listed, in no order.
-    ///
-    /// # Errors
-    /// If they cannot be read.
     pub fn each_pair(&self) -> Result<impl Iterator<Item = Result<Pair>>> {
         Ok(each(Merge::of(Edge::WIDTH, vec![source(self.pairs)?])?, pair_of))
     }
 
     /// These documents, to be shown or named.
-    ///
-    /// # Errors
-    /// If what is there cannot be read.
     pub fn shown(&self, documents: &BTreeSet<Document>) -> Result<BTreeMap<Document, ShownDocument>> {
         let mut bytes = Vec::new();
         let shown = documents.iter().map(|&document| {
@@ -144,9 +138,6 @@ impl Tables<'_> {
     }
 
     /// Counts all new documents.
-    ///
-    /// # Errors
-    /// If what is there cannot be read.
     pub fn counts(&self) -> Result<DocumentCounts> {
         let inputs = &self.folder.inputs;
         let mut counts = DocumentCounts { kept: vec![0; inputs.len()], ..DocumentCounts::default() };

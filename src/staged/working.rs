@@ -94,9 +94,6 @@ pub struct Left {
 }
 
 /// The leftover of a run with results at `out`, if one was ended.
-///
-/// # Errors
-/// If an input cannot be read.
 pub fn left_beside(out: &Path, job: &Job, files: &Against) -> Result<Option<Left>> {
     let path = place_of(out);
     let Some(mark) = Mark::in_folder(&path) else { return Ok(None) };
@@ -168,9 +165,6 @@ impl WorkingFolder {
     }
 
     /// Takes it away, for there is nothing more to go on with. Something in it that is not ours stays, and is reported.
-    ///
-    /// # Errors
-    /// If it cannot be removed.
     pub fn remove(self) -> Result<Option<PathBuf>> {
         keep(None);
         let io = |error| Error::io(&self.path, error);
@@ -279,9 +273,6 @@ fn clear(folder: &Path) -> Result<()> {
 }
 
 /// Removes a file, if it is there.
-///
-/// # Errors
-/// If it cannot be removed.
 pub fn remove_file(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io(path, error)),
@@ -295,9 +286,6 @@ pub fn reading_of(sketches: &Path) -> PathBuf {
 }
 
 /// Keeps what reading input files came to.
-///
-/// # Errors
-/// If it cannot be written.
 pub fn write_reading(sketches: &Path, read: &Read) -> Result<()> {
     let path = reading_of(sketches);
     let bytes = serde_json::to_vec(read).map_err(|error| Error::io(&path, error.into()))?;
@@ -305,9 +293,6 @@ pub fn write_reading(sketches: &Path, read: &Read) -> Result<()> {
 }
 
 /// The outcome of reading input files.
-///
-/// # Errors
-/// If it was not kept, or is damaged.
 pub fn read_reading(sketches: &Path) -> Result<Read> {
     of_reading(&reading_of(sketches))
 }

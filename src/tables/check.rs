@@ -44,9 +44,6 @@ impl Together {
 }
 
 /// Checks a `pairs.csv`, and counts its rows.
-///
-/// # Errors
-/// If the file cannot be read, or has not the header of such a table.
 pub(crate) fn pairs(path: &Path, together: Option<&Together>) -> Result<(Inspection, u64)> {
     let mut inspection = Inspection::of("table of pairs");
     Table::open_ours(path)?.begins_with(&PairRow::COLUMNS[..6])?;
@@ -114,9 +111,6 @@ pub(crate) struct CheckedClusters {
 
 /// Checks a `clusters.csv`, and counts what is in it. How many documents of a cluster stay is checked where `quota` is
 /// known.
-///
-/// # Errors
-/// If the file cannot be read, or has not the header of such a table.
 pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection, CheckedClusters)> {
     /// A cluster as its rows tell it.
     struct ClusterRows {
@@ -186,9 +180,6 @@ pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection,
 }
 
 /// Checks a table of documents; counts its rows, and the documents among them that stay.
-///
-/// # Errors
-/// If the file cannot be read, or has not the header of such a table.
 pub(crate) fn documents(path: &Path) -> Result<(Inspection, [u64; 2])> {
     let mut inspection = Inspection::of("table of documents");
     let mut table = Table::open_ours(path)?;

@@ -64,9 +64,6 @@ impl Table {
     }
 
     /// Nothing if the header begins with the columns of one of our tables.
-    ///
-    /// # Errors
-    /// [`Error::Format`] otherwise.
     pub(crate) fn begins_with(&self, columns: &[&str]) -> Result<()> {
         if self.header.iter().take(columns.len()).eq(columns.iter().copied()) {
             return Ok(());

@@ -134,9 +134,6 @@ pub fn write<R: TableRow>(path: &Path, rows: impl IntoIterator<Item = Result<R>>
 }
 
 /// Writes a table of cells as they were read, guarded again, and gives the number of rows.
-///
-/// # Errors
-/// As [`write()`].
 pub(crate) fn write_cells(
     path: &Path,
     header: &csv::StringRecord,
