@@ -21,7 +21,7 @@ use simflip::hash::fmix64;
 use simflip::pipeline::{Progress, Silent};
 use simflip::resources::{cpu_seconds, peak_memory_bytes};
 use simflip::settings::Settings;
-use simflip::staged::{self, Applied, ApplyJob, ClusterJob, Grouping, JoinJob, Outputs, Shard, SketchJob};
+use simflip::staged::{self, Applied, ApplyJob, ClusterJob, Grouping, Outputs, Shard, SketchJob};
 use simflip::terminal::say;
 use std::error::Error;
 use std::fs::{self, File};
@@ -271,10 +271,9 @@ fn stage(name: &str, sketches: &Path, memory: u64) -> Result<(), Box<dyn Error>>
     let (begun, steps) = (Instant::now(), Steps::default());
     let (sketches, against, memory, threads) = (sketches.to_path_buf(), Vec::new(), Some(memory), 0);
     let linkage = if name.ends_with("star") { Linkage::Star } else { Linkage::Connected };
-    let grouping = Grouping::of(linkage);
+    let job = ClusterJob { sketches, against, grouping: Grouping::of(linkage), memory, threads };
     let said = if name.starts_with("join") {
-        let shard = Shard::default();
-        let done = staged::join(&JoinJob { sketches, against, grouping, memory, threads, shard }, &Silent)?;
+        let done = staged::join(&job, Shard::default(), &Silent)?;
         format!(
             "{} copies; {} edges of {} pairs compared; {} left out in buckets of up to {} documents",
             done.copies,
@@ -284,7 +283,7 @@ fn stage(name: &str, sketches: &Path, memory: u64) -> Result<(), Box<dyn Error>>
             done.statistics.largest
         )
     } else {
-        let done = staged::cluster(&ClusterJob { sketches, against, grouping, memory, threads }, &steps)?;
+        let done = staged::cluster(&job, &steps)?;
         format!(
             "{} documents go by {} clusters; the largest has {}",
             done.removed, done.clusters, done.largest

@@ -146,7 +146,7 @@ fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
     use simflip::corpus::{JsonlFields, KeptFiles, ReadRules};
     use simflip::format::{KINDS, read_any};
     use simflip::pipeline::Silent;
-    use simflip::staged::{self, ApplyJob, ClusterJob, Grouping, JoinJob, Outputs, Shard, SketchJob};
+    use simflip::staged::{self, ApplyJob, ClusterJob, Grouping, Outputs, Shard, SketchJob};
     let words = ["a page of a few words that stands twice", "a page of a few words that stands alone, or so"];
     let pages: String =
         (0..9).map(|n| serde_json::json!({"text": words[n % 2]}).to_string() + "\n").collect();
@@ -166,15 +166,6 @@ fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
     };
     staged::sketch(&sketch, &Silent).expect("sketches");
     let grouping = Grouping::of(Linkage::Star);
-    let join = JoinJob {
-        sketches: sketches.clone(),
-        against: Vec::new(),
-        grouping: grouping.clone(),
-        memory: None,
-        threads: 1,
-        shard: Shard::default(),
-    };
-    staged::join(&join, &Silent).expect("pairs");
     let cluster = ClusterJob {
         sketches: sketches.clone(),
         against: Vec::new(),
@@ -182,6 +173,7 @@ fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
         memory: None,
         threads: 1,
     };
+    staged::join(&cluster, Shard::default(), &Silent).expect("pairs");
     staged::cluster(&cluster, &Silent).expect("clusters");
     let apply = ApplyJob {
         sketches: sketches.clone(),

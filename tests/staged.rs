@@ -12,7 +12,7 @@ use simflip::pipeline::Silent;
 use simflip::search::bands::Banding;
 use simflip::settings::{Settings, Sketches};
 use simflip::staged::{
-    self, ApplyJob, ClusterJob, Clustered, Grouping, JoinJob, Joined, Outputs, Shard, SketchJob, Sketched,
+    self, ApplyJob, ClusterJob, Clustered, Grouping, Joined, Outputs, Shard, SketchJob, Sketched,
 };
 use simflip::{Document, Error, Id};
 use std::collections::BTreeMap;
@@ -117,14 +117,13 @@ pub fn sketch_job(paths: &[PathBuf], out: &Path, settings: &Settings, machine: M
     }
 }
 
-fn join_job(sketches: &Path) -> JoinJob {
-    JoinJob {
+fn cluster_job(sketches: &Path) -> ClusterJob {
+    ClusterJob {
         sketches: sketches.to_path_buf(),
         against: Vec::new(),
         grouping: Grouping::of(Linkage::Star),
         memory: None,
         threads: 1,
-        shard: Shard::default(),
     }
 }
 
@@ -160,9 +159,8 @@ fn join_in_parts(out: &Path, against: &[PathBuf], linkage: Linkage, machine: Mac
     let Machine { shards, threads, memory } = machine;
     let join = |number| {
         let (sketches, against, memory) = (out.to_path_buf(), against.to_vec(), Some(memory));
-        let (grouping, shard) = (Grouping::of(linkage), part(number, machine));
-        let job = JoinJob { sketches, against, grouping, memory, threads, shard };
-        staged::join(&job, &Silent).unwrap()
+        let job = ClusterJob { sketches, against, grouping: Grouping::of(linkage), memory, threads };
+        staged::join(&job, part(number, machine), &Silent).unwrap()
     };
     let mut joined = join(shards - 1);
     for number in (0..shards - 1).rev() {
@@ -420,22 +418,17 @@ fn new_documents_of_an_old_template_go() {
     let machine = Machine { shards: 1, threads: 2, memory: SMALL };
     assert_same_against(&texts, 420, [2, 3], top.path(), &quick(0.8), machine);
     let sketches = top.path().join("sketches");
-    let reported = |job: &JoinJob| staged::join(job, &Silent).unwrap_err().to_string();
-    let against = |path: &Path| JoinJob { against: vec![path.to_path_buf()], ..join_job(&sketches) };
+    let reported = |job: &ClusterJob| staged::join(job, Shard::default(), &Silent).unwrap_err().to_string();
+    let against = |path: &Path| ClusterJob { against: vec![path.to_path_buf()], ..cluster_job(&sketches) };
     assert!(reported(&against(&sketches)).contains("another folder"));
     let other = top.path().join("other");
     let paths = write_files(&top.path().join("others"), &texts[..5], 1);
     staged::sketch(&sketch_job(&paths, &other, &quick(0.7), ONE), &Silent).unwrap();
     assert!(reported(&against(&other)).contains("the settings"));
     // Without them it is another whole, of which nothing is there yet.
-    let job = ClusterJob {
-        sketches: sketches.clone(),
-        against: Vec::new(),
-        grouping: Grouping::of(Linkage::Star),
-        memory: None,
-        threads: 1,
-    };
-    assert!(staged::cluster(&job, &Silent).unwrap_err().to_string().contains("simflip join"));
+    assert!(
+        staged::cluster(&cluster_job(&sketches), &Silent).unwrap_err().to_string().contains("simflip join")
+    );
 }
 
 #[test]
@@ -444,8 +437,8 @@ fn a_template_is_joined_in_stages_as_in_memory() {
     let paths = write_files(&top.path().join("crawl"), &texts(200, 900, 4), 3);
     let settings = quick(0.8);
     assert_same(&paths, top.path(), &settings, Machine { shards: 2, threads: 2, memory: SMALL });
-    let job = join_job(&top.path().join("sketches"));
-    let again = staged::join(&job, &Silent).unwrap();
+    let job = cluster_job(&top.path().join("sketches"));
+    let again = staged::join(&job, Shard::default(), &Silent).unwrap();
     assert!(again.there == again.bands && again.bands == 4, "{again:?}");
     assert!(again.statistics.largest > 100, "{again:?}");
 }
@@ -543,17 +536,17 @@ fn what_does_not_fit_is_named_and_stays() {
     let file = file.into_iter().find(|path| path.extension().is_some_and(|end| end == "sketches")).unwrap();
     let whole = fs::read(&file).unwrap();
     fs::write(&file, &whole[..whole.len() - 7]).unwrap();
-    let join = join_job(&sketches);
+    let join = cluster_job(&sketches);
     for message in [
         reported(staged::sketch(&job, &Silent).unwrap_err()),
-        reported(staged::join(&join, &Silent).unwrap_err()),
+        reported(staged::join(&join, Shard::default(), &Silent).unwrap_err()),
     ] {
         assert!(message.contains(&*file.to_string_lossy()) && message.contains("length"), "{message}");
     }
     let mut flipped = whole.clone();
     flipped[whole.len() - 9] ^= 4;
     fs::write(&file, &flipped).unwrap();
-    let message = reported(staged::join(&join, &Silent).unwrap_err());
+    let message = reported(staged::join(&join, Shard::default(), &Silent).unwrap_err());
     assert!(message.contains(&*file.to_string_lossy()) && message.contains("checksum"), "{message}");
     simflip().arg("inspect").arg(&file).assert().failure();
     fs::write(&file, &whole[..whole.len() - 7]).unwrap();
@@ -582,22 +575,15 @@ fn what_does_not_fit_is_named_and_stays() {
     }
 
     // A stage before the one that it needs; memory that is too little; a band that is missing.
-    let cluster = |memory| ClusterJob {
-        sketches: sketches.clone(),
-        against: Vec::new(),
-        grouping: Grouping::of(Linkage::Star),
-        memory,
-        threads: 1,
-    };
+    let cluster = |memory| ClusterJob { memory, ..cluster_job(&sketches) };
     let message = reported(staged::cluster(&cluster(None), &Silent).unwrap_err());
     assert!(message.contains("simflip join"), "{message}");
-    let message =
-        reported(staged::join(&JoinJob { memory: Some(1 << 20), ..join.clone() }, &Silent).unwrap_err());
+    let message = reported(staged::join(&cluster(Some(1 << 20)), Shard::default(), &Silent).unwrap_err());
     assert!(message.contains("memory") && message.contains("at least 4"), "{message}");
-    staged::join(&JoinJob { shard: "1/2".parse().unwrap(), ..join.clone() }, &Silent).unwrap();
+    staged::join(&join, "1/2".parse().unwrap(), &Silent).unwrap();
     let message = reported(staged::cluster(&cluster(None), &Silent).unwrap_err());
     assert!(message.contains("band-001.edges") && message.contains("simflip join"), "{message}");
-    staged::join(&join, &Silent).unwrap();
+    staged::join(&join, Shard::default(), &Silent).unwrap();
     // Clusters of another kind, or with another document to be kept, take another join.
     let connected = ClusterJob { grouping: Grouping::of(Linkage::Connected), ..cluster(None) };
     let longest = Grouping { keep: Keep::Longest, ..Grouping::of(Linkage::Star) };

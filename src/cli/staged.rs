@@ -151,10 +151,10 @@ pub(crate) struct JoinArgs {
 impl JoinArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let MachineArgs { memory, work: WorkArgs { threads, quiet } } = self.machine;
-        let (sketches, against, shard) = (self.sketches, self.old.against, self.shard);
+        let (sketches, against) = (self.sketches, self.old.against);
         let grouping = self.order.grouping(&sketches)?;
-        let job = staged::JoinJob { sketches, against, grouping, memory, threads, shard };
-        let joined = staged::join(&job, &Bars::new(quiet))?;
+        let job = staged::ClusterJob { sketches, against, grouping, memory, threads };
+        let joined = staged::join(&job, self.shard, &Bars::new(quiet))?;
         let old = match joined.old {
             0 => String::new(),
             old => format!(" against {}", counted(old, "reference document", "reference documents")),

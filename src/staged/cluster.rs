@@ -30,19 +30,31 @@ use std::iter::{self, Peekable};
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
-/// The sketches to cluster, and the rules.
+/// The sketches to join and to cluster, and the rules.
 #[derive(Clone, Debug)]
 pub struct ClusterJob {
-    /// The folder of sketches that were joined.
+    /// The folder of sketches.
     pub sketches: PathBuf,
-    /// The folders that they were joined against.
+    /// Folders of the sketches of reference documents, with the same settings: near-duplicates of these are removed,
+    /// and they stay. All stages from `join` on are given the same ones.
     pub against: Vec<PathBuf>,
-    /// The linkage of pairs into clusters, and the order of keeping.
+    /// The linkage of pairs into clusters, and the order of keeping. A join does not ask how many documents stay.
     pub grouping: Grouping,
     /// Bytes of memory that are not exceeded; `None` for a share of what the machine has.
     pub memory: Option<u64>,
     /// Threads; 0 for as many as the machine has.
     pub threads: usize,
+}
+
+impl ClusterJob {
+    /// The sketches, which have what the grouping asks for, the facts of their inputs, and the memory.
+    pub(super) fn open(&self, progress: &dyn Progress) -> Result<(Folder, OfFiles, u64)> {
+        let folder = Folder::open_against(&self.sketches, &self.against)?;
+        check_keep(&folder, &self.grouping)?;
+        unscored(&folder, &self.grouping.keep)?.iter().for_each(|message| progress.note(message));
+        let files = OfFiles::of(&folder, &self.grouping);
+        Ok((folder, files, self.memory.unwrap_or_else(memory_share)))
+    }
 }
 
 /// The rules of clustering: the linkage, and which documents of a cluster are kept.
@@ -201,11 +213,7 @@ fn pairs_place(folder: &Folder, grouping: &Grouping) -> PathBuf {
 /// If a band is not joined yet, a file is damaged, the memory is too little, or the linkage needs all pairs of
 /// a cluster at once.
 pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
-    let folder = Folder::open_against(&job.sketches, &job.against)?;
-    check_keep(&folder, &job.grouping)?;
-    unscored(&folder, &job.grouping.keep)?.iter().for_each(|message| progress.note(message));
-    let memory = job.memory.unwrap_or_else(memory_share);
-    let files = OfFiles::of(&folder, &job.grouping);
+    let (folder, files, memory) = job.open(progress)?;
     with_threads(job.threads, || cluster_folder(&folder, &job.grouping, &files, memory, progress))?
 }
 

@@ -4,8 +4,8 @@
 //! from a document to a leader that it may be removed for, by their places in keep order. So keep order, and how
 //! clusters are formed, belong to the join: other ones have another folder of edges.
 
-use super::cluster::{Grouping, check_keep};
-use super::keep_order::{OfFiles, Order, unscored};
+use super::cluster::{ClusterJob, Grouping};
+use super::keep_order::{OfFiles, Order};
 use super::record::{DOCUMENT, Edge};
 use super::sketch::Shard;
 use super::sketches::Folder;
@@ -17,7 +17,6 @@ use crate::format::{self, Body, EDGES, NewBinary, wrong};
 use crate::inspection::Inspection;
 use crate::making::sweep;
 use crate::pipeline::{Progress, with_threads};
-use crate::resources::memory_share;
 use serde::{Deserialize, Serialize};
 use simflip_core::buckets::{self, Round, Rule, Statistics, Store};
 use simflip_core::id::{Id, Rank};
@@ -25,25 +24,6 @@ use simflip_core::settings::Settings;
 use std::fs;
 use std::io::{BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-
-/// The sketches to join, and the rules.
-#[derive(Clone, Debug)]
-pub struct JoinJob {
-    /// The folder of sketches.
-    pub sketches: PathBuf,
-    /// Folders of the sketches of reference documents, with the same settings: near-duplicates of these are removed,
-    /// and they stay. All stages from `join` on are given the same ones.
-    pub against: Vec<PathBuf>,
-    /// The rules of clustering, and of keeping one document of a cluster. The number of kept documents is decided
-    /// later.
-    pub grouping: Grouping,
-    /// Bytes of memory that are not exceeded; `None` for a share of what the machine has.
-    pub memory: Option<u64>,
-    /// Threads; 0 for as many as the machine has.
-    pub threads: usize,
-    /// The part of the bands that is joined.
-    pub shard: Shard,
-}
 
 /// The outcome of the stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,21 +56,15 @@ struct EdgesHeader {
     statistics: Statistics,
 }
 
-/// Finds the near-duplicates among all documents whose sketches are in a folder; passes over what is there already.
+/// Finds the near-duplicates among all documents whose sketches are in a folder, in a part of the bands; passes over what
+/// is there already.
 ///
 /// # Errors
 /// If a file of sketches is damaged, or they are of different settings; if the memory is too little for so many
 /// documents; or if a file cannot be written. What was finished before stays.
-pub fn join(job: &JoinJob, progress: &dyn Progress) -> Result<Joined> {
-    let folder = Folder::open_against(&job.sketches, &job.against)?;
-    check_keep(&folder, &job.grouping)?;
-    unscored(&folder, &job.grouping.keep)?.iter().for_each(|message| progress.note(message));
-    let memory = job.memory.unwrap_or_else(memory_share);
-    let files = OfFiles::of(&folder, &job.grouping);
-    with_threads(job.threads, || {
-        let joining = Joining::new(&folder, &job.grouping, &files, memory, progress)?;
-        joining.run(job.shard)
-    })?
+pub fn join(job: &ClusterJob, shard: Shard, progress: &dyn Progress) -> Result<Joined> {
+    let (folder, files, memory) = job.open(progress)?;
+    with_threads(job.threads, || Joining::new(&folder, &job.grouping, &files, memory, progress)?.run(shard))?
 }
 
 /// A folder of sketches whose documents are joined, and assigned.

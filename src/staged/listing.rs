@@ -1,7 +1,6 @@
 //! The tables of pairs and clusters of a folder of sketches, as `dedup` writes them.
 
-use super::cluster::{self, ClusterJob, Clustered, check_keep, cluster_folder};
-use super::keep_order::{OfFiles, unscored};
+use super::cluster::{self, ClusterJob, Clustered, cluster_folder};
 use super::lookup::{Called, Lookup};
 use super::sketches::Folder;
 use super::tables::{Tables, held_of};
@@ -10,7 +9,6 @@ use crate::error::Result;
 use crate::pipeline::listing::{write_clusters, write_pairs};
 use crate::pipeline::output::OutputFolder;
 use crate::pipeline::{Progress, with_threads};
-use crate::resources::memory_share;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
@@ -35,11 +33,7 @@ pub fn cluster_with_tables(
 ) -> Result<(Clustered, Listed)> {
     OutputFolder::must_be_new("tables", out)?;
     OutputFolder::may_be(out, false)?;
-    let folder = Folder::open_against(&job.sketches, &job.against)?;
-    check_keep(&folder, &job.grouping)?;
-    unscored(&folder, &job.grouping.keep)?.iter().for_each(|message| progress.note(message));
-    let files = OfFiles::of(&folder, &job.grouping);
-    let memory = job.memory.unwrap_or_else(memory_share);
+    let (folder, files, memory) = job.open(progress)?;
     let budget = Budget::beside(memory, held_of(folder.documents()) + folder.files_bytes())?;
     with_threads(job.threads, || {
         let clustered = cluster_folder(&folder, &job.grouping, &files, memory, progress)?;

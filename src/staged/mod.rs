@@ -42,7 +42,7 @@ pub use check::check;
 pub use cluster::{ClusterJob, Clustered, Grouping, cluster, priority_of};
 pub use dedup::{dedup, dedup_on_disk};
 pub use documents::{SketchedDocument, documents_of, settings_of};
-pub use join::{JoinJob, Joined, join};
+pub use join::{Joined, join};
 pub use listing::{Listed, cluster_with_tables};
 pub use plan::{Disk, JobPlan, PlanJob, Rates, StagePlan, plan};
 pub use sketch::{Shard, SketchJob, Sketched, sketch};

@@ -3,7 +3,7 @@
 use super::apply::{ApplyJob, Outputs, apply};
 use super::cluster::{ClusterJob, Grouping, cluster};
 use super::estimate::{Estimate, HELD_ANYWAY, is_large, sketch_bytes};
-use super::join::{JoinJob, join};
+use super::join::join;
 use super::sketch::{Shard, SketchJob, sketch};
 use super::store::{can_be_joined, held as held_each};
 use super::{Budget, printed_bytes};
@@ -317,39 +317,27 @@ impl Rates {
     /// takes however few there are.
     fn measure(settings: &Settings) -> Result<Self> {
         const FEW: u64 = 1_000;
-        let few = Taken::measure(settings, FEW)?;
+        let (few, few_bytes) = Self::taken(settings, FEW)?;
         // A slow machine, and code that is not optimised, take as long for fewer.
         let sizes = [FEW, if few.sketch < 0.015 { 30_000 } else { 4_000 }];
-        let many = Taken::measure(settings, sizes[1])?;
-        let documents = (sizes[1] - sizes[0]) as f64;
-        let bytes = [few.text_bytes, many.text_bytes];
-        let drawn = [0, 1].map(|at| sizes[at] as f64 * most_drawn(sizes[at], bytes[at] as u64) as f64);
-        let each = |of: fn(&Taken) -> f64, more: f64| (of(&many) - of(&few)).max(0.0) / more;
+        let (many, many_bytes) = Self::taken(settings, sizes[1])?;
+        let (documents, bytes) = ((sizes[1] - sizes[0]) as f64, (many_bytes - few_bytes) as f64);
+        let drawn = |documents, bytes| documents as f64 * most_drawn(documents, bytes) as f64;
+        let drawn = drawn(sizes[1], many_bytes) - drawn(sizes[0], few_bytes);
+        let each = |of: fn(&Self) -> f64, more: f64| (of(&many) - of(&few)).max(0.0) / more;
         Ok(Self {
             documents: sizes.iter().sum(),
-            sketch: each(|taken| taken.sketch, many.text_bytes - few.text_bytes),
+            sketch: each(|taken| taken.sketch, bytes),
             join: each(|taken| taken.join, documents),
-            recall_estimate: each(|taken| taken.recall_estimate, drawn[1] - drawn[0]),
+            recall_estimate: each(|taken| taken.recall_estimate, drawn),
             cluster: each(|taken| taken.cluster, documents),
-            apply: each(|taken| taken.apply, many.text_bytes - few.text_bytes),
+            apply: each(|taken| taken.apply, bytes),
         })
     }
-}
 
-/// Processor seconds that the stages take.
-struct Taken {
-    text_bytes: f64,
-    sketch: f64,
-    join: f64,
-    recall_estimate: f64,
-    /// Without the recall estimate.
-    cluster: f64,
-    apply: f64,
-}
-
-impl Taken {
-    /// Runs all stages over so many documents of about 1 kB, three in ten of which are like others.
-    fn measure(settings: &Settings, documents: u64) -> Result<Self> {
+    /// Runs all stages over so many documents of about 1 kB, three in ten of which are like others. Gives the processor
+    /// seconds that all documents take together, and the bytes of their texts.
+    fn taken(settings: &Settings, documents: u64) -> Result<(Self, u64)> {
         const WORDS: u64 = 150;
         const JOINS: usize = 5;
         /// Processor seconds after which no further join is measured.
@@ -357,7 +345,7 @@ impl Taken {
         let io = |error| Error::io("a temporary folder", error);
         let folder = tempfile::tempdir().map_err(io)?;
         let path = folder.path().join("documents.jsonl");
-        let (mut lines, mut text_bytes) = (String::new(), 0);
+        let (mut lines, mut text_bytes) = (String::new(), 0u64);
         for document in 0..documents {
             let family = if document % 10 < 3 { document / 30 } else { document };
             let (mut draws, mut own) = (SplitMix64::new(family), SplitMix64::new(!document));
@@ -370,12 +358,12 @@ impl Taken {
                 lines.push_str(&format!("{:x} ", word * 0x9e37));
             }
             lines.push_str("\"}\n");
-            text_bytes += lines.len() - before;
+            text_bytes += (lines.len() - before) as u64;
         }
         std::fs::write(&path, &lines).map_err(|error| Error::io(&path, error))?;
         let (sketches, inputs) = (folder.path().join("sketches"), vec![path]);
         let seconds = || cpu_seconds().unwrap_or(0.0);
-        let (threads, shard, memory) = (1, Shard::default(), Some(1 << 30));
+        let (threads, memory) = (1, Some(1 << 30));
         let begun = seconds();
         let (out, settings) = (sketches.clone(), settings.clone());
         let sketch_job = SketchJob { inputs: inputs.clone(), out, threads, settings, ..SketchJob::default() };
@@ -393,11 +381,10 @@ impl Taken {
             copy_files(&sketches, &joined)?;
             let (steps, begun, against) = (Steps::default(), seconds(), Vec::new());
             let grouping = grouping.clone();
-            let job = JoinJob { sketches: joined.clone(), against, grouping, memory, threads, shard };
-            join(&job, &Silent)?;
+            let job = ClusterJob { sketches: joined.clone(), against, grouping, memory, threads };
+            join(&job, Shard::default(), &Silent)?;
             let begun_cluster = seconds();
-            let JoinJob { sketches, against, grouping, .. } = job;
-            cluster(&ClusterJob { sketches, against, grouping, memory, threads }, &steps)?;
+            cluster(&job, &steps)?;
             let recall_estimate = steps.taken();
             join_seconds = join_seconds.min(begun_cluster - begun);
             audit_seconds = audit_seconds.min(recall_estimate);
@@ -409,14 +396,15 @@ impl Taken {
         let apply_job =
             ApplyJob { sketches, inputs, out, grouping, writes, kept_files, threads, ..ApplyJob::default() };
         apply(&apply_job, &Silent)?;
-        Ok(Self {
-            text_bytes: text_bytes as f64,
+        let taken = Self {
+            documents,
             sketch: sketch_seconds,
             join: join_seconds,
             recall_estimate: audit_seconds,
             cluster: cluster_seconds,
             apply: seconds() - begun,
-        })
+        };
+        Ok((taken, text_bytes))
     }
 }
 
