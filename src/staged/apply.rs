@@ -1,7 +1,7 @@
 //! The last stage: for each input file the documents that stay, and a list of the others.
 
 use super::cluster::{self, Grouping, goes_of};
-use super::estimate::{RowCopying, copied_by_thread, writers};
+use super::estimate::{KEPT, copied_by_thread, read_ahead, writing_bytes};
 use super::kept::{InputNames, StagedKept};
 use super::record::Assignment;
 use super::sketch::{Shard, report_broken};
@@ -213,9 +213,15 @@ fn threads_within(job: &ApplyJob, folder: &Folder, inputs: &[&Input], places: &[
     let rows = parquet().map(|(place, _)| documents(place)).max().unwrap_or(0);
     let copied = parquet().map(|(_, input)| copied_by_thread(input)).max().unwrap_or(0);
     let threads = with_threads(job.threads, rayon::current_num_threads)?;
-    let copying = RowCopying { rows, copied, at_once: job.kept_files != KeptFiles::Each };
-    writers(memory, threads, inputs.iter().copied(), longest, copying).map_err(|needed| {
-        let expected = format!("at least {} for what is written of these files", printed_bytes(needed));
+    let needed = |threads: usize| {
+        // Where files are written together, rows are gathered once for all threads.
+        let gathering = if job.kept_files == KeptFiles::Each { threads as u64 } else { 1 };
+        writing_bytes(threads, longest, read_ahead(inputs.iter().copied(), threads))
+            + (rows as f64 * KEPT) as u64 * gathering
+            + threads as u64 * copied
+    };
+    (1..=threads).rev().find(|&threads| needed(threads) <= memory).ok_or_else(|| {
+        let expected = format!("at least {} for what is written of these files", printed_bytes(needed(1)));
         Error::parameter("memory", printed_bytes(memory), expected)
     })
 }

@@ -60,7 +60,7 @@ const ROW: f64 = 88.0;
 /// Bytes of a document while it is sketched, beside its sketches and names: its row and its place.
 const NAMED: f64 = 24.0;
 /// Bytes of a document of a Parquet file that is kept, while these are written: its list may have grown by half.
-const KEPT: f64 = 60.0;
+pub const KEPT: f64 = 60.0;
 /// The least that each thread may hold of documents that are sketched.
 pub const LEAST_ROOM: u64 = 1 << 20;
 /// Bytes of what is known of a document's text.
@@ -116,7 +116,7 @@ impl Estimate {
 
     /// Bytes that writing kept documents takes, one after the other.
     pub fn writing(&self, held: u64) -> u64 {
-        beside_documents(self.threads, held_by_thread(0, WHILE_COPIED), self.read_ahead) + held
+        writing_bytes(self.threads, 0, self.read_ahead) + held
     }
 
     /// Bytes that writing the kept documents of a Parquet file is expected to take, which are gathered before; of so
@@ -209,37 +209,10 @@ pub fn copied_by_thread(input: &Input) -> u64 {
     2 * input.stored_bytes().min(corpus::GROUP_BYTES)
 }
 
-/// The rows that are held while rows of Parquet files are copied.
-#[derive(Clone, Copy, Debug)]
-pub struct RowCopying {
-    /// Rows of a file that are gathered.
-    pub rows: u64,
-    /// Bytes that a thread holds while it copies rows.
-    pub copied: u64,
-    /// True if rows are gathered once for all threads, and not for each.
-    pub at_once: bool,
-}
-
-/// The number of threads that may write the kept documents of these files, of which a record has so many bytes at most,
-/// in so much memory, if there are so many.
-///
-/// # Errors
-/// What one thread takes, if that is more.
-pub fn writers<'a>(
-    memory: u64,
-    threads: usize,
-    inputs: impl ExactSizeIterator<Item = &'a Input> + Clone,
-    longest: u64,
-    copying: RowCopying,
-) -> Result<usize, u64> {
-    let RowCopying { rows, copied, at_once } = copying;
-    let needed = |threads: usize| {
-        let gathered = (rows as f64 * KEPT) as u64 * if at_once { 1 } else { threads as u64 };
-        let gathered = gathered + threads as u64 * copied;
-        let held = held_by_thread(longest, WHILE_COPIED);
-        beside_documents(threads, held, read_ahead(inputs.clone(), threads)) + gathered
-    };
-    (1..=threads).rev().find(|&threads| needed(threads) <= memory).ok_or_else(|| needed(1))
+/// Bytes that so many threads take while they write the kept documents of files, of which so much is read ahead, and a
+/// record has so many bytes at most.
+pub fn writing_bytes(threads: usize, longest: u64, read_ahead: u64) -> u64 {
+    beside_documents(threads, held_by_thread(longest, WHILE_COPIED), read_ahead)
 }
 
 /// The memory of a run beside documents: of its threads, each of which holds so many bytes, and of what is read ahead.
