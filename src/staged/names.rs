@@ -4,11 +4,11 @@
 use super::parts::{Scratch, SpilledBytes};
 use crate::document::Place;
 use crate::error::{Error, Result};
-use crate::format::{self, Body, BodyReader, NAMES, NewBinary, wrong};
+use crate::format::{self, Body, NAMES, NewBinary, wrong};
 use crate::inspection::Inspection;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The most documents of a block.
 const BLOCK: usize = 4096;
@@ -163,10 +163,14 @@ impl<'a> Names<'a> {
 /// # Errors
 /// If it cannot be read, is damaged, or is of other input files or of another number of documents; of damage within a
 /// block when that is come to.
-pub fn each(path: &Path, inputs: &[String], documents: u64) -> Result<Blocks> {
+pub fn each(
+    path: &Path,
+    inputs: &[String],
+    documents: u64,
+) -> Result<impl Iterator<Item = Result<Named>> + use<>> {
     let (header, body) = open(path, inputs, documents)?;
     body.check()?;
-    Blocks::open(header, &body)
+    blocks(header, &body)
 }
 
 /// Opens a file of names, without a look at its body.
@@ -189,83 +193,43 @@ pub fn open(path: &Path, inputs: &[String], documents: u64) -> Result<(NamesHead
     Ok((header, body))
 }
 
-/// The names of the documents of a file, in order, of which a block is in memory at a time. They have no rows yet.
-pub struct Blocks {
-    header: NamesHeader,
-    path: PathBuf,
-    reader: BodyReader,
-    /// Bytes of the body.
-    length: u64,
-    /// The block that is read next, and where it begins.
-    next: (usize, u64),
-    block: std::vec::IntoIter<Named>,
-    documents: u64,
-    /// Nothing comes behind what is broken.
-    is_broken: bool,
-}
-
-impl Blocks {
-    /// Of a body that was checked.
-    pub fn open(header: NamesHeader, body: &Body) -> Result<Self> {
-        let (path, length, block) = (body.path().to_path_buf(), body.len(), Vec::new().into_iter());
-        Ok(Self {
-            header,
-            path,
-            reader: body.reader()?,
-            length,
-            next: (0, 0),
-            block,
-            documents: 0,
-            is_broken: false,
-        })
-    }
-
-    /// The next block; none at the end.
-    fn next_block(&mut self) -> Result<Option<Vec<Named>>> {
-        let broken = || {
-            let (expected, got) =
-                ("names of as many documents as the header says".to_owned(), "others".to_owned());
-            wrong(&self.path, "the body", expected, got, "the file is damaged; sketch the input again")
+/// The names of the documents of a body that was checked, in order, of which a block is in memory at a time. They have no
+/// rows yet.
+fn blocks(header: NamesHeader, body: &Body) -> Result<impl Iterator<Item = Result<Named>> + use<>> {
+    let (path, length, mut reader) = (body.path().to_path_buf(), body.len(), body.reader()?);
+    let broken = move || {
+        let (expected, got) =
+            ("names of as many documents as the header says".to_owned(), "others".to_owned());
+        wrong(&path, "the body", expected, got, "the file is damaged; sketch the input again")
+    };
+    let (mut ends, mut start, mut documents) = (header.ends.into_iter(), 0, 0);
+    let mut next = move || {
+        let Some(end) = ends.next() else {
+            let is_whole = documents == header.documents && start == length;
+            return if is_whole { Ok(None) } else { Err(broken()) };
         };
-        let (at, start) = self.next;
-        let Some(&end) = self.header.ends.get(at) else {
-            return if self.documents == self.header.documents && start == self.length {
-                Ok(None)
-            } else {
-                Err(broken())
-            };
-        };
-        if end < start || end > self.length {
+        if end < start || end > length {
             return Err(broken());
         }
         let mut packed = vec![0; (end - start) as usize];
-        self.reader.fill(&mut packed)?;
+        reader.fill(&mut packed)?;
         let block = zstd::decode_all(&packed[..]).map_err(|_| broken())?;
-        let names = read_block(&block).ok_or_else(broken)?;
-        self.documents += names.len() as u64;
-        self.next = (at + 1, end);
+        let names = read_block(&block).ok_or_else(&broken)?;
+        documents += names.len() as u64;
+        start = end;
         Ok(Some(names))
-    }
-}
-
-impl Iterator for Blocks {
-    type Item = Result<Named>;
-
-    fn next(&mut self) -> Option<Result<Named>> {
-        while !self.is_broken {
-            if let Some(named) = self.block.next() {
-                return Some(Ok(named));
-            }
-            match self.next_block() {
-                Ok(block) => self.block = block?.into_iter(),
-                Err(error) => {
-                    self.is_broken = true;
-                    return Some(Err(error));
-                }
-            }
-        }
-        None
-    }
+    };
+    // Nothing comes behind what is broken.
+    let mut is_broken = false;
+    let blocks = std::iter::from_fn(move || {
+        let block = if is_broken { Ok(None) } else { next() };
+        is_broken |= block.is_err();
+        block.transpose()
+    });
+    Ok(blocks.flat_map(|block| {
+        let (names, error) = block.map_or_else(|error| (Vec::new(), Some(error)), |names| (names, None));
+        names.into_iter().map(Ok).chain(error.map(Err))
+    }))
 }
 
 fn read_block(mut block: &[u8]) -> Option<Vec<Named>> {
@@ -300,7 +264,7 @@ pub fn check(path: &Path) -> Result<Inspection> {
     let mut inspection = Inspection::of(NAMES.name);
     show_inputs(&mut inspection, &header.inputs);
     inspection.fact("documents", header.documents);
-    if let Some(error) = Blocks::open(header, &body)?.find_map(Result::err) {
+    if let Some(error) = blocks(header, &body)?.find_map(Result::err) {
         inspection.problem(error.to_string());
     }
     Ok(inspection)
