@@ -313,10 +313,10 @@ mod tests {
             prop_assert!(reader.next_row().unwrap().is_none());
 
             let path = folder.path().join("clusters.csv");
-            let rows = fields.iter().map(|(id, cluster, _, size, kept)| {
-                let (id, cluster) = (id.into(), cluster.into());
+            let rows = fields.iter().map(|(name, cluster, _, size, kept)| {
+                let (id, cluster) = (name.into(), cluster.into());
                 let (url, size) = ("".into(), u64::from(*size));
-                Ok(ClusterRow { id, url, cluster, size, kept: *kept, at: At { side: Side::Old, ..at("x") } })
+                Ok(ClusterRow { id, url, cluster, size, kept: *kept, at: At { side: Side::Old, ..at(name) } })
             });
             write(&path, rows).unwrap();
             let mut reader = ClustersReader::open(&path).unwrap();
@@ -324,7 +324,7 @@ mod tests {
                 let row = reader.next_row().unwrap().unwrap();
                 prop_assert_eq!((row.id(), row.cluster()), (&**id, &**cluster));
                 prop_assert_eq!((row.size(), row.kept()), (Some(u64::from(*size)), Some(*kept)));
-                prop_assert!(row.is_old());
+                prop_assert_eq!((row.at(), row.is_old()), (Some((&**id, Some(7))), true));
             }
             prop_assert!(reader.next_row().unwrap().is_none());
         }

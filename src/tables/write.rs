@@ -154,9 +154,7 @@ pub(crate) fn write_cells(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tables::cell::plain;
     use crate::tables::{At, Side};
-    use proptest::prelude::*;
     use simflip_core::dedup::PairKind;
 
     fn pair<'a>(a: &'a str, b: &'a str, distance: Option<u32>, similarity: f64) -> PairRow<'a> {
@@ -176,11 +174,6 @@ mod tests {
 
     fn at(file: &str, row: u32) -> At<'_> {
         At { file: file.into(), row, side: if row == 1 { Side::New } else { Side::Old } }
-    }
-
-    fn read(path: &Path) -> Vec<Vec<String>> {
-        let mut reader = csv::ReaderBuilder::new().has_headers(false).from_path(path).expect("opens");
-        reader.records().map(|r| r.expect("a record").iter().map(str::to_string).collect()).collect()
     }
 
     #[test]
@@ -220,32 +213,5 @@ mod tests {
         assert!(error.contains("pairs.csv"), "{error}");
         let row: Result<PairRow<'_>> = Err(Error::NoDocuments("here".to_string()));
         assert!(matches!(write(&folder.path().join("p"), [row]), Err(Error::NoDocuments(_))));
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(32))]
-        #[test]
-        fn read_back_equals(fields in prop::collection::vec((".*", ".*", any::<u64>(), any::<bool>()), 0..20)) {
-            let folder = tempfile::tempdir().expect("a temporary folder");
-            let path = folder.path().join("clusters.csv");
-            let rows = fields.iter().map(|(id, url, size, kept)| {
-                Ok(ClusterRow {
-                    id: id.into(),
-                    url: url.into(),
-                    cluster: id.into(),
-                    size: *size,
-                    kept: *kept,
-                    at: at(id, 1),
-                })
-            });
-            prop_assert_eq!(write(&path, rows).expect("writes"), fields.len() as u64);
-            let expected = fields.iter().map(|(id, url, size, kept)| {
-                let (row, side) = ("1".to_owned(), "new".to_owned());
-                vec![id.clone(), url.clone(), id.clone(), size.to_string(), kept.to_string(), id.clone(), row, side]
-            });
-            let got = read(&path).into_iter().skip(1);
-            let got = got.map(|row| row.iter().map(|cell| plain(cell).to_owned()).collect::<Vec<_>>());
-            prop_assert_eq!(got.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
-        }
     }
 }
