@@ -587,16 +587,8 @@ impl Folder {
 
     /// Hands over the columns of all files in pieces: the number of the first document, its place in the file, and
     /// how many there are.
-    pub fn scan(
-        &self,
-        advance: &dyn Fn(u64),
-        mut each: impl FnMut(&mut Columns, u64, u64, usize) -> Result<()>,
-    ) -> Result<()> {
-        self.scan_of(0..self.documents(), |columns, document, from, count| {
-            each(columns, document, from, count)?;
-            advance(count as u64);
-            Ok(())
-        })
+    pub fn scan(&self, each: impl FnMut(&mut Columns, u64, u64, usize) -> Result<()>) -> Result<()> {
+        self.scan_of(0..self.documents(), each)
     }
 
     /// As [`scan`](Self::scan), the pieces that have some of these documents.

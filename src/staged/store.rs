@@ -69,19 +69,20 @@ impl Copies {
         };
         let mut repeats = Repeats::new(folder.documents() as usize);
         let mut bytes = Vec::new();
-        folder.scan(&|_| (), |columns, _, from, count| {
+        folder.scan(|columns, _, from, count| {
             columns.read(Column::Digests, from, count, &mut bytes)?;
             digests(&bytes).iter().for_each(|digest| repeats.note(digest[0]));
             Ok(())
         })?;
         let mut texts = Vec::new();
-        folder.scan(advance, |columns, document, from, count| {
+        folder.scan(|columns, document, from, count| {
             columns.read(Column::Digests, from, count, &mut bytes)?;
             for (document, digest) in (document..).zip(digests(&bytes)) {
                 if repeats.may_repeat(digest[0]) {
                     texts.push((digest, order.rank(document)));
                 }
             }
+            advance(count as u64);
             Ok(())
         })?;
         drop(repeats);
@@ -135,7 +136,7 @@ impl<'a> SketchStore<'a> {
         let mut compared = Bits::new(folder.documents());
         let least = folder.settings.min_features.max(1);
         let mut features = Vec::new();
-        folder.scan(&|_| (), |columns, document, from, count| {
+        folder.scan(|columns, document, from, count| {
             columns.read(Column::Features, from, count, &mut features)?;
             for (document, features) in (document..).zip(words(&features)) {
                 if features as usize >= least {
@@ -159,7 +160,7 @@ impl<'a> SketchStore<'a> {
         let bytes = self.folder.files.iter().map(|file| file.header.text_bytes).sum();
         let (mut drawing, mut digests) =
             (Drawing::new(self.folder.settings.seed, most_drawn(self.compared(), bytes)), Vec::new());
-        self.folder.scan(&|_| (), |columns, document, from, count| {
+        self.folder.scan(|columns, document, from, count| {
             columns.read(Column::Digests, from, count, &mut digests)?;
             for (document, digest) in (document..).zip(digests.as_chunks::<16>().0) {
                 let rank = self.order.rank(document);
@@ -363,7 +364,7 @@ impl Store for SketchStore<'_> {
                 each(rank, key);
             }
         };
-        self.folder.scan(&|_| (), |columns, document, from, count| {
+        self.folder.scan(|columns, document, from, count| {
             match &self.blocks {
                 Some(blocks) => {
                     columns.read(Column::Hashes, from, count, &mut column)?;
@@ -426,7 +427,7 @@ impl SketchStore<'_> {
         mut each: impl FnMut(&mut Columns, u64, &[(Rank, u64, u64, usize)]) -> Result<()>,
     ) -> Result<()> {
         let (mut sizes, mut at, mut wanted) = (Vec::new(), 0, Vec::new());
-        self.folder.scan(&|_| (), |columns, document, from, count| {
+        self.folder.scan(|columns, document, from, count| {
             if from == 0 {
                 at = 0;
             }

@@ -147,7 +147,7 @@ impl Tables<'_> {
         let mut assignments = assignments_of(self.assignments, 0..u64::MAX)?.peekable();
         let (mut lengths, mut features) = (Vec::new(), Vec::new());
         let words = super::join::words;
-        self.folder.scan(&|_| (), |columns, document, from, count| {
+        self.folder.scan(|columns, document, from, count| {
             if self.folder.is_old(document) {
                 return Ok(());
             }
