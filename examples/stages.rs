@@ -16,7 +16,7 @@ mod made_up;
 
 use made_up::Vocabulary;
 use simflip::clusters::Linkage;
-use simflip::corpus::{JsonlFields, KeptFiles, ReadRules};
+use simflip::corpus::{KeptFiles, ReadOptions};
 use simflip::hash::fmix64;
 use simflip::pipeline::{Progress, Silent};
 use simflip::resources::{cpu_seconds, peak_memory_bytes};
@@ -203,9 +203,7 @@ fn write_file(
 fn sketch_job(input: &Path, out: &Path, settings: &Settings) -> SketchJob {
     SketchJob {
         inputs: vec![PathBuf::from(input)],
-        fields: JsonlFields::default(),
-        longest_document: None,
-        rules: ReadRules::default(),
+        options: ReadOptions::default(),
         out: out.to_path_buf(),
         force: false,
         memory: None,

@@ -143,7 +143,7 @@ fn binaries() -> Vec<Vec<u8>> {
 /// The files of a small run in stages: the place of each one's kind among all, its header and its body.
 fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
     use simflip::clusters::Linkage;
-    use simflip::corpus::{JsonlFields, KeptFiles, ReadRules};
+    use simflip::corpus::{KeptFiles, ReadOptions};
     use simflip::format::{KINDS, read_any};
     use simflip::pipeline::Silent;
     use simflip::staged::{self, ApplyJob, ClusterJob, Grouping, Outputs, Shard, SketchJob};
@@ -154,9 +154,7 @@ fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
     std::fs::write(&input, pages).expect("a file");
     let sketch = SketchJob {
         inputs: vec![input.clone()],
-        fields: JsonlFields::default(),
-        longest_document: None,
-        rules: ReadRules::default(),
+        options: ReadOptions::default(),
         out: sketches.clone(),
         force: false,
         memory: None,

@@ -2,7 +2,7 @@
 
 use crate::corpus::{
     self, Compression, DiscoverOptions, Document, Input, JsonlFields, KeptFiles, Place, ReadOptions,
-    ReadRules, discover_all, pack,
+    discover_all, pack,
 };
 use crate::document::DocId;
 use crate::error::{Error, Result};
@@ -35,14 +35,10 @@ pub struct DecontaminateJob {
     pub inputs: Vec<PathBuf>,
     /// Files and folders of items.
     pub against: Vec<PathBuf>,
-    /// Names of the JSONL fields and Parquet columns of documents.
-    pub fields: JsonlFields,
+    /// The options of reading documents.
+    pub options: ReadOptions,
     /// The field or column of an item's text; `None` for that of documents.
     pub item_field: Option<String>,
-    /// The longest document that is read, in bytes; `None` for the default of [`ReadOptions`].
-    pub longest_document: Option<usize>,
-    /// The rules for odd input.
-    pub reading: ReadRules,
     /// The folder to make.
     pub out: PathBuf,
     /// When an item counts as found.
@@ -156,7 +152,8 @@ fn in_pool(
 ) -> Result<DecontaminationReport> {
     let read_options = |fields: &JsonlFields| ReadOptions {
         threads: rayon::current_num_threads(),
-        ..ReadOptions::new(fields.clone(), job.longest_document, job.reading)
+        fields: fields.clone(),
+        ..job.options.clone()
     };
     let discovered = |paths: &[PathBuf], fields: &JsonlFields| {
         let options = DiscoverOptions { fields: fields.clone(), ..DiscoverOptions::default() };
@@ -165,10 +162,10 @@ fn in_pool(
         corpus::check_fields(&found.inputs, &read_options(fields), &[], &[])?;
         Ok::<_, Error>(found.inputs)
     };
-    let item_text = job.item_field.clone().unwrap_or_else(|| job.fields.text.clone());
-    let item_fields = JsonlFields { text: item_text, ..job.fields.clone() };
-    let (item_files, inputs) =
-        (discovered(&job.against, &item_fields)?, discovered(&job.inputs, &job.fields)?);
+    let fields = &job.options.fields;
+    let item_text = job.item_field.clone().unwrap_or_else(|| fields.text.clone());
+    let item_fields = JsonlFields { text: item_text, ..fields.clone() };
+    let (item_files, inputs) = (discovered(&job.against, &item_fields)?, discovered(&job.inputs, fields)?);
     let stored = |inputs: &[Input]| inputs.iter().map(Input::stored_bytes).sum::<u64>().max(1);
     let mut damaged = 0;
     let mut report_damage = |files: &[corpus::FileReading]| {
@@ -195,7 +192,7 @@ fn in_pool(
     let items = Items::new(&texts, job.rules)?;
     drop(texts);
 
-    let read_options = read_options(&job.fields);
+    let read_options = read_options(fields);
     let worker = || ContaminationWorker {
         finder: Finder::new(&items),
         documents: Vec::new(),

@@ -6,7 +6,7 @@ use crate::place::{ends_by, is_caught};
 use proptest::prelude::*;
 use simflip::clusters::{Keep, Linkage};
 use simflip::core::dedup::{Context, Deduper, Outcome};
-use simflip::corpus::{DiscoverOptions, JsonlFields, KeptFiles, ReadOptions, ReadRules, discover, read};
+use simflip::corpus::{DiscoverOptions, KeptFiles, ReadOptions, discover, read};
 use simflip::hash::SplitMix64;
 use simflip::pipeline::Silent;
 use simflip::search::bands::Banding;
@@ -105,9 +105,7 @@ pub struct Machine {
 pub fn sketch_job(paths: &[PathBuf], out: &Path, settings: &Settings, machine: Machine) -> SketchJob {
     SketchJob {
         inputs: paths.to_vec(),
-        fields: JsonlFields::default(),
-        longest_document: None,
-        rules: ReadRules::default(),
+        options: ReadOptions::default(),
         out: out.to_path_buf(),
         force: false,
         memory: None,

@@ -5,7 +5,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, T
 use simflip::Error;
 use simflip::boilerplate::GroupBy;
 use simflip::clusters::{Keep, Linkage, Quota, Source};
-use simflip::corpus::{JsonlFields, KeptFiles, LONGEST_WINDOW, ReadRules};
+use simflip::corpus::{JsonlFields, KeptFiles, LONGEST_WINDOW, ReadOptions, ReadRules};
 use simflip::hash::FeatureHash;
 use simflip::pipeline::Ignored;
 use simflip::search::bands::Banding;
@@ -100,6 +100,11 @@ impl FieldArgs {
             url: self.url_field.clone().unwrap_or(usual.url),
             ..JsonlFields::default()
         }
+    }
+
+    /// The options of reading by these arguments.
+    pub(crate) fn options(&self) -> ReadOptions {
+        ReadOptions::new(self.fields(), self.longest_document(), self.rules())
     }
 
     /// Which of them were given, for a command that may read no documents.

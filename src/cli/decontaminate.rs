@@ -76,10 +76,8 @@ impl DecontaminateArgs {
         let job = DecontaminateJob {
             inputs: expand_patterns(&self.input.inputs)?,
             against: expand_patterns(&self.against)?,
-            fields: self.input.names.fields(),
+            options: self.input.names.options(),
             item_field: self.item_field,
-            longest_document: self.input.names.longest_document(),
-            reading: self.input.names.rules(),
             out: self.out,
             rules: Rules { ngram: self.ngram, share: self.share, min_words: self.min_words },
             removal: self.remove,

@@ -3,7 +3,6 @@
 use super::arguments::{FieldArgs, WorkArgs, named};
 use super::progress::Bars;
 use super::{Done, print_text};
-use simflip::corpus::ReadOptions;
 use simflip::mark::{Filter, MarkJob, mark};
 use simflip::wording::{counted, printable_path};
 use std::path::PathBuf;
@@ -50,7 +49,7 @@ impl MarkArgs {
         let job = MarkJob {
             result: self.result,
             filter: self.filter,
-            options: ReadOptions::new(self.names.fields(), self.names.longest_document(), self.names.rules()),
+            options: self.names.options(),
             out: self.out,
             threads: self.work.threads,
         };

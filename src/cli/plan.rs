@@ -143,9 +143,7 @@ impl PlanArgs {
         }
         let job = PlanJob {
             inputs: expand_patterns(&self.inputs)?,
-            fields: self.names.fields(),
-            longest_document: self.names.longest_document(),
-            rules: self.names.rules(),
+            options: self.names.options(),
             documents: self.documents,
             memory: self.memory,
             disk: self.disk,

@@ -4,7 +4,6 @@ use super::arguments::{FieldArgs, WorkArgs};
 use super::dedup::{DedupArgs, now};
 use super::progress::Bars;
 use super::{Done, print_text};
-use simflip::corpus::ReadOptions;
 use simflip::pipeline::{RethresholdJob, least_similar, rethreshold};
 use simflip::report::{Report, messages::closing};
 use simflip::wording::{printable, printable_path};
@@ -82,7 +81,7 @@ impl RethresholdArgs {
             out: self.out.unwrap_or_default(),
             force: self.force,
             kept: self.write == Some(KeptOutput::Kept),
-            options: ReadOptions::new(names.fields(), names.longest_document(), names.rules()),
+            options: names.options(),
             threads: self.work.threads,
             command_line,
             created: now(),

@@ -64,9 +64,7 @@ impl ReviewArgs {
             page: self.page.unwrap_or_else(|| self.result.join("review.html")),
             result: self.result,
             corpus: self.corpus,
-            fields: self.names.fields(),
-            longest_document: self.names.longest_document(),
-            rules: self.names.rules(),
+            options: self.names.options(),
             size: self.sample,
             seed: self.seed,
             bands: self.by.map(|by| match by {

@@ -7,7 +7,7 @@ use super::arguments::{
 use super::progress::Bars;
 use super::{Done, print_text};
 use simflip::clusters::{Keep, Linkage};
-use simflip::corpus::{JsonlFields, KeptFiles, expand_patterns};
+use simflip::corpus::{KeptFiles, expand_patterns};
 use simflip::report::messages::recall_sentence;
 use simflip::resources::peak_memory_bytes;
 use simflip::staged::{self, Grouping, Outputs, Shard};
@@ -68,11 +68,11 @@ impl SketchArgs {
         let method = self.method;
         let given = Given { check: Some(&self.check), ..Given::new(&self.search, &self.features) };
         let settings = given.settings(method, &self.search.said(method))?;
+        let mut options = self.input.names.options();
+        options.fields.score = self.score;
         let job = staged::SketchJob {
             inputs: expand_patterns(&self.input.inputs)?,
-            fields: JsonlFields { score: self.score, ..self.input.names.fields() },
-            longest_document: self.input.names.longest_document(),
-            rules: self.input.names.rules(),
+            options,
             out: self.out,
             force: self.force,
             memory: self.machine.memory,

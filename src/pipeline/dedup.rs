@@ -122,56 +122,40 @@ fn write(
             rayon::join(write_kept, write_tables)
         });
     tables?;
-    let corpus::Kept { lost, files } = kept_in?;
-    first_messages(&lost).for_each(|line| stages.progress().note(&line));
     let mut kept_of_files = vec![0; read.new_files];
     kept.iter().for_each(|&document| kept_of_files[read.shard_of(document)] += 1);
-    let new_files = NewFiles {
-        inputs: &read.inputs[..read.new_files],
-        read: &read.files[..read.new_files],
-        kept: &kept_of_files,
-    };
+    let files = FileFindings::new(
+        &read.inputs,
+        read.files.clone(),
+        &kept_of_files,
+        hosts,
+        kept_in?,
+        stages.progress(),
+    );
+    let files = files.against(job, read.both, || against(&read.collection, outcome));
     let near = outcome.pairs.iter().filter(|pair| pair.kind == PairKind::Near).count() as u64;
-    Ok(Findings {
-        files: read.files.clone(),
-        new_files: read.new_files,
+    let files = FileFindings {
         languages: read.languages.clone(),
         not_read: read.not_read.clone(),
         repeated: read.repeated_ids.iter().filter(|&&document| !read.is_old(document)).count() as u64,
-        lost_by_source: new_files.lost(hosts),
-        rows: new_files.rows(&files),
-        lost,
         boilerplate: read.left_out.as_ref().map(|left_out| {
             let groups = left_out.groups.iter().map(|(group, &share)| (group.clone(), share));
             messages::boilerplate(left_out.by.clone(), groups, left_out.mistaken, job.ignored.file())
-        }),
-        against: (!job.against.is_empty()).then(|| AgainstReport {
-            named: job.against.clone(),
-            both: read.both,
-            files: rows_of_old(&read.files[read.new_files..]),
-            ..against(&read.collection, outcome)
         }),
         scores: Scores::new(job, read)?.warning(&job.settings.keep, read.new_documents()),
         memory: job
             .expected
             .as_ref()
             .map(|memory| MemoryReport { pair_bytes: Some(PAIR_BYTES * near), ..memory.clone() }),
-        ..Findings::of(outcome, removed_text_bytes, job.settings.seed)
-    })
+        ..files
+    };
+    Ok(Findings { files, ..Findings::of(outcome, removed_text_bytes, job.settings.seed) })
 }
 
 /// The findings of a run for the report.
 pub(crate) struct Findings {
-    /// The outcome of reading each file, new files first.
-    pub files: Vec<corpus::FileReading>,
-    /// Number of files that are new.
-    pub new_files: usize,
-    /// Number of new documents by language.
-    pub languages: Languages,
-    /// Entries of folders that were not read.
-    pub not_read: corpus::PassedOver,
-    /// New documents whose record id an earlier document has already.
-    pub repeated: u64,
+    /// Those of its files.
+    pub files: FileFindings,
     /// All documents, and how many of them are new.
     pub documents: [u64; 2],
     /// New documents with too few features for a sketch.
@@ -188,6 +172,21 @@ pub(crate) struct Findings {
     pub verified: Option<Verified>,
     /// The estimate of recall.
     pub recall_estimate: Option<RecallEstimate>,
+}
+
+/// The findings that come from files.
+#[derive(Default)]
+pub(crate) struct FileFindings {
+    /// The outcome of reading each file, new files first.
+    pub read: Vec<corpus::FileReading>,
+    /// Number of files that are new.
+    pub new_files: usize,
+    /// Number of new documents by language.
+    pub languages: Languages,
+    /// Entries of folders that were not read.
+    pub not_read: corpus::PassedOver,
+    /// New documents whose record id an earlier document has already.
+    pub repeated: u64,
     /// The losses of each source.
     pub lost_by_source: Vec<Sources>,
     /// A row for each new file.
@@ -202,6 +201,40 @@ pub(crate) struct Findings {
     pub scores: Option<String>,
     /// The memory that was expected, and the disk that was used.
     pub memory: Option<MemoryReport>,
+}
+
+impl FileFindings {
+    /// The findings of new files, of each of which so many documents stay, and of old ones behind them: by what reading
+    /// them came to, by what hosts lose, and by the files of kept documents. Lost input is reported at once.
+    pub fn new(
+        inputs: &[Input],
+        read: Vec<corpus::FileReading>,
+        kept: &[u64],
+        hosts: Option<Sources>,
+        written: corpus::Kept,
+        progress: &dyn Progress,
+    ) -> Self {
+        let corpus::Kept { lost, files } = written;
+        first_messages(&lost).for_each(|line| progress.note(&line));
+        let mut rows: Vec<FileRow> =
+            read.iter().zip(kept).map(|(file, &kept)| file_row(file, kept)).collect();
+        rows_kept_in(&mut rows, &files, |shard| shard as usize);
+        let new = inputs.iter().zip(&rows).map(|(input, row)| (&*input.path, row.documents, row.kept));
+        let lost_by_source = lost_by_file(new).into_iter().chain(hosts).collect();
+        Self { read, new_files: kept.len(), lost_by_source, rows, lost, ..Self::default() }
+    }
+
+    /// With the effect of old documents, if the job has any.
+    pub fn against(self, job: &Job, both: u64, counts: impl FnOnce() -> AgainstReport) -> Self {
+        let old = || self.read[self.new_files..].iter().map(|file| file_row(file, file.documents)).collect();
+        let against = (!job.against.is_empty()).then(|| AgainstReport {
+            named: job.against.clone(),
+            both,
+            files: old(),
+            ..counts()
+        });
+        Self { against, ..self }
+    }
 }
 
 /// Clusters as a report counts and shows them.
@@ -263,11 +296,7 @@ impl Findings {
     /// The findings that do not come from files.
     pub fn of(outcome: &Outcome, removed_text_bytes: u64, seed: u64) -> Self {
         Self {
-            files: Vec::new(),
-            new_files: 0,
-            languages: Languages::default(),
-            not_read: corpus::PassedOver::default(),
-            repeated: 0,
+            files: FileFindings::default(),
             documents: [outcome.documents as u64, outcome.new as u64],
             few: outcome.documents_with_few_features,
             counts: messages::counts(outcome, removed_text_bytes),
@@ -276,13 +305,6 @@ impl Findings {
             searched: outcome.searched.clone(),
             verified: outcome.verified,
             recall_estimate: outcome.recall_estimate,
-            lost_by_source: Vec::new(),
-            rows: Vec::new(),
-            lost: Vec::new(),
-            boilerplate: None,
-            against: None,
-            scores: None,
-            memory: None,
         }
     }
 
@@ -340,27 +362,26 @@ impl Findings {
         let settings = &job.settings;
         let (sample_pairs, largest_clusters) = samples;
         let name = |document| shown.0[&document].name.clone();
-        let Self { files, searched, verified, lost, boilerplate, clusters, .. } = self;
+        let Self { searched, verified, clusters, .. } = self;
+        let FileFindings { read, lost, boilerplate, memory, .. } = &self.files;
         // Losses first.
         let mut warnings: Vec<String> = first_messages(lost).collect();
-        warnings.extend(messages::sources_warnings(&self.lost_by_source));
+        warnings.extend(messages::sources_warnings(&self.files.lost_by_source));
         warnings.extend(messages::search_warnings(searched, verified.as_ref(), &name));
-        warnings.extend(messages::odd_input_warnings(files));
-        warnings.extend(messages::languages_warning(&self.languages));
-        warnings.extend(messages::repeated_ids_warning(self.repeated));
+        warnings.extend(messages::odd_input_warnings(read));
+        warnings.extend(messages::languages_warning(&self.files.languages));
+        warnings.extend(messages::repeated_ids_warning(self.files.repeated));
         warnings.extend(messages::chaining_warning(&clusters.chaining, settings.linkage, &name));
         let largest = clusters.sizes.last_key_value().map_or(0, |(&size, _)| size);
         let [documents, new] = self.documents;
         warnings.extend(messages::largest_warning(largest, documents, settings.linkage));
         warnings.extend(messages::unlisted_warning(&self.counts, verified.is_some()));
         let peak = peak_memory_bytes();
-        warnings.extend(
-            self.memory.as_ref().and_then(|memory| messages::memory_warning(memory, peak, documents)),
-        );
-        warnings.extend(self.scores.clone());
+        warnings.extend(memory.as_ref().and_then(|memory| messages::memory_warning(memory, peak, documents)));
+        warnings.extend(self.files.scores.clone());
         warnings.extend(boilerplate.as_ref().and_then(messages::boilerplate_warning));
         // Last, as it is no loss.
-        warnings.extend(self.not_read.message());
+        warnings.extend(self.files.not_read.message());
         let frequencies = job.frequencies.as_deref().filter(|_| settings.needs_frequencies());
         Report {
             schema: SCHEMA,
@@ -373,9 +394,9 @@ impl Findings {
             boilerplate: boilerplate.clone(),
             corpus: Corpus {
                 text_field: (job.fields.text != JsonlFields::default().text).then(|| job.fields.text.clone()),
-                ..messages::corpus(&files[..self.new_files], new, self.few, &self.languages)
+                ..messages::corpus(&read[..self.files.new_files], new, self.few, &self.files.languages)
             },
-            against: self.against.clone(),
+            against: self.files.against.clone(),
             outcome: self.counts.clone(),
             method: messages::method(settings, frequencies, searched, verified.as_ref()),
             recall: messages::recall(searched),
@@ -390,16 +411,16 @@ impl Findings {
             sample_pairs,
             stages: stages.done(),
             peak_memory_bytes: peak,
-            memory: self.memory.clone(),
+            memory: memory.clone(),
             search_cost: messages::cost(searched),
             searched: Some(searched.clone()),
             verified: *verified,
             recall_estimate: self.recall_estimate,
-            damage: messages::damage(files, lost),
+            damage: messages::damage(read, lost),
             warnings,
-            files: self.rows.clone(),
-            lost_by_source: self.lost_by_source.clone(),
-            not_read: self.not_read.list.clone(),
+            files: self.files.rows.clone(),
+            lost_by_source: self.files.lost_by_source.clone(),
+            not_read: self.files.not_read.list.clone(),
             written: Vec::new(),
         }
     }
@@ -413,7 +434,7 @@ fn check_removed(job: &Job, findings: &Findings) -> Result<()> {
     let worst = |sources: &Sources| {
         sources.worst.clone().map(|row| (format!("{} {}", sources.kind, printable(&row.source)), row))
     };
-    let of_sources = findings.lost_by_source.iter().filter_map(worst);
+    let of_sources = findings.files.lost_by_source.iter().filter_map(worst);
     for (of, row) in std::iter::once(("the input".to_owned(), all)).chain(of_sources) {
         if row.share_lost() > allowed {
             return Err(Error::TooManyRemoved { allowed, of, removed: row.lost(), documents: row.documents });
@@ -459,30 +480,6 @@ pub(super) fn against(collection: &Collection, outcome: &Outcome) -> AgainstRepo
     }
 }
 
-/// The new files of a run: what each was, what reading it came to, and how many of its documents stay.
-pub(crate) struct NewFiles<'a> {
-    pub inputs: &'a [Input],
-    pub read: &'a [corpus::FileReading],
-    pub kept: &'a [u64],
-}
-
-impl NewFiles<'_> {
-    /// A row for each, by the files that kept documents were written to.
-    pub fn rows(&self, files: &[corpus::KeptFile]) -> Vec<FileRow> {
-        let mut rows: Vec<FileRow> =
-            self.read.iter().zip(self.kept).map(|(file, &kept)| file_row(file, kept)).collect();
-        rows_kept_in(&mut rows, files, |shard| shard as usize);
-        rows
-    }
-
-    /// The losses of each folder and file, and those of hosts behind them.
-    pub fn lost(&self, hosts: Option<Sources>) -> Vec<Sources> {
-        let files = self.inputs.iter().zip(self.read).zip(self.kept);
-        let files = files.map(|((input, read), &kept)| (&*input.path, read.documents, kept));
-        lost_by_file(files).into_iter().chain(hosts).collect()
-    }
-}
-
 /// Notes the files that kept documents were written to; `row_of` gives the row of an input.
 pub(super) fn rows_kept_in(rows: &mut [FileRow], files: &[corpus::KeptFile], row_of: impl Fn(u32) -> usize) {
     for file in files {
@@ -495,11 +492,6 @@ pub(super) fn rows_kept_in(rows: &mut [FileRow], files: &[corpus::KeptFile], row
             }
         }
     }
-}
-
-/// A row for each old file, of which all documents stay.
-pub(crate) fn rows_of_old(read: &[corpus::FileReading]) -> Vec<FileRow> {
-    read.iter().map(|file| file_row(file, file.documents)).collect()
 }
 
 fn file_row(file: &corpus::FileReading, kept: u64) -> FileRow {

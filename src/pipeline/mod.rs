@@ -45,8 +45,8 @@ pub use upload::{Upload, upload};
 pub use crate::boilerplate::GroupBy;
 use crate::boilerplate::{self, Boilerplate};
 use crate::corpus::{
-    self, DiscoverOptions, Discovered, Input, JsonlFields, KeptFiles, Needed, PassedOver, ReadOptions,
-    ReadRules, discover_all,
+    self, DiscoverOptions, Discovered, FileReading, Input, JsonlFields, KeptFiles, Needed, PassedOver,
+    ReadOptions, ReadRules, discover_all,
 };
 use crate::error::{Error, Result};
 use crate::format;
@@ -274,16 +274,29 @@ fn read_files(
     stages.amend(read.len() as u64, read.collection.text_bytes());
     passed_over.message().iter().for_each(|message| stages.progress().note(message));
     read.not_read = passed_over;
-    report_damage(&read, stages.progress());
+    // The first pieces of damage of each file; the report lists more.
+    let damage = read.files.iter().flat_map(FileReading::damage_messages);
+    damage.for_each(|line| stages.progress().note(&line));
     read.both = both;
-    let (new, old) = read.files.split_at(new_files);
-    if read.new_documents() == 0 {
+    check_documents(&read.files, new_files, stages.progress())?;
+    Ok((read, loaded, boilerplate))
+}
+
+/// Tells at once what was odd in files, of which so many are new.
+///
+/// # Errors
+/// If there is no new document, or no old one in old files.
+pub(crate) fn check_documents(read: &[FileReading], new_files: usize, progress: &dyn Progress) -> Result<()> {
+    messages::odd_input_warnings(read).iter().for_each(|line| progress.note(line));
+    let (new, old) = read.split_at(new_files);
+    let has_none = |files: &[FileReading]| files.iter().all(|file| file.documents == 0);
+    if has_none(new) {
         return Err(Error::NoDocuments(messages::why_none(new)));
     }
-    if !old.is_empty() && read.new_documents() == read.len() {
+    if !old.is_empty() && has_none(old) {
         return Err(Error::NoDocuments(format!("--against: {}", messages::why_none(old))));
     }
-    Ok((read, loaded, boilerplate))
+    Ok(())
 }
 
 /// New files and old ones.
@@ -415,12 +428,6 @@ fn save_frequencies(
             frequencies::save(&counted, path)
         }
     }
-}
-
-/// Tells the first pieces of damage of each file at once; the report lists more.
-fn report_damage(read: &ReadDocuments, progress: &dyn Progress) {
-    read.files.iter().flat_map(corpus::FileReading::damage_messages).for_each(|line| progress.note(&line));
-    messages::odd_input_warnings(&read.files).iter().for_each(|line| progress.note(line));
 }
 
 /// The summary of a run, for the program that called it.

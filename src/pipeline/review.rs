@@ -5,7 +5,7 @@ use super::grouped;
 use super::samples::LONGEST;
 use super::stages::{Progress, Stages};
 use crate::boilerplate::{self, OwnText};
-use crate::corpus::{self, DiscoverOptions, Input, JsonlFields, ReadOptions, ReadRules, discover};
+use crate::corpus::{self, DiscoverOptions, Input, ReadOptions, discover};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::evaluate::found::{FoundPair, ListedPairs};
@@ -26,12 +26,8 @@ pub struct ReviewJob {
     pub result: PathBuf,
     /// Where the corpus is now; empty: where the result's report says it was.
     pub corpus: Vec<PathBuf>,
-    /// Names of the JSONL fields and Parquet columns.
-    pub fields: JsonlFields,
-    /// The longest document that is read, in bytes, if it was given for the result.
-    pub longest_document: Option<usize>,
-    /// The rules for odd input, as for the result.
-    pub rules: ReadRules,
+    /// The options of reading, as for the result.
+    pub options: ReadOptions,
     /// Pairs to draw.
     pub size: usize,
     /// Seed of the draw.
@@ -70,7 +66,9 @@ pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary>
     check_file("page", &job.page, "an earlier page of this kind", |page| {
         title_of(page).is_some_and(|title| title == TITLE)
     })?;
-    let job = &ReviewJob { fields: report.fields(job.fields.clone()), ..job.clone() };
+    let mut job = job.clone();
+    job.options.fields = report.fields(job.options.fields);
+    let job = &job;
     let listed = stages.run("pairs", 0, "pairs", 0, |_| ListedPairs::read(&job.result))?;
     let (lists, wrote) = ((listed.near.len() + listed.copies.len()) as u64, report.outcome.pairs_written);
     if lists != wrote {
@@ -160,8 +158,8 @@ fn texts(
             by_place.extend(shards.map(|(shard, _)| (DocId::new(shard, row), document)));
         }
     }
-    let options = ReadOptions::new(job.fields.clone(), job.longest_document, job.rules);
-    let options = grouped(options, report.boilerplate.as_ref().map(|boilerplate| &boilerplate.by));
+    let options =
+        grouped(job.options.clone(), report.boilerplate.as_ref().map(|boilerplate| &boilerplate.by));
     let boilerplate = match &report.boilerplate {
         Some(BoilerplateReport { from: Some(path), .. }) => Some(boilerplate::load(path)?),
         Some(BoilerplateReport { by, .. }) => Some(count_boilerplate(&inputs, by.clone(), &options, stages)),
@@ -237,7 +235,7 @@ fn inputs(job: &ReviewJob, files: &[FileRow]) -> Result<(Vec<Input>, Vec<String>
         }
         corpus => corpus.to_vec(),
     };
-    let options = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
+    let options = DiscoverOptions { fields: job.options.fields.clone(), ..DiscoverOptions::default() };
     let inputs = discover(&paths, &options)?;
     let same_number = inputs.len() == files.len() && !job.corpus.is_empty();
     let called = match same_number {

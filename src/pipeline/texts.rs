@@ -191,10 +191,8 @@ fn report<T: AsRef<str>>(
     let bytes = |document: Document| collection.facts(document).text_bytes;
     let new = || Document::all(outcome.new);
     let removed_text_bytes = new().filter(|document| !stays[document.index()]).map(bytes).sum();
-    let findings = Findings {
-        against: (job.first_old <= collection.len()).then(|| against(collection, outcome)),
-        ..Findings::of(outcome, removed_text_bytes, job.settings.seed)
-    };
+    let mut findings = Findings::of(outcome, removed_text_bytes, job.settings.seed);
+    findings.files.against = (job.first_old <= collection.len()).then(|| against(collection, outcome));
     let shown = |document: Document| {
         let text = job.texts.get(document.index()).map_or("", AsRef::as_ref);
         let (name, url) = ((job.name)(document), job.url(document).unwrap_or_default());

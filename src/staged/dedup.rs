@@ -19,17 +19,14 @@ use crate::corpus::{self, FileReading, Input, KeptFiles, KeptJob};
 use crate::error::{Error, Result};
 use crate::kernel::memory::give_back;
 use crate::making::{keep, kept_messages, place_of, sweep};
-use crate::pipeline::dedup::{
-    Findings, NewFiles, SHOWN_PAIRS, check_tables, dedup_files, first_messages, rows_of_old,
-};
+use crate::pipeline::dedup::{FileFindings, Findings, SHOWN_PAIRS, check_tables, dedup_files};
 use crate::pipeline::finished::finished;
 use crate::pipeline::listing::write_tables;
 use crate::pipeline::output::{self, OutputFolder};
 use crate::pipeline::samples::Sampler;
 use crate::pipeline::sources::scores_of_files;
 use crate::pipeline::stages::Stages;
-use crate::pipeline::{Against, Ignored, Job, Progress, Summary, Upload, all_inputs};
-use crate::report::messages;
+use crate::pipeline::{Against, Ignored, Job, Progress, Summary, Upload, all_inputs, check_documents};
 use crate::report::model::{AgainstReport, MemoryReport, Outcome as Counts};
 use crate::resources::memory_share;
 use crate::wording::{counted, printable_path};
@@ -370,7 +367,7 @@ impl StagedRun<'_> {
             places[called.shard as usize] = Some(at);
         }
         let all = StagedKept::new(&opened, places, &assignments, &kept);
-        let corpus::Kept { lost, files } = match job.writes.kept {
+        let written = match job.writes.kept {
             true => stages.run("write kept documents", kept.iter().sum(), "documents", 0, |_| {
                 tables.lookup.borrow_mut().release();
                 let is_same = |id, text: &str| all.is_same(id, text);
@@ -379,27 +376,32 @@ impl StagedRun<'_> {
             })?,
             false => corpus::Kept::default(),
         };
-        first_messages(&lost).for_each(|line| stages.progress().note(&line));
-        let of_new = NewFiles { inputs: &inputs[..new_files], read: &files_read[..new_files], kept: &kept };
-        let (rows, lost_by_source) = (of_new.rows(&files), of_new.lost(counted.hosts));
-        let against = (!job.against.is_empty()).then(|| AgainstReport {
-            named: job.against.clone(),
+        let progress = stages.progress();
+        let files = FileFindings::new(inputs, files_read, &kept, counted.hosts, written, progress);
+        let files = files.against(job, *both, || AgainstReport {
             documents: clustered.old,
             exact: clustered.copies_of_old,
             near: of_old.gone - clustered.copies_of_old,
             clusters: of_old.clusters,
             documents_in_clusters: of_old.members,
-            both: *both,
-            files: rows_of_old(&files_read[new_files..]),
+            ..AgainstReport::default()
         });
         self.watching.look();
-        let findings = Findings {
-            new_files,
-            rows,
-            files: files_read,
+        let files = FileFindings {
             languages,
             not_read: passed_over.clone(),
             repeated,
+            scores,
+            memory: Some(MemoryReport {
+                on_disk: true,
+                expected_disk_bytes: Some(expected.disk(settings)),
+                disk_bytes: Some(self.watching.most.load(Ordering::Relaxed)),
+                ..memory.clone()
+            }),
+            ..files
+        };
+        let findings = Findings {
+            files,
             documents: [documents, new],
             few: counted.few,
             counts: Counts {
@@ -418,17 +420,6 @@ impl StagedRun<'_> {
             searched: clustered.statistics.searched(settings, clustered.compared),
             verified: Some(Verified::from(clustered.statistics)),
             recall_estimate: clustered.recall_estimate,
-            lost_by_source,
-            lost,
-            boilerplate: None,
-            against,
-            scores,
-            memory: Some(MemoryReport {
-                on_disk: true,
-                expected_disk_bytes: Some(expected.disk(settings)),
-                disk_bytes: Some(self.watching.most.load(Ordering::Relaxed)),
-                ..memory.clone()
-            }),
         };
         findings.write_report(job, inputs, tables.shown(&findings.shown())?, out, stages)
     }
@@ -454,22 +445,9 @@ impl StagedRun<'_> {
         let sum = |of: fn(&FileReading) -> u64| read.files.iter().map(of).sum();
         stages.amend(sum(|file| file.documents), sum(|file| file.text_bytes));
         passed_over.message().iter().for_each(|message| stages.progress().note(message));
-        let odd = messages::odd_input_warnings(&read.files);
-        odd.iter().for_each(|memory| stages.progress().note(memory));
-        let why_none = |files: &[FileReading]| {
-            files.iter().all(|file| file.documents == 0).then(|| messages::why_none(files))
-        };
-        let (of_new_files, of_old_files) = read.files.split_at(*new_files);
-        if let Some(why) = why_none(of_new_files) {
-            return Err(Error::NoDocuments(why));
-        }
-        if old.is_empty() {
-            return Ok((read, Folder::open(&of_new)?));
-        }
-        if let Some(why) = why_none(of_old_files) {
-            return Err(Error::NoDocuments(format!("--against: {why}")));
-        }
-        Ok((read, Folder::open_against(&of_new, &[of_old])?))
+        check_documents(&read.files, *new_files, stages.progress())?;
+        let of_old = if old.is_empty() { Vec::new() } else { vec![of_old] };
+        Ok((read, Folder::open_against(&of_new, &of_old)?))
     }
 
     fn sketch_into(&self, folder: &Path, inputs: &[Input]) -> Result<Read> {
@@ -477,9 +455,7 @@ impl StagedRun<'_> {
         sweep(folder);
         let job = self.job;
         let sketch = SketchJob {
-            fields: job.read_options().fields,
-            longest_document: job.longest_document,
-            rules: job.rules,
+            options: job.read_options(),
             out: folder.to_path_buf(),
             // What a machine that went down has damaged is made again.
             force: true,

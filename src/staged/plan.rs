@@ -7,7 +7,7 @@ use super::join::join;
 use super::sketch::{Shard, SketchJob, sketch};
 use super::store::{can_be_joined, held as held_each};
 use super::{Budget, printed_bytes};
-use crate::corpus::{DiscoverOptions, JsonlFields, KeptFiles, ReadOptions, ReadRules, discover_all};
+use crate::corpus::{DiscoverOptions, KeptFiles, ReadOptions, discover_all};
 use crate::error::{Error, Result};
 use crate::pipeline::{Progress, Silent};
 use crate::resources::{cpu_seconds, memory_share};
@@ -68,12 +68,8 @@ pub fn disk_bytes(documents: f64, [names, packed]: [f64; 2], hash_bytes: f64, se
 pub struct PlanJob {
     /// Files of documents like those of the job; without them, names and texts are taken to be as long as usual.
     pub inputs: Vec<PathBuf>,
-    /// Names of the JSONL fields and Parquet columns.
-    pub fields: JsonlFields,
-    /// The longest document that is read, in bytes; `None` for the default of [`ReadOptions`].
-    pub longest_document: Option<usize>,
-    /// The rules for odd input.
-    pub rules: ReadRules,
+    /// The options of reading.
+    pub options: ReadOptions,
     /// Documents; without them, those of the inputs.
     pub documents: Option<u64>,
     /// Bytes of memory that may be taken; `None` for a share of what the machine has.
@@ -180,11 +176,10 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     let mut names = NAMES;
     let (mut text, mut counted) = (TEXT, None);
     if !job.inputs.is_empty() {
-        let discovery = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
+        let discovery = DiscoverOptions { fields: job.options.fields.clone(), ..DiscoverOptions::default() };
         let found = discover_all(&job.inputs, &discovery)?;
         found.passed_over.message().iter().for_each(|message| progress.note(message));
-        let options = ReadOptions::new(job.fields.clone(), job.longest_document, job.rules);
-        let sample = Estimate::of(&found.inputs, &options);
+        let sample = Estimate::of(&found.inputs, &job.options);
         if sample.documents == 0 {
             return Err(Error::NoDocuments("no document in the first files of INPUT".to_owned()));
         }

@@ -5,8 +5,7 @@ use super::parts::{InputReading, Parts, Scratch};
 use super::sketches::{self, InputMark, ReadingRules, SketchFile, SketchedInput};
 use super::{printed_bytes, working};
 use crate::corpus::{
-    DiscoverOptions, FileReading, Input, JsonlFields, Languages, Needed, ReadOptions, ReadRules,
-    check_fields, discover_all,
+    DiscoverOptions, FileReading, Input, Languages, Needed, ReadOptions, check_fields, discover_all,
 };
 use crate::error::{Error, Result};
 use crate::format::{self, SKETCHES, wrong};
@@ -28,12 +27,8 @@ use std::str::FromStr;
 pub struct SketchJob {
     /// Files and folders.
     pub inputs: Vec<PathBuf>,
-    /// Names of the JSONL fields and Parquet columns.
-    pub fields: JsonlFields,
-    /// The longest document that is read, in bytes; `None` for the default of [`ReadOptions`].
-    pub longest_document: Option<usize>,
-    /// The rules for odd input.
-    pub rules: ReadRules,
+    /// The options of reading.
+    pub options: ReadOptions,
     /// The folder for files of sketches; it is made if it is not there.
     pub out: PathBuf,
     /// True if sketches that do not fit are made again: of other settings, of a file that has changed, or cut.
@@ -115,7 +110,7 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     if job.memory.is_some() {
         give_back();
     }
-    let discovery = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
+    let discovery = DiscoverOptions { fields: job.options.fields.clone(), ..DiscoverOptions::default() };
     let found = discover_all(&job.inputs, &discovery)?;
     found.passed_over.message().iter().for_each(|message| progress.note(message));
     for input in &found.inputs {
@@ -128,10 +123,9 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
             input.open().map_err(|error| Error::io(&input.path, error))?;
         }
     }
-    let reading = ReadOptions::new(job.fields.clone(), job.longest_document, job.rules);
-    let score = job.fields.score.iter().map(|field| Needed::score("score", field.clone()));
+    let score = job.options.fields.score.iter().map(|field| Needed::score("score", field.clone()));
     // These may be few of the files of a job, of which others have what is missing here.
-    if let Err(error) = check_fields(&found.inputs, &reading, &[], &score.collect::<Vec<_>>()) {
+    if let Err(error) = check_fields(&found.inputs, &job.options, &[], &score.collect::<Vec<_>>()) {
         progress.note(&error.to_string());
     }
     let (inputs, broken): (Vec<Input>, Vec<Input>) =
@@ -302,11 +296,10 @@ impl<'a> Sketching<'a> {
         keeps_reading: bool,
         progress: &'a dyn Progress,
     ) -> Self {
-        let options = ReadOptions::new(job.fields.clone(), job.longest_document, job.rules);
-        let (fields, longest_document) = (job.fields.clone(), options.record_cap);
         let threads = (rayon::current_num_threads() / bundles.max(1)).max(1);
-        let options = ReadOptions { threads, ..options };
-        let rules = ReadingRules { fields, longest_document, rules: job.rules };
+        let options = ReadOptions { threads, ..job.options.clone() };
+        let (fields, longest_document) = (options.fields.clone(), options.record_cap);
+        let rules = ReadingRules { fields, longest_document, rules: options.rules };
         Self { job, rules, options, rooms, keeps_reading, progress }
     }
 
@@ -318,7 +311,7 @@ impl<'a> Sketching<'a> {
     /// Reads inputs, and keeps what their sketches take.
     fn read<'s>(&'s self, inputs: &[Input], scratch: &'s Scratch) -> Result<Parts<'s>> {
         let Self { job, options, rooms, progress, .. } = self;
-        let scored = job.fields.score.is_some();
+        let scored = options.fields.score.is_some();
         let reading = InputReading { settings: &job.settings, scored, rooms, scratch };
         let parts = reading.read(inputs, options, &|bytes| progress.advance(bytes))?;
         parts.files.iter().flat_map(FileReading::damage_messages).for_each(|message| progress.note(&message));
