@@ -10,8 +10,8 @@ use std::path::Path;
 
 /// A `report.json` of any kind.
 pub(crate) enum AnyReport {
-    Comparison(CompareReport),
-    Decontamination(DecontaminationReport),
+    Comparison(Box<CompareReport>),
+    Decontamination(Box<DecontaminationReport>),
     Deduplication(Box<Report>),
 }
 
@@ -24,9 +24,9 @@ impl AnyReport {
         let text = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
         let fields: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
         Ok(if fields.get("methods").is_some() {
-            Self::Comparison(CompareReport::read_json(path)?)
+            Self::Comparison(Box::new(CompareReport::read_json(path)?))
         } else if fields.get("benchmarks").is_some() {
-            Self::Decontamination(DecontaminationReport::read_json(path)?)
+            Self::Decontamination(Box::new(DecontaminationReport::read_json(path)?))
         } else {
             Self::Deduplication(Box::new(Report::read_json(path)?))
         })

@@ -56,8 +56,8 @@ struct EdgesHeader {
     statistics: Statistics,
 }
 
-/// Finds the near-duplicates among all documents whose sketches are in a folder, in a part of the bands; passes over what
-/// is there already.
+/// Finds the near-duplicates among all documents whose sketches are in a folder, in a part of the bands; passes over
+/// what is there already.
 ///
 /// # Errors
 /// If a file of sketches is damaged, or they are of different settings; if the memory is too little for so many

@@ -193,8 +193,8 @@ pub fn open(path: &Path, inputs: &[String], documents: u64) -> Result<(NamesHead
     Ok((header, body))
 }
 
-/// The names of the documents of a body that was checked, in order, of which a block is in memory at a time. They have no
-/// rows yet.
+/// The names of the documents of a body that was checked, in order, of which a block is in memory at a time. They have
+/// no rows yet.
 fn blocks(header: NamesHeader, body: &Body) -> Result<impl Iterator<Item = Result<Named>> + use<>> {
     let (path, length, mut reader) = (body.path().to_path_buf(), body.len(), body.reader()?);
     let broken = move || {

@@ -92,8 +92,8 @@ pub(super) fn columns(schema: &SchemaDescriptor) -> Vec<ValueColumn> {
 
 /// A schema without what it says that values mean: each value is read as it is stored, and any column can be.
 ///
-/// With that, it is one that can be written. Annotations that are newer than the writer go, and say nothing about values.
-/// Times of 96 bits, which the format has given up, become microseconds.
+/// With that, it is one that can be written. Annotations that are newer than the writer go, and say nothing about
+/// values. Times of 96 bits, which the format has given up, become microseconds.
 pub(super) fn rebuilt(schema: &TypePtr, with_meaning: bool) -> Result<TypePtr, ParquetError> {
     let info = schema.get_basic_info();
     let is_known = |logical: &&LogicalType| !matches!(logical, LogicalType::_Unknown { .. });
