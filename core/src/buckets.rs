@@ -852,6 +852,20 @@ pub fn merge(all: &mut Vec<Edge>, more: Vec<Edge>) {
     });
 }
 
+/// Adds the sorted edges of a later round to those before it. Of a pair that has edges in both directions, the later
+/// one stays.
+pub fn merge_later(all: &mut Vec<Edge>, later: Vec<Edge>) {
+    if !later.is_empty() {
+        all.retain(|edge| !is_turned(edge, &later));
+        merge(all, later);
+    }
+}
+
+/// True if sorted edges have that of the same pair in the other direction.
+pub fn is_turned(edge: &Edge, edges: &[Edge]) -> bool {
+    edges.binary_search_by_key(&(edge.leader, edge.document), Edge::key).is_ok()
+}
+
 /// The assignment of each document.
 #[derive(Clone, Debug)]
 pub struct Assignments {
@@ -1268,6 +1282,12 @@ mod tests {
             let naive: Vec<(usize, usize)> =
                 (0..n).flat_map(|a| (0..a).map(move |b| (a, b))).filter(|&(a, b)| sets.is_candidate(a, b)).collect();
             prop_assert_eq!(listed, naive);
+            // A later round may compare a pair in the other direction; it is listed once all the same.
+            let mut all = edges;
+            merge_later(&mut all, joined.later);
+            let pairs: BTreeSet<(Rank, Rank)> =
+                all.iter().map(|edge| (edge.document.max(edge.leader), edge.document.min(edge.leader))).collect();
+            prop_assert_eq!(pairs.len(), all.len());
         }
 
         #[test]

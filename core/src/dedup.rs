@@ -599,14 +599,14 @@ impl<'a> Prepared<'a> {
                 buckets::assign(&store, &rule, reference, edges.iter().copied().map(Ok::<_, Error>))
             })?;
         statistics = statistics.and(more);
-        buckets::merge(&mut edges, later);
+        buckets::merge_later(&mut edges, later);
         if let Some(threshold) = rule.contained() {
             let removed = run(progress, Step::Containment, texts.sketched.len(), |_| {
                 containment::remove(&store, threshold, &mut assignments)
             });
             let (more, part) = removed?;
             statistics = statistics.and(part);
-            buckets::merge(&mut edges, more);
+            buckets::merge_later(&mut edges, more);
         }
         let is_listed = |edge: &Edge| {
             settings.all_pairs

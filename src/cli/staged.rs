@@ -124,8 +124,8 @@ fn peak() -> String {
 /// Stage 2: compare documents that share a band hash.
 ///
 /// Documents are compared by their sketches; no text is read again. Bands come one after the other, each into a file of
-/// its own; those that are there already are passed over. --clusters, --keep and --priority decide which documents are
-/// compared: give the same ones to cluster and apply.
+/// its own; those that are there already are passed over. --clusters, --keep, --priority and --all-pairs decide which
+/// documents are compared: give the same ones to cluster and apply.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   simflip join sketches --memory 8GiB

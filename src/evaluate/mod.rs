@@ -281,6 +281,9 @@ impl Universe {
     }
 
     fn partition(&self, clusters: &Partition) -> Partition {
+        if self.documents as usize == self.numbers.len() {
+            return clusters.clone();
+        }
         let labels = clusters.labels().iter().zip(&self.numbers);
         Partition::from_keys(labels.filter(|(_, number)| number.is_some()).map(|(&label, _)| label))
     }

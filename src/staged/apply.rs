@@ -138,7 +138,8 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
         Error::Io { source, path } if source.kind() == std::io::ErrorKind::NotFound => {
             let linkage = job.grouping.linkage.name();
             let message = format!(
-                "{}: simflip cluster --clusters {linkage}, with the same pages to stay, has not made it yet",
+                "{}: simflip cluster --clusters {linkage}, with --keep, --against and --all-pairs as they are given here, \
+                 has not made it yet",
                 path.display()
             );
             Error::Missing(message)

@@ -224,6 +224,9 @@ pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
 /// they form clusters.
 pub(super) fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
     folder.settings.clone().with(|settings| settings.linkage = grouping.linkage).check()?;
+    if grouping.all_pairs && folder.settings.sketches.keyed().is_none() {
+        return Err(Error::parameter("all-pairs", "true", "sketches of simflip sketch --method both"));
+    }
     let refuse = |expected: String| Err(Error::parameter("keep", &grouping.keep, expected));
     match &grouping.keep {
         Keep::InputOrder if grouping.priority.is_empty() => {
@@ -349,7 +352,7 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
         let (edges, statistics) = progress.during("containment", documents, "documents", |_| {
             containment::remove(&store, threshold, &mut assignments)
         })?;
-        buckets::merge(&mut later, edges);
+        buckets::merge_later(&mut later, edges);
         more = more.and(statistics);
     }
     let recall_estimate = progress.during(ESTIMATE_STEP, documents, "documents", |advance| {
@@ -487,6 +490,7 @@ fn found(edges: &Edges, later: &[buckets::Edge]) -> Result<impl Iterator<Item = 
         // A pair may come of several bands.
         last.replace(edge.key()) != Some(edge.key())
             && later.binary_search_by_key(&edge.key(), buckets::Edge::key).is_err()
+            && !buckets::is_turned(edge, later)
     };
     Ok(edges.iter()?.filter(is_new).chain(later.iter().copied().map(Ok)))
 }
@@ -505,17 +509,23 @@ impl<'a> Texts<'a> {
         self.by_text.chunk_by(|a, b| a.0 == b.0).map(|copies| (copies[0].0, copies))
     }
 
-    /// All documents of a text, of which this is the best one.
-    fn documents(&self, best: Rank) -> impl Iterator<Item = Rank> + use<'a> {
-        let copies = &self.by_text[self.by_text.partition_point(|&(of, _)| of < best)..];
-        let copies = copies.iter().take_while(move |&&(of, _)| of == best);
-        iter::once(best).chain(copies.map(|&(_, copy)| copy))
+    /// The copies of a text, of which this is the best document.
+    fn copies(&self, best: Rank) -> &'a [(Rank, Rank)] {
+        let from = self.by_text.partition_point(|&(of, _)| of < best);
+        let copies = &self.by_text[from..];
+        &copies[..copies.partition_point(|&(of, _)| of == best)]
     }
 
-    /// The number of documents of a text, and of reference documents among them.
+    /// All documents of a text, of which this is the best one.
+    fn documents(&self, best: Rank) -> impl Iterator<Item = Rank> + use<'a> {
+        iter::once(best).chain(self.copies(best).iter().map(|&(_, copy)| copy))
+    }
+
+    /// The number of documents of a text, and of reference documents among them, which come first.
     fn sizes(&self, best: Rank) -> [u64; 2] {
-        let old = self.documents(best).filter(|rank| rank.number() < self.reference);
-        [self.documents(best).count() as u64, old.count() as u64]
+        let copies = self.copies(best);
+        let old = copies.partition_point(|&(_, copy)| copy.number() < self.reference);
+        [1 + copies.len() as u64, u64::from(best.number() < self.reference) + old as u64]
     }
 
     /// The number of pairs of documents that are not both reference documents: of each text, and of texts that are

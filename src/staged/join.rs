@@ -19,6 +19,7 @@ use crate::making::sweep;
 use crate::pipeline::{Progress, with_threads};
 use serde::{Deserialize, Serialize};
 use simflip_core::buckets::{self, Round, Rule, Statistics, Store};
+use simflip_core::dedup::check_listed;
 use simflip_core::id::{Id, Rank};
 use simflip_core::settings::Settings;
 use std::fs;
@@ -160,6 +161,9 @@ impl<'a> Joining<'a> {
         self.progress.during("join", documents * missing.len() as u64, "documents", |advance| {
             let round = Round::first(self.reference());
             buckets::join(&store, &self.rule, &round, &missing, |band, edges, statistics| {
+                if self.grouping.all_pairs {
+                    check_listed(edges.len() as u64)?;
+                }
                 self.write_edges(band, &edges, statistics)?;
                 add((edges.len() as u64, statistics));
                 advance(documents);
