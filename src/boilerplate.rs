@@ -113,7 +113,7 @@ impl TryFrom<String> for GroupBy {
 }
 
 impl GroupBy {
-    /// One group, and so many, in words.
+    /// The words for a group: with an article, in the singular, and in the plural.
     fn words(&self) -> [&'static str; 3] {
         match self {
             Self::Host => ["a host", "host", "hosts"],

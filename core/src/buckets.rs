@@ -852,18 +852,21 @@ pub fn merge(all: &mut Vec<Edge>, more: Vec<Edge>) {
     });
 }
 
-/// Adds the sorted edges of a later round to those before it. Of a pair that has edges in both directions, the later
-/// one stays.
+/// Adds the sorted edges of a later round to those before it. Of a pair that both have, in whichever direction, the
+/// later edge stays.
 pub fn merge_later(all: &mut Vec<Edge>, later: Vec<Edge>) {
     if !later.is_empty() {
-        all.retain(|edge| !is_turned(edge, &later));
+        all.retain(|edge| !has_pair(&later, edge));
         merge(all, later);
     }
 }
 
-/// True if sorted edges have that of the same pair in the other direction.
-pub fn is_turned(edge: &Edge, edges: &[Edge]) -> bool {
-    edges.binary_search_by_key(&(edge.leader, edge.document), Edge::key).is_ok()
+/// True if sorted edges have the pair of an edge, in either direction.
+pub fn has_pair(edges: &[Edge], edge: &Edge) -> bool {
+    let (document, leader) = edge.key();
+    [(document, leader), (leader, document)]
+        .iter()
+        .any(|key| edges.binary_search_by_key(key, Edge::key).is_ok())
 }
 
 /// The assignment of each document.

@@ -1128,7 +1128,7 @@ mod tests {
             .collect()
     }
 
-    /// Settings with words for features, of which a sketch takes four.
+    /// The settings with words as features; a document of fewer than four gets no sketch.
     fn of_words(settings: Settings) -> Settings {
         Settings { features: FeatureKind::Words, min_features: 4, ..settings }
     }

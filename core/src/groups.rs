@@ -278,10 +278,10 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// Refuses to list so many pairs.
+/// Checks that a list of this many pairs is not too long.
 ///
 /// # Errors
-/// If there are more than 2²⁸.
+/// If there are more than 2²⁸ pairs.
 pub fn check_listed(pairs: u64) -> Result<()> {
     if pairs <= MOST_PAIRS {
         return Ok(());

@@ -543,7 +543,7 @@ struct FoundFiles<'a> {
     /// Real path or address to the spelling to show, and where the bytes are.
     files: BTreeMap<PathBuf, (PathBuf, Storage)>,
     folders: HashSet<PathBuf>,
-    /// What is below an address, which its store lists all at once.
+    /// The objects below an address: a store lists them all at once.
     listed: BTreeMap<PathBuf, Arc<Object>>,
     broken: BTreeMap<PathBuf, DamageCause>,
     streams: Vec<Input>,

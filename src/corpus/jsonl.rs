@@ -70,7 +70,7 @@ impl JsonlFields {
         self.texts().chain(self.names())
     }
 
-    /// Refuses a table of which two columns have a name that is wanted.
+    /// Checks that no two columns of a table share a name that is wanted.
     pub(crate) fn check_columns<'n>(
         &self,
         columns: impl Iterator<Item = &'n str> + Clone,

@@ -760,7 +760,7 @@ mod tests {
             assert_eq!(text(&lines(length, "\n")), Err(DamageKind::Malformed), "{length}");
         }
         assert_eq!(text(&record("6", &format!("a\nb\n{next}"), "\n")), Ok("a\nb"));
-        // The same at the end of a file could as well be a file cut off.
+        // At the end of a file, such a record may as well be one that was cut off.
         assert_eq!(text(&record("12", "a\nb\nc\nd\n", "\n")), Err(DamageKind::Truncated));
     }
 

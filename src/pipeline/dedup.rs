@@ -154,7 +154,7 @@ fn write(
 
 /// The findings of a run for the report.
 pub(crate) struct Findings {
-    /// Those of its files.
+    /// The findings that come from files.
     pub files: FileFindings,
     /// All documents, and how many of them are new.
     pub documents: [u64; 2],

@@ -83,7 +83,8 @@ impl OpenFiles {
         self.find(place, digest, |frame| take(&frame[HEAD..whole_at(frame, 0)?]))
     }
 
-    /// Gives someone the frame of a page at a place: as many bytes as usual frames have are read, or as many as it has.
+    /// Passes the frame of a page to `take`. The first read has the bytes of a usual frame; a longer one is read again,
+    /// whole.
     fn find<T>(&self, place: LogPlace, digest: u128, take: impl FnOnce(&[u8]) -> Option<T>) -> Result<T> {
         let Some(open) = self.0.iter().find(|open| key(open.part) == place.key()) else {
             return Err(not_there(Path::new("the index"), place));

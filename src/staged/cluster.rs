@@ -451,8 +451,8 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
     if grouping.all_pairs {
         let texts = Texts { by_text: &by_text, reference };
         check_listed(texts.pairs(found(&edges, &later)?)?)?;
-        for (best, copies) in texts.copied() {
-            let all: Vec<Rank> = iter::once(best).chain(copies.iter().map(|&(_, copy)| copy)).collect();
+        for best in texts.copied() {
+            let all: Vec<Rank> = texts.documents(best).collect();
             for (at, &a) in all.iter().enumerate() {
                 all[at + 1..].iter().try_for_each(|&b| put(a, b, None, 1.0))?;
             }
@@ -488,9 +488,7 @@ fn found(edges: &Edges, later: &[buckets::Edge]) -> Result<impl Iterator<Item = 
     let is_new = move |edge: &Result<buckets::Edge>| {
         let Ok(edge) = edge else { return true };
         // A pair may come of several bands.
-        last.replace(edge.key()) != Some(edge.key())
-            && later.binary_search_by_key(&edge.key(), buckets::Edge::key).is_err()
-            && !buckets::is_turned(edge, later)
+        last.replace(edge.key()) != Some(edge.key()) && !buckets::has_pair(later, edge)
     };
     Ok(edges.iter()?.filter(is_new).chain(later.iter().copied().map(Ok)))
 }
@@ -504,9 +502,9 @@ struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    /// The texts that have copies: the best document of each, and the others behind it.
-    fn copied(&self) -> impl Iterator<Item = (Rank, &'a [(Rank, Rank)])> {
-        self.by_text.chunk_by(|a, b| a.0 == b.0).map(|copies| (copies[0].0, copies))
+    /// The best document of each text that has copies.
+    fn copied(&self) -> impl Iterator<Item = Rank> + use<'a> {
+        self.by_text.chunk_by(|a, b| a.0 == b.0).map(|copies| copies[0].0)
     }
 
     /// The copies of a text, of which this is the best document.
@@ -532,7 +530,7 @@ impl<'a> Texts<'a> {
     /// near.
     fn pairs(&self, mut near: impl Iterator<Item = Result<buckets::Edge>>) -> Result<u64> {
         let pairs = |[all, old]: [u64; 2]| (all * (all - 1) - old * old.saturating_sub(1)) / 2;
-        let within: u64 = self.copied().map(|(best, _)| pairs(self.sizes(best))).sum();
+        let within: u64 = self.copied().map(|best| pairs(self.sizes(best))).sum();
         near.try_fold(within, |sum, edge| {
             let [a, b] = edge.map(|edge| [edge.document, edge.leader])?.map(|best| self.sizes(best));
             Ok(sum + a[0] * b[0] - a[1] * b[1])

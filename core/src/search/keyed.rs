@@ -53,7 +53,7 @@ const SLOTS: u32 = 1 << 31;
 pub struct Keyed {
     /// The slots that have a document.
     filled: Bits,
-    /// The number of them.
+    /// The number of these slots.
     len: usize,
     tables: Vec<BucketTable>,
 }

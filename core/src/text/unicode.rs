@@ -267,7 +267,7 @@ mod tests {
         let marks: Vec<char> = characters().filter(|&c| is_mark(c)).collect();
         let invisible = CodePointSetData::new::<DefaultIgnorableCodePoint>();
         let invisible = characters().filter(|&c| invisible.contains(c)).map(|c| (c, String::new()));
-        // Whatever is not assigned folds to itself.
+        // A character that is not assigned folds to itself.
         let category = CodePointMapData::<GeneralCategory>::new();
         let unspaced = UNSPACED.iter().flat_map(|&(low, high)| low..=high).filter_map(char::from_u32);
         let unspaced = unspaced.filter(|&c| category.get(c) != GeneralCategory::Unassigned);

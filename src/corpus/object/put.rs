@@ -68,7 +68,7 @@ impl PutTarget {
                 Ok(())
             };
             if let Err(error) = sent.await {
-                // Where that fails, too, the parts stay until the store's own rule takes them away.
+                // If the abort fails too, the parts stay until the store's own rule deletes them.
                 let _ = writer.abort().await;
                 return Err(told(error));
             }
