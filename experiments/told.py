@@ -266,105 +266,6 @@ def contamination():
                   for kind, words, planted in kinds])
 
 
-# --- nine sets, 3,504 settings: the tables of results/quality/TABLE.md ----------------------------------------
-
-NINE = {
-    "judged-pairs": "judged", "short-answers": "answers", "articles-1000": "art. 1000", "articles-2500": "art. 2500",
-    "bbc-news": "bbc", "web-pages": "web", "newsgroups20": "news", "debian-descriptions": "descr.", "debian-docs": "docs",
-}
-DEFAULT_OF_THEN = "psm, 3-shingles, 10 bits, weights .93 (default)"
-
-
-@functools.cache
-def quality_tables():
-    """{title: {setting: {column: cell}}} of TABLE.md; columns without the kind of the set."""
-    found, head = {}, None
-    for line in (RESULTS / "quality/TABLE.md").read_text(encoding="utf-8").splitlines():
-        if line.startswith("# "):
-            of = found.setdefault(line[2:], {})
-            head = None
-        elif line.startswith("|---"):
-            continue
-        elif line.startswith("|"):
-            cells = [cell.strip() for cell in line.strip("|").split("|")]
-            if head is None:
-                head = [re.sub(r" \((judged|planted|lexical)\)$", "", cell) for cell in cells]
-            else:
-                # `… weights .93` goes on from the row before it, and there are several.
-                name = cells[0] if cells[0] not in of else f"{cells[0]} #2"
-                of[name] = dict(zip(head[1:], cells[1:]))
-    return found
-
-
-def brief(cell):
-    """`0.386` as `.386`, `0.90 / 0.25` as `.90 / .25`, `1.000` as `1`."""
-    parts = [part if part == "–" else part.removeprefix("0").replace("1.000", "1").replace("1.00", "1") for part in cell.split(" / ")]
-    return " / ".join(parts)
-
-
-def bold_default(setting):
-    setting = setting.removesuffix(" #2")
-    return f"**{setting}**" if setting == DEFAULT_OF_THEN else setting
-
-
-def nine_f1():
-    found = quality_tables()["F1 on pairs"]
-    return table(
-        ("setting", *NINE.values(), "mean"),
-        [
-            [bold_default(setting), *(brief(cells[of]) for of in (*NINE, "mean"))]
-            for setting, cells in found.items()
-            if not setting.startswith(("best ", "setting chosen"))
-        ],
-    )
-
-
-def nine_rates():
-    told = (
-        "psm, words TF-IDF, 3 bits (the paper's)", "… weights .95", DEFAULT_OF_THEN, "… weights .9", "MinHash 16, 5-shingles .8",
-        "MinHash 128, 5-shingles .8", "MinHash 128, 5-shingles .5", "MinHash 128, 5-shingles .8, exact Jaccard",
-        "*text-dedup-minhash-2gram-50x4*", "*text-dedup-simhash-3bits*", "*datasketch-5shingles-0.8*",
-        "*find-simdoc-cosine-words-0.1*",
-    )
-    sets = ("judged-pairs", "web-pages", "newsgroups20", "debian-descriptions", "debian-docs")
-    found = quality_tables()["Precision / recall"]
-    # The row before is of another distance than the one that it goes on from here.
-    label = {"… weights .95": "psm, words TF-IDF, 10 bits, weights .95"}
-    return table(
-        ("", *(NINE[of] for of in sets)),
-        [[label.get(setting, bold_default(setting)), *(brief(found[setting][of]) for of in sets)] for setting in told],
-    )
-
-
-def nine_sorts():
-    columns = {
-        "debian-descriptions: short": "descriptions, short", "debian-descriptions: middle": "descriptions, middle",
-        "newsgroups20: middle": "newsgroups20, middle", "debian-docs: middle": "docs, middle", "debian-docs: long": "docs, long",
-        "debian-docs: one host": "docs, one host", "debian-docs: two hosts": "docs, two hosts",
-        "web-pages: one host": "web-pages, one host",
-    }
-    told = (
-        "psm, words TF-IDF, 3 bits (the paper's)", "psm, 3-shingles, 7 bits", DEFAULT_OF_THEN, "MinHash 16, 5-shingles .8",
-        "MinHash 64, 5-shingles .8", "MinHash 128, 5-shingles .8",
-    )
-    true = []
-    for column in columns:
-        of, sort = column.split(": ")
-        true.append(next(str(int(r["tp"]) + int(r["fn"])) for r in rows(f"quality/{of}.csv") if r["pairs"] == sort))
-    found = quality_tables()["F1 by sort of pair"]
-    body = [["true pairs", *true]]
-    body += [[bold_default(setting), *(brief(found[setting][column]) for column in columns)] for setting in told]
-    return table(("", *columns.values()), body)
-
-
-def then(of, method, features, weighting, distance="", positions="", similarity="", check="none", threshold="", pairs="all"):
-    """A row of the 3,504 settings."""
-    return row(
-        f"quality/{of}.csv", pairs=pairs, method=method, features=features, weighting=weighting, distance=distance,
-        positions=positions, similarity=similarity, check=check, threshold=threshold,
-    )
-
-
 # --- the plan of an index ----------------------------------------------------------------------------------------
 
 
@@ -723,36 +624,6 @@ def batch():
 
 # --- costs -------------------------------------------------------------------------------------------------------
 
-COSTS = {
-    "words, 3 bits": "words, 3 bits",
-    "words, 10 bits, weights .95": "words, 10 bits, weights",
-    "3-shingles, 10 bits, weights .93": "**3-shingles, 10 bits, weights**",
-    "3-shingles TF-IDF, 10 bits, weights .93": "the same, TF-IDF",
-    "minhash 128": "MinHash 128, 5-shingles",
-    "minhash 128, jaccard": "… exact Jaccard",
-    "both (default)": "both sketches",
-}
-COST_SETS = {
-    "debian-descriptions.warc.wet.gz": "descr. (5.8 MB)",
-    "newsgroups20.warc.wet.gz": "news (32 MB)",
-    "debian-docs.warc.wet.gz": "docs (133 MB)",
-}
-
-
-def cost(of, setting):
-    return row("costs/settings.csv", input=of, setting=setting)
-
-
-def costs():
-    return table(
-        ("", *COSTS.values()),
-        [
-            [label, *(f"{float(cost(of, setting)['cpu_seconds']):.2f} s, {cost(of, setting)['peak_mb']} MB" for setting in COSTS)]
-            for of, label in COST_SETS.items()
-        ],
-    )
-
-
 def worst():
     body, before = [], None
     for r in rows("costs/worst.csv"):
@@ -783,11 +654,6 @@ def thread_sentences():
         f"for {more:.2f} times the processor time"
     )
     yield "experiments/evidence/README.md", f"reach {efficiency(one, 'processes')} and {efficiency(many, 'processes')} there"
-
-
-def cost_sentences():
-    docs = [float(cost("debian-docs.warc.wet.gz", of)["cpu_seconds"]) for of in ("3-shingles, 10 bits, weights .93", "minhash 128")]
-    yield "docs/quality.md", f"on docs {docs[0]:.2f} and {docs[1]:.2f} s"
 
 
 # --- seed 000 ------------------------------------------------------------------------------------------------
@@ -941,8 +807,8 @@ def rivals_crawl():
 TABLES = {
     "README.md": {"tools": tools},
     "docs/quality.md": {
-        "held-out": held_out, "rivals": rivals, "chosen": chosen, "read": read, "labelled": labelled, "removal": removal, "damage": damage, "noisy": noisy, "nine-f1": nine_f1,
-        "nine-rates": nine_rates, "nine-sorts": nine_sorts, "costs": costs, "worst": worst,
+        "held-out": held_out, "rivals": rivals, "chosen": chosen, "read": read, "labelled": labelled, "removal": removal, "damage": damage, "noisy": noisy,
+        "worst": worst,
     },
     "docs/reference.md": {"contamination": contamination},
     "docs/paper-numbers.md": {"paper": paper},
@@ -1018,50 +884,25 @@ def boilerplate():
 
 
 def nine_sets():
-    found = quality_tables()["F1 on pairs"]
-
-    def cell(setting, of="mean"):
-        return brief(found[setting][of])
-
-    default = ("psm", "shingles:3", "binary", "10")
-    check = {"check": "weights", "threshold": "0.93"}
     settings = [r for r in rows("quality/bbc-news.csv") if r["pairs"] == "all"]
-    yield "docs/quality.md", f"It scores {len(settings):,} settings a set"
-    apart = {}
-    for of in NINE:
+    yield "experiments/README.md", f"how right {len(settings):,} settings of one sketch are on nine labelled sets"
+    apart = []
+    for path in RESULTS.glob("quality/*.csv"):
+        if path.stem.endswith(".rivals"):
+            continue
         every = {
             tuple(r[name] for name in ("method", "features", "weighting", "distance", "check", "threshold")): float(r["f1"])
-            for r in rows(f"quality/{of}.csv") if r["pairs"] == "all" and r["method"] in ("psm", "bphs")
+            for r in rows(f"quality/{path.name}") if r["pairs"] == "all" and r["method"] in ("psm", "bphs")
         }
-        apart[of] = max(abs(f1 - every["bphs", *setting[1:]]) for setting, f1 in every.items() if setting[0] == "psm" and ("bphs", *setting[1:]) in every)
-    differ = [of for of in ("web-pages", "newsgroups20", "debian-descriptions", "debian-docs") if apart[of] > 0]
-    assert len(differ) == sum(value > 0 for value in apart.values())
-    yield "docs/quality.md", f"""Over all settings the two differ by {short(max(apart.values()))} at most, on {", ".join(differ[:-1])} and {differ[-1]},
-        and not at all on the other five sets"""
-    yield "METHODOLOGY.md", f"the F1 of the two differs by {short(max(apart.values()))} at most, on four of the nine sets"
-    yield "docs/quality.md", f"""for the default, {cell("bphs, 3-shingles, 10 bits, weights .93", "debian-descriptions")} instead of
-        {cell(DEFAULT_OF_THEN, "debian-descriptions")} on descr., and {cell("bphs, 3-shingles, 10 bits, weights .93", "debian-docs")} instead of
-        {cell(DEFAULT_OF_THEN, "debian-docs")} on docs"""
-    templates = [
-        then("judged-pairs", *of[:-1], **of[-1], pairs="frame")["fp"]
-        for of in (
-            (*default, check), ("psm", "words", "tf-idf", "3", {}), ("psm", "words", "tf-idf", "10", {}),
-            ("minhash", "shingles:5", "", "", "128", "0.8", {}), ("minhash", "shingles:5", "", "", "128", "0.5", {}),
-        )
-    ]
-    yield "docs/quality.md", f"""Of these the default takes {templates[0]}, the paper's setting {templates[1]}, words at 10 bits {templates[2]},
-        MinHash 128 at .8 {templates[3]}, at .5 {templates[4]}."""
-    answers = [then("short-answers", *of[:-1], **of[-1])["tp"] for of in ((*default, check), ("minhash", "words", "", "", "128", "0.3", {}))]
-    yield "docs/quality.md", f"the default finds {answers[0]} of 38, MinHash of words at .3 finds {answers[1]}"
-    yield "docs/quality.md", f"""mean F1 {cell(DEFAULT_OF_THEN)} against {cell("MinHash 16, 5-shingles .8")}, behind on the judged pairs only
-        ({cell(DEFAULT_OF_THEN, "judged-pairs")} against {cell("MinHash 16, 5-shingles .8", "judged-pairs")}); MinHash draws level with 64 positions,
-        256 bytes ({cell("MinHash 64, 5-shingles .8")})."""
-    yield "docs/quality.md", f"""A SimHash alone, 3-shingles within 7 bits, has {cell("psm, 3-shingles, 7 bits")}."""
+        apart.append(max(abs(f1 - every["bphs", *setting[1:]]) for setting, f1 in every.items() if setting[0] == "psm" and ("bphs", *setting[1:]) in every))
+    assert sum(value > 0 for value in apart) == 4
+    yield "METHODOLOGY.md", f"the F1 of the two differs by {short(max(apart))} at most, on four of the nine sets"
     six = ("judged-pairs", "bbc-news", "web-pages", "newsgroups20", "debian-descriptions", "debian-docs")
 
     def best(features, weighting, check):
         every = {r["threshold"] for r in rows("quality/bbc-news.csv") if r["check"] == check}
-        return short(max(mean(then(of, "bphs", features, weighting, "10", check=check, threshold=at)["f1"] for of in six) for at in every))
+        return short(max(mean(row(f"quality/{of}.csv", pairs="all", method="bphs", features=features, weighting=weighting, distance="10",
+                                  check=check, threshold=at)["f1"] for of in six) for at in every))
 
     yield "docs/quality.md", f"""the cosine has a mean F1 of {best("shingles:3", "binary", "weights")}, the mismatch {best("shingles:3", "binary", "mismatch")};
         of words by TF-IDF, {best("words", "tf-idf", "weights")} and {best("words", "tf-idf", "mismatch")}"""
@@ -1219,7 +1060,7 @@ def seed():
 @functools.cache
 def sentences():
     """[(file, sentence)]: stands in the file, however it is wrapped."""
-    return [one for told in (sketches, removals, contamination_times, boilerplate, nine_sets, plans, jobs, rivals_jobs_sentence, flips, order, paper_sentences, searches, dials, batch, seed, cost_sentences, thread_sentences, after_sketches) for one in told()]
+    return [one for told in (sketches, removals, contamination_times, boilerplate, nine_sets, plans, jobs, rivals_jobs_sentence, flips, order, paper_sentences, searches, dials, batch, seed, thread_sentences, after_sketches) for one in told()]
 
 
 def commands():

@@ -1,11 +1,9 @@
-"""What runs cost: processor time and peak memory, a row for each setting and input.
+"""What runs on inputs that are hard on purpose cost: processor time and peak memory, a row for each setting and input.
 
-usage: costs.py SIMFLIP ROWS.csv [--runs 3] settings DOCUMENTS ...
-       costs.py SIMFLIP ROWS.csv [--runs 1] worst
+usage: costs.py SIMFLIP ROWS.csv [--runs 3] worst
 
 Every run is `dedup INPUT --threads 1` with the options in its row; of several runs the one with the least processor
-time counts. *settings* takes the settings that docs/quality.md compares, *worst* makes inputs that are hard on
-purpose. Times and memory depend on the machine, the other columns do not.
+time counts. Times and memory depend on the machine, the other columns do not.
 """
 
 import argparse
@@ -18,15 +16,6 @@ import resource
 import subprocess
 import tempfile
 
-SETTINGS = {
-    "both (default)": "",
-    "words, 3 bits": "--method simhash --features words --weighting tf-idf --distance 3 --verify none",
-    "words, 10 bits, weights .95": "--method simhash --features words --weighting tf-idf --verify-threshold 0.95",
-    "3-shingles, 10 bits, weights .93": "--method simhash --features shingles:3 --verify-threshold 0.93",
-    "3-shingles TF-IDF, 10 bits, weights .93": "--method simhash --features shingles:3 --weighting tf-idf --verify-threshold 0.93",
-    "minhash 128": "--method minhash",
-    "minhash 128, jaccard": "--method minhash --verify jaccard",
-}
 WORDS = "--method simhash --features words --distance 3"
 FIELDS = [
     "date", "machine", "command", "input", "setting", "options", "pages", "kept", "largest_cluster", "distinct", "crowds",
@@ -61,7 +50,7 @@ def worst():
         ("the default, connected", "--clusters connected"),
         ("words TF-IDF, 3 bits", f"{WORDS} --weighting tf-idf --verify none"),
         ("words TF, 3 bits, weights, star", f"{WORDS} --weighting tf --verify weights --clusters star"),
-        ("3-shingles, 10 bits, weights .93", SETTINGS["3-shingles, 10 bits, weights .93"]),
+        ("3-shingles, 10 bits, weights .93", "--method simhash --features shingles:3 --verify-threshold 0.93"),
     ]
     yield "one page of 100 MB among 1,000 of 600 bytes", long_page(), [
         *default,
@@ -93,7 +82,7 @@ def measured(given, name, documents, setting, options):
     stages = {stage["name"]: stage["cpu_seconds"] for stage in report["stages"]}
     return {
         "date": datetime.date.today().isoformat(), "machine": machine(), "input": name, "setting": setting, "options": options,
-        "command": f"costs.py --runs {given.runs} {given.what}" + (f" {name}" if given.what == "settings" else ""),
+        "command": f"costs.py --runs {given.runs} {given.what}",
         "pages": sum(report["outcome"][of] for of in ("kept", "removed")), "kept": report["outcome"]["kept"],
         "largest_cluster": max((of["size"] for of in report["largest_clusters"]), default=1),
         "distinct": report["searched"]["distinct"],
@@ -140,15 +129,9 @@ def main():
     arguments.add_argument("program")
     arguments.add_argument("rows")
     arguments.add_argument("--runs", type=int, default=3)
-    arguments.add_argument("what", choices=("settings", "worst"))
-    arguments.add_argument("documents", nargs="*")
+    arguments.add_argument("what", choices=("worst",))
     given = arguments.parse_args()
 
-    if given.what == "settings":
-        for documents in given.documents:
-            for setting, options in SETTINGS.items():
-                put(given.rows, measured(given, os.path.basename(documents), documents, setting, options))
-        return
     for name, texts, settings in worst():
         with tempfile.TemporaryDirectory() as folder:
             documents = os.path.join(folder, "pages.jsonl")
