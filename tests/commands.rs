@@ -331,3 +331,10 @@ fn what_documents_and_help_print_runs() {
     assert!(ran > 70, "{ran} commands");
     assert!(unused.is_empty(), "printed nowhere: {unused:?}");
 }
+
+#[test]
+fn the_readme_is_short() {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let words = text.split_whitespace().count();
+    assert!(words <= 1_300, "{words} words");
+}
