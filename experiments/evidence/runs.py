@@ -23,9 +23,6 @@ SETTINGS = {
     "both (default)": [],
     "both, 64 bytes": ["--sketch-bytes", "64"],
     "simhash": ["--method", "simhash"],
-    "the default before": [
-        "--method", "simhash", "--features", "shingles:3", "--verify-threshold", "0.93",
-    ],
     "minhash 128": ["--method", "minhash"],
     "minhash, one bit, 64 bytes": ["--method", "minhash", "--sketch-bytes", "64"],
     "the paper's": [
