@@ -706,7 +706,7 @@ def stages():
             f'{float(of["connected"]["disk_bytes_a_page"]):.0f}',
         ])
     return table(
-        ("pages", "memory, of an address space", "`sketch`", "`join`", "`cluster`, stars", "`apply`", "audit", "most memory held", "disk a page, bytes"), body
+        ("pages", "memory, of an address space", "`sketch`", "`join`", "`cluster`, stars", "`apply`", "recall estimate", "most memory held", "disk a page, bytes"), body
     )
 
 
@@ -717,7 +717,7 @@ def after_sketches():
 
     (few, few_without), (many, many_without) = sums("1000000", "256"), sums("10000000", "4096")
     yield "docs/stages.md", f"""A million documents in 256 MiB and 10 million in 4 GiB, one after the other, took all in all {few} and {many} microseconds a document behind
-        `sketch`, {few_without} and {many_without} of it without the audit."""
+        `sketch`, {few_without} and {many_without} of it without the recall estimate."""
 
 
 def month():
