@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import corpus
 import draw
@@ -219,6 +220,17 @@ class Told(unittest.TestCase):
         text = f"{text[: end - 1]}{last}{text[end:]}"
         (self.root / file).write_text(text, encoding="utf-8")
         return text[text.index(before) + len(before) : end]
+
+    def test_all_kernels_have_the_faster_level_of_one_machine(self):
+        def made(machine, speed):
+            return {"machine": machine, "queries_per_cpu_second": str(speed)}
+
+        files = {"one.csv": [made("A", 2)], "avx2/one.csv": [made("A", 3)], "two.csv": [made("A", 2)], "avx2/two.csv": [made("B", 3)]}
+        with unittest.mock.patch.object(told, "rows", files.get):
+            self.assertEqual([max(map(told.rate, of)) for of in told.by_level("one")], [3, 3])
+            self.assertEqual([max(map(told.rate, of)) for of in told.by_level("two")], [2, 3])
+        self.assertEqual(told.over(made("A", 3), made("A", 2)), 1.5)
+        self.assertRaises(AssertionError, told.over, made("A", 3), made("B", 2))
 
     def test_what_is_told_is_what_the_rows_say(self):
         self.assertEqual([*told.commands(), *told.differences(self.root)], [])
