@@ -936,7 +936,7 @@ fn inspect_refuses_what_does_not_fit() {
     simflip().arg("inspect").arg(&binary).assert().code(2).stderr(predicate::str::contains("version"));
 }
 
-/// A folder of results with a document to verification on, judgements, and what `seen` prints and
+/// A folder of results with a page to judge pairs on, judgements, and what `seen` prints and
 /// writes; all of it in order.
 fn written(top: &Path) -> PathBuf {
     let (input, out) = (top.join("documents.jsonl"), top.join("out"));

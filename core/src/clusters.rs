@@ -100,15 +100,15 @@ pub enum Linkage {
     /// All that hang together by any chain of pairs. Nothing bounds a chain.
     Connected,
     /// Around the document to keep: every other member is near that very document, so a chain has at most two steps.
-    /// The default, since it removes nothing but what is near a document that stays. Documents of similarity 1 are the
-    /// same to most verifies ([`Verification::ones_are_same`](crate::settings::Verification::ones_are_same)), and where
+    /// The default, since it removes nothing but what is near a document that stays. Most measures
+    /// call documents of similarity 1 the same ([`ones_are_same`](crate::settings::Verification::ones_are_same)). Where
     /// very many are, not all of them are compared: a document that no leader was compared with goes with one that is
     /// the same.
     #[default]
     Star,
 }
 
-/// The similarity of what is the same to verification.
+/// The similarity from which on verification takes two documents for the same.
 pub(crate) const SAME: f32 = 1.0;
 
 /// Of nodes that are the same as others, each with the first in `order` of those that are the same as one of them,

@@ -195,7 +195,7 @@ pub struct Answer {
 /// A document near another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Near {
-    /// Which.
+    /// The stored document.
     pub document: Document,
     /// Bits in which the SimHashes differ, 0 to 64.
     pub distance: u32,
@@ -283,7 +283,7 @@ impl Index {
         }
     }
 
-    /// Stores a document, and gives its document; that of an earlier document with the same text if there is one.
+    /// Stores a document, and gives its number; that of an earlier document with the same text if there is one.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a sketch of another kind or length, and if there are 2³¹ documents already.
@@ -350,7 +350,7 @@ impl Index {
         found.slots().iter().find(|&&at| self.digests[at as usize] == digest).map(|&at| Document(at))
     }
 
-    /// True if there is a sketch of a document: its document is stored and has features enough.
+    /// True if there is a sketch of a document: it is stored and has enough features.
     pub fn is_sketched(&self, document: Document) -> bool {
         match &self.generator {
             Grown::Keys(by_keys) => by_keys.keyed.contains(document.number()),

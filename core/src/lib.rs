@@ -21,7 +21,7 @@
 //! # Ok::<(), simflip_core::Error>(())
 //! ```
 //!
-//! [`Settings`] say which sketch a document gets, which generator generates pairs and which
+//! [`Settings`] say which sketch a document gets, where candidate pairs come from, and which
 //! verification decides about them. The [`Outcome`] has pairs, clusters, the documents that stay,
 //! and what the search cost and found.
 //!

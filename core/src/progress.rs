@@ -1,4 +1,4 @@
-//! Who hears how a run goes on.
+//! The steps of a run, and the trait of those who show its progress.
 
 /// A step of a run. What it works through is said in its comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,6 +1,6 @@
-//! The settings that decide a result, as sums: the sketch of a document, the generator that generates pairs,
-//! verification that decides about them. A setting without meaning cannot be written, and every setting that can be
-//! written is run.
+//! The settings that decide a result. Three enums name the sketch of a document, the generator of candidate pairs, and
+//! the verification that decides about them. [`Deduper::new`](crate::Deduper::new) and the other constructors check the
+//! numbers, and refuse a combination that nothing runs.
 
 #[doc(inline)]
 pub use crate::clusters::{Keep, Linkage, Quota, Source};
@@ -189,11 +189,11 @@ pub enum Generator {
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
 pub enum Recall {
-    /// All of them.
+    /// All pairs within the distance.
     Exact,
-    /// At least this share, above 0 and below 1; how many probes that takes is measured on the corpus.
+    /// At least this share, above 0 and below 1. The run measures on the corpus how many probes that takes.
     AtLeast(f64),
-    /// As many as so many probes for each query find.
+    /// The share that this number of probes for each query finds.
     Probes(u32),
 }
 
@@ -202,13 +202,13 @@ pub enum Recall {
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
 pub enum BandShape {
-    /// So that at least this share of the pairs at the wanted similarity have an equal band.
+    /// Bands chosen so that at least this share of the pairs at the wanted similarity have an equal band.
     Recall(f64),
-    /// Like this.
+    /// These bands.
     Fixed(Banding),
 }
 
-/// The check of two documents that the generator generated. Every measure is at most 1, and 1 for equal texts.
+/// The check of a candidate pair. Every measure is at most 1, and 1 for equal texts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
@@ -795,8 +795,8 @@ impl Verification {
         }
     }
 
-    /// True if similarity 1 says that two documents are the same to verification, so that both are as similar to any
-    /// other. Of containment it says that one holds the other.
+    /// True if two documents of similarity 1 are as similar to any other, so that verification takes them for the same.
+    /// With containment, similarity 1 says that one holds the other.
     pub fn ones_are_same(self) -> bool {
         !matches!(self, Self::Containment(_))
     }

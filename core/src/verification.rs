@@ -192,7 +192,7 @@ pub(crate) const BETWEEN: usize = 16;
 /// Sketches whose texts are compared before what passed is put together.
 const AT_ONCE: usize = 1 << 10;
 
-/// Compares the texts of each sketch with each other, and those of two sketches that a generator generated with
+/// Compares the texts of each sketch with each other, and those of two sketches of a candidate pair with
 /// each other, and keeps the pairs that pass. None if verification goes by the generator.
 ///
 /// Of a sketch with many texts, those with the least digests stand for the others. All are compared with the

@@ -195,7 +195,7 @@ fn lists<'a>(rows: impl Iterator<Item = Option<&'a [u32]>>, width: usize) -> Arr
 /// The near pairs among sketches: see the package's `join`.
 ///
 /// # Errors
-/// `ValueError` for sketches that were made with other settings, or that these settings cannot verification by.
+/// `ValueError` for sketches that were made with other settings, or that these settings cannot verify.
 #[pyfunction]
 #[pyo3(signature = (sketches, against, options, progress=None))]
 pub fn join<'py>(

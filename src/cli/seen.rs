@@ -494,7 +494,7 @@ fn sketched(
         let own = document.url.or(document.record_id);
         own.map_or_else(|| input.name_of(document.id.row), str::to_owned)
     };
-    // What cannot be made is message before anything is read.
+    // Settings that no sketcher can be made of are refused before anything is read.
     opened.sketcher()?;
     let mut reading = corpus::read(
         std::slice::from_ref(input),

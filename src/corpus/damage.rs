@@ -32,7 +32,7 @@ pub enum DamageKind {
     /// The file ends inside a gzip member, a Zstandard frame or a record, or before its footer (Parquet, Arrow).
     Truncated,
     /// Bytes that do not decode: a gzip member, a Zstandard frame, also one above [`super::ReadRules::longest_window`],
-    /// a footer or documents of Parquet, a message of Arrow. What they yielded before is used; the rest of a row group
+    /// a footer or data pages of Parquet, a message of Arrow. What they yielded before is used; the rest of a row group
     /// or a record batch is lost.
     Corrupt,
     /// A gzip member whose checksum or length does not fit its content. Lost if it holds a single record;

@@ -32,7 +32,7 @@ pub struct Document<'a> {
     pub truncated: bool,
     /// Where it is stored.
     pub place: Place,
-    /// Bytes of memory that are taken beside it to read it: by the tree of its HTML, or by documents of Parquet.
+    /// Bytes of memory that are taken beside it to read it: by the tree of its HTML, or by data pages of Parquet.
     pub(crate) beside: u64,
 }
 

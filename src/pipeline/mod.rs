@@ -1,4 +1,4 @@
-//! The path from files to a folder of results: reading, the core's run, and what is message of it.
+//! The path from files to a folder of results: reading, the core's run, and the report on it.
 
 mod calibrate;
 mod compare;
@@ -236,7 +236,7 @@ fn read_files(
     let tables = tables.into_iter().flatten().chain(job.ignored.file());
     output::spare(&job.out, tables.map(PathBuf::as_path))?;
     let named = job.ignored.file().map(|path| boilerplate::load(path)).transpose()?;
-    // A file of frequencies that does not fit is message before hours of reading.
+    // A file of frequencies that does not fit is refused before hours of reading.
     let loaded = match &job.frequencies {
         Some(path) if settings.needs_frequencies() => {
             Some(Arc::new(frequencies::load(path, settings.extraction())?))

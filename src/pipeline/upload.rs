@@ -175,7 +175,7 @@ pub fn upload(result: &Path, address: &Path, force: bool, progress: &dyn Progres
     upload.put(result, progress)
 }
 
-/// The files of a result, by name, with their lengths. What else is in its folder is message.
+/// The files of a result, by name, with their lengths. Other files of its folder are named as not uploaded.
 fn files_of(result: &Path, progress: &dyn Progress) -> Result<BTreeMap<String, u64>> {
     let io = |error| Error::io(result, error);
     let report = result.join(REPORT);

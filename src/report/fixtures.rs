@@ -5,7 +5,7 @@ use crate::boilerplate::{BoilerplateShare, GroupBy};
 use crate::corpus::{NotRead, Reason, TextSum};
 use simflip_core::recall_estimate::Estimated;
 
-/// Text that must never reach a document as it is.
+/// Text that must never reach an HTML page as it is.
 pub const EVIL: &str = "</svg></p><script>alert('1')</script><img src=x onerror=\"alert(2)\">&\u{202e}\u{0}";
 
 const NEWS: &str =
@@ -258,7 +258,7 @@ pub fn one_document() -> Report {
     }
 }
 
-/// Far more of everything than a document can show, in the longest of words.
+/// Far more of everything than a page can show, in the longest of words.
 pub fn large() -> Report {
     let base = psm();
     let long = "<&\u{10ffff}".repeat(2_000);

@@ -642,7 +642,7 @@ pub struct DamageReport {
     pub total: u64,
     /// Documents that are lost by them, where that can be known; 0 in earlier reports.
     pub documents_lost: u64,
-    /// Pieces that cost nobody knows how many documents; 0 in earlier reports.
+    /// Pieces of damage whose cost in documents is not known; 0 in earlier reports.
     pub unknown_losses: u64,
     /// The number of each kind, most first.
     pub by_kind: Vec<DamageCount>,

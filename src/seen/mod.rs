@@ -1286,7 +1286,7 @@ impl Seen {
     /// Refuses sketches that were made in another way than those of this index.
     ///
     /// # Errors
-    /// If they are not.
+    /// If they were.
     #[doc(hidden)]
     pub fn takes(&self, path: &Path, params: &SeenParams) -> Result<()> {
         let of = |params: &SeenParams| {

@@ -448,8 +448,8 @@ impl Unit<'_> {
         }))
     }
 
-    /// A row of the list of documents that can go. The document that stays is message by its file and its place there,
-    /// which takes no look into other files of names.
+    /// A row of the list of removed documents. It names the kept document by its file and its place there, which takes
+    /// no look into other files of names.
     fn row(
         &self,
         place: usize,

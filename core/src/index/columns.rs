@@ -5,7 +5,7 @@ use crate::settings::{Settings, Sketches};
 use crate::sketch::{Facts, Hashed};
 
 /// Documents in columns, as [`Index::fill`](super::Index::fill) takes them: what [`Index::kept`](super::Index::kept)
-/// gives of each, at the place of its document. Columns are made as long as they are to be; then [rows](Self::rows)
+/// gives of each, at its own place. Columns are made as long as they are to be; then [rows](Self::rows)
 /// are written, some by one thread and some by another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Columns {

@@ -13,13 +13,12 @@
 //! |---|---:|---:|
 //! | [`hamming`], a hash of a long run | 11 to 14 | 3.6 |
 //! | [`near`], all pairs of 100 hashes | 56,492 | 24,510 |
-//! | [`weakest`], some of 32 bits | 1,747 | 250 |
+//! | [`lowest_margin`], some of 32 bits | 1,747 | 250 |
 //! | [`flips`], the 12 least of four keys | 12,308 | 3,898 |
 //! | [`fold`], 64 bytes | 215 | 88 |
 //! | [`accumulate`], a feature | 196 | 102 |
 //! | [`rank`], 64 keys | 8,969 | 3,883 |
 //! | [`minhash`], a feature for 32 functions, 32 bits | 78 | 31 |
-//! | the same, 61 bits | 492 | 347 |
 //!
 //! Left to the compiler are the scale of margins (3 instructions a weight) and the count of equal MinHash
 //! positions (1.25 a position). Tested, like all others, against their twins, with qemu-user 11.1 and rustc

@@ -5,7 +5,7 @@
 //! key differs in at most f bits. So probes of each key as it is, and with each set of at most f of its bits
 //! flipped, find every match: t(p + 1) probes for keys of p bits and one flip. As every bit lies in one key
 //! at most, a probe with one flip *is* a bit, and the likeliest probes are those of the lowest-margin bits. No
-//! heap, no sort, one choice of the k weakest among the keys' bits (see `kernel::weakest`). With two flips a
+//! heap, no sort, one choice of the k weakest among the keys' bits (see `kernel::lowest_margin`). With two flips a
 //! probe costs the sum of both bits' |W| (`kernel::flips`). A budget buys the keys as they are and the
 //! likeliest flips; a budget for all probes makes the search exact.
 //!
