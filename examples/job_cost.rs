@@ -1,9 +1,9 @@
 //! What does a whole `dedup` cost against merely decompressing the same files with the same library?
 //!
-//! `cargo run --release --example job_cost -- FILE.warc.wet.gz…` prints processor seconds of both, and their
-//! ratio, for each method; one thread, the best of five runs each, in turns in one process. Then it takes the time of
-//! the default by one thread and by two, and reads the files by two threads to say what share of the work was done
-//! under a file's lock: that share bounds how many threads one large file keeps busy.
+//! `cargo run --release --example job_cost -- FILE.warc.wet.gz…` prints processor seconds of both, and their ratio, for
+//! each method; one thread, the best of five runs each, in turns in one process. Then it takes the time of the default
+//! by one thread and by two. It reads the files by two threads to say what share of the work was done under a file's
+//! lock: that share bounds how many threads one large file keeps busy.
 
 use simflip::corpus::{self, DiscoverOptions, FileReading, ReadOptions};
 use simflip::kernel::inflate::Inflater;

@@ -1,15 +1,15 @@
 //! How fast does `simflip serve` answer, and what does a page cost in memory and on disk?
 //!
 //! `cargo build --release --features serve --bin simflip --example load`, then `target/release/examples/load --pages
-//! 1000000 --index FOLDER --out RESULTS` makes an index of so many pages (one that is there is made longer), starts the
-//! service on it, and asks over HTTP on the loopback interface; several sizes one after the other. Rows go to
+//! 1000000 --index FOLDER --out RESULTS` makes an index of so many pages, or makes one that is there longer. It starts
+//! the service on it, and asks over HTTP on the loopback interface; several sizes one after the other. Rows go to
 //! `RESULTS/size.csv` and `RESULTS/requests.csv`, behind those that are there; without `--out`, to standard output.
 //!
 //! Of the pages, of 160 words each, two thirds stand alone, three in ten are a version of an earlier one that differs
-//! in up to four words, one in fifty is of one of four templates; of the questions, one in four is an earlier page
-//! again. Clients ask, wait for the answer and ask again without a pause, so a time is that of a busy service. The
-//! machine may have other work: processor time of the service is reported beside the seconds, and how many cores others
-//! had meanwhile.
+//! in up to four words, one in fifty is of one of four templates. One question in four is an earlier page again.
+//! Clients ask, wait for the answer and ask again without a pause, so a time is that of a busy service. The machine may
+//! have other work: processor time of the service is reported beside the seconds, and how many cores others had
+//! meanwhile.
 
 mod crawl;
 

@@ -1,11 +1,11 @@
 //! What do the stages take, of time, memory and disk, for very many documents?
 //!
 //! `cargo run --release --example stages -- PAGES FOLDER MEMORY LIMIT [TEMPLATE]` makes up so many documents of about 1
-//! kB, a file of 100,000 at a time, sketches each file and takes it away; then joins and clusters the sketches, each
-//! stage in a process of its own that may use `MEMORY` MiB and has an address space of `LIMIT` MiB; at last it makes
-//! the same files again, some at a time, and writes of each the documents that stay and a list of the others, which it
-//! takes away. It prints a row for each stage, and for the recall estimate of star clusters, whose time is not in that
-//! of these. Without arguments it does so for a few documents.
+//! kB, a file of 100,000 at a time, sketches each file and takes it away. Then it joins and clusters the sketches, each
+//! stage in a process of its own that may use `MEMORY` MiB and has an address space of `LIMIT` MiB. At last it makes
+//! the same files again, some at a time, and writes the kept documents of each and a list of the others, which it takes
+//! away. It prints a row for each stage, and for the recall estimate of star clusters, whose time is not in that of
+//! these. Without arguments it does so for a few documents.
 //!
 //! Of the documents, about seven in ten stand alone, three in ten are one of two or more versions of a text that differ
 //! in up to four words, and one in fifty is of one of four templates. Which words a document has follows from its

@@ -1,8 +1,8 @@
-//! Seed 000 again: SimHash of 3-word shingles in 4 bands of 16 bits against MinHash of words, 20 hashes in 4 bands
-//! of 5; score histograms per band, and which of the two is the better, judged by exact Jaccard coefficients and, where
-//! there are labels, by people. MinHash of the same shingles stands beside them, because the seed gave its two methods
-//! different features. Of many texts some are drawn, and their pairs with all others are judged. `simflip dedup` does
-//! the same from files to a list of pairs, as the seed's program did.
+//! Seed 000 again: SimHash of 3-word shingles in 4 bands of 16 bits against MinHash of words, 20 hashes in 4 bands of
+//! 5. It draws score histograms per band, and says which of the two is the better, judged by exact Jaccard coefficients
+//! and, where there are labels, by people. MinHash of the same shingles stands beside them, because the seed gave its
+//! two methods different features. Of many texts some are drawn, and their pairs with all others are judged. `simflip
+//! dedup` does the same from files to a list of pairs, as the seed's program did.
 
 use crate::check::{Finding, Verdict};
 use crate::config;
@@ -298,7 +298,7 @@ fn minhash(
     let rows = positions / config.bands;
     let mut params = JoinParams::new(Banding { bands: config.bands, rows }, config.minhash_from as usize);
     params.full_bucket = corpus.len();
-    // Counted where they are found: of a crowd there are too many for a list.
+    // Counted where they are found: a large bucket has too many for a list.
     let count = |pair: simflip::search::NearPair| {
         let slots = [pair.a.index(), pair.b.index()];
         let [a, b] = slots.map(|slot| signatures.signatures().get(slot));

@@ -1,13 +1,12 @@
 //! Documents drawn from a real corpus, in clusters of near-duplicates, with their true
 //! weights: any number of them.
 //!
-//! A document is stitched together from passages of random real documents, runs of 16 to 64 distinct
-//! features in their order of first occurrence with their TF-IDF weights, until it is as long as another
-//! random real document. A cluster is a document and copies of it, each made from an earlier member by one
-//! or two edits of the kinds that pages undergo ([`Edit`]). Cluster sizes follow Zipf's law. Everything is
-//! hashed as real documents are, so weights are true and nothing is modelled but the edits themselves;
-//! whether the model may be trusted is for `flips-vs-recall` to show, on generated documents beside the real
-//! ones they were drawn from.
+//! A document is stitched together from passages of random real documents, runs of 16 to 64 distinct features in their
+//! order of first occurrence with their TF-IDF weights, until it is as long as another random real document. A cluster
+//! is a document and copies of it, each made from an earlier member by one or two edits of the kinds that pages undergo
+//! ([`Edit`]). Cluster sizes follow Zipf's law. Everything is hashed as real documents are, so weights are true and
+//! nothing is modelled but the edits themselves. `flips-vs-recall` shows if the model may be trusted, on generated
+//! documents beside the real ones they were drawn from.
 
 use crate::corpus::Corpus;
 use crate::{Options, config};

@@ -57,10 +57,10 @@ impl Family {
     /// Variance of the estimate for two sets of this Jaccard similarity, whose union has `union` features.
     ///
     /// With independent orders the number of equal values is binomial, and the variance is J(1 − J)/m. For one
-    /// permutation it is (our derivation): given that N bins of the union are not empty, their minima are a random N of
-    /// the union's `f` features, and two values show the same feature with probability q = (1 − N(N−1)/(m(m−1)))/N,
-    /// namely unless both bins are their own; hence E\[estimate²\] = J/m + (1 − 1/m)(qJ + (1 − q)·J(Jf − 1)/(f − 1)),
-    /// averaged over N (balls in bins).
+    /// permutation the derivation is ours. Given that N bins of the union are not empty, their minima are a random N of
+    /// the union's `f` features. Two values show the same feature unless both bins are their own: with probability q =
+    /// (1 − N(N−1)/(m(m−1)))/N. Then E\[estimate²\] = J/m + (1 − 1/m)(qJ + (1 − q)·J(Jf − 1)/(f − 1)), averaged over N
+    /// (balls in bins).
     pub fn variance(self, permutations: usize, similarity: f64, union: usize) -> f64 {
         let (m, f, j) = (permutations as f64, union as f64, similarity);
         // One feature or one bin: no two different features at two different places.

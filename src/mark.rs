@@ -26,8 +26,8 @@ use std::sync::{Mutex, PoisonError};
 /// Whose filter the marks are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
-    /// datatrove's `MinhashDedupFilter`: for each file, a task, `000000.remove` lists the documents that go (32 bits
-    /// each, little-endian, counted from 0 among the documents with a text), `000000.clusters` and `000000.sizes` each
+    /// datatrove's `MinhashDedupFilter`: each file is a task. `000000.remove` lists the removed documents (32 bits
+    /// each, little-endian, counted from 0 among the documents with a text). `000000.clusters` and `000000.sizes` each
     /// document of a cluster with the number of the cluster and of its documents. `tasks.csv` says which file is which
     /// task: the files in the order of their names' bytes, as datatrove deals them out to as many tasks as files.
     Datatrove,

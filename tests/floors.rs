@@ -102,15 +102,15 @@ fn block_comment(source: &str) -> usize {
     at
 }
 
-/// What stands at the root of a crate and is named there.
+/// A name that a file takes from the root of its crate.
 #[derive(Debug, PartialEq)]
 struct Import<'a> {
     name: &'a str,
     line: usize,
 }
 
-/// What a file imports from the root of its crate, tests left out, and which of its modules
-/// in other files are tests.
+/// The imports of a file from the root of its crate, tests left out, and those of its modules in other files that are
+/// tests.
 ///
 /// `module` is the path of the file's module; `roots` are the names of the crate itself,
 /// `crate` and perhaps others.
@@ -273,8 +273,8 @@ pub fn sources(folder: &Path, inside: &str, found: &mut Vec<Source>) {
     }
 }
 
-/// What the root of a crate names: its modules, and other names with what they are taken from: one of its
-/// modules, or another crate.
+/// The names at the root of a crate: its modules, and other names with their origin, which is one of its modules or
+/// another crate.
 fn names_of_root(text: &str) -> (Vec<&str>, BTreeMap<&str, &str>) {
     let tokens = tokens(text);
     let (mut modules, mut taken) = (Vec::new(), BTreeMap::new());
@@ -303,7 +303,7 @@ fn names_of_root(text: &str) -> (Vec<&str>, BTreeMap<&str, &str>) {
     (modules, taken)
 }
 
-/// What is against the rule, a line each. `name` is the crate's, by which its binary calls it.
+/// The breaches of the rule, a line each. `name` is the crate's, by which its binary calls it.
 fn complaints(places: &BTreeMap<String, FloorPlace>, sources: &[Source], name: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     let (mut modules, mut taken) = (BTreeSet::new(), BTreeMap::new());

@@ -1288,7 +1288,7 @@ fn stages_write_kept_documents_in_as_many_files_as_one_says() {
         let report: Value = serde_json::from_slice(&fs::read(against.join("report.json")).unwrap()).unwrap();
         assert_eq!(report["against"]["documents"].to_string(), number);
     }
-    // Dealt out, and begun again.
+    // In shards, and begun again.
     apply("shards", "--kept-files 20kB --shard 2/2");
     let (shards, reported) = apply("shards", "--kept-files 20kB");
     assert!(shards == sized && reported.contains("had been written before"), "{reported}");

@@ -469,7 +469,7 @@ fn the_tool_finds_the_same_in_parquet_as_in_json() {
         let output = command.current_dir(dir.path()).args(arguments).assert().success().get_output().clone();
         String::from_utf8(output.stdout).expect("UTF-8")
     };
-    // What fetches single texts again, or reads everything again, or for the first time by another road.
+    // Commands that fetch single texts again, read everything again, or read it for the first time in another way.
     let explained = ["json", "parquet"].map(|kind| {
         let out = format!("out-{kind}");
         simflip(&["dedup", kind, "--out", &out]);

@@ -2,8 +2,8 @@
 //! be lost, no answer may be wrong, and memory must not grow.
 //!
 //! Some clients each have pages of their own, near each other and far from those of other clients, so that each knows
-//! what every answer must be: what an index in memory says that gets the same pages in the same order. Some clients die
-//! while they wait for an answer, and are back at once. Questions that were on their way when the service or the
+//! what every answer must be. It is that of an index in memory that gets the same pages in the same order. Some clients
+//! die while they wait for an answer, and are back at once. Questions that were on their way when the service or the
 //! client died are sent again, with or without a name, and must be answered as if they had been sent once.
 //!
 //! It takes 6 seconds, or as many as `SIMFLIP_SOAK_SECONDS` says.

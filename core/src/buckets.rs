@@ -3,9 +3,9 @@
 //!
 //! The definition is a greedy pass over all candidate pairs in keep order: a document is removed if a kept document
 //! before it shares a band hash with it and passes verification. Comparing all members of a bucket takes time with the
-//! square of their number, so each bucket is visited in keep order instead, and a document is compared with the
-//! *leaders* of the bucket alone: members that no earlier leader is near. The first near leader ends the search, and
-//! makes an [`Edge`].
+//! square of their number. Each bucket is visited in keep order instead, and a document is compared with the *leaders*
+//! of the bucket alone: members that no earlier leader is near. The first near leader ends the search, and makes an
+//! [`Edge`].
 //!
 //! A leader may itself be removed because of another bucket. A document all of whose edges lead to such leaders is
 //! *open*: it stays, and a further round compares it with the other documents that are left in its buckets. Rounds

@@ -35,7 +35,7 @@ pub fn similarity(a: &str, b: &str) -> f32 {
 }
 
 /// The words of a text, as they are kept with its sketch: their number, a hash of each, ascending, and the words
-/// themselves in UTF-8, four bytes to an item, with a blank between and zeros behind, which no word has.
+/// themselves. The words are UTF-8, four bytes to an item, with a blank between and zeros behind, which no word has.
 pub(crate) fn packed(tokenizer: &mut Tokenizer, text: &str) -> Vec<u32> {
     let mut bytes = Vec::new();
     tokenizer.tokens(text, |token| {

@@ -578,10 +578,9 @@ impl Index {
         (generator + facts + self.by_digest.bytes() + self.free.capacity() * size_of::<u32>(), sketches)
     }
 
-    /// The number of stored documents that a document unrelated to all of them is called near, on average: for both
-    /// sketches, stored documents times the probability that a key and so many bits are equal by chance (with estimated
-    /// containment, that a key is); for hashes, that a hash lies within the distance, before verification has looked at
-    /// it.
+    /// The number of stored documents that a document unrelated to all of them is called near, on average. For both
+    /// sketches it is their number times the probability that a key and enough bits are equal by chance. For hashes it
+    /// is their number times the probability that a hash lies within the distance, before verification.
     pub fn expected_by_chance(&self) -> f64 {
         let documents = self.len() as f64;
         match (&self.generator, self.settings.verification, self.settings.sketches) {

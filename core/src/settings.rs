@@ -98,9 +98,9 @@ pub enum Sketches {
         /// Positions of a signature, 32 bits each.
         permutations: usize,
     },
-    /// Two sketches of one set of features, made together: a SimHash of 64 bits without the weights behind
-    /// it, and bits that tell how alike two sets are ([`resemblance`](crate::resemblance)); and keys, each the
-    /// hash of a band of MinHash positions, which serve to bring documents together and not to compare them.
+    /// Two sketches of one set of features, made together: a SimHash of 64 bits without the weights behind it, and bits
+    /// that estimate the Jaccard similarity of two sets ([`resemblance`](crate::resemblance)). Keys come with them,
+    /// each the hash of a band of MinHash values: documents that share a key are candidates.
     Both {
         /// Bits that tell: a multiple of 64.
         bits: usize,

@@ -50,8 +50,8 @@ impl Pages {
         )
     }
 
-    /// The text of a page that has company: three in ten pages are a version of one of the others, one in fifty is of
-    /// one of four templates that go with them.
+    /// The text of a page among others: three in ten pages are a version of one of the others, one in fifty is of one
+    /// of four templates that go with them.
     pub fn text(&self, page: u64, others: Range<u64>) -> String {
         let (family, own) = match fmix64(page) % 100 {
             0..2 => (!(others.start ^ (fmix64(page ^ 1) % 4)), 6),

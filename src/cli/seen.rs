@@ -26,10 +26,10 @@ use std::time::{Duration, SystemTime};
 
 /// Check documents against an index of those seen before, and add them.
 ///
-/// Prints one line per page, in the order of files and pages: same (an earlier page has the same text), near
-/// (dedup would call an earlier page near; the most similar is named), stale (with --fresh: the same or near, but
-/// seen too long ago), or new. Later pages never change an answer. Pages are stored under their URL, or their id
-/// if they have none; a page with the text of an earlier one is not stored again, the earlier one is seen again.
+/// Prints one line per page, in the order of files and pages. The answer is same (an earlier page has the same text),
+/// near (dedup would call an earlier page near; the most similar is named), stale (with --fresh: the same or near, but
+/// seen too long ago), or new. Later pages never change an answer. Pages are stored under their URL, or their id if
+/// they have none; a page with the text of an earlier one is not stored again, the earlier one is seen again.
 ///
 /// JSON lines on standard input (-) are answered one by one as they come, each as soon as it is there. A line
 /// that is no page is answered by an error.

@@ -188,10 +188,10 @@ struct OrderArgs {
     #[arg(long, value_parser = named(&LINKAGES), default_value = "star")]
     clusters: Linkage,
 
-    /// Rule for the document of a cluster that is kept: first (in the order of sorted files), fullest (most distinct
-    /// features), longest, shortest-url, score:FIELD (the highest number in the field that simflip sketch --score has
-    /// read), or input-order (that of --priority). With sketches that are checked by containment, a document is removed
-    /// only if the one that is kept holds it [default: first; fullest with a check of containment]
+    /// Rule for the kept document of a cluster: first (in the order of sorted files), fullest (most distinct features),
+    /// longest, shortest-url, score:FIELD (the highest number in the field that simflip sketch --score has read), or
+    /// input-order (that of --priority). With sketches that are checked by containment, a document is removed only if
+    /// the one that is kept holds it [default: first; fullest with a check of containment]
     #[arg(long, value_name = "RULE", value_parser = parsed::<Keep>)]
     keep: Option<Keep>,
 

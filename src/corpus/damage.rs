@@ -38,9 +38,9 @@ pub enum DamageKind {
     /// A gzip member whose checksum or length does not fit its content. Lost if it holds a single record;
     /// several records are used, since it is not known which of them is altered.
     Checksum,
-    /// A record that breaks the rules of its format: a header, a length, a body of HTTP, a line that is no JSON
-    /// object, values of CSV that are more or fewer than the columns, text that is not UTF-8 where that is refused
-    /// ([`super::ReadRules::strict`]); or bytes between records.
+    /// A record that breaks the rules of its format: a header, a length, a body of HTTP, a line that is no JSON object,
+    /// or values of CSV that are more or fewer than the columns. Text that is not UTF-8 where that is refused
+    /// ([`super::ReadRules::strict`]), and bytes between records.
     Malformed,
     /// A record or a file without the text field or column, or one that holds no string.
     NoText,

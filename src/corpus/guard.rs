@@ -7,8 +7,8 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// True if a panic of this thread would be caught and become damage or an error, so that a panic hook may keep silent
-/// about it: the decoder of Parquet panics on some damaged files.
+/// True if a panic of this thread becomes damage or an error, so that a panic hook may keep silent about it: the
+/// decoder of Parquet panics on some damaged files.
 pub fn panic_is_damage() -> bool {
     GUARDED.get()
 }

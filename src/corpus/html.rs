@@ -49,9 +49,9 @@ pub(crate) fn text_of_resource<'a>(
     text_of(Cow::Borrowed(content), charset, is_html, room).map(Some)
 }
 
-/// The text of the page that a response holds, as far as there is `room` at every step; none if it holds no page:
-/// no answer of HTTP, one other than 2xx, or one of something else than HTML or plain text. `cut` says that the
-/// crawler cut it.
+/// The text of the page that a response holds, as far as there is `room` at every step. None if it holds no page: no
+/// answer of HTTP, one other than 2xx, or one of something else than HTML or plain text. `cut` says that the crawler
+/// cut it.
 ///
 /// # Errors
 /// The kind of damage and what was found.

@@ -824,15 +824,15 @@ pub fn expand_patterns(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 
 /// Finds the files to read.
 ///
-/// A folder stands for the files below it with a known name: `.wet`, `.warc` (also `.warc.wet`, `.warc.txt`),
-/// `.jsonl`, `.ndjson` or `.jl`, each also with `.gz` or `.zst`, and `.parquet`, `.arrow` and `.feather`; and for those
-/// called `.json`, `.json.gz` or `.json.zst` whose first line is an object with a text, and `.csv` or `.tsv`, also
-/// compressed, whose header has a column of texts. Of a data set that Hugging Face saved, the shards alone are read.
-/// A file that is named itself may be called anything; its content says
-/// what it is, and of CSV its name. A folder of earlier results below a folder is passed over, whatever a run left
-/// unfinished or works in, and what has a name that begins with `.` or `_`, but for partitions such as `_lang=en`.
-/// `-` is standard input; it and other streams are copied to a temporary file first, which takes as much room in
-/// the folder for such files. A file that is named twice, or through a link, is there once.
+/// A folder stands for the files below it with a known name: `.wet`, `.warc` (also `.warc.wet`, `.warc.txt`), `.jsonl`,
+/// `.ndjson` or `.jl`, each also with `.gz` or `.zst`, and `.parquet`, `.arrow` and `.feather`. It stands as well for
+/// `.json`, `.json.gz` or `.json.zst` whose first line is an object with a text, and for `.csv` or `.tsv`, also
+/// compressed, whose header has a column of texts. Of a data set that Hugging Face saved, the shards alone are read. A
+/// file that is named itself may be called anything; its content says what it is, and of CSV its name. A folder of
+/// earlier results below a folder is passed over, whatever a run left unfinished or works in, and what has a name that
+/// begins with `.` or `_`, but for partitions such as `_lang=en`. `-` is standard input; it and other streams are
+/// copied to a temporary file first, which takes as much room in the folder for such files. A file that is named twice,
+/// or through a link, is there once.
 ///
 /// With the feature `stores`, `s3://bucket/key`, `gs://bucket/key`, `az://container/key` and `https://server/path`
 /// are files, and an address in a store that ends in `/` is a folder. An address at which nothing is, or whose

@@ -41,11 +41,10 @@ pub fn wilson(successes: f64, trials: f64) -> Option<Interval> {
 /// The interval of a share Σxᵢ / Σnᵢ whose trials come in clusters: xᵢ successes of nᵢ trials in cluster i,
 /// whole clusters independent, trials of one cluster not (a cluster of m copies gives m(m−1)/2 pairs).
 ///
-/// Wilson's interval at an effective number of trials (Korn and Graubard 1998, with Wilson's in place of the
-/// exact interval): n* = p(1−p) / v, where v = k/(k−1) · Σ(xᵢ − p·nᵢ)² / (Σnᵢ)² is the linearised variance of
-/// a ratio over k clusters. At p = 0 or 1 there is no variance to measure. Then trials of one cluster are
-/// taken to stand or fall together, n* = (Σnᵢ)² / Σnᵢ². n* is at most Σnᵢ. `None` with fewer than two
-/// clusters that have trials.
+/// Wilson's interval at an effective number of trials (Korn and Graubard 1998, with Wilson's in place of the exact
+/// interval) has n* = p(1−p) / v trials. Here v = k/(k−1) · Σ(xᵢ − p·nᵢ)² / (Σnᵢ)² is the linearised variance of a
+/// ratio over k clusters. At p = 0 or 1 there is no variance to measure. Then trials of one cluster are taken to stand
+/// or fall together, n* = (Σnᵢ)² / Σnᵢ². n* is at most Σnᵢ. `None` with fewer than two clusters that have trials.
 pub fn clustered(units: impl Iterator<Item = (f64, f64)> + Clone) -> Option<Interval> {
     let units = units.filter(|u| u.1 > 0.0);
     let (k, x, n, squares) = units

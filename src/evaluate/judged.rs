@@ -98,9 +98,9 @@ pub struct ReviewSample {
 impl ReviewSample {
     /// Draws a sample of the pairs, `ids[i]` being the id of record i.
     ///
-    /// Every band gets the same number, as far as it has pairs. Within a band the pairs with the lowest hash
-    /// of (seed, both ids) are taken, a simple random sample without replacement that depends on nothing but
-    /// the band's pairs and the seed, and is part of the larger sample of the same seed.
+    /// Every band gets the same number, as far as it has pairs. Within a band the pairs with the lowest hash of (seed,
+    /// both ids) are taken. This is a simple random sample without replacement, it depends on nothing but the band's
+    /// pairs and the seed, and it is part of the larger sample of the same seed.
     ///
     /// # Errors
     /// If the size is below the number of bands, if cuts do not ascend, or if a pair names a record without
@@ -373,12 +373,12 @@ fn interval(precision: f64, effective: Option<f64>) -> Option<Interval> {
 
 /// Estimates the precision of a result from a judged sample (Cochran 1977, chapter 5).
 ///
-/// With N_h pairs in band h, n_h of them judged, x_h right, W_h = N_h / Σ N_h: p = Σ W_h·x_h/n_h, which is
-/// the Horvitz-Thompson estimate Σ right·(N_h/n_h) over N. Its variance is taken as v = Σ W_h²·(1 −
-/// n_h/N_h)·q_h(1 − q_h)/n_h with q_h = (x_h + 1)/(n_h + 2), so that a band in which all judged pairs are
-/// right still adds doubt (the plain estimate says none), and the interval as Wilson's at q(1 − q)/v trials
-/// with q = Σ W_h·q_h. Smoothing and Wilson's interval in place of the normal one are ours. Simulated with 90
-/// judgements in three bands, it held the truth in 94 % of draws at a precision of 0.65 and in 92 % at 0.99.
+/// With N_h pairs in band h, n_h of them judged, x_h right, W_h = N_h / Σ N_h: p = Σ W_h·x_h/n_h, which is the
+/// Horvitz-Thompson estimate Σ right·(N_h/n_h) over N. Its variance is taken as v = Σ W_h²·(1 − n_h/N_h)·q_h(1 −
+/// q_h)/n_h with q_h = (x_h + 1)/(n_h + 2). A band in which all judged pairs are right thus adds doubt, where the plain
+/// estimate says none. The interval is Wilson's at q(1 − q)/v trials with q = Σ W_h·q_h. Smoothing and Wilson's
+/// interval in place of the normal one are ours. Simulated with 90 judgements in three bands, it held the truth in 94 %
+/// of draws at a precision of 0.65 and in 92 % at 0.99.
 ///
 /// Unknown judgements count as not sampled; the estimate takes it that they are no more often wrong
 /// than others of their band.

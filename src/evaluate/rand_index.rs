@@ -25,8 +25,11 @@ pub struct RandIndex {
 }
 
 impl RandIndex {
-    /// With S = Σ C(n_tf, 2) over the cells, T and F the same sums over the clusters of truth and result, and
-    /// N = C(n, 2): adjusted = (S − T·F/N) / ((T + F)/2 − T·F/N), bare = (N + 2S − T − F) / N.
+    /// Both indices. Let S = Σ C(n_tf, 2) over the cells, T and F the same sums over the clusters of truth and result,
+    /// and N = C(n, 2). Then:
+    ///
+    /// - adjusted = (S − T·F/N) / ((T + F)/2 − T·F/N),
+    /// - bare = (N + 2S − T − F) / N.
     ///
     /// Where the denominator of the adjusted index is 0 (both clusterings are all clusters of one, or both
     /// one cluster) they are equal, and it is 1. Both are `None` for fewer than two documents.

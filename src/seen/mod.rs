@@ -1317,8 +1317,8 @@ impl Seen {
     }
 
     /// Ends the work of a writer in good order: the answers that went out have arrived, but for those whose reader
-    /// could have said so and did not, and a log with traces of what was removed is put into a snapshot. From then on
-    /// the index can be asked alone.
+    /// could have said so and did not. A log with traces of what was removed is put into a snapshot. From then on the
+    /// index can be asked alone.
     ///
     /// # Errors
     /// If that cannot be written; nothing is lost.

@@ -46,8 +46,8 @@ pub fn sketched_bytes(files: usize, inputs: usize) -> u64 {
     files as u64 * SKETCHED_FILE + inputs as u64 * SKETCHED_INPUT
 }
 
-/// Bytes of a feature of a document that is kept: its number and count, and, as if no other document had it, its hash
-/// in what each thread has, in what is put together of these, and in the tables by which it is found.
+/// Bytes of a feature of a document that is kept: its number, its count and its hash. The hash is reckoned as if no
+/// other document had it: in the lists of each thread, in the merged list, and in the tables by which it is found.
 const FEATURE: f64 = 62.0;
 /// Bytes of the least tables of features.
 const FEATURE_TABLES: u64 = 12 << 20;
@@ -309,8 +309,8 @@ impl Rooms {
     }
 }
 
-/// Bytes of documents that each of so many threads may hold when files are sketched in so much memory, of which they
-/// hold so many read ahead, and buffers for a record of so many; if that is too little, what it takes.
+/// Bytes of documents that each thread may hold when files are sketched in `memory`. They leave room for the bytes read
+/// ahead, and for buffers of the longest record. The error is the memory that it takes, if there is too little.
 fn room(memory: u64, threads: usize, read_ahead: u64, longest: u64) -> Result<u64, u64> {
     let held = beside_documents(threads.max(1), held_by_thread(longest, IN_MEMORY), read_ahead);
     let threads = threads.max(1) as u64;

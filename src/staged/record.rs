@@ -79,9 +79,8 @@ impl From<buckets::Edge> for Edge {
     }
 }
 
-/// The assignment of a document in a cluster: document 5 bytes, the document that stays 5, number of the cluster 5,
-/// documents in it 5, similarity with the document that stays 4, which also tells whether a document stays beside that
-/// one.
+/// The assignment of a document in a cluster: document 5 bytes, kept document 5, number of the cluster 5, documents in
+/// it 5, similarity with the kept document 4. The similarity also says if the document is kept besides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Assignment {
     /// The document.

@@ -100,9 +100,9 @@ pub struct Sketched {
 /// already.
 ///
 /// # Errors
-/// For settings that no later stage could work with; if an input is missing or cannot be opened; if a file of
-/// sketches is there that was made with other settings, or of a file that has changed, and `force` is not given;
-/// or if a file cannot be written. What was finished before stays.
+/// For settings that no later stage could work with, and if an input is missing or cannot be opened. Without `force`,
+/// if a file of sketches is there that was made with other settings, or of a file that has changed. If a file cannot be
+/// written. What was finished before stays.
 pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     // Whatever the other stages would refuse is refused before hours of reading.
     super::store::can_be_joined(&job.settings)?;

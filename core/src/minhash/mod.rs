@@ -47,11 +47,10 @@ pub enum Family {
     /// `a·x + b mod 2³²` with odd `a`, on the low 32 bits of a feature. The fastest independent orders.
     #[default]
     Multiply32,
-    /// Fast similarity sketching (Dahlgaard, Knudsen & Thorup 2017), ended in a way of ours: in each of six
-    /// rounds every feature falls into one of `m` bins, a bin keeps the least of the first round that reaches
-    /// it, and a bin that no round reaches has an order of its own, as in [`Multiply32`](Self::Multiply32).
-    /// The work per feature hardly grows with `m`, and the variance is that of independent orders for small
-    /// sets, and less for large ones.
+    /// Fast similarity sketching (Dahlgaard, Knudsen & Thorup 2017), ended in a way of ours. In each of six rounds
+    /// every feature falls into one of `m` bins. A bin keeps the least of the first round that reaches it, and a bin
+    /// that no round reaches has an order of its own, as in [`Multiply32`](Self::Multiply32). The work per feature
+    /// hardly grows with `m`, and the variance is that of independent orders for small sets, and less for large ones.
     FastSimilarity,
 }
 

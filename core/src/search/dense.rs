@@ -1,9 +1,9 @@
 //! Dense groups of hashes, as documents of one template have: their pairs would grow with the square of their number.
 //!
-//! A sample of all hashes says which of them are in a dense group. Such a hash is joined with what of the sample is
-//! nearest to it, so that a group hangs together, and with those that stand beside it among all hashes of dense groups,
-//! in several orders, so that a document of it that is not in the sample has neighbours that are not, either. To the
-//! sample alone, few documents would be near one that stays.
+//! A sample of all hashes says which of them are in a dense group. Such a hash is joined with the nearest hashes of the
+//! sample, so that a group is connected. It is also joined with its neighbours in several orders of all hashes of dense
+//! groups, so that a document outside the sample has neighbours outside the sample too. To the sample alone, few
+//! documents would be near one that stays.
 
 use super::NearPair;
 use crate::hash::fmix64;

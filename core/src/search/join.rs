@@ -313,7 +313,7 @@ fn near_share(hashes: &[u64], radius: u32) -> f64 {
 }
 
 /// Masks in the bits of `varying` such that two hashes that differ in at most `radius` of these bits agree in all bits
-/// of one of them: those of so many parts, at most one for each bit, and `radius` + 1 at most.
+/// of one of them. They are made of `parts` parts, at most one for each bit, and at most `radius` + 1.
 fn cover(varying: u64, parts: u32, radius: u32) -> Vec<u64> {
     let (all, parts) = (radius + 1, parts as usize);
     let dimensions: Vec<u32> = (0..parts as u32).map(|part| (all + part) / parts as u32).collect();

@@ -1,11 +1,10 @@
 //! The dial that grows: hashes are added one by one, and searched for at any time with the answers of a
 //! [`Dial`] built over all of them. Ours, not the paper's, which does not describe insertion.
 //!
-//! The latest hashes are a short list that is scanned. When it is full, it is merged with the smallest of
-//! a few dials, and where that would grow beyond its share, with the next one, each holding up to eight
-//! times as many as the one before (O'Neil, Cheng, Gawlick & O'Neil, *The Log-Structured Merge-Tree*,
-//! 1996). So a hash is built into a dial a few times for each factor of eight that the index grows by, and
-//! a search asks one dial for each.
+//! The latest hashes are a short list that is scanned. When it is full, it is merged with the smallest of a few dials,
+//! and where that would grow beyond its share, with the next one. Each holds up to eight times as many as the one
+//! before (O'Neil, Cheng, Gawlick & O'Neil, *The Log-Structured Merge-Tree*, 1996). So a hash is built into a dial a
+//! few times for each factor of eight that the index grows by, and a search asks one dial for each.
 //!
 //! A small dial has a narrower key than a large one, made of some of its bits, and so the same budget finds
 //! more in it. In fewer bits no more differ, and a bit that is among the weakest of all keys' bits is so

@@ -110,8 +110,8 @@ pub(super) fn changed(input: &Input, got: impl Into<String>) -> Error {
 }
 
 /// Writes the kept rows of all inputs of a format into the folder, one file for all with the same columns:
-/// `kept.parquet`, then `kept-2.parquet` and so on (of Arrow, `kept.arrow`); or, if each input has a file of its own,
-/// one for each, by its name in `names`; or, if a size is given, as many as it takes for none to be larger.
+/// `kept.parquet`, then `kept-2.parquet` and so on (of Arrow, `kept.arrow`). If each input has a file of its own, there
+/// is one for each, by its name in `names`; if a size is given, as many as it takes for none to be larger.
 ///
 /// A row group or record batch of which some column that was not read before turns out to be damaged is left out,
 /// and named in [`Kept::lost`].
