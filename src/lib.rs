@@ -16,7 +16,7 @@
 //! let mut deduper = Deduper::new(Settings::simhash())?;
 //! deduper.extend(&texts);
 //! let outcome = deduper.run()?;
-//! assert_eq!(outcome.pairs[0].documents().map(|document| document.0), [0, 2]);
+//! assert_eq!((outcome.pairs[0].a.0, outcome.pairs[0].b.0), (0, 2));
 //! # Ok::<(), simflip::core::Error>(())
 //! ```
 //!

@@ -202,6 +202,26 @@ fn what_a_killed_run_left_is_never_read_and_taken_away_by_the_next() {
 }
 
 #[test]
+fn titles_with_few_features_are_counted_in_a_warning_that_says_how_to_compare_them() {
+    let place = Place::new();
+    let title = |mark: &str| format!("{{\"text\": \"a short guide to mending old wooden boats today{mark}\"}}\n");
+    place.put("titles.jsonl", title("") + &title("!"));
+    let expected = "2 documents have fewer than 8 features and were compared by exact text alone; --min-features 1 or \
+                    --method both compares them.";
+    for method in ["simhash", "minhash"] {
+        let reported = place.reported(&format!("dedup titles.jsonl --out {method} --method {method}"), 0);
+        assert!(reported.contains(expected) && reported.contains("Kept 2 of 2"), "{reported}");
+        assert!(place.report(method)["warnings"].to_string().contains(expected));
+    }
+    for (out, advised) in [("one", "--method simhash --min-features 1"), ("both", "--method both")] {
+        let reported = place.reported(&format!("dedup titles.jsonl --out {out} {advised}"), 0);
+        assert!(!reported.contains("features") && reported.contains("Kept 1 of 2"), "{reported}");
+    }
+    let reported = place.reported("dedup titles.jsonl --out several --min-features 8", 0);
+    assert!(reported.contains("exact text alone; --min-features 1 compares them."), "{reported}");
+}
+
+#[test]
 fn a_folder_tells_what_it_holds_that_is_not_read() {
     let place = Place::new();
     place.put("in/a.jsonl", lines(0..3));

@@ -44,7 +44,8 @@ use std::sync::Arc;
 /// Give it texts ([`push`](Self::push), [`extend`](Self::extend)) or sketches that were made elsewhere with
 /// the same settings ([`push_sketch`](Self::push_sketch)), put batches together with [`merge`](Self::merge),
 /// and [`run`](Self::run) it. A batch may be a thread's, a file's, a partition's; the outcome depends on the
-/// documents and their order alone.
+/// documents and their order alone. Documents are numbered in that order from 0: the caller's own id of a
+/// [`Document`] is `ids[document.0 as usize]` of a list in the same order.
 ///
 /// ```
 /// use simflip_core::{dedup::Deduper, id::Document, settings::Settings};
@@ -57,7 +58,7 @@ use std::sync::Arc;
 /// let mut deduper = Deduper::new(Settings::simhash())?;
 /// deduper.extend(&texts);
 /// let outcome = deduper.run()?;
-/// assert_eq!(outcome.pairs[0].documents(), [Document(0), Document(2)]);
+/// assert_eq!((outcome.pairs[0].a, outcome.pairs[0].b), (Document(0), Document(2)));
 /// assert_eq!(outcome.kept().collect::<Vec<_>>(), [Document(0), Document(1)]);
 /// # Ok::<(), simflip_core::Error>(())
 /// ```

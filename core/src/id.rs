@@ -2,11 +2,16 @@
 //! number of one cannot be taken for a number of another.
 //!
 //! ```
-//! use simflip_core::id::{Cluster, Document, Lists};
+//! use simflip_core::id::{Document, Slot};
 //!
-//! let clusters: Lists<Cluster, Document> = [vec![Document(0), Document(2)], vec![Document(1)]].into_iter().collect();
-//! assert_eq!(clusters.get(Cluster(0)), [Document(0), Document(2)]);
-//! assert_eq!(clusters.iter().map(<[_]>::len).collect::<Vec<_>>(), [2, 1]);
+//! let names = ["first", "second", "third"];
+//! let (document, slot) = (Document(2), Slot(0));
+//! assert!(names[document.0 as usize] == "third" && names[slot.0 as usize] == "first");
+//! ```
+//!
+//! ```compile_fail
+//! # use simflip_core::id::{Document, Slot};
+//! assert!(Document(2) != Slot(0));
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -95,6 +100,14 @@ ids! {
 }
 
 /// Lists of `V`, one for each `K`, in one block of memory.
+///
+/// ```
+/// use simflip_core::id::{Cluster, Document, Lists};
+///
+/// let clusters: Lists<Cluster, Document> = [vec![Document(0), Document(2)], vec![Document(1)]].into_iter().collect();
+/// assert_eq!(clusters.get(Cluster(0)), [Document(0), Document(2)]);
+/// assert_eq!(clusters.iter().map(<[_]>::len).collect::<Vec<_>>(), [2, 1]);
+/// ```
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lists<K, V> {

@@ -35,9 +35,9 @@
 //! use simflip_core::search::{HammingIndex, Mode, Query, Scratch};
 //! use simflip_core::{Settings, Sketcher};
 //!
-//! let mut sketcher = Sketcher::new(&Settings::simhash(), None)?; let [stored, asked] = ["a document on near-duplicates
-//! of web pages", "a document about near-duplicates of web pages"]
-//!     .map(|text| sketcher.simhash(text).0);
+//! let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
+//! let texts = ["a document on near-duplicates of web pages", "a document about near-duplicates of web pages"];
+//! let [stored, asked] = texts.map(|text| sketcher.simhash(text).0);
 //! let index = Dial::new(&[stored.hash], DialParams { radius: 15, tables: 6, ..DialParams::default() })?;
 //! let mut hits = Vec::new();
 //! let query = Query { hash: asked.hash, weights: &asked.weights };

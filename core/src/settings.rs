@@ -24,17 +24,20 @@ use serde::{Deserialize, Serialize};
 /// Begin with [`Settings::simhash`], [`Settings::minhash`] or [`Settings::paper`], and change what differs:
 ///
 /// ```
+/// use simflip_core::Deduper;
 /// use simflip_core::settings::{Generator, Recall, Settings};
 ///
 /// let generator = Generator::Dial { distance: 6, recall: Recall::AtLeast(0.99), key_bits: None };
 /// let settings = Settings::simhash().with(|settings| settings.generator = generator);
-/// settings.check()?;
+/// let deduper = Deduper::new(settings)?;
+/// assert_eq!(deduper.len(), 0);
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
 ///
 /// Short texts of one's own, by the features that they share:
 ///
 /// ```
+/// use simflip_core::Deduper;
 /// use simflip_core::settings::{BandShape, FeatureHash, FeatureKind, Generator, Keep, Linkage, Quota};
 /// use simflip_core::settings::{Settings, Sketches, Source, Verification, Weighting};
 ///
@@ -48,8 +51,9 @@ use serde::{Deserialize, Serialize};
 ///     settings.keep = Keep::Longest;
 ///     settings.quota = Quota { count: 2, each: Some(Source::Host) };
 /// });
-/// settings.check()?;
 /// assert!(matches!(settings.sketches, Sketches::MinHash { .. }));
+/// let deduper = Deduper::new(settings)?;
+/// assert_eq!(deduper.len(), 0);
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -377,6 +381,10 @@ impl Settings {
     }
 
     /// SimHash of binary 5-word shingles, joined exactly within 10 bits, verified by the weight vectors.
+    ///
+    /// Documents with fewer than 8 distinct features, such as titles of up to eleven words, are compared by their exact
+    /// text only. [`Outcome::documents_with_few_features`](crate::Outcome::documents_with_few_features) counts them, and
+    /// `min_features = 1` compares them.
     pub fn simhash() -> Self {
         Self {
             features: FeatureKind::Shingles(5),
@@ -394,7 +402,7 @@ impl Settings {
     }
 
     /// MinHash: signatures of 128 positions, near from a Jaccard coefficient of `similarity`
-    /// on, as they estimate it.
+    /// on, as they estimate it. Documents with few features are compared as by [`simhash`](Self::simhash).
     pub fn minhash(similarity: f64) -> Self {
         Self {
             feature_hash: FeatureHash::Product,
@@ -424,7 +432,7 @@ impl Settings {
     /// These settings with some of them changed.
     ///
     /// ```
-    /// use simflip_core::{clusters::Linkage, settings::Settings};
+    /// use simflip_core::settings::{Linkage, Settings};
     ///
     /// let settings = Settings::minhash(0.7).with(|settings| settings.linkage = Linkage::Star);
     /// assert_eq!(settings.linkage, Linkage::Star);

@@ -1,17 +1,19 @@
 //! The sketch of a document, and the one place where it is made.
 //!
 //! ```
-//! use simflip_core::sketch::{Facts, Frequencies, Sketch};
-//! use simflip_core::{Settings, Sketcher, settings::FeatureKind};
+//! use simflip_core::sketch::{Frequencies, Sketch};
+//! use simflip_core::{Deduper, Settings, Sketcher, settings::FeatureKind};
 //! use std::sync::Arc;
 //!
 //! // The document frequencies of a corpus of two documents, in which no feature of the text occurs.
 //! let frequencies = Arc::new(Frequencies::from_entries(FeatureKind::Words, 2, []));
 //! for settings in [Settings::default(), Settings::simhash()] {
 //!     let mut sketcher = Sketcher::new(&settings, Some(Arc::clone(&frequencies)))?;
-//!     let Sketch { facts, .. } = sketcher.sketch("ships of the harbour carry grain and wine");
-//!     let Facts { text_bytes, .. } = facts;
-//!     assert_eq!(text_bytes, 41);
+//!     let sketch: Sketch = sketcher.sketch("ships of the harbour carry grain and wine");
+//!     // A sketch is sent to where documents are compared; its text is not needed there.
+//!     let mut deduper = Deduper::new(settings)?;
+//!     deduper.push_sketch(&sketch)?;
+//!     assert_eq!(deduper.run()?.kept().count(), 1);
 //! }
 //! # Ok::<(), simflip_core::Error>(())
 //! ```

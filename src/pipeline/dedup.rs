@@ -368,6 +368,7 @@ impl Findings {
         let mut warnings: Vec<String> = first_messages(lost).collect();
         warnings.extend(messages::sources_warnings(&self.files.lost_by_source));
         warnings.extend(messages::search_warnings(searched, verified.as_ref(), &name));
+        warnings.extend(messages::few_features_warning(self.few, settings));
         warnings.extend(messages::odd_input_warnings(read));
         warnings.extend(messages::languages_warning(&self.files.languages));
         warnings.extend(messages::repeated_ids_warning(self.files.repeated));

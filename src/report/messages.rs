@@ -976,6 +976,23 @@ pub fn comparison(report: &CompareReport) -> String {
     text
 }
 
+/// A warning of documents that have too few features for a sketch, where settings ask for several.
+pub fn few_features_warning(few: u64, settings: &Settings) -> Option<String> {
+    let documents = counted(few, "document has", "documents have");
+    let compared = plural(few, "was", "were");
+    let advice = match settings.sketches {
+        Sketches::Both { .. } => "--min-features 1",
+        _ => "--min-features 1 or --method both",
+    };
+    (few > 0 && settings.min_features > 1).then(|| {
+        format!(
+            "{documents} fewer than {} features and {compared} compared by exact text alone; {advice} compares {}.",
+            settings.min_features,
+            plural(few, "it", "them")
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -28,7 +28,7 @@ impl<'a> Hashes<'a> {
         let texts = evidence.texts;
         let distinct = run(progress, Step::Group, texts.sketched.len(), |_| {
             let hashed = |&text: &Text| Some((evidence.hash(text)?, text));
-            DistinctHashes::of(texts.sketched.iter().filter_map(hashed))
+            DistinctHashes::with_ids(texts.sketched.iter().filter_map(hashed))
         });
         Self { distinct, evidence }
     }

@@ -17,17 +17,25 @@ impl DistinctHashes {
     /// If there are 2³² hashes or more; a run is split into parts well before.
     pub fn new(hashes: &[u64]) -> Self {
         assert!(u32::try_from(hashes.len()).is_ok(), "more than 2^32 hashes in one index");
-        Self::of(hashes.iter().copied().zip(Document::all(hashes.len())))
+        Self::with_ids(hashes.iter().copied().zip(Document::all(hashes.len())))
     }
 }
 
 impl<K: Copy + Ord + Send> DistinctHashes<K> {
-    /// Groups whoever has a hash under it.
+    /// The distinct hashes of pairs of a hash and an id of the caller's.
+    ///
+    /// ```
+    /// use simflip_core::search::distinct::DistinctHashes;
+    ///
+    /// let pages = [(0x5eed, "example.org/a"), (0x1dea, "example.org/b"), (0x5eed, "example.org/c")];
+    /// let distinct = DistinctHashes::with_ids(pages);
+    /// assert_eq!(distinct.hashes(), [0x1dea, 0x5eed]);
+    /// assert_eq!(distinct.members(simflip_core::id::Slot(1)), ["example.org/a", "example.org/c"]);
+    /// ```
     ///
     /// # Panics
     /// If there are 2³² or more; a run is split into parts well before.
-    #[doc(hidden)]
-    pub fn of(hashed: impl IntoIterator<Item = (u64, K)>) -> Self {
+    pub fn with_ids(hashed: impl IntoIterator<Item = (u64, K)>) -> Self {
         let mut order: Vec<(u64, K)> = hashed.into_iter().collect();
         rayon::slice::ParallelSliceMut::par_sort_unstable(&mut order[..]);
         let mut hashes = Vec::new();

@@ -29,7 +29,7 @@ pub(super) struct BlockScratch {
 impl Tables {
     pub fn new(queries: &[Query<'_>], params: BphsParams) -> Result<Self> {
         let hashes = queries.iter().map(|query| query.hash);
-        let distinct = DistinctHashes::of(hashes.zip(Document::all(queries.len())));
+        let distinct = DistinctHashes::with_ids(hashes.zip(Document::all(queries.len())));
         Ok(Self { index: Bphs::new(distinct.hashes(), params)?, distinct })
     }
 
