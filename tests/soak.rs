@@ -84,7 +84,7 @@ impl Model {
             own,
             pages: Arc::clone(pages),
             sketcher: pages.sketcher(),
-            index: Index::new(&Settings::default()).unwrap(),
+            index: Index::of(&Settings::default()).unwrap(),
             names: HashMap::new(),
             stored: Vec::new(),
             draws: SplitMix64::new(own ^ 0x50ac),

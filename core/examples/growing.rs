@@ -5,8 +5,8 @@
 // The prints of an example are as short as a first program's.
 #![allow(clippy::print_stdout)]
 
-use simflip_core::index::Index;
-use simflip_core::{Settings, Sketcher};
+use simflip_core::Sketcher;
+use simflip_core::index::{Index, IndexSettings};
 
 fn main() -> simflip_core::Result<()> {
     let bus = "Timetable of the night bus: it leaves the station at one, at two and at three, calls at the old harbour, \
@@ -17,7 +17,7 @@ fn main() -> simflip_core::Result<()> {
         "A recipe for bread with rye flour, water, salt and a spoon of honey, baked for an hour.".to_owned(),
         format!("{bus} it runs every hour."),
     ];
-    let settings = Settings::both(0.8);
+    let settings = IndexSettings::both(0.8);
     let (mut sketcher, mut index) = (Sketcher::new(&settings, None)?, Index::new(&settings)?);
     let mut near = Vec::new();
     for (number, text) in texts.iter().enumerate() {

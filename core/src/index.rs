@@ -9,11 +9,11 @@
 //! and says how many it passed over.
 //!
 //! ```
-//! use simflip_core::index::{Answer, Index, Near};
-//! use simflip_core::{Settings, Sketcher};
+//! use simflip_core::Sketcher;
+//! use simflip_core::index::{Answer, Index, IndexSettings, Near};
 //! use std::collections::HashMap;
 //!
-//! let settings = Settings::default();
+//! let settings = IndexSettings::both(0.8);
 //! let (mut index, mut sketcher) = (Index::new(&settings)?, Sketcher::new(&settings, None)?);
 //! let story: Vec<String> = (0..80).map(|word| format!("word{}", word * word)).collect();
 //! let [first, again] = [story.join(" "), story.join(" ") + " today"].map(|text| sketcher.sketch(&text));
@@ -33,10 +33,12 @@
 //! ```
 
 mod columns;
+mod settings;
 mod stored;
 
 #[doc(hidden)]
 pub use columns::{Columns, Rows};
+pub use settings::IndexSettings;
 #[doc(hidden)]
 pub use stored::{StoredTables, table_part};
 
@@ -219,17 +221,24 @@ const MOST_JUDGED: usize = 4096;
 
 impl Index {
     /// An index of no documents. The settings say how documents are sketched, which of them are looked at, and which
-    /// are near:
+    /// are near.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a number out of its range.
+    pub fn new(settings: &IndexSettings) -> Result<Self> {
+        Self::of(settings)
+    }
+
+    /// An index of no documents, by any of these settings:
     ///
     /// - [`Sketches::Both`] with [`Generator::Keys`] and [`Verification::Estimate`], as [`Settings::both`] has them;
     /// - [`Sketches::SimHash`] with [`Generator::Dial`] without key bits of its own, and verification
-    ///   [`Verification::Weights`], [`Verification::Mismatch`] or [`Verification::None`]. The probes that a recall
-    ///   below 1 takes are measured on the documents of the index, from 4,096 different hashes on and again whenever
-    ///   their number has doubled.
+    ///   [`Verification::Weights`], [`Verification::Mismatch`] or [`Verification::None`].
     ///
     /// # Errors
     /// [`Error::Parameter`] for settings without meaning, and for others than these.
-    pub fn new(settings: &Settings) -> Result<Self> {
+    #[doc(hidden)]
+    pub fn of(settings: &Settings) -> Result<Self> {
         settings.check()?;
         let generator = match (settings.sketches, settings.generator, settings.verification) {
             (Sketches::Both { bits, banding }, Generator::Keys, Verification::Estimate(_)) => {

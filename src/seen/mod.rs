@@ -324,7 +324,7 @@ impl Seen {
                     let expected = "an index; there is no such index";
                     return Err(Error::parameter("index", folder.display(), expected));
                 };
-                Index::new(&new.settings)?;
+                Index::of(&new.settings)?;
                 if !folder_of(folder).is_dir() {
                     let expected =
                         format!("a folder in one that is there; {} is none", folder_of(folder).display());
@@ -380,7 +380,7 @@ impl Seen {
         };
         let mut seen = Self {
             folder: folder.to_path_buf(),
-            index: Index::new(&params.settings)?,
+            index: Index::of(&params.settings)?,
             params,
             places: Vec::new(),
             names: Vec::new(),

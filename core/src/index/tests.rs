@@ -67,7 +67,7 @@ proptest! {
         // Capped buckets, where a run compares some pairs and not all, are beyond these sizes.
         let texts = texts(n, originals.max(n as u64 / 12), seed);
         for settings in all_settings() {
-            let (mut index, mut sketcher) = (Index::new(&settings).unwrap(), Sketcher::new(&settings, None).unwrap());
+            let (mut index, mut sketcher) = (Index::of(&settings).unwrap(), Sketcher::new(&settings, None).unwrap());
             let (mut pairs, mut document_of) = (BTreeSet::new(), Vec::new());
             for (document, text) in (0..).zip(&texts) {
                 let sketch = sketcher.sketch(text);
@@ -145,7 +145,7 @@ fn answers_are_those_of_a_scan_while_documents_come_and_go() {
     for settings in all_settings() {
         let mut rng = SplitMix64::new(9);
         let (mut index, mut sketcher) =
-            (Index::new(&settings).unwrap(), Sketcher::new(&settings, None).unwrap());
+            (Index::of(&settings).unwrap(), Sketcher::new(&settings, None).unwrap());
         let mut stored: Vec<(Document, Sketch)> = Vec::new();
         let (mut near, mut given, mut given_again) = (0, BTreeSet::new(), 0);
         for (step, text) in texts(600, 50, 3).iter().enumerate() {
@@ -188,7 +188,7 @@ fn answers_are_those_of_a_scan_while_documents_come_and_go() {
 fn documents_come_back_as_they_were() {
     for settings in all_settings() {
         let (mut index, mut sketcher) =
-            (Index::new(&settings).unwrap(), Sketcher::new(&settings, None).unwrap());
+            (Index::of(&settings).unwrap(), Sketcher::new(&settings, None).unwrap());
         for text in texts(200, 40, 5) {
             index.add(&sketcher.sketch(&text)).unwrap();
         }
@@ -197,7 +197,7 @@ fn documents_come_back_as_they_were() {
         for text in texts(100, 40, 7) {
             index.add(&sketcher.sketch(&text)).unwrap();
         }
-        let (mut again, mut new) = (Index::new(&settings).unwrap(), Vec::new());
+        let (mut again, mut new) = (Index::of(&settings).unwrap(), Vec::new());
         for document in index.documents() {
             let (facts, value) = index.kept(document).unwrap();
             let restored = again.restore(&facts, value.as_ref()).unwrap();
@@ -236,7 +236,7 @@ fn a_recall_is_measured_on_the_documents_of_the_index() {
             settings.generator = Generator::Dial { distance: 10, recall, key_bits: None };
             settings.verification = Verification::None;
         });
-        let mut index = Index::new(&settings).unwrap();
+        let mut index = Index::of(&settings).unwrap();
         let mut found = 0;
         for sketch in &sketches {
             found += index.ask(sketch).unwrap().near.len();
@@ -265,7 +265,7 @@ fn chance_is_what_it_is_for_random_sketches() {
     let expected = sum as f64 / 2f64.powi(64);
     assert!((within(64, 10) / expected - 1.0).abs() < 1e-9, "{} {expected}", within(64, 10));
     assert!((within(64, 64) - 1.0).abs() < 1e-12);
-    let mut index = Index::new(&Settings::default()).unwrap();
+    let mut index = Index::of(&Settings::default()).unwrap();
     let mut rng = SplitMix64::new(1);
     let Sketches::Both { bits, banding } = index.settings().sketches else { unreachable!() };
     for document in 0..1_000u128 {
@@ -282,13 +282,13 @@ fn chance_is_what_it_is_for_random_sketches() {
     let dial = Settings::simhash().with(|settings| {
         settings.generator = Generator::Dial { distance: 10, recall: Recall::Exact, key_bits: None };
     });
-    assert_eq!(Index::new(&dial).unwrap().expected_by_chance(), 0.0);
+    assert_eq!(Index::of(&dial).unwrap().expected_by_chance(), 0.0);
 }
 
 #[test]
 fn a_template_of_many_documents_bounds_every_question() {
     let settings = Settings::default();
-    let mut index = Index::new(&settings).unwrap();
+    let mut index = Index::of(&settings).unwrap();
     let Sketches::Both { bits, banding } = settings.sketches else { unreachable!() };
     let document = |n: u64| {
         // All keys but one are the template's.
@@ -320,9 +320,9 @@ fn what_does_not_fit_is_refused() {
         Settings::both(0.8).with(|settings| settings.verification = Verification::Jaccard(0.8)),
         Settings::one_bit(512, 0.8),
     ] {
-        assert!(Index::new(&settings).is_err(), "{settings:?}");
+        assert!(Index::of(&settings).is_err(), "{settings:?}");
     }
-    let mut index = Index::new(&Settings::default()).unwrap();
+    let mut index = Index::of(&Settings::default()).unwrap();
     for other in [Settings::simhash(), Settings::both(0.5), Settings::minhash(0.8)] {
         let sketch = Sketcher::new(&other, None).unwrap().sketch("five words are all here");
         assert!(index.ask(&sketch).is_err() && index.add(&sketch).is_err());
@@ -333,17 +333,17 @@ fn what_does_not_fit_is_refused() {
 fn filled_at_once_it_is_the_index_that_grew() {
     for settings in all_settings() {
         let (mut grown, mut sketcher) =
-            (Index::new(&settings).unwrap(), Sketcher::new(&settings, None).unwrap());
+            (Index::of(&settings).unwrap(), Sketcher::new(&settings, None).unwrap());
         let sketches: Vec<Sketch> = texts(900, 90, 5).iter().map(|text| sketcher.sketch(text)).collect();
         for sketch in &sketches[..600] {
             grown.add(sketch).unwrap();
         }
         let columns = columns(&grown, true);
-        let mut filled = Index::new(&settings).unwrap();
+        let mut filled = Index::of(&settings).unwrap();
         assert!(filled.fill(columns.clone(), None).unwrap());
         assert_eq!(filled.len(), grown.len());
         assert!(!filled.fill(columns.clone(), None).unwrap(), "it is not empty");
-        let (mut twice, mut same) = (Index::new(&settings).unwrap(), columns.clone());
+        let (mut twice, mut same) = (Index::of(&settings).unwrap(), columns.clone());
         let (facts, _) = grown.kept(grown.documents()[0]).unwrap();
         same.rows().put_bare(1, &facts).unwrap();
         assert!(!twice.fill(same, None).unwrap(), "texts that are there twice");
@@ -393,7 +393,7 @@ fn columns(index: &Index, keyed: bool) -> Columns {
 #[test]
 fn columns_of_other_settings_do_not_fill_it() {
     let (settings, facts) = (Settings::default(), Facts { features: 9, ..Facts::default() });
-    let mut index = Index::new(&settings).unwrap();
+    let mut index = Index::of(&settings).unwrap();
     for other in [Settings::simhash(), Settings::both(0.5), Settings::minhash(0.8)] {
         assert!(!index.fill(Columns::new(&other, 3, true), None).unwrap(), "{other:?}");
     }
@@ -438,7 +438,7 @@ fn parts(index: &Index, most: usize) -> Vec<(usize, Vec<u8>)> {
 fn filled_with_its_tables_it_is_the_index_that_made_them() {
     let settings = Settings::default();
     let mut sketcher = Sketcher::new(&settings, None).unwrap();
-    let mut index = Index::new(&settings).unwrap();
+    let mut index = Index::of(&settings).unwrap();
     // Many texts of a template, texts that are too short, and numbers that are given again.
     let template = vec!["all of it but one word at its end is what a hundred others have".to_owned(); 100];
     let of_template =
@@ -460,9 +460,9 @@ fn filled_with_its_tables_it_is_the_index_that_made_them() {
     for most in [1, 100, 1 << 20] {
         let (bare, parts) = (columns(&index, false), parts(&index, most));
         assert!(parts.len() >= index.tables());
-        let mut filled = Index::new(&settings).unwrap();
+        let mut filled = Index::of(&settings).unwrap();
         assert!(filled.fill(bare.clone(), Some(&parts)).unwrap());
-        let mut made = Index::new(&settings).unwrap();
+        let mut made = Index::of(&settings).unwrap();
         assert!(made.fill(columns(&index, true), None).unwrap());
         assert_eq!(columns(&filled, true), columns(&made, true));
         for sketch in &sketches {
@@ -474,12 +474,12 @@ fn filled_with_its_tables_it_is_the_index_that_made_them() {
         for table in [0, 1, 15] {
             let mut fewer = parts.clone();
             fewer.remove(last(table));
-            let mut empty = Index::new(&settings).unwrap();
+            let mut empty = Index::of(&settings).unwrap();
             assert!(!empty.fill(bare.clone(), Some(&fewer)).unwrap(), "{table}");
             assert!(empty.is_empty());
         }
     }
     let hashes =
         all_settings().into_iter().filter(|settings| matches!(settings.generator, Generator::Dial { .. }));
-    assert!(hashes.map(|settings| Index::new(&settings).unwrap().tables()).eq([0; 3]));
+    assert!(hashes.map(|settings| Index::of(&settings).unwrap().tables()).eq([0; 3]));
 }
