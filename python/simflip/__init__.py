@@ -91,6 +91,7 @@ def dedup(
 
     Without ``out``, ``data`` holds texts: an iterable of ``str``, or a table or column that speaks Arrow's PyCapsule
     interface (pyarrow, polars, pandas, duckdb, ...), a Hugging Face dataset, a mapping of columns, or a list of mappings.
+    Splits of a ``DatasetDict`` are read one after the other as one.
     Texts of Arrow are not copied. Of data that comes one by one or in batches (a generator, a ``RecordBatchReader``, a
     streamed dataset) only sketches are held, and 16 MB of texts; ``result.apply`` takes the same data once more.
     ``column`` names the column with the texts; of several names the texts are joined. Of a list of strings or messages,
@@ -174,7 +175,7 @@ def dedup(
         else:
             texts = _texts(data, column)
             if isinstance(url, str) and (is_taken or not isinstance(column, str)):
-                url = _texts(data, url)
+                url = _texts(data, [url])
         if isinstance(against, _os.PathLike):
             raise ValueError(f"{_os.fspath(against)}: files need out, the folder to create for the results")
         old = None if against is None else _texts(against, column)

@@ -6,6 +6,8 @@ import os
 import sys
 from bisect import bisect_left
 from collections.abc import Mapping
+from functools import partial
+from importlib.util import find_spec
 
 from simflip import _simflip
 
@@ -106,7 +108,10 @@ def _is_nested(reader, column):
 
 
 def collected(data):
-    """The data; of a lazy frame of polars, its rows."""
+    """The data; of a lazy frame of polars and of a relation of DuckDB, its rows."""
+    # Without pyarrow a relation still gives the texts of one column.
+    if hasattr(data, "to_arrow_table") and find_spec("pyarrow"):
+        return data.to_arrow_table()
     return data.collect() if is_of(data, "polars") and hasattr(data, "collect") else data
 
 
@@ -206,10 +211,13 @@ def said(value):
 
 def _texts_of_dataset(data, column):
     if isinstance(data, Mapping):
-        raise ValueError(
-            f"a {type(data).__name__} has several splits: give one of them, data[{next(iter(data), 'train')!r}]; "
-            "against= removes from it what another one has"
-        )
+        if not all(hasattr(split, "__len__") for split in data.values()):
+            raise ValueError(
+                f"a {type(data).__name__} has several streams: give one of them, data[{next(iter(data), 'train')!r}]; "
+                "against= removes from it what another one has"
+            )
+        parts = [_texts_of_dataset(split, column) for split in data.values()]
+        return [text for part in parts for text in (part if isinstance(part, list) else [part])]
     columns = [column] if isinstance(column, str) else list(column)
     inner = {name: _inner(name, data.column_names) for name in columns if name not in data.column_names}
     for name in (name for name, found in inner.items() if found is None):
@@ -239,11 +247,15 @@ def kept_of(rows, number, data):
     """The rows of ``data`` that are kept, in the form of ``data``, which had ``number`` rows."""
     if isinstance(data, Mapping) and not is_of(data, "datasets"):
         return {name: kept_of(rows, number, column) for name, column in data.items()}
+    if is_of(data, "datasets") and isinstance(data, Mapping):
+        parts = list(_kept_of_parts(rows, number, data.values()))
+        return type(data)(zip(data, parts, strict=True))
     if is_of(data, "datasets") and not hasattr(data, "__len__"):
-        kept = set(rows)
-        return data.filter(lambda _, row: row in kept, with_indices=True)
-    if collected(data) is not data:
-        return kept_of(rows, number, data.collect()).lazy()
+        return _kept_of_stream(rows, number, data)
+    if (held := collected(data)) is not data:
+        kept = kept_of(rows, number, held)
+        # DuckDB looks for the table among the variables here.
+        return kept.lazy() if hasattr(kept, "lazy") else data.query("documents", "select * from kept")
     if comes_in_parts(data):
         kept = _kept_of_parts(rows, number, data)
         if hasattr(data, "__len__"):
@@ -269,7 +281,7 @@ def _kept_of_parts(rows, number, parts):
     """Those of the parts that are kept, and of tables the kept rows."""
     at = 0
     for part in parts:
-        is_table = speaks_arrow(part)
+        is_table = speaks_arrow(part) or is_of(part, "datasets")
         end = at + (len(part) if is_table else 1)
         kept = rows[bisect_left(rows, at) : bisect_left(rows, end)]
         if is_table:
@@ -279,6 +291,30 @@ def _kept_of_parts(rows, number, parts):
         at = end
     if at != number:
         raise ValueError(f"expected the {number} rows that were deduplicated, not {at}")
+
+
+def _kept_of_stream(rows, number, data):
+    """A stream of Hugging Face with the kept rows. It is one source: in a filter by row numbers, shuffling and workers
+    would count the rows of each shard from 0."""
+    from datasets.iterable_dataset import ExamplesIterable, IterableDataset
+
+    source = ExamplesIterable(partial(_kept_examples, set(rows), number, data), {})
+    return IterableDataset(
+        source, data.info, data.split, formatting=data._formatting, token_per_repo_id=data._token_per_repo_id
+    )
+
+
+def _kept_examples(rows, number, data):
+    """The kept rows of a stream of Hugging Face, as they are stored."""
+    data = data.with_format(None)
+    data = data.decode(False) if data.features else data
+    # A loop over the data itself would read the shards of one worker alone; batches are of all.
+    at = -1
+    for at, row in enumerate(data.iter(batch_size=1)):
+        if at in rows:
+            yield at, {name: value for name, (value,) in row.items()}
+    if at + 1 != number:
+        raise ValueError(f"expected the {number} rows that were deduplicated, not {at + 1}")
 
 
 def check_names(function, names, of_texts):

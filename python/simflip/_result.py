@@ -56,8 +56,8 @@ class Result:
         return removed / max(removed + len(self.kept), 1)
 
     def apply(self, data):
-        """The kept rows of ``data``, in its form: a Hugging Face dataset, pandas, polars, pyarrow, numpy, a list, or a
-        mapping of columns. It has the rows that were deduplicated, in their order."""
+        """The kept rows of ``data``, in its form: a Hugging Face dataset, pandas, polars, pyarrow, DuckDB, numpy, a list,
+        or a mapping of columns. It has the rows that were deduplicated, in their order."""
         return kept_of(self.kept.tolist(), len(self), data)
 
     def least_similar(self, number=10):

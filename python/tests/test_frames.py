@@ -120,8 +120,10 @@ def test_rows_columns_and_conversations_are_texts():
         for text in TEXTS
     ]
     assert simflip.dedup(chats, column="messages").kept.tolist() == KEPT
-    urls = [{"text": TEXTS[0], "url": url} for url in ("https://a.example/long", "https://a.example/")]
-    assert simflip.dedup(urls, url="url", keep="shortest-url").kept.tolist() == [1]
+    urls = [{"text": TEXTS[0], "link": url} for url in ("https://a.example/long", "https://a.example/")]
+    for data in (urls, pd.DataFrame(urls), pl.DataFrame(urls), pa.Table.from_pylist(urls)):
+        for column in ("text", ["text"]):
+            assert simflip.dedup(data, column=column, url="link", keep="shortest-url").kept.tolist() == [1]
     assert simflip.dedup([chat["messages"] for chat in chats]).kept.tolist() == KEPT
     plain = [{"messages": text and [{"role": "user", "content": text}]} for text in TEXTS]
     for table in (pd.DataFrame(plain), pl.DataFrame(plain), pa.Table.from_pylist(plain)):
@@ -171,6 +173,65 @@ def test_keywords_of_other_tools_are_answered_with_ours(capsys):
     assert progress_of(None) is None
 
 
+def test_splits_of_hugging_face_are_one_after_the_other():
+    datasets = pytest.importorskip("datasets")
+    dataset = datasets.Dataset.from_dict({"text": TEXTS, "n": list(range(6)), "url": [f"https://a.example/{9 - n}" for n in range(6)]})
+    splits = datasets.DatasetDict({"train": dataset.select([1, 2]), "test": dataset, "more": dataset.select([])})
+    result = simflip.dedup(splits)
+    assert result.kept.tolist() == [0, 1, 6] and len(result) == 8
+    kept = result.apply(splits)
+    assert type(kept) is datasets.DatasetDict and {name: split["n"][:] for name, split in kept.items()} == {
+        "train": [1, 2], "test": [4], "more": [],
+    }
+    rows = [row for split in splits.values() for row in split]
+    joined = {"column": ["text", "url"]}
+    assert simflip.dedup(splits, **joined).kept.tolist() == simflip.dedup(rows, **joined).kept.tolist() == [0, 1, 5, 6]
+    shortest = {"url": "url", "keep": "shortest-url"}
+    assert simflip.dedup(splits, **shortest).kept.tolist() == simflip.dedup(rows, **shortest).kept.tolist() == [0, 6, 7]
+    assert simflip.dedup(dataset, against=splits).kept.tolist() == []
+    with pytest.raises(ValueError, match="the 8 rows that were deduplicated, not 2"):
+        result.apply(datasets.DatasetDict({"train": splits["train"]}))
+    streams = datasets.IterableDatasetDict({"train": dataset.to_iterable_dataset()})
+    with pytest.raises(ValueError, match=r"several streams: give one of them, data\['train'\]"):
+        simflip.dedup(streams)
+
+
+def test_a_stream_of_kept_rows_may_be_shuffled_and_shared(texts):
+    datasets = pytest.importorskip("datasets")
+    from datasets.distributed import split_dataset_by_node
+
+    dataset = datasets.Dataset.from_dict({"text": texts, "n": list(range(len(texts)))})
+    stream = dataset.to_iterable_dataset(num_shards=3)
+    result = simflip.dedup(stream)
+    kept = result.apply(stream)
+    assert kept.features == stream.features and len(result.removed) > 50
+    numbers = lambda rows: [row["n"] for row in rows]
+    assert numbers(kept) == result.kept.tolist() != numbers(kept.shuffle(seed=1))
+    assert sorted(numbers(kept.shuffle(seed=1))) == result.kept.tolist()
+    nodes = [numbers(split_dataset_by_node(kept, node, 2)) for node in range(2)]
+    assert all(nodes) and sorted(nodes[0] + nodes[1]) == result.kept.tolist()
+    # Workers read the stream from a copy of it.
+    assert numbers(pickle.loads(pickle.dumps(kept))) == result.kept.tolist()
+    in_arrays = result.apply(stream.with_format("numpy"))
+    assert isinstance(next(iter(in_arrays))["n"], (np.integer, np.ndarray))
+    # Rows without features are as they were made.
+    made = stream.map(lambda row: {"n": (row["n"], None)})
+    assert [row["n"][0] for row in result.apply(made)] == result.kept.tolist()
+
+
+def test_what_hugging_face_made_of_rows_is_found_again():
+    datasets = pytest.importorskip("datasets")
+    dataset = datasets.Dataset.from_dict({"text": TEXTS * 3, "n": list(range(18))})
+    chosen = dataset.shuffle(seed=3).select(range(2, 14))
+    result = simflip.dedup(chosen)
+    kept = result.apply(chosen)
+    assert kept["n"][:] == [chosen[row]["n"] for row in simflip.dedup(chosen["text"][:]).kept]
+    assert {text and text[:3] for text in kept["text"]} == {"The", "Ope", "A t"}
+    again = dataset.shuffle(seed=3).select(range(2, 14))
+    assert simflip.dedup(again).apply(again)._fingerprint == kept._fingerprint != chosen._fingerprint
+    assert result.apply(dataset.shuffle(seed=4).select(range(12)))._fingerprint != kept._fingerprint
+
+
 def test_hugging_face_datasets_are_read_in_their_order(tmp_path):
     datasets = pytest.importorskip("datasets")
     dataset = datasets.Dataset.from_dict({"text": TEXTS, "n": list(range(6))})
@@ -186,12 +247,12 @@ def test_hugging_face_datasets_are_read_in_their_order(tmp_path):
     stream = dataset.to_iterable_dataset()
     result = simflip.dedup(stream)
     assert result.kept.tolist() == KEPT and [row["n"] for row in result.apply(stream)] == KEPT
+    with pytest.raises(ValueError, match="the 6 rows that were deduplicated, not 5"):
+        list(result.apply(stream.take(5)))
     chats = datasets.Dataset.from_list([{"messages": [{"role": "user", "content": text or "?"}]} for text in TEXTS])
     assert len(simflip.dedup(chats, column="messages").apply(chats)) == 4
     assert simflip.dedup(dataset.map(lambda row: {"title": "t"}), column=["title", "text"]).kept.tolist() == [0, 1, 3, 4]
     splits = datasets.DatasetDict({"train": dataset, "test": dataset})
-    with pytest.raises(ValueError, match=r"several splits: give one of them, data\['train'\]"):
-        simflip.dedup(splits)
     assert simflip.dedup(splits["test"], against=splits["train"]).kept.tolist() == []
     with pytest.raises(ValueError, match="column body: expected one of text, n"):
         simflip.dedup(dataset, column="body")

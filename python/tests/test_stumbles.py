@@ -37,6 +37,21 @@ def test_whatever_holds_texts_is_deduplicated():
         assert simflip.dedup(data).kept.tolist() == KEPT, type(data)
 
 
+def test_a_relation_gives_its_columns_and_takes_what_is_kept():
+    titles = ["a", "b", "A long title makes another document of the third text than of the first one.", "d"]
+    frame = pd.DataFrame({"title": titles, "text": TEXTS, "n": range(4)})
+    for relation in (duckdb.from_df(frame), duckdb.connect().from_df(frame).filter("n >= 0")):
+        result = simflip.dedup(relation)
+        kept = result.apply(relation)
+        assert type(kept) is type(relation) and kept.columns == relation.columns
+        assert [n for *_, n in kept.fetchall()] == KEPT == [n for *_, n in kept.filter("n < 9").fetchall()]
+        assert simflip.dedup(relation, column=["title", "text"]).kept.tolist() == [0, 1, 2, 3]
+        with pytest.raises(ValueError, match="the 4 rows that were deduplicated, not 3"):
+            result.apply(relation.limit(3))
+    chats = duckdb.sql("select [{'content': text}] as messages from frame")
+    assert simflip.dedup(chats, column="messages").kept.tolist() == KEPT
+
+
 def test_a_mask_filters_frames_and_rows_have_their_names():
     frame = pd.DataFrame({"text": TEXTS})
     result = simflip.dedup(frame)
