@@ -238,7 +238,13 @@ impl Column {
 
     fn __repr__(&self) -> String {
         let (n, kind) = (self.array.len(), self.array.data_type());
-        format!("<simflip.Column {} of {n} values: {kind}>", self.field.name())
+        // A package that does not take a column shows this in its message.
+        format!("<simflip.Column {} of {n} values: {kind}; tolist() gives them>", self.field.name())
+    }
+
+    /// The values as numpy has them, which pandas asks for in this way where a frame is indexed by a column.
+    fn __call__<'py>(&self, py: Python<'py>, _frame: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.__array__(py, None, None)
     }
 
     #[pyo3(signature = (dtype=None, copy=None))]

@@ -57,7 +57,20 @@ def test_a_mask_filters_frames_and_rows_have_their_names():
     result = simflip.dedup(frame)
     assert frame[result.mask].index.tolist() == KEPT
     assert frame[~result.mask].index.tolist() == [2]
-    assert pl.DataFrame(frame)[result.kept.tolist()].height == 3
+    columns = result.documents
+    assert frame[columns["kept"]].index.tolist() == frame.loc[columns["kept"]].index.tolist() == KEPT
+    assert frame.iloc[result.kept].index.tolist() == KEPT
+    polars = pl.DataFrame(frame)
+    assert polars.filter(columns["kept"].tolist())["text"].to_list() == polars[result.kept.tolist()]["text"].to_list()
+    for use in (lambda: polars[result.kept], lambda: polars.filter(columns["kept"])):
+        with pytest.raises(TypeError, match=r"Column kept of . values: .*; tolist\(\) gives them"):
+            use()
+    # A column of clusters, in one line.
+    marked = frame.copy()
+    marked["cluster"] = columns["cluster"]
+    assert marked.groupby("cluster").size().to_dict() == {0: 2}
+    clustered = polars.with_columns(pl.Series("cluster", columns["cluster"]))
+    assert clustered["cluster"].to_list() == [0, None, 0, None] and clustered.schema["cluster"] == pl.UInt32
     lazy = pl.LazyFrame({"text": TEXTS, "n": range(4)})
     assert result.apply(lazy).collect()["n"].to_list() == KEPT
     pairs = pd.DataFrame(result.pairs)
@@ -65,6 +78,22 @@ def test_a_mask_filters_frames_and_rows_have_their_names():
     assert list(frame.join(pd.DataFrame(result.documents)))[:3] == ["text", "cluster", "size"]
     found = result.pairs
     assert duckdb.sql("select a, b from found").fetchall() == [(0, 2)]
+
+
+def test_a_dataset_is_selected_by_a_column_and_its_table_is_not_its_rows(tmp_path, monkeypatch):
+    datasets = pytest.importorskip("datasets")
+    dataset = datasets.Dataset.from_dict({"text": TEXTS, "n": list(range(4))})
+    result = simflip.dedup(dataset)
+    warned = []
+    monkeypatch.setattr(datasets.fingerprint.logger, "warning", warned.append)
+    chosen = [dataset.select(result.kept) for _ in range(2)]
+    assert chosen[0]["n"][:] == KEPT and chosen[0]._fingerprint == chosen[1]._fingerprint
+    assert not warned
+    # Below a selection the table is that of the whole dataset.
+    dataset.save_to_disk(tmp_path / "saved")
+    selected = datasets.load_from_disk(tmp_path / "saved").shuffle(seed=3).select(range(3))
+    with pytest.raises(ValueError, match="the 4 rows that were deduplicated, not 3"):
+        simflip.dedup(selected.data.table).apply(selected)
 
 
 def test_results_are_sliced_as_lists_are():
