@@ -69,8 +69,8 @@ class Result:
         """The result with a higher threshold, without the texts: a text comes back that is less similar than
         ``similarity`` to the row that stays in its place; of its copies one does.
 
-        A new run with that threshold may remove a few of these rows in favour of others, so it keeps as many rows or
-        fewer. The report stays that of the run.
+        A new run with that threshold chooses anew, and may keep other rows, more or
+        fewer of them. The report stays that of the run.
         """
         if self._threshold is None or not self._threshold <= similarity <= 1:
             at_least = "a run that compares similarities" if self._threshold is None else f"{self._threshold:g} to 1"
@@ -199,6 +199,7 @@ def rows_of(table):
 def framed(page):
     """A page within a notebook: in a frame of its own, so that neither's style meets the other's."""
     return (
-        f'<iframe srcdoc="{html.escape(page)}" sandbox="" style="width: 100%; height: 40em; border: 1px solid #ccc">'
+        f'<iframe title="Report of simflip" srcdoc="{html.escape(page)}" sandbox="" '
+        'style="width: 100%; height: 40em; border: 1px solid #ccc">'
         "</iframe>"
     )

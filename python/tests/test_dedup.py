@@ -300,7 +300,7 @@ def test_other_threads_run_meanwhile():
 
 def test_notebooks_get_a_document(texts):
     shown = simflip.dedup(texts)._repr_html_()
-    assert shown.startswith("<iframe srcdoc=") and "sandbox" in shown
+    assert shown.startswith('<iframe title="Report of simflip" srcdoc=') and "sandbox" in shown
     evil = [HOURS + " <script>alert(1)</script>", HOURS + " <script>alert(2)</script>", HOURS]
     assert "<script>alert" not in simflip.dedup(evil, features="words").html
 

@@ -78,6 +78,11 @@ def test_a_higher_threshold_needs_no_texts():
     assert all(pair["similarity"] >= 0.93 for pair in higher.pairs.to_pylist())
     again = simflip.dedup(texts, similarity=0.93, features="words")
     assert higher.kept.tolist() == again.kept.tolist()
+    # A run with a higher threshold chooses anew: document 1 is near document 0 below it, and 3 and 4 are near 2 alone.
+    spans = [range(0, 100), range(25, 125), range(35, 135), range(45, 145), [*range(35, 75), *range(85, 135)]]
+    chosen = [" ".join(f"word{at}" for at in span) for span in spans]
+    lower, anew = (simflip.dedup(chosen, similarity=least, features="words", verify="jaccard") for least in (0.5, 0.75))
+    assert lower.rethreshold(0.75).kept.tolist() == [0, 1, 2] and anew.kept.tolist() == [0, 1, 3, 4]
     alone = result.rethreshold(1)
     assert (alone.kept.tolist(), alone.removed.tolist()) == ([0, 1, 2], [3])
     # Of a text that comes back, one copy does.

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// Apply a higher threshold to a result, without comparing documents again.
 ///
 /// A document is kept as well if it is less similar than the new threshold to the one that was kept for it. A new run
-/// with that threshold may remove a few of these in favour of others, so it keeps as many documents or fewer.
+/// with that threshold chooses anew, and may keep other documents, more or fewer of them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   simflip rethreshold result --least-similar 20                   # look at the borderline first
