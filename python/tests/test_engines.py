@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import contextmanager
 
 import pandas as pd
 import pyarrow as pa
@@ -30,16 +31,22 @@ def expected(documents, **settings):
     return kept["id"].tolist()
 
 
-def killed_after(seconds, pid):
-    """Kills a process a little later."""
+@contextmanager
+def killed_within(seconds, pid):
+    """Kills a process so many seconds after the block begins, which must not have ended by then."""
+    killed = []
 
     def kill():
         time.sleep(seconds)
-        os.kill(pid(), signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
+        killed.append(time.monotonic())
 
     thread = threading.Thread(target=kill)
     thread.start()
-    return thread
+    yield
+    ended = time.monotonic()
+    thread.join()
+    assert killed and killed[0] < ended
 
 
 def test_dask_keeps_the_rows_of_one_machine_also_where_a_worker_dies():
@@ -55,9 +62,8 @@ def test_dask_keeps_the_rows_of_one_machine_also_where_a_worker_dies():
     with cluster, distributed.Client(cluster) as client:
         pids = client.run(os.getpid)
         df = dd.from_pandas(frame(30_000), npartitions=40)
-        killing = killed_after(0.3, lambda: next(iter(pids.values())))
-        kept = client.compute(simflip.dask.dedup(df)).result()
-        killing.join()
+        with killed_within(0.3, next(iter(pids.values()))):
+            kept = client.compute(simflip.dask.dedup(df)).result()
     assert kept["id"].tolist() == expected(30_000)
     with pytest.raises(TypeError, match="unexpected keyword argument 'keep'"):
         simflip.dask.dedup(df, keep="longest")
@@ -75,9 +81,8 @@ def test_ray_keeps_the_rows_of_one_machine_also_where_a_worker_dies():
             assert [row["id"] for row in kept.take_all()] == expected(300, **settings)
         pids = ray.get([ray.remote(lambda: (time.sleep(0.5), os.getpid())[1]).remote() for _ in range(2)])
         ds = ray.data.from_arrow([pa.Table.from_pandas(frame(30_000)[at : at + 1000]) for at in range(0, 30_000, 1000)])
-        killing = killed_after(0.3, lambda: pids[0])
-        kept = simflip.ray.dedup(ds)
-        assert [row["id"] for row in kept.take_all()] == expected(30_000)
-        killing.join()
+        with killed_within(0.3, pids[0]):
+            kept = simflip.ray.dedup(ds).take_all()
+        assert [row["id"] for row in kept] == expected(30_000)
     finally:
         ray.shutdown()
