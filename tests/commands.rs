@@ -1,6 +1,7 @@
 //! Every command that README, docs and help print runs, on small inputs that are called as they are there.
 
 use crate::cli::simflip;
+use crate::floors::sources;
 use crate::place::{Place, gz, words};
 use crate::review::{data, judged};
 use std::collections::BTreeSet;
@@ -121,7 +122,8 @@ fn subcommands() -> Vec<String> {
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-fn printed() -> Vec<Printed> {
+/// The documents of Markdown that users read, each with its name.
+fn documents() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut documents =
         vec!["README.md".to_owned(), "python/README.md".to_owned(), "METHODOLOGY.md".to_owned()];
@@ -129,9 +131,14 @@ fn printed() -> Vec<Printed> {
     let docs = docs.map(|name| format!("docs/{}", name.to_string_lossy()));
     documents.extend(docs.filter(|name| name.ends_with(".md")));
     documents.sort();
+    let read = |name: String| (name.clone(), fs::read_to_string(root.join(name)).unwrap());
+    documents.into_iter().map(read).collect()
+}
+
+fn printed() -> Vec<Printed> {
     let mut printed = Vec::new();
-    for name in documents {
-        of_document(&name, &fs::read_to_string(root.join(&name)).unwrap(), &mut printed);
+    for (name, text) in documents() {
+        of_document(&name, &text, &mut printed);
     }
     subcommands().iter().for_each(|name| of_help(name, &mut printed));
     printed
@@ -297,6 +304,30 @@ fn run(folder: &Path, command: &str) -> Option<String> {
     let _ = fs::remove_file(folder.join("codes"));
     let is_well = output.status.success() && !codes.is_empty() && codes.lines().all(|code| code == "0");
     (!is_well).then(|| format!("{command}\n{codes}{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Every text that installs the tool names the command of the README: it works in a clone, and leaves out no feature.
+#[test]
+fn texts_that_install_name_the_command_of_the_readme() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let wanted = readme.lines().find(|line| line.starts_with("cargo install ")).map(command).unwrap();
+    let mut sources_of_tool = Vec::new();
+    sources(root, "src/", &mut sources_of_tool);
+    let sources_of_tool = sources_of_tool.into_iter().map(|source| (source.name, source.text));
+    let (mut named, mut others) = (0, Vec::new());
+    for (name, text) in documents().into_iter().chain(sources_of_tool) {
+        // A message may go on in the next line.
+        let text = text.split_whitespace().filter(|&word| word != "\\").collect::<Vec<_>>().join(" ");
+        for at in text.match_indices("cargo install ").map(|(at, _)| at) {
+            named += usize::from(text[at..].starts_with(&wanted));
+            if !text[at..].starts_with(&wanted) {
+                others.push(format!("{name}: {}", text[at..].chars().take(60).collect::<String>()));
+            }
+        }
+    }
+    assert!(others.is_empty(), "expected {wanted}:\n{}", others.join("\n"));
+    assert!(named > 2, "named {named} times");
 }
 
 #[cfg(unix)]

@@ -176,7 +176,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Mcp(args) => args.run(),
         #[cfg(not(feature = "serve"))]
         Command::Serve(_) | Command::Mcp(_) => Err(anyhow::anyhow!(
-            "serve and mcp: this build has not the feature serve; cargo install simflip --features serve makes one that has it"
+            "serve and mcp: this build has not the feature serve; in a clone of the repository, \
+             cargo install --path . --features html,serve,stores makes one that has it"
         )),
         Command::Mark(args) => args.run(),
         Command::Inspect(args) => args.run(),

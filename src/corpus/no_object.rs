@@ -16,8 +16,8 @@ pub(crate) type PutTarget = Object;
 
 fn absent<T>(what: &str) -> io::Result<T> {
     let message = format!(
-        "this build has no object-store support, the feature `stores`: cargo install simflip --features stores has it, \
-         or copy the {what}"
+        "this build has no object-store support, the feature `stores`: in a clone of the repository, \
+         cargo install --path . --features html,serve,stores makes one that has it, or copy the {what}"
     );
     Err(io::Error::new(io::ErrorKind::Unsupported, message))
 }
