@@ -5,6 +5,9 @@ page of the guide by its path in the repository leads to that page of the site. 
 of the file, in code, or a link where `git-repository-url` in book.toml says where the repository is.
 
 `book.py check FOLDER` fails if a link of the site leads nowhere.
+
+`book.py package README [REPOSITORY]` prints a README for the page of a package, which has no other file of the repository:
+links lead to the repository, or become the paths of files where its address is not given.
 """
 
 import base64
@@ -23,9 +26,8 @@ INCLUDED = {"python.md": ROOT / "python/README.md"}
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)|```.*?```|`[^`\n]+`", re.DOTALL)
 
 
-def rewritten(text, chapter, repository):
-    """The text of a chapter, its links as the site has them."""
-    folder = INCLUDED.get(chapter, ROOT / "docs" / chapter).parent
+def rewritten(text, source, repository, is_site=True):
+    """The text of a file, its links as the site has them, or as the page of a package."""
 
     def link(found):
         image, shown, target = found.groups()
@@ -34,18 +36,19 @@ def rewritten(text, chapter, repository):
         path, _, anchor = target.partition("#")
         if not path or urlsplit(target).scheme:
             return found[0]
-        file = Path(os.path.normpath(folder / path))
+        file = Path(os.path.normpath(source.parent / path))
         if not file.exists():
-            raise SystemExit(f"docs/{chapter}: {target} leads nowhere")
-        if image:
+            raise SystemExit(f"{source.relative_to(ROOT)}: {target} leads nowhere")
+        if image and is_site:
             kind = "svg+xml" if file.suffix == ".svg" else file.suffix[1:]
             return f"![{shown}](data:image/{kind};base64,{base64.b64encode(file.read_bytes()).decode()})"
         page = next((name for name, included in INCLUDED.items() if included == file), file.name)
-        if page != file.name or file.parent == ROOT / "docs":
+        if is_site and (page != file.name or file.parent == ROOT / "docs"):
             return f"[{shown}]({page}{'#' + anchor if anchor else ''})"
         place = file.relative_to(ROOT).as_posix()
         if repository:
-            return f"[{shown}]({repository}/blob/main/{place}{'#' + anchor if anchor else ''})"
+            kind = "raw" if image else "blob"
+            return f"{image}[{shown}]({repository}/{kind}/main/{place}{'#' + anchor if anchor else ''})"
         return shown if place in shown else f"{shown} (`{place}`)"
 
     return LINK.sub(link, text)
@@ -59,7 +62,8 @@ def preprocess():
         for item in items:
             chapter = item.get("Chapter") if isinstance(item, dict) else None
             if chapter:
-                chapter["content"] = rewritten(chapter["content"], chapter["path"], repository)
+                source = INCLUDED.get(chapter["path"], ROOT / "docs" / chapter["path"])
+                chapter["content"] = rewritten(chapter["content"], source, repository)
                 each(chapter["sub_items"])
 
     each(book.get("items") or book["sections"])
@@ -101,5 +105,10 @@ if __name__ == "__main__":
         sys.exit(0)
     if sys.argv[1:2] == ["check"]:
         check(sys.argv[2])
+    elif sys.argv[1:2] == ["package"]:
+        source = Path(sys.argv[2]).resolve()
+        text = rewritten(source.read_text(encoding="utf-8"), source, *sys.argv[3:4] or [None], is_site=False)
+        sys.stdout.reconfigure(encoding="utf-8")
+        sys.stdout.write(text)
     else:
         preprocess()

@@ -142,3 +142,12 @@ pub use minhash::MinHasher;
 pub use search::{HammingIndex, bphs::Bphs, dial::Dial, psm::Psm};
 pub use settings::Settings;
 pub use sketch::Sketcher;
+
+// Code in documents runs with that in comments.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/first-run.md")]
+struct FirstRun;

@@ -7,11 +7,13 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import simflip
 import pytest
 from conftest import drawn
 from simflip import _simflip
+from test_documents import blocks
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
@@ -95,6 +97,17 @@ def test_a_data_frame_comes_to_what_dedup_makes_of_its_texts(spark, crowd, parti
         for url, (cluster, size, kept, stays, _) in zip(ids, expected.documents, strict=True)
     ]
     result.unpersist()
+
+
+def test_the_code_of_the_documents_runs(spark, crowd, tmp_path):
+    code = blocks(Path(__file__).parents[2] / "docs" / "spark.md")
+    names = {"spark": spark, "paths": files_of(crowd, tmp_path / "documents")}
+    names["documents"] = spark.createDataFrame([(text, f"{row:04}") for row, text in enumerate(crowd)], "text string, url string")
+    for block in code:
+        exec(block.replace('"/shared', f'"{tmp_path}'), names)
+    kept = sorted(int(row.url) for row in names["kept"].collect())
+    assert kept == simflip.dedup(crowd).kept.tolist() and any((tmp_path / "kept").iterdir())
+    names["result"].unpersist()
 
 
 def test_containment_is_refused(spark):
