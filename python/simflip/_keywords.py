@@ -348,7 +348,7 @@ def progress_of(progress):
 
 def paths_of(data):
     """The paths that are given, one or several."""
-    if is_table(data) or is_list_of_rows(data) or is_of(data, "datasets"):
+    if is_table(data) or speaks_arrow(data) or is_list_of_rows(data) or is_of(data, "datasets"):
         raise TypeError("with out=, data names files; without it, a table is deduplicated in memory")
     if isinstance(data, (str, bytes, os.PathLike)):
         data = [data]

@@ -48,6 +48,8 @@ def test_a_relation_gives_its_columns_and_takes_what_is_kept():
         assert simflip.dedup(relation, column=["title", "text"]).kept.tolist() == [0, 1, 2, 3]
         with pytest.raises(ValueError, match="the 4 rows that were deduplicated, not 3"):
             result.apply(relation.limit(3))
+        with pytest.raises(TypeError, match="with out=, data names files"):
+            simflip.dedup(relation, out="none")
     chats = duckdb.sql("select [{'content': text}] as messages from frame")
     assert simflip.dedup(chats, column="messages").kept.tolist() == KEPT
 
