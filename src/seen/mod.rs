@@ -904,8 +904,6 @@ impl Seen {
         for key in &answers.0 {
             self.requests.heard |= self.requests.remove_if(key, is_its).is_some();
         }
-        drop(answers);
-        self.requests.forget_removed(Standing::Given(reader));
     }
 
     /// Says that a reader went away, and may not have heard some answers: they are in doubt.

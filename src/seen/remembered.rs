@@ -71,6 +71,8 @@ pub(super) struct Remembered {
     /// Named, given, in doubt: in the order in which they came to stand so. An entry counts if the answer still has its
     /// number.
     queues: [VecDeque<(u64, Arc<str>)>; 3],
+    /// The number of entries in each queue that count.
+    counts: [usize; 3],
     numbers: u64,
     /// The last number that stands in a snapshot.
     written: u64,
@@ -91,6 +93,9 @@ fn queue_of(standing: Standing) -> usize {
 
 /// The number of answers that are remembered of each standing.
 const MOST: [usize; 3] = [REQUESTS, LATEST, REQUESTS];
+
+/// Entries of a queue beyond twice those that count, from which on the others are taken out.
+const SPARE: usize = 1 << 10;
 
 impl Remembered {
     pub(super) fn get(&self, key: &str) -> Option<&Answer> {
@@ -128,11 +133,21 @@ impl Remembered {
         self.numbers += 1;
         let at = queue_of(answer.standing);
         self.queues[at].push_back((self.numbers, Arc::clone(&key)));
+        self.counts[at] += 1;
         let was = self.by_key.insert(key, (self.numbers, answer));
-        if self.queues[at].len() > MOST[at]
+        if let Some((_, was)) = &was {
+            self.counts[queue_of(was.standing)] -= 1;
+        }
+        // An answer that was heard takes nobody's place.
+        while self.counts[at] > MOST[at]
             && let Some((number, oldest)) = self.queues[at].pop_front()
         {
             self.take(number, &oldest);
+        }
+        if self.queues[at].len() > 2 * self.counts[at] + SPARE {
+            let counts =
+                |(number, key): &(u64, Arc<str>)| self.by_key.get(key).is_some_and(|(own, _)| own == number);
+            self.queues[at].retain(counts);
         }
         was.map(|(_, was)| was)
     }
@@ -152,6 +167,7 @@ impl Remembered {
 
     pub(super) fn remove(&mut self, key: &str) -> Option<Answer> {
         let (number, answer) = self.by_key.remove(key)?;
+        self.counts[queue_of(answer.standing)] -= 1;
         self.left_behind += u64::from(number <= self.written && answer.standing != Standing::Named);
         Some(answer)
     }
@@ -159,15 +175,6 @@ impl Remembered {
     /// Removes an answer if it is one of these.
     pub(super) fn remove_if(&mut self, key: &str, is: impl FnOnce(&Answer) -> bool) -> Option<Answer> {
         if self.get(key).is_some_and(is) { self.remove(key) } else { None }
-    }
-
-    /// Forgets the keys of the oldest answers of a standing that were removed.
-    pub(super) fn forget_removed(&mut self, standing: Standing) {
-        let queue = &mut self.queues[queue_of(standing)];
-        // Nobody else has the key of an answer that is not remembered any more.
-        while queue.front().is_some_and(|(_, oldest)| Arc::strong_count(oldest) == 1) {
-            queue.pop_front();
-        }
     }
 
     /// Removes an answer if it still has its number.
@@ -252,7 +259,6 @@ mod tests {
                     }
                     6 => {
                         ours.remove_if(&key, |own| own.standing == Standing::Given(1));
-                        ours.forget_removed(standing);
                         naive.0.retain(|(other, own)| *other != key || own.standing != Standing::Given(1));
                     }
                     4 => {
@@ -291,8 +297,23 @@ mod tests {
         }
         assert_eq!((ours.len(), ours.left_behind()), (LATEST, 9));
         assert!((0..LATEST + 9).all(|n| ours.get(&key(n)).is_some() == (n >= 9)));
-        // That one was heard takes nobody's place.
+        // That one stands for another reader takes nobody's place.
         (9..LATEST + 9).for_each(|n| assert!(ours.stand(&key(n), Standing::Given(7)).is_some()));
         assert_eq!(ours.len(), LATEST);
+    }
+
+    #[test]
+    fn answers_that_were_heard_take_nobodys_place() {
+        let mut ours = Remembered::default();
+        let key = |n: usize| -> Arc<str> { key_of_page(&n.to_string()).into() };
+        let answer =
+            |reader| Answer { digest: 0, reply: Reply::default(), standing: Standing::Given(reader) };
+        ours.insert(key(0), answer(1));
+        for n in 1..LATEST + 200 {
+            ours.insert(key(n), answer(2));
+            assert!(ours.remove_if(&key(n), |own| own.standing == Standing::Given(2)).is_some());
+        }
+        assert!(ours.get(&key(0)).is_some() && ours.len() == 1);
+        assert!(ours.queues[1].len() <= SPARE + 3, "{}", ours.queues[1].len());
     }
 }
