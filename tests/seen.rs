@@ -393,6 +393,21 @@ fn a_log_that_was_truncated_is_told() {
         assert!(reported(top.path(), "seen --index i b.jsonl", 0).1.is_empty());
         fs::write(top.path().join("i/length"), length).unwrap();
     }
+    // A log that is missing altogether is told as well, with a snapshot before it and without one.
+    for remove in ["none", "p0"] {
+        let logs = || {
+            let entries = fs::read_dir(top.path().join("i")).unwrap().map(|entry| entry.unwrap().path());
+            entries.filter(|path| path.to_string_lossy().contains("/log-")).collect::<Vec<_>>()
+        };
+        reported(top.path(), "seen --index i a.jsonl", 0);
+        reported(top.path(), &format!("seen --index i --remove {remove} a.jsonl"), 0);
+        assert!(reported(top.path(), "inspect i", 0).1.is_empty());
+        let [log] = &logs()[..] else { panic!("{:?}", logs()) };
+        fs::remove_file(log).unwrap();
+        let (_, err) = reported(top.path(), "seen --index i b.jsonl", 0);
+        assert!(err.contains("the file is gone"), "{err}");
+        assert!(reported(top.path(), "seen --index i b.jsonl", 0).1.is_empty());
+    }
 }
 
 #[test]

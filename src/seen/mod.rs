@@ -393,7 +393,7 @@ impl Seen {
         // Looked at before the log, which another process may be lengthening.
         let noted = log::Length::noted(folder);
         let (mut replay, mut last) = (Replay::default(), None);
-        for part in read {
+        for part in read.iter().copied() {
             let path = folder.join(part.name());
             seen.files.open(part, &path)?;
             if let Part::Snapshot(_) = part
@@ -423,6 +423,18 @@ impl Seen {
             }
             seen.report_passed(&path, part, &passed, writes);
             last = Some(LastFile { part, passed });
+        }
+        // A writer that goes on meanwhile notes its next log before it takes this one away.
+        if let Some((part, length)) = noted.filter(|(part, _)| !read.contains(part) && part.number() >= from)
+            && length > part.head(&seen.params).len() as u64
+            && !folder.join(part.name()).exists()
+            && log::Length::noted(folder) == noted
+        {
+            seen.notes.push(format!(
+                "{}: the file is gone, which had at least {length} bytes; pages that were stored there are gone, pages \
+                 that were removed there are back",
+                folder.join(part.name()).display()
+            ));
         }
         replay.doubts = seen.requests.doubt_given();
         if replay.doubts > 0 && writes {
@@ -454,7 +466,8 @@ impl Seen {
             ));
         } else if passed.cut > 0 && writes {
             self.notes.push(format!(
-                "{path}: the process that wrote it was ended within a record, whose {} bytes are left out: its answer never went out",
+                "{path}: the process that wrote it was ended within a record, whose {} bytes are left out, as its answer \
+                 never went out; or the file was truncated, by less than 64 kB",
                 passed.cut
             ));
         }
