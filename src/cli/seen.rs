@@ -15,6 +15,7 @@ use simflip::format;
 use simflip::seen::{COLUMNS, LONGEST_NAME, Request, SeenParams};
 use simflip::sketch::{Sketch, Sketcher};
 use simflip::staged;
+use simflip::wording::{counted, printable};
 use std::borrow::Cow;
 use std::collections::HashSet;
 #[cfg(unix)]
@@ -22,7 +23,7 @@ use std::fs::File;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Check documents against an index of those seen before, and add them.
 ///
@@ -183,8 +184,14 @@ impl SeenArgs {
         }
         if let Some(path) = &self.export {
             opened.seen.export(path)?;
-            note(&format!("{} pages were exported", opened.seen.len()));
+            note(&format!("{} exported", counted(opened.seen.len() as u64, "page was", "pages were")));
         }
+        // The index is not closed then, so that answers are in doubt.
+        anyhow::ensure!(
+            self.ask_only || !out.is_left_unread(),
+            "standard output: its reader is gone and has not read all answers. Which ones it has read is not known, so the \
+             latest are in doubt: asked about these pages again, the index answers as it did"
+        );
         opened.seen.close()?;
         Ok(if damaged > 0 { Done::WithDamage } else { Done::Well })
     }
@@ -415,6 +422,39 @@ impl AnswerOutput {
             }
         }
         (written, self.file.flush().err())
+    }
+}
+
+/// Time in which a reader is waited for at the end of the answers, to read them or to be found gone: of a process that
+/// writes lines and reads answers, one end is closed an instant before the other.
+const LAST_READ: Duration = Duration::from_millis(200);
+
+impl AnswerOutput {
+    /// True if the reader is gone and has left answers unread, as far as the system says.
+    #[cfg(unix)]
+    fn is_left_unread(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        use std::os::unix::fs::FileTypeExt;
+        let is_socket = self.file.metadata().is_ok_and(|found| found.file_type().is_socket());
+        let unread = || rustix::io::ioctl_fionread(&self.file).is_ok_and(|unread| unread > 0);
+        let (begun, moment) = (Instant::now(), Timespec { tv_sec: 0, tv_nsec: 5_000_000 });
+        while (is_socket || unread()) && begun.elapsed() < LAST_READ {
+            let mut output = [PollFd::new(&self.file, PollFlags::empty())];
+            let polled = poll(&mut output, Some(&moment)).map_or(PollFlags::empty(), |_| output[0].revents());
+            // A socket that was closed has an error only if its reader left something unread.
+            if polled.contains(PollFlags::ERR) || !is_socket && polled.contains(PollFlags::HUP) {
+                return true;
+            }
+            if polled.contains(PollFlags::HUP) {
+                break;
+            }
+        }
+        false
+    }
+
+    #[cfg(not(unix))]
+    fn is_left_unread(&self) -> bool {
+        false
     }
 }
 
