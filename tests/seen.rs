@@ -750,7 +750,9 @@ fn what_is_removed_leaves_no_trace() {
     assert!(traces("secret") && traces("site.example/7"));
     let (_, err) =
         reported(top.path(), "seen --index i --remove http://other.example/secret --remove none", 0);
-    assert!(err.contains("1 pages were removed"), "{err}");
+    assert!(err.contains("simflip: 1 page was removed\n"), "{err}");
+    assert!(err.contains("--remove none: no stored page has this name"), "{err}");
+    assert!(!err.contains("--remove http"), "{err}");
     assert!(!traces("secret") && traces("site.example/7"));
     assert_eq!(words(&reported(top.path(), "seen --index i --json --ask-only b.jsonl", 0).0)[0].1, "new");
     // Seen again, a page does not expire.

@@ -206,11 +206,15 @@ impl SeenArgs {
         }
         let names: HashSet<&str> = self.remove.iter().map(String::as_str).collect();
         let before = self.expire.map_or(0, |expire| self.now().saturating_sub(millis_of(expire)));
+        let unknown = if names.is_empty() { Vec::new() } else { opened.seen.unknown(&names)? };
         let gone = opened.seen.remove(&names, before)?;
         if opened.seen.has_traces() {
             opened.seen.snapshot()?;
         }
-        note(&format!("{gone} pages were removed"));
+        for name in unknown {
+            note(&format!("--remove {}: no stored page has this name", printable(name)));
+        }
+        note(&format!("{} removed", counted(gone as u64, "page was", "pages were")));
         Ok(())
     }
 
@@ -240,7 +244,8 @@ impl SeenArgs {
                     ));
                 }
             }
-            note(&format!("{} pages were imported from {}", seen.len() - before, path.display()));
+            let pages = counted((seen.len() - before) as u64, "page was", "pages were");
+            note(&format!("{pages} imported from {}", path.display()));
         }
         Ok(())
     }

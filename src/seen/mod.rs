@@ -1041,6 +1041,24 @@ impl Seen {
         written
     }
 
+    /// The names among these that no stored page has.
+    ///
+    /// # Errors
+    /// If a name cannot be read.
+    #[doc(hidden)]
+    pub fn unknown<'n>(&self, names: &HashSet<&'n str>) -> Result<Vec<&'n str>> {
+        let hashes: HashSet<u32> = names.iter().map(|name| hash_of(name)).collect();
+        let mut unknown = names.clone();
+        for document in self.index.documents() {
+            if hashes.contains(&self.names[document.index()]) {
+                unknown.remove(&*self.name(document)?);
+            }
+        }
+        let mut unknown: Vec<&str> = unknown.into_iter().collect();
+        unknown.sort_unstable();
+        Ok(unknown)
+    }
+
     /// Removes the pages of these names, and those last seen before a time, in milliseconds since 1970. Gives how many
     /// went. Their sketches, names and times leave the files with the next [`snapshot`](Self::snapshot). Remembered
     /// answers to questions about them are forgotten, and answers about other pages name them no more. So are answers
