@@ -20,12 +20,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Parses the age from which on pages expire.
 ///
 /// # Errors
-/// For what is no time, and for 0, which every page is older than.
+/// For what is no time, and for less than a millisecond: every page is older.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
     const ALL: &str = "this would remove every page. To empty an index, remove its folder; give 1s for all that is older \
                        than a second";
     let age = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    if age.is_zero() { Err(ALL.to_owned()) } else { Ok(age) }
+    if age.as_millis() == 0 { Err(ALL.to_owned()) } else { Ok(age) }
 }
 
 /// Which index, and for a new one how its pages are compared.

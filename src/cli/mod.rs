@@ -154,6 +154,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     if cli.command.ends_by_signal() {
         signals::clean_up_on_end(cli.command.farewell());
     }
+    #[cfg(feature = "serve")]
+    let is_service = matches!(cli.command, Command::Serve(_));
     let result = match cli.command {
         Command::Dedup(args) => args.run(typed),
         Command::Decontaminate(args) => args.run(typed),
@@ -194,6 +196,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(Done::Well) => 0,
         Ok(Done::WithDamage) => 1,
         Err(error) if is_broken_pipe(&error) => 0,
+        #[cfg(feature = "serve")]
+        Err(error) if is_service => {
+            serve::tell_failure(&error_text(&error, &options));
+            2
+        }
         Err(error) => {
             note(&harmless(&error_text(&error, &options)));
             2

@@ -21,8 +21,10 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::{Shutdown, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -109,11 +111,14 @@ const BUFFER: usize = 64 << 10;
 /// The time between two checks whether the log is long enough for a snapshot.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Looks until what was removed is put out of the files: a minute.
-const MINUTE: u64 = 120;
+/// The time between two checks whether the files hold traces of what was removed.
+const MINUTE: Duration = Duration::from_secs(60);
 
-/// Looks until what has expired is removed: an hour.
-const HOUR: u64 = 60 * MINUTE;
+/// The time between two removals of what has expired.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Events that may wait for standard error; more are dropped and counted.
+const EVENTS: usize = 256;
 
 impl ServeArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
@@ -147,7 +152,8 @@ impl ServeArgs {
         std::panic::set_hook(Box::new(|panic| event("panic", &[("error", &panic.to_string())])));
         let service = Arc::new(Service::open(self.index.clone(), self.collections, limits, token)?);
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(threads)
+            // One more: nobody who asks how the service is waits for an index that is locked.
+            .worker_threads(threads + 1)
             .max_blocking_threads(threads + 2)
             .enable_all()
             .build()
@@ -157,6 +163,7 @@ impl ServeArgs {
         runtime.shutdown_timeout(GRACE);
         service.close()?;
         event("stopped", &[("pages", &service.pages().to_string())]);
+        write_events();
         Ok(Done::Well)
     }
 
@@ -285,16 +292,24 @@ async fn ended_by_signal() -> anyhow::Result<()> {
 
 /// Puts long logs into snapshots; removes what has expired, every hour, and its traces in the files, every minute.
 async fn keep_house(service: Arc<Service>, expire: Option<Duration>, mut stopping: watch::Receiver<bool>) {
-    let mut looks = 0u64;
+    let (mut hour, mut minute) = (Instant::now(), Instant::now() + MINUTE);
     while tokio::time::timeout(LOOK, stopping.changed()).await.is_err() {
-        looks += 1;
-        let expire = expire.filter(|_| looks % HOUR == 1);
+        // By the clock: the work of a look, such as a snapshot, does not put the next hour and minute off.
+        let is_due = |next: &mut Instant, every| {
+            let now = Instant::now();
+            let is_due = now >= *next;
+            if is_due {
+                *next = now + every;
+            }
+            is_due
+        };
+        let (expire, traces) = (expire.filter(|_| is_due(&mut hour, HOUR)), is_due(&mut minute, MINUTE));
         for (name, collection) in service.all() {
             let kept = tokio::task::spawn_blocking(move || {
                 let now = millis(SystemTime::now());
                 let before = expire.map(|expire| now.saturating_sub(millis_of(expire)));
                 let gone = before.map_or(Ok(0), |before| collection.expire(before))?;
-                collection.shorten(looks.is_multiple_of(MINUTE)).map(|made| (gone, made))
+                collection.shorten(traces).map(|made| (gone, made))
             })
             .await;
             let log = |what: &str, fact: (&str, &str)| {
@@ -317,7 +332,26 @@ async fn keep_house(service: Arc<Service>, expire: Option<Duration>, mut stoppin
     }
 }
 
-/// Tells an event on standard error.
+/// Events on their way to standard error. Where nobody reads it, only the thread waits that writes them.
+struct Events {
+    lines: SyncSender<String>,
+    waiting: AtomicU64,
+    dropped: AtomicU64,
+}
+
+static TO_WRITE: LazyLock<Events> = LazyLock::new(|| {
+    let (lines, to_write) = sync_channel::<String>(EVENTS);
+    // Without the thread all events are dropped, and counted.
+    let _ = std::thread::Builder::new().name("events".to_owned()).spawn(move || {
+        for line in to_write {
+            simflip::terminal::note(line);
+            TO_WRITE.waiting.fetch_sub(1, SeqCst);
+        }
+    });
+    Events { lines, waiting: AtomicU64::new(0), dropped: AtomicU64::new(0) }
+});
+
+/// Tells an event on standard error, unless too many wait for it already.
 fn event(what: &str, facts: &[(&str, &str)]) {
     let mut line = serde_json::Map::new();
     line.insert("time".to_owned(), written(millis(SystemTime::now())).into());
@@ -325,5 +359,27 @@ fn event(what: &str, facts: &[(&str, &str)]) {
     facts.iter().for_each(|(name, value)| {
         line.insert((*name).to_owned(), (*value).into());
     });
-    simflip::terminal::note(serde_json::Value::Object(line));
+    TO_WRITE.waiting.fetch_add(1, SeqCst);
+    if TO_WRITE.lines.try_send(serde_json::Value::Object(line).to_string()).is_err() {
+        TO_WRITE.waiting.fetch_sub(1, SeqCst);
+        TO_WRITE.dropped.fetch_add(1, SeqCst);
+    }
+}
+
+fn dropped_events() -> u64 {
+    TO_WRITE.dropped.load(SeqCst)
+}
+
+/// Waits until all events are written, for a second at most.
+fn write_events() {
+    let begun = Instant::now();
+    while TO_WRITE.waiting.load(SeqCst) > 0 && begun.elapsed() < Duration::from_secs(1) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Tells as an event why the service ends.
+pub(super) fn tell_failure(error: &str) {
+    event("failed", &[("error", error)]);
+    write_events();
 }
