@@ -2,11 +2,13 @@
 
 // Some tests are of what Unix has alone.
 #![cfg_attr(not(unix), allow(dead_code, unused_imports))]
+// The test runner shows the prints of a test that fails, and those alone.
+#![allow(clippy::print_stdout)]
 
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,7 +16,7 @@ use std::time::{Duration, Instant};
 struct Server {
     child: Child,
     address: String,
-    events: BufReader<Box<dyn Read>>,
+    events: BufReader<Box<dyn Read + Send + Sync>>,
 }
 
 impl Server {
@@ -34,7 +36,7 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let stderr: Box<dyn Read> = Box::new(child.stderr.take().unwrap());
+        let stderr: Box<dyn Read + Send + Sync> = Box::new(child.stderr.take().unwrap());
         let mut events = BufReader::new(stderr);
         loop {
             let mut line = String::new();
@@ -47,9 +49,29 @@ impl Server {
         }
     }
 
+    /// Starts it with a standard error that is not read.
+    #[expect(clippy::zombie_processes, reason = "it is waited for when the server is stopped or killed")]
+    fn start_unread(folder: &Path, options: &[&str], stderr: impl Into<Stdio>) -> Self {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let child = Command::new(assert_cmd::cargo::cargo_bin("simflip"))
+            .current_dir(folder)
+            .args(["serve", "--index", "i", "--listen", &address])
+            .args(options)
+            .stderr(stderr)
+            .spawn()
+            .unwrap();
+        let begun = Instant::now();
+        while TcpStream::connect(&address).is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "nobody listens");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Self { child, address, events: BufReader::new(Box::new(std::io::empty())) }
+    }
+
     /// Sends a request, and gives the status and the body.
     fn send(&self, path: &str, kind: &str, extra: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let method = match kind {
             "" => "GET",
             "put" => "PUT",
@@ -86,9 +108,18 @@ impl Server {
         body.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    fn end(mut self) {
+    fn end_unread(&mut self) {
         Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        let begun = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
         assert!(self.child.wait().unwrap().success());
+    }
+
+    fn end(mut self) {
+        self.end_unread();
         let mut events = String::new();
         self.events.read_to_string(&mut events).unwrap();
         assert!(events.contains("\"stopped\""), "{events}");
@@ -482,6 +513,11 @@ fn resident(server: &Server) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
+/// Time in which the service says how it is: longer in a build for tests, which run beside each other.
+fn at_once() -> Duration {
+    Duration::from_millis(if cfg!(debug_assertions) { 2_000 } else { 100 })
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn clients_that_never_end_keep_nobody_from_being_served() {
@@ -520,8 +556,7 @@ fn clients_that_never_end_keep_nobody_from_being_served() {
         if n % 100 == 99 {
             let begun = Instant::now();
             assert_eq!(server.send("/healthz", "", "", "").0, 200);
-            // A tenth of a second in release, on a machine that does nothing else.
-            assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+            assert!(begun.elapsed() < at_once(), "{:?}", begun.elapsed());
             ask(n);
         }
     }
@@ -535,22 +570,211 @@ fn clients_that_never_end_keep_nobody_from_being_served() {
     server.end();
 }
 
+/// Limits at their defaults, against heads and bodies without an end, and streams whose answers nobody reads.
+#[cfg(target_os = "linux")]
 #[test]
-fn with_nobody_to_hear_its_events_it_keeps_house_and_ends_well() {
+#[ignore = "it measures memory and time in release"]
+fn what_strangers_leave_unfinished_takes_little_memory() {
+    simflip::resources::allowed_descriptors();
     let top = tempfile::tempdir().unwrap();
-    let mut server = Server::start(top.path(), &["--expire", "1s"]);
-    // A pipe that is at its end already takes the place of the one whose reader goes.
-    server.events = BufReader::new(Box::new(std::io::empty()));
-    assert_eq!(server.one("check-and-add", &page("a", 1, 0))["answer"], "new");
-    assert_eq!(server.send("/healthz", "", "", ""), (200, "ok\n".to_owned()));
-    Command::new("kill").arg(server.child.id().to_string()).status().unwrap();
-    assert!(server.child.wait().unwrap().success());
+    let server = Server::start(top.path(), &[]);
+    let before = resident(&server);
+    let head = "POST /v1/check HTTP/1.1\r\nhost: here\r\ncontent-type: application/";
+    let body = format!("{head}json\r\ncontent-length: 7900000\r\n\r\n{}", "x".repeat(7_899_999));
+    let line = |n: usize| format!("{{\"url\":\"https://stranger.example/{n}\",\"text\":\"some words\"}}\n");
+    let lines: String = (0..200_000).map(line).collect();
+    let lines = format!("{head}x-ndjson\r\ncontent-length: 99999999\r\n\r\n{lines}");
+    let unfinished = format!("{head}json\r\nx: {}", "y".repeat(15_000));
+    let mut clients = Vec::new();
+    for (what, number, sent) in [("heads", 1_500, unfinished), ("bodies", 200, body), ("streams", 500, lines)]
+    {
+        let (mut most, mut slowest) = (0, Duration::ZERO);
+        for n in 0..number {
+            let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            // The system holds little of what is not read.
+            client.set_recv_buffer_size(4 << 10).unwrap();
+            client.connect(&server.address.parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
+            client.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+            let mut client = TcpStream::from(client);
+            let _ = client.write_all(sent.as_bytes());
+            clients.push(client);
+            if n % 50 == 49 {
+                let begun = Instant::now();
+                assert_eq!(server.send("/healthz", "", "", "").0, 200);
+                slowest = slowest.max(begun.elapsed());
+                most = most.max(resident(&server).saturating_sub(before));
+            }
+        }
+        println!("{number} {what}: {} MB more, health within {slowest:?}", most / 1_000_000);
+        assert!(most < 64_000_000, "{number} {what}: {most} bytes");
+        assert!(slowest < at_once(), "{number} {what}: {slowest:?}");
+    }
+    drop(clients);
+    server.end();
+}
+
+/// True if words stand in a file of an index.
+fn stand_in(folder: &Path, words: &str) -> bool {
+    let mut files = fs::read_dir(folder).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap());
+    files.any(|bytes| bytes.windows(words.len()).any(|window| window == words.as_bytes()))
+}
+
+#[cfg(unix)]
+#[test]
+fn with_nobody_to_read_its_events_it_keeps_house_and_ends_well() {
+    let top = tempfile::tempdir().unwrap();
+    // Each is an event at the start, and more than may wait.
+    fs::create_dir(top.path().join("i")).unwrap();
+    (0..400).for_each(|n| fs::write(top.path().join(format!("i/stray-{n}")), "").unwrap());
+    for is_full in [false, true] {
+        let server = Server::start(top.path(), &["--collections"]);
+        server.send("/v1/news", "put", "", "");
+        let ask = |server: &Server, action: &str| {
+            let page = page("a-secret", 1, 0).to_string();
+            server.send(&format!("/v1/news/{action}"), "application/json", "", &page).1
+        };
+        ask(&server, "add");
+        server.end();
+        assert!(stand_in(&top.path().join("i/news"), "a-secret"));
+        std::thread::sleep(Duration::from_millis(1_100));
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let reader = is_full.then_some(reader);
+        if is_full {
+            rustix::io::ioctl_fionbio(&writer, true).unwrap();
+            while writer.write(&[b'x'; 512]).is_ok() {}
+            rustix::io::ioctl_fionbio(&writer, false).unwrap();
+        }
+        let options = ["--collections", "--expire", "1s"];
+        let mut server = Server::start_unread(top.path(), &options, writer);
+        let begun = Instant::now();
+        while ask(&server, "check").contains("\"same\"") {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it does not expire");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(server.send("/healthz", "", "", ""), (200, "ok\n".to_owned()));
+        let (_, figures) = server.send("/metrics", "", "", "");
+        assert_eq!(figures.contains("simflip_dropped_events_total 0\n"), !is_full, "{figures}");
+        server.end_unread();
+        assert!(!stand_in(&top.path().join("i/news"), "a-secret"));
+        drop(reader);
+    }
     // What would empty the index is refused.
-    let output = Command::new(assert_cmd::cargo::cargo_bin("simflip"))
-        .current_dir(top.path())
-        .args(["serve", "--index", "i", "--expire", "0s"])
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("remove every page"));
+    for nothing in ["0s", "1us"] {
+        let output = Command::new(assert_cmd::cargo::cargo_bin("simflip"))
+            .current_dir(top.path())
+            .args(["serve", "--index", "i", "--expire", nothing])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8(output.stderr).unwrap().contains("remove every page"));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "it takes 70 seconds"]
+fn what_was_removed_has_left_the_files_after_a_minute() {
+    let top = tempfile::tempdir().unwrap();
+    let (_, stderr) = std::io::pipe().unwrap();
+    let mut server = Server::start_unread(top.path(), &[], stderr);
+    server.one("add", &page("a-secret", 1, 0));
+    server.one("add", &page("b", 2, 0));
+    assert_eq!(server.many("remove", &[json!({ "url": "a-secret" })])[1]["removed_pages"], 1);
+    assert!(stand_in(&top.path().join("i"), "a-secret"));
+    std::thread::sleep(Duration::from_secs(70));
+    assert!(!stand_in(&top.path().join("i"), "a-secret"));
+    assert_eq!(server.one("check", &page("?", 2, 0))["answer"], "same");
+    server.end_unread();
+}
+
+#[test]
+fn long_bodies_wait_for_those_before_them() {
+    let top = tempfile::tempdir().unwrap();
+    let server = Server::start(top.path(), &["--longest-document", "1", "--bodies", "1"]);
+    let of = |bytes: usize| json!({ "url": "u", "text": "w".repeat(bytes) }).to_string();
+    // It takes nearly all of the memory for long bodies, and is slow.
+    let mut first = TcpStream::connect(&server.address).unwrap();
+    first.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let body = of(999_950);
+    let head =
+        "POST /v1/check HTTP/1.1\r\nhost: here\r\nconnection: close\r\ncontent-type: application/json\r\n";
+    write!(first, "{head}content-length: {}\r\n\r\n{}", body.len(), &body[..9]).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let (server, long) = (&server, &of(200_000));
+    std::thread::scope(|scope| {
+        let chunked = scope.spawn(move || {
+            let mut stream = TcpStream::connect(&server.address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            let length = long.len();
+            write!(stream, "{head}transfer-encoding: chunked\r\n\r\n{length:x}\r\n{long}\r\n0\r\n\r\n")
+                .unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        });
+        let line = scope.spawn(move || server.send("/v1/check", "application/x-ndjson", "", long).1);
+        std::thread::sleep(Duration::from_millis(700));
+        assert!(!chunked.is_finished() && !line.is_finished());
+        write!(first, "{}", &body[9..]).unwrap();
+        let mut answer = String::new();
+        first.read_to_string(&mut answer).unwrap();
+        for answer in [answer, chunked.join().unwrap(), line.join().unwrap()] {
+            assert!(answer.contains("\"answer\":\"new\""), "{answer}");
+        }
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn no_collection_is_made_without_files_for_it() {
+    let top = tempfile::tempdir().unwrap();
+    let server = Server::start_by("prlimit", &["--nofile=128"], top.path(), &["--collections"]);
+    let most = || {
+        let (_, figures) = server.send("/metrics", "", "", "");
+        let line = figures.lines().find_map(|line| line.strip_prefix("simflip_most_connections "));
+        line.unwrap().parse::<usize>().unwrap()
+    };
+    let (before, mut made) = (most(), 0);
+    let refusal = loop {
+        let (status, answer) = server.send(&format!("/v1/c{made}"), "put", "", "");
+        if status != 201 {
+            break answer;
+        }
+        made += 1;
+        assert_eq!(most(), before - 5 * made);
+    };
+    assert!(refusal.contains("128 open files are allowed") && made > 9, "{made}: {refusal}");
+    for n in 0..made {
+        let (status, _) =
+            server.send(&format!("/v1/c{n}/add"), "application/json", "", &page("a", 1, 0).to_string());
+        assert_eq!(status, 200);
+    }
+    server.end();
+}
+
+#[test]
+fn the_guides_examples_of_requests_are_answered() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let guide = fs::read_to_string(root.join("docs/crawl.md")).unwrap();
+    let blocks = guide.split("```").skip(1).step_by(2).filter(|block| block.contains("curl "));
+    let mut ran = 0;
+    for block in blocks {
+        let top = tempfile::tempdir().unwrap();
+        let lines: String = (0..3).map(|n| format!("{}\n", page(&format!("p{n}"), n, 0))).collect();
+        fs::write(top.path().join("pages.jsonl"), lines).unwrap();
+        let served = block.lines().find_map(|line| line.strip_prefix("simflip serve --index ")).unwrap();
+        let options: Vec<&str> = served.split_whitespace().skip(1).collect();
+        let server = Server::start(top.path(), &options);
+        for line in block.lines().filter(|line| line.starts_with("curl ")) {
+            assert!(line.contains("localhost:7878"), "{line}");
+            let line = line.replace("localhost:7878", &server.address);
+            let output = Command::new("sh").args(["-c", &line]).current_dir(top.path()).output().unwrap();
+            let answer = String::from_utf8(output.stdout).unwrap();
+            let is_well = answer.contains("\"answer\":") || answer.contains("\"collections\":");
+            assert!(output.status.success() && is_well && !answer.contains("error"), "{line}: {answer}");
+            ran += 1;
+        }
+        server.end();
+    }
+    assert!(ran >= 5, "{ran}");
 }

@@ -4,7 +4,7 @@
 use super::service::{Collection, NoAnswer};
 use simflip::seen::{GivenAnswers, LATEST};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -19,12 +19,13 @@ const UNIT: usize = 1 << 10;
 const STALL: Duration = Duration::from_secs(5);
 
 pub(super) struct Connections {
-    most: usize,
+    most: AtomicUsize,
     open: Mutex<OpenConnections>,
     /// Notified when a connection has ended, and when one can be cut off.
     room: Notify,
     /// The shared budget of bodies, in [`UNIT`]s.
     bodies: Arc<Semaphore>,
+    units: usize,
     cut_off: AtomicU64,
 }
 
@@ -81,10 +82,11 @@ impl Connections {
     /// No connection yet, and at most so many; bodies beyond what each connection has take so many bytes.
     pub(super) fn new(most: usize, bodies: usize) -> Self {
         Self {
-            most,
+            most: AtomicUsize::new(most),
             open: Mutex::default(),
             room: Notify::new(),
             bodies: Arc::new(Semaphore::new(bodies / UNIT)),
+            units: bodies / UNIT,
             cut_off: AtomicU64::new(0),
         }
     }
@@ -95,7 +97,30 @@ impl Connections {
 
     /// The bound on connections, the number of open ones, and the number of those cut off to make room.
     pub(super) fn counts(&self) -> (usize, usize, u64) {
-        (self.most, self.open().connections, self.cut_off.load(Relaxed))
+        (self.most(), self.open().connections, self.cut_off.load(Relaxed))
+    }
+
+    fn most(&self) -> usize {
+        self.most.load(Relaxed)
+    }
+
+    /// Changes the bound on connections. If more are open, those are cut off that have waited for their client longest.
+    pub(super) fn bound(&self, most: usize) {
+        let mut open = self.open();
+        self.most.store(most, Relaxed);
+        (most..open.connections).for_each(|_| self.cut_off_one(&mut open));
+    }
+
+    fn cut_off_one(&self, open: &mut OpenConnections) {
+        if let Some((_, oldest)) = open.waiting.pop_first() {
+            self.cut_off.fetch_add(1, Relaxed);
+            oldest.cut_off.notify_one();
+        }
+    }
+
+    /// Bytes of the budget of bodies that are taken.
+    pub(super) fn held(&self) -> usize {
+        (self.units - self.bodies.available_permits()) * UNIT
     }
 
     /// Waits until there is room for one more. If there is none, the connection is cut off that has waited for its
@@ -112,11 +137,8 @@ impl Connections {
 
     fn try_admit(self: &Arc<Self>) -> Option<Admitted> {
         let mut open = self.open();
-        if open.connections >= self.most {
-            if let Some((_, oldest)) = open.waiting.pop_first() {
-                self.cut_off.fetch_add(1, Relaxed);
-                oldest.cut_off.notify_one();
-            }
+        if open.connections >= self.most() {
+            self.cut_off_one(&mut open);
             return None;
         }
         open.connections += 1;
@@ -135,7 +157,7 @@ impl Connections {
 
     /// Takes from the budget for a body of so many bytes, of which `held` is held already, and waits for so long.
     pub(super) async fn hold(&self, held: &mut Held, bytes: usize, wait: Duration) -> Result<(), NoAnswer> {
-        let units = u32::try_from(bytes.saturating_sub(OWN).div_ceil(UNIT)).unwrap_or(u32::MAX);
+        let units = units(bytes);
         let more = units.saturating_sub(held.units);
         if more == 0 {
             return Ok(());
@@ -151,6 +173,11 @@ impl Connections {
     }
 }
 
+/// The units of the budget that a body of so many bytes takes.
+fn units(bytes: usize) -> u32 {
+    u32::try_from(bytes.saturating_sub(OWN).div_ceil(UNIT)).unwrap_or(u32::MAX)
+}
+
 /// A body's part of the budget, as long as this lives.
 #[derive(Default)]
 pub(super) struct Held {
@@ -163,6 +190,14 @@ impl Held {
     pub(super) fn patience(&self, deadline: Duration) -> Duration {
         if self.units > 0 { deadline.min(STALL) } else { deadline }
     }
+
+    /// Gives back what a body of so many bytes does not need.
+    pub(super) fn keep(&mut self, bytes: usize) {
+        let units = units(bytes).min(self.units);
+        let spare = (self.units - units) as usize;
+        drop(self.permit.as_mut().and_then(|permit| permit.split(spare)));
+        self.units = units;
+    }
 }
 
 impl Connection {
@@ -173,7 +208,7 @@ impl Connection {
         let turn = open.turns;
         open.waiting.remove(&self.turn.swap(turn, Relaxed));
         open.waiting.insert(turn, Arc::clone(self));
-        if open.connections >= self.all.most {
+        if open.connections >= self.all.most() {
             self.all.room.notify_one();
         }
     }

@@ -2,8 +2,8 @@
 
 use super::super::index::{IndexArgs, JsonAnswer, Opened, millis, millis_of};
 use super::connections::{Connection, Connections, Held};
-use super::event;
 use super::wire::{WirePage, WireSketch};
+use super::{dropped_events, event};
 use anyhow::Context as _;
 use axum::Router;
 use axum::body::{Body, BodyDataStream, Bytes, HttpBody as _};
@@ -45,8 +45,8 @@ pub(super) struct Limits {
     pub(super) fresh: Option<Duration>,
 }
 
-/// Lines of a stream that are worked on together.
-const BATCH: usize = 256;
+/// Lines of a stream that are worked on together: of a client that does not read, some batches of answers are in memory.
+const BATCH: usize = 128;
 
 /// Bytes of a stream that are worked on together, about.
 const BATCH_BYTES: usize = 1 << 20;
@@ -85,6 +85,8 @@ pub(super) struct Service {
     waiting: AtomicU64,
     refused: AtomicU64,
     stopping: AtomicBool,
+    /// True if the log of an index could not be brought to the disk.
+    has_failed: AtomicBool,
     pub(super) connections: Arc<Connections>,
     /// Brings logs to the disk.
     syncing: std::sync::mpsc::Sender<Waits>,
@@ -174,8 +176,7 @@ impl Service {
         let (syncing, waits) = std::sync::mpsc::channel();
         let disk = std::thread::Builder::new().name("disk".to_owned());
         let disk = disk.spawn(move || sync(&waits)).context("a thread")?;
-        // Some are for what is open of each index: its log, its snapshot, and those that follow them.
-        let connections = connections_beside(limits.connections, 4 * collections.len())?;
+        let connections = connections_beside(limits.connections, collections.len())?;
         Ok(Self {
             collections: RwLock::new(collections),
             indexes,
@@ -186,6 +187,7 @@ impl Service {
             waiting: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
             connections: Arc::new(Connections::new(connections, limits.bodies)),
             syncing,
             disk,
@@ -209,6 +211,8 @@ impl Service {
         if collections.contains_key(name) {
             return Ok(false);
         }
+        // Connections give way to its files.
+        self.connections.bound(connections_beside(self.limits.connections, collections.len() + 1)?);
         collections.insert(name.to_owned(), Arc::new(Collection::open(&self.indexes.within(name))?));
         Ok(true)
     }
@@ -228,16 +232,30 @@ impl Service {
         self.stopping.store(true, Relaxed);
     }
 
+    /// Notes that the log of an index could not be brought to the disk: nobody knows what of it is there, so the index
+    /// stores nothing more.
+    fn failed(&self, collection: &Collection, error: &str) {
+        self.has_failed.store(true, Relaxed);
+        if !collection.failed.swap(true, Relaxed) {
+            let error = format!("{error}; the index stores nothing more until the service is started anew");
+            event("failed", &[("error", &error)]);
+        }
+    }
+
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Relaxed)
     }
 
+    /// Closes all indexes, whichever of them fail.
+    ///
+    /// # Errors
+    /// The first failure.
     pub(super) fn close(&self) -> simflip::Result<()> {
-        for (_, collection) in self.all() {
+        let close = |(_, collection): (String, Arc<Collection>)| {
             let _one = collection.one_snapshot();
-            collection.writing().close()?;
-        }
-        Ok(())
+            collection.writing().close()
+        };
+        self.all().into_iter().map(close).fold(Ok(()), Result::and)
     }
 }
 
@@ -270,13 +288,16 @@ fn is_name(name: &str) -> bool {
         && ACTIONS.iter().all(|(action, _)| *action != name)
 }
 
-/// Descriptors of open files for all but connections and indexes.
+/// Descriptors of open files for all but connections and indexes, a snapshot in the making among them.
 const DESCRIPTORS: usize = 48;
 
-/// The number of connections that the limit of file descriptors allows beside the files of indexes.
-fn connections_beside(wanted: usize, files: usize) -> anyhow::Result<usize> {
+/// Descriptors of open files of an index: its lock, its length, its snapshot, and its log to write and to read.
+const OF_INDEX: usize = 5;
+
+/// The number of connections that the limit of file descriptors allows beside the files of so many indexes.
+fn connections_beside(wanted: usize, indexes: usize) -> anyhow::Result<usize> {
     let Some(allowed) = simflip::resources::allowed_descriptors() else { return Ok(wanted) };
-    let needed = DESCRIPTORS + files;
+    let needed = DESCRIPTORS + OF_INDEX * indexes;
     anyhow::ensure!(
         allowed > needed,
         "{allowed} open files are allowed, and the service needs {needed} and one for each connection: ulimit -n {}",
@@ -562,11 +583,21 @@ impl Service {
         // Others work meanwhile, and one wait for the disk does for all of them.
         let (sender, wait) = oneshot::channel();
         self.syncing.send(Waits { unsynced, sender }).map_err(|_| NoAnswer::Failed)?;
+        self.on_the_disk(collection, answered, wait).await
+    }
+
+    /// Gives answers when their records are on the disk.
+    async fn on_the_disk(
+        &self,
+        collection: &Collection,
+        answered: Answered,
+        wait: oneshot::Receiver<Result<(), String>>,
+    ) -> Result<Answered, NoAnswer> {
         match wait.await {
             Ok(Ok(())) => Ok(answered),
             Ok(Err(error)) => {
-                // Nobody knows what of the log is on the disk: these pages are in doubt, and no more are stored.
-                collection.failed.store(true, Relaxed);
+                // These pages are in doubt.
+                self.failed(collection, &error);
                 let answers = answered.lines.split(|&byte| byte == b'\n').skip(1);
                 Ok(Answered::failed(answers.map(|_| None), &error))
             }
@@ -724,10 +755,14 @@ async fn bears_token(State(service): State<Arc<Service>>, request: HttpRequest, 
 
 async fn health(State(service): State<Arc<Service>>) -> Response {
     let unwell = |what: String| (StatusCode::SERVICE_UNAVAILABLE, what).into_response();
-    match (service.is_stopping(), service.tasks().iter().find(|(_, runs)| !runs)) {
-        (true, _) => unwell("stopping\n".to_owned()),
-        (false, Some((task, _))) => unwell(format!("the {task} task has ended; start the service anew\n")),
-        (false, None) => "ok\n".into_response(),
+    if service.is_stopping() {
+        unwell("stopping\n".to_owned())
+    } else if let Some((task, _)) = service.tasks().iter().find(|(_, runs)| !runs) {
+        unwell(format!("the {task} task has ended; start the service anew\n"))
+    } else if service.has_failed.load(Relaxed) {
+        unwell("the disk has failed an index, which stores nothing more; start the service anew\n".to_owned())
+    } else {
+        "ok\n".into_response()
     }
 }
 
@@ -793,7 +828,8 @@ async fn one(
             if whole.is_empty() {
                 whole.reserve_exact(said);
             }
-            service.connections.hold(&mut held, whole.len() + part.len(), Duration::ZERO).await?;
+            let patience = held.patience(deadline);
+            service.connections.hold(&mut held, whole.len() + part.len(), patience).await?;
             whole.extend_from_slice(&part);
         }
         if said.max(read) > longest { Err(NoAnswer::TooLong) } else { Ok(Bytes::from(whole)) }
@@ -822,7 +858,7 @@ fn many(
     to: Arc<Connection>,
     body: Body,
 ) -> Response {
-    let (send, answers) = mpsc::channel::<Bytes>(4);
+    let (send, answers) = mpsc::channel::<Bytes>(1);
     tokio::spawn(async move {
         let Limits { longest_document: longest, longest_request, deadline, .. } = service.limits;
         let (mut body, mut removed) = (body.into_data_stream(), 0);
@@ -842,10 +878,8 @@ fn many(
                 if bytes > longest_request || too_long {
                     return Err(NoAnswer::TooLong);
                 }
-                if rest.is_empty() {
-                    held = Held::default();
-                }
-                service.connections.hold(&mut held, rest.len(), Duration::ZERO).await?;
+                let patience = held.patience(deadline);
+                service.connections.hold(&mut held, rest.len(), patience).await?;
                 let mut waiting = std::mem::take(&mut lines).into_iter().peekable();
                 while waiting.peek().is_some() {
                     let (mut batch, mut size) = (Vec::new(), 0);
@@ -869,6 +903,8 @@ fn many(
                 if ended {
                     return Ok(true);
                 }
+                // Lines are in memory until they are worked on.
+                held.keep(rest.len());
             }
         };
         let end = read_all.await;
@@ -969,6 +1005,10 @@ impl Service {
         figures.gauge("most_connections", "Connections that may be open.", &[], most as f64);
         let help = "Connections cut off to make room, which had waited for their client longest.";
         figures.counter("cut_off_total", help, &[], cut_off as f64);
+        let help = "Bytes taken of the memory for long JSON objects on their way.";
+        figures.gauge("body_bytes", help, &[], self.connections.held() as f64);
+        let help = "Events that nobody read on standard error in time.";
+        figures.counter("dropped_events_total", help, &[], dropped_events() as f64);
         for (task, runs) in self.tasks() {
             let help = "Whether a task runs that the service cannot do without.";
             let task = format!("task=\"{task}\"");
@@ -1026,5 +1066,113 @@ impl Collection {
         work("work_seconds_bucket", &[of, "le=\"+Inf\""], load(&counts.parts));
         work("work_seconds_sum", &[of], load(&counts.micros) / 1e6);
         work("work_seconds_count", &[of], load(&counts.parts));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+    use tokio_stream::iter;
+
+    #[derive(clap::Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        index: IndexArgs,
+    }
+
+    const MB: usize = 1 << 20;
+
+    /// A service with one thread and 4 MB for long bodies, without the task that keeps house.
+    fn service(folder: &std::path::Path, many: bool) -> Arc<Service> {
+        let arguments = ["serve".as_ref(), "--index".as_ref(), folder.as_os_str()];
+        let limits = Limits {
+            threads: 1,
+            deadline: Duration::from_secs(30),
+            longest_document: 2 * MB,
+            longest_request: 8 * MB as u64,
+            connections: 9,
+            bodies: 4 * MB,
+            fresh: None,
+        };
+        Arc::new(Service::open(Arguments::parse_from(arguments).index, many, limits, None).unwrap())
+    }
+
+    async fn healthz(service: &Arc<Service>) -> (StatusCode, String) {
+        let response = health(State(Arc::clone(service))).await;
+        let status = response.status();
+        let body = axum::body::to_bytes(response.into_body(), MB).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_dead_task_and_a_failed_log_are_bad_health() {
+        let top = tempfile::tempdir().unwrap();
+        let service = service(&top.path().join("i"), false);
+        let (status, why) = healthz(&service).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(why.contains("the housekeeping task has ended"), "{why}");
+        assert!(service.figures().contains("simflip_task_up{task=\"housekeeping\"} 0"));
+        service.keeping.set(tokio::spawn(std::future::pending::<()>()).abort_handle()).unwrap();
+        assert_eq!(healthz(&service).await, (StatusCode::OK, "ok\n".to_owned()));
+        // A log that fails is told to all who wait for it.
+        let (sender, wait) = oneshot::channel();
+        sender.send(Err("no disk".to_owned())).unwrap();
+        let (collection, to) = (service.find("").unwrap(), service.connections.admit().await);
+        assert!(
+            service
+                .on_the_disk(&collection, Answered::default(), wait)
+                .await
+                .is_ok_and(|answered| answered.failed)
+        );
+        let (status, why) = healthz(&service).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(why.contains("stores nothing more"), "{why}");
+        let line = Bytes::from(json!({ "url": "u", "text": "words" }).to_string());
+        assert!(collection.answer(&service.limits, Action::Add, &[line], &to).failed);
+    }
+
+    #[tokio::test]
+    async fn an_index_that_cannot_be_closed_keeps_no_other_from_it() {
+        let top = tempfile::tempdir().unwrap();
+        let service = service(&top.path().join("i"), true);
+        let to = service.connections.admit().await;
+        for name in ["a", "b"] {
+            assert!(service.make(name).unwrap());
+            let line = [Bytes::from(json!({ "url": "u", "text": "words" }).to_string())];
+            service.find(name).unwrap().answer(&service.limits, Action::CheckAndAdd, &line, &to);
+        }
+        // The files of one still tell of a page that was removed, and there is no folder for new ones.
+        service.find("a").unwrap().expire(u64::MAX).unwrap();
+        fs::remove_dir_all(top.path().join("i/a")).unwrap();
+        assert!(service.close().is_err());
+        let access = simflip::seen::Access::Write { fsync: false };
+        let other = Seen::open(&top.path().join("i/b"), access, None).unwrap();
+        assert_eq!((other.len(), other.notes()), (1, &[][..]));
+    }
+
+    #[tokio::test]
+    async fn a_long_line_counts_as_held_until_it_has_been_worked_on() {
+        let top = tempfile::tempdir().unwrap();
+        let service = service(&top.path().join("i"), false);
+        let busy = service.work.acquire().await.unwrap();
+        let to = service.connections.admit().await;
+        let line = json!({ "url": "u", "text": "word ".repeat(MB / 5) }).to_string() + "\n";
+        let parts: Vec<_> = line.as_bytes().chunks(64 << 10).map(Bytes::copy_from_slice).collect();
+        // The stream goes on, with the beginning of another line.
+        let more = iter(parts.into_iter().chain([Bytes::from("{")])).chain(tokio_stream::pending());
+        let body = Body::from_stream(more.map(Ok::<_, Infallible>));
+        let collection = service.find("").unwrap();
+        let answers = many(Action::Check, Arc::clone(&service), collection, Arc::clone(&to), body);
+        while service.waiting.load(Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert!(service.connections.held() > MB / 2, "{}", service.connections.held());
+        drop(busy);
+        let mut answers = answers.into_body().into_data_stream();
+        assert!(answers.next().await.unwrap().unwrap().starts_with(b"{\"page\":\"u\",\"answer\":\"new\""));
+        while service.connections.held() > 0 {
+            tokio::task::yield_now().await;
+        }
     }
 }
