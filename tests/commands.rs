@@ -356,6 +356,10 @@ fn what_documents_and_help_print_runs() {
         for command in commands {
             ran += 1;
             failed.extend(run(folder.path(), &command).map(|why| format!("{place}: {why}")));
+            if command.ends_with(" > news.csv") {
+                let answers = fs::read_to_string(folder.path().join("news.csv")).unwrap();
+                assert!(answers.contains("\nhttps://news.example/one,new,"), "{place}: {answers}");
+            }
         }
     }
     assert!(failed.is_empty(), "{} of {ran} commands failed:\n{}", failed.len(), failed.join("\n"));
