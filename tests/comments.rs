@@ -165,7 +165,10 @@ fn home_made_in(paragraph: &str) -> impl Iterator<Item = &'static str> {
 fn long_sentences_and_words_of_our_own_are_found() {
     let text = "/// Told apart by a crowd: Two words.\n/// Three more words.\n///\n/// - An item\n///   goes on.\n/// 2. More\nfn code() {}\n//! Next";
     let found = paragraphs(text);
-    assert_eq!(found, ["Told apart by a crowd: Two words. Three more words.", "- An item goes on.", "2. More", "Next"]);
+    assert_eq!(
+        found,
+        ["Told apart by a crowd: Two words. Three more words.", "- An item goes on.", "2. More", "Next"]
+    );
     assert_eq!(sentences(&found[0]), [5, 2, 3]);
     assert_eq!(home_made_in(&found[0]).collect::<Vec<_>>(), ["crowd", "told"]);
     assert_eq!(home_made_in("untold, crowded-in").count(), 0);

@@ -204,7 +204,8 @@ fn what_a_killed_run_left_is_never_read_and_taken_away_by_the_next() {
 #[test]
 fn titles_with_few_features_are_counted_in_a_warning_that_says_how_to_compare_them() {
     let place = Place::new();
-    let title = |mark: &str| format!("{{\"text\": \"a short guide to mending old wooden boats today{mark}\"}}\n");
+    let title =
+        |mark: &str| format!("{{\"text\": \"a short guide to mending old wooden boats today{mark}\"}}\n");
     place.put("titles.jsonl", title("") + &title("!"));
     let expected = "2 documents have fewer than 8 features and were compared by exact text alone; --min-features 1 or \
                     --method both compares them.";

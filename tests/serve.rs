@@ -50,7 +50,6 @@ impl Server {
     }
 
     /// Starts it with a standard error that is not read.
-    #[expect(clippy::zombie_processes, reason = "it is waited for when the server is stopped or killed")]
     fn start_unread(folder: &Path, options: &[&str], stderr: impl Into<Stdio>) -> Self {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         let child = Command::new(assert_cmd::cargo::cargo_bin("simflip"))
