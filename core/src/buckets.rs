@@ -42,7 +42,8 @@ use std::cmp::Ordering;
 /// hashes and bits come nearest to the document's in sorted order.
 pub(crate) const BOUND: usize = 64;
 
-/// The most leaders of a bucket. Members beyond it that are near none of them lead nothing.
+/// The most leaders of a bucket among reference documents, and as many among others: their sketches are in memory
+/// together. Members beyond it lead nothing in the bucket, and count as left out of each later comparison.
 const MOST_LEADERS: usize = 1 << 12;
 
 /// Members of a bucket up to which all pairs are compared, where all are to be listed.
@@ -343,6 +344,8 @@ fn compare_after(a: Two<'_>, b: Two<'_>, band: usize) -> Ordering {
 struct Leaders {
     /// By rank; once they are more than [`BOUND`], in the order of their sketches.
     ranks: Vec<Rank>,
+    /// Members that would lead if there were not [`MOST_LEADERS`] already.
+    beyond: u64,
 }
 
 impl Leaders {
@@ -354,7 +357,7 @@ impl Leaders {
                 self.ranks.push(rank);
                 self.ranks.sort_unstable_by(|&a, &b| compare_after(two(a), two(b), band).then(a.cmp(&b)));
             }
-            MOST_LEADERS.. => {}
+            MOST_LEADERS.. => self.beyond += 1,
             _ => self.ranks.insert(self.place(rank, band, sketches), rank),
         }
     }
@@ -495,7 +498,7 @@ impl Rule {
             let mut is_near = false;
             for leaders in [&bucket.reference, &bucket.own] {
                 let candidates = leaders.candidates(rank, band, sketches);
-                statistics.left_out += (leaders.ranks.len() - candidates.len()) as u64;
+                statistics.left_out += leaders.beyond + (leaders.ranks.len() - candidates.len()) as u64;
                 for &leader in candidates {
                     if is_near && self.linkage == Linkage::Star {
                         break;
@@ -984,8 +987,10 @@ impl Assignments {
         let mut direct = Vec::new();
         for edge in edges {
             let edge = edge?;
-            partition.join(edge.document, edge.leader);
-            direct.push(edge);
+            if edge.decides {
+                partition.join(edge.document, edge.leader);
+                direct.push(edge);
+            }
         }
         let mut removed = 0;
         for rank in Rank::all(self.leader.len()).skip(self.reference as usize) {
@@ -1133,15 +1138,16 @@ mod tests {
 
         fn join(&self, linkage: Linkage, all_pairs: bool, reference: u32) -> (Vec<Edge>, Joined) {
             let rule = Rule::new(&settings(linkage, all_pairs)).unwrap();
-            let mut edges = Vec::new();
+            let (mut edges, mut statistics) = (Vec::new(), Statistics::default());
             let bands: Vec<usize> = (0..Store::bands(self)).collect();
-            join(self, &rule, &Round::first(reference), &bands, |_, more, _| {
+            join(self, &rule, &Round::first(reference), &bands, |_, more, part| {
+                statistics = statistics.and(part);
                 merge(&mut edges, more);
                 Ok::<_, Error>(())
             })
             .unwrap();
             let joined = assign(self, &rule, reference, edges.iter().copied().map(Ok::<_, Error>)).unwrap();
-            (edges, joined)
+            (edges, Joined { statistics: joined.statistics.and(statistics), ..joined })
         }
     }
 
@@ -1277,6 +1283,12 @@ mod tests {
         #[test]
         fn all_pairs_are_listed_and_change_nothing_else(seed: u64, n in 0usize..60, bands in 1usize..6) {
             let sets = HashedSets::new(families(seed, n), bands, 2);
+            let connected = sets.join(Linkage::Connected, true, 0).1;
+            let without = sets.join(Linkage::Connected, false, 0).1;
+            for rank in Rank::all(n) {
+                prop_assert_eq!(connected.assignments.leader(rank), without.assignments.leader(rank));
+                prop_assert_eq!(connected.assignments.edge(rank), without.assignments.edge(rank));
+            }
             let (edges, joined) = sets.join(Linkage::Star, true, 0);
             let (_, without) = sets.join(Linkage::Star, false, 0);
             prop_assert_eq!(&joined.assignments.leader, &without.assignments.leader);
@@ -1340,11 +1352,44 @@ mod tests {
         }
     }
 
+    /// Sets of which all share a bucket, besides others.
+    fn in_one_bucket(sets: Vec<Vec<u64>>, bands: usize) -> HashedSets {
+        let mut sets = HashedSets::new(sets, bands, 2);
+        sets.keys.iter_mut().for_each(|keys| keys[bands / 3] = 9);
+        sets
+    }
+
+    #[test]
+    fn with_more_leaders_than_the_bound_few_documents_more_are_kept_than_by_the_definition() {
+        for seed in 0..4 {
+            let sets = in_one_bucket(families(seed, 600), 4);
+            let (_, joined) = sets.join(Linkage::Star, false, 0);
+            check_removed(&sets, &joined.assignments);
+            assert!(joined.statistics.left_out > 0);
+            let greedy = sets.greedy(0).iter().filter(|&&kept| kept).count();
+            let kept = 600 - joined.assignments.removed() as usize;
+            assert!(kept <= greedy + greedy / 4 + 2, "{seed}: {kept} kept, {greedy} by the definition");
+        }
+    }
+
+    #[test]
+    fn members_beyond_the_most_leaders_are_counted() {
+        let all = MOST_LEADERS as u64 + 900;
+        let sets = in_one_bucket((0..all).map(|number| vec![number]).collect(), 1);
+        // Each of so many strangers would lead all that follow.
+        let left_out =
+            |strangers: u64| (BOUND as u64..strangers).map(|before| before - BOUND as u64).sum::<u64>();
+        let new = 400;
+        let of_reference = new * (all - new - BOUND as u64);
+        for (reference, expected) in [(0, left_out(all)), (all - new, left_out(new) + of_reference)] {
+            assert_eq!(sets.join(Linkage::Star, false, reference as u32).1.statistics.left_out, expected);
+        }
+    }
+
     #[test]
     fn parts_and_bands_at_once_change_nothing() {
         // One bucket of all, with more leaders than the bound, and others.
-        let mut sets = HashedSets::new(families(7, 5_000), 4, 2);
-        sets.keys.iter_mut().for_each(|keys| keys[1] = 9);
+        let sets = in_one_bucket(families(7, 5_000), 4);
         let (edges, whole) = sets.join(Linkage::Star, false, 30);
         check_removed(&sets, &whole.assignments);
         for (room, at_once) in [(usize::MAX, 1), (1_200, 4), (64, 2), (9_000, 1)] {

@@ -97,7 +97,7 @@ impl<K: Id> Partition<K> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Linkage {
-    /// All that hang together by any chain of pairs. Nothing bounds a chain.
+    /// All that hang together by any chain of pairs that were compared and found near. Nothing bounds a chain.
     Connected,
     /// Around the document to keep: every other member is near that very document, so a chain has at most two steps.
     /// The default, since it removes nothing but what is near a document that stays. Most measures

@@ -912,7 +912,7 @@ impl VerifyName {
 
 const LINKAGES: [(&str, &str, Linkage); 2] = [
     ("star", "Every removed document is near the kept one", Linkage::Star),
-    ("connected", "All documents that a chain of pairs links", Linkage::Connected),
+    ("connected", "All documents that a chain of compared pairs links", Linkage::Connected),
 ];
 
 const SOURCES: [(&str, &str, Source); 3] =
