@@ -62,9 +62,7 @@ use serde::{Deserialize, Serialize};
 pub struct Settings {
     /// The kind of a document's features.
     pub features: FeatureKind,
-    /// The hash by which features are known. Settings of before there was a choice do not name it, and mean
-    /// MurmurHash3.
-    #[serde(default)]
+    /// The hash by which features are known.
     pub feature_hash: FeatureHash,
     /// Documents with fewer distinct features are compared by their exact text only.
     pub min_features: usize,
@@ -1008,12 +1006,13 @@ mod tests {
         for settings in all {
             let json = serde_json::to_string(&settings).unwrap();
             assert_eq!(serde_json::from_str::<Settings>(&json).unwrap(), settings, "{json}");
-            // Reports of before there was a choice.
-            let mut old = serde_json::to_value(&settings).unwrap();
-            assert_eq!(old["feature_hash"], settings.feature_hash.word());
-            old.as_object_mut().unwrap().remove("feature_hash");
-            let read: Settings = serde_json::from_value(old).unwrap();
-            assert_eq!(read, settings.with(|settings| settings.feature_hash = FeatureHash::Murmur3));
+            // Settings say which hash they mean.
+            let mut unnamed = serde_json::to_value(&settings).unwrap();
+            assert_eq!(unnamed["feature_hash"], settings.feature_hash.word());
+            unnamed.as_object_mut().unwrap().remove("feature_hash");
+            assert!(
+                serde_json::from_value::<Settings>(unnamed).unwrap_err().to_string().contains("feature_hash")
+            );
         }
         let json = serde_json::to_value(Settings::simhash()).unwrap();
         assert_eq!(json["generator"], serde_json::json!({ "join": { "distance": 10 } }));
