@@ -30,7 +30,7 @@ fn report(folder: &Path) -> Value {
 /// Everything in a report that must not depend on threads, order or clock.
 fn essence(folder: &Path) -> Value {
     let mut report = report(folder);
-    for key in ["created", "command_line", "stages", "peak_memory_bytes", "memory"] {
+    for key in ["created", "command_line", "fingerprint", "stages", "peak_memory_bytes", "memory"] {
         report.as_object_mut().unwrap().remove(key);
     }
     report

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A line of JSON with a document of its own words.
 fn line(i: usize) -> String {
@@ -78,8 +78,70 @@ fn a_command_that_is_given_again_has_its_result() {
     refused("dedup in --out res");
     fs::remove_file(place.at("in/c.jsonl")).unwrap();
     place.reported("dedup in --out res", 0);
-    place.put("in/b.jsonl", lines(5..12));
+    let written = |name: &str| fs::metadata(place.at(name)).unwrap().modified().unwrap();
+    let set_written = |name: &str, time: SystemTime| {
+        fs::File::options().append(true).open(place.at(name)).unwrap().set_modified(time).unwrap();
+    };
+    let (b, time) = (lines(5..12), written("in/b.jsonl"));
+    place.put("in/b.jsonl", &b);
     refused("dedup in --out res");
+    // Other text of the same length, with the same time or an older one.
+    for time in [time, SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000)] {
+        place.put("in/b.jsonl", b.replacen("document 5", "document X", 1));
+        set_written("in/b.jsonl", time);
+        refused("dedup in --out res");
+    }
+    place.put("in/b.jsonl", &b);
+    set_written("in/b.jsonl", time);
+    place.reported("dedup in --out res", 0);
+    // A file of the result that is gone, or is of another length.
+    let kept = fs::read(place.at("res/kept.jsonl")).unwrap();
+    fs::remove_file(place.at("res/kept.jsonl")).unwrap();
+    refused("dedup in --out res");
+    place.put("res/kept.jsonl", &kept[1..]);
+    refused("dedup in --out res");
+    place.put("res/kept.jsonl", &kept);
+    place.reported("dedup in --out res", 0);
+    // Another version.
+    let other = String::from_utf8(report()).unwrap().replacen(env!("CARGO_PKG_VERSION"), "0.0.1", 1);
+    place.put("res/report.json", &other);
+    assert!(place.reported("dedup in --out res", 2).contains("something is there already"));
+    // Files of settings, frequencies and boilerplate.
+    let with_menu = |i: usize| format!("Home, all articles, the shop, about us\n{}", words(i, 40));
+    let menu: String =
+        (0..9).map(|i| serde_json::json!({ "text": with_menu(i) }).to_string() + "\n").collect();
+    place.put("menu.jsonl", menu);
+    let simhash = "--method simhash --weighting tf-idf";
+    let makes = [
+        ("settings.json", "", "--settings settings.json", ["--similarity 0.9", "--similarity 0.6"]),
+        ("words.freq", "--save-frequencies words.freq", "--frequencies words.freq", [simhash; 2]),
+        (
+            "lines.boiler",
+            "--boilerplate-by file --save-boilerplate lines.boiler",
+            "--boilerplate lines.boiler",
+            [""; 2],
+        ),
+    ];
+    let typed =
+        |parts: &[&str]| parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(" ");
+    for (file, save, named, options) in makes {
+        let make = |number: usize, input: &str| {
+            place.reported(
+                &typed(&["dedup", input, options[number], save, "--out", &format!("{file}-{number}")]),
+                0,
+            );
+            if save.is_empty() {
+                fs::copy(place.at(&format!("{file}-{number}/report.json")), place.at(file)).unwrap();
+            }
+        };
+        make(0, "in");
+        let method = if file == "words.freq" { simhash } else { "" };
+        let command = typed(&["dedup in", method, named, "--out", &format!("of-{file}")]);
+        place.reported(&command, 0);
+        assert!(place.reported(&command, 0).contains("is the result of this command already"));
+        make(1, "menu.jsonl");
+        assert!(place.reported(&command, 2).contains("something is there already"), "{command}");
+    }
 }
 
 #[test]

@@ -47,7 +47,8 @@ fn job(inputs: &[PathBuf], out: &Path, settings: Settings) -> Job {
 fn report(bytes: &[u8]) -> Value {
     let mut report: Value = serde_json::from_slice(bytes).unwrap();
     let fields = report.as_object_mut().unwrap();
-    ["stages", "peak_memory_bytes", "memory"].iter().for_each(|field| drop(fields.remove(*field)));
+    let fleeting = ["fingerprint", "stages", "peak_memory_bytes", "memory"];
+    fleeting.iter().for_each(|field| drop(fields.remove(*field)));
     report
 }
 

@@ -21,6 +21,7 @@ mod guard;
 mod gzip;
 #[cfg(feature = "html")]
 mod html;
+mod input_mark;
 mod inputs;
 mod jsonl;
 mod kept;
@@ -60,6 +61,7 @@ pub(crate) use fetch::each_record;
 pub use fetch::fetch;
 pub(crate) use filetype::split_name;
 pub use filetype::{Compression, Format};
+pub(crate) use input_mark::InputMark;
 pub use inputs::{DiscoverOptions, Input, discover};
 pub(crate) use inputs::{check_exist, gone, is_other_table, is_stream};
 pub use jsonl::JsonlFields;

@@ -1,6 +1,7 @@
 //! One method from files to a folder of results.
 
 use super::documents::ReadDocuments;
+use super::finished::fingerprint;
 use super::listing::{HeldListing, write_tables};
 use super::output::{self, OutputFolder};
 use super::samples::{Shown, ShownDocument, sample_pairs};
@@ -55,6 +56,8 @@ pub(crate) fn dedup_files(
     check_tables(job)?;
     let folder = folder.map_or_else(|| OutputFolder::begin(&job.out, job.force), Ok)?;
     let upload = Upload::of(job)?;
+    // Before anything is read: a file that changes meanwhile makes another result.
+    let fingerprint = files.as_ref().and_then(|files| fingerprint(job, files).ok());
     let summary = job.with_threads(|| {
         let stages = Stages::new(progress);
         let (read, frequencies, _) = read_files(job, &job.settings, None, files, &stages)?;
@@ -68,7 +71,8 @@ pub(crate) fn dedup_files(
         let context =
             Context::new(&url, &stages).scored(&score).from_sources(&source).against(read.new_documents());
         let outcome = prepared.find(&job.settings, &context)?.outcome()?;
-        let findings = write(job, &read, &outcome, &folder, &stages)?;
+        let mut findings = write(job, &read, &outcome, &folder, &stages)?;
+        findings.files.fingerprint = fingerprint;
         findings.write_report(job, &read.inputs, Shown::of(&read, findings.shown()), &folder, &stages)
     })??;
     folder.finish()?;
@@ -201,6 +205,8 @@ pub(crate) struct FileFindings {
     pub scores: Option<String>,
     /// The memory that was expected, and the disk that was used.
     pub memory: Option<MemoryReport>,
+    /// The [`fingerprint`] of the job, if its files were found before.
+    pub fingerprint: Option<String>,
 }
 
 impl FileFindings {
@@ -389,6 +395,7 @@ impl Findings {
             tool: Tool::this(),
             created: job.created.clone(),
             command_line: job.command_line.clone(),
+            fingerprint: self.files.fingerprint.clone(),
             settings: Some(settings.clone()),
             frequencies: frequencies.map(Path::to_path_buf),
             derived: None,

@@ -1,30 +1,76 @@
 //! A result that is there already.
 
 use super::{Against, Job, Summary, all_inputs};
-use crate::report::model::Report;
+use crate::corpus::{InputMark, is_stream};
+use crate::error::{Error, Result};
+use crate::hash::murmur3_x64_128;
+use crate::report::model::{Report, Tool};
+use simflip_core::clusters::{Keep, Source};
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-/// The summary and the files of a job whose result is there: the same command wrote it, and every file is as long as
-/// it was and older than the result. So a job that a scheduler gives twice is done once.
+/// The summary and the files of a job whose result is there: the same command and version wrote it, from settings and
+/// files as they are now, and no file of it is missing or of another length. So a job that a scheduler gives twice is
+/// done once.
 ///
 /// A command that replaces results, or reads a stream, is never done.
 pub(crate) fn finished(job: &Job) -> Option<(Summary, Against)> {
     let path = job.out.join("report.json");
-    if job.force || job.command_line.is_empty() || !path.exists() {
+    let mut read = job.inputs.iter().chain(&job.against).chain(tables(job));
+    if job.force || job.command_line.is_empty() || !path.exists() || read.any(|path| is_stream(path)) {
         return None;
     }
-    let (report, made) = (Report::read_json(&path).ok()?, fs::metadata(&path).ok()?.modified().ok()?);
+    let report = Report::read_json(&path).ok()?;
     // The program itself may be called otherwise.
-    if report.command_line.get(1..) != job.command_line.get(1..) {
+    if report.command_line.get(1..) != job.command_line.get(1..) || report.tool != Tool::this() {
+        return None;
+    }
+    let mut written = report.written.iter().map(|file| (job.out.join(&file.name), file.bytes));
+    let mut saved = job.save_frequencies.iter().chain(&job.save_boilerplate);
+    let is_whole = written.all(|(path, bytes)| fs::metadata(path).is_ok_and(|found| found.len() == bytes))
+        && saved.all(|path| path.exists());
+    if !is_whole {
         return None;
     }
     let files = all_inputs(job).ok()?;
-    let old = report.against.iter().flat_map(|against| &against.files);
-    let was = report.files.iter().chain(old).map(|row| (row.path.clone(), row.stored_bytes));
-    let is = files.inputs.iter().map(|input| (input.path.display().to_string(), input.stored_bytes()));
-    let is_older = |modified| modified < made;
-    let are_older = files.inputs.iter().all(|input| {
-        !input.is_stream() && fs::metadata(input.stored()).and_then(|f| f.modified()).is_ok_and(is_older)
-    });
-    (was.eq(is) && are_older).then(|| (Summary::of(&report), files))
+    (report.fingerprint.as_ref()? == &fingerprint(job, &files).ok()?).then(|| (Summary::of(&report), files))
+}
+
+/// The files besides documents that a job reads.
+fn tables(job: &Job) -> impl Iterator<Item = &PathBuf> {
+    job.frequencies.iter().chain(job.ignored.file())
+}
+
+/// A hash of what decides a result: settings, how files are read, and the files as they are.
+///
+/// # Errors
+/// If a file cannot be read.
+pub(crate) fn fingerprint(job: &Job, files: &Against) -> Result<String> {
+    let marks: Vec<Option<InputMark>> = files
+        .inputs
+        .iter()
+        .map(|input| input.problem.is_none().then(|| InputMark::of(input)).transpose())
+        .collect::<Result<_>>()?;
+    let lossy = |path: &Path| path.to_string_lossy().into_owned();
+    let paths: Vec<_> = files.inputs.iter().map(|input| lossy(&input.known_by())).collect();
+    // A mark does not look at all of a large file; one that was written to has another time.
+    let written: Vec<Option<SystemTime>> = files
+        .inputs
+        .iter()
+        .map(|input| fs::metadata(input.known_by()).and_then(|found| found.modified()).ok())
+        .collect();
+    // In which order inputs are named decides where it is said to, and so does the folder that they are named in.
+    let by_name = job.settings.keep == Keep::InputOrder || job.settings.quota.each == Some(Source::Folder);
+    let called = files.inputs.iter().map(|input| &input.path);
+    let named: Vec<_> = job.inputs.iter().chain(called).filter(|_| by_name).map(|path| lossy(path)).collect();
+    let read = (&job.fields, job.longest_document, job.rules);
+    let of_tables: Vec<_> = tables(job)
+        .filter(|path| !is_stream(path))
+        .map(|path| fs::read(path).ok().map(|bytes| murmur3_x64_128(&bytes, 0)))
+        .collect();
+    let decides = (&job.settings, read, files.new_files, paths, marks, written, named, of_tables);
+    let bytes = serde_json::to_vec(&decides).map_err(|error| Error::io(&job.out, error.into()))?;
+    let (low, high) = murmur3_x64_128(&bytes, 0);
+    Ok(format!("{high:016x}{low:016x}"))
 }

@@ -230,6 +230,7 @@ fn settled(before: &Report, job: &RethresholdJob) -> Result<Report> {
         tool: Tool::this(),
         created: job.created.clone(),
         command_line: job.command_line.clone(),
+        fingerprint: None,
         method: messages::method(&settings, frequencies, &searched, None),
         s_curve: messages::s_curve(&settings, &searched),
         settings: Some(settings),

@@ -40,6 +40,10 @@ pub struct Report {
     pub created: String,
     /// The command as typed, one argument each.
     pub command_line: Vec<String>,
+    /// A hash of the settings, of how files were read, and of the files as they were; none where they were not known
+    /// before they were read, and of a derived result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
     /// The settings that decided the result: a run with these settings over the same pages has the same result.
     pub settings: Option<Settings>,
     /// The file of document frequencies that weights were made with; none if they were counted in the

@@ -5,9 +5,11 @@ use super::estimate::{KEPT, copied_by_thread, read_ahead, writing_bytes};
 use super::kept::{InputNames, StagedKept};
 use super::record::Assignment;
 use super::sketch::{Shard, report_broken};
-use super::sketches::{self, DocumentRows, Folder, FolderInput, InputMark};
+use super::sketches::{self, DocumentRows, Folder, FolderInput};
 use super::{names, odd_length, printed_bytes, workplace};
-use crate::corpus::{Damage, DiscoverOptions, Input, KeptFiles, KeptJob, ReadOptions, discover_all};
+use crate::corpus::{
+    Damage, DiscoverOptions, Input, InputMark, KeptFiles, KeptJob, ReadOptions, discover_all,
+};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::format::{self, APPLIED, Body, NAMES, NOTE, wrong};

@@ -274,7 +274,7 @@ fn on_disk(job: &Job, plan: DiskPlan, rooms: &Rooms, progress: &dyn Progress) ->
     sweep(work.path());
     let (most, last) = (AtomicU64::new(0), Mutex::new(Instant::now()));
     let watching = Watching { inner: progress, work: work.path(), most, last };
-    let run = StagedRun { job, plan: &plan, rooms, work: work.path(), watching: &watching };
+    let run = StagedRun { job, plan: &plan, rooms, work: &work, watching: &watching };
     match job.with_threads(|| run.run(&folder, &Stages::new(&watching))).and_then(|done| done) {
         Ok(summary) => {
             // The result first: a run that is killed from here on has it.
@@ -304,14 +304,14 @@ struct StagedRun<'a> {
     /// Room of threads for documents while they are sketched.
     rooms: &'a Rooms,
     /// The folder of stages that a later run resumes.
-    work: &'a Path,
+    work: &'a WorkingFolder,
     watching: &'a Watching<'a>,
 }
 
 impl StagedRun<'_> {
     fn run(&self, out: &OutputFolder, stages: &Stages<'_>) -> Result<Summary> {
         let Self { job, plan: DiskPlan { files, expected, memory }, work, .. } = *self;
-        let scratch = workplace(&work.join("tables"))?;
+        let scratch = workplace(&work.path().join("tables"))?;
         let Against { inputs, new_files, both, passed_over } = files;
         let (settings, new_files, limit) = (&job.settings, *new_files, memory.limit_bytes);
         // What a part has freed lies about in the lists of threads that are gone.
@@ -398,6 +398,7 @@ impl StagedRun<'_> {
                 disk_bytes: Some(self.watching.most.load(Ordering::Relaxed)),
                 ..memory.clone()
             }),
+            fingerprint: Some(work.fingerprint.clone()),
             ..files
         };
         let findings = Findings {
@@ -431,7 +432,7 @@ impl StagedRun<'_> {
         let Against { inputs, new_files, passed_over, .. } = &plan.files;
         let (new, old) = inputs.split_at(*new_files);
         let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
-        let [of_new, of_old] = FOLDERS.map(|name| self.work.join(name));
+        let [of_new, of_old] = FOLDERS.map(|name| self.work.path().join(name));
         watching.begin("sketch", stored.max(1), "bytes");
         let read = stages.timed("sketch", 0, "documents", || {
             let mut read = self.sketch_into(&of_new, new)?;

@@ -2,10 +2,11 @@
 
 use super::estimate::{Rooms, read_ahead};
 use super::parts::{InputReading, Parts, Scratch};
-use super::sketches::{self, InputMark, ReadingRules, SketchFile, SketchedInput};
+use super::sketches::{self, ReadingRules, SketchFile, SketchedInput};
 use super::{printed_bytes, working};
 use crate::corpus::{
-    DiscoverOptions, FileReading, Input, Languages, Needed, ReadOptions, check_fields, discover_all,
+    DiscoverOptions, FileReading, Input, InputMark, Languages, Needed, ReadOptions, check_fields,
+    discover_all,
 };
 use crate::error::{Error, Result};
 use crate::format::{self, SKETCHES, wrong};

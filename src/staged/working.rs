@@ -6,20 +6,17 @@
 
 use super::names::show_inputs;
 use super::sketch::Read;
-use super::sketches::InputMark;
 use crate::error::{Error, Result};
 use crate::format::{self, Body, READING, WORKING, WORKING_ENDING, WORKING_MARK};
-use crate::hash::murmur3_x64_128;
 use crate::inspection::Inspection;
 use crate::making::{self, Unfinished, is_unfinished, keep, take_leftovers_away, with};
+use crate::pipeline::finished::fingerprint;
 use crate::pipeline::{Against, Job};
 use crate::wording::printable_path;
 use serde::{Deserialize, Serialize};
-use simflip_core::clusters::{Keep, Source};
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 const LOCK: &str = "lock";
 /// Sketches of new documents, and those of old ones.
@@ -30,36 +27,13 @@ pub const FOLDERS: [&str; 2] = ["sketches", "old"];
 struct Mark {
     /// The version of simflip.
     simflip: String,
-    /// A hash of what decides the files of all stages: settings, how files are read, and the files as they are.
+    /// The [`fingerprint`] of the job, which decides the files of all stages.
     job: String,
 }
 
 impl Mark {
     fn of(job: &Job, files: &Against) -> Result<Self> {
-        let marks: Vec<Option<InputMark>> = files
-            .inputs
-            .iter()
-            .map(|input| input.problem.is_none().then(|| InputMark::of(input)).transpose())
-            .collect::<Result<_>>()?;
-        let paths: Vec<_> =
-            files.inputs.iter().map(|input| input.known_by().to_string_lossy().into_owned()).collect();
-        // A mark does not look at all of a large file; one that was written to has another time.
-        let written: Vec<Option<SystemTime>> = files
-            .inputs
-            .iter()
-            .map(|input| fs::metadata(input.known_by()).and_then(|found| found.modified()).ok())
-            .collect();
-        // In which order inputs are named decides where it is said to, and so does the folder that they are named in.
-        let by_name =
-            job.settings.keep == Keep::InputOrder || job.settings.quota.each == Some(Source::Folder);
-        let called = || files.inputs.iter().map(|input| input.path.clone()).collect::<Vec<_>>();
-        let named = by_name.then(|| (&job.inputs, called()));
-        let read = (&job.fields, job.longest_document, job.rules);
-        let decides = (&job.settings, read, files.new_files, paths, marks, written, named);
-        let bytes = serde_json::to_vec(&decides).map_err(|error| Error::io(&job.out, error.into()))?;
-        let (low, high) = murmur3_x64_128(&bytes, 0);
-        let simflip = env!("CARGO_PKG_VERSION").to_owned();
-        Ok(Self { simflip, job: format!("{high:016x}{low:016x}") })
+        Ok(Self { simflip: env!("CARGO_PKG_VERSION").to_owned(), job: fingerprint(job, files)? })
     }
 
     /// The mark of a folder, if it has one that can be read.
@@ -104,6 +78,8 @@ pub fn left_beside(out: &Path, job: &Job, files: &Against) -> Result<Option<Left
 #[derive(Debug)]
 pub struct WorkingFolder {
     path: PathBuf,
+    /// The [`fingerprint`] of the job.
+    pub fingerprint: String,
     /// True if an earlier run has left it.
     pub is_begun: bool,
     lock: File,
@@ -146,7 +122,7 @@ impl WorkingFolder {
             mark.write(&path)?;
         }
         keep(Some(path.clone()));
-        Ok(Self { path, is_begun, lock })
+        Ok(Self { path, fingerprint: mark.job, is_begun, lock })
     }
 
     /// Makes one that is whole when it appears, unless another run is faster.
