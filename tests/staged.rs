@@ -8,7 +8,7 @@ use simflip::clusters::{Keep, Linkage};
 use simflip::core::dedup::{Context, Deduper, Outcome};
 use simflip::corpus::{DiscoverOptions, KeptFiles, ReadOptions, discover, read};
 use simflip::hash::SplitMix64;
-use simflip::pipeline::Silent;
+use simflip::pipeline::{Progress, Silent};
 use simflip::search::bands::Banding;
 use simflip::settings::{Settings, Sketches};
 use simflip::staged::{
@@ -20,7 +20,21 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+/// The notes of a stage.
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Progress for Notes {
+    fn begin(&self, _stage: &str, _total: u64, _unit: &str) {}
+    fn advance(&self, _amount: u64) {}
+    fn end(&self) {}
+    fn note(&self, message: &str) {
+        self.0.lock().unwrap().push(message.to_owned());
+    }
+}
 
 /// Documents in families, each a text of the family with some words changed; copies; documents of a word; and, if there
 /// is a template, so many documents of it.
@@ -533,14 +547,24 @@ fn what_does_not_fit_is_named_and_stays() {
     let file = fs::read_dir(&sketches).unwrap().map(|e| e.unwrap().path());
     let file = file.into_iter().find(|path| path.extension().is_some_and(|end| end == "sketches")).unwrap();
     let whole = fs::read(&file).unwrap();
-    fs::write(&file, &whole[..whole.len() - 7]).unwrap();
     let join = cluster_job(&sketches);
-    for message in [
-        reported(staged::sketch(&job, &Silent).unwrap_err()),
-        reported(staged::join(&join, Shard::default(), &Silent).unwrap_err()),
-    ] {
-        assert!(message.contains(&*file.to_string_lossy()) && message.contains("length"), "{message}");
+    let cut_names = |names: &[u8]| fs::write(file.with_extension("names"), &names[..names.len() - 7]);
+    fs::write(&file, &whole[..whole.len() - 7]).unwrap();
+    let message = reported(staged::join(&join, Shard::default(), &Silent).unwrap_err());
+    assert!(message.contains(&*file.to_string_lossy()) && message.contains("length"), "{message}");
+    // It counts as missing, with a message, and so does one whose names are cut or gone.
+    let notes = Notes::default();
+    assert_eq!(staged::sketch(&job, &notes).unwrap().there, 2);
+    cut_names(&fs::read(file.with_extension("names")).unwrap()).unwrap();
+    assert_eq!(staged::sketch(&job, &notes).unwrap().there, 2);
+    for (note, ending) in notes.0.lock().unwrap().iter().zip(["sketches", "names"]) {
+        let path = file.with_extension(ending);
+        assert!(note.contains(&*path.to_string_lossy()) && note.ends_with("It counts as missing"), "{note}");
     }
+    assert_eq!(notes.0.lock().unwrap().len(), 2);
+    fs::remove_file(file.with_extension("names")).unwrap();
+    assert_eq!(staged::sketch(&job, &Silent).unwrap().there, 2);
+    assert!(contents(&sketches) == before, "nothing else was touched");
     let mut flipped = whole.clone();
     flipped[whole.len() - 9] ^= 4;
     fs::write(&file, &flipped).unwrap();

@@ -34,7 +34,7 @@ pub(crate) struct SketchArgs {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
-    /// Make sketches again that are there and do not fit: of other settings, of a file that has changed, or cut short
+    /// Make sketches again that are there and do not fit: of other settings, of a file that has changed, or damaged
     #[arg(long)]
     force: bool,
 
@@ -178,7 +178,7 @@ impl JoinArgs {
 /// The linkages that need not all pairs at hand.
 const LINKAGES: [(&str, &str, Linkage); 2] = [
     ("star", "Every document is near the one that stays", Linkage::Star),
-    ("connected", "All documents linked by any chain of pairs", Linkage::Connected),
+    ("connected", "All documents linked by any chain of compared pairs", Linkage::Connected),
 ];
 
 /// The rules for clusters, and the order in which documents are kept.

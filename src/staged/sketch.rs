@@ -1,6 +1,7 @@
 //! The first stage: a file of sketches and one of names for each input file, or for several small ones together.
 
 use super::estimate::{Rooms, read_ahead};
+use super::join::unless_damaged;
 use super::parts::{InputReading, Parts, Scratch};
 use super::sketches::{self, ReadingRules, SketchFile, SketchedInput};
 use super::{printed_bytes, working};
@@ -32,7 +33,8 @@ pub struct SketchJob {
     pub options: ReadOptions,
     /// The folder for files of sketches; it is made if it is not there.
     pub out: PathBuf,
-    /// True if sketches that do not fit are made again: of other settings, of a file that has changed, or cut.
+    /// True if sketches that do not fit are made again, of other settings or of a file that has changed; and if all of
+    /// each file of sketches is read, for damage that its length does not tell.
     pub force: bool,
     /// Memory that documents may take; what does not fit goes to disk. `None` for a share of what there is.
     pub memory: Option<u64>,
@@ -358,10 +360,15 @@ impl<'a> Sketching<'a> {
         Ok(Made { there: 0, documents, damaged, read: Some(read) })
     }
 
-    /// The file of sketches that is there, if it is what this run would make; none if it is of other inputs beside
-    /// some of these, which were bundled in another way.
+    /// The file of sketches that is there, if it is what this run would make; none if it is damaged, or of other inputs
+    /// beside some of these, which were bundled in another way.
     fn fitting(&self, path: &Path, marks: &[InputMark]) -> Result<Option<SketchFile>> {
-        let file = SketchFile::open(path)?;
+        let opened = match SketchFile::open(path) {
+            // A file that does not even begin as sketches is not ours to replace.
+            Err(error) if !format::is_of_kind(path, SKETCHES) => return Err(error),
+            opened => unless_damaged(opened, self.progress)?,
+        };
+        let Some(file) = opened else { return Ok(None) };
         let advice = "name another folder for sketches, or give --force to make these again";
         let header = &file.header;
         if header.settings != self.job.settings || header.reading != self.rules {
@@ -378,14 +385,18 @@ impl<'a> Sketching<'a> {
             let advice = "give --force to sketch it again, or put back the file";
             return Err(wrong(path, "the input", expected, got, advice));
         }
-        if self.job.force || self.keeps_reading {
-            // What is damaged is to be made again: all of it is read.
-            file.check()?;
-            file.each_name()?.try_for_each(|named| named.map(drop))?;
-        } else {
-            super::names::open(&path.with_extension("names"), &header.paths(), header.documents)?;
-        }
-        Ok(Some(file))
+        let check = || match self.job.force || self.keeps_reading {
+            // All of it is read, for what is damaged anywhere is to be made again.
+            true => {
+                file.check()?;
+                file.each_name()?.try_for_each(|named| named.map(drop))
+            }
+            false => {
+                super::names::open(&path.with_extension("names"), &header.paths(), header.documents).map(drop)
+            }
+        };
+        let checked = unless_damaged(check(), self.progress)?;
+        Ok(checked.map(|()| file))
     }
 }
 
