@@ -253,9 +253,11 @@ def kept_of(rows, number, data):
     if is_of(data, "datasets") and not hasattr(data, "__len__"):
         return _kept_of_stream(rows, number, data)
     if (held := collected(data)) is not data:
-        kept = kept_of(rows, number, held)
-        # DuckDB looks for the table among the variables here.
-        return kept.lazy() if hasattr(kept, "lazy") else data.query("documents", "select * from kept")
+        kept_by_simflip = kept_of(rows, number, held)
+        if hasattr(kept_by_simflip, "lazy"):
+            return kept_by_simflip.lazy()
+        # DuckDB looks for the name among its own tables first, and then among the variables here.
+        return data.query("given_to_simflip", "select * from kept_by_simflip")
     if comes_in_parts(data):
         kept = _kept_of_parts(rows, number, data)
         if hasattr(data, "__len__"):

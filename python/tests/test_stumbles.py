@@ -40,7 +40,9 @@ def test_whatever_holds_texts_is_deduplicated():
 def test_a_relation_gives_its_columns_and_takes_what_is_kept():
     titles = ["a", "b", "A long title makes another document of the third text than of the first one.", "d"]
     frame = pd.DataFrame({"title": titles, "text": TEXTS, "n": range(4)})
-    for relation in (duckdb.from_df(frame), duckdb.connect().from_df(frame).filter("n >= 0")):
+    connection = duckdb.connect()
+    connection.sql("create table kept as select * from frame")
+    for relation in (duckdb.from_df(frame), connection.table("kept").filter("n >= 0")):
         result = simflip.dedup(relation)
         kept = result.apply(relation)
         assert type(kept) is type(relation) and kept.columns == relation.columns
