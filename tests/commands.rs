@@ -373,3 +373,14 @@ fn the_readme_is_short() {
     let words = text.split_whitespace().count();
     assert!(words <= 1_300, "{words} words");
 }
+
+#[test]
+fn library_examples_begin_with_the_default() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for name in ["docs/first-run.md", "src/lib.rs", "core/README.md", "core/src/lib.rs", "core/src/dedup.rs"]
+    {
+        let text = fs::read_to_string(root.join(name)).unwrap();
+        let (_, first) = text.split_once("Deduper::new(").unwrap();
+        assert!(first.starts_with("Settings::both(0.8)"), "{name}");
+    }
+}

@@ -13,7 +13,7 @@ fn main() -> simflip_core::Result<()> {
         "The harbour is deep enough for ships of every size, and open to them all year round.",
         "Opening hours: Monday to Friday from nine to five, Saturday from ten to two; closed on Sunday!",
     ];
-    let mut deduper = Deduper::new(Settings::simhash())?;
+    let mut deduper = Deduper::new(Settings::both(0.8))?;
     deduper.extend(&texts);
     let outcome = deduper.run()?;
     for pair in &outcome.pairs {

@@ -55,7 +55,7 @@ use std::sync::Arc;
 ///     "Ships of the harbour carry grain, wine and oil to all ports of the inner sea.",
 ///     "The quick brown fox jumps over the lazy dog by the river, and sleeps in the sun!",
 /// ];
-/// let mut deduper = Deduper::new(Settings::simhash())?;
+/// let mut deduper = Deduper::new(Settings::both(0.8))?;
 /// deduper.extend(&texts);
 /// let outcome = deduper.run()?;
 /// assert_eq!((outcome.pairs[0].a, outcome.pairs[0].b), (Document(0), Document(2)));

@@ -1,6 +1,6 @@
-//! Near-duplicates of texts in memory: SimHash with the weights behind it, MinHash, the searches
-//! over both, and how many of the pairs they found. Texts or sketches in, numbers out: no files,
-//! no sentences, no C code.
+//! Near-duplicates of texts in memory: MinHash bands with bits that verify (the default), SimHash with the weights
+//! behind it, the searches over both, and how many near-duplicates they found. Texts or sketches in, numbers out: no
+//! files, no sentences, no C code.
 //!
 //! # Near-duplicates of some texts
 //!
@@ -12,7 +12,7 @@
 //!     "The harbour is deep enough for ships of every size, and open to them all year round.",
 //!     "Opening hours: Monday to Friday from nine to five, Saturday from ten to two; closed on Sunday!",
 //! ];
-//! let mut deduper = Deduper::new(Settings::simhash())?;
+//! let mut deduper = Deduper::new(Settings::both(0.8))?;
 //! deduper.extend(&texts);
 //! let outcome = deduper.run()?;
 //! let pairs: Vec<_> = outcome.pairs.iter().map(|pair| (pair.a.0, pair.b.0)).collect();
@@ -36,7 +36,7 @@
 //! use simflip_core::{Settings, Sketcher};
 //!
 //! let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
-//! let texts = ["a document on near-duplicates of web pages", "a document about near-duplicates of web pages"];
+//! let texts = ["a document on near-duplicates of texts", "a document about near-duplicates of texts"];
 //! let [stored, asked] = texts.map(|text| sketcher.simhash(text).0);
 //! let index = Dial::new(&[stored.hash], DialParams { radius: 15, tables: 6, ..DialParams::default() })?;
 //! let mut hits = Vec::new();
