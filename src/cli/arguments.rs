@@ -22,9 +22,10 @@ use std::str::FromStr;
 /// The input.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct InputArgs {
-    /// WET, JSONL and CSV files (plain, .gz or .zst), Parquet and Arrow files, WARC files (with the feature html),
-    /// folders of these, quoted patterns such as 'crawl/*.jsonl', or - for standard input. With the feature stores also
-    /// s3://bucket/key, gs://, az:// and https://, and s3://bucket/prefix/ as a folder
+    /// WET, JSONL, CSV, Parquet, Arrow or WARC: files, folders, patterns, or - (stdin)
+    ///
+    /// WET, JSONL and CSV are plain, .gz or .zst; WARC takes the feature html; a pattern is quoted, as 'crawl/*.jsonl'.
+    /// With the feature stores also s3://bucket/key, gs://, az:// and https://, and s3://bucket/prefix/ as a folder
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 
@@ -35,8 +36,7 @@ pub(crate) struct InputArgs {
 /// The names of fields and columns, and the longest document that is read.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct FieldArgs {
-    /// Field or column with the text; a.b is a field of an object, and a comma joins fields, as in title,text
-    /// [default: text]
+    /// Field with the text; a.b is nested, a,b joins two [default: text]
     #[arg(long, value_name = "NAME", display_order = 3)]
     text_field: Option<String>,
 
@@ -48,13 +48,11 @@ pub(crate) struct FieldArgs {
     #[arg(long, value_name = "NAME", help_heading = "Input", hide_short_help = true)]
     url_field: Option<String>,
 
-    /// Skip documents above this size, in MB, and report them. A document takes about 12 times its size in memory
-    /// [default: 128]
+    /// Skip documents above this size, in MB, and report them [default: 128]
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=4000), help_heading = "Input", hide_short_help = true)]
     longest_document: Option<u32>,
 
-    /// Skip documents whose text is null or not UTF-8, and report them. Without it, U+FFFD stands for invalid
-    /// bytes, null is no document, and both are counted
+    /// Skip and report documents whose text is null or not UTF-8, instead of putting U+FFFD for invalid bytes
     #[arg(long, help_heading = "Input", hide_short_help = true)]
     strict: bool,
 
@@ -211,7 +209,7 @@ pub(crate) struct RunArgs {
     #[arg(long, display_order = 13)]
     pub force: bool,
 
-    /// Number of threads; 0 uses all cores. The result is the same
+    /// Number of threads; 0 uses all cores
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads(), display_order = 12)]
     pub threads: usize,
 
@@ -227,9 +225,7 @@ pub(crate) struct RunArgs {
 /// The boilerplate to ignore.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BoilerplateArgs {
-    /// Ignore boilerplate: lines in documents of at least three different contents of a group, which is the host (by
-    /// URL), the input file, its folder, all documents, or those with the same value in a field (field:NAME). Reads
-    /// the input twice
+    /// Ignore lines that three different documents of a group share: host (by URL), file, folder, all or field:NAME
     #[arg(long, value_name = "GROUP", value_parser = parsed::<GroupBy>, display_order = 10)]
     boilerplate_by: Option<GroupBy>,
 
@@ -257,8 +253,7 @@ impl BoilerplateArgs {
 /// The features of a document, and their weights.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct FeatureArgs {
-    /// Features of a document: words, shingles:N for word N-grams, or characters:N for character N-grams [default:
-    /// shingles:5]
+    /// Features of a document: words, shingles:N (word N-grams) or characters:N [default: shingles:5]
     #[arg(long, value_name = "KIND", value_parser = parsed::<FeatureKind>, display_order = 4)]
     features: Option<FeatureKind>,
 
@@ -335,7 +330,7 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "SHARE", help_heading = "Method", hide_short_help = true)]
     pub(crate) recall: Option<f64>,
 
-    /// Jaccard threshold: documents that are at least this similar are near-duplicates [default: 0.8]
+    /// Least Jaccard similarity of near-duplicates, 0 to 1 [default: 0.8]
     #[arg(long, value_name = "SHARE", display_order = 2)]
     similarity: Option<f64>,
 
@@ -359,13 +354,13 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "N", help_heading = "Method", hide_short_help = true)]
     permutations: Option<usize>,
 
-    /// Bytes of a document that estimate its similarity: more bytes, smaller error on long documents. With minhash:
-    /// one bit of each value, 8 values a byte [default: 128]
+    /// Bytes of a document that estimate its similarity, more for a smaller error on long documents; with minhash, 8
+    /// values of one bit a byte [default: 128]
     #[arg(long, value_name = "N", help_heading = "Method", hide_short_help = true)]
     sketch_bytes: Option<usize>,
 
-    /// Bands x rows of MinHash, such as 16x8 [default: chosen from --similarity and --recall]. With --search bands:
-    /// bands x bits of SimHash [default: 4x16]
+    /// Bands x rows of MinHash, such as 16x8, or with --search bands bands x bits of SimHash [default: chosen from
+    /// --similarity and --recall; 4x16 of SimHash]
     #[arg(long, value_name = "BxR", value_parser = parse_bands, help_heading = "Method", hide_short_help = true)]
     bands: Option<(usize, usize)>,
 
@@ -373,7 +368,7 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Method", hide_short_help = true)]
     seed: u64,
 
-    /// A named group of settings: removable finds documents that another one contains, noisy finds damaged copies
+    /// Settings for documents that another one contains, or for damaged copies
     #[arg(long, value_enum, display_order = 9)]
     preset: Option<PresetName>,
 }
@@ -411,9 +406,8 @@ pub(crate) struct GroupArgs {
     #[arg(long, value_parser = named(&LINKAGES), default_value = Settings::default().linkage.name(), display_order = 8)]
     clusters: Linkage,
 
-    /// Document of a cluster to keep: first (in the order of sorted files), fullest (most features), longest,
-    /// shortest-url, score:FIELD (the largest number or latest date) or input-order. Ties do not depend on the
-    /// order of files [default: first; fullest with containment]
+    /// Document to keep: first, longest, fullest, shortest-url, score:FIELD or input-order [default: first; fullest with
+    /// containment]
     #[arg(long, value_name = "RULE", value_parser = parsed::<Keep>, display_order = 6)]
     keep: Option<Keep>,
 

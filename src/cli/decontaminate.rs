@@ -28,7 +28,7 @@ pub(crate) struct DecontaminateArgs {
     #[command(flatten)]
     input: InputArgs,
 
-    /// Files and folders of items, in the formats of INPUT. May be given several times
+    /// Files and folders of items, in the formats of INPUT; repeatable
     #[arg(long, value_name = "ITEMS", required = true)]
     against: Vec<PathBuf>,
 

@@ -26,7 +26,7 @@ use std::time::SystemTime;
   simflip dedup november --against october --out result
   zcat documents.jsonl.gz | simflip dedup - --out result
 
-All options: simflip dedup --help. Exit code: 0 done; 1 done, but corrupt input was skipped; 2 failed.",
+All options, and the exit codes: simflip dedup --help",
     after_long_help = "Examples:
   simflip dedup crawl/*.warc.wet.gz --out result
   simflip dedup data.jsonl --out result --text-field content --url-field metadata.url
@@ -42,16 +42,15 @@ pub(crate) struct DedupArgs {
     #[command(flatten)]
     input: InputArgs,
 
-    /// Also remove documents that duplicate one in OLD: files, folders or an earlier result. OLD is not changed.
-    /// May be given several times
+    /// Also remove duplicates of OLD: a file, folder or result; repeatable
     #[arg(long, value_name = "OLD", display_order = 5)]
     against: Vec<PathBuf>,
 
     #[command(flatten)]
     run: RunArgs,
 
-    /// Memory limit, such as 4GiB. The run is on disk, in OUT.stages, with the same result; the same command resumes
-    /// an interrupted run [default: in memory where a quarter of what is free is enough, else on disk]
+    /// Memory limit of a run on disk, such as 4GiB; the result is the same [default: in memory up to a quarter of what
+    /// is free]
     #[arg(long, value_name = "BYTES", value_parser = bytes, display_order = 11)]
     memory: Option<u64>,
 
@@ -80,7 +79,7 @@ pub(crate) struct DedupArgs {
     #[arg(long, help_heading = "Output", hide_short_help = true)]
     all_pairs: bool,
 
-    /// Outputs beside the report, separated by commas. Each but none comes with the pairs and the clusters
+    /// Outputs beside the report, separated by commas
     #[arg(
         long,
         value_enum,
@@ -96,13 +95,13 @@ pub(crate) struct DedupArgs {
     #[arg(long, value_name = "one|each|BYTES", value_parser = kept_files, help_heading = "Output", hide_short_help = true)]
     kept_files: Option<KeptFiles>,
 
-    /// Fail, and write nothing, if a larger share than this would be removed of the corpus, or of a file, folder or
-    /// host with at least 20 documents
+    /// Fail, and write nothing, if a larger share than this, 0 to 1, would be removed of the corpus, or of a file,
+    /// folder or host with at least 20 documents
     #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Output", hide_short_help = true)]
     max_removed: Option<f64>,
 
-    /// Copy the finished result to s3://bucket/prefix/, gs:// or az:// (with the feature stores). Write access is
-    /// checked before the run starts
+    /// Copy the finished result to s3://bucket/prefix/, gs:// or az:// (with the feature stores), to which write access
+    /// is checked first
     #[arg(long, value_name = "ADDRESS", help_heading = "Output", hide_short_help = true)]
     upload: Option<PathBuf>,
 

@@ -65,13 +65,12 @@ pub(crate) struct SeenArgs {
     #[arg(long, conflicts_with_all = ["remove", "expire", "fsync", "import"])]
     ask_only: bool,
 
-    /// First take over the pages of a folder of sketches or one of its files (simflip sketch), of an exported file,
-    /// or of another index, without reading their texts; may be given several times. Pages of sketches count as seen
-    /// now, or when --seen-at says
+    /// First take over the pages of a folder or file of sketches, of an exported file, or of another index, without
+    /// reading their texts; repeatable
     #[arg(long, value_name = "PATH")]
     import: Vec<PathBuf>,
 
-    /// At the end write all pages of the index, their names, times and sketches, to a file that --import reads. With
+    /// At the end write all pages of the index, their names, times and sketches, to a file that --import reads; with
     /// --ask-only, or if nothing else is to be done, another process may write to the index meanwhile
     #[arg(long, value_name = "FILE")]
     export: Option<PathBuf>,
@@ -84,12 +83,12 @@ pub(crate) struct SeenArgs {
     #[arg(long, value_name = "TIME", value_parser = super::index::age)]
     expire: Option<Duration>,
 
-    /// When the pages were seen, such as 2026-11-01 or 2026-11-01T12:00:00Z [default: now]
+    /// When the pages were seen, those of sketches too, such as 2026-11-01 or 2026-11-01T12:00:00Z [default: now]
     #[arg(long, value_name = "TIME", value_parser = time_of)]
     seen_at: Option<SystemTime>,
 
-    /// JSON lines on standard input: the field that names the request. The answer to a request that was answered
-    /// before, for the same text, is given again [default: request]
+    /// JSON lines on standard input: the field that names the request, by which its answer is given again for the same
+    /// text [default: request]
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     request_field: Option<String>,
 

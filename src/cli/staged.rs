@@ -109,8 +109,8 @@ struct MachineArgs {
 /// The sketches of earlier documents.
 #[derive(Debug, clap::Args)]
 struct AgainstArgs {
-    /// Folder of the sketches of old documents, made with the same settings (several times for several): what they hold
-    /// goes from the new documents, and they stay. Give the same ones to join, cluster and apply
+    /// Folder of the sketches of old documents, made with the same settings, and the same for join, cluster and apply;
+    /// repeatable
     #[arg(long, value_name = "DIR")]
     against: Vec<PathBuf>,
 }
@@ -188,15 +188,13 @@ struct OrderArgs {
     #[arg(long, value_parser = named(&LINKAGES), default_value = "star")]
     clusters: Linkage,
 
-    /// Rule for the kept document of a cluster: first (in the order of sorted files), fullest (most distinct features),
-    /// longest, shortest-url, score:FIELD (the highest number in the field that simflip sketch --score has read), or
-    /// input-order (that of --priority). With sketches that are checked by containment, a document is removed only if
-    /// the one that is kept holds it [default: first; fullest with a check of containment]
+    /// Document to keep: first, longest, fullest (of features), shortest-url, score:FIELD (of sketch --score) or
+    /// input-order (by --priority) [default: first; fullest with containment]
     #[arg(long, value_name = "RULE", value_parser = parsed::<Keep>)]
     keep: Option<Keep>,
 
-    /// With --keep input-order: an input file or folder whose documents are kept before others. May be given several
-    /// times, the most important first; documents of inputs that are in none come last
+    /// With --keep input-order: an input file or folder whose documents are kept before others; repeatable, the most
+    /// important first
     #[arg(long, value_name = "PATH")]
     priority: Vec<PathBuf>,
 

@@ -50,12 +50,12 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     index: IndexArgs,
 
-    /// Serve many indexes: the folder holds one for each collection, asked under /v1/NAME/check and so on.
-    /// PUT /v1/NAME makes one, with the settings given here, and GET /v1/collections names them
+    /// Serve many indexes, one for each collection of the folder, under /v1/NAME/check and so on; PUT /v1/NAME makes
+    /// one, with the settings given here, and GET /v1/collections names them
     #[arg(long)]
     collections: bool,
 
-    /// Address and port; 0 is any free port. Other addresses than the loopback's need --token-file
+    /// Address and port, 0 for any free one; other addresses than the loopback's need --token-file
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878")]
     listen: SocketAddr,
 
@@ -79,8 +79,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..), default_value_t = 4096)]
     longest_request: u32,
 
-    /// Open connections at most, fewer where the system allows fewer open files. For one more, the one is closed
-    /// that has waited for its client longest
+    /// Open connections at most, fewer where the system allows fewer open files; for one more, the one is closed that
+    /// has waited for its client longest
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), default_value_t = 512)]
     connections: u32,
 
