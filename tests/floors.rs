@@ -109,22 +109,24 @@ struct Import<'a> {
     line: usize,
 }
 
-/// The imports of a file from the root of its crate, tests left out, and those of its modules in other files that are
-/// tests.
-///
-/// `module` is the path of the file's module; `roots` are the names of the crate itself,
-/// `crate` and perhaps others.
-fn imports<'a>(source: &'a str, module: &[&'a str], roots: &[&str]) -> (Vec<Import<'a>>, Vec<&'a str>) {
+/// A path in code, such as each one of a `use` line, and how many modules written in the file it stands in.
+pub struct CodePath<'a> {
+    pub names: Vec<Token<'a>>,
+    pub inner: usize,
+}
+
+/// The paths of a file, tests left out, and its modules in other files that are tests.
+pub fn paths(source: &str) -> (Vec<CodePath<'_>>, Vec<&str>) {
     let tokens = tokens(source);
     let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
+    let is = |at: usize, wanted: &[&str]| wanted.iter().enumerate().all(|(i, &want)| text(at + i) == want);
     let (mut found, mut tests) = (Vec::new(), Vec::new());
     // The modules written in the file that we are in, each with the depth of braces outside of it.
     let (mut inner, mut depth): (Vec<usize>, usize) = (Vec::new(), 0);
     let mut at = 0;
     while at < tokens.len() {
-        if ["#", "[", "cfg", "(", "test", ")", "]"].iter().enumerate().all(|(i, &want)| text(at + i) == want)
-        {
-            let end = end_of_item(&tokens, at + 7);
+        if is(at, &["#", "[", "cfg", "("]) && (is(at + 4, &["test"]) || is(at + 4, &["all", "(", "test"])) {
+            let end = end_of_item(&tokens, at + 1);
             if let ["mod", name, ";"] = [text(end.saturating_sub(3)), text(end - 2), text(end - 1)] {
                 tests.push(name);
             }
@@ -135,30 +137,18 @@ fn imports<'a>(source: &'a str, module: &[&'a str], roots: &[&str]) -> (Vec<Impo
             "mod" if text(at + 2) == "{" => {
                 inner.push(depth);
                 depth += 1;
-                at += 3;
-                continue;
+                at += 2;
             }
             "{" => depth += 1,
             "}" => {
                 depth -= 1;
                 inner.pop_if(|outside| *outside == depth);
             }
-            name if text(at + 1) == "::" && (at == 0 || text(at - 1) != "::") => {
-                // Up to where the path leads from: the module this many steps above.
-                let mut after = at + 2;
-                let above = match name {
-                    "super" => {
-                        let mut steps = 1;
-                        while text(after) == "super" && text(after + 1) == "::" {
-                            (steps, after) = (steps + 1, after + 2);
-                        }
-                        Some(steps)
-                    }
-                    _ => roots.contains(&name).then_some(module.len() + inner.len()),
-                };
-                if above == Some(module.len() + inner.len()) {
-                    found.extend(first_names(&tokens, after));
-                }
+            name if text(at + 1) == "::" && name != ">" => {
+                let mut leaves = Vec::new();
+                at = push_paths(&tokens, at, &[], &mut leaves);
+                found.extend(leaves.into_iter().map(|names| CodePath { names, inner: inner.len() }));
+                continue;
             }
             _ => {}
         }
@@ -167,31 +157,51 @@ fn imports<'a>(source: &'a str, module: &[&'a str], roots: &[&str]) -> (Vec<Impo
     (found, tests)
 }
 
-/// The first names of a path's rest, or of each branch of a `{…}`.
-fn first_names<'a>(tokens: &[Token<'a>], start: usize) -> Vec<Import<'a>> {
-    let import = |token: &Token<'a>| Import { name: token.text, line: token.line };
-    match tokens.get(start) {
-        Some(token) if token.text == "{" => {
-            let (mut names, mut depth, mut first) = (Vec::new(), 0, true);
-            for token in &tokens[start..] {
-                match token.text {
-                    "{" => depth += 1,
-                    "}" => depth -= 1,
-                    "," if depth == 1 => first = true,
-                    _ if first => {
-                        names.push(import(token));
-                        first = false;
-                    }
-                    _ => {}
-                }
-                if depth == 0 {
-                    break;
-                }
-            }
-            names
+/// Adds the path that stands at a place, or each one of a `{…}`, to what leads there; returns the place behind.
+fn push_paths<'a>(
+    tokens: &[Token<'a>],
+    mut at: usize,
+    before: &[Token<'a>],
+    found: &mut Vec<Vec<Token<'a>>>,
+) -> usize {
+    let text = |at: usize| tokens.get(at).map_or("}", |token| token.text);
+    if text(at) == "{" {
+        at += 1;
+        while text(at) != "}" {
+            at = if text(at) == "," { at + 1 } else { push_paths(tokens, at, before, found) };
         }
-        token => token.map(import).into_iter().collect(),
+        return at + 1;
     }
+    let mut names = before.to_vec();
+    names.push(tokens[at]);
+    at += 1;
+    while text(at) == "::" {
+        match text(at + 1) {
+            "{" => return push_paths(tokens, at + 1, &names, found),
+            "<" => break,
+            _ => names.extend(tokens.get(at + 1)),
+        }
+        at += 2;
+    }
+    found.push(names);
+    if text(at) == "as" { at + 2 } else { at }
+}
+
+/// A file's imports from the root of its crate, tests left out, and its modules in other files that are tests.
+///
+/// `module` is the path of the file's module; `roots` are the names of the crate itself, `crate` and perhaps others.
+fn imports<'a>(source: &'a str, module: &[&'a str], roots: &[&str]) -> (Vec<Import<'a>>, Vec<&'a str>) {
+    let (paths, tests) = paths(source);
+    let mut found: Vec<Import<'a>> = Vec::new();
+    for CodePath { names, inner } in paths {
+        let above = names.iter().take_while(|name| name.text == "super").count();
+        let is_root = above == module.len() + inner || roots.contains(&names[0].text);
+        let behind = names.get(above.max(1)).filter(|_| is_root);
+        found.extend(behind.map(|name| Import { name: name.text, line: name.line }));
+    }
+    // A name of which several are taken is one import.
+    found.dedup();
+    (found, tests)
 }
 
 /// The place behind an item: its `;`, or the brace that closes it.
@@ -248,7 +258,7 @@ fn table(document: &str, folder: &str) -> Result<BTreeMap<String, FloorPlace>, S
 /// A source file: its name, the path of its module, and its text.
 pub struct Source {
     pub name: String,
-    module: Vec<String>,
+    pub module: Vec<String>,
     pub text: String,
 }
 

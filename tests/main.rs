@@ -16,6 +16,7 @@ mod floors;
 mod gather;
 #[cfg(feature = "html")]
 mod html;
+mod imports;
 mod kept;
 mod mark;
 #[cfg(feature = "serve")]

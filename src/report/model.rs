@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::messages;
+pub use super::snippet::Piece;
 use super::snippet::{differences, opening};
 use crate::boilerplate::{BoilerplateShare, GroupBy};
 use crate::corpus::{self, FileReading, JsonlFields, NotRead, TextSum};
@@ -566,15 +567,6 @@ pub struct DocumentSample {
     pub excerpt: Vec<Piece>,
     /// True if it is one of the old documents that new ones were held against.
     pub old: bool,
-}
-
-/// A stretch of an excerpt.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Piece {
-    /// The text.
-    pub text: String,
-    /// True if the other document of the pair has something else here, or the benchmark's item stands here.
-    pub differs: bool,
 }
 
 /// A pair to look at.

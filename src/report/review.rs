@@ -11,7 +11,6 @@ use minijinja::{Value, context};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::html::check::between;
 use super::html::{ADDRESS_CHARS, NAME_CHARS, fill};
 use super::model::Tool;
 use crate::boilerplate::OwnText;
@@ -376,6 +375,11 @@ fn clean(text: &str) -> String {
         out.push(visible(c));
     }
     out
+}
+
+/// The text between two marks.
+pub(super) fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
+    text.split_once(from)?.1.split_once(to).map(|(inner, _)| inner)
 }
 
 /// Checks the pairs on such a page: that they are those that it was written with.

@@ -6,10 +6,19 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
 use similar::{DiffTag, DiffableStr};
 
-use super::model::Piece;
 use crate::evaluate::diff::{Numbers, changes};
+
+/// A stretch of an excerpt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// The text.
+    pub text: String,
+    /// True if the other document of the pair has something else here, or the benchmark's item stands here.
+    pub differs: bool,
+}
 
 /// Bytes of each text that are compared word by word, from shortly before the first difference.
 const WINDOW_BYTES: usize = 6 << 10;

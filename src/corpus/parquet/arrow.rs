@@ -19,10 +19,9 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 use parquet::errors::ParquetError;
 
-use super::columns::ValueKind;
+use super::columns::{ValueColumn, ValueKind};
 use super::footer::FOOTER_CAP;
 use super::guard::guarded;
-use super::layout::ValueColumn;
 use super::stored::{Stored, unreadable};
 use crate::corpus::damage::{DamageCause, DamageKind};
 use crate::corpus::filetype::ARROW_MAGIC;

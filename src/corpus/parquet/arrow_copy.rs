@@ -13,7 +13,7 @@ use parquet::errors::ParquetError;
 use parquet::file::writer::TrackedWrite;
 
 use super::arrow::Messages;
-use super::copy::{Family, changed};
+use super::family::{Family, changed};
 use super::guard::guarded;
 use super::layout::{Contents, Layout};
 use super::ranges;

@@ -19,7 +19,6 @@ use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type as Physical};
 use parquet::errors::ParquetError;
 use parquet::schema::types::ColumnDescriptor;
 
-use super::layout::ValueColumn;
 use super::stored::Stored;
 use crate::corpus::jsonl::JOINT;
 use crate::corpus::write::hyphenated;
@@ -43,7 +42,7 @@ pub(super) fn reader(
         (from.min(start), start.saturating_add(length).max(end))
     });
     if end > stored.length() {
-        let detail = format!("its documents would end at byte {end} of a file of {}", stored.length());
+        let detail = format!("its data pages would end at byte {end} of a file of {}", stored.length());
         return Err(ParquetError::General(detail));
     }
     let stored = stored.within(from, end)?;
@@ -69,6 +68,33 @@ pub(super) fn leaves(data_type: &DataType) -> usize {
 
 fn places<O: OffsetSizeTrait>(offsets: &[O]) -> Vec<usize> {
     offsets.iter().map(|at| at.as_usize()).collect()
+}
+
+/// A column of values.
+#[derive(Clone, Debug)]
+pub(super) struct ValueColumn {
+    /// Its place among the columns of values; of Arrow, the column of the table that it is in.
+    pub root: usize,
+    /// The way to it through structs, by the numbers of their columns (Arrow).
+    pub children: Vec<usize>,
+    /// The names of the groups that it is in, and its own, as the format has them.
+    pub path: String,
+    pub kind: ValueKind,
+    /// A row may have any number of its values.
+    pub is_list: bool,
+    /// The type of its values, if they are no strings.
+    pub other: Option<String>,
+}
+
+impl ValueColumn {
+    /// Its name: its path without the names that Parquet gives lists and their elements.
+    pub fn called(&self) -> String {
+        let mut name = self.path.clone();
+        for list in [".list.element", ".list.item", ".bag.array_element"] {
+            name = name.replace(list, "");
+        }
+        name
+    }
 }
 
 /// Values of one column.

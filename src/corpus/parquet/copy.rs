@@ -3,7 +3,6 @@
 //! Of Parquet, values are read as they are stored and written as the input's schema says, column by column, so that any
 //! type arrives as it was. Row groups are encoded side by side and put behind one another.
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::ops::Range;
@@ -21,76 +20,18 @@ use parquet::schema::types::TypePtr;
 use rayon::prelude::*;
 
 use super::columns::{BATCH_ROWS, leaves, reader};
+use super::family::{Family, FamilyInput, FileColumns, GROUPS, changed};
 use super::footer::{Footer, rebuilt};
 use super::guard::guarded;
 use super::layout::{Contents, Layout};
 use super::stored::Stored;
 use super::{arrow_copy, ranges};
 use crate::corpus::damage::{Damage, DamageCause};
-use crate::corpus::fetch::read_otherwise;
 use crate::corpus::filetype::{Compression, Format};
 use crate::corpus::inputs::Input;
 use crate::corpus::kept::{Kept, KeptFiles, NumberedFiles};
 use crate::corpus::write::{KeptJob, ending, lost};
-use crate::document::{DocId, Place};
 use crate::{Error, Result};
-
-/// Row groups that a file of ours has at most; the format ends at 2¹⁵.
-const GROUPS: u64 = 30_000;
-
-/// Stored bytes of a row group of ours, about: it is in memory until it is written.
-pub(crate) const GROUP_BYTES: u64 = 16 << 20;
-
-/// The columns of a file.
-#[derive(PartialEq)]
-enum FileColumns {
-    Parquet(TypePtr),
-    Arrow(Fields),
-}
-
-/// Inputs with the same columns, whose rows go to one file.
-pub(super) struct Family<'a> {
-    columns: FileColumns,
-    pub inputs: Vec<FamilyInput<'a>>,
-    /// Rows of the largest row group.
-    largest: u64,
-    rows: u64,
-    pub kept: u64,
-}
-
-/// An input with its number.
-pub(super) struct FamilyInput<'a> {
-    pub shard: u32,
-    pub input: &'a Input,
-    /// The kept documents that are still there, if the file has changed.
-    there: Option<Vec<(DocId, Place)>>,
-}
-
-impl FamilyInput<'_> {
-    /// The kept documents, without those that are gone.
-    pub fn kept<'k>(&'k self, job: &KeptJob<'k>) -> Result<Cow<'k, [(DocId, Place)]>> {
-        match &self.there {
-            Some(there) => Ok(there.into()),
-            None => job.kept.of_file(self.shard),
-        }
-    }
-}
-
-impl Family<'_> {
-    pub fn shards(&self) -> Vec<u32> {
-        self.inputs.iter().map(|it| it.shard).collect()
-    }
-
-    /// Rows of a row group. Where files are to be of a size, some row groups make a file, as far as the stored
-    /// bytes of all rows tell.
-    fn rows_of_group(&self, size: Option<u64>) -> u64 {
-        let bytes = size.map_or(GROUP_BYTES, |size| GROUP_BYTES.min(size / 4));
-        let stored = self.inputs.iter().map(|it| u128::from(it.input.stored_bytes())).sum::<u128>();
-        let rows = u128::from(bytes) * u128::from(self.rows) / stored.max(1);
-        let rows = u64::try_from(rows).unwrap_or(u64::MAX).min(self.largest).max(1);
-        if size.is_some() { rows } else { rows.max(self.kept / GROUPS) }
-    }
-}
 
 /// Kept rows of a row group of Parquet.
 #[derive(Clone)]
@@ -102,11 +43,6 @@ struct CopySource<'a> {
     group: usize,
     /// Their numbers in the file.
     rows: Vec<u32>,
-}
-
-/// An error for a file that read otherwise before.
-pub(super) fn changed(input: &Input, got: impl Into<String>) -> Error {
-    read_otherwise(input, "a file read before", "the same content".to_owned(), got.into())
 }
 
 /// Writes the kept rows of all inputs of a format into the folder, one file for all with the same columns:

@@ -8,10 +8,9 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaDataOptions, ParquetMetaDataReader, RowGroupMetaData};
 use parquet::schema::types::{ColumnDescPtr, SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
 
-use super::columns::ValueKind;
+use super::columns::{ValueColumn, ValueKind};
 use super::depth::check_schema;
 use super::guard::guarded;
-use super::layout::ValueColumn;
 use super::stored::{Stored, unreadable};
 use crate::corpus::damage::{DamageCause, DamageKind};
 use crate::corpus::filetype::PARQUET_MAGIC;

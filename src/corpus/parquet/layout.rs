@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::arrow::Messages;
-use super::columns::ValueKind;
+use super::columns::ValueColumn;
 use super::footer::{self, Footer};
 use super::stored::{Stored, unreadable};
 use crate::corpus::damage::{Damage, DamageCause, DamageKind};
@@ -13,33 +13,6 @@ use crate::corpus::inputs::Input;
 use crate::corpus::jsonl::JsonlFields;
 use crate::corpus::options::ReadOptions;
 use crate::document::{DocId, Place};
-
-/// A column of values.
-#[derive(Clone, Debug)]
-pub(super) struct ValueColumn {
-    /// Its place among the columns of values; of Arrow, the column of the table that it is in.
-    pub root: usize,
-    /// The way to it through structs, by the numbers of their columns (Arrow).
-    pub children: Vec<usize>,
-    /// The names of the groups that it is in, and its own, as the format has them.
-    pub path: String,
-    pub kind: ValueKind,
-    /// A row may have any number of its values.
-    pub is_list: bool,
-    /// The type of its values, if they are no strings.
-    pub other: Option<String>,
-}
-
-impl ValueColumn {
-    /// Its name: its path without the names that Parquet gives lists and their elements.
-    fn called(&self) -> String {
-        let mut name = self.path.clone();
-        for list in [".list.element", ".list.item", ".bag.array_element"] {
-            name = name.replace(list, "");
-        }
-        name
-    }
-}
 
 /// Columns besides the text.
 pub(super) const NAMES: usize = 5;

@@ -2,18 +2,13 @@
 
 use super::super::check::AnyReport;
 use super::super::model::{SCHEMA, Tool};
-use super::super::review;
+use super::super::review::{self, between};
 use super::{render, render_compare, render_decontamination};
 use crate::error::{Error, Result};
 use crate::inspection::{Inspection, nothing_of_ours};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
-
-/// The text between two marks.
-pub(in crate::report) fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
-    text.split_once(from)?.1.split_once(to).map(|(inner, _)| inner)
-}
 
 /// Bytes of a page that its title is within.
 pub(crate) const TITLE_WITHIN: u64 = 4096;
