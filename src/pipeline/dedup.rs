@@ -128,14 +128,8 @@ fn write(
     tables?;
     let mut kept_of_files = vec![0; read.new_files];
     kept.iter().for_each(|&document| kept_of_files[read.shard_of(document)] += 1);
-    let files = FileFindings::new(
-        &read.inputs,
-        read.files.clone(),
-        &kept_of_files,
-        hosts,
-        kept_in?,
-        stages.progress(),
-    );
+    let files = FileFindings::new(&read.inputs, read.files.clone(), &kept_of_files, hosts, kept_in?);
+    files.report_lost(stages.progress());
     let files = files.against(job, read.both, || against(&read.collection, outcome));
     let near = outcome.pairs.iter().filter(|pair| pair.kind == PairKind::Near).count() as u64;
     let files = FileFindings {
@@ -211,23 +205,26 @@ pub(crate) struct FileFindings {
 
 impl FileFindings {
     /// The findings of new files, of each of which so many documents stay, and of old ones behind them: by what reading
-    /// them came to, by what hosts lose, and by the files of kept documents. Lost input is reported at once.
+    /// them came to, by what hosts lose, and by the files of kept documents.
     pub fn new(
         inputs: &[Input],
         read: Vec<corpus::FileReading>,
         kept: &[u64],
         hosts: Option<Sources>,
         written: corpus::Kept,
-        progress: &dyn Progress,
     ) -> Self {
         let corpus::Kept { lost, files } = written;
-        first_messages(&lost).for_each(|line| progress.note(&line));
         let mut rows: Vec<FileRow> =
             read.iter().zip(kept).map(|(file, &kept)| file_row(file, kept)).collect();
         rows_kept_in(&mut rows, &files, |shard| shard as usize);
         let new = inputs.iter().zip(&rows).map(|(input, row)| (&*input.path, row.documents, row.kept));
         let lost_by_source = lost_by_file(new).into_iter().chain(hosts).collect();
         Self { read, new_files: kept.len(), lost_by_source, rows, lost, ..Self::default() }
+    }
+
+    /// Reports input that was lost.
+    pub fn report_lost(&self, progress: &dyn Progress) {
+        first_messages(&self.lost).for_each(|line| progress.note(&line));
     }
 
     /// With the effect of old documents, if the job has any.
@@ -374,7 +371,9 @@ impl Findings {
         let mut warnings: Vec<String> = first_messages(lost).collect();
         warnings.extend(messages::sources_warnings(&self.files.lost_by_source));
         warnings.extend(messages::search_warnings(searched, verified.as_ref(), &name));
-        warnings.extend(messages::few_features_warning(self.few, settings));
+        let few = messages::few_features_warning(self.few, settings);
+        few.iter().for_each(|line| stages.progress().note(line));
+        warnings.extend(few);
         warnings.extend(messages::odd_input_warnings(read));
         warnings.extend(messages::languages_warning(&self.files.languages));
         warnings.extend(messages::repeated_ids_warning(self.files.repeated));

@@ -376,8 +376,8 @@ impl StagedRun<'_> {
             })?,
             false => corpus::Kept::default(),
         };
-        let progress = stages.progress();
-        let files = FileFindings::new(inputs, files_read, &kept, counted.hosts, written, progress);
+        let files = FileFindings::new(inputs, files_read, &kept, counted.hosts, written);
+        files.report_lost(stages.progress());
         let files = files.against(job, *both, || AgainstReport {
             documents: clustered.old,
             exact: clustered.copies_of_old,

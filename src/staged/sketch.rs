@@ -356,7 +356,7 @@ impl<'a> Sketching<'a> {
         if self.keeps_reading {
             working::write_reading(&path, &read)?;
         }
-        sketches::write(&path, &job.settings, rules.clone(), marks, (&parts, in_order))?;
+        parts.write_sketches(in_order, &path, &job.settings, rules.clone(), marks)?;
         Ok(Made { there: 0, documents, damaged, read: Some(read) })
     }
 

@@ -191,34 +191,37 @@ pub fn weights_of(bytes: &[u8]) -> QuantisedWeights {
     QuantisedWeights::from_bytes(weights)
 }
 
-/// Writes the sketches of the documents of some input files.
-pub fn write(
-    path: &Path,
-    settings: &Settings,
-    reading: ReadingRules,
-    marks: Vec<InputMark>,
-    (parts, in_order): (&Parts<'_>, InOrder<'_>),
-) -> Result<()> {
-    let InOrder { columns, gaps, hashes, of_inputs, .. } = in_order;
-    let inputs = marks.into_iter().zip(of_inputs);
-    let header = SketchHeader {
-        digest: DIGEST.to_owned(),
-        feature_hash: settings.feature_hash.name().to_owned(),
-        tokenizer: TOKENIZER.to_owned(),
-        settings: settings.clone(),
-        reading,
-        inputs: inputs.map(|(mark, documents)| SketchedInput { mark, documents }).collect(),
-        documents: parts.layout.documents,
-        text_bytes: parts.text_bytes,
-        longest: Some(parts.longest).filter(|&longest| is_long(longest)),
-        damaged: parts.files.iter().map(|file| file.damaged).sum(),
-        gaps: gaps.len() / GAP,
-        hashes: parts.hashes,
-    };
-    let mut file = format::NewBinary::begin(path, SKETCHES, &header)?;
-    let mut all = columns.reader()?.chain(gaps.reader()?).chain(hashes.reader()?);
-    io::copy(&mut all, &mut file).map_err(|error| Error::io(path, error))?;
-    file.finish()
+impl Parts<'_> {
+    /// Writes the sketches of the documents of some input files.
+    pub fn write_sketches(
+        &self,
+        in_order: InOrder<'_>,
+        path: &Path,
+        settings: &Settings,
+        reading: ReadingRules,
+        marks: Vec<InputMark>,
+    ) -> Result<()> {
+        let InOrder { columns, gaps, hashes, of_inputs, .. } = in_order;
+        let inputs = marks.into_iter().zip(of_inputs);
+        let header = SketchHeader {
+            digest: DIGEST.to_owned(),
+            feature_hash: settings.feature_hash.name().to_owned(),
+            tokenizer: TOKENIZER.to_owned(),
+            settings: settings.clone(),
+            reading,
+            inputs: inputs.map(|(mark, documents)| SketchedInput { mark, documents }).collect(),
+            documents: self.layout.documents,
+            text_bytes: self.text_bytes,
+            longest: Some(self.longest).filter(|&longest| is_long(longest)),
+            damaged: self.files.iter().map(|file| file.damaged).sum(),
+            gaps: gaps.len() / GAP,
+            hashes: self.hashes,
+        };
+        let mut file = format::NewBinary::begin(path, SKETCHES, &header)?;
+        let mut all = columns.reader()?.chain(gaps.reader()?).chain(hashes.reader()?);
+        io::copy(&mut all, &mut file).map_err(|error| Error::io(path, error))?;
+        file.finish()
+    }
 }
 
 /// A file of sketches.
