@@ -1,7 +1,9 @@
 //! docs/paper.md: its commands for simflip run on the documents of the repository. Those for the experiments are held
 //! by a test of theirs.
 
+use crate::imports::{files, imports};
 use assert_cmd::Command;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -83,6 +85,33 @@ fn every_item_that_the_paper_leads_to_exists() {
         }
     }
     assert!(items > 50 && figures > 7 && experiments > 8, "{items}, {figures}, {experiments}");
+}
+
+/// Files that the method of the paper takes besides its own; another one is to have a good reason.
+const OTHERS: [&str; 3] = ["clusters.rs", "plan/mod.rs", "search/dial/engine.rs"];
+
+fn names(list: &str) -> BTreeSet<&str> {
+    list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
+}
+
+#[test]
+fn the_method_of_the_paper_takes_the_files_that_are_listed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let document = fs::read_to_string(root.join("docs/paper-to-code.md")).unwrap();
+    let rows = document.lines().filter_map(|line| line.strip_prefix("    ")?.split_once(':'));
+    let listed: BTreeMap<&str, BTreeSet<&str>> = rows.map(|(file, list)| (file, names(list))).collect();
+    let files = files("core/src");
+    let imports = imports(&files, "simflip_core");
+    let is_plain =
+        |name: &str| matches!(name, "error.rs" | "hash.rs" | "id.rs") || name.starts_with("kernel/");
+    for (file, listed) in &listed {
+        let found: BTreeSet<&str> = imports[file].iter().copied().filter(|name| !is_plain(name)).collect();
+        assert_eq!(&found, listed, "{file}");
+    }
+    let own: BTreeSet<&str> = listed.keys().copied().collect();
+    let others: Vec<&str> = listed.values().flatten().copied().filter(|name| !own.contains(name)).collect();
+    assert_eq!(others.into_iter().collect::<BTreeSet<_>>(), BTreeSet::from(OTHERS));
+    assert!(imports["paper.rs"].is_subset(&own), "{:?}", imports["paper.rs"]);
 }
 
 #[test]

@@ -13,9 +13,7 @@ use crate::clusters::Partition;
 use crate::error::{Error, Result, check_share};
 use crate::hash::fmix64;
 use crate::id::{Id, Slot};
-use crate::plan::{self, IndexKind, Model, Task};
-use crate::search::dial::Dial;
-use crate::search::linear::Linear;
+use crate::plan::exact;
 use crate::search::{HammingIndex, Hit, Mode, Probing, Query, Scratch};
 use crate::simhash::BITS;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -162,21 +160,6 @@ pub(crate) fn trace(
         (hit, index.probe_of(differing, query.weights, LONGEST_TRACE).unwrap_or(NEVER))
     };
     hits.into_iter().map(probe_of).collect()
-}
-
-/// An index that finds every one of `hashes`, which ascend, within `radius` of a query.
-///
-/// # Errors
-/// [`Error::Parameter`] for a radius above 64 and for hashes that do not ascend.
-pub(crate) fn exact(hashes: &[u64], radius: u32) -> Result<Box<dyn HammingIndex>> {
-    if !hashes.is_sorted_by(|a, b| a < b) {
-        return Err(Error::parameter("hashes", "an unsorted list", "distinct hashes in ascending order"));
-    }
-    let task = Task::new(hashes.len().max(1) as u64, radius, 1.0);
-    Ok(match plan::choose(&task, &Model::built_in(radius, 0))? {
-        Some(choice) if choice.kind == IndexKind::Dial => Box::new(Dial::new(hashes, choice.params(radius))?),
-        _ => Box::new(Linear::new(hashes, radius)?),
-    })
 }
 
 /// Finds the budget for a recall over `hashes`, the distinct hashes of the index.

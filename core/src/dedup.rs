@@ -531,7 +531,7 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Runs the generator and verifies what it generates.
+    /// Runs the generator and verifies its pairs.
     ///
     /// # Errors
     /// If an index cannot be built with these settings.

@@ -1,4 +1,4 @@
-//! The generator: generates the pairs of sketches that are worth a look, and counts what that cost.
+//! The generator of candidates: finds the pairs of sketches that are worth a look, and counts what that cost.
 
 pub(crate) mod probed;
 

@@ -57,6 +57,7 @@
 //! - [`sketch`], [`simhash`], [`minhash`]: what stays of a document?
 //! - [`search`]: which stored hashes or signatures are near this one?
 //! - [`calibrate`]: how many probes does a wanted recall take?
+//! - [`paper`]: which parts are the method of Sood & Loguinov (2011)?
 //! - [`index`]: has this document, or one near it, been seen before?
 //! - [`dedup`]: which documents are near-duplicates, and which are kept?
 //!
@@ -97,6 +98,7 @@ pub mod index;
 pub(crate) mod kernel;
 mod lists;
 pub mod minhash;
+pub mod paper;
 #[doc(hidden)]
 pub mod plan;
 #[doc(hidden)]

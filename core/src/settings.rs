@@ -9,7 +9,8 @@ use crate::error::{Error, Result, check_share};
 pub use crate::hash::FeatureHash;
 use crate::minhash::{Family, MinHashParams};
 use crate::search::bands::Banding;
-use crate::search::bphs::{self, BphsParams};
+use crate::search::bphs::BphsParams;
+use crate::search::hash_bands;
 use crate::search::psm::{self, Reading};
 use crate::simhash::BITS;
 use crate::text::Extraction;
@@ -722,7 +723,7 @@ impl Generator {
         }
         match *self {
             Self::Bphs { distance, tables: Some(tables) } => BphsParams { radius: distance, tables }.check(),
-            Self::HashBands { banding, .. } => bphs::check_bands(banding),
+            Self::HashBands { banding, .. } => hash_bands::check_bands(banding),
             Self::Bands { similarity, shape } => {
                 check_share("similarity", similarity)?;
                 shape.banding(permutations, similarity)?.check(permutations)

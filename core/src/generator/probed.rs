@@ -1,11 +1,11 @@
 //! The indexes that make probes, over the distinct SimHashes of a run, and the shape and number of probes that they
 //! get.
 
-use crate::calibrate::{Sample, SampleParams, exact, near_pairs, trace};
+use crate::calibrate::{Sample, SampleParams, near_pairs, trace};
 use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::id::{Slot, Text};
-use crate::plan::{self, IndexKind, Model, PairMargins, Task};
+use crate::plan::{self, IndexKind, Model, PairMargins, Task, exact};
 use crate::progress::{Progress, Step, run};
 use crate::search::dial::{Dial, DialParams};
 use crate::search::distinct::DistinctHashes;

@@ -20,7 +20,9 @@ pub use machine::Machine;
 pub use model::{Model, PairMargins};
 
 use crate::error::{Error, Result, check_share};
+use crate::search::HammingIndex;
 use crate::search::dial::{self, Dial, DialParams, MOST_FLIPS, MOST_TABLES, Probes};
+use crate::search::linear::Linear;
 use crate::search::table::log2;
 
 /// The task of a search.
@@ -241,6 +243,21 @@ fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
         ));
     }
     Ok(choices)
+}
+
+/// An index that finds every one of `hashes`, which ascend, within `radius` of a query.
+///
+/// # Errors
+/// [`Error::Parameter`] for a radius above 64 and for hashes that do not ascend.
+pub(crate) fn exact(hashes: &[u64], radius: u32) -> Result<Box<dyn HammingIndex>> {
+    if !hashes.is_sorted_by(|a, b| a < b) {
+        return Err(Error::parameter("hashes", "an unsorted list", "distinct hashes in ascending order"));
+    }
+    let task = Task::new(hashes.len().max(1) as u64, radius, 1.0);
+    Ok(match choose(&task, &Model::built_in(radius, 0))? {
+        Some(choice) if choice.kind == IndexKind::Dial => Box::new(Dial::new(hashes, choice.params(radius))?),
+        _ => Box::new(Linear::new(hashes, radius)?),
+    })
 }
 
 #[cfg(test)]

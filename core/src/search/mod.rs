@@ -12,6 +12,7 @@ mod buckets;
 mod dense;
 pub mod dial;
 pub mod distinct;
+pub(crate) mod hash_bands;
 #[doc(hidden)]
 pub mod join;
 pub mod keyed;
