@@ -61,6 +61,11 @@ def main():
     crate = sys.argv[1]
     found, examples = items(crate)
     words = set(re.findall(r"\w+", "\n".join(examples)))
+    # Examples use public items alone.
+    used = " ".join(re.findall(rf"use {crate}::[^;]*;", "\n".join(examples)))
+    hidden = set(re.findall(r"\b[A-Z]\w*", used)) - {path.rsplit("::")[-1] for path in found}
+    if hidden:
+        raise SystemExit(f"examples use hidden items: {', '.join(sorted(hidden))}")
     types = [path for path, (declaration, _) in found.items() if re.search(r"\b(struct|enum|trait) ", declaration)]
     without = [path for path in types if path.rsplit("::")[-1] not in words]
     now, file = listing(found), LISTINGS[crate]

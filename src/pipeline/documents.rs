@@ -1,4 +1,4 @@
-//! The first passes: the lines of all documents counted, if boilerplate are to be left out. Then every document of the
+//! The first passes: the lines of all documents counted, if boilerplate is to be left out. Then every document of the
 //! input read once, and what a run needs of it kept.
 
 use super::stages::Stages;
