@@ -83,7 +83,7 @@ pub(crate) fn text_of_response<'a>(
         false => Cow::Borrowed(body),
     };
     for encoding in encodings.rsplit(',').map(str::trim) {
-        body = decoded(body, encoding, room, &mut cut)?;
+        body = decoded(body, encoding, is_html, room, &mut cut)?;
     }
     let text = text_of(body, charset, is_html, room)?;
     if cut && text.text.trim().is_empty() {
@@ -166,8 +166,7 @@ impl Markup {
                     markup.attributes.max(parts.filter(|part| !part.is_empty()).count() as u64);
             }
             let closes = tag.first() == Some(&b'/');
-            let name = &tag[usize::from(closes)..];
-            let name = &name[..name.iter().take(16).take_while(|byte| byte.is_ascii_alphanumeric()).count()];
+            let name = tag_name(&tag[usize::from(closes)..]);
             let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
             if !closes && (is("script") || is("style")) {
                 // What looks like tags in it is none.
@@ -188,6 +187,11 @@ impl Markup {
         }
         markup
     }
+}
+
+/// The name of an element that bytes begin with; one that is longer than all known ones is cut.
+fn tag_name(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.iter().take(16).take_while(|byte| byte.is_ascii_alphanumeric()).count()]
 }
 
 /// The header of a response and its body.
@@ -236,6 +240,7 @@ fn dechunked<'a>(body: &'a [u8], cut: &mut bool) -> Cow<'a, [u8]> {
 fn decoded<'a>(
     body: Cow<'a, [u8]>,
     coding: &str,
+    is_html: bool,
     room: &DocumentRoom,
     cut: &mut bool,
 ) -> Result<Cow<'a, [u8]>, DamageCause> {
@@ -243,10 +248,22 @@ fn decoded<'a>(
     let mut has_mark = true;
     let (bytes, cap): (&[u8], usize) = (&body, room.body());
     let mut out = Vec::new();
-    let mut pull = |reader: &mut dyn Read| reader.take(cap as u64 + 1).read_to_end(&mut out).map(drop);
+    let mut pull = |reader: &mut dyn Read| {
+        let left = cap as u64 + 1 - out.len() as u64;
+        reader.take(left).read_to_end(&mut out).map(drop)
+    };
     let read: io::Result<()> = match coding {
         "gzip" | "x-gzip" if bytes.starts_with(&GZIP_MAGIC) => {
-            pull(&mut flate2::bufread::MultiGzDecoder::new(bytes))
+            let mut rest = bytes;
+            loop {
+                let mut member = flate2::bufread::GzDecoder::new(rest);
+                let read = pull(&mut member);
+                rest = member.into_inner();
+                // What a server puts behind the last member is no part of the page.
+                if read.is_err() || !rest.starts_with(&GZIP_MAGIC) {
+                    break read;
+                }
+            }
         }
         "zstd" if bytes.starts_with(&ZSTD_MAGIC) => {
             zstd::stream::read::Decoder::with_buffer(bytes).and_then(|mut decoder| pull(&mut decoder))
@@ -276,7 +293,7 @@ fn decoded<'a>(
     }
     match read {
         Ok(()) => Ok(Cow::Owned(out)),
-        Err(_) if !out.is_empty() && (*cut || has_mark || looks_like_html(&out)) => {
+        Err(_) if !out.is_empty() && (*cut || has_mark || looks_like_text(&out, is_html)) => {
             *cut = true;
             Ok(Cow::Owned(out))
         }
@@ -284,6 +301,13 @@ fn decoded<'a>(
             Err((DamageKind::Malformed, format!("a body of {coding} that does not decode: {error}")))
         }
     }
+}
+
+/// True for what a page may begin with: markup, or any text in UTF-8 where it is no HTML.
+fn looks_like_text(bytes: &[u8], is_html: bool) -> bool {
+    // The last character may be cut.
+    let is_utf8 = simdutf8::compat::from_utf8(bytes).map_or_else(|e| e.error_len().is_none(), |_| true);
+    looks_like_html(bytes) || is_utf8 && (!is_html || bytes.contains(&b'<'))
 }
 
 /// A text in UTF-8, and whether something in it was none of its charset: that of a byte order mark, of the
@@ -331,26 +355,40 @@ fn meta_charset(body: &[u8]) -> Option<&'static Encoding> {
     None
 }
 
-/// HTML with a blank before each element whose text a browser shows apart from that beside it, and the extractor does
-/// not: without one, the names of options would be one word.
+/// HTML of which the extractor takes the text as a browser shows it. It knows few elements: blocks of other names would
+/// be glued to the text beside them, and so would the names of options. Of a table or a list it drops what it expects
+/// nowhere in there.
 fn parted(html: &str) -> Cow<'_, str> {
+    /// The element that stands for others: the extractor treats it as a browser does these, and parsers alike.
+    const INSTEAD: [(&str, &str); 4] = [
+        (
+            "div",
+            "address article aside caption center details dialog dl fieldset figcaption figure footer form header \
+             hgroup legend main nav search section summary",
+        ),
+        ("ul", "dir menu ol"),
+        ("tbody", "tfoot"),
+        ("br", "hr"),
+    ];
+    /// Elements that stand within a line, a blank before them.
     const APART: [&str; 5] = ["option", "button", "label", "textarea", "select"];
-    let is_apart = |at: &usize| {
-        let tag = html.as_bytes()[at + 1..].strip_prefix(b"/").unwrap_or(&html.as_bytes()[at + 1..]);
-        APART
-            .iter()
-            .any(|name| tag.get(..name.len()).is_some_and(|it| it.eq_ignore_ascii_case(name.as_bytes())))
-    };
+    let bytes = html.as_bytes();
     let (mut parted, mut done) = (String::new(), 0);
-    for at in memchr_iter(b'<', html.as_bytes()).filter(is_apart) {
-        parted.push_str(&html[done..at]);
-        parted.push(' ');
-        done = at;
+    for at in memchr_iter(b'<', bytes) {
+        let start = at + 1 + usize::from(bytes.get(at + 1) == Some(&b'/'));
+        let end = start + tag_name(&bytes[start..]).len();
+        let is = |known: &&str| html[start..end].eq_ignore_ascii_case(known);
+        if let Some((instead, _)) = INSTEAD.iter().find(|(_, names)| names.split(' ').any(|name| is(&name))) {
+            parted.push_str(&html[done..start]);
+            parted.push_str(instead);
+            done = end;
+        } else if APART.iter().any(is) {
+            parted.push_str(&html[done..at]);
+            parted.push(' ');
+            done = at;
+        }
     }
-    if done == 0 {
-        return Cow::Borrowed(html);
-    }
-    Cow::Owned(parted + &html[done..])
+    if parted.is_empty() { Cow::Borrowed(html) } else { Cow::Owned(parted + &html[done..]) }
 }
 
 /// The text of HTML, a line for each block.
@@ -455,11 +493,33 @@ mod tests {
         assert_eq!(of("gzip, zstd", &twice), plain("some words of a page"));
         // What breaks off counts as far as it goes, whether the crawler says so or not.
         assert_eq!(of("gzip", &gzip[..gzip.len() - 8]), plain("some words of a page"));
-        assert_eq!(of("gzip", &[&gzip[..], b"<!-- x -->"].concat()), plain("some words of a page"));
         assert_eq!(of("gzip", &gzip[..10]), Err(DamageKind::Malformed));
         assert_eq!(of("br", b"\x0b\x02no brotli at all"), Err(DamageKind::Malformed));
         let bomb = zstd::bulk::compress(&vec![b'a'; 2 << 20], 1).unwrap();
         assert_eq!(of("zstd", &bomb), Err(DamageKind::TooLarge));
+        // Neither a second member nor what a server puts behind the last one breaks it off.
+        for (behind, words) in [(&b"<!-- x -->"[..], "page"), (&gzip, "page\n\nsome words of a page")] {
+            let head = format!("HTTP/1.1 200 OK\r\n{HTML}\r\nContent-Encoding: gzip\r\n\r\n");
+            let content = [head.as_bytes(), &gzip, behind].concat();
+            let read = text_of_response(&content, &room(1 << 20), false).unwrap().unwrap();
+            assert_eq!((read.text.trim().split_once("of a ").unwrap().1, read.truncated), (words, false));
+        }
+        let bombs = gzip.repeat(1 << 16);
+        assert_eq!(of("gzip", &bombs), Err(DamageKind::TooLarge));
+        // A coding without a mark is believed where what came of it looks like a page.
+        let long = |start: &str| format!("{start}{}", (0..900).map(|n| format!(" {n}é")).collect::<String>());
+        for (content_type, start) in [
+            ("text/html", "<?xml version='1.0'?><p>"),
+            ("text/html", "<!-- a --><div>"),
+            ("text/plain", "so"),
+        ] {
+            let mut br = Vec::new();
+            let page = long(start);
+            brotli::BrotliCompress(&mut page.as_bytes(), &mut br, &Default::default()).unwrap();
+            let head = format!("Content-Type: {content_type}\r\nContent-Encoding: br");
+            let read = text(&head, &br[..br.len() - 9]).unwrap().unwrap().0;
+            assert!(read.contains("0é 1é 2é"), "{start}: {read}");
+        }
         // What the crawler cut counts as far as it goes.
         let cut = [
             format!("HTTP/1.1 200 OK\r\n{HTML}\r\nContent-Encoding: gzip\r\n\r\n").as_bytes(),
@@ -491,6 +551,26 @@ mod tests {
         let words: Vec<&str> = text.split_whitespace().collect();
         assert_eq!(words, ["red", "apple", "green", "pear", "Buy", "Sell", "Name", "x"], "{text}");
         assert!(matches!(parted("<p>a<b>c</b>"), Cow::Borrowed(_)));
+        for (page, lines) in [
+            ("<header>Site</header><MAIN class=x>Text<footer>End", &["Site", "Text", "End"][..]),
+            ("one<hr>two<hr/>three", &["one", "two", "three"]),
+            (
+                "<figure>a<figcaption>b</figcaption></figure>c<address>d</address>e",
+                &["a", "b", "c", "d", "e"],
+            ),
+            ("<fieldset><legend>a</legend>b</fieldset><details><summary>c</summary>d", &["a", "b", "c", "d"]),
+            // Of tables and lists nothing is lost, wherever it stands.
+            ("<table><caption>top</caption><tr><td>in<tfoot><tr><td>foot</table>", &["top", "in", "foot"]),
+            ("<dl><div><dt>term<dd>what it is</div><dt>b</dl>", &["term", "what it is", "b"]),
+            (
+                "<ol><li>one<ol><li>within</ol></li><ol><li>between</ol>text</ol>",
+                &["one", "within", "between", "text"],
+            ),
+        ] {
+            let (text, _) = self::text(HTML, page.as_bytes()).unwrap().unwrap();
+            let read: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+            assert_eq!(read, lines, "{page}");
+        }
     }
 
     #[test]
