@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use assert_cmd::Command;
 use parquet::basic::{Compression, Encoding};
-use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::data_type::{
+    BoolType, ByteArray, ByteArrayType, DataType, FixedLenByteArray, FixedLenByteArrayType, Int32Type,
+    Int64Type,
+};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -522,6 +525,53 @@ fn a_missing_column_is_told_with_those_there_are() {
     let tool =
         tool.current_dir(dir.path()).args(["dedup", "a.parquet", "--text-field", "body", "--out", "out"]);
     tool.assert().code(2).stderr(predicates::str::contains("There are: text, id, number"));
+    let mut tool = Command::cargo_bin("simflip").expect("the tool is built");
+    let tool =
+        tool.current_dir(dir.path()).args(["dedup", "a.parquet", "--id-field", "tags", "--out", "out"]);
+    tool.assert().code(2).stderr(predicates::str::contains("document.url, tags (a list)"));
+}
+
+#[test]
+fn ids_of_every_type_are_read_as_they_are_meant() {
+    fn ids<T: DataType>(column: &str, values: &[T::T]) -> Vec<String> {
+        let schema = format!("message rows {{ required binary text (STRING); required {column}; }}");
+        let schema = Arc::new(parse_message_type(&schema).expect("a schema"));
+        let dir = tempfile::tempdir().expect("temp dir");
+        let path = dir.path().join("a.parquet");
+        let file = fs::File::create(&path).expect("a file");
+        let mut writer = SerializedFileWriter::new(file, schema, Arc::default()).expect("a writer");
+        let mut group = writer.next_row_group().expect("a group");
+        let mut column = group.next_column().expect("a column").expect("text");
+        let texts = vec![ByteArray::from("a document"); values.len()];
+        column.typed::<ByteArrayType>().write_batch(&texts, None, None).expect("writes");
+        column.close().expect("writes");
+        let mut column = group.next_column().expect("a column").expect("id");
+        column.typed::<T>().write_batch(values, None, None).expect("writes");
+        column.close().expect("writes");
+        group.close().expect("writes");
+        writer.close().expect("writes");
+        let (documents, damage, _) = read_all(&[path], &options(1, 1000));
+        assert_eq!(damage, []);
+        documents.into_iter().map(|(_, _, id, ..)| id.expect("an id")).collect()
+    }
+    let fixed = |bytes: &[u8]| FixedLenByteArray::from(bytes.to_vec());
+    let uuid: Vec<u8> = (0..16).collect();
+    assert_eq!(
+        ids::<FixedLenByteArrayType>("fixed_len_byte_array(16) id (UUID)", &[fixed(&uuid)]),
+        ["00010203-0405-0607-0809-0a0b0c0d0e0f"]
+    );
+    assert_eq!(
+        ids::<FixedLenByteArrayType>("fixed_len_byte_array(2) id (DECIMAL(4,2))", &[fixed(&[0xff, 0x85])]),
+        ["-1.23"]
+    );
+    assert_eq!(ids::<Int32Type>("int32 id (DECIMAL(9,3))", &[-5, 12_000]), ["-0.005", "12.000"]);
+    assert_eq!(ids::<Int32Type>("int32 id (DATE)", &[0, 19_861]), ["1970-01-01", "2024-05-18"]);
+    assert_eq!(
+        ids::<Int64Type>("int64 id (TIMESTAMP(MILLIS,true))", &[1_716_000_000_123]),
+        ["2024-05-18T02:40:00.123Z"]
+    );
+    assert_eq!(ids::<Int32Type>("int32 id (INTEGER(32,false))", &[-1]), ["4294967295"]);
+    assert_eq!(ids::<BoolType>("boolean id", &[true, false]), ["true", "false"]);
 }
 
 // ---- how the specimens are made ----

@@ -355,8 +355,7 @@ fn time(since_1970: i128, a_second: i128) -> Option<Timestamp> {
 
 /// A decimal number, stored as a whole one with its digits, the last `scale` of which stand behind the point.
 fn decimal(whole: i128, scale: i32) -> String {
-    let scale = i8::try_from(scale.max(0)).unwrap_or(i8::MAX);
-    Decimal128Type::format_decimal(whole, u8::MAX, scale)
+    Decimal128Type::format_decimal(whole, u8::MAX, i8::try_from(scale).unwrap_or(i8::MAX))
 }
 
 /// A whole number by its bytes, the greatest first, if it is not too long.
@@ -379,6 +378,7 @@ mod tests {
     #[test]
     fn names_are_written_as_they_are_meant() {
         assert_eq!([decimal(-1205, 2), decimal(5, 3), decimal(0, 1)], ["-12.05", "0.005", "0.0"]);
+        assert_eq!([decimal(12, -2), decimal(-7, 0)], ["1200", "-7"]);
         assert_eq!(decimal(i128::MIN, 38), "-1.70141183460469231731687303715884105728");
         let short = [&[0x12, 0x34][..], &[0xff, 0xfe], &[]].map(big_endian);
         assert_eq!((short, big_endian(&[1; 17])), ([Some(4660), Some(-2), Some(0)], None));

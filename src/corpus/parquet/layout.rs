@@ -56,7 +56,8 @@ pub(crate) fn column_names(input: &Input) -> Vec<String> {
         Format::Arrow => Messages::of(&stored).ok().map(|messages| messages.columns()),
         _ => footer::read_schema(&stored).ok().map(|(_, schema)| footer::columns(&schema)),
     });
-    columns.unwrap_or_default().iter().map(ValueColumn::called).collect()
+    let called = |column: &ValueColumn| column.called() + if column.is_list { " (a list)" } else { "" };
+    columns.unwrap_or_default().iter().map(called).collect()
 }
 
 /// Bytes that a reader of a file holds besides what is read of its columns.
