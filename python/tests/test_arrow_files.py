@@ -75,3 +75,40 @@ def test_files_of_pyarrow_and_polars_are_read(tmp_path):
         assert kept.num_rows == 40 and kept.schema.names == table.schema.names
         assert kept["id"].to_pylist() == [f"document {i}" for i in range(40)]
         assert kept["meta"].to_pylist() == table["meta"].to_pylist()[:40]
+
+
+def test_types_and_metadata_of_all_columns_survive_in_kept_parquet(tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    data = documents()
+    rows = range(len(data["text"]))
+    uneven = [None if row % 7 == 3 else row for row in rows]
+    kinds = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
+    kinds += [pa.float16(), pa.float32(), pa.float64(), pa.decimal128(12, 2), pa.date32(), pa.time32("ms")]
+    kinds += [pa.time64("us"), pa.timestamp("us", tz="Europe/Riga"), pa.duration("ms")]
+    columns = {}
+    for kind in kinds:
+        whole = pa.int64() if pa.types.is_temporal(kind) and kind.bit_width == 64 else pa.int32()
+        columns[str(kind)] = pa.array(uneven, whole).cast(kind)
+    words = [None if row is None else f"word{row}" for row in uneven]
+    columns |= {
+        "bool": pa.array([row if row is None else row % 2 == 0 for row in uneven]),
+        "binary": pa.array(words, pa.string()).cast(pa.binary()),
+        "large_string": pa.array(words, pa.large_string()),
+        "fixed": pa.array([bytes([row]) * 16 for row in rows], pa.binary(16)),
+        "dictionary": pa.array(words).dictionary_encode(),
+        "list": pa.array([None if row is None else [row] * (row % 3) for row in uneven], pa.list_(pa.int64())),
+        "struct": pa.array([{"a": row, "b": {"c": [str(row)]}} for row in rows]),
+        "map": pa.array([[("k", row)] for row in rows], pa.map_(pa.string(), pa.int64())),
+        "null": pa.nulls(len(rows)),
+    }
+    features = {"info": {"features": {"label": {"names": ["far", "near"], "_type": "ClassLabel"}}}}
+    metadata = {"huggingface": json.dumps(features), "pandas": json.dumps({"index_columns": [], "columns": []})}
+    table = pa.table(data | columns).replace_schema_metadata(metadata)
+    assert len(columns) >= 22
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=11)
+    written = pq.read_table(tmp_path / "rows.parquet")
+    result = simflip.dedup(str(tmp_path / "rows.parquet"), out=str(tmp_path / "out"))
+    kept = pq.read_table(str(result.kept[0]))
+    assert kept.schema.equals(written.schema, check_metadata=True), kept.schema
+    assert {name.decode() for name in kept.schema.metadata} >= set(metadata)
+    assert kept.to_pylist() == written.slice(0, 40).to_pylist()
