@@ -406,6 +406,9 @@ fn inputs_that_do_not_exist_stop_a_run_before_it_begins() {
     }
     place.reported("dedup documents.jsonl --out result", 0);
     place.put("truth.csv", "a,b\n0,1\n");
+    // The truth is looked at before the corpus is read.
+    let reported = place.reported("evaluate result --truth none.csv --corpus gone.jsonl", 2);
+    assert!(reported.contains("none.csv") && !reported.contains("gone.jsonl"), "{reported}");
     for command in
         ["evaluate result --truth truth.csv --corpus gone.jsonl", "review result --corpus gone.jsonl"]
     {

@@ -12,6 +12,7 @@ use simflip::evaluate::truth::{Rule, Scope, TruthFile, TruthParams};
 use simflip::evaluate::{self, Evaluation};
 use simflip::report::model::{FileRow, Report};
 use simflip::wording::{counted, printable_path};
+use std::fs;
 use std::path::PathBuf;
 
 /// Score a result against labels: precision, recall and F1.
@@ -104,6 +105,8 @@ impl EvaluateArgs {
         let (Some(result), Some(truth)) = (&self.result, &self.truth) else {
             anyhow::bail!("a result and --truth are needed, or --judged");
         };
+        // Before the corpus is read, which takes longer.
+        fs::metadata(truth).map_err(|error| simflip::Error::io(truth, error))?;
         let report = Report::read_json(&result.join("report.json"))
             .with_context(|| format!("{} is no folder of results", printable_path(result)))?;
         let corpus = match &self.corpus[..] {
