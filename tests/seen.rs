@@ -214,6 +214,12 @@ fn a_pipe_is_answered_line_by_line_while_it_is_open() {
     assert_eq!(pipe.answer()["answer"], "same");
     pipe.send(&request("one", &text(78, 0)));
     assert_eq!(pipe.answer()["answer"], "new");
+    // Two on a line as Python writes it, behind the mark of a file: as in files.
+    let odd = request("odd", &text(79, 0)).trim_end().replacen('{', "{\"score\": NaN, ", 1);
+    pipe.send(&format!("\u{feff}{odd} {odd}\n"));
+    let [first, again] = [pipe.answer(), pipe.answer()];
+    assert_eq!((&first["answer"], &first["request"]), (&json!("new"), &json!("odd")));
+    assert_eq!((&again["answer"], &again["again"]), (&json!("new"), &json!(true)));
     // Another process does not write meanwhile, but may ask.
     fs::write(top.path().join("x.jsonl"), line("x", &text(3, 0)) + &line("y", &text(99, 0))).unwrap();
     let (out, err) = reported(top.path(), "seen --index i x.jsonl", 2);

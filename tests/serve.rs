@@ -68,7 +68,7 @@ impl Server {
     }
 
     /// Sends a request, and gives the status and the body.
-    fn send(&self, path: &str, kind: &str, extra: &str, body: &str) -> (u16, String) {
+    fn send(&self, path: &str, kind: &str, extra: &str, body: impl AsRef<[u8]>) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let method = match kind {
@@ -79,9 +79,10 @@ impl Server {
         // A server that turns a request away does not read it to its end.
         let _ = write!(
             stream,
-            "{method} {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\ncontent-type: {kind}\r\n{extra}content-length: {}\r\n\r\n{body}",
-            body.len()
+            "{method} {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\ncontent-type: {kind}\r\n{extra}content-length: {}\r\n\r\n",
+            body.as_ref().len()
         );
+        let _ = stream.write_all(body.as_ref());
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -164,6 +165,15 @@ fn pages_are_checked_added_and_removed() {
         let (status, _) =
             server.send("/v1/check", "application/json", "", &format!("{{\"id\":{id},\"text\":\"words\"}}"));
         assert_eq!(status, 400, "{id}");
+    }
+    // What is odd is repaired as in files.
+    for (at, odd) in [&b"\\ud83d"[..], b"\xe9"].into_iter().enumerate() {
+        let line = [b"{\"score\":NaN,\"url\":\"odd\",\"text\":\"some words ", odd, b" of a page "].concat();
+        let line = [line, format!("{at}\"}}").into_bytes()].concat();
+        let (status, body) = server.send("/v1/check-and-add", "application/json", "", line);
+        assert_eq!(status, 200, "{body}");
+        let read = json!({ "url": "u", "text": format!("some words \u{fffd} of a page {at}") });
+        assert_eq!(server.one("check", &read)["answer"], "same");
     }
     assert_eq!(server.one("check", &page("a", 1, 0))["answer"], "new");
     assert_eq!(server.one("check-and-add", &page("a", 1, 0))["answer"], "new");

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use simflip::corpus::{
     self, DiscoverOptions, Discovered, Document, FileReading, Input, JsonlFields, ReadOptions, discover_all,
-    document_of_line,
+    document_of_line, mended_line, objects_of_line,
 };
 use simflip::document::DocId;
 use simflip::format;
@@ -17,7 +17,7 @@ use simflip::sketch::{Sketch, Sketcher};
 use simflip::staged;
 use simflip::wording::{counted, printable};
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 #[cfg(unix)]
 use std::fs::File;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
@@ -482,7 +482,13 @@ fn lines_of_input(longest: usize) -> Receiver<anyhow::Result<InputLine>> {
             let line = next_line(&mut input, longest).context("standard input").transpose();
             let Some(line) = line else { return };
             let failed = line.is_err();
-            if send.send(line).is_err() || failed {
+            let objects: Vec<anyhow::Result<InputLine>> = match line {
+                Ok(Some(line)) if !line.is_empty() => {
+                    objects_of_line(&line).map(|object| Ok(Some(object.to_vec()))).collect()
+                }
+                other => vec![other],
+            };
+            if objects.into_iter().any(|object| send.send(object).is_err()) || failed {
                 return;
             }
         }
@@ -520,12 +526,16 @@ fn field_of(line: &[u8], field: &str) -> Option<String> {
         Text(String),
         Number(serde_json::Number),
     }
-    let object: std::collections::HashMap<String, &serde_json::value::RawValue> =
-        serde_json::from_slice(line).ok()?;
-    match serde_json::from_str(object.get(field)?.get()).ok()? {
-        Field::Text(text) => Some(text),
-        Field::Number(number) => Some(number.to_string()),
-    }
+    let read = |line: &[u8]| -> serde_json::Result<Option<String>> {
+        let object: HashMap<String, &serde_json::value::RawValue> = serde_json::from_slice(line)?;
+        let value = object.get(field).map(|value| serde_json::from_str(value.get())).transpose()?;
+        Ok(value.map(|value| match value {
+            Field::Text(text) => text,
+            Field::Number(number) => number.to_string(),
+        }))
+    };
+    // A line that had to be repaired for its text has its request as well.
+    read(line).or_else(|_| read(mended_line(line).0.as_bytes())).ok().flatten()
 }
 
 /// The pages of a file in their order.

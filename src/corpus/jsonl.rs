@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr2, memchr3, memmem};
+use memchr::{memchr, memchr_iter, memchr2, memchr3};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -87,9 +87,10 @@ impl JsonlFields {
 /// The separator of two texts that are joined.
 pub(crate) const JOINT: &str = "\n";
 
-/// A line without the byte-order mark that it begins with where files were put together.
+/// A line without the blanks that it begins with, and the byte-order mark where files were put together.
 fn without_mark(line: &[u8]) -> &[u8] {
-    line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
+    let line = line.trim_ascii_start();
+    line.strip_prefix(b"\xef\xbb\xbf").map_or(line, <[u8]>::trim_ascii_start)
 }
 
 /// True if there is a line behind the first one.
@@ -97,9 +98,12 @@ pub(crate) fn holds_several(bytes: &[u8]) -> bool {
     memchr(b'\n', bytes).is_some_and(|i| !skip_blank(&bytes[i..]).is_empty())
 }
 
-/// Where the object that a line begins with ends, if another one follows at once.
+/// Where the object that a line begins with ends, if another one follows on the line, behind blanks or the mark of a file
+/// that was put behind one without a last line end.
 fn end_of_first(line: &[u8]) -> Option<usize> {
-    memmem::find(line, b"}{")?;
+    let is_next = |at: usize| without_mark(&line[at..]).starts_with(b"{");
+    // Few lines have such a place, be it in a string.
+    memchr_iter(b'}', line).find(|&brace| is_next(brace + 1))?;
     let (mut at, mut depth) = (0, 0usize);
     loop {
         at += memchr3(b'"', b'{', b'}', &line[at..])? + 1;
@@ -108,7 +112,7 @@ fn end_of_first(line: &[u8]) -> Option<usize> {
             b'}' => {
                 depth = depth.checked_sub(1)?;
                 if depth == 0 {
-                    return line[at..].starts_with(b"{").then_some(at);
+                    return is_next(at).then_some(at);
                 }
             }
             // A string, which ends with the quote that is not escaped.
@@ -121,6 +125,15 @@ fn end_of_first(line: &[u8]) -> Option<usize> {
             },
         }
     }
+}
+
+/// The objects of a line, each by itself.
+pub fn objects_of_line(mut line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (first, rest) = line.split_at(end_of_first(line).unwrap_or(line.len()));
+        line = rest;
+        (!first.is_empty()).then_some(first)
+    })
 }
 
 /// Cuts the next object off the start of `bytes`: a line, or of several objects on a line the first.
@@ -141,6 +154,11 @@ pub(crate) fn step(bytes: &[u8], end: End, scanned: &mut usize, cap: usize) -> S
     let line = bytes[..line_end].strip_suffix(b"\r").unwrap_or(&bytes[..line_end]);
     if skip_blank(line).is_empty() {
         return Step::Skip(next);
+    }
+    let blank = line.len() - without_mark(line).len();
+    if blank > 0 {
+        *scanned = line_end - blank;
+        return Step::Skip(blank);
     }
     let (content_end, next) = match end_of_first(line) {
         Some(first) => {
@@ -367,12 +385,12 @@ pub(crate) fn parse<'a>(
             let detail = format!("byte {} of the line is not UTF-8", error.valid_up_to());
             return Err((DamageKind::Malformed, detail));
         }
-        Err(_) => return parse_repaired(&String::from_utf8_lossy(line), fields, true),
+        Err(_) => return parse_repaired(line, fields),
     };
     match object_of(text, Some(fields)) {
         Ok(object) => pick(object, text, fields, strict),
         Err(error) if strict => Err(not_an_object(text, &error)),
-        Err(_) => parse_repaired(text, fields, false),
+        Err(_) => parse_repaired(line, fields),
     }
 }
 
@@ -389,12 +407,8 @@ fn values_of(json: &str) -> Vec<(Cow<'_, str>, &RawValue)> {
 }
 
 /// Reads a line with what is odd in it repaired.
-fn parse_repaired(
-    line: &str,
-    fields: &JsonlFields,
-    repaired: bool,
-) -> Result<Option<RecordContent<'static>>, DamageCause> {
-    let (line, has_half) = mended(line);
+fn parse_repaired(line: &[u8], fields: &JsonlFields) -> Result<Option<RecordContent<'static>>, DamageCause> {
+    let (line, repaired) = mended_line(line);
     let object = object_of(&line, Some(fields)).map_err(|error| not_an_object(&line, &error))?;
     let owned = |value: Option<Cow<'_, str>>| value.map(|value| Cow::Owned(value.into_owned()));
     Ok(pick(object, &line, fields, false)?.map(|line| RecordContent {
@@ -404,7 +418,7 @@ fn parse_repaired(
         language: owned(line.language),
         score: line.score,
         group: owned(line.group),
-        repaired: repaired || has_half,
+        repaired,
         ..RecordContent::default()
     }))
 }
@@ -417,10 +431,19 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> DamageCause {
         "JSON, but not an object; of an array, jq -c '.[]' makes a line for each".to_owned()
     } else if line.trim() == "{" {
         "an object on several lines; jq -c . makes a line of each".to_owned()
+    } else if line.trim_start().starts_with('[') {
+        "an array on several lines; jq -c '.[]' makes a line of each element".to_owned()
     } else {
         error.to_string()
     };
     (DamageKind::Malformed, detail)
+}
+
+/// A line as JSON wants it: what is odd in it is repaired. Says whether U+FFFD stands for what could not be read.
+pub fn mended_line(line: &[u8]) -> (String, bool) {
+    let text = String::from_utf8_lossy(without_mark(line));
+    let (mended, has_half) = mended(&text);
+    (mended, has_half || matches!(text, Cow::Owned(_)))
 }
 
 /// A line without what Python writes and JSON has not. U+FFFD stands for each `\\u` that is half of a surrogate pair,
@@ -547,7 +570,7 @@ fn pick<'a>(
 
 /// The names of a line's fields, and of those in its objects.
 pub(crate) fn field_names(line: &[u8]) -> Vec<String> {
-    let (line, _) = mended(&String::from_utf8_lossy(without_mark(line)));
+    let (line, _) = mended_line(line);
     let names = |(key, value): (Cow<'_, str>, &RawValue)| match values_of(value.get()) {
         inner if inner.is_empty() => vec![key.into_owned()],
         inner => inner.into_iter().map(|(name, _)| format!("{key}.{name}")).collect(),
@@ -740,7 +763,11 @@ mod tests {
         for whole in ["{\"a\":\"}{\\\"}{\"}", "{\"a\":\"}{", "}{", "{\"a\":[{}{}]}"] {
             assert_eq!(cut(whole.as_bytes()), [whole]);
         }
-        assert_eq!(cut("\u{feff}{}\n\u{feff}\n".as_bytes()), ["\u{feff}{}"]);
+        assert_eq!(cut("\u{feff}{}\n\u{feff}\n".as_bytes()), ["{}"]);
+        for several in ["{} {}\n", "{}\u{feff}{}", "{} \u{feff} {}\r\n", " \t{}\t{}", "\n{}\n {}"] {
+            let alone = several.lines().flat_map(|line| objects_of_line(line.as_bytes())).count();
+            assert_eq!((cut(several.as_bytes()), alone), (vec!["{}".to_owned(); 2], 2), "{several:?}");
+        }
         assert_eq!(read("\u{feff}{\"text\":\"x\"}", "text", "id", "url").unwrap()[0].as_deref(), Some("x"));
         let many = "{}".repeat(20_000);
         assert_eq!(cut(many.as_bytes()).len(), 20_000);
@@ -773,7 +800,7 @@ mod tests {
                 let got = parse(line.as_bytes(), &JsonlFields::default(), strict);
                 prop_assert_eq!(got, Ok(Some(wanted.clone())));
             }
-            let again = parse_repaired(&line, &JsonlFields::default(), false);
+            let again = parse_repaired(line.as_bytes(), &JsonlFields::default());
             prop_assert_eq!(again, Ok(Some(wanted)));
         }
 

@@ -84,7 +84,7 @@ pub use {
     gather::{GatherJob, Gathered, gather, is_document},
     guard::panic_is_damage,
     inputs::{Discovered, NotRead, PassedOver, Reason, discover_all, expand_patterns},
-    jsonl::document_of_line,
+    jsonl::{document_of_line, mended_line, objects_of_line},
     kept::{EachKept, Kept, KeptDocuments, KeptFile},
     options::LONGEST_WINDOW,
     peek::{Peeked, peek},

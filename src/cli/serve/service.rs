@@ -13,11 +13,13 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put as put_route};
 use serde_json::json;
+use simflip::corpus::mended_line;
 use simflip::hash::text_digest;
 use simflip::seen::{GivenAnswers, NewLog, Reply, Request, Seen, Unsynced, Verdict, may_be_index};
 use simflip::settings::Settings;
 use simflip::sketch::{Sketch, Sketcher};
 use simflip::weight::frequencies::Frequencies;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashSet};
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -407,8 +409,12 @@ impl Collection {
         let sketcher = taken.map_or_else(new, Ok);
         let answered = match sketcher {
             Ok(mut sketcher) => {
-                let asked: Vec<Result<SketchedRequest<'_>, String>> =
-                    lines.iter().map(|line| self.read(action, &mut sketcher, line)).collect();
+                let repaired: Vec<OnceCell<String>> = lines.iter().map(|_| OnceCell::new()).collect();
+                let asked: Vec<Result<SketchedRequest<'_>, String>> = lines
+                    .iter()
+                    .zip(&repaired)
+                    .map(|(line, repaired)| self.read(action, &mut sketcher, line, repaired))
+                    .collect();
                 self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).push(sketcher);
                 self.work_on(limits, action, &asked, to).unwrap_or_else(|error| {
                     // The index is as it was: none of these pages is remembered.
@@ -423,15 +429,19 @@ impl Collection {
         answered
     }
 
-    /// Reads an object, and makes the sketch of its page where one is wanted.
+    /// Reads an object, and makes the sketch of its page where one is wanted. `repaired` takes the line in which JSON
+    /// is repaired as in files.
     fn read<'a>(
         &self,
         action: Action,
         sketcher: &mut Sketcher,
         line: &'a [u8],
+        repaired: &'a OnceCell<String>,
     ) -> Result<SketchedRequest<'a>, String> {
-        let page: WirePage<'a> =
-            serde_json::from_slice(line).map_err(|error| format!("not a page: {error}"))?;
+        let page: WirePage<'a> = serde_json::from_slice(line).or_else(|error| {
+            let repaired = repaired.get_or_init(|| mended_line(line).0);
+            serde_json::from_str(repaired).map_err(|_| format!("not a page: {error}"))
+        })?;
         match page.name() {
             None if action != Action::Sketch => return Err("a page without url or id".to_owned()),
             Some(name) if matches!(action, Action::Check | Action::Add | Action::CheckAndAdd) => {
