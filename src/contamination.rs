@@ -13,9 +13,9 @@ use crate::pipeline::{Progress, with_threads};
 use crate::report::decontamination::{
     Benchmark, DecontaminationReport, FoundItem, Removal, SHOWN_ITEMS, SHOWN_PASSAGES,
 };
-use crate::report::html;
 use crate::report::model::{DocumentSample, Piece, Tool, write_json};
 use crate::report::snippet::passage;
+use crate::report::{html, messages};
 use crate::tables::{self, TableRow, guard};
 use crate::wording::printable_path;
 use serde::Serialize;
@@ -159,7 +159,7 @@ fn in_pool(
         let options = DiscoverOptions { fields: fields.clone(), ..DiscoverOptions::default() };
         let found = discover_all(paths, &options)?;
         found.passed_over.message().iter().for_each(|message| progress.note(message));
-        corpus::check_fields(&found.inputs, &read_options(fields), &[], &[])?;
+        corpus::check_fields(&found.inputs, &read_options(fields), &[])?;
         Ok::<_, Error>(found.inputs)
     };
     let fields = &job.options.fields;
@@ -172,6 +172,7 @@ fn in_pool(
         files
             .iter()
             .flat_map(corpus::FileReading::damage_messages)
+            .chain(messages::odd_input_warnings(files))
             .for_each(|message| progress.note(&message));
         damaged += files.iter().map(|file| file.damaged).sum::<u64>();
     };
@@ -187,7 +188,8 @@ fn in_pool(
     items.sort_unstable();
     let (names, texts): (Vec<DocumentNames>, Vec<String>) = items.into_iter().unzip();
     if texts.is_empty() {
-        return Err(Error::NoDocuments(format!("no item could be read of {}", shown(&job.against))));
+        let why = messages::why_none(&read.files);
+        return Err(Error::NoDocuments(format!("no item could be read of {}: {why}", shown(&job.against))));
     }
     let items = Items::new(&texts, job.rules)?;
     drop(texts);
@@ -225,7 +227,11 @@ fn in_pool(
         }
     }
     if documents.is_empty() {
-        return Err(Error::NoDocuments(format!("no document could be read of {}", shown(&job.inputs))));
+        let why = messages::why_none(&read.files);
+        return Err(Error::NoDocuments(format!(
+            "no document could be read of {}: {why}",
+            shown(&job.inputs)
+        )));
     }
     documents.sort_unstable_by_key(|(id, ..)| *id);
     candidates.sort_unstable_by_key(|(named, found)| (named.at, found.item));

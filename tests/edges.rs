@@ -334,29 +334,6 @@ fn what_many_files_are_that_are_not_read_is_told_by_their_endings() {
     assert_eq!(place.report("out")["not_read"].as_array().unwrap().len(), 16);
 }
 
-#[cfg(not(feature = "html"))]
-#[test]
-fn documents_as_a_server_sent_them_are_not_passed_over_in_silence() {
-    let place = Place::new();
-    let raw = "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: https://pier.example/9\r\nContent-Length: 19\r\n\r\n\
-               HTTP/1.1 200 OK\r\n\r\n\r\n\r\n";
-    place.put("in/a.warc.wet", [record(0), record(1)].concat());
-    place.put("in/b.warc", raw.repeat(3));
-    place.reported("dedup in --out out", 0);
-    let report = place.report("out");
-    let rows: Vec<_> =
-        report["files"].as_array().unwrap().iter().map(|file| file["unread"].clone()).collect();
-    assert_eq!(rows, [0, 3]);
-    let warnings = report["warnings"].to_string();
-    assert!(warnings.contains("3 records of WARC hold a document as a server sent it"), "{warnings}");
-    assert!(warnings.contains("the first file with such is in/b.warc"), "{warnings}");
-    let reported = place.reported("dedup in/b.warc --out none", 2);
-    assert!(
-        reported.contains("there is no document. 3 records of WARC hold a document as a server sent it"),
-        "{reported}"
-    );
-}
-
 /// A WET record of its own words.
 fn record(i: usize) -> Vec<u8> {
     let text: String = (0..40).map(|word| format!("word{} ", i * 1_000 + word)).collect();
@@ -535,6 +512,11 @@ fn what_is_asked_for_and_is_nowhere_stops_a_run_before_it_begins() {
         serde_json::json!({ "id": document, "meta": meta, "text": text }).to_string() + "\n"
     };
     place.put("a.jsonl", (1..6).map(document).collect::<String>());
+    place.put("other.jsonl", "{\"body\":\"x\"}\n");
+    place.reported(
+        "dedup a.jsonl --out hosts --url-field meta.url --boilerplate-by host --save-boilerplate lines",
+        0,
+    );
     for (options, reported) in [
         (
             "--text-field raw",
@@ -549,6 +531,14 @@ fn what_is_asked_for_and_is_nowhere_stops_a_run_before_it_begins() {
             "--url-field url: expected a field with the URLs of documents, which --keep-each host needs",
         ),
         ("--keep shortest-url", "which --keep shortest-url needs"),
+        // The usual name, where it was typed; a URL without a host.
+        ("--url-field url", "--url-field url: expected a field with the URLs of documents; none"),
+        ("--url-field meta.day --keep-each host", "which --keep-each host needs, with a host"),
+        ("--boilerplate lines", "which --boilerplate lines needs, with a host"),
+        (
+            "--against other.jsonl",
+            "--text-field text: expected a field with the texts of documents of --against",
+        ),
         ("--boilerplate-by host", "which --boilerplate-by host needs"),
         ("--keep score:quality", "--keep score:quality: expected a field with numbers or dates"),
     ] {
@@ -566,13 +556,70 @@ fn what_is_asked_for_and_is_nowhere_stops_a_run_before_it_begins() {
             .reported("dedup nothing*.jsonl --out none", 2)
             .contains("no such file or folder: nothing*.jsonl")
     );
-    // One line for all records of a file that have no text.
-    place.put("b.jsonl", "{\"body\":\"x\"}\n".repeat(84));
-    let reported = place.reported("dedup a.jsonl b.jsonl --out some", 1);
-    assert_eq!(reported.matches("no field").count(), 1, "{reported}");
     assert!(
-        reported.contains("--text-field names another one of body; the same of 83 more records"),
-        "{reported}"
+        place.reported("plan a.jsonl --text-field raw", 2).contains("--text-field raw: expected a field")
+    );
+    for command in ["sketch a.jsonl --out none", "dedup a.jsonl --out none"] {
+        let reported = place.reported(&format!("{command} --memory 4 --threads 1"), 2);
+        assert!(reported.contains("--memory 4 bytes: expected at least "), "{reported}");
+        assert!(reported.contains("MiB for 1 thread"), "{reported}");
+    }
+    place.put("twice.csv", "text,text\na,b\n");
+    let reported = place.reported("dedup twice.csv --out none", 2);
+    assert!(reported.contains("documents; two columns are called \"text\""), "{reported}");
+    place.put("a.warc.wet", record(0));
+    let reported = place.reported("dedup a.warc.wet --out none --id-field id", 2);
+    assert!(reported.contains("--id-field id: expected files of JSON lines or of tables; these are of WARC"));
+    // One line for all records of all files that have no text, and one where few have an ID.
+    for name in ["b", "c"] {
+        let without = (0..42).map(|at| format!("{{\"{name}{at}\":\"x\"}}\n"));
+        let unnamed = (0..9).map(|at| format!("{{\"text\":\"{name} {at}\"}}\n"));
+        place.put(&format!("{name}.jsonl"), unnamed.chain(without).collect::<String>());
+    }
+    let reported = place.reported("dedup a.jsonl b.jsonl c.jsonl --out some", 1);
+    assert_eq!(reported.matches("no field").count(), 1, "{reported}");
+    for expected in [
+        "84 records or files have no text where it is looked for, and were skipped; the first: b.jsonl: record 9, offset ",
+        "--text-field names another one of b0.",
+        "Only 5 documents have the ID that --id-field names, of 23; the first file with others is b.jsonl.",
+    ] {
+        assert!(reported.contains(expected), "{reported}");
+    }
+}
+
+#[test]
+fn what_is_odd_and_no_damage_is_told_by_every_command() {
+    let place = Place::new();
+    let cut = record(1).strip_suffix(b"\r\n\r\n").unwrap().to_vec();
+    place.put("in/a.warc.wet", [record(0), cut].concat());
+    let pages = "{\"format\": \"json-pages-1.0\", \"id\": \"pages\", \"title\": \"All Pages\"}\n";
+    place
+        .put("in/pages.jsonl", [pages.as_bytes(), line(3).as_bytes(), b"{\"text\": \"caf\xe9\"}\n"].concat());
+    for command in [
+        "dedup in --out out",
+        "sketch in --out sketches",
+        "seen --index i in",
+        "decontaminate in --against in/pages.jsonl --out clean",
+    ] {
+        let reported = place.reported(command, 0);
+        for expected in [
+            "1 file ends in a record of WARC without the blank lines behind it",
+            "1 record has no text but null, or begin a list of pages",
+            "1 document holds bytes that are no UTF-8",
+        ] {
+            assert!(reported.contains(expected), "{command}: {reported}");
+        }
+    }
+    assert_eq!(place.report("out")["corpus"]["documents"], 4);
+    let asked =
+        place.run("seen --index piped -").write_stdin(fs::read(place.at("in/pages.jsonl")).unwrap()).assert();
+    let reported = String::from_utf8(asked.code(1).get_output().stderr.clone()).unwrap();
+    assert!(reported.contains("1 document holds bytes that are no UTF-8"), "{reported}");
+    place.put("empty.jsonl", "{\"text\": null}\n");
+    let reported = place.reported("decontaminate empty.jsonl --against in --out none", 2);
+    assert!(
+        reported
+            .contains("could be read of empty.jsonl: 1 file was read, and there is no document. 1 record")
     );
 }
 

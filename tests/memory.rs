@@ -714,7 +714,7 @@ fn documents_that_nobody_expected_go_on_disk() {
         assert!(code == Some(1) && got == expected, "{threads} threads");
     }
     let (code, made, reported) = sketch("none", &["--memory", "16MiB", "--threads", "3"]);
-    assert!(code == Some(2) && made.is_empty() && reported.contains("for so many threads"), "{reported}");
+    assert!(code == Some(2) && made.is_empty() && reported.contains("MiB for 3 threads"), "{reported}");
     let left = listed(top.path());
     assert_eq!(left.len(), 10, "{left:?}");
 }

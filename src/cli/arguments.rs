@@ -5,7 +5,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, T
 use simflip::Error;
 use simflip::boilerplate::GroupBy;
 use simflip::clusters::{Keep, Linkage, Quota, Source};
-use simflip::corpus::{JsonlFields, KeptFiles, LONGEST_WINDOW, ReadOptions, ReadRules};
+use simflip::corpus::{JsonlFields, KeptFiles, LONGEST_WINDOW, NamedBy, ReadOptions, ReadRules};
 use simflip::hash::FeatureHash;
 use simflip::pipeline::Ignored;
 use simflip::search::bands::Banding;
@@ -96,6 +96,9 @@ impl FieldArgs {
             text: self.text_field.clone().unwrap_or(usual.text),
             id: self.id_field.clone().unwrap_or(usual.id),
             url: self.url_field.clone().unwrap_or(usual.url),
+            named: NamedBy(
+                self.given().into_iter().filter(|(_, given)| *given).map(|(option, _)| option).collect(),
+            ),
             ..JsonlFields::default()
         }
     }

@@ -12,6 +12,7 @@ use simflip::corpus::{
 };
 use simflip::document::DocId;
 use simflip::format;
+use simflip::report::messages;
 use simflip::seen::{COLUMNS, LONGEST_NAME, Request, SeenParams};
 use simflip::sketch::{Sketch, Sketcher};
 use simflip::staged;
@@ -117,6 +118,8 @@ struct AskedPage {
     name: String,
     request: Option<String>,
     sketch: Sketch,
+    /// U+FFFD stands in its text for what could not be read.
+    repaired: bool,
 }
 
 /// The page of a line; for a line that is none, its name and the reason.
@@ -154,7 +157,7 @@ impl SeenArgs {
             let options = DiscoverOptions { fields: self.names.fields(), ..DiscoverOptions::default() };
             let all = discover_all(&inputs, &options)?;
             // Other files of the crawl may have what is missing here.
-            if let Err(error) = corpus::check_fields(&all.inputs, &self.read_options(), &[], &[]) {
+            if let Err(error) = corpus::check_fields(&all.inputs, &self.read_options(), &[]) {
                 note(&error.to_string());
             }
             found = Some(all);
@@ -177,9 +180,12 @@ impl SeenArgs {
             if let Some(message) = passed_over.message() {
                 note(&message);
             }
+            let mut read = Vec::new();
             for input in inputs {
-                damaged += self.file(&input, &mut opened, &mut out)?;
+                read.push(self.file(&input, &mut opened, &mut out)?);
             }
+            messages::odd_input_warnings(&read).iter().for_each(|message| note(message));
+            damaged = read.iter().map(|file| file.damaged).sum();
         }
         if let Some(path) = &self.export {
             opened.seen.export(path)?;
@@ -258,20 +264,24 @@ impl SeenArgs {
         options
     }
 
-    /// Answers the pages of a file, and gives how many of its records were damaged.
-    fn file(&self, input: &Input, opened: &mut Opened, out: &mut AnswerOutput) -> anyhow::Result<u64> {
-        let (pages, reading) = sketched(input, &self.read_options(), opened)?;
+    /// Answers the pages of a file, and gives what reading it came to: a page that is not answered is damage as well.
+    fn file(
+        &self,
+        input: &Input,
+        opened: &mut Opened,
+        out: &mut AnswerOutput,
+    ) -> anyhow::Result<FileReading> {
+        let (pages, mut reading) = sketched(input, &self.read_options(), opened)?;
         for line in reading.damage_messages() {
             note(&line);
         }
         let mut pages = pages.into_iter().map(|(_, page)| with_short_names(page)).peekable();
-        let mut damaged = reading.damaged;
         while pages.peek().is_some() {
             let batch: Vec<AskedLine> = pages.by_ref().take(BATCH).collect();
-            damaged += errors(&batch);
+            reading.damaged += errors(&batch);
             self.answer(batch, opened, out)?;
         }
-        Ok(damaged)
+        Ok(reading)
     }
 
     /// Answers lines as they come, and gives how many were no pages.
@@ -280,7 +290,7 @@ impl SeenArgs {
             lines_of_input(self.names.longest_document().unwrap_or(ReadOptions::default().record_cap));
         let (fields, strict) = (self.names.fields(), self.names.rules().strict);
         let mut sketcher = opened.sketcher()?;
-        let (mut damaged, mut number) = (0, 0);
+        let (mut reading, mut number) = (FileReading { path: "-".into(), ..FileReading::default() }, 0);
         // One line is waited for; those that are there already go with it.
         while let Ok(first) = lines.recv() {
             let mut batch = vec![first?];
@@ -308,10 +318,12 @@ impl SeenArgs {
             };
             number += batch.len() as u64;
             let asked: Vec<AskedLine> = asked.into_iter().flatten().collect();
-            damaged += errors(&asked);
+            reading.damaged += errors(&asked);
+            reading.repaired += asked.iter().flatten().filter(|page| page.repaired).count() as u64;
             self.answer(asked, opened, out)?;
         }
-        Ok(damaged)
+        messages::odd_input_warnings([&reading]).iter().for_each(|message| note(message));
+        Ok(reading.damaged)
     }
 
     /// Takes the request of a line; none if it is blank.
@@ -332,7 +344,8 @@ impl SeenArgs {
             Ok(Some(page)) => {
                 let name = page.url.or(page.id).map_or_else(place, Cow::into_owned);
                 let request = field_of(bytes, self.request_field.as_deref().unwrap_or("request"));
-                Some(with_short_names(AskedPage { name, request, sketch: sketcher.sketch(&page.text) }))
+                let (sketch, repaired) = (sketcher.sketch(&page.text), page.repaired);
+                Some(with_short_names(AskedPage { name, request, sketch, repaired }))
             }
             Err(error) => Some(Err((place(), error))),
         }
@@ -350,7 +363,7 @@ impl SeenArgs {
         for asked in batch {
             match asked {
                 Err((name, error)) => out.form.error(&mut lines, &name, &error)?,
-                Ok(AskedPage { name, request, sketch }) => {
+                Ok(AskedPage { name, request, sketch, .. }) => {
                     let about = self.index.request(&name, request.as_deref(), now);
                     let reply = match self.ask_only {
                         true => seen.ask(&about, &sketch)?,
@@ -556,8 +569,9 @@ fn sketched(
         || (opened.sketcher().ok(), Vec::new()),
         |(sketcher, pages), document| {
             if let Some(sketcher) = sketcher {
-                let sketch = sketcher.sketch(document.text);
-                pages.push((document.id, AskedPage { name: name(&document), request: None, sketch }));
+                let (name, sketch) = (name(&document), sketcher.sketch(document.text));
+                let page = AskedPage { name, request: None, sketch, repaired: document.repaired };
+                pages.push((document.id, page));
             }
         },
         &|_| (),

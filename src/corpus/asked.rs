@@ -17,11 +17,11 @@ use crate::{Error, Result};
 const DOCUMENTS: u64 = 10_000;
 
 /// Names of fields that are reported.
-const TOLD: usize = 30;
+pub(crate) const TOLD: usize = 30;
 
 /// Something that documents need.
 pub(crate) struct Needed {
-    /// The option that needs it, and its value.
+    /// The option that needs it or names its field, and its value.
     pub parameter: &'static str,
     pub named: String,
     pub expected: String,
@@ -29,20 +29,56 @@ pub(crate) struct Needed {
     pub has: fn(&Document<'_>) -> bool,
 }
 
-/// Checks that documents have what `options` name: a text, and each field whose name is not the usual one. `urls` are
-/// what else needs URLs, as options are typed.
+/// Checks that documents have what `options` name, a text and each field that was named, and what `others` need.
 ///
 /// # Errors
-/// If none of the first 10,000 documents has it.
-pub(crate) fn check_fields(
-    inputs: &[Input],
-    options: &ReadOptions,
-    urls: &[&str],
-    others: &[Needed],
-) -> Result<()> {
-    let JsonlFields { text, id, url, .. } = &options.fields;
+/// If none of the first 10,000 documents has it, or the files are of a format that has no fields.
+pub(crate) fn check_fields(inputs: &[Input], options: &ReadOptions, others: &[Needed]) -> Result<()> {
+    let JsonlFields { text, id, url, named, .. } = &options.fields;
+    let values = [("text-field", text), ("id-field", id), ("url-field", url)];
+    let mut typed = values.into_iter().filter(|(option, _)| named.0.contains(option));
+    if inputs.iter().all(|input| input.format == Format::Wet && input.problem.is_none())
+        && let Some((option, value)) = typed.next()
+    {
+        let expected = "files of JSON lines or of tables; these are of WARC, whose records have no fields, and an ID and a \
+                        URL of their own. Leave it out";
+        return Err(Error::parameter(option, value, expected));
+    }
+    check_texts(inputs, options, "documents")?;
     let usual = JsonlFields::default();
-    let missing = |parameter: &'static str, named: &str, expected: &str, looked_at: u64| {
+    let id = (*id != usual.id || named.0.contains(&"id-field")).then(|| Needed {
+        parameter: "id-field",
+        named: id.clone(),
+        expected: "a field with the IDs of documents".to_owned(),
+        has: |document| document.record_id.is_some(),
+    });
+    let is_named = *url != usual.url || named.0.contains(&"url-field");
+    let url = is_named.then(|| Needed::url(url, "", |document| document.url.is_some()));
+    others.iter().chain(&id).chain(&url).try_for_each(|needed| needed.check(inputs, options))
+}
+
+/// Checks that documents have a text; `whose` says in words which documents they are.
+///
+/// # Errors
+/// If none of the first 10,000 has one.
+pub(crate) fn check_texts(inputs: &[Input], options: &ReadOptions, whose: &str) -> Result<()> {
+    // Of several fields each must be there, unless one has such a name, commas and all.
+    let (text, joined) = (&options.fields.text, options.fields.joined().collect::<Vec<&str>>());
+    let is_literal = !joined.is_empty() && names_there(inputs, options).contains(text);
+    for name in std::iter::once(&**text).chain(joined.into_iter().filter(|_| !is_literal)) {
+        let fields = JsonlFields { text: name.to_owned(), ..options.fields.clone() };
+        let of_text = ReadOptions { fields, ..options.clone() };
+        let (named, expected) = (name.to_owned(), format!("a field with the texts of {whose}"));
+        let text = Needed { parameter: "text-field", named, expected, has: |_| true };
+        text.check(inputs, &of_text)?;
+    }
+    Ok(())
+}
+
+impl Needed {
+    /// Checks that one of the first documents has it.
+    fn check(&self, inputs: &[Input], options: &ReadOptions) -> Result<()> {
+        let Some(looked_at) = without(inputs, options, self.has) else { return Ok(()) };
         let none = match looked_at {
             // A table whose columns are known has no row that could be read.
             0 | 1 => "the first record has none".to_owned(),
@@ -50,40 +86,21 @@ pub(crate) fn check_fields(
             _ => format!("none of the first {looked_at} records has one"),
         };
         let names = names_there(inputs, options);
-        let there = if names.is_empty() { "" } else { &format!(". There are: {}", first_of(names, TOLD)) };
-        Err(Error::parameter(parameter, named, format!("{expected}; {none}{there}")))
-    };
-    // Of several fields each must be there, unless one has such a name, commas and all.
-    let joined: Vec<&str> = options.fields.joined().collect();
-    let is_literal = !joined.is_empty() && names_there(inputs, options).contains(text);
-    for name in std::iter::once(&**text).chain(joined.into_iter().filter(|_| !is_literal)) {
-        let fields = JsonlFields { text: name.to_owned(), ..options.fields.clone() };
-        let of_text = ReadOptions { fields, ..options.clone() };
-        if let Some(looked_at) = without(inputs, &of_text, |_| true) {
-            return missing("text-field", name, "a field with the texts of documents", looked_at);
-        }
+        let why = match options.fields.check_columns(names.iter().map(String::as_str)) {
+            // No row is read then, whatever it has.
+            Err((_, why)) => why,
+            Ok(()) if names.is_empty() => none,
+            Ok(()) => format!("{none}. There are: {}", first_of(names, TOLD)),
+        };
+        Err(Error::parameter(self.parameter, &self.named, format!("{}; {why}", self.expected)))
     }
-    let id = (*id != usual.id).then(|| Needed {
-        parameter: "id-field",
-        named: id.clone(),
-        expected: "a field with the IDs of documents".to_owned(),
-        has: |document| document.record_id.is_some(),
-    });
-    let url = (*url != usual.url || !urls.is_empty()).then(|| {
-        let needed = if urls.is_empty() { "" } else { &format!(", which {} needs", urls.join(" and ")) };
-        let expected = format!("a field with the URLs of documents{needed}");
-        let has = |document: &Document<'_>| document.url.is_some();
-        Needed { parameter: "url-field", named: url.clone(), expected, has }
-    });
-    for Needed { parameter, named, expected, has } in id.iter().chain(&url).chain(others) {
-        if let Some(looked_at) = without(inputs, options, has) {
-            return missing(parameter, named, expected, looked_at);
-        }
-    }
-    Ok(())
-}
 
-impl Needed {
+    /// A URL that is fit for something: `why` says for what.
+    pub fn url(named: &str, why: &str, has: fn(&Document<'_>) -> bool) -> Self {
+        let expected = format!("a field with the URLs of documents{why}");
+        Self { parameter: "url-field", named: named.to_owned(), expected, has }
+    }
+
     /// A score.
     pub fn score(parameter: &'static str, named: String) -> Self {
         let expected = "a field with numbers or dates".to_owned();
@@ -91,15 +108,15 @@ impl Needed {
     }
 
     /// A value that groups documents.
-    pub fn group(parameter: &'static str, named: String) -> Self {
-        let expected = "a field with values that group documents".to_owned();
+    pub fn group(parameter: &'static str, named: String, field: &str) -> Self {
+        let expected = format!("a field {field:?} with values that group documents");
         Self { parameter, named, expected, has: |document| document.group.is_some() }
     }
 }
 
 /// The number of documents that were looked at, if none of them has the field; none if some has it, or if no document
 /// was found, since its text is not the problem then.
-fn without(inputs: &[Input], options: &ReadOptions, has: impl Fn(&Document<'_>) -> bool) -> Option<u64> {
+fn without(inputs: &[Input], options: &ReadOptions, has: fn(&Document<'_>) -> bool) -> Option<u64> {
     /// Decoded bytes that are looked at together.
     const BLOCK: usize = 1 << 16;
     /// Bytes of a record at most: a longer one ends the look.
@@ -132,7 +149,7 @@ fn without(inputs: &[Input], options: &ReadOptions, has: impl Fn(&Document<'_>) 
 }
 
 /// The names of the fields or columns of the first record that has names.
-fn names_there(inputs: &[Input], options: &ReadOptions) -> Vec<String> {
+pub(crate) fn names_there(inputs: &[Input], options: &ReadOptions) -> Vec<String> {
     let of = |input: &Input| match input.format {
         Format::Wet => Vec::new(),
         Format::Csv => input.header.as_ref().map_or(Vec::new(), |header| header.names.clone()),

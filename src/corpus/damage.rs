@@ -249,6 +249,18 @@ pub struct FileReading {
     pub truncated: u64,
     /// Lines and rows whose text is null: no documents, and no damage.
     pub without_text: u64,
+    /// Records of WARC at the end of the file without the line ends that belong behind them.
+    #[serde(default)]
+    pub(crate) unterminated: u64,
+    /// Pieces of damage of the kind [`DamageKind::NoText`].
+    #[serde(default)]
+    pub(crate) no_text: u64,
+    /// Documents that have an id.
+    #[serde(default)]
+    pub(crate) with_id: u64,
+    /// Documents that have an address.
+    #[serde(default)]
+    pub(crate) with_url: u64,
     /// Records that hold a document in a form that is not read: WARC `response` and `resource`, from which no text
     /// was taken. No documents, and no damage.
     pub unread: u64,
@@ -301,10 +313,10 @@ impl TryFrom<String> for TextSum {
 
 impl FileReading {
     /// The damage in lines for a person: a line for the pieces that are alike, the first of these, and how many more
-    /// there are. None without damage.
+    /// there are. None without damage. Records without a text have one warning for all files.
     pub fn damage_messages(&self) -> Vec<String> {
         let mut alike: Vec<(&Damage, u64)> = Vec::new();
-        for piece in &self.damage {
+        for piece in self.damage.iter().filter(|piece| piece.kind != DamageKind::NoText) {
             let is_alike =
                 |(first, _): &(&Damage, u64)| (first.kind, &first.detail) == (piece.kind, &piece.detail);
             match alike.iter().position(is_alike) {
@@ -319,8 +331,9 @@ impl FileReading {
             more => format!("{first}; the same of {}", counted(*more, "more record", "more records")),
         };
         let mut lines: Vec<String> = alike.iter().map(line).collect();
-        if self.damaged > listed {
-            let more = counted(self.damaged - listed, "more piece of damage", "more pieces of damage");
+        let known = listed + self.no_text;
+        if self.damaged > known {
+            let more = counted(self.damaged - known, "more piece of damage", "more pieces of damage");
             lines.push(format!("{}: {more}", printable_path(&self.path)));
         }
         lines
@@ -337,12 +350,13 @@ impl FileReading {
         read: impl FnOnce(&mut dyn FnMut(DamageKind, String), &mut dyn FnMut(Document<'_>) -> u64) -> Option<u64>,
     ) {
         let mut found = Vec::new();
-        let (mut repaired, mut truncated) = (false, false);
+        let (mut repaired, mut truncated, mut with_id, mut with_url) = (false, false, false, false);
         let length = read(&mut |kind, detail| found.push((kind, detail)), &mut |document| {
             let length = document.text.len() as u64;
             (repaired, truncated) = (document.repaired, document.truncated);
             // An empty name is none.
             let record_id = document.record_id.filter(|id| !id.is_empty());
+            (with_id, with_url) = (record_id.is_some(), document.url.is_some());
             each(Document { record_id, ..document });
             length
         });
@@ -352,6 +366,8 @@ impl FileReading {
         }
         self.repaired += u64::from(repaired);
         self.truncated += u64::from(truncated);
+        self.with_id += u64::from(with_id);
+        self.with_url += u64::from(with_url);
         let RecordPosition { path, record, place, raw } = position;
         let neither = u64::from(length.is_none() && found.is_empty());
         *if raw { &mut self.unread } else { &mut self.without_text } += neither;
@@ -374,6 +390,10 @@ impl FileReading {
         self.repaired += part.repaired;
         self.truncated += part.truncated;
         self.without_text += part.without_text;
+        self.unterminated += part.unterminated;
+        self.no_text += part.no_text;
+        self.with_id += part.with_id;
+        self.with_url += part.with_url;
         self.unread += part.unread;
         self.extracted += part.extracted;
         // What a part has dropped it has counted.
@@ -388,6 +408,7 @@ impl FileReading {
         self.damaged += 1;
         self.documents_lost += damage.documents.unwrap_or(0);
         self.unknown_losses += u64::from(damage.documents.is_none());
+        self.no_text += u64::from(damage.kind == DamageKind::NoText);
         self.keep(damage);
     }
 
@@ -454,6 +475,8 @@ mod tests {
         file.add(unlike(84));
         let listed = [format!("{}; the same of 83 more records", damage(0)), unlike(84).to_string()];
         assert_eq!(file.damage_messages(), listed);
+        (0..50).for_each(|i| file.add(Damage { kind: DamageKind::NoText, ..unlike(i) }));
+        assert_eq!((file.damage_messages(), file.no_text), (listed.to_vec(), 50));
     }
 
     #[test]

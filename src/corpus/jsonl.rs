@@ -32,7 +32,24 @@ pub struct JsonlFields {
     pub score: Option<String>,
     /// The value that groups documents, a string, a number or a boolean, if it is asked for; may be missing.
     pub group: Option<String>,
+    /// The options by which a user named fields.
+    #[doc(hidden)]
+    #[serde(skip)]
+    pub named: NamedBy,
 }
+
+/// The options by which a user named fields, be it by their usual names. Which documents are read does not depend on it,
+/// so fields of the same names are equal.
+#[derive(Clone, Debug, Default)]
+pub struct NamedBy(pub Vec<&'static str>);
+
+impl PartialEq for NamedBy {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for NamedBy {}
 
 impl Default for JsonlFields {
     fn default() -> Self {
@@ -43,6 +60,7 @@ impl Default for JsonlFields {
             language: "language".into(),
             score: None,
             group: None,
+            named: NamedBy::default(),
         }
     }
 }

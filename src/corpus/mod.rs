@@ -52,7 +52,7 @@ mod zst;
 #[doc(inline)]
 pub use crate::document::{DocId, Place};
 
-pub(crate) use asked::{Needed, check_fields};
+pub(crate) use asked::{Needed, check_fields, check_texts};
 pub(crate) use damage::TooLong;
 pub use damage::{Damage, DamageKind, FileReading};
 pub use document::Document;
@@ -84,7 +84,7 @@ pub use {
     gather::{GatherJob, Gathered, gather, is_document},
     guard::panic_is_damage,
     inputs::{Discovered, NotRead, PassedOver, Reason, discover_all, expand_patterns},
-    jsonl::{document_of_line, mended_line, objects_of_line},
+    jsonl::{NamedBy, document_of_line, mended_line, objects_of_line},
     kept::{EachKept, Kept, KeptDocuments, KeptFile},
     options::LONGEST_WINDOW,
     peek::{Peeked, peek},

@@ -138,7 +138,17 @@ impl<'a> RecordParser<'a> {
                 self.page(header, content, span.raw)
             }
             (_, Some(header)) => header.parse(content, fields, strict).map(Some),
-            (_, None) => jsonl::parse(content, fields, strict),
+            (_, None) => match jsonl::parse(content, fields, strict) {
+                // The first line of a list of pages (pages.jsonl in WACZ) says that it is one.
+                Err((DamageKind::NoText, _))
+                    if !strict
+                        && span.record == 0
+                        && memchr::memmem::find(content, b"\"json-pages-").is_some() =>
+                {
+                    Ok(None)
+                }
+                read => read,
+            },
         }
     }
 
@@ -156,6 +166,8 @@ impl<'a> RecordParser<'a> {
                 Some(content_type) => html::text_of_resource(content, content_type, &self.room)?,
                 None => html::text_of_response(content, &self.room, header.truncated)?,
             },
+            #[cfg(not(feature = "html"))]
+            true if !header.resource_type().is_some_and(is_plain_text) => None,
             _ => {
                 let text = readable(content, strict)?;
                 let (repaired, truncated) = (matches!(text, Cow::Owned(_)), header.truncated);
@@ -169,6 +181,13 @@ impl<'a> RecordParser<'a> {
         let wet::Fields { record_id: id, url, language, not_utf8, .. } = header;
         Ok(page.map(|page| RecordContent { id, url, language, not_utf8, ..page }))
     }
+}
+
+/// True for the content type of plain text.
+#[cfg(not(feature = "html"))]
+fn is_plain_text(content_type: &str) -> bool {
+    let media = content_type.split(';').next().unwrap_or_default();
+    media.trim().eq_ignore_ascii_case("text/plain")
 }
 
 /// A text with U+FFFD for what is no UTF-8 of it, unless that is damage.

@@ -270,7 +270,7 @@ impl StreamReader {
                     self.zeros |= bytes[..n].contains(&0);
                     pos += n;
                 }
-                Step::Record { content_start, content_end, end, document, raw } => {
+                Step::Record { content_start, content_end, end: next, document, raw } => {
                     if document {
                         if self.rows == u32::MAX {
                             let (kind, place) = (DamageKind::TooLarge, self.feed.place(origin));
@@ -278,13 +278,17 @@ impl StreamReader {
                             part.add(Damage::at(&self.input.path, None, place, kind, detail));
                             return (pos, false);
                         }
-                        let span = Span { raw, ..self.span(pos, content_start, content_end, end) };
+                        let span = Span { raw, ..self.span(pos, content_start, content_end, next) };
                         spans.push(span);
                         self.rows += 1;
                     }
                     self.records += 1;
                     part.unread += u64::from(raw && !document);
-                    pos += end;
+                    let behind = &bytes[content_end..next];
+                    let has_end = behind.ends_with(b"\n\n") || behind.ends_with(b"\r\n\r\n");
+                    let is_last = end == End::File && next == at_hand;
+                    part.unterminated += u64::from(is_last && !has_end && self.input.format == Format::Wet);
+                    pos += next;
                 }
                 Step::Flaw { kind, at, record, detail } => {
                     let at = at.min(at_hand);

@@ -170,9 +170,9 @@ impl Head<'_> {
         self.is(b"response") || self.is(b"resource")
     }
 
-    /// True if it may be one of a document that is read.
+    /// True if it may be one of a document that is read: to read a resource of plain text no extractor is needed.
     fn is_document(&self) -> bool {
-        self.is(b"conversion") || (cfg!(feature = "html") && self.is_raw())
+        self.is(b"conversion") || self.is(b"resource") || (cfg!(feature = "html") && self.is_raw())
     }
 }
 
@@ -461,7 +461,6 @@ pub(crate) fn fields(header: &[u8]) -> Fields<'_> {
 impl Fields<'_> {
     /// The content type of a resource: what its content is without the answer of a server around it. Nothing of a
     /// tool's own notes, such as wget's log.
-    #[cfg(feature = "html")]
     pub fn resource_type(&self) -> Option<&str> {
         let is_note = self.url.as_ref().is_some_and(|url| url.starts_with("metadata:"));
         self.resource_type.as_deref().map(|it| if is_note { "application/octet-stream" } else { it })
@@ -770,7 +769,7 @@ mod tests {
             ("conversion", true, false),
             ("Conversion", true, false),
             ("response", cfg!(feature = "html"), true),
-            ("resource", cfg!(feature = "html"), true),
+            ("resource", true, true),
             ("warcinfo", false, false),
             ("x-of_ours.1", false, false),
         ] {

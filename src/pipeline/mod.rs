@@ -43,7 +43,7 @@ pub use upload::{Upload, upload};
 
 #[doc(inline)]
 pub use crate::boilerplate::GroupBy;
-use crate::boilerplate::{self, Boilerplate};
+use crate::boilerplate::{self, Boilerplate, host_of};
 use crate::corpus::{
     self, DiscoverOptions, Discovered, FileReading, Input, JsonlFields, KeptFiles, Needed, PassedOver,
     ReadOptions, ReadRules, discover_all,
@@ -325,20 +325,30 @@ pub(crate) fn all_inputs(job: &Job) -> Result<Against> {
 /// Checks that the new documents have what is asked for.
 fn check_fields(job: &Job, inputs: &[Input]) -> Result<()> {
     let Settings { keep, quota, .. } = &job.settings;
-    let urls = [
-        (quota.each == Some(Source::Host), "--keep-each host"),
-        (*keep == Keep::ShortestUrl, "--keep shortest-url"),
-        (job.ignored == Ignored::Counted(GroupBy::Host), "--boilerplate-by host"),
-    ];
-    let urls: Vec<&str> =
-        urls.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, option)| option).collect();
-    let score = keep.score_field().map(|_| Needed::score("keep", keep.to_string()));
-    let group = match &job.ignored {
-        Ignored::Counted(by @ GroupBy::Field(_)) => Some(Needed::group("boilerplate-by", by.to_string())),
-        _ => None,
+    // Whose groups are counted now, or were when a file was made.
+    let (by, option, value) = match &job.ignored {
+        Ignored::None => (None, "", String::new()),
+        Ignored::Counted(by) => (Some(by.clone()), "boilerplate-by", by.to_string()),
+        Ignored::OfFile(path) => {
+            (Some(boilerplate::load(path)?.by), "boilerplate", path.display().to_string())
+        }
     };
-    let others: Vec<Needed> = score.into_iter().chain(group).collect();
-    corpus::check_fields(inputs, &job.read_options(), &urls, &others)
+    let of_hosts = [
+        (quota.each == Some(Source::Host)).then(|| "--keep-each host".to_owned()),
+        (by == Some(GroupBy::Host)).then(|| format!("--{option} {value}")),
+    ];
+    let of_hosts: Vec<String> = of_hosts.into_iter().flatten().collect();
+    let url = |why: &str, has| Needed::url(&job.fields.url, &format!(", which {why}"), has);
+    let host = (!of_hosts.is_empty()).then(|| {
+        let why = format!("{} needs, with a host, as in https://a.example/b", of_hosts.join(" and "));
+        url(&why, |document| document.url.and_then(host_of).is_some())
+    });
+    let shortest = (*keep == Keep::ShortestUrl)
+        .then(|| url("--keep shortest-url needs", |document| document.url.is_some()));
+    let score = keep.score_field().map(|_| Needed::score("keep", keep.to_string()));
+    let group = by.as_ref().and_then(GroupBy::field).map(|field| Needed::group(option, value, field));
+    let others: Vec<Needed> = [host, shortest, score, group].into_iter().flatten().collect();
+    corpus::check_fields(inputs, &grouped(job.read_options(), by.as_ref()), &others)
 }
 
 /// Puts the old files of a job behind its new ones. A file that is named as both is old.
@@ -395,6 +405,7 @@ fn hold_against(
         }
     }
     let old = discover_all(&paths, options)?;
+    corpus::check_texts(&old.inputs, &job.read_options(), "documents of --against")?;
     passed_over.add(old.passed_over);
     let all = inputs.len();
     let is_old: HashSet<PathBuf> = old.inputs.iter().map(|input| input.stored().to_path_buf()).collect();

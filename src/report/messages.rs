@@ -7,7 +7,7 @@ use super::model::{
     Parameter, Recall, Report, SCurve, SearchCost, Sources,
 };
 use crate::boilerplate::{BoilerplateShare, GroupBy};
-use crate::corpus::{Damage, EXTRACTOR, FileReading, Languages};
+use crate::corpus::{Damage, DamageKind, EXTRACTOR, FileReading, Languages};
 use crate::text::TOKENIZER;
 use crate::wording::{counted, plural, printable, printable_path};
 use simflip_core::clusters::Linkage;
@@ -398,7 +398,7 @@ fn unread() -> &'static str {
         }
         None => {
             "a document as a server sent it (response, resource), and is passed over: text is read from conversion records, as \
-             WET files have them (a build with the feature `html` takes it from responses, too)"
+             WET files have them, and resources of plain text (a build with the feature `html` takes it from responses, too)"
         }
     }
 }
@@ -429,13 +429,47 @@ pub fn odd_input_warnings<'a>(files: impl IntoIterator<Item = &'a FileReading> +
             |file| file.without_text,
             "record has",
             "records have",
-            "no text but null, and were skipped (--strict reports each of them)",
+            "no text but null, or begin a list of pages, and were skipped (--strict reports each of them)",
+        ),
+        warning(
+            |file| file.unterminated,
+            "file ends",
+            "files end",
+            "in a record of WARC without the blank lines behind it, and may have been cut there; its text is used",
         ),
         warning(|file| file.unread, "record of WARC holds", "records of WARC hold", unread()),
+        lacking(files.clone(), |file| file.with_id, "ID", "--id-field"),
+        lacking(files.clone(), |file| file.with_url, "URL", "--url-field"),
+        records_without_text(files),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// A warning where fewer than half of the documents have a name of a kind, and some have it.
+fn lacking<'a>(
+    files: impl IntoIterator<Item = &'a FileReading> + Clone,
+    has: fn(&FileReading) -> u64,
+    name: &str,
+    option: &str,
+) -> Option<String> {
+    let [with, all] = [has, |file| file.documents].map(|of| files.clone().into_iter().map(of).sum::<u64>());
+    let first = files.into_iter().find(|file| has(file) < file.documents)?;
+    (with > 0 && with < all - with).then(|| {
+        let have = counted(with, "document has", "documents have");
+        let path = printable_path(&first.path);
+        format!("Only {have} the {name} that {option} names, of {all}; the first file with others is {path}.")
+    })
+}
+
+/// A warning of the records of all files that have no text, and the fields of the first.
+fn records_without_text<'a>(files: impl IntoIterator<Item = &'a FileReading> + Clone) -> Option<String> {
+    let records = files.clone().into_iter().map(|file| file.no_text).sum();
+    let mut damage = files.into_iter().flat_map(|file| &file.damage);
+    let first = damage.find(|piece| piece.kind == DamageKind::NoText)?;
+    let has = counted(records, "record or file has", "records or files have");
+    Some(format!("{has} no text where it is looked for, and were skipped; the first: {first}."))
 }
 
 /// The damaged input, with what showed only later.

@@ -144,7 +144,8 @@ fn planned(job: &Job, limit: u64) -> Result<(DiskPlan, Result<Rooms, String>)> {
         if read_ahead > memory
             && let Err(least) = Rooms::new(memory, options.threads, read_ahead, true)
         {
-            let expected = format!("at least {} for so many threads", printed_bytes(least));
+            let threads = counted(options.threads as u64, "thread", "threads");
+            let expected = format!("at least {} for {threads}", printed_bytes(least));
             return Err(Error::parameter("memory", printed_bytes(memory), expected));
         }
     }

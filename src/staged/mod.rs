@@ -52,6 +52,7 @@ pub use store::can_be_joined;
 use crate::error::{Error, Result};
 use crate::format::{Kind, wrong};
 use crate::making::{Unfinished, folder_of};
+use crate::wording::counted;
 use std::path::Path;
 
 /// Bytes that a stage may use to sort in.
@@ -86,7 +87,8 @@ impl Budget {
 /// Bytes in words, rounded up.
 fn printed_bytes(bytes: u64) -> String {
     match bytes {
-        0..1_048_576 => format!("{}KiB", bytes.div_ceil(1 << 10)),
+        0..1_024 => counted(bytes, "byte", "bytes"),
+        1_024..1_048_576 => format!("{}KiB", bytes.div_ceil(1 << 10)),
         1_048_576..10_737_418_240 => format!("{}MiB", bytes.div_ceil(1 << 20)),
         _ => format!("{}GiB", bytes.div_ceil(1 << 30)),
     }

@@ -7,7 +7,7 @@ use super::join::join;
 use super::sketch::{Shard, SketchJob, sketch};
 use super::store::{can_be_joined, held as held_each};
 use super::{Budget, printed_bytes};
-use crate::corpus::{DiscoverOptions, KeptFiles, ReadOptions, discover_all};
+use crate::corpus::{DiscoverOptions, KeptFiles, ReadOptions, check_fields, discover_all};
 use crate::error::{Error, Result};
 use crate::pipeline::{Progress, Silent};
 use crate::resources::{cpu_seconds, memory_share};
@@ -179,6 +179,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
         let discovery = DiscoverOptions { fields: job.options.fields.clone(), ..DiscoverOptions::default() };
         let found = discover_all(&job.inputs, &discovery)?;
         found.passed_over.message().iter().for_each(|message| progress.note(message));
+        check_fields(&found.inputs, &job.options, &[])?;
         let sample = Estimate::of(&found.inputs, &job.options);
         if sample.documents == 0 {
             return Err(Error::NoDocuments("no document in the first files of INPUT".to_owned()));

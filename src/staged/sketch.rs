@@ -14,7 +14,9 @@ use crate::format::{self, SKETCHES, wrong};
 use crate::kernel::memory::give_back;
 use crate::making::{check_is_here, sweep};
 use crate::pipeline::{Progress, with_threads};
+use crate::report::messages;
 use crate::resources::memory_share;
+use crate::wording::counted;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use simflip_core::settings::Settings;
@@ -128,7 +130,7 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     }
     let score = job.options.fields.score.iter().map(|field| Needed::score("score", field.clone()));
     // These may be few of the files of a job, of which others have what is missing here.
-    if let Err(error) = check_fields(&found.inputs, &job.options, &[], &score.collect::<Vec<_>>()) {
+    if let Err(error) = check_fields(&found.inputs, &job.options, &score.collect::<Vec<_>>()) {
         progress.note(&error.to_string());
     }
     let (inputs, broken): (Vec<Input>, Vec<Input>) =
@@ -151,7 +153,8 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
         let read_ahead = read_ahead(of_part().collect::<Vec<_>>().into_iter(), threads);
         let memory = job.memory.unwrap_or_else(memory_share);
         let rooms = Rooms::new(memory, threads, read_ahead, job.memory.is_some()).map_err(|least| {
-            let expected = format!("at least {} for so many threads", printed_bytes(least));
+            let threads = counted(threads as u64, "thread", "threads");
+            let expected = format!("at least {} for {threads}", printed_bytes(least));
             Error::parameter("memory", printed_bytes(memory), expected)
         })?;
         Sketching::new(job, part.len(), &rooms, false, progress).sketch(&part)
@@ -164,11 +167,14 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
         let _ = fs::remove_dir(&job.out);
     }
     let mut sketched = Sketched { files, damaged: broken.len() as u64, ..Sketched::default() };
-    for Made { there, documents, damaged, .. } in done? {
-        sketched.there += there;
-        sketched.documents += documents;
-        sketched.damaged += damaged;
+    let mut read = Vec::new();
+    for made in done? {
+        sketched.there += made.there;
+        sketched.documents += made.documents;
+        sketched.damaged += made.damaged;
+        read.extend(made.read.into_iter().flat_map(|read| read.files));
     }
+    messages::odd_input_warnings(&read).iter().for_each(|message| progress.note(message));
     Ok(sketched)
 }
 
