@@ -295,21 +295,31 @@ fn a_folder_tells_what_it_holds_that_is_not_read() {
     place.put("in/d.json", "{\n  \"text\": \"x\"\n}\n");
     place.put("in/more/e.json", lines(6..8));
     place.put("in/README.md", "words");
+    // An array; objects on one line; and a table in UTF-16.
+    place.put("in/f.json", format!("[{}]", line(8)));
+    place.put("in/g.json", lines(9..11).replace('\n', ""));
+    let table = format!("id,text\r\n1,{}\r\n", words(11, 40));
+    place.put(
+        "in/h.csv",
+        table.encode_utf16().fold(vec![0xff, 0xfe], |all, unit| [all, unit.to_le_bytes().to_vec()].concat()),
+    );
     place.reported("dedup in/a.jsonl --out in/res", 0);
     #[cfg(unix)]
     std::os::unix::fs::symlink("nowhere", place.at("in/link")).unwrap();
     let reported = place.reported("dedup in --out out", 0);
     let expected = "Skipped in folders: 1 file of another format (in/README.md); 2 .json and .csv files without texts \
-                    (in/c.json, in/d.json); 1 folder of earlier results (in/res); 1 unreadable entry (in/link).";
+                    (in/c.json, in/d.json); 1 JSON array, of which jq -c '.[]' makes lines (in/f.json); 1 folder of earlier \
+                    results (in/res); 1 unreadable entry (in/link).";
     assert!(reported.contains(expected), "{reported}");
     let report = place.report("out");
-    assert_eq!(report["corpus"]["documents"], 8);
+    assert_eq!(report["corpus"]["documents"], 11);
     assert!(report["warnings"].as_array().unwrap().iter().any(|warning| warning == expected), "{report}");
     let row = |path: &str, reason: &str, kind: &str| serde_json::json!({ "path": path, "reason": reason, "kind": kind });
     let all = serde_json::json!([
         row("in/README.md", "other-name", ".md"),
         row("in/c.json", "no-documents", ".json"),
         row("in/d.json", "no-documents", ".json"),
+        row("in/f.json", "json-array", ".json"),
         row("in/link", "cannot-look", ""),
         row("in/res", "earlier-result", ""),
     ]);
@@ -318,6 +328,10 @@ fn a_folder_tells_what_it_holds_that_is_not_read() {
     assert!(place.reported("seen --index i in", 0).contains(expected));
     place.put("other/x.doc", "words");
     assert!(place.reported("dedup other --out none", 2).contains("1 file of another format (other/x.doc)"));
+    place.put("tables/a.csv", "id,body\n1,words\n");
+    let reported = place.reported("dedup tables --out none --text-field typo", 2);
+    let expected = "tables/a.csv has no field \"typo\"; --text-field names another one of id, body";
+    assert!(reported.contains(expected), "{reported}");
 }
 
 #[test]
@@ -621,6 +635,32 @@ fn what_is_odd_and_no_damage_is_told_by_every_command() {
         reported
             .contains("could be read of empty.jsonl: 1 file was read, and there is no document. 1 record")
     );
+}
+
+#[test]
+fn a_frame_to_be_skipped_says_that_a_stream_is_zstandard() {
+    let place = Place::new();
+    let words = [record(0), record(1)].concat();
+    let frame = |kind: u8, content: &[u8]| {
+        [&[kind, 0x2a, 0x4d, 0x18][..], &(content.len() as u32).to_le_bytes(), content].concat()
+    };
+    let mut by_words = zstd::bulk::Compressor::with_dictionary(1, &words).unwrap();
+    // As pzstd writes it; and with a dictionary that is longer than what a look at a file reads.
+    let long = [vec![b'x'; 100_000], words.clone()].concat();
+    let mut by_long = zstd::bulk::Compressor::with_dictionary(1, &long).unwrap();
+    for stream in [
+        [frame(0x50, b"size"), zstd::encode_all(&words[..], 1).unwrap()].concat(),
+        [frame(0x5d, &words), by_words.compress(&words).unwrap()].concat(),
+        [frame(0x5d, &long), by_long.compress(&words).unwrap()].concat(),
+    ] {
+        place.run("dedup - --out out --force").write_stdin(stream).assert().code(0);
+        assert_eq!(place.report("out")["corpus"]["documents"], 2);
+    }
+    let tables = format!("text\n{}\n", self::words(5, 40));
+    let mut by_table = zstd::bulk::Compressor::with_dictionary(1, tables.as_bytes()).unwrap();
+    let table = [frame(0x5d, tables.as_bytes()), by_table.compress(tables.as_bytes()).unwrap()].concat();
+    place.put("in/a.csv.zst", table);
+    place.reported("dedup in --out table", 0);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::gzip;
 use super::options::LONGEST_WINDOW;
+use super::zst::{dictionary_of, starts_frame};
 
 /// The first bytes of a gzip member: two of magic, and the only method there is (RFC 1952, 2.3.1).
 pub(crate) const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
@@ -74,7 +75,7 @@ impl Compression {
         // A damaged third byte leaves a gzip file a gzip file.
         if head.starts_with(&GZIP_MAGIC[..2]) {
             Self::Gzip
-        } else if head.starts_with(&ZSTD_MAGIC) {
+        } else if starts_frame(head) {
             Self::Zstd
         } else {
             Self::None
@@ -110,7 +111,9 @@ impl Compression {
                 });
             }
             Self::Zstd => {
-                if let Ok(mut decoder) = zstd::stream::read::Decoder::with_buffer(head)
+                let of_head = |length| Ok(head[..head.len().min(length as usize)].to_vec());
+                let dictionary = dictionary_of(of_head).unwrap_or_default();
+                if let Ok(mut decoder) = zstd::stream::read::Decoder::with_dictionary(head, &dictionary)
                     && decoder.window_log_max(LONGEST_WINDOW).is_ok()
                 {
                     pull(&mut decoder);
@@ -196,12 +199,15 @@ pub(crate) fn foreign(head: &[u8], compression: Compression, is_named: bool) -> 
         [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..] => {
             "compressed by bzip2; bunzip2 decompresses it"
         }
+        [0x04, 0x22, 0x4d, 0x18, ..] => "compressed by lz4; unlz4 decompresses it",
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => "compressed by xz; unxz decompresses it",
         [b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c, ..] => "a 7z archive; unpack it and name the folder",
         [b'P', b'K', 3, 4, ..] => {
             "a ZIP archive, as WACZ is; unpack it and name the folder (of WACZ, archive)"
         }
-        _ if looks_like_arrow(start) => "Arrow, compressed as a whole; decompress it",
+        _ if looks_like_arrow(start) || start.starts_with(&PARQUET_MAGIC) => {
+            "Parquet or Arrow, compressed as a whole; decompress it"
+        }
         [b'O', b'R', b'C', ..] => "ORC; convert it to Parquet",
         [b'O', b'b', b'j', 1, ..] => "Avro; convert it to Parquet or to lines of JSON",
         [b'%', b'P', b'D', b'F', b'-', ..] => "PDF; take out its text first",
@@ -329,6 +335,8 @@ mod tests {
             (&tar, "tar"),
             (&packed.finish().unwrap(), "tar"),
             (b"ARROW1\0\0", "Arrow"),
+            (b"PAR1", "Parquet"),
+            (b"\x04\x22\x4d\x18", "lz4"),
             (b" \n[ {\"text\": 1}]", "JSON array"),
             (b"filedesc://a.arc 0.0.0.0", "ARC"),
             (b"<!DOCTYPE html>", "gather"),

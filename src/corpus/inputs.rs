@@ -12,7 +12,9 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::asked::{TOLD, names_there};
 use super::csv::CsvHeader;
+use super::cut::{End, Step};
 use super::damage::{DamageCause, DamageKind};
 use super::data_set::{self, DataSet};
 use super::filetype::{
@@ -24,11 +26,11 @@ use super::gzip;
 use super::jsonl::{self, JsonlFields};
 use super::kept::is_kept_of;
 use super::object::{self, Object};
-use super::options::pool;
+use super::options::{ReadOptions, pool};
 use super::parquet;
 use super::source::find_at_start;
 use super::storage::{Stamp, Storage, StoredFile};
-use super::zst::{dictionary_of, window_bits};
+use super::zst::{dictionary_length, dictionary_of, window_bits};
 use crate::format::Results;
 use crate::making::{Unfinished, is_address, is_being_made, is_unfinished};
 use crate::wording::{counted, first_of, printable_path};
@@ -94,6 +96,8 @@ pub enum Reason {
     OtherName,
     /// A file called `.json`, `.csv` or `.tsv` that holds something else than documents.
     NoDocuments,
+    /// A file called `.json` that holds an array.
+    JsonArray,
     /// A file of Hugging Face beside the shards of a data set.
     BesideShards,
     /// A folder of earlier results.
@@ -136,6 +140,10 @@ impl Reason {
         match self {
             Self::OtherName => ["file of another format", "files of other formats"],
             Self::NoDocuments => [".json or .csv file without texts", ".json and .csv files without texts"],
+            Self::JsonArray => [
+                "JSON array, of which jq -c '.[]' makes lines",
+                "JSON arrays, of which jq -c '.[]' makes lines",
+            ],
             Self::BesideShards => {
                 ["file of a data set beside its shards", "files of a data set beside its shards"]
             }
@@ -407,14 +415,17 @@ fn held_to_decode(input: &Input, head: &[u8]) -> u64 {
     }
 }
 
-/// The first 64 KiB of a file, or as many behind a long gzip header.
+/// The first 64 KiB of a file, or as many behind a long gzip header or a dictionary.
 fn head(storage: &Storage) -> io::Result<Vec<u8>> {
     const LENGTH: u64 = 64 << 10;
     let head = storage.head(LENGTH)?;
     if Compression::by_magic(&head) == Compression::Gzip && gzip::behind_header(&head).is_none() {
         return storage.head(gzip::HEADER_CAP as u64 + 2 * LENGTH);
     }
-    Ok(head)
+    match dictionary_length(&head)? {
+        0 => Ok(head),
+        dictionary => storage.head(8 + dictionary + LENGTH),
+    }
 }
 
 /// Where streams are copied to.
@@ -474,36 +485,48 @@ fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Resul
     Ok(input)
 }
 
-/// True if a file that is called `.json` holds lines of documents: its first line is an object with a text.
-fn is_json_lines(storage: &Storage, fields: &JsonlFields) -> io::Result<bool> {
-    /// The longest first line that is looked at.
+/// Why a file that is called `.json`, `.csv` or `.tsv` is not read; none if it has a column of texts, or its first object
+/// has a text.
+fn reason_by_content(
+    path: &Path,
+    storage: &Storage,
+    options: &DiscoverOptions,
+) -> io::Result<Option<Reason>> {
+    /// The longest first line of JSON that is looked at.
     const LONGEST: usize = 128_000_000;
-    let compression = Compression::by_magic(&head(storage)?);
+    let (head, fields) = (head(storage)?, &options.fields);
+    if utf16_of(&head).is_some() {
+        return reason_by_content(path, &in_utf8(path, storage, options)?.storage, options);
+    }
+    let compression = Compression::by_magic(&head);
+    if format_by_name(path) == Some(Format::Csv) {
+        let header = CsvHeader::read(path, storage, compression)?;
+        return Ok((!header.is_some_and(|it| it.has_text(fields))).then_some(Reason::NoDocuments));
+    }
     let mut scanned = 0;
-    let is_document = |bytes: &[u8], is_all: bool| {
+    let reason = |bytes: &[u8], is_all: bool| {
         let bytes = skip_blank(bytes);
-        if bytes.first().is_some_and(|&first| first != b'{') || bytes.len() > LONGEST {
-            return Some(false);
+        let end = if is_all { End::File } else { End::Unknown };
+        match (bytes.first(), jsonl::step(bytes, end, &mut scanned, LONGEST)) {
+            (Some(b'['), _) => Some(Some(Reason::JsonArray)),
+            (None | Some(b'{'), Step::Need(_)) => None,
+            (Some(b'{'), Step::Record { content_end, .. })
+                if matches!(jsonl::parse(&bytes[..content_end], fields, false), Ok(Some(_))) =>
+            {
+                Some(None)
+            }
+            _ => Some(Some(Reason::NoDocuments)),
         }
-        let line = memchr::memchr(b'\n', &bytes[scanned.min(bytes.len())..]).map(|n| &bytes[..scanned + n]);
-        scanned = bytes.len();
-        let line = line.or(is_all.then_some(bytes))?;
-        Some(jsonl::parse(line, fields, false).is_ok_and(|line| line.is_some()))
     };
-    Ok(find_at_start(storage, compression, Format::Jsonl, is_document)?.unwrap_or(false))
-}
-
-/// True if a file that is called `.csv` has a column of texts.
-fn has_texts(path: &Path, storage: &Storage, fields: &JsonlFields) -> io::Result<bool> {
-    let header = CsvHeader::read(path, storage, Compression::by_magic(&head(storage)?))?;
-    Ok(header.is_some_and(|header| header.has_text(fields)))
+    let found = find_at_start(storage, compression, Format::Jsonl, reason)?;
+    Ok(found.unwrap_or(Some(Reason::NoDocuments)))
 }
 
 /// True if a file is called as CSV is, and has no column of texts.
 pub(crate) fn is_other_table(path: &Path) -> bool {
-    let storage = Storage::File(path.to_path_buf());
+    let (storage, options) = (Storage::File(path.to_path_buf()), DiscoverOptions::default());
     format_by_name(path) == Some(Format::Csv)
-        && has_texts(path, &storage, &JsonlFields::default()).is_ok_and(|has_texts| !has_texts)
+        && reason_by_content(path, &storage, &options).is_ok_and(|reason| reason.is_some())
 }
 
 /// An entry of a folder.
@@ -723,18 +746,16 @@ impl<'a> FoundFiles<'a> {
     /// Takes a folder's file if it is one of documents, as its name says, or else its content; says why it is not read
     /// otherwise.
     fn file_of_folder(&mut self, path: &Path, storage: Storage) -> Result<Option<Reason>> {
-        let fields = &self.options.fields;
-        let holds_texts = match (self.wanted, format_by_name(path)) {
+        let reason = match (self.wanted, format_by_name(path)) {
             (Some(is_wanted), _) if !is_wanted(path) => return Ok(Some(Reason::OtherName)),
+            (None, None) if !is_called(path, ".json") => return Ok(Some(Reason::OtherName)),
             // Tables hold documents at times, and other things more often; and so does JSON.
-            (None, Some(Format::Csv)) => has_texts(path, &storage, fields),
-            (Some(_), _) | (None, Some(_)) => Ok(true),
-            (None, None) if is_called(path, ".json") => is_json_lines(&storage, fields),
-            (None, None) => return Ok(Some(Reason::OtherName)),
+            (None, None | Some(Format::Csv)) => reason_by_content(path, &storage, self.options),
+            (Some(_), _) | (None, Some(_)) => Ok(None),
         };
-        match holds_texts {
-            Ok(true) => self.take(storage, path),
-            Ok(false) => return Ok(Some(Reason::NoDocuments)),
+        match reason {
+            Ok(None) => self.take(storage, path),
+            Ok(reason) => return Ok(reason),
             Err(error) if is_address(path) => return Err(Error::io(path, error)),
             Err(error) => self.cannot_open(path, &error),
         }
@@ -822,11 +843,25 @@ pub fn expand_patterns(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(expanded)
 }
 
+/// The fields of a file of a folder that was passed over as it has no text, in a sentence; none if there is no such file.
+fn without_field(passed_over: &PassedOver, options: &DiscoverOptions) -> Option<String> {
+    let mut without = passed_over.list.iter().filter(|it| it.reason == Reason::NoDocuments);
+    without.find_map(|NotRead { path, .. }| {
+        let input = Input::look(path, &Storage::File(path.clone()), options);
+        let names = names_there(&[input], &ReadOptions::default());
+        let (path, text) = (printable_path(path), &options.fields.text);
+        (!names.is_empty()).then(|| {
+            let names = first_of(names, TOLD);
+            format!("{path} has no field {text:?}; --text-field names another one of {names}")
+        })
+    })
+}
+
 /// Finds the files to read.
 ///
 /// A folder stands for the files below it with a known name: `.wet`, `.warc` (also `.warc.wet`, `.warc.txt`), `.jsonl`,
 /// `.ndjson` or `.jl`, each also with `.gz` or `.zst`, and `.parquet`, `.arrow` and `.feather`. It stands as well for
-/// `.json`, `.json.gz` or `.json.zst` whose first line is an object with a text, and for `.csv` or `.tsv`, also
+/// `.json`, `.json.gz` or `.json.zst` whose first object has a text, and for `.csv` or `.tsv`, also
 /// compressed, whose header has a column of texts. Of a data set that Hugging Face saved, the shards alone are read. A
 /// file that is named itself may be called anything; its content says what it is, and of CSV its name. A folder of
 /// earlier results below a folder is passed over, whatever a run left unfinished or works in, and what has a name that
@@ -869,7 +904,7 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
     if inputs.iter().all(|i| i.problem.is_some()) {
         let why = match inputs.first() {
             Some(Input { path, problem: Some((_, message)), .. }) => format!("{}: {message}", path.display()),
-            _ => {
+            _ => without_field(&found.passed_over, options).unwrap_or_else(|| {
                 let names = ".wet, .warc, .jsonl, .ndjson, .jl, .csv, .tsv; also .gz, .zst; .parquet, .arrow, .feather";
                 let passed_over = found.passed_over.message().map(|message| format!(". {message}"));
                 let advice = match holds_documents(&found.passed_over) {
@@ -877,7 +912,7 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
                     false => "",
                 };
                 format!("no file with a known name ({names}){}{advice}", passed_over.unwrap_or_default())
-            }
+            }),
         };
         return Err(Error::NoDocuments(why));
     }

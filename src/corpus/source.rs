@@ -8,7 +8,7 @@ use super::filetype::{Compression, Format};
 use super::gzip::GzipSource;
 use super::options::ReadRules;
 use super::storage::{Storage, StoredFile};
-use super::zst::ZstdSource;
+use super::zst::{ZstdSource, dictionary_of};
 
 /// A stored file being decoded.
 pub(crate) enum Source {
@@ -74,7 +74,8 @@ pub(crate) fn find_at_start<T>(
     format: Format,
     mut find: impl FnMut(&[u8], bool) -> Option<T>,
 ) -> std::io::Result<Option<T>> {
-    let mut source = Source::new(storage.open()?, compression, format, &[], &ReadRules::default())?;
+    let dictionary = dictionary_of(|length| storage.head(length))?;
+    let mut source = Source::new(storage.open()?, compression, format, &dictionary, &ReadRules::default())?;
     let mut feed = Feed::new(compression == Compression::None);
     loop {
         let more = source.fill(&mut feed);

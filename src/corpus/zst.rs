@@ -23,7 +23,8 @@ pub(crate) struct ZstdSource {
     done: bool,
 }
 
-fn starts_frame(bytes: &[u8]) -> bool {
+/// True if bytes begin as a frame does.
+pub(crate) fn starts_frame(bytes: &[u8]) -> bool {
     // The second form is a frame to be skipped (RFC 8878, 3.1.2).
     bytes.starts_with(&ZSTD_MAGIC)
         || (bytes.len() >= 4 && bytes[0] & 0xf0 == 0x50 && bytes[1..4] == [0x2a, 0x4d, 0x18])
@@ -53,21 +54,31 @@ pub(crate) fn window_bits(bytes: &[u8]) -> Option<u32> {
 /// # Errors
 /// If the file cannot be read, or its dictionary does not decode.
 pub(crate) fn dictionary_of(head: impl Fn(u64) -> io::Result<Vec<u8>>) -> io::Result<Vec<u8>> {
-    const MAGIC: [u8; 4] = [0x5d, 0x2a, 0x4d, 0x18];
-    /// The longest dictionary that is read, decoded.
-    const LONGEST: usize = 64 << 20;
-    let start = head(8)?;
-    let length = start.strip_prefix(&MAGIC).and_then(|length| length.first_chunk::<4>());
-    let Some(&length) = length else { return Ok(Vec::new()) };
-    let length = u64::from(u32::from_le_bytes(length));
-    if length > LONGEST as u64 {
-        return Err(io::Error::other(format!("a dictionary of {length} bytes")));
+    let length = dictionary_length(&head(8)?)?;
+    if length == 0 {
+        return Ok(Vec::new());
     }
     let mut dictionary = head(8 + length)?.split_off(8);
     if dictionary.starts_with(&ZSTD_MAGIC) {
         dictionary = zstd::bulk::decompress(&dictionary, LONGEST)?;
     }
     Ok(dictionary)
+}
+
+/// The longest dictionary that is read, stored and decoded.
+const LONGEST: usize = 64 << 20;
+
+/// Stored bytes of the dictionary of a file that begins like this; 0 if it has none.
+///
+/// # Errors
+/// If it is too long.
+pub(crate) fn dictionary_length(head: &[u8]) -> io::Result<u64> {
+    const MAGIC: [u8; 4] = [0x5d, 0x2a, 0x4d, 0x18];
+    let length = head.strip_prefix(&MAGIC).and_then(|length| length.first_chunk::<4>());
+    match length.map_or(0, |&length| u32::from_le_bytes(length).into()) {
+        length if length > LONGEST as u64 => Err(io::Error::other(format!("a dictionary of {length} bytes"))),
+        length => Ok(length),
+    }
 }
 
 impl ZstdSource {
