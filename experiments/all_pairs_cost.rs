@@ -128,7 +128,7 @@ fn run(options: &Options) -> Result<()> {
     let searches = Searches::read(options)?;
     let radius = searches.distance;
     for path in options.corpora() {
-        let corpus = Corpus::load(&path, FeatureKind::Words)?;
+        let corpus = Corpus::load(&options.progress, &path, FeatureKind::Words)?;
         let mut table = Table::create(options, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
         let mut row = |what: &str, n: f64, seconds: f64, bytes: f64, by: &str, pairs: u64, features: f64| {
             options

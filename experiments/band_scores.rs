@@ -369,8 +369,8 @@ fn run(options: &Options) -> Result<()> {
     let config: BandScoresConfig = config::read(options, EXPERIMENT.name)?;
     let shingles = FeatureKind::Shingles(config.shingle);
     for path in options.corpora() {
-        let of_shingles = Corpus::load(&path, shingles)?;
-        let of_words = Corpus::load(&path, FeatureKind::Words)?;
+        let of_shingles = Corpus::load(&options.progress, &path, shingles)?;
+        let of_words = Corpus::load(&options.progress, &path, FeatureKind::Words)?;
         let corpus = &of_shingles;
         let mut table = Table::create(options, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
         let sets: Vec<Vec<(u64, u32)>> =
@@ -793,7 +793,7 @@ mod tests {
         let options = Options::parse_from(["experiments", EXPERIMENT.name, "--quick"]);
         let config: BandScoresConfig = config::read(&options, EXPERIMENT.name).unwrap();
         let path = crate::root().join("data/debian-faq.warc.wet.gz");
-        let corpus = Corpus::load(&path, FeatureKind::Shingles(config.shingle)).unwrap();
+        let corpus = Corpus::load(&options.progress, &path, FeatureKind::Shingles(config.shingle)).unwrap();
         let hashes = corpus.simhashes(Weighting::Tf);
         let drawn = vec![true; corpus.len()];
         let answer = simhash(&corpus, &drawn, &config).unwrap();
@@ -833,7 +833,7 @@ mod tests {
         let options = Options::parse_from(["experiments", EXPERIMENT.name, "--quick"]);
         let mut config: BandScoresConfig = config::read(&options, EXPERIMENT.name).unwrap();
         let path = crate::root().join("data/debian-faq.warc.wet.gz");
-        let corpus = Corpus::load(&path, FeatureKind::Words).unwrap();
+        let corpus = Corpus::load(&options.progress, &path, FeatureKind::Words).unwrap();
         (config.judged_in_full, config.drawn) = (0, 20);
         let (drawn, chosen) = draw_texts(&corpus, &config, 7);
         assert_eq!(chosen.unwrap().len(), 20);

@@ -150,7 +150,7 @@ fn run(options: &Options) -> Result<()> {
     let (stored, queries) = options.sizes(config.stored, config.queries);
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
     for path in options.corpora() {
-        let corpus = Corpus::load(&path, FeatureKind::Words)?;
+        let corpus = Corpus::load(&options.progress, &path, FeatureKind::Words)?;
         let workload = Workload::generated(options, &searches, &corpus, stored, queries)?;
         let mut table = Table::create(options, EXPERIMENT.name, &workload.name(), &corpus.digest)?;
         // Every match from three media, the first from two.

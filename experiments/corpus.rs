@@ -1,6 +1,7 @@
 //! A corpus as the experiments need it: features with their true weights, and hashes with whole weight
 //! vectors.
 
+use crate::progress::Progress;
 use anyhow::{Context, Result, ensure};
 use rayon::prelude::*;
 use simflip::Document;
@@ -37,8 +38,8 @@ pub fn name_of(path: &Path) -> String {
 }
 
 impl Corpus {
-    /// Reads the files at `path`.
-    pub fn load(path: &Path, features: FeatureKind) -> Result<Self> {
+    /// Reads the files at `path`. Damage and texts of few features are left out, which `progress` hears of.
+    pub fn load(progress: &Progress, path: &Path, features: FeatureKind) -> Result<Self> {
         let paths = [PathBuf::from(path)];
         let inputs = discover(&paths, &Default::default())
             .with_context(|| format!("looking for {}", path.display()))?;
@@ -56,8 +57,18 @@ impl Corpus {
             "{}: expected documents of {MIN_FEATURES} different {features} or more, and none of its {documents} is one",
             path.display()
         );
-        let frequencies = Arc::new(read.collection.frequencies());
         let name = name_of(path);
+        let (short, all) = (texts.unsketched.len(), texts.sketched.len() + texts.unsketched.len());
+        if short > 0 {
+            progress.omit(format!(
+                "{name}: {short} of {all} distinct texts, with fewer than {MIN_FEATURES} different {features}"
+            ));
+        }
+        let damaged: u64 = read.files.iter().map(|file| file.damaged).sum();
+        if damaged > 0 {
+            progress.omit(format!("{name}: damaged pieces of its files, {damaged} in all"));
+        }
+        let frequencies = Arc::new(read.collection.frequencies());
         Ok(Self { name, digest: format!("{digest:016x}"), read, texts, frequencies })
     }
 

@@ -82,7 +82,7 @@ fn bits(hashes: &[SimHash]) -> (f64, f64, f64) {
 fn run(options: &Options) -> Result<()> {
     let config: FeatureChoiceConfig = config::read(options, EXPERIMENT.name)?;
     for path in options.corpora() {
-        let reference = Corpus::load(&path, config.true_features)?;
+        let reference = Corpus::load(&options.progress, &path, config.true_features)?;
         let sets: Vec<Vec<(u64, u32)>> = (0..reference.len()).map(|text| reference.counts(text)).collect();
         let document = |text: u32| reference.document(text as usize);
         let truth: Vec<(u32, u32)> = similar_pairs(&sets, config.true_from)
@@ -98,7 +98,7 @@ fn run(options: &Options) -> Result<()> {
         let points = options.progress.points(config.features.len() * config.weightings.len());
         let mut table = Table::create(options, EXPERIMENT.name, &reference.name, &reference.digest)?;
         for &features in &config.features {
-            let corpus = Corpus::load(&path, features)?;
+            let corpus = Corpus::load(&options.progress, &path, features)?;
             let places: HashMap<u32, usize> =
                 (0..corpus.len()).map(|text| (corpus.document(text), text)).collect();
             for &weighting in &config.weightings {

@@ -77,7 +77,7 @@ fn run(options: &Options) -> Result<()> {
     let (uniform, digest) = uniform(options, &config);
     measure(options, &config, (UNIFORM, &digest), &uniform)?;
     for path in if options.near_pairs { Vec::new() } else { options.corpora() } {
-        let corpus = Corpus::load(&path, FeatureKind::Words)?;
+        let corpus = Corpus::load(&options.progress, &path, FeatureKind::Words)?;
         let searches = of_corpus(options, &config, &corpus)?;
         let (found, fewest) = (searches.pairs.len() / 2, config.fewest_pairs);
         if found < fewest {

@@ -21,6 +21,7 @@ use simflip::simhash::volatility::FlipCost;
 use simflip::simhash::{BITS, SimHash};
 use simflip::text::FeatureKind;
 use simflip::weight::Weighting;
+use std::collections::HashSet;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "flips-vs-recall",
@@ -106,7 +107,7 @@ fn grid(config: &FlipsConfig, found: &[u32], h: u32) -> Vec<u64> {
 fn run(options: &Options) -> Result<()> {
     let config: FlipsConfig = config::read(options, EXPERIMENT.name)?;
     for path in options.corpora() {
-        let corpus = Corpus::load(&path, FeatureKind::Words)?;
+        let corpus = Corpus::load(&options.progress, &path, FeatureKind::Words)?;
         options.progress.say(format!("  {}: {} distinct texts", corpus.name, corpus.len()));
         let real = corpus.simhashes(Weighting::TfIdf);
         measure(options, &config, &corpus, "real", &real)?;
@@ -197,11 +198,13 @@ fn named(base: &str, source: &str) -> String {
     if source == "real" { base.to_owned() } else { format!("{source} from {base}") }
 }
 
-/// The rows that are judged: those of real documents, or where no corpus has enough near pairs of its own, those of
-/// generated ones.
+/// The rows that are judged: those of real documents, or where a corpus has not enough pairs at a distance, those of the
+/// documents generated from it.
 fn verified(rows: &[Row]) -> Vec<&Row> {
-    let of = |source: &str| rows.iter().filter(|row| row.text("source") == source).collect::<Vec<_>>();
-    Some(of("real")).filter(|real| !real.is_empty()).unwrap_or_else(|| of("generated"))
+    let curve = |row: &Row| [row.text("base").to_owned(), row.text("h").to_owned()];
+    let is_real = |row: &&Row| row.text("source") == "real";
+    let real: HashSet<_> = rows.iter().filter(is_real).map(curve).collect();
+    rows.iter().filter(|row| is_real(row) || !real.contains(&curve(row))).collect()
 }
 
 /// Panels (a) to (c): recall against flips; (d), one for each h: speed-up over random order against recall.
@@ -385,21 +388,22 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
             all.push(Verdict { item, paper, ours, finding: agrees.into(), because });
         }
     }
-    for base in distinct(verified.iter().copied(), "base") {
-        all.extend(speedups(&base, &verified, &config.speedups_at));
+    for base in distinct(rows, "base") {
+        // Of one source, so that distances can be compared.
+        let of = |source: &&str| speedups(&base, source, rows, &config.speedups_at);
+        all.extend(["real", "generated"].iter().find_map(of));
     }
     Ok(all)
 }
 
 /// The slides' "this difference increases with h, and as recall decreases", of the flips that random order needs
 /// for those of ours.
-fn speedups(base: &str, rows: &[&Row], recalls: &[f64]) -> Option<Verdict> {
+fn speedups(base: &str, source: &str, rows: &[Row], recalls: &[f64]) -> Option<Verdict> {
     let at = |h: u32, recall: f64| {
         let curve: Vec<&Row> = rows
             .iter()
-            .copied()
-            .filter(|row| row.text("base") == base && row.text("order") == USUAL)
-            .filter(|row| row.number("h") == f64::from(h))
+            .filter(|row| row.text("base") == base && row.text("source") == source)
+            .filter(|row| row.text("order") == USUAL && row.number("h") == f64::from(h))
             .collect();
         flips_for(&curve, recall).map(|flips| recall * sets(h) as f64 / flips)
     };
@@ -418,7 +422,7 @@ fn speedups(base: &str, rows: &[&Row], recalls: &[f64]) -> Option<Verdict> {
         })
         .collect();
     Some(Verdict {
-        item: format!("speed-up over random order for h = 1, 2, 3, {}", named(base, rows[0].text("source"))),
+        item: format!("speed-up over random order for h = 1, 2, 3, {}", named(base, source)),
         paper: "increases with h, and as recall decreases; 3.8, 13.3, 61.7 at 100 %".into(),
         ours: reported.join("; "),
         finding: (grows_with_h && grows_as_recall_falls).into(),
@@ -430,6 +434,22 @@ fn speedups(base: &str, rows: &[&Row], recalls: &[f64]) -> Option<Verdict> {
 mod tests {
     use super::*;
     use clap::Parser;
+
+    #[test]
+    fn generated_documents_are_judged_at_each_distance_that_has_too_few_pairs() {
+        let options = Options::parse_from(["experiments", EXPERIMENT.name]);
+        let mut text = "source,base,order,h,flips,recall,low,high\n".to_owned();
+        for (source, h) in [("real", 1), ("generated", 1), ("generated", 2)] {
+            text += &format!("{source},a,{USUAL:?},{h},1,0.3,0.2,0.4\n");
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let rows = crate::results::read(file.path()).unwrap();
+        let verdicts = verdicts(&options, &rows, &expected(EXPERIMENT.name).unwrap()).unwrap();
+        let mut items: Vec<&str> = verdicts.iter().map(|verdict| verdict.item.as_str()).collect();
+        items.dedup();
+        assert_eq!(items, ["h = 1, a", "h = 2, generated from a"]);
+    }
 
     #[test]
     fn every_published_number_of_flips_is_a_point_of_its_curve() {

@@ -202,6 +202,15 @@ fn main() -> Result<()> {
 }
 
 fn run(options: &Options) -> Result<()> {
+    let mut names: Vec<String> = options.corpora.iter().map(|path| corpus::name_of(path)).collect();
+    names.sort();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        bail!(
+            "--corpus: two corpora are called {:?}, and the rows of one would replace the other's. Rename one, or name \
+             the folder around both",
+            twice[0]
+        );
+    }
     match options.what.as_str() {
         "list" => EXPERIMENTS.iter().try_for_each(|e| say(format_args!("{:18} {}", e.name, e.about)))?,
         "all" => {
@@ -424,7 +433,8 @@ mod tests {
             (0..60).map(|word| format!("ship{} ", (i * 31 + word * word) % 977)).collect::<String>()
         };
         let lines = (0..60).map(|i| format!("{{\"text\":\"{}\"}}\n", page(i)));
-        fs::write(&pages, lines.collect::<String>()).unwrap();
+        let odd = "{\"text\":\"a ship\"}\n{\"text\":\n";
+        fs::write(&pages, lines.collect::<String>() + odd).unwrap();
         let measured = |what: &str, out: &Path| {
             let flags = ["experiments", what, "--quick", "--corpus"].map(Path::new);
             run(&Options::parse_from(flags.iter().copied().chain([&*pages, Path::new("--out"), out])))
@@ -439,6 +449,8 @@ mod tests {
         for reported in [
             "- ships, h = 1: a curve takes 50 pairs, and there are 0",
             "- ships: a curve takes 50 pairs within 3 bits, and there are 0",
+            "- ships: 1 of 61 distinct texts, with fewer than 8 different words",
+            "- ships: damaged pieces of its files, 1 in all",
             "| h = 1, generated from ships | 30 % after 1 flips |",
             "| uniform near pairs, key of 15 bits: recall after 9 probes |",
         ] {
@@ -491,8 +503,10 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_refused() {
+    fn an_unknown_name_and_two_corpora_of_one_name_are_refused() {
         let options = Options::parse_from(["experiments", "nothing"]);
         assert!(run(&options).is_err());
+        let options = Options::parse_from(["experiments", "dial", "--corpus", "a/crawl", "b/crawl.jsonl.gz"]);
+        assert!(run(&options).unwrap_err().to_string().contains("two corpora are called \"crawl\""));
     }
 }

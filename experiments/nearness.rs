@@ -142,7 +142,7 @@ fn run(options: &Options) -> Result<()> {
     let mut table = Table::create(options, EXPERIMENT.name, "model", "no corpus")?;
     model(options, &config, &mut table)?;
     for path in options.corpora() {
-        let corpus = Corpus::load(&path, FeatureKind::Words)?;
+        let corpus = Corpus::load(&options.progress, &path, FeatureKind::Words)?;
         options.progress.say(format!("  {}: {} distinct texts", corpus.name, corpus.len()));
         let weigher = Weigher::new(Weighting::TfIdf);
         let real = corpus.simhashes(Weighting::TfIdf);

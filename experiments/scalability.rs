@@ -35,7 +35,7 @@ fn run(options: &Options) -> Result<()> {
     let searches = Searches::read(options)?;
     let (most, queries) = options.sizes(config.stored, config.queries);
     for path in options.corpora() {
-        let corpus = Corpus::load(&path, FeatureKind::Words)?;
+        let corpus = Corpus::load(&options.progress, &path, FeatureKind::Words)?;
         let mut table = Table::create(options, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
         let mut sizes: Vec<usize> = (0..config.sizes).map(|halvings| most >> halvings).collect();
         sizes.reverse();

@@ -153,7 +153,7 @@ fn run(options: &Options) -> Result<()> {
     let (least, delta) = (config.least, config.underestimate);
     let kind = FeatureKind::Shingles(config.shingle);
     for path in options.corpora() {
-        let corpus = Corpus::load(&path, kind)?;
+        let corpus = Corpus::load(&options.progress, &path, kind)?;
         let sets: Vec<Vec<(u64, u32)>> = (0..corpus.len()).map(|text| corpus.counts(text)).collect();
         let mut pairs = similar_pairs(&sets, least);
         pairs.sort_unstable_by_key(|&(a, b, _)| fmix64((u64::from(a) << 32 | u64::from(b)) ^ options.seed));
@@ -314,7 +314,7 @@ fn run(options: &Options) -> Result<()> {
         }
         let clock = Clock::start();
         let hashes = corpus.simhashes(Weighting::Binary);
-        let words = Corpus::load(&path, FeatureKind::Words)?;
+        let words = Corpus::load(&options.progress, &path, FeatureKind::Words)?;
         let by_document: std::collections::HashMap<u32, u64> = words
             .simhashes(Weighting::TfIdf)
             .iter()

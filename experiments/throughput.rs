@@ -197,7 +197,7 @@ pub fn for_each_workload(
         each(workload, &mut Table::create(options, experiment, &workload.name(), &workload.digest)?)
     };
     for path in options.corpora() {
-        let corpus = Corpus::load(&path, FeatureKind::Words)?;
+        let corpus = Corpus::load(&options.progress, &path, FeatureKind::Words)?;
         let (name, texts, large) = (&corpus.name, corpus.len(), searches.large_corpus);
         if texts < large && stored > 0 {
             options.progress.omit(format!(

@@ -90,7 +90,7 @@ struct Shown {
 fn run(options: &Options) -> Result<()> {
     let config: QualityConfig = config::read(options, EXPERIMENT.name)?;
     for path in options.corpora() {
-        let corpus = Corpus::load(&path, FeatureKind::Shingles(5))?;
+        let corpus = Corpus::load(&options.progress, &path, FeatureKind::Shingles(5))?;
         let set = Set::open(&path, options, &config, &corpus)?;
         say(format_args!(
             "  {}: {} documents, {} true pairs",
@@ -110,7 +110,7 @@ fn run(options: &Options) -> Result<()> {
         let mut table = Table::create(options, EXPERIMENT.name, &set.name, &corpus.digest)?;
         drop(corpus);
         for &features in &config.features {
-            let corpus = Corpus::load(&path, features)?;
+            let corpus = Corpus::load(&options.progress, &path, features)?;
             let copies = set::copies(&corpus);
             sweep::simhash(&config, &corpus, &set, features, &copies, |setting, score| {
                 row(&mut table, &set, "simflip", &setting, &score)
@@ -194,11 +194,11 @@ mod tests {
         let path = crate::root().join("data/debian-faq.warc.wet.gz");
         let options = Options::parse_from(["experiments", "quality"]);
         let config: QualityConfig = config::read(&options, EXPERIMENT.name).unwrap();
-        let reference = Corpus::load(&path, FeatureKind::Shingles(5)).unwrap();
+        let reference = Corpus::load(&options.progress, &path, FeatureKind::Shingles(5)).unwrap();
         let set = Set::open(&path, &options, &config, &reference).unwrap();
         assert!(set.true_pairs() > 20 && set.kind == "lexical");
         let features = FeatureKind::Shingles(3);
-        let corpus = Corpus::load(&path, features).unwrap();
+        let corpus = Corpus::load(&options.progress, &path, features).unwrap();
         let copies = set::copies(&corpus);
         let mut rows: Vec<(Setting, Score)> = Vec::new();
         let mut keep = |setting, score| {
@@ -268,7 +268,7 @@ mod tests {
         let path = file("pages.jsonl", &texts.join("\n"));
         let options = Options::parse_from(["experiments", "quality"]);
         let config: QualityConfig = config::read(&options, EXPERIMENT.name).unwrap();
-        let corpus = Corpus::load(&path, FeatureKind::Shingles(5)).unwrap();
+        let corpus = Corpus::load(&options.progress, &path, FeatureKind::Shingles(5)).unwrap();
         let set = Set::open(&path, &options, &config, &corpus).unwrap();
         file("pages.one.csv", "a,b\n0,1\n2,3\n");
         file("pages.two.csv", "record,cluster\n0,0\n1,0\n2,3\n");
