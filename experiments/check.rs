@@ -1,7 +1,7 @@
 //! Verification: what was published, what we see, and why they differ.
 
 use crate::progress::say;
-use crate::results::{expected, read_all};
+use crate::results::{Row, distinct, expected, read_all};
 use crate::{Experiment, Options};
 use anyhow::{Context, Result};
 use std::fmt::Write;
@@ -54,6 +54,29 @@ pub struct Verdict {
     pub because: String,
 }
 
+/// The folder of the results that were measured with AVX2 alone, within that of the others.
+const AVX2: &str = "avx2";
+
+/// The options with the results of the other level of kernels.
+fn other_level(options: &Options) -> Options {
+    let results = options.results();
+    let other = match results.parent().filter(|_| results.ends_with(AVX2)) {
+        Some(around) => around.to_path_buf(),
+        None => results.join(AVX2),
+    };
+    Options { results: Some(other), ..options.clone() }
+}
+
+/// The levels of kernels and the processors that rows of a figure were measured with; of all rows where the figure does
+/// not begin with the name of a corpus. Empty where no row has the level.
+fn kernels(rows: &[Row], figure: &str) -> String {
+    let named: Vec<&Row> = rows.iter().filter(|row| !row.text("kernel").is_empty()).collect();
+    let own: Vec<&Row> = named.iter().copied().filter(|row| figure.starts_with(row.text("corpus"))).collect();
+    let rows = if own.is_empty() { named } else { own };
+    let of = |field: &str| distinct(rows.iter().copied(), field).join(", ");
+    if rows.is_empty() { String::new() } else { format!("{} on {}", of("kernel"), of("machine")) }
+}
+
 /// Prints the verdicts, and writes them beside the results.
 pub fn check(options: &Options, experiments: &[&Experiment]) -> Result<()> {
     let mut page = String::from(
@@ -67,11 +90,26 @@ pub fn check(options: &Options, experiments: &[&Experiment]) -> Result<()> {
             writeln!(page, "No results.")?;
             continue;
         }
+        let other = other_level(options);
+        let at_other = read_all(&other, experiment.name)?;
+        let own = kernels(&rows, "");
+        if !own.is_empty() {
+            writeln!(page, "Kernels: {own}.\n")?;
+        }
+        let others = match at_other.is_empty() {
+            true => Vec::new(),
+            false => (experiment.verdicts)(&other, &at_other, &expected)?,
+        };
         writeln!(page, "| figure | published | we see | verdict | because |\n|---|---|---|---|---|")?;
         for verdict in (experiment.verdicts)(options, &rows, &expected)? {
             let Verdict { item, paper, ours, finding, because } = verdict;
             let word = finding.word();
-            writeln!(page, "| {item} | {paper} | {ours} | {word} | {because} |")?;
+            // The ratio alone: its parts stand in the verdicts of that level.
+            let at_other = others.iter().find(|other| other.item == item).map_or(String::new(), |other| {
+                let ratio = other.ours.split(" (").next().unwrap_or_default();
+                format!("; with {}: {ratio}", kernels(&at_other, &item))
+            });
+            writeln!(page, "| {item} | {paper} | {ours} | {word} | {because}{at_other} |")?;
         }
     }
     say(page.trim_end())?;
