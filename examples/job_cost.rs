@@ -60,6 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             *least = least.min(seconds()? - before);
         }
     }
+    say(format_args!("kernels          {}", simflip_core::kernel_choice().level))?;
     say(format_args!("decompressing    {plain:8.3} s  {decoded} bytes"))?;
     for ((name, _), whole) in methods.iter().zip(whole) {
         say(format_args!("dedup {name:16} {whole:8.3} s  {:.2} times decompressing", whole / plain))?;

@@ -347,19 +347,22 @@ fn write_row(options: &Options, table: &str, header: &str, row: &str) -> Result<
     let method = options.recall.map_or("both".to_owned(), |recall| format!("dial {recall}"));
     let (pages, rest) = row.split_once(',').ok_or("a row without fields")?;
     let line = format!("{pages},{method},{},{rest},{}\n", options.fsync, surroundings());
-    let header = format!("{header},revision,machine,command\n");
+    let header = format!("{header},revision,machine,kernel,command\n");
     let Some(out) = &options.out else {
         return Ok(print(format!("{header}{line}").as_bytes())?);
     };
     fs::create_dir_all(out)?;
     let path = out.join(format!("{table}.csv"));
-    let new = !path.exists();
+    let before = fs::read_to_string(&path).unwrap_or_default();
+    if !before.is_empty() && !before.starts_with(&header) {
+        return Err(format!("{} has other columns; name another folder", path.display()).into());
+    }
     let mut file = File::options().create(true).append(true).open(path)?;
-    file.write_all((if new { header + &line } else { line }).as_bytes())?;
+    file.write_all((if before.is_empty() { header + &line } else { line }).as_bytes())?;
     Ok(())
 }
 
-/// Revision, machine and command, as the rows of experiments have them.
+/// Revision, machine, level of kernels and command, as the rows of experiments have them.
 fn surroundings() -> String {
     let git = |arguments: &[&str]| {
         let output = std::process::Command::new("git").args(arguments).output().ok()?;
@@ -372,7 +375,9 @@ fn surroundings() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let _ = write!(reported, ",{} x{cores},load", model.map_or(std::env::consts::ARCH, |(_, model)| model));
+    let (model, kernel) =
+        (model.map_or(std::env::consts::ARCH, |(_, model)| model), simflip_core::kernel_choice().level);
+    let _ = write!(reported, ",{model} x{cores},{kernel},load");
     for word in std::env::args().skip(1) {
         // Of folders the names are reported alone: where they are is each machine's own.
         let shown = word.rsplit('/').next().unwrap_or_default();

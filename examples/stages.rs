@@ -100,13 +100,13 @@ fn measure(
     fs::create_dir_all(folder)?;
     say(format_args!(
         "documents,of_one_template,memory_mib,limit_mib,stage,cpu_seconds,wall_seconds,microseconds_a_document,peak_bytes,\
-         disk_bytes_a_document,said"
+         disk_bytes_a_document,kernel,said"
     ))?;
     let row = |stage: &str, cpu: f64, wall: f64, peak: u64, disk: u64, said: &str| {
         let (each, disk) = (cpu * 1e6 / documents as f64, disk as f64 / documents as f64);
-        let limit = limit >> 10;
+        let (limit, kernel) = (limit >> 10, simflip_core::kernel_choice().level);
         say(format_args!(
-            "{documents},{template},{memory},{limit},{stage},{cpu:.1},{wall:.1},{each:.3},{peak},{disk:.1},{said}"
+            "{documents},{template},{memory},{limit},{stage},{cpu:.1},{wall:.1},{each:.3},{peak},{disk:.1},{kernel},{said}"
         ))
     };
     let (mut cpu, begun, mut text_bytes) = (0.0, Instant::now(), 0);

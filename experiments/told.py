@@ -996,6 +996,15 @@ def searches():
         paper's 645,000 to 760,000: our pairs need {best(made[0], "all", psm)["budget"]} probes."""
 
 
+def kernels():
+    """The experiments whose rows have the level of kernels; of `rivals` one file has it."""
+    paths = [path.relative_to(RESULTS) for path in sorted(RESULTS.glob("*/*.csv"))]
+    having = {path for path in paths if "kernel" in rows(path.as_posix())[0]}
+    named = dict.fromkeys(path.with_suffix("").as_posix() if path.parent.name == "rivals" else path.parent.name for path in sorted(having))
+    *others, last = (f"`{name}`" for name in named)
+    yield "METHODOLOGY.md", f"The rows of {', '.join(others)} and {last} have that column"
+
+
 def seed():
     corpora = ("debian-docs", "web-pages", "newsgroups20")
     f1 = {method: sorted(float(best_of_seed(name, method)["f1_from_score"]) for name in corpora) for method in SEED_METHODS}
@@ -1056,7 +1065,7 @@ def seed():
 @functools.cache
 def sentences():
     """[(file, sentence)]: stands in the file, however it is wrapped."""
-    return [one for told in (sketches, removals, contamination_times, boilerplate, nine_sets, plans, jobs, flips, order, paper_sentences, searches, dials, batch, seed, thread_sentences, after_sketches) for one in told()]
+    return [one for told in (sketches, removals, contamination_times, boilerplate, nine_sets, plans, jobs, rivals_jobs_sentence, flips, order, paper_sentences, searches, dials, batch, kernels, seed, thread_sentences, after_sketches) for one in told()]
 
 
 def commands():

@@ -74,6 +74,7 @@ fn every_method_gives_whole_results_that_inspect_finds_in_order() {
         assert!(pairs.starts_with("a_id,b_id,a_url,b_url,distance,similarity"));
         let clusters = fs::read_to_string(out.join("clusters.csv")).unwrap();
         assert!(clusters.starts_with("id,url,cluster,size,kept"));
+        assert_eq!(report(&out)["tool"]["kernel"], simflip_core::kernel_choice().level);
         let outcome = &report(&out)["outcome"];
         // 1,572 documents with 1,217 different texts, many of these in two or three versions.
         assert_eq!(outcome["exact_duplicates"], 355, "{method}");

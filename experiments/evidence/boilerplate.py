@@ -14,17 +14,18 @@ import tempfile
 import runs
 
 COLUMNS = "set options listed true hits wrong missed precision recall f1 f1_low f1_high".split()
-COLUMNS += ["cpu_seconds"]
+COLUMNS += ["cpu_seconds", "kernel"]
 
 
 def measure(tool, documents, truth, options, folder):
-    taken, _ = runs.run(tool, documents, options, folder)
+    taken, _, kernel = runs.run(tool, documents, options, folder)
     score = runs.script("score.py", os.path.join(folder, "pairs.csv"), documents, truth)
     return [
         *(score[name] for name in ("pairs_listed", "true", "hits", "wrong", "missed")),
         *(score[name][0] for name in ("precision", "recall", "f1")),
         *score["f1"][1:],
         round(taken, 2),
+        kernel,
     ]
 
 

@@ -18,7 +18,7 @@ import tempfile
 
 WORDS = "--method simhash --features words --distance 3"
 FIELDS = [
-    "date", "machine", "command", "input", "setting", "options", "pages", "kept", "largest_cluster", "distinct", "crowds",
+    "date", "machine", "kernel", "command", "input", "setting", "options", "pages", "kept", "largest_cluster", "distinct", "crowds",
     "cpu_seconds", "join_cpu_seconds", "verify_cpu_seconds", "peak_mb",
 ]
 
@@ -81,7 +81,7 @@ def measured(given, name, documents, setting, options):
     spent, report = best
     stages = {stage["name"]: stage["cpu_seconds"] for stage in report["stages"]}
     return {
-        "date": datetime.date.today().isoformat(), "machine": machine(), "input": name, "setting": setting, "options": options,
+        "date": datetime.date.today().isoformat(), "machine": machine(), "kernel": report["tool"]["kernel"], "input": name, "setting": setting, "options": options,
         "command": f"costs.py --runs {given.runs} {given.what}",
         "pages": sum(report["outcome"][of] for of in ("kept", "removed")), "kept": report["outcome"]["kept"],
         "largest_cluster": max((of["size"] for of in report["largest_clusters"]), default=1),

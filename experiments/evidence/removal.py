@@ -37,7 +37,7 @@ SETTINGS = {
 }
 FIELDS = [
     "set", "kind", "setting", "seed", "documents", "texts", "removed", "can_go", "recall_all", "recall", "share", "low", "high", "covers",
-    "precision", "held", "lost_half", "cpu_seconds",
+    "precision", "held", "lost_half", "cpu_seconds", "kernel",
 ]
 ROWS = 256
 
@@ -174,7 +174,7 @@ def main(arguments):
                 with tempfile.TemporaryDirectory() as folder:
                     report, removed, cpu = run(program, documents, options, seed, os.path.join(folder, "out"))
                 row = {"set": name, "kind": kind, "setting": setting, "seed": seed, "documents": len(all_texts), "texts": len(numbers)}
-                row |= {"cpu_seconds": cpu}
+                row |= {"cpu_seconds": cpu, "kernel": report["tool"]["kernel"]}
                 found = ((report.get("recall_estimate") or {}).get("documents") or {}).get("recall")
                 if found:
                     row |= {rate: found[rate] for rate in ("share", "low", "high")}

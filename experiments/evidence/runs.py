@@ -33,12 +33,12 @@ SETTINGS = {
 SEEDS = {f"both, seed {seed}": ["--seed", str(seed)] for seed in range(1, 7)}
 FIELDS = [
     "setting", "options", "kind", "set", "precision", "recall", "f1", "f1_low", "f1_high", "bcubed", "bcubed_low", "bcubed_high", "true", "listed",
-    "cpu_seconds", "peak_kb",
+    "cpu_seconds", "peak_kb", "kernel",
 ]
 
 
 def run(program, documents, options, folder):
-    """Runs the tool; processor seconds and peak memory of it alone."""
+    """Runs the tool; processor seconds and peak memory of it alone, and its level of vector instructions."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [program, "dedup", documents, "--all-pairs", "--threads", "1", "--quiet", "--out", folder, *options]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -46,8 +46,9 @@ def run(program, documents, options, folder):
         raise SystemExit(f"{command}: {done.stderr}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     with open(os.path.join(folder, "report.json"), encoding="utf-8") as file:
-        peak = json.load(file).get("peak_memory_bytes") or 0
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, peak // 1000
+        report = json.load(file)
+    peak = report.get("peak_memory_bytes") or 0
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, peak // 1000, report["tool"]["kernel"]
 
 
 def script(name, *arguments):
@@ -57,13 +58,13 @@ def script(name, *arguments):
 
 def put(rows, known, setting, options, scored):
     """Puts a row in the place of the one of the same setting and set."""
-    name, kind, result, cpu, peak = scored
+    name, kind, result, cpu, peak, kernel = scored
     row = {
         "setting": setting, "options": options, "kind": kind, "set": name,
         **{rate: result[rate][0] for rate in ("precision", "recall", "f1")},
         "f1_low": result["f1"][1], "f1_high": result["f1"][2], "true": result.get("true", ""),
         **dict(zip(("bcubed", "bcubed_low", "bcubed_high"), result.get("bcubed", ()))),
-        "listed": result.get("pairs_listed", ""), "cpu_seconds": round(cpu, 2), "peak_kb": peak,
+        "listed": result.get("pairs_listed", ""), "cpu_seconds": round(cpu, 2), "peak_kb": peak, "kernel": kernel,
     }
     known[:] = [old for old in known if (old["setting"], old["set"]) != (setting, name)] + [row]
     print(setting, name, row["f1"], flush=True)
@@ -82,7 +83,7 @@ def rivals(folder, sets):
             seconds = {row["rival"]: float(row["cpu_seconds"]) for row in csv.DictReader(file)}
         for rival, cpu in sorted(seconds.items()):
             result = script("score.py", os.path.join(folder, f"{name}.{rival}.csv"), documents, truth, "--draws", "300")
-            yield rival, (name, kind[0] if kind else "held-out", result, cpu, 0)
+            yield rival, (name, kind[0] if kind else "held-out", result, cpu, 0, "")
 
 
 def main():
@@ -110,16 +111,16 @@ def main():
                 name, _, files = given.partition("=")
                 documents, *rest = files.split(",")
                 out = os.path.join(folder, str(number))
-                cpu, peak = run(program, documents, options, out)
+                cpu, peak, kernel = run(program, documents, options, out)
                 pairs = os.path.join(out, "pairs.csv")
                 if read:
                     runs.append(f"{name}={pairs},{documents}")
                 else:
-                    scored.append((name, rest[1] if len(rest) > 1 else "held-out", script("score.py", pairs, documents, rest[0], "--draws", "300"), cpu, peak))
+                    scored.append((name, rest[1] if len(rest) > 1 else "held-out", script("score.py", pairs, documents, rest[0], "--draws", "300"), cpu, peak, kernel))
             if read:
                 command = [sys.executable, os.path.join(HERE, "read.py"), *read, "--run", *runs]
                 told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-                scored.append(("read pairs", "chosen", json.loads(told.splitlines()[-1]), 0.0, 0))
+                scored.append(("read pairs", "chosen", json.loads(told.splitlines()[-1]), 0.0, 0, ""))
         for of in scored:
             put(rows, known, setting, " ".join(options), of)
 

@@ -16,6 +16,7 @@ leaves out of what simflip does.
 import argparse
 import csv
 import datetime
+import functools
 import gzip
 import json
 import os
@@ -132,9 +133,14 @@ ENVIRONMENTS = {
 DUPLODOCUS = "https://github.com/allenai/duplodocus"
 
 
-def kernel():
-    """The level of vector instructions that simflip uses: what is asked for, or the highest that the processor has."""
-    return os.environ.get("SIMFLIP_KERNEL", "highest")
+@functools.cache
+def kernel(simflip):
+    """The level of vector instructions that simflip uses here, as the report of a run says."""
+    with tempfile.TemporaryDirectory() as folder:
+        page, out = Path(folder, "page.jsonl"), Path(folder, "result")
+        page.write_text('{"text": "a page"}\n')
+        subprocess.run([simflip, "dedup", page, "--out", out, "--quiet"], check=True, stdout=subprocess.DEVNULL)
+        return json.loads((out / "report.json").read_text())["tool"]["kernel"]
 
 
 def processor():
@@ -273,7 +279,7 @@ def main():
                 sys.exit(f"{tool} kept {kept} of {number} pages: that is not the same job")
             times = seconds / (rows[0]["cpu_seconds"] if rows else seconds)
             rows.append(dict(zip(FIELDS, [
-                datetime.date.today(), machine, kernel(), command, corpus, number, size, tool, version, did, kept, round(seconds, 2), f"{times:.2f}",
+                datetime.date.today(), machine, kernel(simflip), command, corpus, number, size, tool, version, did, kept, round(seconds, 2), f"{times:.2f}",
             ])))
             print(f"{tool} {version}: {seconds:.2f} s, {times:.2f} times; {kept} of {number} pages kept", file=sys.stderr)
 

@@ -235,7 +235,7 @@ def main():
             sketching, asking, held, near = measured
             right = len(truly.intersection(near))
             made.append(dict(zip(FIELDS, [
-                datetime.date.today(), machine, kernel(), command, corpus, number, tool, version, did, f"{sketching / number * 1e6:.1f}",
+                datetime.date.today(), machine, kernel(program), command, corpus, number, tool, version, did, f"{sketching / number * 1e6:.1f}",
                 f"{asking / number * 1e6:.1f}", round(held / number), len(near), f"{right / max(len(truly), 1):.4f}",
                 f"{right / max(len(near), 1):.4f}",
             ])))

@@ -309,7 +309,7 @@ def main():
             first = next((r["cpu_seconds"] for r in rows if r["set"] == one.name), seconds)
             precision, recall, f1 = one.rates(pairs)
             rows.append(dict(zip(FIELDS, [
-                datetime.date.today(), machine, costs.kernel(), command, one.name, one.kind, one.documents, one.bytes, tool, version, setting, best_of, work, kept,
+                datetime.date.today(), machine, costs.kernel(simflip), command, one.name, one.kind, one.documents, one.bytes, tool, version, setting, best_of, work, kept,
                 len(pairs), len(one.true), f"{precision:.4f}", f"{recall:.4f}", f"{f1:.4f}", round(seconds, 3), f"{seconds / first:.2f}", f"{peak:.0f}",
             ])))
             with open(given.rows, "w", newline="") as file:

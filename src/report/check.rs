@@ -113,7 +113,7 @@ fn check_deduplication(path: &Path, report: &Report) -> Result<Inspection> {
 /// Compares the method in words with the one that the settings say. Another version may use other words.
 fn check_words(report: &Report, inspection: &mut Inspection) {
     if let Some((settings, searched)) = report.searched()
-        && report.tool == Tool::this()
+        && report.tool.version == Tool::this().version
     {
         let method =
             messages::method(settings, report.frequencies.as_deref(), searched, report.verified.as_ref());

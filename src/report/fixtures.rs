@@ -334,7 +334,7 @@ pub fn hostile() -> Report {
         old: true,
     };
     Report {
-        tool: Tool { name: evil(), version: evil() },
+        tool: Tool { name: evil(), version: evil(), kernel: evil() },
         created: evil(),
         command_line: vec![evil()],
         corpus: Corpus { languages: vec![LanguageCount { language: evil(), documents: 3 }], ..base.corpus },

@@ -343,12 +343,19 @@ pub struct Tool {
     pub name: String,
     /// Its version.
     pub version: String,
+    /// The level of vector instructions that it used. Times depend on it, results do not.
+    #[serde(default)]
+    pub kernel: String,
 }
 
 impl Tool {
     /// This program.
     pub fn this() -> Self {
-        Self { name: env!("CARGO_PKG_NAME").to_string(), version: env!("CARGO_PKG_VERSION").to_string() }
+        Self {
+            name: env!("CARGO_PKG_NAME").to_string(),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            kernel: simflip_core::kernel_choice().level.to_string(),
+        }
     }
 }
 
