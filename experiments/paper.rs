@@ -1,6 +1,7 @@
-//! docs/paper.md: its commands for the experiments run on the documents of the repository, and print what it says.
+//! docs/paper.md: its commands for the experiments run on the documents of the repository, and print what it says. Those
+//! of other documents are commands that the experiments take.
 
-use crate::{Options, root, run};
+use crate::{EXPERIMENTS, Options, root, run};
 use clap::Parser;
 use std::fs;
 use std::path::Path;
@@ -66,6 +67,24 @@ fn the_commands_print_what_the_page_says() {
         }
     }
     assert_eq!((commands, held), (3, 10));
+}
+
+#[test]
+fn the_experiments_take_the_commands_of_other_documents() {
+    let mut taken = 0;
+    for document in ["experiments/README.md", "docs/quality.md", "CONTRIBUTING.md"] {
+        let text = fs::read_to_string(root().join(document)).unwrap();
+        for command in text.lines().filter_map(|line| line.strip_prefix(COMMAND)) {
+            let command = command.split(" #").next().unwrap_or_default();
+            let words = ["experiments"].into_iter().chain(command.split_whitespace());
+            let options = Options::try_parse_from(words).unwrap_or_else(|e| panic!("{document}: {e}"));
+            let what = options.what.as_str();
+            let is_known = ["list", "all", "check", "draw", "keep"].contains(&what);
+            assert!(is_known || EXPERIMENTS.iter().any(|of| of.name == what), "{document}: {command}");
+            taken += 1;
+        }
+    }
+    assert!(taken > 7, "{taken} commands");
 }
 
 #[test]

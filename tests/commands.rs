@@ -1,4 +1,5 @@
-//! Every command that README, docs and help print runs, on small inputs that are called as they are there.
+//! Every command that README, docs and help print runs, on small inputs that are called as they are there; or it is left
+//! out with a reason.
 
 use crate::cli::simflip;
 use crate::floors::sources;
@@ -28,13 +29,31 @@ const LEFT_OUT: [(&str, &str); 12] = [
     ("simflip sketch --force", "names an option, without an input"),
 ];
 
+/// How the commands of other programs begin that are not run, and why. Each must still be printed somewhere.
+const OTHERS: [(&str, &str); 13] = [
+    ("cargo install ", ".ci/release installs the command of its package"),
+    ("cargo build ", "this test is built so"),
+    ("cargo test", "this is a part of it"),
+    ("cargo run --release -- ", ".ci/nightly runs README's, tests/paper.rs those of docs/paper.md"),
+    ("cargo run --release -p simflip-experiments -- ", "experiments/paper.rs reads their arguments"),
+    ("cargo run --release --example stages -- ", "takes an hour; .ci/run runs the example on few documents"),
+    ("pip install ", ".ci/run installs the package"),
+    ("python -c ", ".ci/release runs it"),
+    ("python3 -m venv ", "makes room for packages"),
+    ("pytest ", ".ci/run runs it"),
+    ("bash .ci/", "runs this"),
+    ("curl ", "asks a service; tests/serve.rs asks the same"),
+    ("awk ", "works on a set that is not in the repository"),
+];
+
 /// Values for the names that a reader puts in.
-const PUT_IN: [(&str, &str); 9] = [
+const PUT_IN: [(&str, &str); 10] = [
     (" A B ", " http://a.example/ http://b.example/ "),
     (" FILE", " result"),
     (" RESULT", " result"),
     (" INDEX", " crawl.seen"),
     (" FOLDER", " site"),
+    (" PAGES", " crawl"),
     (" MARKS", " marks"),
     (" URL", " https://example.org/gone"),
     ("datatrove|dolma|numpy", "numpy"),
@@ -50,9 +69,7 @@ struct Printed {
 /// True of a line that begins a command with `simflip` in it.
 fn begins(line: &str) -> bool {
     let first = line.split(' ').next().unwrap_or_default();
-    ["simflip", "crawler", "zcat", "echo"].contains(&first)
-        && line.contains("simflip ")
-        && !line.starts_with("simflip = ")
+    ["simflip", "crawler", "zcat", "echo"].contains(&first) && line.contains("simflip ")
 }
 
 /// The command on a line, without its comment and with single blanks.
@@ -65,8 +82,9 @@ fn command(line: &str) -> String {
 fn of_document(name: &str, document: &str, printed: &mut Vec<Printed>) {
     for (at, part) in document.split("```").enumerate() {
         if at % 2 == 1 {
-            let commands: Vec<String> =
-                part.lines().map(str::trim).filter(|line| begins(line)).map(command).collect();
+            // A block that is no shell's says so.
+            let lines = part.strip_prefix("sh\n").or_else(|| part.strip_prefix('\n')).unwrap_or_default();
+            let commands = lines.lines().map(command).filter(|line| !line.is_empty()).collect();
             printed.push(Printed { place: format!("a block of {name}"), commands });
             continue;
         }
@@ -107,7 +125,6 @@ fn of_help(subcommand: &str, printed: &mut Vec<Printed>) {
             _ => lines.push(line.to_owned()),
         }
     }
-    lines.retain(|line| begins(line));
     // A comment stands behind several blanks, and may have been wrapped to a line of its own.
     let commands = lines.iter().map(|line| command(&line.replace(" # ", "  # "))).collect();
     printed.push(Printed { place: format!("help {subcommand}"), commands });
@@ -125,8 +142,9 @@ fn subcommands() -> Vec<String> {
 /// The documents of Markdown that users read, each with its name.
 fn documents() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut documents =
-        vec!["README.md".to_owned(), "python/README.md".to_owned(), "METHODOLOGY.md".to_owned()];
+    let more =
+        ["README.md", "python/README.md", "METHODOLOGY.md", "CONTRIBUTING.md", "experiments/README.md"];
+    let mut documents = more.map(str::to_owned).to_vec();
     let docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
     let docs = docs.map(|name| format!("docs/{}", name.to_string_lossy()));
     documents.extend(docs.filter(|name| name.ends_with(".md")));
@@ -335,10 +353,20 @@ fn texts_that_install_name_the_command_of_the_readme() {
 fn what_documents_and_help_print_runs() {
     let template = Place::new();
     prepare(&template);
-    let mut unused = BTreeSet::from(LEFT_OUT.map(|(command, _)| command));
+    let mut unused: BTreeSet<&str> = LEFT_OUT.iter().chain(&OTHERS).map(|(command, _)| *command).collect();
     let (mut failed, mut done, mut ran) = (Vec::new(), BTreeSet::new(), 0);
     for Printed { place, commands } in printed() {
         let mut wanted = |command: &String| {
+            if !begins(command) {
+                let other = OTHERS.iter().find(|(other, _)| command.starts_with(other));
+                match other {
+                    Some((other, _)) => drop(unused.remove(other)),
+                    None => {
+                        failed.push(format!("{place}: {command:?} is neither run nor left out with a reason"))
+                    }
+                }
+                return false;
+            }
             let is_left_out = LEFT_OUT.iter().any(|(left_out, _)| left_out == command);
             unused.remove(&command[..]);
             // A plan measures the machine for seconds, and depends on nothing that was run before.
