@@ -17,7 +17,7 @@ use std::fmt::Write;
 #[command(after_help = "Examples:
   simflip calibrate crawl
   simflip calibrate crawl --distance 6 --recalls 0.9,0.99 --json
-  simflip calibrate crawl --method psm --features words --weighting tf-idf   # flips against recall, as in the paper
+  simflip calibrate crawl --method psm --index all-bits --features words --weighting tf-idf   # as in the paper
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct CalibrateArgs {
