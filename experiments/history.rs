@@ -175,7 +175,7 @@ pub fn draw(options: &Options) -> Result<()> {
     if panels.is_empty() {
         return Ok(());
     }
-    let note = "every match within 3 bits, recall .95 and above, one thread, the fastest variant; dates and revisions: results/history.csv";
+    let note = "every match within 3 bits, recall .95 and above, one thread, the fastest variant; BPHS before 2026-11-27 with a slower scan; dates: results/history.csv";
     figure::draw(&options.figures().join("history.svg"), "Speed from run to run", note, 2, &panels)
 }
 
