@@ -347,6 +347,9 @@ mod tests {
             assert!(exact.len() >= least, "{mode}: {}", exact.len());
             for row in exact {
                 assert_eq!(row.number("recall"), 1.0, "{mode}, {}", row.text("method"));
+                let is_asked_both_ways = row.number("queries_per_cpu_second_one_by_one") > 0.0;
+                let is_ours = !row.text("method").starts_with("mih-rs") && row.number("threads") == 1.0;
+                assert_eq!(is_asked_both_ways, is_ours, "{mode}, {}", row.text("method"));
                 // Each query has its partner, and strangers are near by chance alone.
                 assert!(row.number("pairs") >= row.number("queries"), "{mode}, {}", row.text("method"));
             }

@@ -311,9 +311,15 @@ impl Built {
         }
     }
 
-    /// Answers all queries into `(query, slot)`; a rival without a search for the first
-    /// match finds all of them.
-    fn answer(&self, queries: &[Query<'_>], mode: Mode, answers: &mut Vec<(u32, u32)>) -> Cost {
+    /// Answers all queries into `(query, slot)`, of which our indexes are asked so many at a time; a rival is asked one
+    /// by one, and without a search for the first match finds all of them.
+    fn answer(
+        &self,
+        queries: &[Query<'_>],
+        at_a_time: usize,
+        mode: Mode,
+        answers: &mut Vec<(u32, u32)>,
+    ) -> Cost {
         answers.clear();
         match self {
             Self::Mih(index, radius) => {
@@ -331,9 +337,13 @@ impl Built {
             _ => {
                 let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
                 let index = self.index().expect("the rivals are dealt with above");
-                let cost = index.answer(queries, mode, false, &mut scratch, &mut |found| {
-                    hits.push((found.query, found.hit))
-                });
+                let (mut cost, mut first) = (Cost::default(), 0);
+                for part in queries.chunks(at_a_time) {
+                    cost += index.answer(part, mode, false, &mut scratch, &mut |found| {
+                        hits.push((first + found.query, found.hit))
+                    });
+                    first += part.len() as u32;
+                }
                 answers.extend(hits.iter().map(|(query, hit)| (*query, hit.slot.number())));
                 return cost;
             }
@@ -472,6 +482,9 @@ fn calibrate(built: &Built, workload: &Workload) -> (u32, u32) {
 /// Queries that also a slow method answers, where there are as many.
 const FEWEST: usize = 500;
 
+/// Of so many queries one is asked one by one as well, for a speed without neighbours that share the waiting for memory.
+const ONE_BY_ONE: usize = 4;
+
 /// For each query whether an exact search finds a match at distance 0, and one at 1 to h.
 type Kinds = Vec<[bool; 2]>;
 
@@ -503,6 +516,9 @@ fn verification(
     found
 }
 
+/// Queries that an index is asked at a time: all that there are.
+const ALL: usize = usize::MAX;
+
 /// Seconds of processor time that a measurement lasts at least. Tests look at answers alone.
 const SHORTEST: f64 = if cfg!(test) { 0.0 } else { 0.02 };
 
@@ -511,6 +527,7 @@ fn time(
     built: &Built,
     workload: &Workload,
     queries: &[Query<'_>],
+    at_a_time: usize,
     mode: Mode,
     threads: usize,
     truth: &[[bool; 2]],
@@ -524,10 +541,12 @@ fn time(
         std::thread::scope(|scope| {
             let own = parts.next();
             let others: Vec<_> = parts
-                .map(|(answers, queries)| scope.spawn(move || built.answer(queries, mode, answers)))
+                .map(|(answers, queries)| {
+                    scope.spawn(move || built.answer(queries, at_a_time, mode, answers))
+                })
                 .collect();
             if let Some((answers, queries)) = own {
-                cost += built.answer(queries, mode, answers);
+                cost += built.answer(queries, at_a_time, mode, answers);
             }
             for other in others {
                 cost += other.join().expect("a search does not panic");
@@ -593,7 +612,7 @@ impl<'a> Bench<'a> {
         let exact =
             exact.ok_or_else(|| anyhow!("searches.toml has no exact search up to distance {radius}"))?;
         let mut truth = Vec::new();
-        exact.method.build(workload.stored.hashes(), radius)?.answer(&queries, Mode::All, &mut truth);
+        exact.method.build(workload.stored.hashes(), radius)?.answer(&queries, ALL, Mode::All, &mut truth);
         truth.sort_unstable();
         let kinds = kinds_of(workload, &queries, &truth);
         if !kinds.iter().any(|[_, near]| *near) {
@@ -711,7 +730,13 @@ impl<'a> Bench<'a> {
         let (queries, kinds) = (&self.queries[..n], &self.kinds[..n]);
         let end = self.truth.partition_point(|&(query, _)| (query as usize) < n);
         let truth = verification(self.workload, queries, &self.truth[..end], kinds);
-        let answered = time(built, self.workload, queries, mode, threads, kinds);
+        let answered = time(built, self.workload, queries, ALL, mode, threads, kinds);
+        // Rivals are asked one by one as it is.
+        let one_by_one = (threads == 1 && built.index().is_some()).then(|| {
+            let some = n.div_ceil(ONE_BY_ONE);
+            let answered = time(built, self.workload, &queries[..some], 1, mode, 1, &kinds[..some]);
+            format!("{:.0}", some as f64 / answered.cpu)
+        });
         let share = |found: u64, of: u64| if of == 0 { f64::NAN } else { found as f64 / of as f64 };
         let (recall, recall_with_same, pairs) = match mode {
             Mode::All => (
@@ -750,6 +775,7 @@ impl<'a> Bench<'a> {
             ("cpu_seconds_slowest", &format_args!("{:.5}", answered.slowest)),
             ("wall_seconds", &format_args!("{:.5}", answered.wall)),
             ("queries_per_cpu_second", &format_args!("{rate:.0}")),
+            ("queries_per_cpu_second_one_by_one", &one_by_one.unwrap_or_default()),
             ("bytes", bytes),
             ("bytes_by", bytes_by),
             ("tables", &format_args!("{tables:.4}")),
