@@ -1065,7 +1065,7 @@ def seed():
 @functools.cache
 def sentences():
     """[(file, sentence)]: stands in the file, however it is wrapped."""
-    return [one for told in (sketches, removals, contamination_times, boilerplate, nine_sets, plans, jobs, rivals_jobs_sentence, flips, order, paper_sentences, searches, dials, batch, kernels, seed, thread_sentences, after_sketches) for one in told()]
+    return [one for told in (sketches, removals, contamination_times, boilerplate, nine_sets, plans, jobs, flips, order, paper_sentences, searches, dials, batch, kernels, seed, thread_sentences, after_sketches) for one in told()]
 
 
 def commands():
