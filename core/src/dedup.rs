@@ -1103,6 +1103,7 @@ mod tests {
     use crate::clusters::Quota;
     use crate::clusters::{Linkage, Source};
     use crate::hash::{SplitMix64, fmix64};
+    use crate::resemblance::{SetBits, estimate};
     use crate::search::bands::Banding;
     use crate::settings::{BandShape, FARTHEST_KEYED, Generator, Recall, USUAL_HASH_BANDS};
     use crate::simhash::distance;
@@ -1823,6 +1824,57 @@ mod tests {
             listed += got.len();
         }
         assert!(listed > 100, "{listed}");
+    }
+
+    /// Documents of one template, each with a run of words of its own: all at one place, or each at a random one.
+    fn of_template(documents: usize, is_moving: bool, seed: u64) -> Vec<String> {
+        let mut rng = SplitMix64::new(seed);
+        let document = |_| {
+            let from = if is_moving { rng.below(228) } else { 100 };
+            let word = |at: u64| match (from..from + 12).contains(&at) {
+                true => format!("own{} ", rng.next_u64()),
+                false => format!("template{at} "),
+            };
+            (0..240).map(word).collect()
+        };
+        (0..documents).map(document).collect()
+    }
+
+    #[test]
+    #[ignore = "twenty large runs: .ci/nightly"]
+    fn of_a_large_template_few_documents_more_are_kept_than_by_the_definition() {
+        fn bits(two: &TwoSketches, features: u32) -> SetBits<'_> {
+            SetBits::by_size(&two.bits, features)
+        }
+        for (documents, is_moving) in [(10_000, false), (10_000, true), (30_000, false), (30_000, true)] {
+            for seed in 0..5 {
+                let settings = Settings { seed, ..Settings::default() };
+                let Verification::Estimate(least) = settings.verification else { unreachable!() };
+                let texts = of_template(documents, is_moving, seed);
+                let sketches = sketches(&settings, &texts);
+                let two = |sketch: &Sketch| match &sketch.value {
+                    SketchValue::Both(two) => (two.clone(), sketch.facts.features),
+                    other => unreachable!("{other:?}"),
+                };
+                let mut greedy: Vec<(TwoSketches, u32)> = Vec::new();
+                for (own, size) in sketches.iter().map(two) {
+                    let is_near = |(kept, kept_size): &(TwoSketches, u32)| {
+                        kept.keys.iter().zip(&own.keys).any(|(a, b)| a == b)
+                            && estimate(bits(&own, size), bits(kept, *kept_size)) >= least as f32
+                    };
+                    if !greedy.iter().any(is_near) {
+                        greedy.push((own, size));
+                    }
+                }
+                let (outcome, greedy) = (run_on(&settings, &texts), greedy.len());
+                let kept = documents - outcome.removed();
+                assert!(
+                    2 * kept <= 3 * greedy + 4,
+                    "{documents} {is_moving} {seed}: {kept} kept, {greedy} by the definition"
+                );
+                assert!(outcome.pairs.len() <= documents, "{documents} {is_moving} {seed}");
+            }
+        }
     }
 
     #[test]
