@@ -199,36 +199,28 @@ impl<'a> SketchStore<'a> {
         let loaded = self.load(&ranks)?;
         let threshold = threshold as f32;
         let doubt = doubt(threshold, self.folder.files[0].layout.words);
-        let mut sample = TextSample::new(drawn.iter().map(|&rank| loaded.shown(rank)).collect(), doubt);
         let is_missed = |drawn: &SampledText<'_>, other: &SampledText<'_>| {
             other.rank < drawn.rank && assignments.is_kept(drawn.rank) && assignments.is_kept(other.rank)
         };
         let by = Comparison { threshold, is_near: None, is_found: &share_a_key, is_missed: &is_missed };
-        while let Some(places) = sample.next() {
-            let mut sum = None;
-            let room = (self.room() as u64).clamp(1 << 12, 1 << 18);
-            let mut from = 0;
-            while from < self.folder.documents() {
-                let end = self.folder.documents().min(from + room);
-                let mut ranks = Bits::new(self.folder.documents());
-                let all = (from..end).map(|document| u64::from(self.order.rank(document).number()));
-                all.filter(|&rank| self.compared.get(rank)).for_each(|rank| ranks.set(rank));
-                let loaded = self.load_of(&ranks, from..end)?;
-                let mut others: Vec<SampledText<'_>> =
-                    ranks.iter().map(|rank| loaded.shown(Rank::new(rank as u32))).collect();
-                let counted = sample.compare(places.clone(), &mut others, by);
-                sum = Some(match sum {
-                    None => counted,
-                    Some(sum) => simflip_core::recall_estimate::sum(sum, counted),
-                });
-                advance(end - from);
-                from = end;
-            }
-            if let Some(sum) = sum {
-                sample.add(sum);
-            }
+        let (texts, others) =
+            (drawn.iter().map(|&rank| loaded.shown(rank)), self.compared().saturating_sub(1));
+        let mut sample = TextSample::new(texts.collect(), doubt).limited(others, by);
+        let room = (self.room() as u64).clamp(1 << 12, 1 << 18);
+        let mut from = 0;
+        while from < self.folder.documents() {
+            let end = self.folder.documents().min(from + room);
+            let mut ranks = Bits::new(self.folder.documents());
+            let all = (from..end).map(|document| u64::from(self.order.rank(document).number()));
+            all.filter(|&rank| self.compared.get(rank)).for_each(|rank| ranks.set(rank));
+            let loaded = self.load_of(&ranks, from..end)?;
+            let mut others: Vec<SampledText<'_>> =
+                ranks.iter().map(|rank| loaded.shown(Rank::new(rank as u32))).collect();
+            let counted = sample.compare(&mut others, by);
+            sample.add(counted);
+            advance(end - from);
+            from = end;
         }
-        let others = self.compared().saturating_sub(1);
         Ok(Some(sample.estimate([drawn_from, others], Some(threshold), Some(assignments.removed()))))
     }
 

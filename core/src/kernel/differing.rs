@@ -60,15 +60,23 @@ fn portable(a: &[u64], b: &[u64]) -> u32 {
 mod x86 {
     use super::Head;
     use std::arch::x86_64::*;
+    use std::ops::Range;
 
     #[target_feature(enable = "popcnt")]
     pub fn popcnt(a: &[u64], b: &[u64]) -> u32 {
         super::portable(a, b)
     }
 
+    /// By halves: the first one tells of most small sets that too much differs.
     #[target_feature(enable = "popcnt")]
     pub fn within(row: &Head, rows: &[Head], most: u32, found: &mut Vec<u32>) {
-        super::within(row, rows, most, found);
+        let differing = |other: &Head, half: Range<usize>| super::portable(&row[half.clone()], &other[half]);
+        for (at, other) in (0..).zip(rows) {
+            let first = differing(other, 0..4);
+            if first <= most && first + differing(other, 4..8) <= most {
+                found.push(at);
+            }
+        }
     }
 
     /// The compiler counts the words of a row at once.
