@@ -12,13 +12,7 @@ const RINGS: [(&str, &str, &[&[&str]]); 2] = [
         "simflip",
         &[
             &["cli/serve/connections.rs", "cli/serve/service.rs"],
-            &[
-                "corpus/ahead.rs",
-                "corpus/filetype.rs",
-                "corpus/gzip.rs",
-                "corpus/jsonl.rs",
-                "corpus/options.rs",
-            ],
+            &["corpus/ahead.rs", "corpus/filetype.rs", "corpus/gzip.rs"],
             &[
                 "corpus/fetch.rs",
                 "corpus/gather.rs",

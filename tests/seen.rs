@@ -460,7 +460,7 @@ fn a_log_that_was_truncated_is_told() {
         assert!(reported(top.path(), "seen --index i b.jsonl", 0).1.is_empty());
         fs::write(top.path().join("i/length"), length).unwrap();
     }
-    // A log that is missing altogether is told as well, with a snapshot before it and without one.
+    // A log that is missing altogether is reported as well, with a snapshot before it and without one.
     for remove in ["none", "p0"] {
         let logs = || {
             let entries = fs::read_dir(top.path().join("i")).unwrap().map(|entry| entry.unwrap().path());

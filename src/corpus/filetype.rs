@@ -6,13 +6,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::gzip;
-use super::options::LONGEST_WINDOW;
-use super::zst::{dictionary_of, starts_frame};
+use super::zst::{LONGEST_WINDOW, dictionary_of, starts_frame};
 
 /// The first bytes of a gzip member: two of magic, and the only method there is (RFC 1952, 2.3.1).
 pub(crate) const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
-/// The first bytes of a Zstandard frame (RFC 8878, 3.1.1).
-pub(crate) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The first and the last bytes of a Parquet file.
 pub(crate) const PARQUET_MAGIC: [u8; 4] = *b"PAR1";
 /// The first and the last bytes of an Arrow file.

@@ -13,9 +13,10 @@ use memchr::{memchr, memchr_iter, memmem};
 
 use super::damage::{DamageCause, DamageKind, DocumentRoom};
 use super::document::{IN_MEMORY, RecordContent};
-use super::filetype::{GZIP_MAGIC, ZSTD_MAGIC, looks_like_html};
+use super::filetype::{GZIP_MAGIC, looks_like_html};
 use super::guard::caught;
 use super::wet::HeaderValues;
+use super::zst::ZSTD_MAGIC;
 
 /// The extractor of text from HTML. Another one gives other texts, so a report names it.
 pub const EXTRACTOR: &str = "html2text 0.17";

@@ -86,9 +86,9 @@ pub use {
     inputs::{Discovered, NotRead, PassedOver, Reason, discover_all, expand_patterns},
     jsonl::{NamedBy, document_of_line, mended_line, objects_of_line},
     kept::{EachKept, Kept, KeptDocuments, KeptFile},
-    options::LONGEST_WINDOW,
     peek::{Peeked, peek},
     write::{IsSame, KeptJob, write_kept},
+    zst::LONGEST_WINDOW,
 };
 
 /// The extractor of text from documents as servers sent them; none in a build that does not read these.

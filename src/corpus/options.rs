@@ -5,17 +5,13 @@ use serde::{Deserialize, Serialize};
 use super::jsonl::JsonlFields;
 use crate::{Error, Result};
 
-/// The longest window that a Zstandard frame can ask for, in bits (RFC 8878 allows more, the library does
-/// not).
-pub const LONGEST_WINDOW: u32 = 31;
-
 /// The rules for input that is odd, but can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadRules {
     /// Text that is not UTF-8, or holds half a surrogate pair, is damage. Without, what cannot be read of it
     /// is U+FFFD, as browsers have it, and the document counts as repaired.
     pub strict: bool,
-    /// The longest window of a Zstandard frame, in bits, 10 to [`LONGEST_WINDOW`]. So much memory is needed
+    /// The longest window of a Zstandard frame, in bits, 10 to [`LONGEST_WINDOW`](super::LONGEST_WINDOW). So much memory is needed
     /// for each file that is open.
     pub longest_window: u32,
 }

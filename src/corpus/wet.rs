@@ -14,7 +14,8 @@ use memchr::{memchr, memmem};
 
 use super::cut::{End, MemberStarts, Step};
 use super::damage::DamageKind;
-use super::filetype::{GZIP_MAGIC, ZSTD_MAGIC};
+use super::filetype::GZIP_MAGIC;
+use super::zst::ZSTD_MAGIC;
 use crate::wording::counted;
 
 /// The largest header block that is believed, in bytes.

@@ -6,11 +6,14 @@ use zstd::stream::raw::{DParameter, Decoder, Operation};
 
 use super::damage::DamageKind;
 use super::feed::{Feed, STEP};
-use super::filetype::ZSTD_MAGIC;
-use super::options::LONGEST_WINDOW;
 use super::storage::StoredFile;
 use super::window::{Window, search_from};
 use crate::wording::counted;
+
+/// The first bytes of a Zstandard frame (RFC 8878, 3.1.1).
+pub(crate) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// The longest window that a Zstandard frame can ask for, in bits. RFC 8878 allows more, the library does not.
+pub const LONGEST_WINDOW: u32 = 31;
 
 /// A Zstandard file being decoded.
 pub(crate) struct ZstdSource {

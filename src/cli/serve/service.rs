@@ -1125,7 +1125,7 @@ mod tests {
         assert!(service.figures().contains("simflip_task_up{task=\"housekeeping\"} 0"));
         service.keeping.set(tokio::spawn(std::future::pending::<()>()).abort_handle()).unwrap();
         assert_eq!(healthz(&service).await, (StatusCode::OK, "ok\n".to_owned()));
-        // A log that fails is told to all who wait for it.
+        // All who wait for a log hear that it fails.
         let (sender, wait) = oneshot::channel();
         sender.send(Err("no disk".to_owned())).unwrap();
         let (collection, to) = (service.find("").unwrap(), service.connections.admit().await);
