@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Commands that are not run, and why. Each must still be printed somewhere.
-const LEFT_OUT: [(&str, &str); 12] = [
+const LEFT_OUT: [(&str, &str); 14] = [
     ("simflip serve --index crawl.seen", "runs until it is ended; tests/serve.rs runs it, with its feature"),
     ("simflip serve --index crawls --collections", "runs until it is ended"),
     ("simflip dedup s3://bucket/crawl/ --out result", "a store, which tests/stores has"),
@@ -27,6 +27,31 @@ const LEFT_OUT: [(&str, &str); 12] = [
     ("simflip seen --export", "names an option, without its file"),
     ("simflip evaluate --judged", "names an option, without its file"),
     ("simflip sketch --force", "names an option, without an input"),
+    (
+        "simflip dedup crawl --out result --results experiments/results --figures figures",
+        "options of the experiments",
+    ),
+    (
+        "simflip dedup crawl --out result --corpus debian-docs.warc.wet.gz --queries 50000",
+        "options of the experiments",
+    ),
+];
+
+/// How the commands of other programs begin that are not run, and why. Each must still be printed somewhere.
+const OTHERS: [(&str, &str); 13] = [
+    ("cargo install ", ".ci/release installs the command of its package"),
+    ("cargo build ", "this test is built so"),
+    ("cargo test", "this is a part of it"),
+    ("cargo run --release -- ", ".ci/nightly runs README's, tests/paper.rs those of docs/paper.md"),
+    ("cargo run --release -p simflip-experiments -- ", "experiments/paper.rs reads their arguments"),
+    ("cargo run --release --example stages -- ", "takes an hour; .ci/run runs the example on few documents"),
+    ("pip install ", ".ci/run installs the package"),
+    ("python -c ", ".ci/release runs it"),
+    ("python3 -m venv ", "makes room for packages"),
+    ("pytest ", ".ci/run runs it"),
+    ("bash .ci/", "runs this"),
+    ("curl ", "asks a service; tests/serve.rs asks the same"),
+    ("awk ", "works on a set that is not in the repository"),
 ];
 
 /// Commands of other programs that are not run, by how they begin, and the reasons. Each must still be printed somewhere.
@@ -116,10 +141,10 @@ fn of_help(subcommand: &str, printed: &mut Vec<Printed>) {
     let help = simflip().args(["help", subcommand]).assert().success();
     let help = String::from_utf8(help.get_output().stdout.clone()).unwrap();
     let Some((_, examples)) = help.split_once("\nExample") else { return };
-    // On the line of the heading, or on those behind it, up to an empty one.
-    let examples = examples.trim_start_matches('s').trim_start_matches(':').trim_start();
+    // On the line of the heading, or on those behind it, up to an empty one. Another heading has no commands.
+    let Some(examples) = examples.trim_start_matches('s').strip_prefix(':') else { return };
     let mut lines: Vec<String> = Vec::new();
-    for line in examples.lines().map(str::trim).take_while(|line| !line.is_empty()) {
+    for line in examples.trim_start().lines().map(str::trim).take_while(|line| !line.is_empty()) {
         match lines.last_mut() {
             Some(last) if !begins(line) && !line.starts_with("curl ") => *last += &format!(" {line}"),
             _ => lines.push(line.to_owned()),
