@@ -37,23 +37,6 @@ const LEFT_OUT: [(&str, &str); 14] = [
     ),
 ];
 
-/// How the commands of other programs begin that are not run, and why. Each must still be printed somewhere.
-const OTHERS: [(&str, &str); 13] = [
-    ("cargo install ", ".ci/release installs the command of its package"),
-    ("cargo build ", "this test is built so"),
-    ("cargo test", "this is a part of it"),
-    ("cargo run --release -- ", ".ci/nightly runs README's, tests/paper.rs those of docs/paper.md"),
-    ("cargo run --release -p simflip-experiments -- ", "experiments/paper.rs reads their arguments"),
-    ("cargo run --release --example stages -- ", "takes an hour; .ci/run runs the example on few documents"),
-    ("pip install ", ".ci/run installs the package"),
-    ("python -c ", ".ci/release runs it"),
-    ("python3 -m venv ", "makes room for packages"),
-    ("pytest ", ".ci/run runs it"),
-    ("bash .ci/", "runs this"),
-    ("curl ", "asks a service; tests/serve.rs asks the same"),
-    ("awk ", "works on a set that is not in the repository"),
-];
-
 /// Commands of other programs that are not run, by how they begin, and the reasons. Each must still be printed somewhere.
 const OTHERS: [(&str, &str); 13] = [
     ("cargo install ", ".ci/release installs the command of its package"),

@@ -694,11 +694,25 @@ fn ids_that_a_spreadsheet_would_run_are_guarded_and_read_back() {
     rows.write_record(["id", "cluster"]).unwrap();
     ids.iter().chain(&["-near"]).for_each(|id| rows.write_record([id, "1"]).unwrap());
     rows.flush().unwrap();
-    for truth in ["table.csv", "plain.csv"] {
-        let run = place.run(&format!("evaluate out --truth {truth} --json")).assert().success();
+    // A run that lists removals has a precision of these; recall takes all pairs.
+    place.reported("dedup a.jsonl b.jsonl --out all --all-pairs", 0);
+    for (result, truth, recall) in [
+        ("out", "table.csv", Value::Null),
+        ("out", "plain.csv", Value::Null),
+        ("all", "plain.csv", serde_json::json!(1.0)),
+    ] {
+        let run = place.run(&format!("evaluate {result} --truth {truth} --json")).assert().success();
         let scores = String::from_utf8(run.get_output().stdout.clone()).unwrap();
         let scores: Value = serde_json::from_str(&scores).unwrap();
-        assert!(scores.to_string().contains("\"recall\""), "{truth}: {scores}");
+        let pairs = &scores["pairs"];
+        assert_eq!(
+            (&pairs["recall"]["value"], &pairs["f1"]["value"], &pairs["precision"]["value"]),
+            (&recall, &recall, &serde_json::json!(1.0)),
+            "{truth}: {scores}"
+        );
+        assert_eq!(scores["cluster_pairs"]["recall"]["value"], 1.0, "{truth}: {scores}");
+        let has_note = scores["notes"].to_string().contains("run with --all-pairs");
+        assert_eq!(has_note, recall.is_null(), "{truth}: {scores}");
     }
     let run = place.run("seen --index i a.jsonl").assert().success();
     let answers = String::from_utf8(run.get_output().stdout.clone()).unwrap();

@@ -221,7 +221,9 @@ proptest! {
         }
         let settings = settings(kind).with(|s| {
             s.linkage = if connected && kind != REMOVABLE { Linkage::Connected } else { Linkage::Star };
-            s.keep = keep.parse().unwrap();
+            if kind != REMOVABLE {
+                s.keep = keep.parse().unwrap();
+            }
             s.quota = Quota { count, each };
             s.all_pairs = all_pairs && s.sketches.keyed().is_some();
         });

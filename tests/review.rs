@@ -205,6 +205,96 @@ fn an_input_that_moved_is_named_and_can_be_shown() {
         .stderr(predicate::str::contains("pairs of different texts"));
 }
 
+/// A page as a real browser has it once its scripts have run.
+fn in_browser(folder: &Path, page: &str) -> String {
+    let path = folder.join("copy.html");
+    fs::write(&path, page).unwrap();
+    let dom = std::process::Command::new("chromium")
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--virtual-time-budget=3000",
+            "--dump-dom",
+        ])
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .arg(format!("file://{}", path.display()))
+        .output()
+        .expect("chromium is there");
+    String::from_utf8(dom.stdout).unwrap()
+}
+
+/// Looks at the pages in its frames with all details unfolded, and leaves what is wrong with them as the body's text.
+const LOOK: &str = r#"
+const faults = [], frames = [...document.querySelectorAll('iframe')];
+const rgb = (colour) => (colour.match(/[\d.]+/g) || []).map(Number);
+const light = (colour) => rgb(colour).slice(0, 3).map((v) => v / 255)
+  .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);
+const behind = (element, view) => {
+  for (let at = element; at; at = at.parentElement) {
+    const colour = view.getComputedStyle(at).backgroundColor;
+    if (rgb(colour)[3] !== 0) return colour;
+  }
+  return 'rgb(255, 255, 255)';
+};
+for (const frame of frames) {
+  const page = frame.contentDocument, view = frame.contentWindow;
+  const fault = (text) => faults.push(frame.title + ': ' + text);
+  const named = (element) => ['aria-label', 'aria-labelledby', 'alt', 'title'].some((name) => element.getAttribute(name));
+  page.querySelectorAll('details').forEach((details) => { details.open = true; });
+  const width = page.documentElement.scrollWidth;
+  if (width > frame.clientWidth) fault(width + ' pixels are wider than the window');
+  const headings = page.querySelectorAll('h1').length;
+  if (headings !== 1) fault(headings + ' headings of the first level');
+  for (const element of page.querySelectorAll('img, svg, progress, iframe, [role=img], [role=progressbar]'))
+    if (!named(element)) fault('no name: ' + element.outerHTML.slice(0, 80));
+  for (const element of page.querySelectorAll('.scroll'))
+    if (element.tabIndex < 0) fault('no focus: ' + element.outerHTML.slice(0, 80));
+  for (const element of page.querySelectorAll('th'))
+    if (!element.textContent.trim()) fault('an empty heading: ' + element.parentElement.outerHTML.slice(0, 80));
+  for (const element of page.body.querySelectorAll('*')) {
+    const has_text = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!has_text || element.closest('svg, script, style, noscript, .unseen') || !element.getClientRects().length) continue;
+    const pair = [light(view.getComputedStyle(element).color), light(behind(element, view))].sort((a, b) => b - a);
+    const contrast = (pair[0] + 0.05) / (pair[1] + 0.05);
+    if (contrast < 4.5) fault('a contrast of ' + contrast.toFixed(2) + ': ' + element.outerHTML.slice(0, 80));
+  }
+}
+document.body.textContent = 'pages: ' + frames.length + '; ' + JSON.stringify([...new Set(faults)]);
+"#;
+
+/// Pages fit into windows of any width, on paper and in the dark, and whoever does not see them finds their way.
+#[test]
+#[ignore = "needs chromium"]
+fn pages_fit_and_are_named_in_a_browser() {
+    let top = tempfile::tempdir().unwrap();
+    let out = result(top.path(), &[]);
+    simflip().arg("review").arg(&out).assert().success();
+    let mut frames = String::new();
+    for name in ["report.html", "review.html"] {
+        let page = fs::read_to_string(out.join(name)).unwrap();
+        for (look, from) in
+            [("light", ""), ("dark", "@media (prefers-color-scheme: dark)"), ("print", "@media print")]
+        {
+            assert!(page.contains(from), "{name}, {look}");
+            let page = if from.is_empty() { page.clone() } else { page.replace(from, "@media all") };
+            let page = page.replace('&', "&amp;").replace('"', "&quot;");
+            for width in [1280, 400] {
+                frames += &format!(
+                    "<iframe title=\"{name}, {look}, {width}\" width=\"{width}\" height=\"900\" frameborder=\"0\" srcdoc=\"{page}\"></iframe>"
+                );
+            }
+        }
+    }
+    let page = format!(
+        "<!DOCTYPE html><html><body>{frames}<script>onload = () => {{ {LOOK} }};</script></body></html>"
+    );
+    let dom = in_browser(top.path(), &page);
+    assert!(dom.contains("pages: 12; []"), "{}", dom.split("pages: ").last().unwrap_or_default());
+}
+
 /// A whole judgement in a real browser, key by key: the page's figures are those of `simflip evaluate`.
 ///
 /// Run it with `cargo test -- --ignored browser`; it needs `chromium`.
@@ -242,22 +332,7 @@ fn the_browser_agrees() {
          document.getElementById('csv').textContent = await blob.text(); }})();</script></body>",
         serde_json::to_string(&keys).unwrap()
     );
-    let copy = top.path().join("copy.html");
-    fs::write(&copy, page.replace("</body>", &script)).unwrap();
-    let dom = std::process::Command::new("chromium")
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--no-first-run",
-            "--virtual-time-budget=3000",
-            "--dump-dom",
-        ])
-        .arg(format!("--user-data-dir={}", top.path().join("profile").display()))
-        .arg(format!("file://{}", copy.display()))
-        .output()
-        .expect("chromium is there");
-    let dom = String::from_utf8(dom.stdout).unwrap();
+    let dom = in_browser(top.path(), &page.replace("</body>", &script));
     let csv = dom.split_once("<pre id=\"csv\">").unwrap().1.split_once("</pre>").unwrap().0;
     let judged = top.path().join("judged.csv");
     fs::write(&judged, csv.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")).unwrap();

@@ -139,12 +139,15 @@ fn cluster_job(sketches: &Path) -> ClusterJob {
     }
 }
 
-/// Containment decides, and what is first is kept where it may be.
-fn removable_first() -> Settings {
-    Settings::removable().with(|s| {
-        s.sketches = quick(0.8).sketches;
-        s.keep = Keep::First;
-    })
+/// Containment decides.
+fn quick_removable() -> Settings {
+    Settings::removable().with(|s| s.sketches = quick(0.8).sketches)
+}
+
+/// The usual rules for these sketches.
+fn grouping(linkage: Linkage, sketches: &Path) -> Grouping {
+    let keep = staged::settings_of(sketches).unwrap().verification.usual_keep();
+    Grouping { keep, ..Grouping::of(linkage) }
 }
 
 fn part(number: usize, machine: Machine) -> Shard {
@@ -171,7 +174,7 @@ fn join_in_parts(out: &Path, against: &[PathBuf], linkage: Linkage, machine: Mac
     let Machine { shards, threads, memory } = machine;
     let join = |number| {
         let (sketches, against, memory) = (out.to_path_buf(), against.to_vec(), Some(memory));
-        let job = ClusterJob { sketches, against, grouping: Grouping::of(linkage), memory, threads };
+        let job = ClusterJob { sketches, against, grouping: grouping(linkage, out), memory, threads };
         staged::join(&job, part(number, machine), &Silent).unwrap()
     };
     let mut joined = join(shards - 1);
@@ -191,7 +194,7 @@ fn clusters_and_kept(
 ) -> Clustered {
     let Machine { shards, threads, memory } = machine;
     let (of, against, memory) = (sketches.to_path_buf(), against.to_vec(), Some(memory));
-    let grouping = Grouping::of(linkage);
+    let grouping = grouping(linkage, sketches);
     let job =
         ClusterJob { sketches: of, against: against.clone(), grouping: grouping.clone(), memory, threads };
     let clustered = staged::cluster(&job, &Silent).unwrap();
@@ -395,7 +398,7 @@ proptest! {
         let top = tempfile::tempdir().unwrap();
         let paths = write_files(&top.path().join("crawl"), &texts(documents, 0, seed), files);
         let settings = match removable {
-            true => removable_first(),
+            true => quick_removable(),
             false => quick(similarity),
         };
         assert_same(&paths, top.path(), &settings, Machine { shards, threads, memory: SMALL });
@@ -413,7 +416,7 @@ proptest! {
         let top = tempfile::tempdir().unwrap();
         let first_old = documents - (documents * old / 100).clamp(1, documents - 1);
         let settings = match removable {
-            true => removable_first(),
+            true => quick_removable(),
             false => quick(0.6),
         };
         let machine = Machine { shards, threads, memory: SMALL };

@@ -194,16 +194,63 @@ fn as_many_documents_stay_of_a_cluster_or_of_each_source_in_it_as_one_says() {
 }
 
 #[test]
+fn the_report_says_which_share_of_removed_near_duplicates_is_lost() {
+    let place = Place::new();
+    // Of so few features sketches hold all: 20 5-word shingles, 24 with these among them, and others.
+    let document = |text: String| json!({ "text": text });
+    let (part, whole) = (words(1, 24), words(1, 28));
+    place.put("in.jsonl", jsonl(&[part, whole.clone(), whole, words(2, 40)].map(document)));
+    let run = |options: &str| {
+        let run = place.run(&format!("dedup in.jsonl --out out --force {options}")).assert().success();
+        (place.report("out")["missing"].clone(), String::from_utf8(run.get_output().stdout.clone()).unwrap())
+    };
+    let words = "Of the features of the removed near-duplicates, 16.7 % are not in the documents kept for them (estimated).";
+    for options in ["--quiet", "--memory 200MiB", "--verify jaccard"] {
+        let (missing, printed) = run(options);
+        assert_eq!(missing, json!(4.0 / 24.0), "{options}");
+        assert!(printed.contains(words), "{printed}");
+        assert!(fs::read_to_string(place.at("out/report.html")).unwrap().contains(words));
+    }
+    for options in ["--keep fullest", "--preset removable", "--preset removable --memory 200MiB"] {
+        assert_eq!(run(options).0, json!(0.0), "{options}");
+    }
+    for options in ["--method simhash --min-features 1", "--similarity 0.9"] {
+        let (missing, printed) = run(options);
+        assert!(missing.is_null() && !printed.contains("Of the features"), "{options}: {printed}");
+    }
+}
+
+#[test]
+fn options_that_go_by_urls_tell_where_few_documents_have_one() {
+    let place = Place::new();
+    let document = |n: usize| match n % 10 {
+        0 => json!({"url": format!("https://host.example/{n}"), "text": text(n)}),
+        _ => json!({"text": text(n)}),
+    };
+    place.put("few.jsonl", jsonl(&(0..40).map(document).collect::<Vec<_>>()));
+    place.put("all.jsonl", jsonl(&(0..4).map(|n| document(10 * n)).collect::<Vec<_>>()));
+    for (at, option) in
+        ["--keep-each host", "--keep shortest-url", "--boilerplate-by host"].iter().enumerate()
+    {
+        let told = place.reported(&format!("dedup few.jsonl --out few{at} {option}"), 0);
+        let expected = format!("{option} goes by URLs, which 4 of 40 documents have. --url-field names");
+        assert!(told.contains(&expected), "{told}");
+        assert_eq!(place.reported(&format!("dedup all.jsonl --out all{at} {option}"), 0), "");
+    }
+    assert_eq!(place.reported("dedup few.jsonl --out none", 0), "");
+}
+
+#[test]
 fn what_each_source_loses_is_told_and_a_source_that_is_nearly_gone_is_a_warning() {
     let place = Place::new();
-    let document = |host: &str, n: usize| json!({"id": format!("{host} {n}"), "url": format!("https://{host}/{n}"), "text": text(n)});
+    let document = |host: &str, n: usize| json!({"id": format!("{host} {n}"), "url": format!("https://{host}/{n}"), "source": host, "text": text(n)});
     let of = |host: &str, documents: std::ops::Range<usize>| {
         documents.map(|n| document(host, n)).collect::<Vec<_>>()
     };
     place.put("in/a/x.jsonl", jsonl(&of("first.example", 0..30)));
     place.put("in/b/x.jsonl", jsonl(&[of("mirror.example", 0..30), of("own.example", 40..45)].concat()));
     place.put("in/b/y.jsonl", jsonl(&of("few.example", 0..5)));
-    place.reported("dedup in --out out", 0);
+    let told = place.reported("dedup in --out out", 0);
     place.reported("inspect out", 0);
     let report = place.report("out");
     let by = |kind: &str| {
@@ -218,6 +265,17 @@ fn what_each_source_loses_is_told_and_a_source_that_is_nearly_gone_is_a_warning(
     let warnings = report["warnings"].to_string();
     let expected = "1 of 4 hosts loses at least 95 % of its documents: mirror.example (30 of 30 documents).";
     assert!(warnings.contains(expected) && !warnings.contains("folders"), "{warnings}");
+    // The terminal names it as well, once, and what to do about it.
+    let on_disk = place.reported("dedup in --out disk --memory 200MiB", 0);
+    for told in [told, on_disk] {
+        assert!(told.matches(expected).count() == 1 && told.contains("--boilerplate-by host"), "{told}");
+    }
+    let told = place.reported("dedup in --out fields --boilerplate-by field:source", 0);
+    let of_values = expected.replace("hosts", "values of source");
+    assert!(told.contains(expected) && told.contains(&of_values), "{told}");
+    assert!(told.contains("--boilerplate-by field:source"), "{told}");
+    let refused = place.reported("dedup in --out none --boilerplate-by field:source --max-removed 0.99", 2);
+    assert!(refused.contains("would lose 30 of 30 documents"), "{refused}");
     let page = fs::read_to_string(place.at("out/report.html")).unwrap();
     assert!(page.contains("Removed, by host") && page.contains("mirror.example</td>"));
 }

@@ -339,6 +339,42 @@ pub struct Cohesion {
     pub farthest: Document,
     /// Documents whose similarity with it is below the floor.
     pub unlike: u64,
+    /// The features of the texts that were removed for it, and how many of these it lacks.
+    pub lost: Lost,
+}
+
+/// The features of removed texts, and how many of them the documents that are kept for these lack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[doc(hidden)]
+pub struct Lost {
+    /// Distinct features of each removed text, summed.
+    pub features: u64,
+    /// Of these, features that the document kept for the text does not have, as its similarity tells.
+    pub missing: u64,
+}
+
+impl Lost {
+    /// True if a measure tells how many features two documents share.
+    pub fn is_told_by(measure: Measure) -> bool {
+        matches!(measure, Measure::Estimate | Measure::Jaccard | Measure::Containment)
+    }
+
+    /// Of a removed text and of the document that is kept for it, which have so many features and this similarity.
+    pub fn of(measure: Measure, similarity: f32, [removed, kept]: [u32; 2]) -> Self {
+        let (alike, a, b) = (f64::from(similarity), f64::from(removed), f64::from(kept));
+        let shared = match measure {
+            Measure::Containment => alike * a.min(b),
+            _ => alike * (a + b) / (1.0 + alike),
+        };
+        let missing = (a - shared).round().clamp(0.0, a) as u64;
+        Self { features: removed.into(), missing }
+    }
+
+    /// With another.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self { features: self.features + other.features, missing: self.missing + other.missing }
+    }
 }
 
 impl Pair {
@@ -998,19 +1034,39 @@ impl Found<'_> {
         };
         let cohesion = run(progress, Step::Cohesion, clusters.values().len(), |_| {
             let lists: Vec<&[Document]> = clusters.iter().collect();
+            let group = |document: Document| Group(texts.text_of(document).0);
             let of = |(members, &kept): (&&[Document], &Document)| {
+                let is_removed = |document: &&Document| {
+                    **document != kept && document.index() < new && also.binary_search(document).is_err()
+                };
+                let size = |document: Document| collection.facts(document).features;
+                // The copy that leads stands for all copies of a text.
+                let is_near = |document: Document| {
+                    group(document) != group(kept) && groups.documents(group(document))[0] == document
+                };
+                let lost = |similarities: &[(f32, Document)]| {
+                    let measure =
+                        settings.verification.measure().filter(|&measure| Lost::is_told_by(measure))?;
+                    let near =
+                        similarities.iter().filter(|(_, member)| is_removed(&member) && is_near(*member));
+                    near.map(|&(alike, member)| Lost::of(measure, alike, [size(member), size(kept)]))
+                        .reduce(Lost::with)
+                };
+                let cohesion = |similarities: Vec<(f32, Document)>| {
+                    let lost = lost(&similarities).unwrap_or_default();
+                    Cohesion { lost, ..Cohesion::of(similarities, floor as f32) }
+                };
                 if settings.keeps_feature_hashes() {
-                    let is_removed = |document: &&Document| {
-                        **document != kept && document.index() < new && also.binary_search(document).is_err()
-                    };
-                    let group = |document: Document| Group(texts.text_of(document).0);
                     // A copy of the kept text was not compared.
                     let of = |&document: &Document| {
                         (measured.get(&group(document)).copied().unwrap_or(1.0), document)
                     };
-                    return Cohesion::of(members.iter().filter(is_removed).map(of).collect(), floor as f32);
+                    return cohesion(members.iter().filter(is_removed).map(of).collect());
                 }
-                Cohesion::new(&evidence, measure, floor as f32, kept, members)
+                let anchor = evidence.anchor(measure, texts.text_of(kept));
+                let with = |document: Document| anchor.with(&evidence.compared(texts.text_of(document)));
+                let others = members.iter().filter(|&&member| member != kept);
+                cohesion(others.map(|&member| (with(member), member)).collect())
             };
             lists.par_iter().zip(&representatives).map(of).collect()
         });
@@ -1047,20 +1103,6 @@ impl Found<'_> {
 }
 
 impl Cohesion {
-    fn new(
-        evidence: &Evidence<'_>,
-        measure: Measure,
-        floor: f32,
-        kept: Document,
-        members: &[Document],
-    ) -> Self {
-        let texts = evidence.texts;
-        let anchor = evidence.anchor(measure, texts.text_of(kept));
-        let with = |document: Document| anchor.with(&evidence.compared(texts.text_of(document)));
-        let others = members.iter().filter(|&&member| member != kept);
-        Self::of(others.map(|&member| (with(member), member)).collect(), floor)
-    }
-
     /// Of similarities with the document that is kept.
     pub fn of(mut similarities: Vec<(f32, Document)>, floor: f32) -> Self {
         similarities.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -1070,6 +1112,7 @@ impl Cohesion {
             farthest,
             median: similarities[similarities.len() / 2].0,
             unlike: similarities.iter().filter(|(similarity, _)| *similarity < floor).count() as u64,
+            lost: Lost::default(),
         }
     }
 }
@@ -1163,7 +1206,7 @@ mod tests {
         for measure in Measure::JUDGED {
             let verification = measure.at_least(0.8, Weighting::Tf);
             for settings in [base(), both()] {
-                let settings = Settings { verification, ..settings };
+                let settings = Settings { verification, keep: verification.usual_keep(), ..settings };
                 all.extend(settings.check().is_ok().then_some(settings));
             }
         }
@@ -1378,24 +1421,20 @@ mod tests {
         };
         for settings in [Settings::removable(), counted, simhash.clone()] {
             let finds_all = settings != simhash;
-            for keep in [Keep::Fullest, Keep::First, Keep::ShortestUrl] {
-                for is_reversed in [false, true] {
-                    let settings = Settings { keep: keep.clone(), ..settings.clone() };
-                    let at = |place: usize| if is_reversed { texts.len() - 1 - place } else { place };
-                    let ordered: Vec<String> =
-                        (0..texts.len()).map(|place| texts[at(place)].clone()).collect();
-                    let outcome = run_on(&settings, &ordered);
-                    for (members, &kept) in outcome.clusters.iter().zip(&outcome.representatives) {
-                        for &member in members.iter().filter(|&&member| member != kept) {
-                            let share = held(at(member.index()), at(kept.index()));
-                            assert!(share > 0.8, "{share} of {member} stands in {kept}: {settings:?}");
-                        }
+            for is_reversed in [false, true] {
+                let at = |place: usize| if is_reversed { texts.len() - 1 - place } else { place };
+                let ordered: Vec<String> = (0..texts.len()).map(|place| texts[at(place)].clone()).collect();
+                let outcome = run_on(&settings, &ordered);
+                for (members, &kept) in outcome.clusters.iter().zip(&outcome.representatives) {
+                    for &member in members.iter().filter(|&&member| member != kept) {
+                        let share = held(at(member.index()), at(kept.index()));
+                        assert!(share > 0.8, "{share} of {member} stands in {kept}: {settings:?}");
                     }
-                    if keep == Keep::Fullest && finds_all {
-                        let mut kept: Vec<usize> = outcome.kept().map(|kept| at(kept.index())).collect();
-                        kept.sort_unstable();
-                        assert_eq!(kept, expected, "{settings:?}");
-                    }
+                }
+                if finds_all {
+                    let mut kept: Vec<usize> = outcome.kept().map(|kept| at(kept.index())).collect();
+                    kept.sort_unstable();
+                    assert_eq!(kept, expected, "{settings:?}");
                 }
             }
             // Old wholes remove their parts, and old parts remove nothing that holds more.
@@ -1415,8 +1454,13 @@ mod tests {
             assert!(gone.removed() == parts.len() || !finds_all && gone.removed() > 5, "{settings:?}");
         }
         let connected = Settings { linkage: Linkage::Connected, ..Settings::removable() };
-        let refused = Deduper::new(connected).unwrap_err().to_string();
-        assert!(refused.contains("clusters connected: expected star with"), "{refused}");
+        let refused = |settings: Settings| Deduper::new(settings).unwrap_err().to_string();
+        let reported = refused(connected);
+        assert!(reported.contains("clusters connected: expected star with"), "{reported}");
+        for keep in [Keep::First, Keep::Longest] {
+            let reported = refused(Settings { keep, ..simhash.clone() });
+            assert!(reported.contains("expected fullest with --verify containment"), "{reported}");
+        }
     }
 
     #[test]
@@ -1730,9 +1774,8 @@ mod tests {
                 // Which documents lead a bucket, and so which pairs are listed, is a matter of their order.
                 let all_pairs = has_keys(&settings);
                 // A document is contained in one that comes before it.
-                let by_size = settings.keeps_feature_hashes();
-                let keep = if by_size { Keep::Fullest } else { settings.keep.clone() };
-                let settings = Settings { all_pairs, keep, ..settings };
+                let by_size = !settings.verification.ones_are_same();
+                let settings = Settings { all_pairs, ..settings };
                 let pairs = text_pairs(&run_on(&settings, &texts), &texts);
                 prop_assert_eq!(&text_pairs(&run_on(&settings, &turned), &turned), &pairs);
                 if by_size {

@@ -595,6 +595,14 @@ impl Settings {
             );
             return Err(Error::parameter("clusters", self.linkage.name(), expected));
         }
+        if !self.verification.ones_are_same() && self.keep != self.verification.usual_keep() {
+            let expected = format!(
+                "fullest with --verify {}: a document is removed for one that contains it, so the one with the most \
+                 features comes first",
+                self.verification.name()
+            );
+            return Err(Error::parameter("keep", &self.keep, expected));
+        }
         if self.quota.count == 0 {
             return Err(Error::parameter(
                 "keep-count",
@@ -808,7 +816,7 @@ impl Verification {
         !matches!(self, Self::Containment(_))
     }
 
-    /// Default rule for the document that is kept: the fullest where containment decides.
+    /// Default rule for the document that is kept: the fullest where containment decides, and no other there.
     pub fn usual_keep(self) -> Keep {
         if self.ones_are_same() { Keep::First } else { Keep::Fullest }
     }

@@ -193,8 +193,8 @@ def dedup(
 
 
 def _warned(result):
-    """The result, once its report's warnings have been raised as such. That copies are listed once is none here."""
-    for told in (told for told in result.report()["warnings"] if not told.startswith("pairs.csv lists")):
+    """The result, once its report's warnings have been raised as such."""
+    for told in result.report()["warnings"]:
         _warnings.warn(_simflip.as_keywords(told), stacklevel=3)
     return result
 

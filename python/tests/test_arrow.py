@@ -137,6 +137,8 @@ def test_the_fullest_document_stays_where_containment_decides():
                 assert kept == expected
         with pytest.raises(ValueError, match='clusters="connected": expected star'):
             simflip.dedup(given, preset="removable", clusters="connected")
+        with pytest.raises(ValueError, match='keep="first": expected fullest'):
+            simflip.dedup(given, preset="removable", keep="first")
     with pytest.raises(ValueError, match="containment looks at more of a text"):
         simflip.sketch(texts, preset="removable")
     with pytest.raises(ValueError, match="edits looks at more of a text"):

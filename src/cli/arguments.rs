@@ -409,8 +409,8 @@ pub(crate) struct GroupArgs {
     #[arg(long, value_parser = named(&LINKAGES), default_value = Settings::default().linkage.name(), display_order = 8)]
     clusters: Linkage,
 
-    /// Document to keep: first, longest, fullest, shortest-url, score:FIELD or input-order [default: first; fullest with
-    /// containment]
+    /// Document to keep: first, longest, fullest, shortest-url, score:FIELD or input-order [default: first; with
+    /// containment fullest, and no other]
     #[arg(long, value_name = "RULE", value_parser = parsed::<Keep>, display_order = 6)]
     keep: Option<Keep>,
 
@@ -765,11 +765,10 @@ impl<'a> Given<'a> {
                 }
                 None => self.verification(settings.verification.measure(), similarity, weighting),
             };
-        // Sketches and indexes make no clusters, and store what they always did.
-        settings.keep = Keep::default();
+        settings.keep = settings.verification.usual_keep();
         if let Some(groups) = groups {
             settings.linkage = groups.clusters;
-            settings.keep = groups.keep.clone().unwrap_or_else(|| settings.verification.usual_keep());
+            settings.keep = groups.keep.clone().unwrap_or(settings.keep);
             settings.quota = groups.quota.quota();
         }
         settings.all_pairs = self.all_pairs;

@@ -96,7 +96,7 @@ pub(crate) struct DedupArgs {
     kept_files: Option<KeptFiles>,
 
     /// Fail, and write nothing, if a larger share than this, 0 to 1, would be removed of the corpus, or of a file,
-    /// folder or host with at least 20 documents
+    /// folder, host or value of --boilerplate-by field:NAME with at least 20 documents
     #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Output", hide_short_help = true)]
     max_removed: Option<f64>,
 

@@ -27,7 +27,7 @@ use std::path::PathBuf;
   simflip evaluate result --truth scores.csv.gz --min-score 0.8 --json
   simflip review result && simflip evaluate result --judged judged.csv")]
 pub(crate) struct EvaluateArgs {
-    /// Folder that `simflip dedup` wrote; run it with --all-pairs to score its list of pairs, too
+    /// Folder that `simflip dedup` wrote; run it with --all-pairs for the recall of its list of pairs, too
     #[arg(required_unless_present = "judged")]
     result: Option<PathBuf>,
 
@@ -154,18 +154,8 @@ impl EvaluateArgs {
             .resamples
             .map_or_else(Bootstrap::default, |resamples| Bootstrap { resamples, ..Bootstrap::default() });
         let mut evaluation = evaluate::evaluate(&truth, &found, records.count(), bootstrap)?;
-        let (written, pairs) = (report.outcome.pairs_written, report.outcome.pairs_found);
-        if report.lists_removals() {
-            evaluation.notes.push(
-                "pairs.csv has a row for each document that is removed, and not for each near pair, so the recall of the pairs \
-                 listed says little: run dedup with --all-pairs, or read the pairs within clusters"
-                    .to_owned(),
-            );
-        } else if written < pairs {
-            evaluation.notes.push(format!(
-                "pairs.csv lists {written} of the {pairs} pairs that were found, so the recall of the pairs listed says \
-                 little: run dedup with --all-pairs, or read the pairs within clusters"
-            ));
+        if report.lists_removals() || report.outcome.pairs_written < report.outcome.pairs_found {
+            evaluation.keep_precision_of_removals();
         }
         Ok(ResultScores::Held(Box::new(evaluation)))
     }

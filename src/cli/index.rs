@@ -157,8 +157,7 @@ impl IndexArgs {
                     // An index that is there may be one of hashes.
                     anyhow::ensure!(
                         !given || self.index.exists(),
-                        "--{name} has no effect with --method both, the default: it has a meaning for hashes. Give --method simhash, or \
-                         leave it out"
+                        "--{name} applies to SimHash only. Use --method simhash, or drop it."
                     );
                 }
                 Settings::both(similarity)

@@ -189,7 +189,7 @@ struct OrderArgs {
     clusters: Linkage,
 
     /// Document to keep: first, longest, fullest (of features), shortest-url, score:FIELD (of sketch --score) or
-    /// input-order (by --priority) [default: first; fullest with containment]
+    /// input-order (by --priority) [default: first; with containment fullest, and no other]
     #[arg(long, value_name = "RULE", value_parser = parsed::<Keep>)]
     keep: Option<Keep>,
 

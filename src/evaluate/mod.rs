@@ -96,6 +96,9 @@ const ONLY_LISTED: &str = "only listed pairs count: precision and recall are tho
 const NONE_DISTINCT: &str = "the truth lists no distinct pair, so nothing found could be wrong: there is no precision and \
                              no F1; if it lists all duplicates of the corpus, say so with the scope corpus";
 
+const LISTS_REMOVALS: &str = "pairs.csv lists the pairs by which documents are removed, so their precision is that of the removals; \
+                              recall and F1 of pairs take a run with --all-pairs, and those of clusters do not";
+
 /// Compares a result with a truth about a corpus of `records` documents.
 ///
 /// Pairs that the truth does not know about are ignored, counted in [`FoundCounts`], and never held against
@@ -225,6 +228,14 @@ pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Boots
         bootstrap,
         notes,
     })
+}
+
+impl Evaluation {
+    /// Leaves of the pairs listed their precision, where a result lists those by which documents are removed.
+    pub(crate) fn keep_precision_of_removals(&mut self) {
+        self.pairs.iter_mut().for_each(PairScore::withdraw_recall);
+        self.notes.push(LISTS_REMOVALS.to_string());
+    }
 }
 
 /// Truth and result must be about the same documents.

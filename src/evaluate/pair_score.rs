@@ -191,6 +191,12 @@ impl PairScore {
             Share { value: None, interval: None, interval_if_independent: None, ..self.precision };
         self.f1 = F1 { value: None, interval: None };
     }
+
+    /// Takes recall and F1 back, where a result lists only some of its pairs. The counts stay.
+    pub(crate) fn withdraw_recall(&mut self) {
+        self.recall = Share { value: None, interval: None, interval_if_independent: None, ..self.recall };
+        self.f1 = F1 { value: None, interval: None };
+    }
 }
 
 #[cfg(test)]

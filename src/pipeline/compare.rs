@@ -163,7 +163,8 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
     let runs: Vec<MethodRun> = runs.into_iter().flatten().collect();
     let mut of_input: Vec<String> = messages::odd_input_warnings(&read.files);
     of_input.extend(read.not_read.message());
-    of_input.extend(messages::languages_warning(&read.languages));
+    warnings.extend(messages::languages_warning(&read.languages));
+    warnings.iter().for_each(|warning| progress.note(warning));
     let agreement = stages.run("samples", 0, "pairs", 0, |_| agreement(job, &read, contenders, &runs))?;
     Ok(CompareReport {
         schema: SCHEMA,

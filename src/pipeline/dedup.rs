@@ -5,7 +5,7 @@ use super::finished::fingerprint;
 use super::listing::{HeldListing, write_tables};
 use super::output::{self, OutputFolder};
 use super::samples::{Shown, ShownDocument, sample_pairs};
-use super::sources::{Scores, SourceNumbers, lost_by_file, lost_by_host};
+use super::sources::{Scores, SourceNumbers, lost_by_file, lost_by_origin};
 use super::stages::{Progress, Stages};
 use super::upload::Upload;
 use super::{Against, Job, Summary, read_files, save_frequencies};
@@ -22,7 +22,7 @@ use hashbrown::HashSet;
 use rayon::prelude::*;
 use simflip_core::collection::Collection;
 use simflip_core::dedup::{
-    Cohesion, Context, Outcome, PAIR_BYTES, Pair, PairKind, Prepared, Searched, Verified,
+    Cohesion, Context, Lost, Outcome, PAIR_BYTES, Pair, PairKind, Prepared, Searched, Verified,
 };
 use simflip_core::id::{Cluster, Document, Id};
 use simflip_core::recall_estimate::RecallEstimate;
@@ -118,17 +118,17 @@ fn write(
     };
     let write_tables = || {
         let listing = HeldListing { read, outcome, assignments: OnceCell::new() };
-        (write_tables(job, &listing, folder.path()), lost_by_host(read, &stays))
+        (write_tables(job, &listing, folder.path()), lost_by_origin(read, &stays))
     };
     let bytes = if job.writes.kept { kept_bytes.max(1) } else { 0 };
-    let (kept_in, (tables, hosts)) =
+    let (kept_in, (tables, origins)) =
         stages.run("write results", kept.len() as u64, "documents", bytes, |_| {
             rayon::join(write_kept, write_tables)
         });
     tables?;
     let mut kept_of_files = vec![0; read.new_files];
     kept.iter().for_each(|&document| kept_of_files[read.shard_of(document)] += 1);
-    let files = FileFindings::new(&read.inputs, read.files.clone(), &kept_of_files, hosts, kept_in?);
+    let files = FileFindings::new(&read.inputs, read.files.clone(), &kept_of_files, origins, kept_in?);
     files.report_lost(stages.progress());
     let files = files.against(job, read.both, || against(&read.collection, outcome));
     let near = outcome.pairs.iter().filter(|pair| pair.kind == PairKind::Near).count() as u64;
@@ -205,12 +205,12 @@ pub(crate) struct FileFindings {
 
 impl FileFindings {
     /// The findings of new files, of each of which so many documents stay, and of old ones behind them: by what reading
-    /// them came to, by what hosts lose, and by the files of kept documents.
+    /// them came to, by what sources other than files lose, and by the files of kept documents.
     pub fn new(
         inputs: &[Input],
         read: Vec<corpus::FileReading>,
         kept: &[u64],
-        hosts: Option<Sources>,
+        others: impl IntoIterator<Item = Sources>,
         written: corpus::Kept,
     ) -> Self {
         let corpus::Kept { lost, files } = written;
@@ -218,7 +218,7 @@ impl FileFindings {
             read.iter().zip(kept).map(|(file, &kept)| file_row(file, kept)).collect();
         rows_kept_in(&mut rows, &files, |shard| shard as usize);
         let new = inputs.iter().zip(&rows).map(|(input, row)| (&*input.path, row.documents, row.kept));
-        let lost_by_source = lost_by_file(new).into_iter().chain(hosts).collect();
+        let lost_by_source = lost_by_file(new).into_iter().chain(others).collect();
         Self { read, new_files: kept.len(), lost_by_source, rows, lost, ..Self::default() }
     }
 
@@ -248,6 +248,8 @@ pub(crate) struct ClusterFindings {
     largest: Vec<Large>,
     /// Clusters with documents that are unlike.
     chaining: messages::Chaining,
+    /// The features of removed near-duplicates, and those that are lost.
+    lost: Lost,
 }
 
 /// A large cluster.
@@ -264,7 +266,8 @@ struct Large {
 impl ClusterFindings {
     /// No cluster yet, where documents are unlike by this measure and below this value.
     pub fn new(by: (Measure, f64)) -> Self {
-        Self { sizes: BTreeMap::new(), largest: Vec::new(), chaining: messages::Chaining::new(by) }
+        let (sizes, chaining) = (BTreeMap::new(), messages::Chaining::new(by));
+        Self { sizes, largest: Vec::new(), chaining, lost: Lost::default() }
     }
 
     fn of(outcome: &Outcome) -> Self {
@@ -282,6 +285,7 @@ impl ClusterFindings {
         let size = others.len() as u64 + 1;
         *self.sizes.entry(size).or_default() += 1;
         self.chaining.add(cluster, &cohesion, kept);
+        self.lost = self.lost.with(cohesion.lost);
         let place = self.largest.partition_point(|other| other.size >= size);
         if place < SHOWN_CLUSTERS {
             // Evenly from the whole cluster: neighbours in the file are the likeliest to be alike.
@@ -323,7 +327,7 @@ impl Findings {
             .collect()
     }
 
-    /// Writes the report, which shows or names these documents of the inputs, and sums up.
+    /// Writes the report, which shows or names these documents of the inputs, prints its warnings, and sums up.
     pub fn write_report(
         &self,
         job: &Job,
@@ -342,6 +346,13 @@ impl Findings {
         let report = Report { written: output::manifest(folder.path())?, ..report };
         report.write_json(&folder.path().join("report.json"))?;
         html::write(&html::render(&report)?, &folder.path().join("report.html"))?;
+        // Warnings of the input were printed while it was read.
+        let FileFindings { read, lost, not_read, .. } = &self.files;
+        let mut printed: Vec<String> = first_messages(lost).collect();
+        printed.extend(messages::odd_input_warnings(read));
+        printed.extend(not_read.message());
+        let others = report.warnings.iter().filter(|warning| !printed.contains(warning));
+        others.for_each(|warning| stages.progress().note(warning));
         Ok(Summary::of(&report))
     }
 
@@ -371,17 +382,22 @@ impl Findings {
         let mut warnings: Vec<String> = first_messages(lost).collect();
         warnings.extend(messages::sources_warnings(&self.files.lost_by_source));
         warnings.extend(messages::search_warnings(searched, verified.as_ref(), &name));
-        let few = messages::few_features_warning(self.few, settings);
-        few.iter().for_each(|line| stages.progress().note(line));
-        warnings.extend(few);
+        warnings.extend(messages::few_features_warning(self.few, settings));
+        let (recall, s_curve) = (messages::recall(searched), messages::s_curve(settings, searched));
+        warnings.extend(messages::recall_warning(
+            recall.as_ref(),
+            s_curve.as_ref(),
+            self.recall_estimate.as_ref(),
+        ));
         warnings.extend(messages::odd_input_warnings(read));
         warnings.extend(messages::languages_warning(&self.files.languages));
         warnings.extend(messages::repeated_ids_warning(self.files.repeated));
         warnings.extend(messages::chaining_warning(&clusters.chaining, settings.linkage, &name));
-        let largest = clusters.sizes.last_key_value().map_or(0, |(&size, _)| size);
         let [documents, new] = self.documents;
+        let of_urls = super::options_of_urls(job);
+        warnings.extend(messages::few_urls_warning(&of_urls, &self.files.lost_by_source, new));
+        let largest = clusters.sizes.last_key_value().map_or(0, |(&size, _)| size);
         warnings.extend(messages::largest_warning(largest, documents, settings.linkage));
-        warnings.extend(messages::unlisted_warning(&self.counts, verified.is_some()));
         let peak = peak_memory_bytes();
         warnings.extend(memory.as_ref().and_then(|memory| messages::memory_warning(memory, peak, documents)));
         warnings.extend(self.files.scores.clone());
@@ -406,8 +422,8 @@ impl Findings {
             against: self.files.against.clone(),
             outcome: self.counts.clone(),
             method: messages::method(settings, frequencies, searched, verified.as_ref()),
-            recall: messages::recall(searched),
-            s_curve: messages::s_curve(settings, searched),
+            recall,
+            s_curve,
             histograms: messages::histograms(searched),
             cluster_sizes: clusters
                 .sizes
@@ -423,6 +439,7 @@ impl Findings {
             searched: Some(searched.clone()),
             verified: *verified,
             recall_estimate: self.recall_estimate,
+            missing: messages::missing(clusters.lost),
             damage: messages::damage(read, lost),
             warnings,
             files: self.files.rows.clone(),

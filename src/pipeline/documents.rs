@@ -34,6 +34,8 @@ pub struct ReadDocuments {
     pub collection: Collection,
     /// The score of each document, if scores were asked for; negative infinity where there is no number.
     pub scores: Option<Vec<f64>>,
+    /// The value of each document in the field that groups documents, if one does.
+    pub values: Option<Vec<Option<Arc<str>>>>,
     /// Number of new documents by the first language that their record names.
     pub languages: Languages,
     /// Documents whose record id an earlier document has already.
@@ -87,12 +89,20 @@ struct DocumentWorker<'a> {
     new_files: usize,
     /// Of each document, if they are asked for.
     scores: Option<Vec<f64>>,
+    /// Of each document, if a field groups documents; and each distinct value once.
+    values: Option<Vec<Option<Arc<str>>>>,
+    distinct_values: HashSet<Arc<str>>,
 }
 
 impl DocumentWorker<'_> {
     fn add(&mut self, record: &Record<'_>) {
         if let Some(scores) = &mut self.scores {
             scores.push(record.score.unwrap_or(f64::NEG_INFINITY));
+        }
+        if let Some(values) = &mut self.values {
+            let value =
+                |value| Arc::clone(self.distinct_values.get_or_insert_with(value, |new| Arc::from(new)));
+            values.push(record.group.map(value));
         }
         self.documents.push(record.id, record.place, record.record_id, record.url);
         let input = &*self.inputs[record.id.shard as usize].path;
@@ -154,6 +164,7 @@ impl ReadDocuments {
         let collection = || Collection::new(extraction, keeping, frequencies.clone());
         // What cannot be kept is reported before anything is read.
         collection()?;
+        let has_values = boilerplate.is_some_and(|boilerplate| boilerplate.by.field().is_some());
         let worker = || {
             Ok(DocumentWorker {
                 inputs: &inputs,
@@ -165,6 +176,8 @@ impl ReadDocuments {
                 languages: Languages::default(),
                 new_files,
                 scores: options.fields.score.as_ref().map(|_| Vec::new()),
+                values: has_values.then(Vec::new),
+                distinct_values: HashSet::new(),
             })
         };
         let add = |worker: &mut Result<DocumentWorker<'_>>, record: Record<'_>| {
@@ -177,7 +190,8 @@ impl ReadDocuments {
             return Err(Error::io(&input.path, failure));
         }
         let mut languages = Languages::default();
-        let (mut tables, mut collections, mut scores) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut tables, mut collections) = (Vec::new(), Vec::new());
+        let (mut scores, mut values) = (Vec::new(), Vec::new());
         let mut shares: HashMap<String, BoilerplateShare> = HashMap::new();
         for worker in reading.workers {
             let worker = worker?;
@@ -188,12 +202,15 @@ impl ReadDocuments {
             tables.push(worker.documents);
             collections.push(worker.collection);
             scores.extend(worker.scores);
+            values.extend(worker.values);
         }
         let (documents, order) = DocumentTable::merge(tables);
         let scores =
             options.fields.score.as_ref().map(|_| {
                 order.iter().map(|&(part, at)| scores[part as usize][at.index()]).collect::<Vec<f64>>()
             });
+        let values = has_values
+            .then(|| order.iter().map(|&(part, at)| values[part as usize][at.index()].clone()).collect());
         let gather = || collection()?.gather(collections, &order);
         let (collection, repeated_ids) = rayon::join(gather, || repeated_ids(&documents));
         let collection = collection?;
@@ -210,6 +227,7 @@ impl ReadDocuments {
             documents,
             collection,
             scores,
+            values,
             languages,
             repeated_ids,
             both: 0,

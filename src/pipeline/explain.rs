@@ -5,8 +5,8 @@
 
 use super::documents::ReadDocuments;
 use super::samples::Shown;
-use super::stages::{Progress, Stages};
-use super::{Job, grouped, read_files};
+use super::stages::{Progress, Silent, Stages};
+use super::{Against, Job, all_inputs, grouped, read_files};
 use crate::boilerplate::{Grouped, OwnText};
 use crate::calibrate::NEVER;
 use crate::error::{Error, Result};
@@ -15,8 +15,8 @@ use crate::features;
 use crate::frequencies;
 use crate::minhash::MinHasher;
 use crate::report::explanation::{
-    Banded, Both, DifferingBit, ExplainedDocument, Explanation, Methods, PairFigures, PsmTrace, index_of_two,
-    index_over, opinion_of_text, opinions, weighed_by, weights_from,
+    BOTH, Banded, Both, DifferingBit, ExplainedDocument, Explanation, Methods, PairFigures, PsmTrace,
+    index_of_two, index_over, opinion_of_text, opinions, weighed_by, weights_from,
 };
 use crate::search::psm::{Psm, PsmParams, Reading};
 use crate::search::{Probing, Query};
@@ -28,7 +28,7 @@ use crate::weight::Weigher;
 use crate::weight::frequencies::Frequencies;
 use hashbrown::HashMap;
 use simflip_core::collection::Keeping;
-use simflip_core::dedup::Prepared;
+use simflip_core::dedup::{Context, Prepared};
 use simflip_core::edits;
 use simflip_core::id::{Document, Id};
 use simflip_core::internal::{Hashes, Probed};
@@ -71,7 +71,9 @@ fn check(methods: &Methods) -> Result<()> {
 fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Progress) -> Result<Explanation> {
     let settings = &methods.probing;
     let stages = Stages::new(progress);
-    let (read, frequencies, boilerplate) = read_files(job, settings, Some(Keeping::Features), None, &stages)?;
+    let files = all_inputs(job)?;
+    let (read, frequencies, boilerplate) =
+        read_files(job, settings, Some(Keeping::Features), Some(files.clone()), &stages)?;
     let prepared = Prepared::new(&read.collection, settings, frequencies, &stages);
     let pair = [find(&read, names[0])?, find(&read, names[1])?];
     let options = grouped(job.read_options(), boilerplate.as_ref().map(|boilerplate| &boilerplate.by));
@@ -119,14 +121,40 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
         let found = hits.iter().find(|(hit, _)| hashes.hashes()[hit.slot.index()] == to.hash);
         found.map(|&(_, probe)| probe).filter(|&probe| probe != NEVER)
     };
-    explanation(methods, sides, frequencies, weighed, |pair| {
+    let mut explanation = explanation(methods, sides, frequencies, weighed, |pair| {
         Ok(PsmTrace {
             index: index_over(&settings.generator, hashes.hashes().len() as u64),
             probes: [trace(&pair[0], &pair[1]), trace(&pair[1], &pair[0])],
             all_probes: index.all_probes(),
             budget,
         })
-    })
+    })?;
+    if explanation.is_candidate() {
+        let others = removed_for_others(job, &methods.both, files, pair)?;
+        explanation.removed_for(others.map(|other| Some(read.id_of(other?).into_owned())));
+    }
+    Ok(explanation)
+}
+
+/// For either document of a pair the kept one that a run with these settings removes it for, if that is not the other.
+/// The input is read once more, for its sketches.
+fn removed_for_others(
+    job: &Job,
+    settings: &Settings,
+    files: Against,
+    pair: [Document; 2],
+) -> Result<[Option<Document>; 2]> {
+    // Damage and odd input were reported when it was first read.
+    let stages = Stages::new(&Silent);
+    let (read, frequencies, _) = read_files(job, settings, None, Some(files), &stages)?;
+    let prepared = Prepared::new(&read.collection, settings, frequencies, &stages);
+    let url = |document| read.url(document);
+    let outcome = prepared.find(settings, &Context::new(&url, &stages))?.outcome()?;
+    let kept_for = |document: Document| {
+        let of = |(members, _): &(&[Document], _)| members.binary_search(&document).is_ok();
+        outcome.clusters().zip(&outcome.representatives).find(of).map(|(_, &kept)| kept)
+    };
+    Ok(pair.map(|document| kept_for(document).filter(|kept| !pair.contains(kept))))
 }
 
 /// Two files of plain text, each a document.
@@ -333,7 +361,7 @@ fn explanation(
     if fewest < methods.both.min_features {
         opinions = vec![by_text("every method", &methods.both)];
     } else if fewest < settings.min_features {
-        opinions.retain(|opinion| ["both", "every method"].contains(&&*opinion.by));
+        opinions.retain(|opinion| [BOTH, "every method"].contains(&&*opinion.by));
         opinions.push(by_text("every other method", settings));
     }
     Ok(Explanation {

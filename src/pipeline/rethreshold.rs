@@ -169,6 +169,7 @@ pub fn rethreshold(job: &RethresholdJob, progress: &dyn Progress) -> Result<Repo
         })??;
     }
     report.warnings.extend(messages::sources_warnings(&report.lost_by_source));
+    report.warnings.iter().for_each(|warning| progress.note(warning));
     report.warnings.extend(corpus::PassedOver { list: report.not_read.clone() }.message());
     report.written = output::manifest(folder.path())?;
     report.write_json(&folder.path().join("report.json"))?;
@@ -244,6 +245,7 @@ fn settled(before: &Report, job: &RethresholdJob) -> Result<Report> {
         recall: None,
         verified: None,
         recall_estimate: None,
+        missing: None,
         memory: None,
         stages: Vec::new(),
         peak_memory_bytes: None,
@@ -255,8 +257,8 @@ fn settled(before: &Report, job: &RethresholdJob) -> Result<Report> {
             .cloned()
             .collect(),
         warnings: vec![format!(
-            "This result was derived: the threshold of {} was raised from {threshold} to {}. A new run may remove a few \
-             documents more, and estimates its recall.",
+            "This result was derived: the threshold of {} was raised from {threshold} to {}. It only takes \
+             removals back: a new run may keep other documents, and estimates its recall.",
             job.result.display(),
             job.similarity
         )],

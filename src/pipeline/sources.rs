@@ -16,6 +16,7 @@ use simflip_core::settings::Settings;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
 
 /// By what it is decided which copy stays, where a document alone does not say it.
@@ -140,16 +141,36 @@ pub(crate) fn number_of_host(url: Option<&str>) -> u64 {
     url.and_then(host_of).map_or(0, |host| feature(host.as_bytes()))
 }
 
-/// The losses of each host; none where no document has one. `stays` says of each new document whether it is kept.
-pub fn lost_by_host(read: &ReadDocuments, stays: &[bool]) -> Option<Sources> {
-    let mut hosts: HashMap<String, SourceRow> = HashMap::new();
-    for (document, &stays) in Document::all(stays.len()).zip(stays) {
-        if let Some(host) = read.url(document).and_then(host_of) {
-            hosts.entry(host).or_default().count(stays);
-        }
-    }
-    let hosts = hosts.into_iter().map(|(source, row)| SourceRow { source, ..row }).collect::<Vec<_>>();
-    (!hosts.is_empty()).then(|| Sources::new("host", hosts))
+/// The losses of hosts, and of the values of the field that groups documents; none where no document has such.
+/// `stays` says of each new document whether it is kept.
+pub fn lost_by_origin(read: &ReadDocuments, stays: &[bool]) -> Vec<Sources> {
+    let new = || Document::all(stays.len()).zip(stays.iter().copied());
+    let hosts = lost_by_host(new().map(|(document, stays)| (read.url(document), stays)));
+    let by = read.left_out.as_ref().map(|left_out| left_out.by.to_string());
+    let values = by.zip(read.values.as_ref()).and_then(|(by, values)| {
+        lost_by(
+            &by,
+            new().filter_map(|(document, stays)| Some((&**values[document.index()].as_ref()?, stays))),
+        )
+    });
+    hosts.into_iter().chain(values).collect()
+}
+
+/// The losses of hosts, by the URL of each new document and whether it stays.
+pub(super) fn lost_by_host<'u>(documents: impl Iterator<Item = (Option<&'u str>, bool)>) -> Option<Sources> {
+    lost_by("host", documents.filter_map(|(url, stays)| Some((host_of(url?)?, stays))))
+}
+
+/// The losses of the sources of a kind, by the source of each document and whether it stays; none without a document.
+fn lost_by<S: Eq + Hash + Into<String>>(
+    kind: &str,
+    documents: impl Iterator<Item = (S, bool)>,
+) -> Option<Sources> {
+    let mut sources: HashMap<S, SourceRow> = HashMap::new();
+    documents.for_each(|(source, stays)| sources.entry(source).or_default().count(stays));
+    let rows: Vec<_> =
+        sources.into_iter().map(|(source, row)| SourceRow { source: source.into(), ..row }).collect();
+    (!rows.is_empty()).then(|| Sources::new(kind, rows))
 }
 
 /// The losses of each folder and each file, by the names of files, and their documents and kept documents.

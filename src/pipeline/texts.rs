@@ -3,7 +3,7 @@
 
 use super::dedup::{Findings, against};
 use super::samples::{Shown, ShownDocument};
-use super::sources::number_of_host;
+use super::sources::{lost_by_host, number_of_host};
 use super::stages::{Progress, Stages};
 use super::{Job, with_threads};
 use crate::error::{Error, Result};
@@ -192,6 +192,10 @@ fn report<T: AsRef<str>>(
     let new = || Document::all(outcome.new);
     let removed_text_bytes = new().filter(|document| !stays[document.index()]).map(bytes).sum();
     let mut findings = Findings::of(outcome, removed_text_bytes, job.settings.seed);
+    findings.files.lost_by_source =
+        lost_by_host(new().map(|document| (job.url(document), stays[document.index()])))
+            .into_iter()
+            .collect();
     findings.files.against = (job.first_old <= collection.len()).then(|| against(collection, outcome));
     let shown = |document: Document| {
         let text = job.texts.get(document.index()).map_or("", AsRef::as_ref);

@@ -107,20 +107,19 @@ fn range(bars: &[Bar]) -> (u64, u64) {
 
 /// Horizontal bars with their number and their share of all, on a scale of their own.
 pub(super) fn bars(title: &str, label_axis: &str, number_axis: &str, bars: &[Bar]) -> Result<Value> {
-    scaled_bars(title, label_axis, number_axis, bars, range(bars))
+    scaled_bars([title, label_axis, number_axis], bars, range(bars), None)
 }
 
 /// Horizontal bars with their number and their share of all, on a logarithmic scale if the numbers span
 /// decades.
 ///
 /// `range` is the smallest number above 0 and the greatest that the scale must hold, so
-/// that charts can share it.
+/// that charts can share it. A line marks the `threshold`, above the bar of that place.
 fn scaled_bars(
-    title: &str,
-    label_axis: &str,
-    number_axis: &str,
+    [title, label_axis, number_axis]: [&str; 3],
     bars: &[Bar],
     range: (u64, u64),
+    threshold: Option<usize>,
 ) -> Result<Value> {
     const WIDTH: i32 = 440;
     const ROW: f64 = 21.0;
@@ -149,7 +148,12 @@ fn scaled_bars(
         if logarithmic { decades(least, most, ((right - left) / 40.0) as u32) } else { round_steps(most) };
 
     let listed: Vec<String> = bars.iter().map(|b| format!("{}: {}", b.label, count(b.number))).collect();
-    let description = format!("{title}; {number_axis} by {label_axis}. {}.", listed.join(", "));
+    let marked = match threshold.map(|place| bars.get(place)) {
+        Some(Some(bar)) => format!(" The threshold is at the beginning of {}.", bar.label),
+        Some(None) => " The threshold is above all.".to_owned(),
+        None => String::new(),
+    };
+    let description = format!("{title}; {number_axis} by {label_axis}. {}.{marked}", listed.join(", "));
     draw(WIDTH, (bottom + FOOT) as i32, "chart", &description, |area| {
         let head = |h| font(11, SOFT, h);
         write(area, label_axis, &head(HPos::Left), at(0.0, 10.0))?;
@@ -172,6 +176,10 @@ fn scaled_bars(
             write(area, &share(bar.number), &figure(SOFT), at(f64::from(WIDTH), y))?;
         }
         line(area, at(left, TOP - 2.0), at(left, bottom), SOFT, 1)?;
+        if let Some(place) = threshold {
+            let y = TOP + ROW * place as f64;
+            line(area, at(0.0, y), at(f64::from(WIDTH), y), ORANGE, 2)?;
+        }
         let scale = match logarithmic {
             true if start < 1.0 => format!("{number_axis}, logarithmic scale"),
             true => format!("{number_axis}, logarithmic scale from {}", short_count(start as u64)),
@@ -197,39 +205,55 @@ fn round_steps(most: u64) -> Vec<u64> {
     (0..=most / step).map(|i| i * step).collect()
 }
 
-/// The scores of each table or band, all on one scale.
-pub(super) fn histograms(histograms: &[&Histogram]) -> Result<Vec<Value>> {
-    let lists: Vec<Vec<Bar>> = histograms.iter().map(|histogram| score_bars(histogram)).collect();
-    let all = range(&lists.concat());
+/// The scores of each table or band, all on one scale. `threshold` is the least similarity of near pairs, which is marked
+/// where scores are similarities.
+pub(super) fn histograms(histograms: &[&Histogram], threshold: Option<f64>) -> Result<Vec<Value>> {
+    let lists: Vec<(Vec<Bar>, Option<usize>)> =
+        histograms.iter().map(|histogram| score_bars(histogram, threshold)).collect();
+    let all = range(&lists.iter().flat_map(|(bars, _)| bars.clone()).collect::<Vec<_>>());
     histograms
         .iter()
         .zip(&lists)
-        .map(|(h, list)| scaled_bars(&h.title, &format!("score ({})", h.unit), "pairs", list, all))
+        .map(|(h, (bars, mark))| {
+            scaled_bars([&h.title, &format!("score ({})", h.unit), "pairs"], bars, all, *mark)
+        })
         .collect()
 }
 
-/// A bar for each score, or for each range of scores if there are many; of a similarity for each five percent.
-fn score_bars(histogram: &Histogram) -> Vec<Bar> {
+/// A bar for each score, or for each range of scores if there are many; of a similarity for each five percent, cut at
+/// the threshold. Also gives the place of the first bar from the threshold on.
+fn score_bars(histogram: &Histogram, threshold: Option<f64>) -> (Vec<Bar>, Option<usize>) {
     let rows = &histogram.rows;
     if histogram.unit == PERCENT
         && let (Some(first), Some(last)) = (rows.first(), rows.last())
     {
-        // 100 percent is by itself.
-        let bar = |of: u32| {
-            let label = if of == 20 { "100".to_owned() } else { format!("{}–{}", 5 * of, 5 * of + 4) };
-            let number = rows.iter().filter(|row| row.score / 5 == of).map(|row| row.number);
+        // A product such as that of 0.07 may be a little above the whole number.
+        let threshold = threshold.map(|share| (100.0 * share - 1e-9).ceil() as u32);
+        let fives = first.score - first.score % 5..=last.score;
+        let mut starts: Vec<u32> = fives.step_by(5).collect();
+        starts.extend(threshold.filter(|score| (starts[0]..=last.score).contains(score)));
+        starts.sort_unstable();
+        starts.dedup();
+        let bar = |(at, &start): (usize, &u32)| {
+            // 100 percent is by itself.
+            let end = starts.get(at + 1).map_or(start - start % 5 + 4, |next| next - 1).min(100);
+            let label = if start == end { start.to_string() } else { format!("{start}–{end}") };
+            let number = rows.iter().filter(|row| (start..=end).contains(&row.score)).map(|row| row.number);
             Bar { label, number: number.fold(0, u64::saturating_add) }
         };
-        return (first.score / 5..=last.score / 5).map(bar).collect();
+        let mark = threshold.map(|score| starts.partition_point(|&start| start < score));
+        return (starts.iter().enumerate().map(bar).collect(), mark);
     }
     let per_bar = rows.len().div_ceil(BARS).max(1);
-    rows.chunks(per_bar)
+    let bars = rows
+        .chunks(per_bar)
         .map(|rows| {
             let (first, last) = (rows[0].score, rows[rows.len() - 1].score);
             let label = if first == last { first.to_string() } else { format!("{first}–{last}") };
             Bar { label, number: rows.iter().fold(0, |sum, row| sum.saturating_add(row.number)) }
         })
-        .collect()
+        .collect();
+    (bars, None)
 }
 
 /// One bar cut into its parts, without words; the page writes them beside it.
@@ -411,10 +435,32 @@ mod tests {
     fn many_scores_are_joined_and_none_is_lost() {
         let counts: Vec<(u32, u64)> = (64..=128).map(|score| (score, 10)).collect();
         let histogram = Histogram::new("band 0", "matching positions", &counts);
-        let svg = histograms(&[&histogram]).expect("draws").remove(0);
+        let svg = histograms(&[&histogram], Some(0.8)).expect("draws").remove(0);
         let text = text_of(&svg);
         let rectangles = svg.to_string().matches("<rect").count();
         assert!(text.contains("64–68") && text.contains("50") && rectangles <= BARS, "{text}");
+    }
+
+    #[test]
+    fn bars_of_similarities_are_cut_at_the_threshold_which_is_marked() {
+        let counts: Vec<(u32, u64)> = (71..=100).map(|score| (score, 1)).collect();
+        let histogram = Histogram::new("all pairs", PERCENT, &counts);
+        let bars = |threshold| {
+            let (bars, mark) = score_bars(&histogram, threshold);
+            assert_eq!(bars.iter().map(|bar| bar.number).sum::<u64>(), 30);
+            (bars.into_iter().map(|bar| bar.label).collect::<Vec<_>>(), mark)
+        };
+        let fives = ["70–74", "75–79", "80–84", "85–89", "90–94", "95–99", "100"];
+        assert_eq!(bars(None), (fives.map(str::to_owned).to_vec(), None));
+        assert_eq!(bars(Some(0.8)), (fives.map(str::to_owned).to_vec(), Some(2)));
+        assert_eq!(bars(Some(1.0)).1, Some(6));
+        assert_eq!(bars(Some(0.6)), (fives.map(str::to_owned).to_vec(), Some(0)));
+        let (labels, mark) = bars(Some(0.83));
+        assert_eq!((&labels[2..4], mark), (&["80–82".to_owned(), "83–84".to_owned()][..], Some(3)));
+        let svg = |threshold| histograms(&[&histogram], threshold).expect("draws").remove(0).to_string();
+        let orange = format!("#{:02X}{:02X}{:02X}", ORANGE.0, ORANGE.1, ORANGE.2);
+        assert!(svg(Some(0.83)).contains(&orange) && svg(Some(0.83)).contains("at the beginning of 83–84"));
+        assert!(!svg(None).contains(&orange));
     }
 
     #[test]

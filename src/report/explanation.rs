@@ -252,7 +252,7 @@ pub(crate) fn opinions(
         let (keys, meaning) = (counted(keys as u64, "key is", "keys are"), meaning(measure));
         let of = of_features(features);
         all.push(Opinion {
-            by: "both".to_owned(),
+            by: BOTH.to_owned(),
             near: similarity >= threshold && equal_keys > 0,
             why: format!(
                 "{equal_keys} of {keys} equal{searched}; {meaning}{of}: {similarity:.3}, and {threshold} is needed"
@@ -314,6 +314,26 @@ pub(crate) fn opinions(
     all
 }
 
+/// The method of [`Methods::both`], as its opinion names it.
+pub(crate) const BOTH: &str = "both";
+
+impl Explanation {
+    /// True if the two are different texts that the default method compares and calls near.
+    pub(crate) fn is_candidate(&self) -> bool {
+        !self.same_text && self.opinions.iter().any(|opinion| opinion.by == BOTH && opinion.near)
+    }
+
+    /// Adds to the opinion of the default method for which other documents, by their names, the two are removed.
+    pub(crate) fn removed_for(&mut self, others: [Option<String>; 2]) {
+        let removed = ["a", "b"].into_iter().zip(others);
+        let removed =
+            removed.filter_map(|(name, other)| Some(format!("{name} is removed in favour of {}", other?)));
+        let removed = removed.collect::<Vec<_>>().join(", and ");
+        let both = self.opinions.iter_mut().filter(|opinion| opinion.by == BOTH && !removed.is_empty());
+        both.for_each(|opinion| opinion.why += &format!("; the pair is not listed, for {removed}"));
+    }
+}
+
 impl std::fmt::Display for Explanation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Documents are not to give orders to a terminal.
@@ -342,15 +362,12 @@ impl std::fmt::Display for Explanation {
         let (jaccard, [ab, ba], cosine) = (self.jaccard, self.containment, self.cosine);
         writeln!(f, "\nJaccard {jaccard:.4}; {ab:.4} of a is in b, {ba:.4} of b in a; cosine {cosine:.4}")?;
         let probe =
-            |probe: Option<u32>| probe.map_or_else(|| "at no probe".to_owned(), |p| format!("at probe {p}"));
+            |probe: Option<u32>| probe.map_or_else(|| "not found".to_owned(), |p| format!("at probe {p}"));
         writeln!(f, "distance {}", self.distance)?;
         let PsmTrace { index, probes, all_probes, budget } = &self.psm;
         let makes = budget.map_or_else(|| "all of them".to_owned(), |budget| budget.to_string());
         let ([of_a, of_b], all) = (probes.map(probe), counted(*all_probes, "probe", "probes"));
-        writeln!(
-            f,
-            "psm finds b from a {of_a}, and a from b {of_b}; an exact search makes {all}, this one {makes}"
-        )?;
+        writeln!(f, "psm: b from a {of_a}, a from b {of_b}; an exact search makes {all}, this one {makes}")?;
         writeln!(f, "    (index {index})")?;
         if !self.bits.is_empty() {
             writeln!(f, "\nbit  weight in a  rank  weight in b  rank  pushed apart by")?;

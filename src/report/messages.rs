@@ -12,7 +12,7 @@ use crate::text::TOKENIZER;
 use crate::wording::{counted, plural, printable, printable_path};
 use simflip_core::clusters::Linkage;
 use simflip_core::dedup::{
-    Capped, Cohesion, MeasuredRecall, Outcome, PairKind, Ran, Scores, Searched, Verified,
+    Capped, Cohesion, Lost, MeasuredRecall, Outcome, PairKind, Ran, Scores, Searched, Verified,
 };
 use simflip_core::id::{Cluster, Document};
 use simflip_core::minhash::one_bit;
@@ -327,8 +327,8 @@ pub fn boilerplate_warning(boilerplate: &BoilerplateReport) -> Option<String> {
     const FEW: f64 = 0.02;
     (boilerplate.mistaken > FEW).then(|| {
         format!(
-            "The table in which lines are counted is full: {:.0} % of the lines that are no boilerplate were left out as well. Count \
-             boilerplate over fewer documents at a time, all of a group together.",
+            "The table in which lines are counted is full: {:.0} % of the lines that are no boilerplate were left out as well. Run \
+             simflip dedup on fewer files at a time, all of a group together.",
             100.0 * boilerplate.mistaken
         )
     })
@@ -368,7 +368,7 @@ pub fn corpus(
 /// A warning of languages that were not counted.
 pub fn languages_warning(languages: &Languages) -> Option<String> {
     languages.are_too_many().then(|| {
-        "The documents name thousands of languages, which are not counted: the field `language` may hold something else.".to_owned()
+        "The documents name thousands of languages, which are not counted: the field `language` may hold something else. Nothing else depends on it.".to_owned()
     })
 }
 
@@ -568,17 +568,33 @@ pub fn search_warnings(
     if let Some(verified) = verified.filter(|verified| verified.skipped > 0) {
         let pairs = counted(verified.skipped, "pair of documents was", "pairs of documents were");
         warnings.push(format!(
-            "{pairs} not compared, because too many documents with different texts share a sketch."
+            "{pairs} not compared, because too many documents with different texts share a sketch. --method both tells more texts \
+             apart."
         ));
     }
     warnings
 }
 
+/// Advice on documents that may be of one template, by the kind of their sources.
+fn removal_advice(by: &str) -> String {
+    format!(
+        "simflip explain A B INPUT compares two of them, --boilerplate-by {by} ignores the lines of a template, and --max-removed 0.5 \
+         ends such a run without output."
+    )
+}
+
 /// Tells of sources that lose nearly all of their documents.
 pub fn sources_warnings(sources: &[Sources]) -> Vec<String> {
     const NAMED: usize = 3;
-    let gone = sources.iter().filter(|sources| sources.nearly_gone > 0);
+    // Where each folder has one file, the folders lose what the files lose.
+    let files = sources.iter().find(|sources| sources.kind == "file").map(|files| files.number);
+    let is_told_by_files = |of: &Sources| of.kind == "folder" && Some(of.number) == files;
+    let gone = sources.iter().filter(|sources| sources.nearly_gone > 0 && !is_told_by_files(sources));
     let warning = |sources: &Sources| {
+        let kind = match sources.kind.strip_prefix("field:") {
+            Some(field) => format!("values of {}", printable(field)),
+            None => format!("{}s", sources.kind),
+        };
         let named = sources.gone.iter().take(NAMED).map(|row| {
             let documents = counted(row.documents, "document", "documents");
             format!("{} ({} of {documents})", printable(&row.source), row.lost())
@@ -586,17 +602,47 @@ pub fn sources_warnings(sources: &[Sources]) -> Vec<String> {
         let named = named.collect::<Vec<_>>().join(", ");
         let more = if sources.nearly_gone > NAMED as u64 { ", …" } else { "" };
         format!(
-            "{} of {} {}s {} at least {:.0} % of {} documents: {named}{more}. Either they mirror others, or documents of one template \
-             were taken for duplicates. Check some before you delete them.",
+            "{} of {} {kind} {} at least {:.0} % of {} documents: {named}{more}. Either they mirror others, or documents of one template \
+             were taken for duplicates. {}",
             sources.nearly_gone,
             sources.number,
-            sources.kind,
             plural(sources.nearly_gone, "loses", "lose"),
             100.0 * Sources::NEARLY_ALL,
             plural(sources.nearly_gone, "its", "their"),
+            removal_advice(&sources.kind),
         )
     };
     gone.map(warning).collect()
+}
+
+/// A warning of a recall that is below what was to be expected, by all of its interval.
+pub fn recall_warning(
+    measured: Option<&Recall>,
+    s_curve: Option<&SCurve>,
+    estimated: Option<&RecallEstimate>,
+) -> Option<String> {
+    let of_bands = || Some((estimated?.documents?.recall.high, s_curve?.probability_at_threshold));
+    let (high, wanted) = measured.map(|recall| (recall.high, recall.wanted)).or_else(of_bands)?;
+    (high < wanted).then(|| {
+        format!(
+            "The recall is at most {:.1} %, by its interval, and {:.1} % was to be expected. A higher --recall finds more.",
+            100.0 * high,
+            100.0 * wanted
+        )
+    })
+}
+
+/// A warning of these options, which go by URLs, where most of the documents have none with a host.
+pub fn few_urls_warning(options: &[&str], sources: &[Sources], documents: u64) -> Option<String> {
+    let hosts = sources.iter().find(|sources| sources.kind == "host");
+    let with_url = hosts.map_or(0, |hosts| hosts.documents);
+    (!options.is_empty() && 2 * with_url < documents).then(|| {
+        format!(
+            "{} {} by URLs, which {with_url} of {documents} documents have. --url-field names their field or column.",
+            options.join(" and "),
+            plural(options.len() as u64, "goes", "go"),
+        )
+    })
 }
 
 /// Why there is no document to work on.
@@ -619,7 +665,9 @@ pub fn why_none(read: &[FileReading]) -> String {
 pub fn repeated_ids_warning(repeated: u64) -> Option<String> {
     let documents = counted(repeated, "document has", "documents have");
     let (has, them) = ("a record id that an earlier document has already", plural(repeated, "it", "them"));
-    (repeated > 0).then(|| format!("{documents} {has}; results name {them} by file and place."))
+    (repeated > 0).then(|| {
+        format!("{documents} {has}; results name {them} by file and place. --id-field names another field or column.")
+    })
 }
 
 /// Documents of clusters that are unlike the one that stays.
@@ -686,7 +734,7 @@ pub fn chaining_warning(
                 Linkage::Connected =>
                     " They may hang together through others in between: --clusters star joins a document only with the one that \
                      stays.",
-                _ => "",
+                Linkage::Star => " simflip explain A B INPUT shows where two of them differ.",
             }
         )
     })
@@ -694,13 +742,18 @@ pub fn chaining_warning(
 
 /// A warning of a cluster of `largest` of so many documents, made by `linkage`, if it is the largest.
 pub fn largest_warning(largest: u64, documents: u64, linkage: Linkage) -> Option<String> {
-    let why = match linkage {
-        Linkage::Connected => "Documents far from each other may have been chained through others in between",
-        Linkage::Star => "They may be one template about different things",
+    let why = || {
+        match linkage {
+        Linkage::Connected => {
+            "Documents far from each other may have been chained through others in between: --clusters star joins a document only \
+             with the one that stays."
+                .to_owned()
+        }
+        Linkage::Star => format!("They may be one template about different things. {}", removal_advice("host")),
+    }
     };
-    (largest > 100 && largest * 20 > documents).then(|| {
-        format!("The largest cluster holds {largest} of {documents} documents. {why}: look at it before you delete anything.")
-    })
+    (largest > 100 && largest * 20 > documents)
+        .then(|| format!("The largest cluster holds {largest} of {documents} documents. {}", why()))
 }
 
 /// A warning of a run in memory that took more than it was allowed.
@@ -716,26 +769,10 @@ pub fn memory_warning(memory: &MemoryReport, peak: Option<u64>, documents: u64) 
     ))
 }
 
-/// A warning of pairs that are not listed.
-pub fn unlisted_warning(counts: &Counts, verified: bool) -> Option<String> {
-    let (listed, found) = (counts.pairs_written, counts.pairs_found);
-    let once = if verified {
-        "copies of a text are"
-    } else {
-        "copies of a text, and documents with equal sketches, are"
-    };
-    (listed < found).then(|| {
-        format!(
-            "pairs.csv lists {listed} of {found} pairs: {once} listed once, with the document that leads them; --all-pairs lists \
-             every pair."
-        )
-    })
-}
-
 /// The guarantee of a search for the pairs within the threshold, if it has one. In dense groups, documents of one
 /// template are sub-sampled.
 pub fn promise(searched: &Searched) -> Option<&'static str> {
-    const EXACT: &str = "The search was exact: it passed over no document within the distance of a kept one.";
+    const EXACT: &str = "The search was exact: it can find every pair within the distance.";
     match (searched.ran, &searched.capped) {
         (Ran::Join { .. }, Some(Capped::Sampled { .. })) | (Ran::Bphs { .. }, Some(Capped::Bands { .. })) => {
             Some(
@@ -840,7 +877,9 @@ pub fn recall_sentence(recall_estimate: &RecallEstimate, verification: Verificat
                 percent(&documents.recall),
                 missed(documents.missed)
             ),
-            None => format!("No kept document contains {threshold} or more of another: {sample}."),
+            None => {
+                format!("No kept document was found that contains {threshold} or more of another: {sample}.")
+            }
         };
     }
     let near = near_words(verification);
@@ -878,6 +917,19 @@ pub fn recall_sentence(recall_estimate: &RecallEstimate, verification: Verificat
     )
 }
 
+/// The share of the features of removed near-duplicates that is lost.
+pub fn missing(lost: Lost) -> Option<f64> {
+    (lost.features > 0).then(|| lost.missing as f64 / lost.features as f64)
+}
+
+/// A sentence on the share of the removed near-duplicates' features that the documents kept for them lack.
+pub fn missing_sentence(missing: f64) -> String {
+    let share = figures::percent(missing);
+    format!(
+        "Of the features of the removed near-duplicates, {share} are not in the documents kept for them (estimated)."
+    )
+}
+
 /// A few sentences on what a run of `dedup` came to.
 pub fn closing(report: &Report) -> String {
     let verification = report.settings.as_ref().map_or(Verification::None, |settings| settings.verification);
@@ -895,6 +947,9 @@ pub fn closing(report: &Report) -> String {
             counted(outcome.near_duplicates, "near-duplicate", "near-duplicates"),
         ),
     };
+    if let Some(missing) = report.missing {
+        text += &format!("\n{}", missing_sentence(missing));
+    }
     if let Some(recall_estimate) = &report.recall_estimate {
         text += &format!("\n{}", recall_sentence(recall_estimate, verification));
     }
@@ -1055,6 +1110,27 @@ mod tests {
         for nothing in [lower(0.009), serde_json::Value::Null] {
             assert!(text_of(nothing).ends_with("share a band hash."));
         }
+    }
+
+    #[test]
+    fn a_recall_below_what_was_to_be_expected_is_a_warning() {
+        let measured = |high: f64| Recall { wanted: 0.95, reached: 0.9, low: 0.8, high, ..Recall::default() };
+        let words = recall_warning(Some(&measured(0.93)), None, None).unwrap();
+        assert!(words.contains("at most 93.0 %") && words.contains("95.0 %"), "{words}");
+        assert_eq!(recall_warning(Some(&measured(0.95)), None, None), None);
+        // Bands of so many rows bring together 97 % of the pairs at the threshold.
+        let curve = SCurve { probability_at_threshold: 0.97, ..SCurve::default() };
+        let estimated = |high: f64| -> RecallEstimate {
+            let recall = serde_json::json!({"share": 0.9, "low": 0.8, "high": high});
+            serde_json::from_value(serde_json::json!({
+                "drawn": 500, "compared": 9_000, "with_pairs": 3, "pairs": 3, "found": 3, "recall": null,
+                "documents": {"removed": 9, "missed": 1, "recall": recall}
+            }))
+            .expect("a recall estimate")
+        };
+        let of_curve = |high| recall_warning(None, Some(&curve), Some(&estimated(high)));
+        assert!(of_curve(0.96).unwrap().contains("97.0 %"));
+        assert_eq!((of_curve(0.98), recall_warning(None, None, Some(&estimated(0.1)))), (None, None));
     }
 
     #[test]

@@ -89,13 +89,16 @@ pub struct Report {
     pub verified: Option<Verified>,
     /// The estimate of recall by a sample of the documents; none for runs of one sketch.
     pub recall_estimate: Option<RecallEstimate>,
+    /// The share of the features of the removed near-duplicates that the documents kept for them lack, 0 to 1, by the
+    /// similarity and the sizes of each two; none where there is no such document, or similarity does not tell it.
+    pub missing: Option<f64>,
     /// Input that could not be read.
     pub damage: DamageReport,
     /// The warnings, a sentence each.
     pub warnings: Vec<String>,
     /// One row per input file.
     pub files: Vec<FileRow>,
-    /// The losses of each source: folders, files, hosts; empty in earlier reports.
+    /// The losses of each source: folders, files, hosts, values of a field; empty in earlier reports.
     pub lost_by_source: Vec<Sources>,
     /// Entries of folders among the inputs that were not read; empty in earlier reports.
     pub not_read: Vec<NotRead>,
@@ -195,10 +198,12 @@ pub struct AgainstReport {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sources {
-    /// The kind: `folder`, `file` or `host`.
+    /// The kind: `folder`, `file`, `host`, or `field:` and the name of a field whose values group documents.
     pub kind: String,
     /// Number of sources.
     pub number: u64,
+    /// Documents of all of them; others have no source of the kind.
+    pub documents: u64,
     /// The number of sources that have [`Sources::LEAST`] documents or more and lose [`Sources::NEARLY_ALL`] of them or
     /// more.
     pub nearly_gone: u64,
@@ -268,6 +273,7 @@ impl Sources {
     /// Adds a source.
     pub fn add(&mut self, row: SourceRow) {
         self.number += 1;
+        self.documents += row.documents;
         if row.documents >= Self::LEAST {
             let is_worse = |worst: &SourceRow| {
                 let order = row.share_lost().total_cmp(&worst.share_lost());
@@ -931,9 +937,10 @@ impl Report {
 
     /// True if the pairs that the run lists are those of documents that it removed, and not all near pairs.
     pub fn lists_removals(&self) -> bool {
-        self.settings
-            .as_ref()
-            .is_some_and(|settings| settings.generator == Generator::Keys && !settings.all_pairs)
+        self.settings.as_ref().is_some_and(|settings| {
+            let has_leaders = settings.generator == Generator::Keys || settings.block_tables().is_some();
+            has_leaders && !settings.all_pairs
+        })
     }
 }
 

@@ -223,7 +223,7 @@ pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
 /// If documents are to stay by the order of inputs, or by a score that was not read; or as [`Settings::check`] for how
 /// they form clusters.
 pub(super) fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
-    folder.settings.clone().with(|settings| settings.linkage = grouping.linkage).check()?;
+    grouping.settings(&folder.settings).check()?;
     if grouping.all_pairs && folder.settings.sketches.keyed().is_none() {
         return Err(Error::parameter("all-pairs", "true", "sketches of simflip sketch --method both"));
     }

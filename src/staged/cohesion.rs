@@ -10,10 +10,10 @@ use crate::pipeline::dedup::ClusterFindings;
 use rayon::prelude::*;
 use simflip_core::bits::Bits;
 use simflip_core::buckets::{SketchSource, Store};
-use simflip_core::dedup::Cohesion;
+use simflip_core::dedup::{Cohesion, Lost};
 use simflip_core::id::{Cluster, Document, Id, Rank};
 use simflip_core::settings::Measure;
-use simflip_core::similarity::Anchor;
+use simflip_core::similarity::{Anchor, ComparedDocument};
 
 /// The effect of old documents in clusters.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,6 +35,8 @@ struct MeasuredDocument {
     goes: bool,
     /// With the document that others go for.
     similarity: f32,
+    /// The features that go with it, if it is the copy that leads its text, and those that are lost.
+    lost: Lost,
 }
 
 /// Goes through all clusters of documents that were joined.
@@ -56,27 +58,29 @@ pub fn findings(joining: &Joining<'_>, assignments: &Body) -> Result<(ClusterFin
             is_other: goes || beside,
             goes,
             similarity: similarity.unwrap_or(1.0),
+            lost: Lost::default(),
         });
     }
     members.par_sort_unstable_by_key(|member| (member.cluster, member.is_other, member.document));
     // Where containment decides, what documents are removed for was measured, and others were not.
     let was_measured = settings.keeps_feature_hashes();
-    if !was_measured {
-        compare(joining, measure, &mut members)?;
-    }
+    compare(joining, (!was_measured).then_some(measure), &mut members)?;
     for cluster in members.chunk_by(|a, b| a.cluster == b.cluster) {
         let document = |member: &MeasuredDocument| Document::new(member.document);
         let others: Vec<Document> = cluster[1..].iter().map(document).collect();
         let compared = cluster[1..].iter().filter(|member| member.goes || !was_measured);
         let similarities = compared.map(|member| (member.similarity, document(member))).collect();
-        let cohesion = Cohesion::of(similarities, floor as f32);
+        let mut cohesion = Cohesion::of(similarities, floor as f32);
+        cohesion.lost = cluster.iter().map(|member| member.lost).fold(Lost::default(), Lost::with);
         found.add(Cluster::new(cluster[0].cluster), document(&cluster[0]), &others, cohesion);
     }
     Ok((found, old))
 }
 
-/// Compares the documents of each cluster with its first one, as many at a time as there is room for.
-fn compare(joining: &Joining<'_>, measure: Measure, members: &mut [MeasuredDocument]) -> Result<()> {
+/// Compares the documents of each cluster with its first one, by a measure if there is one, as many at a time as there is
+/// room for.
+fn compare(joining: &Joining<'_>, measure: Option<Measure>, members: &mut [MeasuredDocument]) -> Result<()> {
+    let tells = joining.folder.settings.verification.measure().filter(|&measure| Lost::is_told_by(measure));
     let store = joining.store()?;
     // Of the copies of a text one has been compared with others.
     let text = |document: u32| {
@@ -93,8 +97,15 @@ fn compare(joining: &Joining<'_>, measure: Measure, members: &mut [MeasuredDocum
             let rank = text(member.document);
             match member.is_other {
                 true => {
-                    let anchor = Anchor::new(measure, loaded.compared(first));
-                    member.similarity = anchor.with(&loaded.compared(rank));
+                    let (kept, own) = (loaded.compared(first), loaded.compared(rank));
+                    let sizes = [own.size(), kept.size()];
+                    if let Some(measure) = measure {
+                        member.similarity = Anchor::new(measure, kept).with(&own);
+                    }
+                    let is_near = rank != first && rank == joining.order.rank(member.document.into());
+                    if let Some(measure) = tells.filter(|_| member.goes && is_near) {
+                        member.lost = Lost::of(measure, member.similarity, sizes);
+                    }
                 }
                 false => first = rank,
             }

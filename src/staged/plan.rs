@@ -365,7 +365,8 @@ impl Rates {
         let sketch_job = SketchJob { inputs: inputs.clone(), out, threads, settings, ..SketchJob::default() };
         sketch(&sketch_job, &Silent)?;
         let sketch_seconds = seconds() - begun;
-        let grouping = Grouping::of(Linkage::Star);
+        let keep = sketch_job.settings.verification.usual_keep();
+        let grouping = Grouping { keep, ..Grouping::of(Linkage::Star) };
         // So short a time is often half as long again; the least of several is not.
         let [mut join_seconds, mut audit_seconds, mut cluster_seconds] = [f64::INFINITY; 3];
         let (mut joined, begun_joins) = (sketches.clone(), seconds());

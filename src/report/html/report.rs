@@ -23,7 +23,9 @@ const CHARTS: usize = 12;
 const HISTOGRAM_ROWS: usize = 1_200;
 const FILES: usize = 100;
 const GROUPS: usize = 50;
-const SOURCES: usize = 3;
+const SOURCES: usize = 4;
+/// Sources that are shown at once.
+const OPEN_SOURCES: usize = 8;
 
 /// The page of one run.
 ///
@@ -37,8 +39,9 @@ pub fn render(report: &Report) -> Result<String> {
     let charted: Vec<&Histogram> =
         report.histograms.iter().filter(|histogram| histogram.total() > 0).collect();
     let drawn = &charted[..charted.len().min(CHARTS)];
+    let least = report.settings.as_ref().and_then(|settings| settings.verification.threshold());
     let titles = drawn.iter().map(|histogram| clip(&histogram.title, NAME_CHARS));
-    let histograms: Value = titles.zip(charts::histograms(drawn)?).collect();
+    let histograms: Value = titles.zip(charts::histograms(drawn, least)?).collect();
     let sizes = match &report.cluster_sizes[..] {
         [] => None,
         sizes => Some([
@@ -52,7 +55,6 @@ pub fn render(report: &Report) -> Result<String> {
     let most_boilerplate = report.boilerplate.as_ref().map_or(&[][..], |boilerplate| &boilerplate.most);
     let (rows, tables) = histogram_tables(&report.histograms);
     let estimated_recall = report.recall_estimate.as_ref().zip(report.settings.as_ref());
-    let least = report.settings.as_ref().and_then(|settings| settings.verification.threshold());
     // Where the histogram is one of similarities.
     let least = least
         .filter(|_| report.histograms.first().is_some_and(|histogram| histogram.unit == messages::PERCENT));
@@ -84,6 +86,7 @@ pub fn render(report: &Report) -> Result<String> {
                 from => if is_of_all { "all were compared" } else { "from a sample" },
             }
         }),
+        missing => report.missing.map(messages::missing_sentence),
         held_against => report.against.as_ref().map(messages::held_against),
         method => method_name(&report.method.name),
         command => command(&report.command_line),
@@ -94,7 +97,8 @@ pub fn render(report: &Report) -> Result<String> {
         pairs => cut(&sampled, PAIRS, pair),
         open_pairs => OPEN_PAIRS,
         open_clusters => OPEN_CLUSTERS,
-        steps => steps(report),
+        funnel => funnel(report),
+        pair_counts => pair_counts(report),
         clusters => cut(&report.largest_clusters, CLUSTERS, cluster),
         sizes,
         histograms,
@@ -111,7 +115,15 @@ pub fn render(report: &Report) -> Result<String> {
         boilerplate_of => report.boilerplate.as_ref().map(|boilerplate| boilerplate.by.one()),
         boilerplate => cut(most_boilerplate, GROUPS, data),
         files => cut(&report.files, FILES, data),
-        sources => report.lost_by_source.iter().take(SOURCES).map(sources).collect::<Value>(),
+        // A kind of one source loses what the input loses.
+        sources => report
+            .lost_by_source
+            .iter()
+            .filter(|sources| sources.number > 1 && !sources.most.is_empty())
+            .take(SOURCES)
+            .map(sources)
+            .collect::<Value>(),
+        open_sources => OPEN_SOURCES,
         not_read => cut(&report.not_read, FILES, |it| {
             Value::from((it.path.display().to_string(), it.reason.one()))
         }),
@@ -119,34 +131,43 @@ pub fn render(report: &Report) -> Result<String> {
     page("report.html", view)
 }
 
-/// The counts from the documents that were read to those that are kept, and the work in between.
-fn steps(report: &Report) -> Vec<Value> {
-    let outcome = &report.outcome;
-    let documents = report.corpus.documents;
+/// The counts from the records that were read to the documents that are kept: each line takes some away from the one
+/// before it, or says how many are left.
+fn funnel(report: &Report) -> Vec<Value> {
+    let (outcome, corpus) = (&report.outcome, &report.corpus);
     let step = |sign: &str, number: u64, what: &str| context! { sign, number, what };
-    let mut steps = vec![
-        step("", documents, "documents were read"),
-        step("−", outcome.exact_duplicates, "have the text of another one: exact duplicates, removed"),
-        step("=", documents.saturating_sub(outcome.exact_duplicates), "are left"),
-    ];
-    if let Some(verified) = report.verified {
-        let compared = "candidate pairs were compared (a pair counts in each band that it shares)";
-        steps.push(step("", verified.compared, compared));
-        steps.push(step("", verified.compared - verified.refused, "of these were confirmed"));
+    let mut steps = Vec::new();
+    if corpus.records > corpus.documents {
+        steps.push(step("", corpus.records, "records were read"));
+        steps.push(step("−", corpus.records - corpus.documents, "are no documents with text"));
     }
-    steps.push(step("−", outcome.near_duplicates, "are near-duplicates of a kept one, removed"));
-    steps.push(step("=", outcome.kept, "are kept"));
+    steps.extend([
+        step(if steps.is_empty() { "" } else { "=" }, corpus.documents, "documents were read"),
+        step("−", outcome.exact_duplicates, "have the text of another one: exact duplicates, removed"),
+        step("−", outcome.near_duplicates, "are near-duplicates of a kept one, removed"),
+        step("=", outcome.kept, "are kept"),
+    ]);
+    steps
+}
+
+/// The numbers of pairs behind the removals: the comparisons, and the lists of near pairs.
+fn pair_counts(report: &Report) -> Vec<(&'static str, u64)> {
+    let outcome = &report.outcome;
+    let mut counts = Vec::new();
+    if let Some(verified) = report.verified {
+        counts.push(("Candidate pairs compared, each in every band that it shares", verified.compared));
+        counts.push(("Of these confirmed", verified.compared - verified.refused));
+    }
     if outcome.pairs_found > outcome.pairs_written {
-        let found = "pairs are in the clusters, also of exact duplicates with each other";
-        steps.push(step("", outcome.pairs_found, found));
+        counts.push(("Pairs in clusters, also of exact duplicates with each other", outcome.pairs_found));
     }
     // Texts in memory have no files.
-    if report.corpus.files == 0 || report.wrote("pairs.csv") {
-        let listed =
-            if report.corpus.files > 0 { "pairs are listed in pairs.csv" } else { "pairs are listed" };
-        steps.push(step("", outcome.pairs_written, listed));
+    if report.corpus.files == 0 {
+        counts.push(("Pairs listed", outcome.pairs_written));
+    } else if report.wrote("pairs.csv") {
+        counts.push(("Pairs listed in pairs.csv", outcome.pairs_written));
     }
-    steps
+    counts
 }
 
 /// The losses of the sources of one kind: of each its name, its documents, and those that are removed.
@@ -234,7 +255,26 @@ fn headline(documents: u64, removed: u64, clusters: u64) -> (String, String) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::fixtures;
     use super::*;
+
+    #[test]
+    fn every_line_of_the_funnel_follows_from_those_before_it() {
+        let reports = [fixtures::psm(), fixtures::minhash(), fixtures::one_document(), Report::default()];
+        for report in reports {
+            let steps = funnel(&report);
+            let field = |step: &Value, name: &str| step.get_attr(name).expect("a field");
+            let number = |step: &Value| u64::try_from(field(step, "number")).expect("a number");
+            let mut left = number(&steps[0]);
+            for step in &steps[1..] {
+                match field(step, "sign").as_str() {
+                    Some("−") => left -= number(step),
+                    sign => assert_eq!((sign, number(step)), (Some("="), left)),
+                }
+            }
+            assert_eq!(left, report.outcome.kept);
+        }
+    }
 
     #[test]
     fn cluster_sizes_are_joined_and_none_is_lost() {
