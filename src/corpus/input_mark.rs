@@ -28,11 +28,13 @@ impl InputMark {
         let io = |error| Error::io(&input.path, error);
         let mut file = input.open().map_err(io)?;
         let bytes = file.length().map_err(io)?;
-        let mut seen = bytes.to_le_bytes().to_vec();
+        // Room for all of it, so that a small file is read in one step.
+        let mut seen = Vec::with_capacity(8 + bytes.min(PIECES * PIECE) as usize);
+        seen.extend_from_slice(&bytes.to_le_bytes());
         if let Some(version) = input.version() {
             seen.extend_from_slice(version.as_bytes());
         } else if bytes <= PIECES * PIECE {
-            file.read_to_end(&mut seen).map_err(io)?;
+            (&mut file).take(bytes).read_to_end(&mut seen).map_err(io)?;
         } else {
             for at in 0..PIECES {
                 // Evenly, the last one at the end.

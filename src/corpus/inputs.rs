@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -270,6 +271,14 @@ impl Input {
     /// Size of the stored file in bytes when it was found, 0 if it is not known.
     pub fn stored_bytes(&self) -> u64 {
         self.found.as_ref().map_or(0, |found| found.length)
+    }
+
+    /// When the file was written that was found, and no copy of it; none of an object or a stream.
+    pub(crate) fn written(&self) -> Option<SystemTime> {
+        match self.spool {
+            Some(_) => fs::metadata(self.known_by()).and_then(|found| found.modified()).ok(),
+            None => self.found.as_ref()?.modified,
+        }
     }
 
     /// The file as it is now; none if there is none.

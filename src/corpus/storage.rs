@@ -69,7 +69,8 @@ impl Storage {
 pub(crate) struct Stamp {
     /// The number of bytes.
     pub length: u64,
-    modified: Option<SystemTime>,
+    /// When it was written.
+    pub modified: Option<SystemTime>,
     identity: Option<(u64, u64)>,
 }
 

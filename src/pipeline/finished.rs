@@ -1,14 +1,13 @@
 //! A result that is there already.
 
 use super::{Against, Job, Summary, all_inputs};
-use crate::corpus::{InputMark, is_stream};
+use crate::corpus::{Input, InputMark, is_stream};
 use crate::error::{Error, Result};
 use crate::hash::murmur3_x64_128;
 use crate::report::model::{Report, Tool};
 use simflip_core::clusters::{Keep, Source};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 /// The summary and the files of a job whose result is there: the same command and version wrote it, from settings and
 /// files as they are now, and no file of it is missing or of another length. So a job that a scheduler gives twice is
@@ -55,11 +54,7 @@ pub(crate) fn fingerprint(job: &Job, files: &Against) -> Result<String> {
     let lossy = |path: &Path| path.to_string_lossy().into_owned();
     let paths: Vec<_> = files.inputs.iter().map(|input| lossy(&input.known_by())).collect();
     // A mark does not look at all of a large file; one that was written to has another time.
-    let written: Vec<Option<SystemTime>> = files
-        .inputs
-        .iter()
-        .map(|input| fs::metadata(input.known_by()).and_then(|found| found.modified()).ok())
-        .collect();
+    let written: Vec<_> = files.inputs.iter().map(Input::written).collect();
     // In which order inputs are named decides where it is said to, and so does the folder that they are named in.
     let by_name = job.settings.keep == Keep::InputOrder || job.settings.quota.each == Some(Source::Folder);
     let called = files.inputs.iter().map(|input| &input.path);
