@@ -747,7 +747,7 @@ fn a_wrong_value_is_told_with_its_option_and_what_is_expected() {
     reported("seen --index file data", "file: the index is a file");
     reported("calibrate data --recalls 5", "--recalls 5: expected shares");
     reported("plan --documents 0", "--documents 0: expected at least 1");
-    reported("seen --index i data --distance 3", "--distance has no effect with --method both");
+    reported("seen --index i data --distance 3", "--distance applies to SimHash only");
     reported("seen --index i data --method simhash --distance 99", "--distance 99: expected at most 15");
     reported("seen --index i data --method simhash --recall 7", "expected a share above 0");
     reported("seen --index i data --request-field r", "--request-field has no effect here");

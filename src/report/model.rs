@@ -89,8 +89,9 @@ pub struct Report {
     pub verified: Option<Verified>,
     /// The estimate of recall by a sample of the documents; none for runs of one sketch.
     pub recall_estimate: Option<RecallEstimate>,
-    /// The share of the features of the removed near-duplicates that the documents kept for them lack, 0 to 1, by the
-    /// similarity and the sizes of each two; none where there is no such document, or similarity does not tell it.
+    /// The share of the features of the removed near-duplicates that the documents kept for them lack, 0 to 1. It
+    /// follows from the similarity and the sizes of each two. None without such a document, and where similarity does
+    /// not give it.
     pub missing: Option<f64>,
     /// Input that could not be read.
     pub damage: DamageReport,
