@@ -14,6 +14,7 @@ const RINGS: [(&str, &str, &[&[&str]]); 2] = [
             &["cli/serve/connections.rs", "cli/serve/service.rs"],
             &["corpus/ahead.rs", "corpus/filetype.rs", "corpus/gzip.rs"],
             &[
+                "corpus/asked.rs",
                 "corpus/fetch.rs",
                 "corpus/gather.rs",
                 "corpus/inputs.rs",
