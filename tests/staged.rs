@@ -78,7 +78,8 @@ pub fn write_files(folder: &Path, texts: &[String], files: usize) -> Vec<PathBuf
     let mut paths = Vec::new();
     for (number, part) in texts.chunks(texts.len().div_ceil(files)).enumerate() {
         let line = |(row, text): (usize, &String)| {
-            let (id, url) = (format!("{number}/{row}"), format!("https://site.example/{number}/{row}"));
+            // The order of URLs, which decides among copies, is that of places.
+            let (id, url) = (format!("{number}/{row}"), format!("https://site.example/{number:02}/{row:05}"));
             serde_json::json!({"id": id, "url": url, "text": text}).to_string() + "\n"
         };
         let lines: String = part.iter().enumerate().map(line).collect();

@@ -100,8 +100,9 @@ impl DocumentWorker<'_> {
             scores.push(record.score.unwrap_or(f64::NEG_INFINITY));
         }
         if let Some(values) = &mut self.values {
-            let value =
-                |value| Arc::clone(self.distinct_values.get_or_insert_with(value, |new| Arc::from(new)));
+            let value = |value: &str| {
+                Arc::clone(self.distinct_values.get_or_insert_with(value, |new: &str| Arc::from(new)))
+            };
             values.push(record.group.map(value));
         }
         self.documents.push(record.id, record.place, record.record_id, record.url);

@@ -742,15 +742,13 @@ pub fn chaining_warning(
 
 /// A warning of a cluster of `largest` of so many documents, made by `linkage`, if it is the largest.
 pub fn largest_warning(largest: u64, documents: u64, linkage: Linkage) -> Option<String> {
-    let why = || {
-        match linkage {
-        Linkage::Connected => {
-            "Documents far from each other may have been chained through others in between: --clusters star joins a document only \
-             with the one that stays."
-                .to_owned()
+    const CHAINED: &str = "Documents far from each other may have been chained through others in between: --clusters star joins a \
+                           document only with the one that stays.";
+    let why = || match linkage {
+        Linkage::Connected => CHAINED.to_owned(),
+        Linkage::Star => {
+            format!("They may be one template about different things. {}", removal_advice("host"))
         }
-        Linkage::Star => format!("They may be one template about different things. {}", removal_advice("host")),
-    }
     };
     (largest > 100 && largest * 20 > documents)
         .then(|| format!("The largest cluster holds {largest} of {documents} documents. {}", why()))
