@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Commands that are not run, and why. Each must still be printed somewhere.
-const LEFT_OUT: [(&str, &str); 14] = [
+const LEFT_OUT: [(&str, &str); 15] = [
     ("simflip serve --index crawl.seen", "runs until it is ended; tests/serve.rs runs it, with its feature"),
     ("simflip serve --index crawls --collections", "runs until it is ended"),
     ("simflip dedup s3://bucket/crawl/ --out result", "a store, which tests/stores has"),
@@ -33,6 +33,10 @@ const LEFT_OUT: [(&str, &str); 14] = [
     ),
     (
         "simflip dedup crawl --out result --corpus debian-docs.warc.wet.gz --queries 50000",
+        "options of the experiments",
+    ),
+    (
+        "simflip dedup crawl --out result --corpus result… --truth NAME=FILE[,MIN_SCORE[,SCOPE]]…",
         "options of the experiments",
     ),
 ];
