@@ -394,8 +394,6 @@ impl Findings {
         warnings.extend(messages::repeated_ids_warning(self.files.repeated));
         warnings.extend(messages::chaining_warning(&clusters.chaining, settings.linkage, &name));
         let [documents, new] = self.documents;
-        let of_urls = super::options_of_urls(job);
-        warnings.extend(messages::few_urls_warning(&of_urls, &self.files.lost_by_source, new));
         let largest = clusters.sizes.last_key_value().map_or(0, |(&size, _)| size);
         warnings.extend(messages::largest_warning(largest, documents, settings.linkage));
         let peak = peak_memory_bytes();

@@ -351,17 +351,6 @@ fn check_fields(job: &Job, inputs: &[Input]) -> Result<()> {
     corpus::check_fields(inputs, &grouped(job.read_options(), by.as_ref()), &others)
 }
 
-/// The options of a job that go by the URLs of documents.
-pub(crate) fn options_of_urls(job: &Job) -> Vec<&'static str> {
-    let Settings { keep, quota, .. } = &job.settings;
-    let options = [
-        (quota.each == Some(Source::Host), "--keep-each host"),
-        (*keep == Keep::ShortestUrl, "--keep shortest-url"),
-        (job.ignored == Ignored::Counted(GroupBy::Host), "--boilerplate-by host"),
-    ];
-    options.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, option)| option).collect()
-}
-
 /// Puts the old files of a job behind its new ones. A file that is named as both is old.
 fn hold_against(
     job: &Job,

@@ -632,19 +632,6 @@ pub fn recall_warning(
     })
 }
 
-/// A warning of these options, which go by URLs, where most of the documents have none with a host.
-pub fn few_urls_warning(options: &[&str], sources: &[Sources], documents: u64) -> Option<String> {
-    let hosts = sources.iter().find(|sources| sources.kind == "host");
-    let with_url = hosts.map_or(0, |hosts| hosts.documents);
-    (!options.is_empty() && 2 * with_url < documents).then(|| {
-        format!(
-            "{} {} by URLs, which {with_url} of {documents} documents have. --url-field names their field or column.",
-            options.join(" and "),
-            plural(options.len() as u64, "goes", "go"),
-        )
-    })
-}
-
 /// Why there is no document to work on.
 pub fn why_none(read: &[FileReading]) -> String {
     let files = counted(read.len() as u64, "file was", "files were");
