@@ -36,7 +36,7 @@ const LEFT_OUT: [(&str, &str); 15] = [
         "options of the experiments",
     ),
     (
-        "simflip dedup crawl --out result --corpus result… --truth NAME=FILE[,MIN_SCORE[,SCOPE]]…",
+        "simflip dedup crawl --out result --corpus FILE… --truth NAME=FILE[,MIN_SCORE[,SCOPE]]…",
         "options of the experiments",
     ),
 ];
