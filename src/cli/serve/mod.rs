@@ -81,7 +81,7 @@ pub(crate) struct ServeArgs {
 
     /// Open connections at most, fewer where the system allows fewer open files; for one more, the one is closed that
     /// has waited for its client longest
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), default_value_t = 512)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), default_value_t = 256)]
     connections: u32,
 
     /// Memory for JSON objects on their way that are longer than 32 kB, in MB; others wait
@@ -106,7 +106,7 @@ const LINGER: Duration = Duration::from_millis(200);
 const HEAD: usize = 16 << 10;
 
 /// Bytes that are read of a request, or written of an answer, in one go at most.
-const BUFFER: usize = 64 << 10;
+const BUFFER: usize = 32 << 10;
 
 /// The time between two checks whether the log is long enough for a snapshot.
 const LOOK: Duration = Duration::from_millis(500);
@@ -118,7 +118,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Events that may wait for standard error; more are dropped and counted.
-const EVENTS: usize = 256;
+const EVENTS: usize = 1 << 10;
 
 impl ServeArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
