@@ -86,6 +86,9 @@ pub(crate) fn text_of_response<'a>(
     for encoding in encodings.rsplit(',').map(str::trim) {
         body = decoded(body, encoding, is_html, room, &mut cut)?;
     }
+    if cut {
+        body = whole_characters(body);
+    }
     let text = text_of(body, charset, is_html, room)?;
     if cut && text.text.trim().is_empty() {
         return Err((DamageKind::Malformed, "a body that breaks off before its text".to_owned()));
@@ -311,6 +314,22 @@ fn looks_like_text(bytes: &[u8], is_html: bool) -> bool {
     looks_like_html(bytes) || is_utf8 && (!is_html || bytes.contains(&b'<'))
 }
 
+/// Bytes without the beginning of a character at the end of what is UTF-8 otherwise: all of it would be taken for
+/// another charset.
+fn whole_characters(bytes: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    let whole = match simdutf8::compat::from_utf8(&bytes) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => return bytes,
+    };
+    match bytes {
+        Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..whole]),
+        Cow::Owned(mut bytes) => {
+            bytes.truncate(whole);
+            Cow::Owned(bytes)
+        }
+    }
+}
+
 /// A text in UTF-8, and whether something in it was none of its charset: that of a byte order mark, of the
 /// HTTP header, of the HTML itself; else UTF-8 if it is that, and windows-1252 as browsers take it.
 fn in_utf8<'a>(body: Cow<'a, [u8]>, charset: Option<&str>, is_html: bool) -> (Cow<'a, str>, bool) {
@@ -521,6 +540,11 @@ mod tests {
             let read = text(&head, &br[..br.len() - 9]).unwrap().unwrap().0;
             assert!(read.contains("0é 1é 2é"), "{start}: {read}");
         }
+        // A character that was cut makes no other charset of the text before it.
+        assert_eq!(of("zstd", "<p>caf\u{e9}".as_bytes()), plain("caf\u{e9}"));
+        let cut = [HTML.as_bytes(), b"\r\n\r\n<p>caf\xc3\xa9 \xc3"].concat();
+        let cut = [b"HTTP/1.1 200 OK\r\n", &cut[..]].concat();
+        assert_eq!(text_of_response(&cut, &room(1 << 20), true).unwrap().unwrap().text.trim(), "caf\u{e9}");
         // What the crawler cut counts as far as it goes.
         let cut = [
             format!("HTTP/1.1 200 OK\r\n{HTML}\r\nContent-Encoding: gzip\r\n\r\n").as_bytes(),
