@@ -198,8 +198,8 @@ fn named(base: &str, source: &str) -> String {
     if source == "real" { base.to_owned() } else { format!("{source} from {base}") }
 }
 
-/// The rows that are judged: those of real documents, or where a corpus has not enough pairs at a distance, those of the
-/// documents generated from it.
+/// The rows that are judged: those of real documents, or where a corpus has not enough pairs at a distance, those of
+/// the documents generated from it.
 fn verified(rows: &[Row]) -> Vec<&Row> {
     let curve = |row: &Row| [row.text("base").to_owned(), row.text("h").to_owned()];
     let is_real = |row: &&Row| row.text("source") == "real";

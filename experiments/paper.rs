@@ -1,5 +1,5 @@
-//! docs/paper.md: its commands for the experiments run on the documents of the repository, and print what it says. Those
-//! of other documents are commands that the experiments take.
+//! docs/paper.md: its commands for the experiments run on the documents of the repository, and print what it says.
+//! Those of other documents are commands that the experiments take.
 
 use crate::{EXPERIMENTS, Options, root, run};
 use clap::Parser;

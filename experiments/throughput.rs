@@ -482,7 +482,8 @@ fn calibrate(built: &Built, workload: &Workload) -> (u32, u32) {
 /// Queries that also a slow method answers, where there are as many.
 const FEWEST: usize = 500;
 
-/// Of so many queries one is asked one by one as well, for a speed without neighbours that share the waiting for memory.
+/// Of so many queries one is asked one by one as well, for a speed without neighbours that share the waiting for
+/// memory.
 const ONE_BY_ONE: usize = 4;
 
 /// For each query whether an exact search finds a match at distance 0, and one at 1 to h.

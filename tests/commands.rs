@@ -1,5 +1,5 @@
-//! Every command that README, docs and help print runs, on small inputs that are called as they are there; or it is left
-//! out with a reason.
+//! Every command that README, docs and help print runs, on small inputs that are called as they are there; or it is
+//! left out with a reason.
 
 use crate::cli::simflip;
 use crate::floors::sources;
@@ -41,7 +41,8 @@ const LEFT_OUT: [(&str, &str); 15] = [
     ),
 ];
 
-/// Commands of other programs that are not run, by how they begin, and the reasons. Each must still be printed somewhere.
+/// Commands of other programs that are not run, by how they begin, and the reasons. Each must still be printed
+/// somewhere.
 const OTHERS: [(&str, &str); 13] = [
     ("cargo install ", ".ci/release installs the command of its package"),
     ("cargo build ", "this test is built so"),

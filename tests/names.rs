@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 /// names.
 const CRATES: [&str; 7] = ["core/src", "src", "experiments", "benches", "fuzz/src", "python/src", "tests"];
 
-/// The types that a file declares, each with its line. Types that belong to a trait or an implementation of it are none.
+/// The types that a file declares, each with its line. Types that belong to a trait or an implementation of it are
+/// none.
 fn declared(text: &str) -> Vec<(&str, usize)> {
     let tokens = tokens(text);
     let is_name = |name: &str| name.starts_with(|first: char| first.is_ascii_uppercase());

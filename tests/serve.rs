@@ -95,7 +95,7 @@ impl Server {
     }
 
     fn one(&self, action: &str, page: &Value) -> Value {
-        let (status, body) = self.send(&format!("/v1/{action}"), "application/json", "", &page.to_string());
+        let (status, body) = self.send(&format!("/v1/{action}"), "application/json", "", page.to_string());
         let answer: Value = serde_json::from_str(body.lines().next().unwrap()).unwrap();
         assert_eq!(status == 200, answer["answer"] != "error", "{answer}");
         answer
@@ -159,19 +159,15 @@ fn pages_are_checked_added_and_removed() {
     assert_eq!(server.one("check", &json!({ "id": 5, "text": "a few words" }))["page"], "5");
     // A number is the name that was written.
     for id in ["18446744073709551617", "1.10", "-7", "\"a\\u00e9\""] {
-        let (status, body) = server.send(
-            "/v1/check",
-            "application/json",
-            "",
-            &format!("{{\"id\": {id} ,\"text\":\"words\"}}"),
-        );
+        let (status, body) =
+            server.send("/v1/check", "application/json", "", format!("{{\"id\": {id} ,\"text\":\"words\"}}"));
         let answer: Value = serde_json::from_str(body.lines().next().unwrap()).unwrap();
         let name = id.replace("\"a\\u00e9\"", "a\u{e9}");
         assert_eq!((status, answer["page"].as_str()), (200, Some(&*name)), "{body}");
     }
     for id in ["[1]", "true", "{}"] {
         let (status, _) =
-            server.send("/v1/check", "application/json", "", &format!("{{\"id\":{id},\"text\":\"words\"}}"));
+            server.send("/v1/check", "application/json", "", format!("{{\"id\":{id},\"text\":\"words\"}}"));
         assert_eq!(status, 400, "{id}");
     }
     // What is odd is repaired as in files.
@@ -223,7 +219,7 @@ fn pages_are_checked_added_and_removed() {
     let totals: Vec<&Value> = removed.iter().filter(|answer| answer.get("removed_pages").is_some()).collect();
     assert_eq!((totals.len(), &removed.last().unwrap()["removed_pages"]), (1, &json!(600)));
     let (status, body) =
-        server.send("/v1/check", "Application/JSON; charset=utf-8", "", &page("q", 1, 0).to_string());
+        server.send("/v1/check", "Application/JSON; charset=utf-8", "", page("q", 1, 0).to_string());
     assert_eq!(status, 200, "{body}");
     let error = server.one("check-and-add", &page(&"u".repeat(70_000), 1, 0));
     assert!(error["error"].as_str().unwrap().contains("65536"), "{error}");
@@ -350,7 +346,7 @@ fn collections_are_indexes_of_their_own() {
     let put = |name: &str| put_to(&server, name);
     let ask = |collection: &str, action: &str, page: &Value| {
         let path = format!("/v1/{collection}/{action}");
-        let (status, body) = server.send(&path, "application/json", "", &page.to_string());
+        let (status, body) = server.send(&path, "application/json", "", page.to_string());
         (status, serde_json::from_str::<Value>(body.lines().next().unwrap()).unwrap())
     };
     assert_eq!(ask("news", "check", &page("a", 1, 0)).0, 404);
@@ -362,7 +358,7 @@ fn collections_are_indexes_of_their_own() {
     assert_eq!(ask("news", "check", &page("b", 1, 1)).1["answer"], "near");
     assert_eq!(ask("shops.2026", "check", &page("b", 1, 1)).1["answer"], "new");
     // That path names a collection, which nothing is posted to.
-    assert_eq!(server.send("/v1/check", "application/json", "", &page("a", 1, 0).to_string()).0, 405);
+    assert_eq!(server.send("/v1/check", "application/json", "", page("a", 1, 0).to_string()).0, 405);
     let names = |server: &Server| {
         let (_, body) = server.send("/v1/collections", "", "", "");
         serde_json::from_str::<Value>(&body).unwrap()["collections"].clone()
@@ -761,7 +757,7 @@ fn no_collection_is_made_without_files_for_it() {
     assert!(refusal.contains("128 open files are allowed") && made > 9, "{made}: {refusal}");
     for n in 0..made {
         let (status, _) =
-            server.send(&format!("/v1/c{n}/add"), "application/json", "", &page("a", 1, 0).to_string());
+            server.send(&format!("/v1/c{n}/add"), "application/json", "", page("a", 1, 0).to_string());
         assert_eq!(status, 200);
     }
     server.end();

@@ -382,8 +382,8 @@ impl Settings {
     /// SimHash of binary 5-word shingles, joined exactly within 10 bits, verified by the weight vectors.
     ///
     /// Documents with fewer than 8 distinct features, such as titles of up to eleven words, are compared by their exact
-    /// text only. [`Outcome::documents_with_few_features`](crate::Outcome::documents_with_few_features) counts them, and
-    /// `min_features = 1` compares them.
+    /// text only. [`Outcome::documents_with_few_features`](crate::Outcome::documents_with_few_features) counts them,
+    /// and `min_features = 1` compares them.
     pub fn simhash() -> Self {
         Self {
             features: FeatureKind::Shingles(5),

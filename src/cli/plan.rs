@@ -58,8 +58,8 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "SHARE")]
     recall: Option<f64>,
 
-    /// Memory limit, such as 500M or 64G, of the run, or with simhash of the index [default: half of what the machine or
-    /// container has, or what is free; simhash no limit]
+    /// Memory limit, such as 500M or 64G, of the run, or with simhash of the index [default: half of what the machine
+    /// or container has, or what is free; simhash no limit]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<u64>,
 

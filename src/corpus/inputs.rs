@@ -494,8 +494,8 @@ fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Resul
     Ok(input)
 }
 
-/// Why a file that is called `.json`, `.csv` or `.tsv` is not read; none if it has a column of texts, or its first object
-/// has a text.
+/// Why a file that is called `.json`, `.csv` or `.tsv` is not read; none if it has a column of texts, or its first
+/// object has a text.
 fn reason_by_content(
     path: &Path,
     storage: &Storage,
@@ -852,7 +852,8 @@ pub fn expand_patterns(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(expanded)
 }
 
-/// The fields of a file of a folder that was passed over as it has no text, in a sentence; none if there is no such file.
+/// The fields of a file of a folder that was passed over as it has no text, in a sentence; none if there is no such
+/// file.
 fn without_field(passed_over: &PassedOver, options: &DiscoverOptions) -> Option<String> {
     let mut without = passed_over.list.iter().filter(|it| it.reason == Reason::NoDocuments);
     without.find_map(|NotRead { path, .. }| {

@@ -38,8 +38,8 @@ pub struct JsonlFields {
     pub named: NamedBy,
 }
 
-/// The options by which a user named fields, be it by their usual names. Which documents are read does not depend on it,
-/// so fields of the same names are equal.
+/// The options by which a user named fields, be it by their usual names. Which documents are read does not depend on
+/// it, so fields of the same names are equal.
 #[derive(Clone, Debug, Default)]
 pub struct NamedBy(pub Vec<&'static str>);
 
@@ -116,8 +116,8 @@ pub(crate) fn holds_several(bytes: &[u8]) -> bool {
     memchr(b'\n', bytes).is_some_and(|i| !skip_blank(&bytes[i..]).is_empty())
 }
 
-/// Where the object that a line begins with ends, if another one follows on the line, behind blanks or the mark of a file
-/// that was put behind one without a last line end.
+/// Where the object that a line begins with ends, if another one follows on the line, behind blanks or the mark of a
+/// file that was put behind one without a last line end.
 fn end_of_first(line: &[u8]) -> Option<usize> {
     let is_next = |at: usize| without_mark(&line[at..]).starts_with(b"{");
     // Few lines have such a place, be it in a string.

@@ -11,8 +11,8 @@ pub struct ReadRules {
     /// Text that is not UTF-8, or holds half a surrogate pair, is damage. Without, what cannot be read of it
     /// is U+FFFD, as browsers have it, and the document counts as repaired.
     pub strict: bool,
-    /// The longest window of a Zstandard frame, in bits, 10 to [`LONGEST_WINDOW`](super::LONGEST_WINDOW). So much memory is needed
-    /// for each file that is open.
+    /// The longest window of a Zstandard frame, in bits, 10 to [`LONGEST_WINDOW`](super::LONGEST_WINDOW). So much
+    /// memory is needed for each file that is open.
     pub longest_window: u32,
 }
 

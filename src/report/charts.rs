@@ -205,8 +205,8 @@ fn round_steps(most: u64) -> Vec<u64> {
     (0..=most / step).map(|i| i * step).collect()
 }
 
-/// The scores of each table or band, all on one scale. `threshold` is the least similarity of near pairs, which is marked
-/// where scores are similarities.
+/// The scores of each table or band, all on one scale. `threshold` is the least similarity of near pairs, which is
+/// marked where scores are similarities.
 pub(super) fn histograms(histograms: &[&Histogram], threshold: Option<f64>) -> Result<Vec<Value>> {
     let lists: Vec<(Vec<Bar>, Option<usize>)> =
         histograms.iter().map(|histogram| score_bars(histogram, threshold)).collect();

@@ -77,8 +77,8 @@ pub fn findings(joining: &Joining<'_>, assignments: &Body) -> Result<(ClusterFin
     Ok((found, old))
 }
 
-/// Compares the documents of each cluster with its first one, by a measure if there is one, as many at a time as there is
-/// room for.
+/// Compares the documents of each cluster with its first one, by a measure if there is one, as many at a time as there
+/// is room for.
 fn compare(joining: &Joining<'_>, measure: Option<Measure>, members: &mut [MeasuredDocument]) -> Result<()> {
     let tells = joining.folder.settings.verification.measure().filter(|&measure| Lost::is_told_by(measure));
     let store = joining.store()?;

@@ -17,8 +17,8 @@ pub trait StoredTables: Sync {
     fn read(&self, table: usize, take: &mut dyn FnMut(&[u8]) -> Option<()>) -> Option<()>;
 }
 
-/// Some entries of a table ([`Index::entries`](super::Index::entries)) as bytes. Entries ascend. The upper half of each is
-/// the mixed key, and the lower half the place of its document among `documents` stored ones.
+/// Some entries of a table ([`Index::entries`](super::Index::entries)) as bytes. Entries ascend. The upper half of each
+/// is the mixed key, and the lower half the place of its document among `documents` stored ones.
 pub fn table_part(entries: &[u64], documents: usize) -> Vec<u8> {
     let width = width(documents);
     let mut bytes = Vec::with_capacity(1 + entries.len() * (size_of::<u16>() + width) + size_of::<u32>());

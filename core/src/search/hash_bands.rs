@@ -1,5 +1,5 @@
-//! Bands of the bits of hashes, as tables of [`Bphs`]: a match has to agree in all bits of a band, whatever the radius is.
-//! Such a search is not exact.
+//! Bands of the bits of hashes, as tables of [`Bphs`]: a match has to agree in all bits of a band, whatever the radius
+//! is. Such a search is not exact.
 
 use super::bands::Banding;
 use super::bphs::Bphs;

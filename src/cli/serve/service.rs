@@ -47,7 +47,8 @@ pub(super) struct Limits {
     pub(super) fresh: Option<Duration>,
 }
 
-/// Lines of a stream that are worked on together: of a client that does not read, some batches of answers are in memory.
+/// Lines of a stream that are worked on together: of a client that does not read, some batches of answers are in
+/// memory.
 const BATCH: usize = 128;
 
 /// Bytes of a stream that are worked on together, about.

@@ -28,8 +28,8 @@ pub(super) struct Footer {
     pub metadata: ArrowReaderMetadata,
 }
 
-/// Bytes that the structs of the footer take: seven times its bytes, for the reader of documents and for the one that reads
-/// some of them again, or for the copier and for the new file.
+/// Bytes that the structs of the footer take: seven times its bytes, for the reader of documents and for the one that
+/// reads some of them again, or for the copier and for the new file.
 pub(super) fn held(stored: &Stored) -> u64 {
     const TIMES: u64 = 4 * 7;
     let tail = stored.bytes(stored.length().saturating_sub(8), 8).ok().flatten();
