@@ -313,6 +313,7 @@ mod tests {
             run(&options).unwrap();
             let rows = results::read_all(&options, what).unwrap();
             assert!(!rows.is_empty() && rows.iter().all(|row| row.text("corpus_hash").len() == 16), "{what}");
+            assert!(rows.iter().all(|row| !row.text("kernel").is_empty()), "{what}");
             laws::hold(what, &rows).unwrap();
             let figure = || {
                 let mut drawn: Vec<PathBuf> = fs::read_dir(options.figures())

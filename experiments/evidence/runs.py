@@ -120,7 +120,7 @@ def main():
             if read:
                 command = [sys.executable, os.path.join(HERE, "read.py"), *read, "--run", *runs]
                 told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-                scored.append(("read pairs", "chosen", json.loads(told.splitlines()[-1]), 0.0, 0, ""))
+                scored.append(("read pairs", "chosen", json.loads(told.splitlines()[-1]), 0.0, 0, kernel))
         for of in scored:
             put(rows, known, setting, " ".join(options), of)
 

@@ -253,11 +253,11 @@ def kept_of(rows, number, data):
     if is_of(data, "datasets") and not hasattr(data, "__len__"):
         return _kept_of_stream(rows, number, data)
     if (held := collected(data)) is not data:
-        kept_by_simflip = kept_of(rows, number, held)
-        if hasattr(kept_by_simflip, "lazy"):
-            return kept_by_simflip.lazy()
+        simflip_kept_rows_of_apply = kept_of(rows, number, held)
+        if hasattr(simflip_kept_rows_of_apply, "lazy"):
+            return simflip_kept_rows_of_apply.lazy()
         # DuckDB looks for the name among its own tables first, and then among the variables here.
-        return data.query("given_to_simflip", "select * from kept_by_simflip")
+        return data.query("given_to_simflip", "select * from simflip_kept_rows_of_apply")
     if comes_in_parts(data):
         kept = _kept_of_parts(rows, number, data)
         if hasattr(data, "__len__"):
@@ -302,14 +302,14 @@ def _kept_of_stream(rows, number, data):
 
     source = ExamplesIterable(partial(_kept_examples, set(rows), number, data), {})
     return IterableDataset(
-        source, data.info, data.split, formatting=data._formatting, token_per_repo_id=data._token_per_repo_id
+        source, data.info, data.split, formatting=data._formatting, token_per_repo_id=getattr(data, "_token_per_repo_id", None)
     )
 
 
 def _kept_examples(rows, number, data):
     """The kept rows of a stream of Hugging Face, as they are stored."""
     data = data.with_format(None)
-    data = data.decode(False) if data.features else data
+    data = data.decode(False) if data.features and hasattr(data, "decode") else data
     # A loop over the data itself would read the shards of one worker alone; batches are of all.
     at = -1
     for at, row in enumerate(data.iter(batch_size=1)):
