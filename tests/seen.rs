@@ -191,7 +191,8 @@ fn a_pipe_is_answered_line_by_line_while_it_is_open() {
     let top = tempfile::tempdir().unwrap();
     let mut pipe = piped(top.path(), "--request-field r");
     for page in 0..5 {
-        pipe.send(&line(&format!("p{page}"), &text(page, 0)));
+        let mark = if page == 0 { "\u{feff}" } else { "" };
+        pipe.send(&format!("{mark}{}", line(&format!("p{page}"), &text(page, 0))));
         assert_eq!(pipe.answer()["answer"], "new");
         pipe.send(&line(&format!("q{page}"), &text(page, 1)));
         let answer = pipe.answer();

@@ -171,7 +171,8 @@ impl SeenArgs {
         self.import_some(&mut opened)?;
         let mut out = AnswerOutput::new(self.json)?;
         let mut damaged = 0;
-        if !self.json && (piped || found.is_some()) {
+        let answers = piped || found.is_some();
+        if !self.json && answers {
             out.header()?;
         }
         if piped {
@@ -193,7 +194,7 @@ impl SeenArgs {
         }
         // The index is not closed then, so that answers are in doubt.
         anyhow::ensure!(
-            self.ask_only || !out.is_left_unread(),
+            self.ask_only || !answers || !out.is_left_unread(),
             "standard output: its reader is gone and has not read all answers. Which ones it has read is not known, so the \
              latest are in doubt: asked about these pages again, the index answers as it did"
         );
@@ -337,7 +338,7 @@ impl SeenArgs {
     ) -> Option<AskedLine> {
         let place = || format!("line {}", number + 1);
         let Some(bytes) = line else {
-            return Some(Err((place(), "longer than --longest-document allows".to_owned())));
+            return Some(Err((place(), "longer than --longest-document allows for a line".to_owned())));
         };
         match document_of_line(bytes, fields, strict) {
             Ok(None) => None,
@@ -482,8 +483,9 @@ type InputLine = Option<Vec<u8>>;
 fn begins_with_json() -> anyhow::Result<bool> {
     let mut input = io::stdin().lock();
     let head = input.fill_buf().context("standard input")?;
-    let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
-    Ok(first == Some(&b'{'))
+    let head = head.trim_ascii_start();
+    let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
+    Ok(head.starts_with(b"{"))
 }
 
 /// Reads the lines of standard input on a thread of its own, a few ahead.

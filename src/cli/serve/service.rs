@@ -216,7 +216,11 @@ impl Service {
         }
         // Connections give way to its files.
         self.connections.bound(connections_beside(self.limits.connections, collections.len() + 1)?);
-        collections.insert(name.to_owned(), Arc::new(Collection::open(&self.indexes.within(name))?));
+        let opened = Collection::open(&self.indexes.within(name));
+        if opened.is_err() {
+            self.connections.bound(connections_beside(self.limits.connections, collections.len())?);
+        }
+        collections.insert(name.to_owned(), Arc::new(opened?));
         Ok(true)
     }
 
