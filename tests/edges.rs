@@ -408,9 +408,12 @@ fn changed_meanwhile(place: &Place, change: impl Fn(&Place) + Sync) -> simflip::
     simflip::pipeline::dedup(&job, &Changing(|| change(place), std::sync::Once::new())).unwrap()
 }
 
+/// A change of the input of a run.
+type InputChange = fn(&Place);
+
 #[test]
 fn what_vanishes_or_changes_after_it_was_read_costs_its_own_documents_alone() {
-    let changes: [(&str, fn(&Place), usize); 6] = [
+    let changes: [(&str, InputChange, usize); 6] = [
         ("gone", |place| fs::remove_file(place.at("in/b")).unwrap(), 10),
         ("emptied", |place| drop(place.put("in/b", "")), 10),
         ("replaced", |place| drop(place.put("in/b", lines(500..600))), 10),

@@ -88,9 +88,9 @@ impl Needed {
         let names = names_there(inputs, options);
         let why = match options.fields.check_columns(names.iter().map(String::as_str)) {
             // No row is read then, whatever it has.
-            Err((_, why)) => why,
-            Ok(()) if names.is_empty() => none,
-            Ok(()) => format!("{none}. There are: {}", first_of(names, TOLD)),
+            Err((_, why)) if inputs.iter().all(|input| input.format != Format::Jsonl) => why,
+            _ if names.is_empty() => none,
+            _ => format!("{none}. There are: {}", first_of(names, TOLD)),
         };
         Err(Error::parameter(self.parameter, &self.named, format!("{}; {why}", self.expected)))
     }
@@ -143,7 +143,9 @@ fn without(inputs: &[Input], options: &ReadOptions, has: fn(&Document<'_>) -> bo
             break;
         }
     }
-    let has_no_text = all.documents + all.without_text == 0
+    // The head of a list of pages is no document.
+    let has_no_text = all.documents == 0
+        && all.without_text <= u64::from(all.no_text > 0)
         && all.damage.iter().any(|damage| damage.kind == DamageKind::NoText);
     (has_no_text || all.documents > 0).then_some(all.records)
 }

@@ -860,9 +860,11 @@ fn without_field(passed_over: &PassedOver, options: &DiscoverOptions) -> Option<
         let input = Input::look(path, &Storage::File(path.clone()), options);
         let names = names_there(&[input], &ReadOptions::default());
         let (path, text) = (printable_path(path), &options.fields.text);
-        (!names.is_empty()).then(|| {
+        // One whose text is null has the field.
+        (!names.is_empty() && !names.contains(text)).then(|| {
             let names = first_of(names, TOLD);
-            format!("{path} has no field {text:?}; --text-field names another one of {names}")
+            let others = passed_over.message().map(|message| format!(". {message}")).unwrap_or_default();
+            format!("{path} has no field {text:?}; --text-field names another one of {names}{others}")
         })
     })
 }

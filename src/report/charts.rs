@@ -149,6 +149,7 @@ fn scaled_bars(
 
     let listed: Vec<String> = bars.iter().map(|b| format!("{}: {}", b.label, count(b.number))).collect();
     let marked = match threshold.map(|place| bars.get(place)) {
+        Some(Some(_)) if threshold == Some(0) => " The threshold is below all.".to_owned(),
         Some(Some(bar)) => format!(" The threshold is at the beginning of {}.", bar.label),
         Some(None) => " The threshold is above all.".to_owned(),
         None => String::new(),

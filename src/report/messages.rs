@@ -465,11 +465,13 @@ fn lacking<'a>(
 
 /// A warning of the records of all files that have no text, and the fields of the first.
 fn records_without_text<'a>(files: impl IntoIterator<Item = &'a FileReading> + Clone) -> Option<String> {
-    let records = files.clone().into_iter().map(|file| file.no_text).sum();
+    let records: u64 = files.clone().into_iter().map(|file| file.no_text).sum();
+    // Of very many pieces of damage, some are counted alone.
     let mut damage = files.into_iter().flat_map(|file| &file.damage);
-    let first = damage.find(|piece| piece.kind == DamageKind::NoText)?;
+    let first = damage.find(|piece| piece.kind == DamageKind::NoText);
+    let first = first.map(|first| format!("; the first: {first}")).unwrap_or_default();
     let has = counted(records, "record or file has", "records or files have");
-    Some(format!("{has} no text where it is looked for, and were skipped; the first: {first}."))
+    (records > 0).then(|| format!("{has} no text where it is looked for, and were skipped{first}."))
 }
 
 /// The damaged input, with what showed only later.
@@ -577,9 +579,13 @@ pub fn search_warnings(
 
 /// Advice on documents that may be of one template, by the kind of their sources.
 fn removal_advice(by: &str) -> String {
+    // Values of a field are counted where --boilerplate-by names it already.
+    let ignoring = match by.starts_with("field:") {
+        true => String::new(),
+        false => format!("--boilerplate-by {by} ignores the lines of a template, "),
+    };
     format!(
-        "simflip explain A B INPUT compares two of them, --boilerplate-by {by} ignores the lines of a template, and --max-removed 0.5 \
-         ends such a run without output."
+        "simflip explain A B INPUT compares two of them, {ignoring}and --max-removed 0.5 ends such a run without output."
     )
 }
 

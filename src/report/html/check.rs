@@ -65,7 +65,7 @@ fn check_report_page(path: &Path, page: &str, inspection: &mut Inspection) -> Re
         let by =
             "whether its figures are right: an earlier version of simflip made it, and put it in other words";
         inspection.fact("not known", by);
-    } else if *tool != Tool::this() {
+    } else if tool.version != Tool::this().version {
         let by = format!("whether its figures are right: {} {} made it", tool.name, tool.version);
         inspection.fact("not known", by);
     } else if page == made {
