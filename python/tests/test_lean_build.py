@@ -60,7 +60,7 @@ def test_documents_as_a_server_sent_them_are_not_passed_over_in_silence(tmp_path
 def test_what_this_build_lacks_says_how_to_get_it(tmp_path):
     for command in (["serve", "--index", "i"], ["mcp"]):
         done = run(tmp_path, *command)
-        assert done.returncode == 2 and "this build has not the feature serve; cargo install" in done.stderr
+        assert done.returncode == 2 and "this build has not the feature serve; in a clone of the repository, cargo install" in done.stderr
     (tmp_path / "site").mkdir()
     (tmp_path / "site/a.html").write_text("<p>" + words(1))
     (tmp_path / "site/b.txt").write_text(words(2))

@@ -211,7 +211,7 @@ def test_threads_share_an_index(tmp_path):
 
 
 def test_what_is_refused(tmp_path):
-    with pytest.raises(ValueError, match='no effect with method="both"'):
+    with pytest.raises(ValueError, match='distance applies to SimHash only'):
         simflip.Seen(tmp_path / "i", distance=3)
     with pytest.raises(ValueError, match="there is no such index"):
         simflip.Seen(tmp_path / "i", ask_only=True)
