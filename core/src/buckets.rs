@@ -1352,7 +1352,7 @@ mod tests {
         }
     }
 
-    /// Sets of which all share a bucket, besides others.
+    /// Makes sets that share one bucket, besides others.
     fn in_one_bucket(sets: Vec<Vec<u64>>, bands: usize) -> HashedSets {
         let mut sets = HashedSets::new(sets, bands, 2);
         sets.keys.iter_mut().for_each(|keys| keys[bands / 3] = 9);
@@ -1376,7 +1376,7 @@ mod tests {
     fn members_beyond_the_most_leaders_are_counted() {
         let all = MOST_LEADERS as u64 + 900;
         let sets = in_one_bucket((0..all).map(|number| vec![number]).collect(), 1);
-        // Each of so many strangers would lead all that follow.
+        // A stranger would lead each stranger behind it.
         let left_out =
             |strangers: u64| (BOUND as u64..strangers).map(|before| before - BOUND as u64).sum::<u64>();
         let new = 400;

@@ -359,7 +359,7 @@ impl Lost {
         matches!(measure, Measure::Estimate | Measure::Jaccard | Measure::Containment)
     }
 
-    /// Of a removed text and of the document that is kept for it, which have so many features and this similarity.
+    /// The loss of a removed text whose kept document has this similarity with it; the sizes are in features.
     pub fn of(measure: Measure, similarity: f32, [removed, kept]: [u32; 2]) -> Self {
         let (alike, a, b) = (f64::from(similarity), f64::from(removed), f64::from(kept));
         let shared = match measure {

@@ -154,7 +154,7 @@ fn advise_within<T>(start: *mut T, len: usize) {
 mod tests {
     use super::*;
 
-    /// Lengths of which Miri takes the small ones alone: it is slow, and knows no advice on memory.
+    /// Lengths of lists. Miri takes the small ones alone: it is slow, and knows no advice on memory.
     fn lengths<const N: usize>(all: [usize; N]) -> impl Iterator<Item = usize> {
         all.into_iter().filter(|&len| !cfg!(miri) || len <= 1000)
     }
