@@ -760,6 +760,31 @@ def after_sketches():
         `sketch`, {few_without} and {many_without} of it without the recall estimate."""
 
 
+def crawling():
+    """Sizes of the index at 1, 10 and 100 million pages: as measured last, and for the last ten times those of 10 million."""
+    sizes = [row for row in rows("crawl/size.csv") if row["revision"] == rows("crawl/size.csv")[-1]["revision"]]
+
+    def most(of_million):
+        few, many = (max(of_million(row) for row in sizes if (int(row["pages"]) >= 10**7) == large) for large in (False, True))
+        return few, 10 * many, 100 * many
+
+    def stored(pages):
+        wanted = dict(revision=sizes[0]["revision"], pages=pages, asked="check-and-add", form="sketches", batch="100", clients="2")
+        found = next(row for row in rows("crawl/requests.csv") if wanted.items() <= row.items())
+        return f'{int(found["questions_per_second"]):,}'
+
+    memory = most(lambda row: float(row["resident_bytes_a_page"]) / 1000)
+    disk = most(lambda row: float(row["snapshot_bytes_a_page"]) / 1000)
+    start = most(lambda row: 1e6 * float(row["recovery_seconds"]) / int(row["pages"]))
+    for name, figures, unit in (
+        ("memory, after a start", [f"{gb:.2g}" for gb in memory], "GB"),
+        ("disk", [f"{round(gb, 1):.2g} to {round(2 * gb, 1):.2g}" for gb in disk], "GB"),
+        ("time of a start, on two cores", [f"{seconds:.2g}" for seconds in start], "s"),
+    ):
+        yield "docs/crawl.md", f"| {name} | {figures[0]}, {figures[1]} and {figures[2]} {unit} |"
+    yield "docs/crawl.md", f"| stores a second, sketches over HTTP in batches of 100 | {stored('1000000')} and {stored('10000000')};"
+
+
 def month():
     def size(number):
         power = min(max(int(len(f"{float(number):.0f}") - 1) // 3, 2), 4)
@@ -1095,7 +1120,7 @@ def seed():
 @functools.cache
 def sentences():
     """[(file, sentence)]: stands in the file, however it is wrapped."""
-    return [one for told in (sketches, removals, contamination_times, boilerplate, nine_sets, plans, jobs, flips, order, paper_sentences, searches, dials, batch, kernels, seed, thread_sentences, after_sketches) for one in told()]
+    return [one for told in (sketches, removals, contamination_times, boilerplate, nine_sets, plans, jobs, flips, order, paper_sentences, searches, dials, batch, kernels, seed, thread_sentences, after_sketches, crawling) for one in told()]
 
 
 def commands():
