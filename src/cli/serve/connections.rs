@@ -3,7 +3,7 @@
 
 use super::service::{Collection, NoAnswer};
 use simflip::seen::{GivenAnswers, LATEST};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -36,6 +36,8 @@ struct OpenConnections {
     connections: usize,
     /// Connections that wait for their client, the one that has waited longest first.
     waiting: BTreeMap<u64, Arc<Connection>>,
+    /// The numbers of those that were cut off and have not ended yet.
+    leaving: HashSet<u64>,
 }
 
 pub(super) struct Connection {
@@ -73,6 +75,7 @@ impl Drop for Admitted {
     fn drop(&mut self) {
         let mut open = self.all.open();
         open.waiting.remove(&self.turn.load(Relaxed));
+        open.leaving.remove(&self.number);
         open.connections -= 1;
         self.all.room.notify_one();
     }
@@ -108,13 +111,18 @@ impl Connections {
     pub(super) fn bound(&self, most: usize) {
         let mut open = self.open();
         self.most.store(most, Relaxed);
-        (most..open.connections).for_each(|_| self.cut_off_one(&mut open));
+        self.make_room(&mut open, most);
     }
 
-    fn cut_off_one(&self, open: &mut OpenConnections) {
-        if let Some((_, oldest)) = open.waiting.pop_first() {
-            self.cut_off.fetch_add(1, Relaxed);
-            oldest.cut_off.notify_one();
+    /// Cuts connections off until so many are left when all that leave have ended.
+    fn make_room(&self, open: &mut OpenConnections, left: usize) {
+        while open.connections - open.leaving.len() > left
+            && let Some((_, oldest)) = open.waiting.pop_first()
+        {
+            if open.leaving.insert(oldest.number) {
+                self.cut_off.fetch_add(1, Relaxed);
+                oldest.cut_off.notify_one();
+            }
         }
     }
 
@@ -138,7 +146,7 @@ impl Connections {
     fn try_admit(self: &Arc<Self>) -> Option<Admitted> {
         let mut open = self.open();
         if open.connections >= self.most() {
-            self.cut_off_one(&mut open);
+            self.make_room(&mut open, self.most().saturating_sub(1));
             return None;
         }
         open.connections += 1;
@@ -286,5 +294,33 @@ impl Connection {
         self.take_heard(None);
         let answers = std::mem::take(&mut self.unheard().answers);
         answers.into_iter().for_each(|(of, answers)| of.became_of(self.number, heard, answers));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn connections_that_leave_make_room_for_others() {
+        let all = Arc::new(Connections::new(4, 0));
+        let mut open = Vec::new();
+        for _ in 0..4 {
+            open.push(all.admit().await);
+        }
+        all.bound(3);
+        all.bound(2);
+        assert_eq!(all.counts(), (2, 4, 2));
+        // One that was cut off may still come to wait for its client.
+        open[0].waits();
+        for _ in 0..3 {
+            assert!(all.try_admit().is_none());
+        }
+        assert_eq!(all.counts(), (2, 4, 3));
+        open.drain(..3);
+        open.extend(all.try_admit());
+        assert_eq!((all.counts(), open.len()), ((2, 2, 3), 2));
+        assert!(all.try_admit().is_none());
+        assert_eq!(all.counts(), (2, 2, 4));
     }
 }
