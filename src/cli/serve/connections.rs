@@ -6,7 +6,7 @@ use simflip::seen::{GivenAnswers, LATEST};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Bytes of a body that each connection may hold; what is longer takes from the budget of all.
@@ -173,6 +173,7 @@ impl Connections {
         let taken = tokio::time::timeout(wait, Arc::clone(&self.bodies).acquire_many_owned(more)).await;
         let Ok(Ok(permit)) = taken else { return Err(NoAnswer::Busy) };
         held.units = units;
+        held.since.get_or_insert_with(Instant::now);
         match &mut held.permit {
             Some(all) => all.merge(permit),
             none => *none = Some(permit),
@@ -191,20 +192,15 @@ fn units(bytes: usize) -> u32 {
 pub(super) struct Held {
     permit: Option<OwnedSemaphorePermit>,
     units: u32,
+    /// When it took the first part.
+    since: Option<Instant>,
 }
 
 impl Held {
-    /// The time that the next part of the body may take, if all of it has until the deadline.
+    /// The time that the next part of the body may take. A body that takes from the budget must go on, and be whole by
+    /// the deadline.
     pub(super) fn patience(&self, deadline: Duration) -> Duration {
-        if self.units > 0 { deadline.min(STALL) } else { deadline }
-    }
-
-    /// Gives back what a body of so many bytes does not need.
-    pub(super) fn keep(&mut self, bytes: usize) {
-        let units = units(bytes).min(self.units);
-        let spare = (self.units - units) as usize;
-        drop(self.permit.as_mut().and_then(|permit| permit.split(spare)));
-        self.units = units;
+        self.since.map_or(deadline, |since| deadline.saturating_sub(since.elapsed()).min(STALL))
     }
 }
 

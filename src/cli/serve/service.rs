@@ -879,36 +879,28 @@ fn many(
         let (mut body, mut removed) = (body.into_data_stream(), 0);
         // True at the end of the body, false where nobody reads the answers.
         let read_all = async {
-            let (mut held, mut rest, mut lines, mut bytes) = (Held::default(), Vec::new(), Vec::new(), 0u64);
+            let (mut held, mut rest, mut bytes) = (Held::default(), Vec::new(), 0u64);
             loop {
                 let part = next_part(&mut body, held.patience(deadline)).await?;
                 let ended = part.is_none();
-                if let Some(part) = part {
-                    bytes += part.len() as u64;
-                    cut(&part, &mut rest, &mut lines);
-                } else if !rest.is_empty() {
-                    lines.push(Bytes::from(std::mem::take(&mut rest)));
-                }
-                let too_long = rest.len() > longest || lines.iter().any(|line| line.len() > longest);
-                if bytes > longest_request || too_long {
-                    return Err(NoAnswer::TooLong);
-                }
-                let patience = held.patience(deadline);
-                service.connections.hold(&mut held, rest.len(), patience).await?;
-                let mut waiting = std::mem::take(&mut lines).into_iter().peekable();
-                while waiting.peek().is_some() {
-                    let (mut batch, mut size) = (Vec::new(), 0);
-                    while batch.len() < BATCH
-                        && size < BATCH_BYTES
-                        && let Some(line) = waiting.next()
-                    {
-                        size += line.len();
-                        batch.push(line);
+                bytes += part.as_ref().map_or(0, |part| part.len() as u64);
+                // The end of the body is that of its last line.
+                let mut part = part.unwrap_or(Bytes::from_static(b"\n"));
+                loop {
+                    let batch = cut(&mut part, &mut rest);
+                    let too_long = rest.len() > longest || batch.iter().any(|line| line.len() > longest);
+                    if bytes > longest_request || too_long {
+                        return Err(NoAnswer::TooLong);
+                    }
+                    if batch.is_empty() {
+                        break;
                     }
                     to.works();
                     let answered = service.on_a_thread(&collection, action, batch, &to).await;
                     to.waits();
                     let answered = answered?;
+                    // Lines are in memory until they are worked on.
+                    held = Held::default();
                     removed += answered.removed;
                     let sent = tokio::time::timeout(deadline, send.send(answered.lines.into())).await;
                     if !matches!(sent, Ok(Ok(()))) {
@@ -918,8 +910,9 @@ fn many(
                 if ended {
                     return Ok(true);
                 }
-                // Lines are in memory until they are worked on.
-                held.keep(rest.len());
+                // Lines that are whole have not waited for this.
+                let patience = held.patience(deadline);
+                service.connections.hold(&mut held, rest.len(), patience).await?;
             }
         };
         let end = read_all.await;
@@ -950,22 +943,27 @@ fn many(
     ([(header::CONTENT_TYPE, "application/x-ndjson")], answers).into_response()
 }
 
-/// Cuts a part of a stream into lines; what has no end yet waits in `rest`. Blank lines are no pages.
-fn cut(part: &Bytes, rest: &mut Vec<u8>, lines: &mut Vec<Bytes>) {
-    let mut start = 0;
-    for end in memchr::memchr_iter(b'\n', part) {
-        let line = if rest.is_empty() {
-            part.slice(start..end)
-        } else {
-            rest.extend_from_slice(&part[start..end]);
-            Bytes::from(std::mem::take(rest))
+/// Takes lines off a part of a stream, as many as are worked on together; none when it has no more that are whole. What
+/// has no end yet waits in `rest`. Blank lines are no pages.
+fn cut(part: &mut Bytes, rest: &mut Vec<u8>) -> Vec<Bytes> {
+    let (mut lines, mut size) = (Vec::new(), 0);
+    while lines.len() < BATCH && size < BATCH_BYTES {
+        let Some(end) = memchr::memchr(b'\n', part) else {
+            rest.extend_from_slice(&std::mem::take(part));
+            break;
         };
-        start = end + 1;
+        let mut line = part.split_to(end + 1);
+        line.truncate(end);
+        if !rest.is_empty() {
+            rest.extend_from_slice(&line);
+            line = Bytes::from(std::mem::take(rest));
+        }
         if !line.iter().all(u8::is_ascii_whitespace) {
+            size += line.len();
             lines.push(line);
         }
     }
-    rest.extend_from_slice(&part[start..]);
+    lines
 }
 
 /// The figures, as Prometheus reads them.
@@ -1189,5 +1187,44 @@ mod tests {
         while service.connections.held() > 0 {
             tokio::task::yield_now().await;
         }
+    }
+
+    #[tokio::test]
+    async fn an_unfinished_line_is_in_no_other_lines_way() {
+        let top = tempfile::tempdir().unwrap();
+        let mut service = service(&top.path().join("i"), false);
+        Arc::get_mut(&mut service).unwrap().limits.deadline = Duration::from_millis(500);
+        let to = service.connections.admit().await;
+        let collection = service.find("").unwrap();
+        let answers = async |body: ReceiverStream<Bytes>| {
+            let body = Body::from_stream(body.map(Ok::<_, Infallible>));
+            let answers =
+                many(Action::Check, Arc::clone(&service), Arc::clone(&collection), Arc::clone(&to), body);
+            let read = axum::body::to_bytes(answers.into_body(), MB);
+            let read =
+                tokio::time::timeout(Duration::from_secs(20), read).await.expect("it goes on").unwrap();
+            String::from_utf8(read.to_vec()).unwrap()
+        };
+        // Nearly all of the memory for long lines is taken.
+        let mut taken = Held::default();
+        assert!(service.connections.hold(&mut taken, 4 * MB, Duration::ZERO).await.is_ok());
+        let line = json!({ "url": "u", "text": "words" }).to_string() + "\n{" + &"x".repeat(MB);
+        let (send, parts) = mpsc::channel(1);
+        send.send(Bytes::from(line)).await.unwrap();
+        let answered = answers(ReceiverStream::new(parts)).await;
+        assert!(answered.starts_with("{\"page\":\"u\",\"answer\":\"new\""), "{answered}");
+        assert!(answered.contains("too many requests wait"), "{answered}");
+        drop(taken);
+        // A slow client has no longer for a line than others for a request.
+        let (slow, parts) = mpsc::channel(1);
+        tokio::spawn(async move {
+            let _ = slow.send(Bytes::from(vec![b'x'; MB])).await;
+            while slow.send(Bytes::from_static(b"x")).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        let answered = answers(ReceiverStream::new(parts)).await;
+        assert!(answered.contains("--deadline"), "{answered}");
+        assert_eq!(service.connections.held(), 0);
     }
 }
