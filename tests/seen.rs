@@ -237,11 +237,24 @@ fn a_pipe_is_answered_line_by_line_while_it_is_open() {
 }
 
 #[test]
-fn the_last_line_of_a_pipe_needs_no_end_and_long_lines_are_told() {
+fn the_last_line_of_a_pipe_needs_no_end_and_long_objects_are_told() {
     let top = tempfile::tempdir().unwrap();
     let mut pipe = piped(top.path(), "--longest-document 1");
-    pipe.send(&line("long", &"word ".repeat(400_000)));
-    assert!(pipe.answer()["error"].as_str().unwrap().contains("--longest-document"));
+    let long = line("long", &"word ".repeat(400_000));
+    pipe.send(&long);
+    let told = |answer: Value, place: &str| {
+        assert_eq!(answer["page"], place);
+        assert!(answer["error"].as_str().unwrap().contains("--longest-document"), "{answer}");
+    };
+    told(pipe.answer(), "line 1");
+    // Objects on a line may be longer together than each by itself.
+    let two = [1, 2]
+        .map(|page| line(&format!("p{page}"), &format!("word{page} ").repeat(90_000)).replace('\n', " "));
+    pipe.send(&format!("{}{long}", two.concat()));
+    assert_eq!([(); 2].map(|()| pipe.answer()["page"].take()), ["p1", "p2"]);
+    told(pipe.answer(), "line 2, object 3");
+    pipe.send("\n{\"text\":7} {\"text\":8}\n");
+    assert_eq!([(); 2].map(|()| pipe.answer()["page"].take()), ["line 4", "line 4, object 2"]);
     pipe.send(line("last", "a few words").trim_end());
     drop(pipe.child.stdin.take());
     assert_eq!(pipe.answer()["answer"], "new");

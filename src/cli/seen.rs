@@ -287,37 +287,33 @@ impl SeenArgs {
 
     /// Answers lines as they come, and gives how many were no pages.
     fn pipe(&self, opened: &mut Opened, out: &mut AnswerOutput) -> anyhow::Result<u64> {
-        let lines =
-            lines_of_input(self.names.longest_document().unwrap_or(ReadOptions::default().record_cap));
+        let objects =
+            objects_of_input(self.names.longest_document().unwrap_or(ReadOptions::default().record_cap));
         let (fields, strict) = (self.names.fields(), self.names.rules().strict);
         let mut sketcher = opened.sketcher()?;
-        let (mut reading, mut number) = (FileReading { path: "-".into(), ..FileReading::default() }, 0);
-        // One line is waited for; those that are there already go with it.
-        while let Ok(first) = lines.recv() {
+        let mut reading = FileReading { path: "-".into(), ..FileReading::default() };
+        // One object is waited for; those that are there already go with it.
+        while let Ok(first) = objects.recv() {
             let mut batch = vec![first?];
             while batch.len() < BATCH
-                && let Ok(line) = lines.try_recv()
+                && let Ok(object) = objects.try_recv()
             {
-                batch.push(line?);
+                batch.push(object?);
             }
-            let read = |sketcher: &mut Sketcher, (line, number): (&InputLine, u64)| {
-                self.asked(sketcher, line, number, &fields, strict)
-            };
+            let read = |sketcher: &mut Sketcher, object| self.asked(sketcher, object, &fields, strict);
             let asked: Vec<Option<AskedLine>> = match &batch[..] {
-                [line] => vec![read(&mut sketcher, (line, number))],
+                [object] => vec![read(&mut sketcher, object)],
                 several => several
                     .par_iter()
-                    .enumerate()
                     .map_init(
                         || opened.sketcher(),
-                        |sketcher, (at, line)| match sketcher {
-                            Ok(sketcher) => read(sketcher, (line, number + at as u64)),
+                        |sketcher, object| match sketcher {
+                            Ok(sketcher) => read(sketcher, object),
                             Err(error) => Some(Err((String::new(), error.to_string()))),
                         },
                     )
                     .collect(),
             };
-            number += batch.len() as u64;
             let asked: Vec<AskedLine> = asked.into_iter().flatten().collect();
             reading.damaged += errors(&asked);
             reading.repaired += asked.iter().flatten().filter(|page| page.repaired).count() as u64;
@@ -327,18 +323,20 @@ impl SeenArgs {
         Ok(reading.damaged)
     }
 
-    /// Takes the request of a line; none if it is blank.
+    /// Takes the request of an object; none if it is a blank line.
     fn asked(
         &self,
         sketcher: &mut Sketcher,
-        line: &InputLine,
-        number: u64,
+        object: &PipedObject,
         fields: &JsonlFields,
         strict: bool,
     ) -> Option<AskedLine> {
-        let place = || format!("line {}", number + 1);
-        let Some(bytes) = line else {
-            return Some(Err((place(), "longer than --longest-document allows for a line".to_owned())));
+        let place = || match object {
+            PipedObject { line, number: 1, .. } => format!("line {line}"),
+            PipedObject { line, number, .. } => format!("line {line}, object {number}"),
+        };
+        let Some(bytes) = &object.bytes else {
+            return Some(Err((place(), "longer than --longest-document allows".to_owned())));
         };
         match document_of_line(bytes, fields, strict) {
             Ok(None) => None,
@@ -476,8 +474,14 @@ impl AnswerOutput {
     }
 }
 
-/// A line of standard input; none if it is too long.
-type InputLine = Option<Vec<u8>>;
+/// An object of standard input, or a blank line.
+struct PipedObject {
+    /// Its line, and which of the line's objects it is, both from 1.
+    line: u64,
+    number: u64,
+    /// None if it is too long.
+    bytes: Option<Vec<u8>>,
+}
 
 /// True if standard input begins with an object of JSON. Nothing of it is taken.
 fn begins_with_json() -> anyhow::Result<bool> {
@@ -488,45 +492,69 @@ fn begins_with_json() -> anyhow::Result<bool> {
     Ok(head.starts_with(b"{"))
 }
 
-/// Reads the lines of standard input on a thread of its own, a few ahead.
-fn lines_of_input(longest: usize) -> Receiver<anyhow::Result<InputLine>> {
-    let (send, lines) = sync_channel(BATCH);
+/// Reads the objects of standard input on a thread of its own, a few ahead.
+fn objects_of_input(longest: usize) -> Receiver<anyhow::Result<PipedObject>> {
+    let (send, objects) = sync_channel(BATCH);
     std::thread::spawn(move || {
         let mut input = io::stdin().lock();
-        loop {
-            let line = next_line(&mut input, longest).context("standard input").transpose();
-            let Some(line) = line else { return };
-            let failed = line.is_err();
-            let objects: Vec<anyhow::Result<InputLine>> = match line {
-                Ok(Some(line)) if !line.is_empty() => {
-                    objects_of_line(&line).map(|object| Ok(Some(object.to_vec()))).collect()
-                }
-                other => vec![other],
+        for line in 1.. {
+            let mut number = 0;
+            let take = |object: Option<&[u8]>| {
+                number += 1;
+                send.send(Ok(PipedObject { line, number, bytes: object.map(<[u8]>::to_vec) })).is_ok()
             };
-            if objects.into_iter().any(|object| send.send(object).is_err()) || failed {
-                return;
+            match next_line(&mut input, longest, take).context("standard input") {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => {
+                    let _ = send.send(Err(error));
+                    return;
+                }
             }
         }
     });
-    lines
+    objects
 }
 
-/// The next line without its end; none at the end of the input.
-fn next_line(input: &mut impl BufRead, longest: usize) -> io::Result<Option<InputLine>> {
-    let mut line = Vec::new();
-    // Of a line that is too long no more is held than shows that.
-    if input.by_ref().take(longest as u64 + 1).read_until(b'\n', &mut line)? == 0 {
-        return Ok(None);
+/// Hands over the objects of the next line, and nothing in place of one that is too long, which ends the line. False at
+/// the end of the input, and where nobody takes any more.
+fn next_line(
+    input: &mut impl BufRead,
+    longest: usize,
+    mut take: impl FnMut(Option<&[u8]>) -> bool,
+) -> io::Result<bool> {
+    let (mut line, mut cut) = (Vec::new(), false);
+    loop {
+        // Of an object that is too long no more is held than shows that.
+        let room = longest + 1 - line.len();
+        let read = input.by_ref().take(room as u64).read_until(b'\n', &mut line)?;
+        if read == 0 && !cut {
+            return Ok(false);
+        }
+        let is_whole = line.pop_if(|last| *last == b'\n').is_some() || read < room;
+        let mut rest = 0;
+        {
+            let mut objects = objects_of_line(&line).peekable();
+            while let Some(object) = objects.next() {
+                if !is_whole && objects.peek().is_none() {
+                    // The last one goes on.
+                    rest = object.len();
+                } else if !take(Some(object)) {
+                    return Ok(false);
+                }
+            }
+        }
+        if is_whole {
+            return Ok(true);
+        }
+        if rest > longest {
+            drop(line);
+            input.skip_until(b'\n')?;
+            return Ok(take(None));
+        }
+        line.drain(..line.len() - rest);
+        cut = true;
     }
-    let is_whole = line.pop_if(|last| *last == b'\n').is_some();
-    if line.len() <= longest {
-        return Ok(Some(Some(line)));
-    }
-    drop(line);
-    if !is_whole {
-        input.skip_until(b'\n')?;
-    }
-    Ok(Some(None))
 }
 
 /// A field of a line, a string or a number.
