@@ -12,17 +12,24 @@ use std::borrow::Cow;
 /// A page, or its name where that is enough.
 #[derive(Debug, Deserialize)]
 pub(super) struct WirePage<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text")]
     pub(super) url: Option<Cow<'a, str>>,
     /// A string or a number.
     #[serde(borrow, default, deserialize_with = "id")]
     pub(super) id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text")]
     pub(super) text: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) sketch: Option<WireSketch<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text")]
     pub(super) request: Option<Cow<'a, str>>,
+}
+
+/// A text, which is borrowed where it holds no escapes: of an option, serde would make a copy in any case.
+fn text<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<Cow<'a, str>>, D::Error> {
+    #[derive(Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    Ok(Option::<Text<'a>>::deserialize(from)?.map(|Text(text)| text))
 }
 
 /// A number is the name that was written, whatever its size.
@@ -52,13 +59,13 @@ pub(super) struct WireSketch<'a> {
     #[serde(borrow)]
     hash: Cow<'a, str>,
     /// 16 digits for each 64 bits.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
     bits: Option<Cow<'a, str>>,
     /// 8 digits for each key.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
     keys: Option<Cow<'a, str>>,
     /// 2 digits for each weight.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
     weights: Option<Cow<'a, str>>,
 }
 
@@ -162,12 +169,19 @@ mod tests {
             let sketch = Sketch { facts: Facts { text_bytes: 0, ..sketch.facts }, ..sketch };
             let json = serde_json::to_string(&WireSketch::of(&sketch)).unwrap();
             let wire: WireSketch<'_> = serde_json::from_str(&json).unwrap();
+            let lists = [&wire.bits, &wire.keys, &wire.weights].into_iter().flatten();
+            assert!(
+                lists.clone().count() > 0 && lists.into_iter().all(|list| matches!(list, Cow::Borrowed(_)))
+            );
             assert_eq!(wire.sketch(settings.sketches), Some(sketch));
             assert_eq!(wire.sketch(other.sketches), None);
             let wrong = json.replacen("\"hash\":\"", "\"hash\":\"g", 1);
             let wire: WireSketch<'_> = serde_json::from_str(&wrong).unwrap();
             assert_eq!(wire.sketch(settings.sketches), None);
         }
+        let page = r#"{"url":"u","text":"some words","request":"r"}"#;
+        let WirePage { url, text, request, .. } = serde_json::from_str(page).unwrap();
+        assert!([url, text, request].iter().all(|text| matches!(text, Some(Cow::Borrowed(_)))));
         assert_eq!(numbers::<2>("é00", 1), None);
         assert_eq!(numbers::<1>("ABcdEf", 3), Some(vec![[0xab], [0xcd], [0xef]]));
         for wrong in 0..128u8 {
