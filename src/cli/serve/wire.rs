@@ -75,19 +75,30 @@ fn digits(bytes: impl IntoIterator<Item = u8>) -> Cow<'static, str> {
     bytes.into_iter().flat_map(of).collect::<String>().into()
 }
 
-/// Reads `N` bytes for each number; none if there are other digits or another number of them.
-fn numbers<const N: usize>(text: &str, count: usize) -> Option<Vec<[u8; N]>> {
-    if text.len() != 2 * N * count {
+/// Reads a number of `N` bytes; none if there are other digits or another number of them.
+fn number<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
+    if digits.len() != 2 * N {
         return None;
     }
-    let (mut numbers, mut all) = (vec![[0; N]; count], 0);
-    let digits = text.as_bytes().as_chunks().0;
-    for (byte, &[high, low]) in numbers.as_flattened_mut().iter_mut().zip(digits) {
+    let (mut number, mut all) = ([0; N], 0);
+    for (byte, &[high, low]) in number.iter_mut().zip(digits.as_chunks().0) {
         let [high, low] = [VALUES[usize::from(high)], VALUES[usize::from(low)]];
         *byte = high << 4 | low & 15;
         all |= high | low;
     }
-    (all < 16).then_some(numbers)
+    (all < 16).then_some(number)
+}
+
+/// Reads so many numbers, which bytes make `of`.
+fn numbers<const N: usize, T>(text: &str, count: usize, of: impl Fn([u8; N]) -> T) -> Option<Vec<T>> {
+    if text.len() != 2 * N * count {
+        return None;
+    }
+    let mut numbers = Vec::with_capacity(count);
+    for digits in text.as_bytes().chunks_exact(2 * N) {
+        numbers.push(of(number(digits)?));
+    }
+    Some(numbers)
 }
 
 /// The value of each digit; of all else one that no digit has.
@@ -100,10 +111,6 @@ const VALUES: [u8; 256] = {
     }
     values
 };
-
-fn number<const N: usize>(text: &str) -> Option<[u8; N]> {
-    numbers(text, 1)?.pop()
-}
 
 impl WireSketch<'_> {
     /// The form of a sketch.
@@ -133,19 +140,19 @@ impl WireSketch<'_> {
 
     /// The sketch; none if it is not one of this kind and length.
     pub(super) fn sketch(&self, sketches: Sketches) -> Option<Sketch> {
-        let hash = u64::from_be_bytes(number(&self.hash)?);
-        let digest = u128::from_be_bytes(number(&self.digest)?);
+        let hash = u64::from_be_bytes(number(self.hash.as_bytes())?);
+        let digest = u128::from_be_bytes(number(self.digest.as_bytes())?);
         let value = match (sketches, &self.bits, &self.keys, &self.weights) {
             (Sketches::Both { bits: n, banding: Banding { bands, .. } }, Some(bits), Some(keys), None) => {
                 SketchValue::Both(TwoSketches {
                     hash,
-                    bits: numbers(bits, n / 64)?.into_iter().map(u64::from_be_bytes).collect(),
-                    keys: numbers(keys, bands)?.into_iter().map(u32::from_be_bytes).collect(),
+                    bits: numbers(bits, n / 64, u64::from_be_bytes)?,
+                    keys: numbers(keys, bands, u32::from_be_bytes)?,
                     extra: Vec::new(),
                 })
             }
             (Sketches::SimHash { .. }, None, None, Some(weights)) => {
-                let weights = number::<64>(weights)?.map(u8::cast_signed);
+                let weights = number::<64>(weights.as_bytes())?.map(u8::cast_signed);
                 SketchValue::SimHash(Hashed { hash, weights: QuantisedWeights::from_bytes(weights) })
             }
             _ => return None,
@@ -182,12 +189,12 @@ mod tests {
         let page = r#"{"url":"u","text":"some words","request":"r"}"#;
         let WirePage { url, text, request, .. } = serde_json::from_str(page).unwrap();
         assert!([url, text, request].iter().all(|text| matches!(text, Some(Cow::Borrowed(_)))));
-        assert_eq!(numbers::<2>("é00", 1), None);
-        assert_eq!(numbers::<1>("ABcdEf", 3), Some(vec![[0xab], [0xcd], [0xef]]));
+        assert_eq!(numbers("é00", 1, u16::from_be_bytes), None);
+        assert_eq!(numbers("ABcdEf", 3, u8::from_be_bytes), Some(vec![0xab, 0xcd, 0xef]));
         for wrong in 0..128u8 {
             let text = String::from_utf8(vec![b'0', wrong]).unwrap();
-            assert_eq!(number::<1>(&text).is_some(), wrong.is_ascii_hexdigit(), "{text}");
+            assert_eq!(number::<1>(text.as_bytes()).is_some(), wrong.is_ascii_hexdigit(), "{text}");
         }
-        assert_eq!(numbers::<2>("00ff0100", 2), Some(vec![[0, 255], [1, 0]]));
+        assert_eq!(numbers("00ff0100", 2, u16::from_be_bytes), Some(vec![0xff, 0x100]));
     }
 }
