@@ -805,23 +805,20 @@ impl Seen {
     ) -> Result<()> {
         request.check()?;
         self.writer()?;
-        let (mut undo, seen) = (Vec::new(), request.seen);
-        let digest = facts.digest;
-        match self.index.find(digest) {
-            Some(same) => {
-                undo.push(self.touch(same, seen));
-                self.change(Record::Again { digest, seen, asked: asked.clone() })?;
-            }
-            None => {
-                let writer = self.writer()?;
-                let at = writer.log.length() + writer.waiting.len() as u64;
-                let place = LogPlace::new(Part::Log(writer.number), at);
-                let (document, name) = (self.index.restore(&facts, value)?, request.name);
-                self.know(document, place, name, seen);
-                undo.push(Undo::Page(document));
-                let value = value.filter(|_| self.index.is_sketched(document));
-                record::frame_page(&facts, value, name, seen, asked.as_ref(), &mut self.writer()?.waiting);
-            }
+        let Request { name, seen, .. } = *request;
+        let (mut undo, stored) = (Vec::new(), self.index.len());
+        let document = self.index.restore(&facts, value)?;
+        if self.index.len() == stored {
+            undo.push(self.touch(document, seen));
+            self.change(Record::Again { digest: facts.digest, seen, asked: asked.clone() })?;
+        } else {
+            let writer = self.writer()?;
+            let at = writer.log.length() + writer.waiting.len() as u64;
+            let place = LogPlace::new(Part::Log(writer.number), at);
+            self.know(document, place, name, seen);
+            undo.push(Undo::Page(document));
+            let value = value.filter(|_| self.index.is_sketched(document));
+            record::frame_page(&facts, value, name, seen, asked.as_ref(), &mut self.writer()?.waiting);
         }
         undo.extend(asked.map(|asked| self.remember(asked)));
         self.writer()?.undelivered.push(Undelivered { undo, logged: true });
@@ -903,9 +900,7 @@ impl Seen {
     /// Forgets answers that have arrived.
     fn requests_heard(&mut self, keys: impl IntoIterator<Item = Arc<str>>) {
         for key in keys {
-            if self.requests.get(&key).is_some_and(|known| known.standing != Standing::Named) {
-                self.requests.remove(&key);
-            }
+            self.requests.remove_if(&key, |known| known.standing != Standing::Named);
         }
     }
 

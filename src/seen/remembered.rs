@@ -2,6 +2,7 @@
 
 use super::Reply;
 use hashbrown::HashMap;
+use hashbrown::hash_map::EntryRef;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -142,7 +143,7 @@ impl Remembered {
         while self.counts[at] > MOST[at]
             && let Some((number, oldest)) = self.queues[at].pop_front()
         {
-            self.take(number, &oldest);
+            self.take(&oldest, |own, _| own == number);
         }
         if self.queues[at].len() > 2 * self.counts[at] + SPARE {
             let counts =
@@ -166,28 +167,32 @@ impl Remembered {
     }
 
     pub(super) fn remove(&mut self, key: &str) -> Option<Answer> {
-        let (number, answer) = self.by_key.remove(key)?;
-        self.counts[queue_of(answer.standing)] -= 1;
-        self.left_behind += u64::from(number <= self.written && answer.standing != Standing::Named);
-        Some(answer)
+        self.take(key, |_, _| true)
     }
 
     /// Removes an answer if it is one of these.
     pub(super) fn remove_if(&mut self, key: &str, is: impl FnOnce(&Answer) -> bool) -> Option<Answer> {
-        if self.get(key).is_some_and(is) { self.remove(key) } else { None }
+        self.take(key, |_, answer| is(answer))
     }
 
-    /// Removes an answer if it still has its number.
-    fn take(&mut self, number: u64, key: &str) -> Option<Answer> {
-        let is_it = self.by_key.get(key).is_some_and(|(own, _)| *own == number);
-        if is_it { self.remove(key) } else { None }
+    /// Takes out an answer if it is wanted by its number and itself.
+    fn take(&mut self, key: &str, is_wanted: impl FnOnce(u64, &Answer) -> bool) -> Option<Answer> {
+        let EntryRef::Occupied(entry) = self.by_key.entry_ref(key) else { return None };
+        let (number, answer) = entry.get();
+        if !is_wanted(*number, answer) {
+            return None;
+        }
+        let (number, answer) = entry.remove();
+        self.counts[queue_of(answer.standing)] -= 1;
+        self.left_behind += u64::from(number <= self.written && answer.standing != Standing::Named);
+        Some(answer)
     }
 
     /// Takes out all answers that were given.
     pub(super) fn take_given(&mut self) -> Vec<RememberedAnswer> {
         let queue = std::mem::take(&mut self.queues[queue_of(Standing::Given(0))]);
         let mut take = |(number, key): (u64, Arc<str>)| {
-            self.take(number, &key).map(|answer| RememberedAnswer { key, answer })
+            self.take(&key, |own, _| own == number).map(|answer| RememberedAnswer { key, answer })
         };
         queue.into_iter().filter_map(&mut take).collect()
     }
