@@ -12,6 +12,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put as put_route};
+use serde::Serialize;
 use serde_json::json;
 use simflip::corpus::mended_line;
 use simflip::hash::text_digest;
@@ -124,6 +125,8 @@ struct Answered {
     /// The records that must be on the disk before the answers go out.
     unsynced: Option<Unsynced>,
     removed: usize,
+    /// True if some objects were no pages.
+    refused: bool,
     /// True if the index could not do what was asked, whatever the pages were.
     failed: bool,
 }
@@ -552,15 +555,16 @@ impl Collection {
                     put(out, &JsonAnswer::new(name, page.request.as_deref(), &reply));
                 }
                 (Ok(SketchedRequest { page, sketch: Some(sketch) }), None) if action == Action::Sketch => {
-                    put(out, &json!({ "page": page.name(), "sketch": WireSketch::of(sketch) }));
+                    put(out, &MadeSketch { page: page.name(), sketch: WireSketch::of(sketch) });
                 }
                 (Ok(SketchedRequest { page, .. }), None) => {
                     let answer = if action == Action::Add { "added" } else { "removed" };
-                    put(out, &json!({ "page": page.name(), "answer": answer, "request": page.request }));
+                    put(out, &ChangedPage { answer, page: page.name(), request: page.request.as_deref() });
                 }
             }
         }
-        Ok(Answered { lines, unsynced, removed, failed: false })
+        let refused = asked.iter().any(Result::is_err);
+        Ok(Answered { lines, unsynced, removed, refused, failed: false })
     }
 }
 
@@ -678,7 +682,22 @@ struct SketchedRequest<'a> {
     sketch: Option<Sketch>,
 }
 
-fn put(out: &mut Vec<u8>, value: &impl serde::Serialize) {
+/// The line about a page that was made a sketch of.
+#[derive(Serialize)]
+struct MadeSketch<'a> {
+    page: Option<&'a str>,
+    sketch: WireSketch<'a>,
+}
+
+/// The line about a page that was stored or removed.
+#[derive(Serialize)]
+struct ChangedPage<'a> {
+    answer: &'static str,
+    page: Option<&'a str>,
+    request: Option<&'a str>,
+}
+
+fn put(out: &mut Vec<u8>, value: &impl Serialize) {
     if serde_json::to_writer(&mut *out, value).is_ok() {
         out.push(b'\n');
     }
@@ -851,10 +870,9 @@ async fn one(
     };
     let line = tokio::time::timeout(deadline, read).await.map_err(|_| NoAnswer::Late)??;
     to.works();
-    let Answered { mut lines, removed, failed, .. } =
+    let Answered { mut lines, removed, refused, failed, .. } =
         service.on_a_thread(&collection, action, vec![line], &to).await?;
-    let is_error = lines.windows(16).take(1 << 16).any(|window| window == b"\"answer\":\"error\"");
-    let status = match (failed, is_error) {
+    let status = match (failed, refused) {
         (true, _) => StatusCode::INTERNAL_SERVER_ERROR,
         (false, true) => StatusCode::BAD_REQUEST,
         (false, false) => StatusCode::OK,
