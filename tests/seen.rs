@@ -215,6 +215,9 @@ fn a_pipe_is_answered_line_by_line_while_it_is_open() {
     assert_eq!(pipe.answer()["answer"], "same");
     pipe.send(&request("one", &text(78, 0)));
     assert_eq!(pipe.answer()["answer"], "new");
+    // A number is the name that was written.
+    pipe.send("{\"url\":\"u\",\"text\":\"a few words\",\"r\":1.10}\n");
+    assert_eq!(pipe.answer()["request"], "1.10");
     // Two on a line as Python writes it, behind the mark of a file: as in files.
     let odd = request("odd", &text(79, 0)).trim_end().replacen('{', "{\"score\": NaN, ", 1);
     pipe.send(&format!("\u{feff}{odd} {odd}\n"));

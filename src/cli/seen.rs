@@ -5,10 +5,9 @@ use super::index::{Form, IndexArgs, Opened, millis, millis_of};
 use super::{Done, note};
 use anyhow::Context;
 use rayon::prelude::*;
-use serde::Deserialize;
 use simflip::corpus::{
     self, DiscoverOptions, Discovered, Document, FileReading, Input, JsonlFields, ReadOptions, discover_all,
-    document_of_line, mended_line, objects_of_line,
+    document_of_line, objects_of_line,
 };
 use simflip::document::DocId;
 use simflip::format;
@@ -18,7 +17,7 @@ use simflip::sketch::{Sketch, Sketcher};
 use simflip::staged;
 use simflip::wording::{counted, printable};
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 #[cfg(unix)]
 use std::fs::File;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
@@ -289,7 +288,10 @@ impl SeenArgs {
     fn pipe(&self, opened: &mut Opened, out: &mut AnswerOutput) -> anyhow::Result<u64> {
         let objects =
             objects_of_input(self.names.longest_document().unwrap_or(ReadOptions::default().record_cap));
-        let (fields, strict) = (self.names.fields(), self.names.rules().strict);
+        // The field that groups documents elsewhere names the request here.
+        let request = self.request_field.as_deref().unwrap_or("request");
+        let fields = JsonlFields { group: Some(request.to_owned()), ..self.names.fields() };
+        let strict = self.names.rules().strict;
         let mut sketcher = opened.sketcher()?;
         let mut reading = FileReading { path: "-".into(), ..FileReading::default() };
         // One object is waited for; those that are there already go with it.
@@ -300,7 +302,7 @@ impl SeenArgs {
             {
                 batch.push(object?);
             }
-            let read = |sketcher: &mut Sketcher, object| self.asked(sketcher, object, &fields, strict);
+            let read = |sketcher: &mut Sketcher, object: &PipedObject| object.read(sketcher, &fields, strict);
             let asked: Vec<Option<AskedLine>> = match &batch[..] {
                 [object] => vec![read(&mut sketcher, object)],
                 several => several
@@ -321,33 +323,6 @@ impl SeenArgs {
         }
         messages::odd_input_warnings([&reading]).iter().for_each(|message| note(message));
         Ok(reading.damaged)
-    }
-
-    /// Takes the request of an object; none if it is a blank line.
-    fn asked(
-        &self,
-        sketcher: &mut Sketcher,
-        object: &PipedObject,
-        fields: &JsonlFields,
-        strict: bool,
-    ) -> Option<AskedLine> {
-        let place = || match object {
-            PipedObject { line, number: 1, .. } => format!("line {line}"),
-            PipedObject { line, number, .. } => format!("line {line}, object {number}"),
-        };
-        let Some(bytes) = &object.bytes else {
-            return Some(Err((place(), "longer than --longest-document allows".to_owned())));
-        };
-        match document_of_line(bytes, fields, strict) {
-            Ok(None) => None,
-            Ok(Some(page)) => {
-                let name = page.url.or(page.id).map_or_else(place, Cow::into_owned);
-                let request = field_of(bytes, self.request_field.as_deref().unwrap_or("request"));
-                let (sketch, repaired) = (sketcher.sketch(&page.text), page.repaired);
-                Some(with_short_names(AskedPage { name, request, sketch, repaired }))
-            }
-            Err(error) => Some(Err((place(), error))),
-        }
     }
 
     /// Answers some pages, and remembers those whose answers went out.
@@ -483,6 +458,29 @@ struct PipedObject {
     bytes: Option<Vec<u8>>,
 }
 
+impl PipedObject {
+    /// Reads its page, and makes the sketch of that; none if it is a blank line.
+    fn read(&self, sketcher: &mut Sketcher, fields: &JsonlFields, strict: bool) -> Option<AskedLine> {
+        let place = || match self {
+            Self { line, number: 1, .. } => format!("line {line}"),
+            Self { line, number, .. } => format!("line {line}, object {number}"),
+        };
+        let Some(bytes) = &self.bytes else {
+            return Some(Err((place(), "longer than --longest-document allows".to_owned())));
+        };
+        match document_of_line(bytes, fields, strict) {
+            Ok(None) => None,
+            Ok(Some(page)) => {
+                let name = page.url.or(page.id).map_or_else(place, Cow::into_owned);
+                let request = page.group.map(Cow::into_owned);
+                let (sketch, repaired) = (sketcher.sketch(&page.text), page.repaired);
+                Some(with_short_names(AskedPage { name, request, sketch, repaired }))
+            }
+            Err(error) => Some(Err((place(), error))),
+        }
+    }
+}
+
 /// True if standard input begins with an object of JSON. Nothing of it is taken.
 fn begins_with_json() -> anyhow::Result<bool> {
     let mut input = io::stdin().lock();
@@ -555,30 +553,6 @@ fn next_line(
         line.drain(..line.len() - rest);
         cut = true;
     }
-}
-
-/// A field of a line, a string or a number.
-fn field_of(line: &[u8], field: &str) -> Option<String> {
-    // Most lines have no such field, and to read one takes as long as its sketch. Other names may stand there escaped.
-    if field.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-        memchr::memmem::find(line, field.as_bytes())?;
-    }
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Field {
-        Text(String),
-        Number(serde_json::Number),
-    }
-    let read = |line: &[u8]| -> serde_json::Result<Option<String>> {
-        let object: HashMap<String, &serde_json::value::RawValue> = serde_json::from_slice(line)?;
-        let value = object.get(field).map(|value| serde_json::from_str(value.get())).transpose()?;
-        Ok(value.map(|value| match value {
-            Field::Text(text) => text,
-            Field::Number(number) => number.to_string(),
-        }))
-    };
-    // A line that had to be repaired for its text has its request as well.
-    read(line).or_else(|_| read(mended_line(line).0.as_bytes())).ok().flatten()
 }
 
 /// The pages of a file in their order.
