@@ -740,7 +740,9 @@ pub(super) fn routes(service: Arc<Service>) -> Router {
         guarded =
             guarded.route("/v1/collections", get(collections)).route("/v1/{collection}", put_route(made));
     }
-    let guarded = guarded.layer(middleware::from_fn_with_state(Arc::clone(&service), bears_token));
+    if service.token.is_some() {
+        guarded = guarded.layer(middleware::from_fn_with_state(Arc::clone(&service), bears_token));
+    }
     guarded.route("/healthz", get(health)).with_state(service)
 }
 
