@@ -51,7 +51,7 @@ use crate::resemblance::SetBits;
 use crate::search::Query;
 use crate::search::bucket_table::BucketTable;
 use crate::search::dial::DialParams;
-use crate::search::keyed::Keyed;
+use crate::search::keyed::{self, Keyed};
 use crate::search::keys::{self, Keys};
 use crate::search::online::Online;
 use crate::search::selfjoin::cosine_of_distance;
@@ -654,7 +654,8 @@ impl Index {
     fn by_keys(&self, by_keys: &ByKeys, asked: ShownDocument<'_>, two: &TwoSketches) -> Answer {
         let mut answer = Answer::default();
         let Some((measure, threshold)) = self.verified() else { return answer };
-        let mut candidates = Vec::new();
+        // Most questions have fewer than one key may add.
+        let mut candidates = Vec::with_capacity(keyed::MOST);
         answer.passed_over = by_keys.keyed.candidates(&two.keys, &mut candidates);
         answer.compared = candidates.len() as u64;
         let anchor = Anchor::new(measure, ShownDocument { bits: Some(&two.bits), ..asked });

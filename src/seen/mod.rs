@@ -806,7 +806,7 @@ impl Seen {
         request.check()?;
         self.writer()?;
         let Request { name, seen, .. } = *request;
-        let (mut undo, stored) = (Vec::new(), self.index.len());
+        let (mut undo, stored) = (Vec::with_capacity(2), self.index.len());
         let document = self.index.restore(&facts, value)?;
         if self.index.len() == stored {
             undo.push(self.touch(document, seen));
