@@ -236,12 +236,12 @@ impl IndexArgs {
             None => fixed("the weighting", differs, "one without document frequencies".to_owned()),
         }
     }
+}
 
-    /// A request about a page that is seen at a time.
-    pub(crate) fn request<'a>(&self, name: &'a str, id: Option<&'a str>, seen: u64) -> Request<'a> {
-        let fresh_from = self.fresh.map_or(0, |fresh| seen.saturating_sub(millis_of(fresh)));
-        Request { name, id, seen, fresh_from, ..Request::default() }
-    }
+/// A request about a page that is seen at a time, and stale if it was last seen so much longer ago.
+pub(crate) fn request(seen: u64, fresh: Option<Duration>) -> Request<'static> {
+    let fresh_from = fresh.map_or(0, |fresh| seen.saturating_sub(millis_of(fresh)));
+    Request { seen, fresh_from, ..Request::default() }
 }
 
 pub(crate) fn millis(time: SystemTime) -> u64 {

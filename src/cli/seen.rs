@@ -1,7 +1,7 @@
 //! `simflip seen`
 
 use super::arguments::{FieldArgs, threads};
-use super::index::{Form, IndexArgs, Opened, millis, millis_of};
+use super::index::{Form, IndexArgs, Opened, millis, millis_of, request};
 use super::{Done, note};
 use anyhow::Context;
 use rayon::prelude::*;
@@ -337,13 +337,13 @@ impl SeenArgs {
         for asked in batch {
             match asked {
                 Err((name, error)) => out.form.error(&mut lines, &name, &error)?,
-                Ok(AskedPage { name, request, sketch, .. }) => {
-                    let about = self.index.request(&name, request.as_deref(), now);
+                Ok(AskedPage { name, request: id, sketch, .. }) => {
+                    let about = Request { name: &name, id: id.as_deref(), ..request(now, self.index.fresh) };
                     let reply = match self.ask_only {
                         true => seen.ask(&about, &sketch)?,
                         false => seen.ask_and_add(&about, &sketch)?,
                     };
-                    out.form.answer(&mut lines, &name, request.as_deref(), &reply)?;
+                    out.form.answer(&mut lines, &name, id.as_deref(), &reply)?;
                     ends.push(lines.len());
                 }
             }

@@ -1,6 +1,6 @@
 //! The service: requests in, answers out, each index behind a lock.
 
-use super::super::index::{IndexArgs, JsonAnswer, Opened, millis, millis_of};
+use super::super::index::{IndexArgs, JsonAnswer, Opened, millis, request};
 use super::connections::{Connection, Connections, Held};
 use super::wire::{WirePage, WireSketch};
 use super::{dropped_events, event};
@@ -483,13 +483,7 @@ impl Collection {
             let expected = "one that is opened anew";
             return Err(simflip::Error::parameter("index", "one whose log failed", expected));
         }
-        let fresh = limits.fresh.map_or(u64::MAX, millis_of);
-        let about = Request {
-            seen: now,
-            fresh_from: now.saturating_sub(fresh),
-            reader: to.number,
-            ..Request::default()
-        };
+        let about = Request { reader: to.number, ..request(now, limits.fresh) };
         let questions = asked.iter().map(|asked| question(asked, about));
         let mut replies: Vec<Option<Reply>> = Vec::with_capacity(asked.len());
         let mut removed = 0;
