@@ -138,6 +138,9 @@ const FIRST: usize = 160;
 /// a large template is near all others of it, and what more of them would show takes longer than the run.
 const ENOUGH: u64 = 1 << 16;
 
+/// Texts that a run in memory compares with the sample at a time: whole blocks of a sieve, enough for all threads.
+const SHOWN_AT_ONCE: usize = 64 * Sieve::BLOCK;
+
 /// A text as the sample compares it.
 #[derive(Clone, Copy, Debug)]
 pub struct SampledText<'a> {
@@ -448,16 +451,16 @@ pub(crate) fn estimate(
     let shown = |text: Text| {
         Some(SampledText { rank: Rank(text.0), bits: evidence.bits(text)?, keys: evidence.two(text)?.keys })
     };
-    let mut all: Vec<SampledText<'_>> =
-        evidence.texts.sketched.iter().filter_map(|&text| shown(text)).collect();
-    let words = all.first()?.bits.words.len();
-    let is_reference = |shown: &&SampledText<'_>| {
-        evidence.texts.copies(text(shown)).last().is_some_and(|copy| copy.index() >= known.first_reference)
+    let size = |&text: &Text| evidence.two(text).map(|_| (evidence.facts(text).features, text));
+    let mut all: Vec<(u32, Text)> = evidence.texts.sketched.iter().filter_map(size).collect();
+    let words = shown(all.first()?.1)?.bits.words.len();
+    let is_reference = |text: Text| {
+        evidence.texts.copies(text).last().is_some_and(|copy| copy.index() >= known.first_reference)
     };
     let bytes = evidence.texts.sketched.iter().map(|&text| evidence.facts(text).text_bytes).sum();
     let mut drawing = Drawing::new(seed, most_drawn(all.len() as u64, bytes));
-    for one in all.iter().filter(|shown| !is_reference(shown)) {
-        drawing.add(one.rank, evidence.facts(text(one)).digest);
+    for &(_, text) in all.iter().filter(|&&(_, text)| !is_reference(text)) {
+        drawing.add(Rank(text.0), evidence.facts(text).digest);
     }
     let (drawn, drawn_from) = drawing.finish();
     if drawn.is_empty() {
@@ -476,8 +479,13 @@ pub(crate) fn estimate(
     };
     let others = all.len().saturating_sub(1) as u64;
     let mut sample = TextSample::new(drawn, doubt(threshold, words)).limited(others, by);
-    let counted = sample.compare(&mut all, by);
-    sample.add(counted);
+    // What is shown of a text takes more memory than its number, so few are shown at a time: those of few sizes.
+    all.par_sort_unstable();
+    for some in all.chunks(SHOWN_AT_ONCE) {
+        let mut some: Vec<SampledText<'_>> = some.iter().filter_map(|&(_, text)| shown(text)).collect();
+        let counted = sample.compare(&mut some, by);
+        sample.add(counted);
+    }
     Some(sample.estimate([drawn_from, others], by.is_near.is_none().then_some(threshold), known.removed))
 }
 
