@@ -509,30 +509,51 @@ pub struct Texts {
 impl Texts {
     /// Groups the documents of a collection by text.
     pub fn new(collection: &Collection, min_features: usize) -> Self {
-        let mut order: Vec<(u128, Document)> = collection
-            .all_facts()
-            .iter()
-            .map(|facts| facts.digest)
-            .zip(Document::all(collection.len()))
-            .collect();
+        let digest = |document: Document| collection.facts(document).digest;
+        // Half of a digest tells nearly all texts apart.
+        let mut order: Vec<(u64, Document)> =
+            Document::all(collection.len()).map(|document| (digest(document) as u64, document)).collect();
         order.par_sort_unstable();
-        let mut groups: Vec<&[(u128, Document)]> = order.chunk_by(|a, b| a.0 == b.0).collect();
-        groups.par_sort_unstable_by_key(|group| group[0].1);
-        let mut texts = Self {
-            copies: Lists::with_capacity(groups.len(), order.len()),
-            compared: Vec::with_capacity(groups.len()),
-            of: vec![Text::default(); order.len()],
-            sketched: Vec::new(),
-            unsketched: Vec::new(),
-        };
-        for group in groups {
-            let text = texts.copies.push(group.iter().map(|&(_, document)| document));
-            group.iter().for_each(|&(_, document)| texts.of[document.index()] = text);
+        // Of each document the number of the first one that has its text; then that of the text.
+        let mut of = vec![Text::default(); order.len()];
+        for alike in order.chunk_by_mut(|a, b| a.0 == b.0) {
+            if alike.len() > 1 {
+                alike.sort_by_key(|&(_, document)| digest(document));
+            }
+            for copies in alike.chunk_by(|a, b| digest(a.1) == digest(b.1)) {
+                copies.iter().for_each(|&(_, document)| of[document.index()] = Text(copies[0].1.0));
+            }
+        }
+        drop(order);
+        // Of each text the number of its copies; then where the next one goes, and in the end where they end.
+        let mut ends: Vec<u32> = Vec::new();
+        for document in 0..of.len() {
+            let first = of[document].index();
+            if first == document {
+                of[document] = Text::at(ends.len());
+                ends.push(0);
+            } else {
+                of[document] = of[first];
+            }
+            ends[of[document].index()] += 1;
+        }
+        let mut before = 0;
+        ends.iter_mut().for_each(|end| before += std::mem::replace(end, before));
+        let mut copies = vec![Document::default(); of.len()];
+        for (document, text) in Document::all(of.len()).zip(&of) {
+            let next = &mut ends[text.index()];
+            copies[*next as usize] = document;
+            *next += 1;
+        }
+        let copies = Lists::from_parts(ends, copies);
+        let compared = Vec::with_capacity(copies.len());
+        let mut texts = Self { copies, compared, of, sketched: Vec::new(), unsketched: Vec::new() };
+        for text in texts.all() {
             // Copies have the same features, unless only parts of them are looked at.
             let features = |document: Document| collection.facts(document).features;
-            let compared = group.iter().map(|&(_, document)| document);
+            let compared = texts.copies(text).iter().copied();
             let compared = compared.reduce(|a, b| if features(b) > features(a) { b } else { a });
-            let compared = compared.unwrap_or(group[0].1);
+            let compared = compared.unwrap_or_default();
             texts.compared.push(compared);
             let enough = features(compared) as usize >= min_features.max(1);
             if enough { &mut texts.sketched } else { &mut texts.unsketched }.push(text);
