@@ -900,11 +900,12 @@ impl Store for InMemory<'_> {
     }
 
     fn bands_at_once(&self) -> usize {
-        usize::MAX
+        rayon::current_num_threads()
     }
 
+    /// None: to load takes nothing, and the members of all bands would take more memory than sketches.
     fn members_at_once(&self) -> usize {
-        usize::MAX
+        0
     }
 }
 
