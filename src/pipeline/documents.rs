@@ -13,6 +13,7 @@ use crate::tables::{At, Side};
 use crate::weight::frequencies::Frequencies;
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
+use simflip_core::buckets::Repeats;
 use simflip_core::collection::{Collection, Keeping};
 use simflip_core::id::{Document, Id};
 use simflip_core::text::Extraction;
@@ -349,14 +350,24 @@ pub(super) fn cut(name: String, chars: usize) -> String {
 fn repeated_ids(documents: &DocumentTable) -> HashSet<Document> {
     /// Documents whose ids are hashed at once, by all threads.
     const AT_ONCE: usize = 1 << 16;
-    let digest = |row| documents.record_id(Document::at(row)).map(text_digest);
-    let (mut seen, mut digests, mut repeated) = (HashSet::new(), Vec::new(), HashSet::new());
-    for from in (0..documents.len()).step_by(AT_ONCE) {
-        let rows = from..documents.len().min(from + AT_ONCE);
-        rows.clone().into_par_iter().map(digest).collect_into_vec(&mut digests);
-        let mut is_repeated = |digest: &Option<u128>| digest.is_some_and(|id| !seen.insert(id));
-        let of_rows = rows.zip(&digests).filter(|(_, digest)| is_repeated(digest));
-        repeated.extend(of_rows.map(|(row, _)| Document::at(row)));
-    }
+    let each = |each: &mut dyn FnMut(Document, u128)| {
+        let digest = |row| documents.record_id(Document::at(row)).map(text_digest);
+        let mut digests = Vec::new();
+        for from in (0..documents.len()).step_by(AT_ONCE) {
+            let rows = from..documents.len().min(from + AT_ONCE);
+            rows.clone().into_par_iter().map(digest).collect_into_vec(&mut digests);
+            let of_rows = rows.zip(&digests).filter_map(|(row, digest)| Some((row, (*digest)?)));
+            of_rows.for_each(|(row, digest)| each(Document::at(row), digest));
+        }
+    };
+    // A set of all would take more memory than what is held of many documents.
+    let mut repeats = Repeats::new(documents.len());
+    each(&mut |_, digest| repeats.note(digest as u64));
+    let (mut seen, mut repeated) = (HashSet::new(), HashSet::new());
+    each(&mut |document, digest| {
+        if repeats.may_repeat(digest as u64) && !seen.insert(digest) {
+            repeated.insert(document);
+        }
+    });
     repeated
 }
