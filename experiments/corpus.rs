@@ -48,7 +48,7 @@ impl Corpus {
         let read =
             ReadDocuments::read(inputs, all, &options, &Wanted::new(features, Keeping::Features), &|_| {})?;
         ensure!(!read.documents.is_empty(), "{}: no documents", path.display());
-        let facts = read.collection.all_facts().iter();
+        let facts = read.collection.all_facts();
         let digest = facts.fold(0, |sum, facts| fmix64(sum ^ facts.digest as u64));
         let texts = Texts::new(&read.collection, MIN_FEATURES);
         let documents = read.documents.len();

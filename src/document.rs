@@ -1,8 +1,8 @@
 //! The name of a document inside a run.
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use simflip_core::id::{Document, Id};
+use simflip_core::id::{Document, Id, Places};
+use std::ops::Range;
 
 /// A document's place in the corpus: which input file, and which document of that file.
 ///
@@ -41,116 +41,186 @@ pub struct Place {
     pub member: u64,
 }
 
-/// The names, lengths and places of all documents, the strings of each thread in one block of memory.
+impl Place {
+    /// Puts the place behind other bytes.
+    pub(crate) fn put(self, out: &mut Vec<u8>) {
+        let Self { offset, within, length, member } = self;
+        [offset, within, length, member].into_iter().for_each(|number| put_number(out, number));
+    }
+
+    /// Takes a place from the beginning of some bytes.
+    pub(crate) fn take(bytes: &mut &[u8]) -> Option<Self> {
+        let mut number = || take_number(bytes);
+        Some(Self { offset: number()?, within: number()?, length: number()?, member: number()? })
+    }
+}
+
+/// Puts a number behind other bytes: seven bits to a byte, the lowest first.
+pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Takes a number from the beginning of some bytes.
+pub(crate) fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f).checked_shl(shift)?;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// Puts a name, or that there is none, behind other bytes.
+pub(crate) fn put_name(out: &mut Vec<u8>, name: Option<&str>) {
+    put_number(out, name.map_or(0, |name| name.len() as u64 + 1));
+    out.extend_from_slice(name.unwrap_or_default().as_bytes());
+}
+
+/// Takes a name, or that there is none, from the beginning of some bytes.
+pub(crate) fn take_name<'a>(bytes: &mut &'a [u8]) -> Option<Option<&'a str>> {
+    let Some(length) = take_number(bytes)?.checked_sub(1) else { return Some(None) };
+    let (name, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
+    *bytes = rest;
+    std::str::from_utf8(name).ok().map(Some)
+}
+
+/// The names and places of all documents, packed: some fifteen bytes a document beside its names.
 #[derive(Clone, Debug, Default)]
 pub struct DocumentTable {
-    rows: Vec<Row>,
-    /// Record id and URL of one document after the other.
-    strings: Vec<String>,
+    blocks: Vec<RowBlock>,
+    /// Where each document stands in these.
+    places: Places,
+    /// The first document of each run of documents of a file whose rows follow each other, and its id.
+    ids: Vec<(DocId, Document)>,
 }
 
-/// A document without its text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// Which file, and which document of it.
-    pub id: DocId,
-    /// Where it is stored.
-    pub place: Place,
-    /// Where the strings of the row begin: which block, then where in it.
-    start: u64,
-    /// Lengths of record id and URL; `NONE` where there is none.
-    record_id: u32,
-    url: u32,
+/// The place, the record id and the URL of one document after the other.
+#[derive(Clone, Debug, Default)]
+struct RowBlock {
+    bytes: Vec<u8>,
+    /// Where each document begins.
+    starts: Vec<u32>,
 }
-
-const NONE: u32 = u32::MAX;
-/// Bits of a place in a block of strings.
-const IN_BLOCK: u32 = 48;
 
 impl DocumentTable {
     /// Adds a document.
     pub fn push(&mut self, id: DocId, place: Place, record_id: Option<&str>, url: Option<&str>) {
-        if self.strings.is_empty() {
-            self.strings.push(String::new());
+        // In a block, 32 bits say where a document begins.
+        if self.blocks.last().is_none_or(|block| u32::try_from(block.bytes.len()).is_err()) {
+            self.blocks.push(RowBlock::default());
         }
-        // Once tables were put together, none of their blocks grows.
-        let block = self.strings.len() - 1;
-        let strings = &mut self.strings[block];
-        let start = (block as u64) << IN_BLOCK | strings.len() as u64;
-        let mut put = |string: Option<&str>| match string {
-            // Names of 4 GiB are no names.
-            Some(string) if string.len() < NONE as usize => {
-                strings.push_str(string);
-                string.len() as u32
-            }
-            _ => NONE,
-        };
-        let (record_id, url) = (put(record_id), put(url));
-        self.rows.push(Row { id, place, start, record_id, url });
+        let last = self.blocks.len() - 1;
+        let RowBlock { bytes, starts } = &mut self.blocks[last];
+        let document = self.places.push(last as u32, starts.len() as u32);
+        starts.push(bytes.len() as u32);
+        place.put(bytes);
+        [record_id, url].into_iter().for_each(|name| put_name(bytes, name));
+        self.add_id(id, document);
     }
 
-    /// Puts the tables of several threads together, in order of ids. Also gives, for each document, the table
-    /// that it came from and its place there.
-    pub fn merge(parts: Vec<Self>) -> (Self, Vec<(u32, Document)>) {
-        let mut origins: Vec<(u32, Document)> = (0..)
-            .zip(&parts)
-            .flat_map(|(part, table)| Document::all(table.rows.len()).map(move |at| (part, at)))
-            .collect();
-        // Each table is in order, or nearly: a stable sort merges what it finds so.
-        origins.sort_by_key(|&(part, at)| parts[part as usize].rows[at.index()].id);
-        let mut strings = Vec::with_capacity(parts.len());
-        let (blocks, rows): (Vec<u64>, Vec<Vec<Row>>) = parts
-            .into_iter()
-            .map(|part| {
-                let before = strings.len() as u64;
-                strings.extend(part.strings);
-                (before << IN_BLOCK, part.rows)
-            })
-            .unzip();
-        let row = |&(part, at): &(u32, Document)| {
-            let row = rows[part as usize][at.index()];
-            Row { start: row.start + blocks[part as usize], ..row }
+    fn add_id(&mut self, id: DocId, document: Document) {
+        let goes_on = |&(first, from): &(DocId, Document)| {
+            first.shard == id.shard && id.row.checked_sub(first.row) == Some(document.number() - from.number())
         };
-        (Self { rows: origins.par_iter().map(row).collect(), strings }, origins)
+        if !self.ids.last().is_some_and(goes_on) {
+            self.ids.push((id, document));
+        }
+    }
+
+    /// Puts the tables of several threads together, in order of ids, and copies nothing of a document. Also gives the
+    /// table that each run of documents came from, and where the run stood in it.
+    pub fn merge(tables: Vec<Self>) -> (Self, Vec<(u32, Range<u32>)>) {
+        let mut runs = Vec::new();
+        for (table, number) in tables.iter().zip(0..) {
+            let ends = table.ids.iter().skip(1).map(|&(_, next)| next.number()).chain([table.len() as u32]);
+            runs.extend(table.ids.iter().zip(ends).map(|(&(id, from), to)| (id, number, from.number()..to)));
+        }
+        runs.sort_unstable_by_key(|&(id, ..)| id);
+        let mut blocks = 0;
+        let before: Vec<u32> = tables
+            .iter()
+            .map(|table| std::mem::replace(&mut blocks, blocks + table.blocks.len() as u32))
+            .collect();
+        let mut merged = Self::default();
+        for (id, number, documents) in &runs {
+            merged.add_id(*id, Document::at(merged.len()));
+            for document in documents.clone() {
+                let (block, at) = tables[*number as usize].places.get(Document(document));
+                merged.places.push(before[*number as usize] + block, at);
+            }
+        }
+        merged.blocks = tables.into_iter().flat_map(|table| table.blocks).collect();
+        (merged, runs.into_iter().map(|(_, number, documents)| (number, documents)).collect())
     }
 
     /// Number of documents.
     pub fn len(&self) -> usize {
-        self.rows.len()
+        self.places.len()
     }
 
     /// True if there is no document.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.places.is_empty()
     }
 
-    /// All documents in order of ids.
-    pub fn rows(&self) -> &[Row] {
-        &self.rows
+    /// A document's id.
+    pub fn id(&self, document: Document) -> DocId {
+        let (first, from) = self.ids[self.ids.partition_point(|&(_, from)| from <= document) - 1];
+        DocId { row: first.row + (document.number() - from.number()), ..first }
     }
 
-    /// A document.
-    pub fn row(&self, document: Document) -> &Row {
-        &self.rows[document.index()]
+    /// The ids of all documents, ascending in a table that was put together.
+    pub fn ids(&self) -> impl Iterator<Item = DocId> {
+        Document::all(self.len()).map(|document| self.id(document))
+    }
+
+    /// The document with an id, in a table that was put together.
+    pub fn find(&self, id: DocId) -> Option<Document> {
+        let (first, from) = self.ids[self.ids.partition_point(|&(first, _)| first <= id).checked_sub(1)?];
+        let document = Document(from.number().checked_add(id.row.checked_sub(first.row)?)?);
+        (document.index() < self.len() && self.id(document) == id).then_some(document)
+    }
+
+    /// Number of documents of the files before one, in a table that was put together.
+    pub fn before(&self, shard: u32) -> usize {
+        let run = self.ids.partition_point(|&(first, _)| first.shard < shard);
+        self.ids.get(run).map_or(self.len(), |&(_, from)| from.index())
+    }
+
+    /// Where a document is stored.
+    pub fn place(&self, document: Document) -> Place {
+        Place::take(&mut self.row(document)).unwrap_or_default()
     }
 
     /// The record's own id, if it has one.
     pub fn record_id(&self, document: Document) -> Option<&str> {
-        let row = self.row(document);
-        (row.record_id != NONE).then(|| &self.behind(row)[..row.record_id as usize])
+        self.names(document)?[0]
     }
 
     /// The URL, if there is one.
     pub fn url(&self, document: Document) -> Option<&str> {
-        let row = self.row(document);
-        let id = if row.record_id == NONE { 0 } else { row.record_id as usize };
-        (row.url != NONE).then(|| &self.behind(row)[id..][..row.url as usize])
+        self.names(document)?[1]
     }
 
-    /// The strings of a row, and those behind it.
-    fn behind(&self, row: &Row) -> &str {
-        let (block, at) = (row.start >> IN_BLOCK, row.start & ((1 << IN_BLOCK) - 1));
-        &self.strings[block as usize][at as usize..]
+    fn names(&self, document: Document) -> Option<[Option<&str>; 2]> {
+        let mut bytes = self.row(document);
+        Place::take(&mut bytes)?;
+        Some([take_name(&mut bytes)?, take_name(&mut bytes)?])
+    }
+
+    /// The bytes of a document, and those behind it.
+    fn row(&self, document: Document) -> &[u8] {
+        let (block, at) = self.places.get(document);
+        let RowBlock { bytes, starts } = &self.blocks[block as usize];
+        &bytes[starts[at as usize] as usize..]
     }
 }
 
@@ -173,14 +243,29 @@ mod tests {
             let place = Place { offset: u64::from(n), ..Place::default() };
             parts[n as usize % 2].push(DocId::new(n / 2, n % 2), place, id, url);
         }
-        let (table, origins) = DocumentTable::merge(parts);
+        let (table, order) = DocumentTable::merge(parts);
         assert_eq!(table.len(), 6);
+        let mut origins = order.into_iter().flat_map(|(part, run)| run.map(move |at| (part, at)));
         for n in 0..6 {
-            let row = &table.rows()[n as usize];
-            assert_eq!((row.id, row.place.offset), (DocId::new(n / 2, n % 2), u64::from(n)));
-            assert_eq!(table.record_id(Document(n)), (n >= 2).then(|| name(n)).as_deref());
-            assert_eq!(table.url(Document(n)), (n == 1 || n > 2).then(|| format!("url {n}")).as_deref());
-            assert_eq!(origins[n as usize].0, n % 2);
+            let (document, id) = (Document(n), DocId::new(n / 2, n % 2));
+            assert_eq!((table.id(document), table.place(document).offset), (id, u64::from(n)));
+            assert_eq!((table.find(id), table.before(id.shard)), (Some(document), (n / 2 * 2) as usize));
+            assert_eq!(table.record_id(document), (n >= 2).then(|| name(n)).as_deref());
+            assert_eq!(table.url(document), (n == 1 || n > 2).then(|| format!("url {n}")).as_deref());
+            let at = [5, 0, 3, 1, 4, 2].into_iter().filter(|pushed| pushed % 2 == n % 2).position(|pushed| pushed == n);
+            assert_eq!(origins.next(), at.map(|at| (n % 2, at as u32)));
         }
+        assert_eq!((table.before(3), table.find(DocId::new(1, 2)), table.find(DocId::new(3, 0))), (6, None, None));
+    }
+
+    #[test]
+    fn numbers_take_the_bytes_they_need_and_no_more_are_read() {
+        for (number, length) in [(0, 1), (127, 1), (128, 2), (u64::MAX, 10)] {
+            let mut bytes = Vec::new();
+            put_number(&mut bytes, number);
+            assert_eq!((bytes.len(), take_number(&mut &bytes[..])), (length, Some(number)));
+            assert_eq!(take_number(&mut &bytes[..length - 1]), None);
+        }
+        assert_eq!(take_number(&mut &[0x80; 11][..]), None);
     }
 }

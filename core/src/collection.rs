@@ -1,7 +1,7 @@
 //! Documents without their texts: what was kept of each, in parts that were made apart and are put together.
 
 use crate::error::{Error, Result};
-use crate::id::{Document, Id, Lists, Text};
+use crate::id::{Document, Id, Lists, Places, Text};
 use crate::minhash::Signatures;
 use crate::settings::{Settings, Sketches};
 use crate::sketch::{Counter, Extra, Facts, Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
@@ -10,6 +10,7 @@ use crate::weight::Weigher;
 use crate::weight::frequencies::Frequencies;
 use crate::weight::vocabulary::{Term, Terms};
 use rayon::prelude::*;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The part of each document that is kept besides its [`Facts`].
@@ -59,19 +60,38 @@ impl Keeping {
 pub struct Collection {
     extraction: Extraction,
     keeping: Keeping,
-    facts: Vec<Facts>,
-    /// For each document, the part that holds what was kept of it, and its place there. Part
-    /// 0 is the one that grows.
-    origins: Vec<Origin>,
+    /// Where each document stands: in which part, and where there. Part 0 is the one that grows.
+    places: Places,
     /// Makes the sketches, where these are what is kept.
     sketcher: Option<Box<Sketcher>>,
-    parts: Vec<KeptPart>,
+    parts: Vec<CollectionPart>,
 }
 
+/// Documents that one thread has added.
+struct CollectionPart {
+    facts: Vec<HeldFacts>,
+    kept: KeptPart,
+}
+
+/// [`Facts`] without the four bytes that a digest's alignment would cost each.
 #[derive(Clone, Copy)]
-struct Origin {
-    part: u32,
-    at: u32,
+#[repr(packed(4))]
+struct HeldFacts {
+    digest: u128,
+    text_bytes: u64,
+    features: u32,
+}
+
+impl From<Facts> for HeldFacts {
+    fn from(Facts { digest, text_bytes, features }: Facts) -> Self {
+        Self { digest, text_bytes, features }
+    }
+}
+
+impl From<HeldFacts> for Facts {
+    fn from(HeldFacts { digest, text_bytes, features }: HeldFacts) -> Self {
+        Self { digest, text_bytes, features }
+    }
 }
 
 /// The kept parts of some documents; of features those to which more may come, and those that are finished.
@@ -230,8 +250,8 @@ impl Collection {
                 (Some(Box::new(sketcher)), part)
             }
         };
-        let (facts, origins, parts) = (Vec::new(), Vec::new(), vec![part]);
-        Ok(Self { extraction, keeping, facts, origins, sketcher, parts })
+        let parts = vec![CollectionPart { facts: Vec::new(), kept: part }];
+        Ok(Self { extraction, keeping, places: Places::default(), sketcher, parts })
     }
 
     /// Adds a document.
@@ -249,7 +269,7 @@ impl Collection {
     /// # Panics
     /// If there are 2³² already.
     pub fn push_part(&mut self, text: &str, part: &str) -> Document {
-        let facts = match &mut self.parts[0] {
+        let facts = match &mut self.parts[0].kept {
             KeptPart::Counting { counter, lists } => {
                 counter.count(part);
                 let features = counter.vocabulary.finish(|terms, occurrences| {
@@ -278,7 +298,7 @@ impl Collection {
     /// # Panics
     /// If there are 2³² documents already.
     pub fn push_sketch(&mut self, sketch: &Sketch) -> Result<Document> {
-        let expected = match &mut self.parts[0] {
+        let expected = match &mut self.parts[0].kept {
             KeptPart::Counting { .. } => {
                 "a text, as these settings look at features and not at sketches alone"
             }
@@ -296,10 +316,9 @@ impl Collection {
     }
 
     fn put(&mut self, facts: Facts) -> Document {
-        let document = Document::at(self.facts.len());
-        self.origins.push(Origin { part: 0, at: self.parts[0].len() as u32 - 1 });
-        self.facts.push(facts);
-        document
+        let own = &mut self.parts[0].facts;
+        own.push(facts.into());
+        self.places.push(0, own.len() as u32 - 1)
     }
 
     /// Adds the documents of another collection behind those of this one.
@@ -308,33 +327,38 @@ impl Collection {
     /// [`Error::Parameter`] if the two keep different things.
     pub fn merge(&mut self, other: Self) -> Result<()> {
         self.fits(&other)?;
-        let Self { facts, origins, parts, .. } = other;
         let moved = self.parts.len() as u32;
-        self.parts.extend(parts.into_iter().map(KeptPart::finished));
-        self.facts.extend(facts);
-        self.origins.extend(origins.into_iter().map(|Origin { part, at }| Origin { part: part + moved, at }));
+        for document in Document::all(other.len()) {
+            let (part, at) = other.places.get(document);
+            self.places.push(part + moved, at);
+        }
+        let finished = |CollectionPart { facts, kept }| CollectionPart { facts, kept: kept.finished() };
+        self.parts.extend(other.parts.into_iter().map(finished));
         Ok(())
     }
 
-    /// Puts collections together behind this one, which is empty, so that document `d` is the one that `order[d]`
-    /// names: a collection by its place among them, and a document there.
+    /// Puts collections together behind this one, which is empty, in the order of the runs of documents that `order`
+    /// names: a collection by its place among them, and documents there. Nothing of a document is copied.
     ///
     /// # Errors
     /// [`Error::Parameter`] if they keep different things.
     ///
     /// # Panics
     /// If `order` names a document that is not there.
-    pub fn gather(mut self, collections: Vec<Self>, order: &[(u32, Document)]) -> Result<Self> {
+    pub fn gather(mut self, collections: Vec<Self>, order: &[(u32, Range<u32>)]) -> Result<Self> {
         let mut starts = Vec::new();
         for other in collections {
-            starts.push(self.len());
+            starts.push(self.len() as u32);
             self.merge(other)?;
         }
-        let place = |&(from, document): &(u32, Document)| starts[from as usize] + document.index();
-        let (mut facts, mut origins) = (Vec::new(), Vec::new());
-        let of = |at| (self.facts[place(at)], self.origins[place(at)]);
-        order.par_iter().map(of).unzip_into_vecs(&mut facts, &mut origins);
-        Ok(Self { facts, origins, ..self })
+        let mut places = Places::default();
+        for (from, documents) in order {
+            for document in documents.clone() {
+                let (part, at) = self.places.get(Document(starts[*from as usize] + document));
+                places.push(part, at);
+            }
+        }
+        Ok(Self { places, ..self })
     }
 
     fn fits(&self, other: &Self) -> Result<()> {
@@ -358,27 +382,36 @@ impl Collection {
 
     /// Number of documents.
     pub fn len(&self) -> usize {
-        self.facts.len()
+        self.places.len()
     }
 
     /// True if there is no document.
     pub fn is_empty(&self) -> bool {
-        self.facts.is_empty()
+        self.places.is_empty()
     }
 
     /// The facts of a document.
-    pub fn facts(&self, document: Document) -> &Facts {
-        &self.facts[document.index()]
+    #[inline]
+    pub fn facts(&self, document: Document) -> Facts {
+        let (part, at) = self.place(document);
+        part.facts[at].into()
     }
 
     /// The facts of each document.
-    pub fn all_facts(&self) -> &[Facts] {
-        &self.facts
+    pub fn all_facts(&self) -> impl Iterator<Item = Facts> {
+        Document::all(self.len()).map(|document| self.facts(document))
     }
 
     /// Bytes of all texts.
     pub fn text_bytes(&self) -> u64 {
-        self.facts.iter().map(|facts| facts.text_bytes).sum()
+        self.all_facts().map(|facts| facts.text_bytes).sum()
+    }
+
+    /// The part that a document stands in, and its place there.
+    #[inline]
+    fn place(&self, document: Document) -> (&CollectionPart, usize) {
+        let (part, at) = self.places.get(document);
+        (&self.parts[part as usize], at as usize)
     }
 
     /// In how many documents each feature occurs; of no features where none were kept.
@@ -390,13 +423,13 @@ impl Collection {
     /// The features of each part that keeps some, by its number.
     pub(crate) fn terms(&self) -> Vec<(usize, &Terms)> {
         let parts = self.parts.iter().enumerate();
-        parts.filter_map(|(number, part)| Some((number, part.features()?.0))).collect()
+        parts.filter_map(|(number, part)| Some((number, part.kept.features()?.0))).collect()
     }
 
     /// A document's features; none where only sketches were kept.
     pub fn counted(&self, document: Document) -> Option<Counted<'_>> {
-        let Origin { part, at } = self.origins[document.index()];
-        let (terms, lists) = self.parts[part as usize].features()?;
+        let (part, at) = self.places.get(document);
+        let (terms, lists) = self.parts[part as usize].kept.features()?;
         let range = lists.range(at as usize);
         Some(Counted {
             part: part as usize,
@@ -407,8 +440,8 @@ impl Collection {
     }
 
     fn kept(&self, document: Document) -> (&KeptPart, usize) {
-        let Origin { part, at } = self.origins[document.index()];
-        (&self.parts[part as usize], at as usize)
+        let (part, at) = self.place(document);
+        (&part.kept, at)
     }
 
     /// A document's SimHash, if that is what was kept.
@@ -464,15 +497,6 @@ impl KeptPart {
             Self::Counting { counter, lists } => Some((counter.vocabulary.terms(), lists)),
             Self::Features { terms, lists } => Some((terms, lists)),
             _ => None,
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Counting { lists, .. } | Self::Features { lists, .. } => lists.ends.len(),
-            Self::SimHashes(hashes) => hashes.len(),
-            Self::Signatures(signatures) => signatures.len(),
-            Self::Both(list) => list.hashes.len(),
         }
     }
 

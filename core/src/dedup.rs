@@ -576,7 +576,7 @@ impl<'a> Prepared<'a> {
         let keep = &settings.keep;
         let by_url = *keep == Keep::ShortestUrl;
         let of = move |document: Document| {
-            let Facts { features, text_bytes, .. } = *collection.facts(document);
+            let Facts { features, text_bytes, .. } = collection.facts(document);
             Merits { features, text_bytes, url: if by_url { (context.url)(document) } else { None } }
         };
         let score = |document: Document| {
@@ -824,7 +824,7 @@ impl<'a> InMemory<'a> {
         self.sketches(rank).map_or(&[], |two| two.extra)
     }
 
-    fn facts(&self, rank: Rank) -> &'a Facts {
+    fn facts(&self, rank: Rank) -> Facts {
         self.evidence.facts(self.order[rank.index()])
     }
 }

@@ -323,7 +323,7 @@ mod tests {
         urls: &'a [String],
     ) -> impl Fn(Document, Document) -> Ordering + Sync + 'a {
         let of = |document: Document| {
-            let Facts { features, text_bytes, .. } = *collection.facts(document);
+            let Facts { features, text_bytes, .. } = collection.facts(document);
             Merits { features, text_bytes, url: Some(&urls[document.index()][..]) }
         };
         move |a, b| keep.compare(of(a), of(b)).then(a.cmp(&b))

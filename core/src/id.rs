@@ -187,12 +187,94 @@ impl<K: Id, V, L: IntoIterator<Item = V>> FromIterator<L> for Lists<K, V> {
     }
 }
 
+/// Where documents stand that are put together from several lists: in which list, and where in it. Neighbours mostly
+/// stand side by side there, so runs of them are held: hardly any bytes a document.
+#[doc(hidden)]
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    runs: Vec<PlaceRun>,
+    /// The run of each document whose number is a multiple of [`Places::STEP`].
+    steps: Vec<u32>,
+    documents: usize,
+}
+
+/// Documents that stand side by side: the first of them, its list, and its place there.
+#[derive(Clone, Copy, Debug)]
+struct PlaceRun {
+    first: Document,
+    list: u32,
+    at: u32,
+}
+
+impl Places {
+    /// Documents between two of which the run is known without a search.
+    const STEP: usize = 256;
+
+    /// Adds a document that stands at this place of a list.
+    ///
+    /// # Panics
+    /// If there are 2³² already.
+    pub fn push(&mut self, list: u32, at: u32) -> Document {
+        let document = Document::at(self.documents);
+        let goes_on = |run: &PlaceRun| {
+            run.list == list && at.checked_sub(run.at) == Some(document.number() - run.first.number())
+        };
+        if !self.runs.last().is_some_and(goes_on) {
+            self.runs.push(PlaceRun { first: document, list, at });
+        }
+        if self.documents.is_multiple_of(Self::STEP) {
+            self.steps.push(self.runs.len() as u32 - 1);
+        }
+        self.documents += 1;
+        document
+    }
+
+    /// The list that a document stands in, and its place there.
+    ///
+    /// # Panics
+    /// If there is no such document.
+    #[inline]
+    pub fn get(&self, document: Document) -> (u32, u32) {
+        assert!(document.index() < self.documents, "a document that is there");
+        let step = document.index() / Self::STEP;
+        let from = self.steps[step] as usize;
+        let to = self.steps.get(step + 1).map_or(self.runs.len() - 1, |&next| next as usize);
+        // Nearly always the first is the only one.
+        let later = self.runs[from + 1..=to].partition_point(|run| run.first <= document);
+        let PlaceRun { first, list, at } = self.runs[from + later];
+        (list, at + (document.number() - first.number()))
+    }
+
+    /// Number of documents.
+    pub fn len(&self) -> usize {
+        self.documents
+    }
+
+    /// True if there is no document.
+    pub fn is_empty(&self) -> bool {
+        self.documents == 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn places_are_those_that_were_pushed(
+            runs in prop::collection::vec((0u32..3, 0u32..9, prop_oneof![0u32..4, 200u32..600]), 0..40)
+        ) {
+            let naive: Vec<(u32, u32)> =
+                runs.into_iter().flat_map(|(list, at, length)| (at..at + length).map(move |at| (list, at))).collect();
+            let mut places = Places::default();
+            let documents: Vec<Document> = naive.iter().map(|&(list, at)| places.push(list, at)).collect();
+            prop_assert_eq!((places.len(), places.is_empty()), (naive.len(), naive.is_empty()));
+            prop_assert!(documents.iter().copied().eq(Document::all(naive.len())));
+            prop_assert!(documents.into_iter().map(|document| places.get(document)).eq(naive));
+        }
+
         #[test]
         fn lists_are_those_that_were_pushed(naive in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..5), 0..9)) {
             let lists: Lists<Text, u8> = naive.iter().cloned().collect();

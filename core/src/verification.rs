@@ -85,7 +85,7 @@ impl<'a> Evidence<'a> {
     }
 
     /// The facts of a text.
-    pub(crate) fn facts(&self, text: Text) -> &'a Facts {
+    pub(crate) fn facts(&self, text: Text) -> Facts {
         self.collection.facts(self.texts.first(text))
     }
 

@@ -110,8 +110,8 @@ fn write(
         if !job.writes.kept {
             return Ok(corpus::Kept::default());
         }
-        let places = kept.iter().map(|&document| read.documents.row(document));
-        let places: Vec<_> = places.map(|row| (row.id, row.place)).collect();
+        let at = |&document: &Document| (read.documents.id(document), read.documents.place(document));
+        let places: Vec<_> = kept.iter().map(at).collect();
         let is_same = |id, text: &str| read.is_same(id, text);
         let (files, inputs, options) = (job.kept_files, &read.inputs[..read.new_files], &job.read_options());
         KeptJob { files, inputs, options, kept: &places, is_same: &is_same }.write(folder.path())

@@ -18,6 +18,7 @@ use simflip_core::collection::{Collection, Keeping};
 use simflip_core::id::{Document, Id};
 use simflip_core::text::Extraction;
 use std::borrow::Cow;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -207,19 +208,14 @@ impl ReadDocuments {
             values.extend(worker.values);
         }
         let (documents, order) = DocumentTable::merge(tables);
-        let scores =
-            options.fields.score.as_ref().map(|_| {
-                order.iter().map(|&(part, at)| scores[part as usize][at.index()]).collect::<Vec<f64>>()
-            });
-        let values = has_values
-            .then(|| order.iter().map(|&(part, at)| values[part as usize][at.index()].clone()).collect());
-        let gather = || collection()?.gather(collections, &order);
-        let (collection, repeated_ids) = rayon::join(gather, || repeated_ids(&documents));
-        let collection = collection?;
+        let scores = options.fields.score.as_ref().map(|_| in_order(&order, &scores));
+        let values = has_values.then(|| in_order(&order, &values));
+        let collection = collection()?.gather(collections, &order)?;
+        let repeated_ids = repeated_ids(&documents);
         let mut files = reading.files;
         let mut sums = vec![TextSum::default(); files.len()];
-        for (row, at) in documents.rows().iter().zip(0..) {
-            sums[row.id.shard as usize].add(row.id.row, collection.facts(Document::new(at)).digest);
+        for (id, facts) in documents.ids().zip(collection.all_facts()) {
+            sums[id.shard as usize].add(id.row, facts.digest);
         }
         files.iter_mut().zip(sums).for_each(|(file, sum)| file.texts = Some(sum));
         Ok(Self {
@@ -249,12 +245,12 @@ impl ReadDocuments {
 
     /// Number of new documents, which come before the old ones.
     pub fn new_documents(&self) -> usize {
-        self.documents.rows().partition_point(|row| (row.id.shard as usize) < self.new_files)
+        self.documents.before(self.new_files as u32)
     }
 
     /// The place of a document's file among all.
     pub fn shard_of(&self, document: Document) -> usize {
-        self.documents.row(document).id.shard as usize
+        self.documents.id(document).shard as usize
     }
 
     /// True if a document is an old one.
@@ -274,10 +270,8 @@ impl ReadDocuments {
 
     /// True if a text is the one that was read of a document.
     pub fn is_same(&self, id: DocId, text: &str) -> bool {
-        let rows = self.documents.rows();
-        let at = rows.binary_search_by_key(&id, |row| row.id);
-        let digest = |at| self.collection.facts(Document::new(at)).digest;
-        at.is_ok_and(|at| digest(at as u32) == text_digest(text))
+        let digest = |document| self.collection.facts(document).digest;
+        self.documents.find(id).is_some_and(|document| digest(document) == text_digest(text))
     }
 
     /// The URL of a document, if it has one.
@@ -292,20 +286,26 @@ impl ReadDocuments {
 
     /// The names and the place of a document in results.
     pub fn named(&self, document: Document) -> NamedDocument<'_> {
-        let row = self.documents.row(document);
-        let input = &self.inputs[row.id.shard as usize];
+        let at = self.documents.id(document);
+        let input = &self.inputs[at.shard as usize];
         NamedDocument {
             id: match self.documents.record_id(document) {
                 Some(id) if !self.repeated_ids.contains(&document) => Cow::Borrowed(id),
-                _ => Cow::Owned(input.name_of(row.id.row)),
+                _ => Cow::Owned(input.name_of(at.row)),
             },
             url: self.url(document).map(Cow::Borrowed),
             file: &input.path,
-            at: row.id,
-            place: row.place,
+            at,
+            place: self.documents.place(document),
             is_old: self.is_old(document),
         }
     }
+}
+
+/// The values of documents in the order of runs of them, each from a list and where it stands there.
+fn in_order<T: Clone>(order: &[(u32, Range<u32>)], lists: &[Vec<T>]) -> Vec<T> {
+    let run = |(list, run): &(u32, Range<u32>)| &lists[*list as usize][run.start as usize..run.end as usize];
+    order.iter().flat_map(run).cloned().collect()
 }
 
 /// A document as results call it.

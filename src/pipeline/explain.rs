@@ -85,7 +85,7 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
     let none = Frequencies::new(settings.extraction());
     let frequencies = prepared.frequencies().map_or(&none, |known| known);
     let own_text = pair.map(|document| {
-        let input = &read.inputs[read.documents.row(document).id.shard as usize].path;
+        let input = &read.inputs[read.shard_of(document)].path;
         let said = Grouped { url: read.url(document), group: shown.group(document) };
         OwnText::new(boilerplate.as_ref(), input, said, shown.text(document))
     });
@@ -100,7 +100,7 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
             text: &own_text.own,
             boilerplate: &own_text.boilerplate,
             is_whole: own_text.len() as u64 == read.collection.facts(document).text_bytes,
-            facts: *read.collection.facts(document),
+            facts: read.collection.facts(document),
             counts,
         }
     });

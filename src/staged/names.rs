@@ -2,7 +2,7 @@
 //! from the sketches, which alone decide about documents.
 
 use super::parts::{Scratch, SpilledBytes};
-use crate::document::Place;
+use crate::document::{Place, put_name, put_number, take_name, take_number};
 use crate::error::{Error, Result};
 use crate::format::{self, Body, NAMES, NewBinary, wrong};
 use crate::inspection::Inspection;
@@ -43,32 +43,11 @@ pub struct Named<S = String> {
     pub url: Option<S>,
 }
 
-fn put(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-fn take(bytes: &mut &[u8]) -> Option<u64> {
-    let mut number = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        number |= u64::from(byte & 0x7f).checked_shl(shift)?;
-        if byte < 0x80 {
-            return Some(number);
-        }
-    }
-    None
-}
-
 impl<S: AsRef<str>> Named<S> {
     /// Puts a document behind others that are looked up one by one.
     pub fn put(&self, out: &mut Vec<u8>) {
-        let Place { offset, within, length, member } = self.place;
-        [u64::from(self.row), offset, within, length, member].into_iter().for_each(|number| put(out, number));
+        put_number(out, self.row.into());
+        self.place.put(out);
         [&self.id, &self.url].into_iter().for_each(|name| put_name(out, name.as_ref().map(AsRef::as_ref)));
     }
 }
@@ -76,10 +55,8 @@ impl<S: AsRef<str>> Named<S> {
 impl<'a> Named<&'a str> {
     /// Takes it back.
     pub fn take(bytes: &mut &'a [u8]) -> Option<Self> {
-        let row = u32::try_from(take(bytes)?).ok()?;
-        let (offset, within, length, member) = (take(bytes)?, take(bytes)?, take(bytes)?, take(bytes)?);
-        let (id, url) = (take_name(bytes)?, take_name(bytes)?);
-        Some(Self { row, place: Place { offset, within, length, member }, id, url })
+        let row = u32::try_from(take_number(bytes)?).ok()?;
+        Some(Self { row, place: Place::take(bytes)?, id: take_name(bytes)?, url: take_name(bytes)? })
     }
 
     /// With names of its own.
@@ -87,18 +64,6 @@ impl<'a> Named<&'a str> {
         let Self { row, place, id, url } = self;
         Named { row, place, id: id.map(str::to_owned), url: url.map(str::to_owned) }
     }
-}
-
-fn put_name(out: &mut Vec<u8>, name: Option<&str>) {
-    put(out, name.map_or(0, |name| name.len() as u64 + 1));
-    out.extend_from_slice(name.unwrap_or_default().as_bytes());
-}
-
-fn take_name<'a>(bytes: &mut &'a [u8]) -> Option<Option<&'a str>> {
-    let Some(length) = take(bytes)?.checked_sub(1) else { return Some(None) };
-    let (name, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
-    *bytes = rest;
-    std::str::from_utf8(name).ok().map(Some)
 }
 
 /// Names of documents while they are gathered.
@@ -122,12 +87,10 @@ impl<'a> Names<'a> {
 
     /// Adds a document.
     pub fn push(&mut self, place: Place, id: Option<&str>, url: Option<&str>) -> Result<()> {
-        let Place { offset, within, length, member } = place;
         // Places mostly ascend.
-        let step = offset.wrapping_sub(self.before) as i64;
-        put(&mut self.block, (step << 1 ^ step >> 63) as u64);
-        [within, length, member].into_iter().for_each(|number| put(&mut self.block, number));
-        self.before = offset;
+        let step = place.offset.wrapping_sub(self.before) as i64;
+        self.before = place.offset;
+        Place { offset: (step << 1 ^ step >> 63) as u64, ..place }.put(&mut self.block);
         [id, url].into_iter().for_each(|name| put_name(&mut self.block, name));
         self.documents += 1;
         self.in_block += 1;
@@ -235,11 +198,11 @@ fn blocks(header: NamesHeader, body: &Body) -> Result<impl Iterator<Item = Resul
 fn read_block(mut block: &[u8]) -> Option<Vec<Named>> {
     let (mut names, mut before) = (Vec::new(), 0u64);
     while !block.is_empty() {
-        let step = take(&mut block)?;
+        let stored = Place::take(&mut block)?;
+        let step = stored.offset;
         before = before.wrapping_add((step >> 1) ^ (step & 1).wrapping_neg());
-        let (within, length, member) = (take(&mut block)?, take(&mut block)?, take(&mut block)?);
+        let place = Place { offset: before, ..stored };
         let (id, url) = (take_name(&mut block)?, take_name(&mut block)?);
-        let place = Place { offset: before, within, length, member };
         names.push(Named { row: 0, place, id, url }.owned());
     }
     Some(names)
@@ -304,16 +267,5 @@ mod tests {
             prop_assert!(check(&path).unwrap().problems.is_empty());
             prop_assert!(each(&path, &other, n).is_err() && each(&path, &input, n + 1).is_err());
         }
-    }
-
-    #[test]
-    fn numbers_take_the_bytes_they_need_and_no_more_are_read() {
-        for (number, length) in [(0, 1), (127, 1), (128, 2), (u64::MAX, 10)] {
-            let mut bytes = Vec::new();
-            put(&mut bytes, number);
-            assert_eq!((bytes.len(), take(&mut &bytes[..])), (length, Some(number)));
-            assert_eq!(take(&mut &bytes[..length - 1]), None);
-        }
-        assert_eq!(take(&mut &[0x80; 11][..]), None);
     }
 }

@@ -474,12 +474,12 @@ mod tests {
         let wanted = Wanted::new(settings.extraction(), Keeping::of(settings));
         let read = ReadDocuments::read(vec![input.clone()], 1, options, &wanted, &|_| ()).unwrap();
         let (collection, all) = (&read.collection, || ComparedDocument::all(read.len()));
-        let facts = collection.all_facts();
+        let facts = || collection.all_facts();
         let two = |document| collection.two(document).unwrap();
         let mut columns = Vec::new();
-        facts.iter().for_each(|facts| columns.extend(facts.digest.to_le_bytes()));
-        facts.iter().for_each(|facts| columns.extend(facts.features.to_le_bytes()));
-        facts.iter().for_each(|facts| columns.extend((facts.text_bytes as u32).to_le_bytes()));
+        facts().for_each(|facts| columns.extend(facts.digest.to_le_bytes()));
+        facts().for_each(|facts| columns.extend(facts.features.to_le_bytes()));
+        facts().for_each(|facts| columns.extend((facts.text_bytes as u32).to_le_bytes()));
         all().for_each(|document| columns.extend(two(document).hash.to_le_bytes()));
         all().for_each(|document| {
             columns.extend(two(document).bits.iter().flat_map(|word| word.to_le_bytes()))
@@ -490,12 +490,12 @@ mod tests {
         });
         read.scores.iter().flatten().for_each(|score| columns.extend(score.to_le_bytes()));
         let (mut gaps, mut next) = (Vec::new(), 0);
-        for (document, row) in read.documents.rows().iter().enumerate() {
-            if row.id.row > next {
-                gaps.extend((document as u64).to_le_bytes());
-                gaps.extend((row.id.row - next).to_le_bytes());
+        for (document, id) in (0u64..).zip(read.documents.ids()) {
+            if id.row > next {
+                gaps.extend(document.to_le_bytes());
+                gaps.extend((id.row - next).to_le_bytes());
             }
-            next = row.id.row + 1;
+            next = id.row + 1;
         }
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("documents");
@@ -504,7 +504,7 @@ mod tests {
         for document in all() {
             let documents = &read.documents;
             let (id, url) = (documents.record_id(document), documents.url(document));
-            names.push(documents.row(document).place, id, url).unwrap();
+            names.push(documents.place(document), id, url).unwrap();
         }
         names.write(&place, vec!["input".to_owned()]).unwrap();
         let known = format!(
