@@ -9,7 +9,8 @@ use super::sources::{Scores, SourceNumbers, lost_by_file, lost_by_origin};
 use super::stages::{Progress, Stages};
 use super::upload::Upload;
 use super::{Against, Job, Summary, read_files, save_frequencies};
-use crate::corpus::{self, Input, JsonlFields, KeptJob, Languages};
+use crate::corpus::{self, EachKept, Input, JsonlFields, KeptDocuments, KeptJob, Languages};
+use crate::document::DocumentTable;
 use crate::error::{Error, Result};
 use crate::report::model::{
     AgainstReport, BoilerplateReport, ClusterSample, ClusterSizes, Corpus, FileRow, MemoryReport,
@@ -61,8 +62,6 @@ pub(crate) fn dedup_files(
     let summary = job.with_threads(|| {
         let stages = Stages::new(progress);
         let (read, frequencies, _) = read_files(job, &job.settings, None, files, &stages)?;
-        let prepared = Prepared::new(&read.collection, &job.settings, frequencies, &stages);
-        save_frequencies(job, &read, prepared.frequencies(), &stages)?;
         let url = |document| read.url(document);
         let scores = Scores::new(job, &read)?;
         let score = |document| scores.of(&read, document);
@@ -70,7 +69,12 @@ pub(crate) fn dedup_files(
         let source = |document| sources.of(document);
         let context =
             Context::new(&url, &stages).scored(&score).from_sources(&source).against(read.new_documents());
-        let outcome = prepared.find(&job.settings, &context)?.outcome()?;
+        let outcome = {
+            // What is prepared goes before anything is written.
+            let prepared = Prepared::new(&read.collection, &job.settings, frequencies, &stages);
+            save_frequencies(job, &read, prepared.frequencies(), &stages)?;
+            prepared.find(&job.settings, &context)?.outcome()?
+        };
         let mut findings = write(job, &read, &outcome, &folder, &stages)?;
         findings.files.fingerprint = fingerprint;
         findings.write_report(job, &read.inputs, Shown::of(&read, findings.shown()), &folder, &stages)
@@ -100,21 +104,21 @@ fn write(
     let mut stays = outcome.stays();
     // What becomes of old documents is not asked.
     stays.truncate(outcome.new);
-    let (kept, removed): (Vec<Document>, Vec<Document>) =
-        Document::all(stays.len()).partition(|document| stays[document.index()]);
-    let text_bytes = |documents: &[Document]| -> u64 {
-        documents.iter().map(|&document| read.collection.facts(document).text_bytes).sum()
-    };
-    let (kept_bytes, removed_text_bytes) = (text_bytes(&kept), text_bytes(&removed));
+    let mut kept_of_files = vec![0; read.new_files];
+    let [mut kept_bytes, mut removed_text_bytes] = [0, 0];
+    for (document, &stays) in Document::all(stays.len()).zip(&stays) {
+        let bytes = if stays { &mut kept_bytes } else { &mut removed_text_bytes };
+        *bytes += read.collection.facts(document).text_bytes;
+        kept_of_files[read.shard_of(document)] += u64::from(stays);
+    }
     let write_kept = || {
         if !job.writes.kept {
             return Ok(corpus::Kept::default());
         }
-        let at = |&document: &Document| (read.documents.id(document), read.documents.place(document));
-        let places: Vec<_> = kept.iter().map(at).collect();
         let is_same = |id, text: &str| read.is_same(id, text);
         let (files, inputs, options) = (job.kept_files, &read.inputs[..read.new_files], &job.read_options());
-        KeptJob { files, inputs, options, kept: &places, is_same: &is_same }.write(folder.path())
+        let kept = &HeldKept { documents: &read.documents, stays: &stays };
+        KeptJob { files, inputs, options, kept, is_same: &is_same }.write(folder.path())
     };
     let write_tables = || {
         let listing = HeldListing { read, outcome, assignments: OnceCell::new() };
@@ -122,12 +126,10 @@ fn write(
     };
     let bytes = if job.writes.kept { kept_bytes.max(1) } else { 0 };
     let (kept_in, (tables, origins)) =
-        stages.run("write results", kept.len() as u64, "documents", bytes, |_| {
+        stages.run("write results", kept_of_files.iter().sum(), "documents", bytes, |_| {
             rayon::join(write_kept, write_tables)
         });
     tables?;
-    let mut kept_of_files = vec![0; read.new_files];
-    kept.iter().for_each(|&document| kept_of_files[read.shard_of(document)] += 1);
     let files = FileFindings::new(&read.inputs, read.files.clone(), &kept_of_files, origins, kept_in?);
     files.report_lost(stages.progress());
     let files = files.against(job, read.both, || against(&read.collection, outcome));
@@ -148,6 +150,31 @@ fn write(
         ..files
     };
     Ok(Findings { files, ..Findings::of(outcome, removed_text_bytes, job.settings.seed) })
+}
+
+/// The documents that stay, of all that a run holds in memory: those of a file are listed when they are asked for.
+struct HeldKept<'a> {
+    documents: &'a DocumentTable,
+    /// Of each new document, whether it stays.
+    stays: &'a [bool],
+}
+
+impl HeldKept<'_> {
+    fn of(&self, shard: u32) -> impl Iterator<Item = Document> {
+        let [from, to] = [shard, shard + 1].map(|shard| self.documents.before(shard));
+        (from..to).filter(move |&at| self.stays[at]).map(Document::at)
+    }
+}
+
+impl KeptDocuments for HeldKept<'_> {
+    fn each_of(&self, shard: u32) -> Result<EachKept<'_>> {
+        let kept = move |document| Ok((self.documents.id(document), self.documents.place(document)));
+        Ok(Box::new(self.of(shard).map(kept)))
+    }
+
+    fn number(&self, shard: u32) -> Result<u64> {
+        Ok(self.of(shard).count() as u64)
+    }
 }
 
 /// The findings of a run for the report.
