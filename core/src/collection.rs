@@ -1,7 +1,7 @@
 //! Documents without their texts: what was kept of each, in parts that were made apart and are put together.
 
 use crate::error::{Error, Result};
-use crate::id::{Document, Id, Lists, Places, Text};
+use crate::id::{Document, Id, LedLists, Places, Text};
 use crate::minhash::Signatures;
 use crate::settings::{Settings, Sketches};
 use crate::sketch::{Counter, Extra, Facts, Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
@@ -519,9 +519,8 @@ impl KeptPart {
 /// The distinct texts of a collection, in order of their first documents.
 #[derive(Clone, Debug)]
 pub struct Texts {
-    copies: Lists<Text, Document>,
-    /// The copy of each text that is compared.
-    compared: Vec<Document>,
+    /// The copies of each text, led by the one that is compared.
+    copies: LedLists<Text, Document>,
     /// The text of each document.
     of: Vec<Text>,
     /// Texts with enough features for a sketch to say something, ascending.
@@ -534,51 +533,38 @@ impl Texts {
     /// Groups the documents of a collection by text.
     pub fn new(collection: &Collection, min_features: usize) -> Self {
         let digest = |document: Document| collection.facts(document).digest;
+        /// The text of a document before it has a number.
+        const UNNUMBERED: Text = Text(u32::MAX);
         // Half of a digest tells nearly all texts apart.
         let mut order: Vec<(u64, Document)> =
             Document::all(collection.len()).map(|document| (digest(document) as u64, document)).collect();
         order.par_sort_unstable();
-        // Of each document the number of the first one that has its text; then that of the text.
-        let mut of = vec![Text::default(); order.len()];
-        for alike in order.chunk_by_mut(|a, b| a.0 == b.0) {
-            if alike.len() > 1 {
-                alike.sort_by_key(|&(_, document)| digest(document));
-            }
-            for copies in alike.chunk_by(|a, b| digest(a.1) == digest(b.1)) {
-                copies.iter().for_each(|&(_, document)| of[document.index()] = Text(copies[0].1.0));
-            }
+        for alike in order.chunk_by_mut(|a, b| a.0 == b.0).filter(|alike| alike.len() > 1) {
+            alike.sort_by_key(|&(_, document)| digest(document));
         }
-        drop(order);
-        // Of each text the number of its copies; then where the next one goes, and in the end where they end.
-        let mut ends: Vec<u32> = Vec::new();
-        for document in 0..of.len() {
-            let first = of[document].index();
-            if first == document {
-                of[document] = Text::at(ends.len());
-                ends.push(0);
-            } else {
-                of[document] = of[first];
+        let are_copies = |a: &(u64, Document), b: &(u64, Document)| a.0 == b.0 && digest(a.1) == digest(b.1);
+        let mut several: Vec<&[(u64, Document)]> =
+            order.chunk_by(are_copies).filter(|copies| copies.len() > 1).collect();
+        several.sort_unstable_by_key(|copies| copies[0].1);
+        let mut several = several.into_iter().peekable();
+        let (copies, of) = (LedLists::default(), vec![UNNUMBERED; order.len()]);
+        let mut texts = Self { copies, of, sketched: Vec::new(), unsketched: Vec::new() };
+        let mut copies = Vec::new();
+        for document in Document::all(order.len()) {
+            if texts.of[document.index()] != UNNUMBERED {
+                continue;
             }
-            ends[of[document].index()] += 1;
-        }
-        let mut before = 0;
-        ends.iter_mut().for_each(|end| before += std::mem::replace(end, before));
-        let mut copies = vec![Document::default(); of.len()];
-        for (document, text) in Document::all(of.len()).zip(&of) {
-            let next = &mut ends[text.index()];
-            copies[*next as usize] = document;
-            *next += 1;
-        }
-        let copies = Lists::from_parts(ends, copies);
-        let compared = Vec::with_capacity(copies.len());
-        let mut texts = Self { copies, compared, of, sketched: Vec::new(), unsketched: Vec::new() };
-        for text in texts.all() {
+            copies.clear();
+            match several.next_if(|copies| copies[0].1 == document) {
+                Some(several) => copies.extend(several.iter().map(|&(_, document)| document)),
+                None => copies.push(document),
+            }
             // Copies have the same features, unless only parts of them are looked at.
             let features = |document: Document| collection.facts(document).features;
-            let compared = texts.copies(text).iter().copied();
-            let compared = compared.reduce(|a, b| if features(b) > features(a) { b } else { a });
-            let compared = compared.unwrap_or_default();
-            texts.compared.push(compared);
+            let fuller = |a, b| if features(b) > features(a) { b } else { a };
+            let compared = copies.iter().copied().fold(document, fuller);
+            let text = texts.copies.push(compared, &copies);
+            copies.iter().for_each(|copy| texts.of[copy.index()] = text);
             let enough = features(compared) as usize >= min_features.max(1);
             if enough { &mut texts.sketched } else { &mut texts.unsketched }.push(text);
         }
@@ -593,7 +579,7 @@ impl Texts {
     /// The first document that has the text; of documents of which only parts are compared, the first with the
     /// most features.
     pub fn first(&self, text: Text) -> Document {
-        self.compared[text.index()]
+        self.copies.leader(text)
     }
 
     /// The text of a document.

@@ -789,7 +789,7 @@ impl<'a> InMemory<'a> {
         blocks: Option<&BlockKeys>,
     ) -> Self {
         let mut order: Vec<Text> = evidence.texts.all().collect();
-        let leader = |text: Text| groups.documents(Group(text.0))[0];
+        let leader = |text: Text| groups.leader(Group(text.0));
         order.par_sort_by(|&a, &b| better(leader(a), leader(b)));
         let mut ranks = vec![Rank::default(); order.len()];
         Rank::all(order.len()).zip(&order).for_each(|(rank, text)| ranks[text.index()] = rank);
@@ -1001,7 +1001,7 @@ impl Found<'_> {
                 // A document that represents others stays, though a better one may have been found for them later.
                 Some(assigned) => {
                     let group = Group(texts.text_of(members[0]).0);
-                    groups.documents(assigned[group.index()])[0]
+                    groups.leader(assigned[group.index()])
                 }
                 None => members.iter().copied().min_by(|&a, &b| better(a, b)).unwrap_or_default(),
             };
@@ -1043,7 +1043,7 @@ impl Found<'_> {
                 let size = |document: Document| collection.facts(document).features;
                 // The copy that leads stands for all copies of a text.
                 let is_near = |document: Document| {
-                    group(document) != group(kept) && groups.documents(group(document))[0] == document
+                    group(document) != group(kept) && groups.leader(group(document)) == document
                 };
                 let lost = |similarities: &[(f32, Document)]| {
                     let measure =

@@ -3,7 +3,7 @@
 use crate::clusters::{Linkage, Partition, Quota, same_pairs};
 use crate::collection::Collection;
 use crate::error::{Error, Result};
-use crate::id::{Cluster, Document, Group, Id, Lists};
+use crate::id::{Cluster, Document, Group, Id, LedLists, Lists};
 use crate::search::selfjoin::SimilarPair;
 use crate::settings::Verification;
 use hashbrown::HashMap;
@@ -50,7 +50,7 @@ pub(crate) struct Groups<'a> {
     collection: &'a Collection,
     /// Within a group by text, and among equal texts the one to keep first; the group's own one to keep
     /// leads.
-    members: Lists<Group, Document>,
+    members: LedLists<Group, Document>,
     /// Documents from this number on are old, see [`crate::dedup::Context::against`].
     pub(crate) first_old: usize,
 }
@@ -65,7 +65,7 @@ impl<'a> Groups<'a> {
         collection: &'a Collection,
         better: Better<'_>,
     ) -> Self {
-        let mut all = Lists::default();
+        let mut all = LedLists::default();
         for mut members in groups {
             if members.len() > 1 {
                 members.sort_unstable_by(|&a, &b| better(a, b));
@@ -78,7 +78,7 @@ impl<'a> Groups<'a> {
                     members.sort_by_key(|&document| rank[&collection.facts(document).digest]);
                 }
             }
-            all.push(members);
+            all.push(members[0], &members);
         }
         Self { collection, members: all, first_old: usize::MAX }
     }
@@ -135,8 +135,9 @@ impl<'a> Groups<'a> {
         self.members.get(group)
     }
 
-    fn leader(&self, group: Group) -> Document {
-        self.documents(group)[0]
+    /// The document of a group that is the one to keep.
+    pub(crate) fn leader(&self, group: Group) -> Document {
+        self.members.leader(group)
     }
 
     /// Number of groups.
@@ -168,7 +169,7 @@ impl<'a> Groups<'a> {
         let within: usize = self.members.iter().map(|members| members.len().saturating_sub(1)).sum();
         let mut pairs = Vec::with_capacity(within + joined.len());
         for members in self.members.iter() {
-            let Some(&leader) = members.first() else { continue };
+            let leader = members[0];
             let mut copy_leader = leader;
             for &member in &members[1..] {
                 let copies = self.digest(member) == self.digest(copy_leader);
@@ -197,7 +198,10 @@ impl<'a> Groups<'a> {
             let copies = members.chunk_by(|&a, &b| self.digest(a) == self.digest(b));
             copies.map(|copies| copies[0]).collect::<Vec<_>>()
         };
-        let members = self.members.iter().map(leaders).collect();
+        let mut members = LedLists::default();
+        for leaders in self.members.iter().map(leaders) {
+            members.push(leaders[0], &leaders);
+        }
         Groups { members, ..*self }.all_pairs(joined)
     }
 

@@ -187,6 +187,68 @@ impl<K: Id, V, L: IntoIterator<Item = V>> FromIterator<L> for Lists<K, V> {
     }
 }
 
+/// Lists of `V`, one for each `K`, each with a value that leads it. Nearly all have no other value, and take no more
+/// memory than that one.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct LedLists<K, V> {
+    leaders: Vec<V>,
+    /// The keys of lists of several values, ascending, and these lists in the same order.
+    several: Vec<K>,
+    lists: Lists<K, V>,
+}
+
+impl<K, V> Default for LedLists<K, V> {
+    fn default() -> Self {
+        Self { leaders: Vec::new(), several: Vec::new(), lists: Lists::default() }
+    }
+}
+
+impl<K: Id, V: Copy> LedLists<K, V> {
+    /// Adds a list behind the last one, and the value of it that leads it.
+    ///
+    /// # Panics
+    /// If there are 2³² lists already, or those of several values have so many together.
+    pub fn push(&mut self, leader: V, list: &[V]) -> K {
+        let key = K::at(self.leaders.len());
+        self.leaders.push(leader);
+        if list.len() != 1 {
+            self.several.push(key);
+            self.lists.push(list.iter().copied());
+        }
+        key
+    }
+
+    /// The value that leads the list of a key.
+    #[inline]
+    pub fn leader(&self, key: K) -> V {
+        self.leaders[key.index()]
+    }
+
+    /// The list of a key.
+    pub fn get(&self, key: K) -> &[V] {
+        match self.several.binary_search(&key) {
+            Ok(place) => self.lists.get(K::at(place)),
+            Err(_) => std::slice::from_ref(&self.leaders[key.index()]),
+        }
+    }
+
+    /// Number of lists.
+    pub fn len(&self) -> usize {
+        self.leaders.len()
+    }
+
+    /// True if there is no list.
+    pub fn is_empty(&self) -> bool {
+        self.leaders.is_empty()
+    }
+
+    /// All lists in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[V]> {
+        K::all(self.len()).map(|key| self.get(key))
+    }
+}
+
 /// Where documents stand that are put together from several lists: in which list, and where in it. Neighbours mostly
 /// stand side by side there, so runs of them are held: hardly any bytes a document.
 #[doc(hidden)]
@@ -262,6 +324,21 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn lists_with_leaders_are_those_that_were_pushed(
+            naive in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..4), 0..9)
+        ) {
+            let mut lists = LedLists::default();
+            for (text, list) in Text::all(naive.len()).zip(&naive) {
+                prop_assert_eq!(lists.push(list[list.len() - 1], list), text);
+            }
+            prop_assert_eq!((lists.len(), lists.is_empty()), (naive.len(), naive.is_empty()));
+            prop_assert!(lists.iter().eq(naive.iter().map(Vec::as_slice)));
+            for (text, list) in Text::all(naive.len()).zip(&naive) {
+                prop_assert_eq!((lists.get(text), Some(&lists.leader(text))), (&list[..], list.last()));
+            }
+        }
+
         #[test]
         fn places_are_those_that_were_pushed(
             runs in prop::collection::vec((0u32..3, 0u32..9, prop_oneof![0u32..4, 200u32..600]), 0..40)
