@@ -661,15 +661,15 @@ impl<'a> Prepared<'a> {
             .collect();
         drop(edges);
         joined.sort_unstable_by_key(|pair| (pair.a, pair.b));
-        let searched = statistics.searched(settings, store.compared.len() as u64);
+        let searched = statistics.searched(settings, store.compared.count());
         let verified = Verified::from(statistics);
         let recall_estimate = run(progress, Step::RecallEstimate, texts.sketched.len(), |_| {
             if let Some(threshold) = rule.contained() {
-                let bytes = store.compared.iter().map(|&rank| store.facts(rank).text_bytes).sum();
+                let bytes = store.compared_ranks().map(|rank| store.facts(rank).text_bytes).sum();
                 let is_drawn = |rank: &Rank| assignments.is_kept(*rank) && !assignments.is_reference(*rank);
-                let most = recall_estimate::most_drawn(store.compared.len() as u64, bytes);
+                let most = recall_estimate::most_drawn(store.compared.count(), bytes);
                 let mut drawing = recall_estimate::Drawing::new(settings.seed, most);
-                let all = store.compared.iter().copied().filter(is_drawn);
+                let all = store.compared_ranks().filter(is_drawn);
                 all.for_each(|rank| drawing.add(rank, store.facts(rank).digest));
                 let (drawn, drawn_from) = drawing.finish();
                 if drawn.is_empty() {
@@ -776,7 +776,7 @@ struct InMemory<'a> {
     /// The rank of each text.
     ranks: Vec<Rank>,
     /// Texts that are compared with others.
-    compared: Vec<Rank>,
+    compared: Bits,
     /// Texts of reference documents.
     reference: u32,
 }
@@ -794,19 +794,25 @@ impl<'a> InMemory<'a> {
         let mut ranks = vec![Rank::default(); order.len()];
         Rank::all(order.len()).zip(&order).for_each(|(rank, text)| ranks[text.index()] = rank);
         let reference = order.partition_point(|&text| groups.holds_old(Group(text.0))) as u32;
-        let is_compared = |&&text: &&Text| match blocks {
+        let is_compared = |text: Text| match blocks {
             Some(_) => evidence.hashed(text).is_some(),
             None => evidence.two(text).is_some(),
         };
-        let mut compared: Vec<Rank> =
-            evidence.texts.sketched.iter().filter(is_compared).map(|text| ranks[text.index()]).collect();
-        compared.sort_unstable();
+        let mut compared = Bits::new(order.len() as u64);
+        for &text in evidence.texts.sketched.iter().filter(|&&text| is_compared(text)) {
+            compared.set(ranks[text.index()].number().into());
+        }
         let tables = blocks.map_or(0, BlockKeys::tables);
         let keys = blocks.map_or_else(Vec::new, |blocks| {
             let keys = |&text: &Text| blocks.keys(evidence.hash(text).unwrap_or_default());
             order.par_iter().flat_map_iter(keys).collect()
         });
         Self { evidence, keys, tables, order, ranks, compared, reference }
+    }
+
+    /// The texts that are compared with others, in keep order.
+    fn compared_ranks(&self) -> impl Iterator<Item = Rank> {
+        Rank::all(self.order.len()).filter(|rank| self.compared.get(rank.number().into()))
     }
 
     fn sketches(&self, rank: Rank) -> Option<Two<'_>> {
@@ -841,11 +847,15 @@ impl FeatureLists for InMemory<'_> {
     }
 
     fn each_list(&self, each: &mut dyn FnMut(&[Listed<'_>])) -> Result<()> {
-        for ranks in self.compared.chunks(1 << 16) {
-            let lists: Vec<Listed<'_>> = ranks.iter().map(|&rank| (rank, self.features(rank))).collect();
+        let mut ranks = self.compared_ranks();
+        loop {
+            let some = ranks.by_ref().take(1 << 16);
+            let lists: Vec<Listed<'_>> = some.map(|rank| (rank, self.features(rank))).collect();
+            if lists.is_empty() {
+                return Ok(());
+            }
             each(&lists);
         }
-        Ok(())
     }
 
     fn lists(&self, _: &Bits) -> Result<&Self> {
@@ -879,11 +889,11 @@ impl Store for InMemory<'_> {
     }
 
     fn bands(&self) -> usize {
-        self.compared.first().and_then(|&rank| self.sketches(rank)).map_or(0, |two| two.keys.len())
+        self.compared_ranks().next().and_then(|rank| self.sketches(rank)).map_or(0, |two| two.keys.len())
     }
 
     fn each_key(&self, band: usize, each: &mut dyn FnMut(Rank, u32)) -> Result<()> {
-        for &rank in &self.compared {
+        for rank in self.compared_ranks() {
             if let Some(two) = self.sketches(rank) {
                 each(rank, two.keys[band]);
             }
