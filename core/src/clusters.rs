@@ -65,25 +65,25 @@ impl<K: Id> Partition<K> {
 
     /// The sets of two members or more, in order of their smallest members, members ascending.
     pub fn clusters(&mut self) -> Lists<Cluster, K> {
+        /// In place of where members go, for a set of one.
+        const ALONE: u32 = u32::MAX;
         let n = self.len();
         let roots: Vec<K> = K::all(n).map(|member| self.find(member)).collect();
-        let mut sizes = vec![0u32; n];
-        roots.iter().for_each(|root| sizes[root.index()] += 1);
-        let mut ends = Vec::new();
-        // Where the next member of each root's cluster goes.
+        // The size of each root's set; then where the next member of its cluster goes.
         let mut next = vec![0u32; n];
-        let mut total = 0;
-        for (root, &size) in sizes.iter().enumerate() {
+        roots.iter().for_each(|root| next[root.index()] += 1);
+        let (mut ends, mut total) = (Vec::new(), 0);
+        for next in &mut next {
+            let size = std::mem::replace(next, if *next >= 2 { total } else { ALONE });
             if size >= 2 {
-                next[root] = total;
                 total += size;
                 ends.push(total);
             }
         }
         let mut members = vec![K::new(0); total as usize];
         for (member, root) in K::all(n).zip(&roots) {
-            if sizes[root.index()] >= 2 {
-                let place = &mut next[root.index()];
+            let place = &mut next[root.index()];
+            if *place != ALONE {
                 members[*place as usize] = member;
                 *place += 1;
             }
