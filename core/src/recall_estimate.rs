@@ -138,7 +138,8 @@ const FIRST: usize = 160;
 /// a large template is near all others of it, and what more of them would show takes longer than the run.
 const ENOUGH: u64 = 1 << 16;
 
-/// Texts that a run in memory compares with the sample at a time: whole blocks of a sieve, enough for all threads.
+/// Texts that a run in memory compares with the sample at a time: so many that their sizes fill the blocks of a sieve
+/// evenly, and so few that what is shown of them takes little memory.
 const SHOWN_AT_ONCE: usize = 64 * Sieve::BLOCK;
 
 /// A text as the sample compares it.
@@ -451,15 +452,15 @@ pub(crate) fn estimate(
     let shown = |text: Text| {
         Some(SampledText { rank: Rank(text.0), bits: evidence.bits(text)?, keys: evidence.two(text)?.keys })
     };
-    let size = |&text: &Text| evidence.two(text).map(|_| (evidence.facts(text).features, text));
-    let mut all: Vec<(u32, Text)> = evidence.texts.sketched.iter().filter_map(size).collect();
-    let words = shown(all.first()?.1)?.bits.words.len();
+    let all = || evidence.texts.sketched.iter().copied().filter(|&text| evidence.two(text).is_some());
+    let words = shown(all().next()?)?.bits.words.len();
+    let number = all().count() as u64;
     let is_reference = |text: Text| {
         evidence.texts.copies(text).last().is_some_and(|copy| copy.index() >= known.first_reference)
     };
     let bytes = evidence.texts.sketched.iter().map(|&text| evidence.facts(text).text_bytes).sum();
-    let mut drawing = Drawing::new(seed, most_drawn(all.len() as u64, bytes));
-    for &(_, text) in all.iter().filter(|&&(_, text)| !is_reference(text)) {
+    let mut drawing = Drawing::new(seed, most_drawn(number, bytes));
+    for text in all().filter(|&text| !is_reference(text)) {
         drawing.add(Rank(text.0), evidence.facts(text).digest);
     }
     let (drawn, drawn_from) = drawing.finish();
@@ -477,12 +478,10 @@ pub(crate) fn estimate(
         is_found: known.is_found,
         is_missed: known.is_missed,
     };
-    let others = all.len().saturating_sub(1) as u64;
+    let others = number.saturating_sub(1);
     let mut sample = TextSample::new(drawn, doubt(threshold, words)).limited(others, by);
-    // What is shown of a text takes more memory than its number, so few are shown at a time: those of few sizes.
-    all.par_sort_unstable();
-    for some in all.chunks(SHOWN_AT_ONCE) {
-        let mut some: Vec<SampledText<'_>> = some.iter().filter_map(|&(_, text)| shown(text)).collect();
+    for some in evidence.texts.sketched.chunks(SHOWN_AT_ONCE) {
+        let mut some: Vec<SampledText<'_>> = some.iter().filter_map(|&text| shown(text)).collect();
         let counted = sample.compare(&mut some, by);
         sample.add(counted);
     }
