@@ -144,11 +144,11 @@ impl DocumentTable {
             runs.extend(table.ids.iter().zip(ends).map(|(&(id, from), to)| (id, number, from.number()..to)));
         }
         runs.sort_unstable_by_key(|&(id, ..)| id);
-        let mut blocks = 0;
-        let before: Vec<u32> = tables
-            .iter()
-            .map(|table| std::mem::replace(&mut blocks, blocks + table.blocks.len() as u32))
-            .collect();
+        let (mut before, mut blocks) = (Vec::new(), 0);
+        for table in &tables {
+            before.push(blocks);
+            blocks += table.blocks.len() as u32;
+        }
         let mut merged = Self::default();
         for (id, number, documents) in &runs {
             merged.add_id(*id, Document::at(merged.len()));

@@ -74,7 +74,8 @@ impl<K: Id> Partition<K> {
         roots.iter().for_each(|root| next[root.index()] += 1);
         let (mut ends, mut total) = (Vec::new(), 0);
         for next in &mut next {
-            let size = std::mem::replace(next, if *next >= 2 { total } else { ALONE });
+            let size = *next;
+            *next = if size >= 2 { total } else { ALONE };
             if size >= 2 {
                 total += size;
                 ends.push(total);
