@@ -571,6 +571,29 @@ fn long_documents_count_as_often_as_threads_hold_them() {
 
 #[test]
 #[ignore = "measures memory and time of an optimised build: .ci/nightly"]
+fn a_document_of_a_run_in_memory_takes_few_bytes() {
+    let top = tempfile::tempdir().unwrap();
+    let mut rng = SplitMix64::new(11);
+    let mut peak = |documents: u64| {
+        let mut words = || (0..30).map(|_| format!("{:05x} ", rng.below(1 << 20))).collect::<String>();
+        let lines = (0..documents).map(|at| format!("{{\"id\": \"{at:08}\", \"text\": \"{}\"}}\n", words()));
+        let [input, out] =
+            ["input.jsonl", "out"].map(|name| top.path().join(format!("{documents} {name}")));
+        fs::write(&input, lines.collect::<String>()).unwrap();
+        let (reported, is_well) =
+            said(&["dedup", "-q", "--threads", "2", "--out", &out.to_string_lossy()], &[&input]);
+        assert!(is_well, "{reported}");
+        let report: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
+        report["peak_memory_bytes"].as_u64().unwrap()
+    };
+    let [few, many] = [100_000, 400_000].map(|documents| peak(documents));
+    // The sketch has 196 of them, and what is known of the text 28; the id takes 9.
+    let each = many.saturating_sub(few) / 300_000;
+    assert!(each <= 310, "{each}");
+}
+
+#[test]
+#[ignore = "measures memory and time of an optimised build: .ci/nightly"]
 fn what_is_no_document_takes_no_memory_that_grows_with_it() {
     let top = tempfile::tempdir().unwrap();
     let mut rng = SplitMix64::new(5);

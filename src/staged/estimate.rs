@@ -56,7 +56,7 @@ const BOILERPLATE: (f64, u64) = (40.0 / 12.0, 640 << 20);
 /// The number of copies of a record that is only copied: it has no features.
 const WHILE_COPIED: u64 = 4;
 /// Bytes of a document's row in a table of documents, beside its names.
-const ROW: f64 = 88.0;
+const ROW: f64 = 16.0;
 /// Bytes of a document while it is sketched, beside its sketches and names: its row and its place.
 const NAMED: f64 = 24.0;
 /// Bytes of a document of a Parquet file that is kept, while these are written: its list may have grown by half.
@@ -64,7 +64,7 @@ pub const KEPT: f64 = 60.0;
 /// The least that each thread may hold of documents that are sketched.
 pub const LEAST_ROOM: u64 = 1 << 20;
 /// Bytes of what is known of a document's text.
-const FACTS: f64 = 40.0;
+const FACTS: f64 = 28.0;
 
 impl Estimate {
     /// The estimate for some files.
@@ -127,11 +127,6 @@ impl Estimate {
         self.writing(held) + (documents * KEPT) as u64 + self.threads as u64 * copied_by_thread(largest)
     }
 
-    /// Bytes of a document while the parts of threads are put together: its row is there twice.
-    fn merged(&self, kept: f64) -> f64 {
-        2.0 * ROW + self.names + FACTS + kept
-    }
-
     /// Bytes that the working folder of a run on disk takes at most.
     pub fn disk(&self, settings: &Settings) -> u64 {
         let names = [self.names, self.packed_names];
@@ -157,14 +152,14 @@ impl Estimate {
         };
         // Later, what is joined: order, buckets and edges; of others hashes, or signatures.
         let joined = match settings.sketches {
-            Sketches::Both { .. } => 80.0,
+            Sketches::Both { .. } => 48.0,
             Sketches::MinHash { permutations, .. } => 8.0 * permutations as f64,
             // Order, buckets and edges, and the keys that follow from hashes.
             _ => settings.block_tables().map_or(250.0, |blocks| 80.0 + 4.0 * f64::from(blocks.tables)),
         };
         let read = ROW + self.names + FACTS + kept;
         let documents = |each: f64| (self.documents as f64 * each) as u64;
-        let most = (self.read_ahead + documents(read)).max(documents(self.merged(kept).max(read + joined)));
+        let most = (self.read_ahead + documents(read)).max(documents(read + joined));
         beside_documents(self.threads, held_by_thread(0, IN_MEMORY), self.files * FILE) + tables + most
     }
 
