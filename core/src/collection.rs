@@ -182,7 +182,7 @@ struct TermLists {
 }
 
 impl TermLists {
-    fn range(&self, at: usize) -> std::ops::Range<usize> {
+    fn range(&self, at: usize) -> Range<usize> {
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         start..self.ends[at]
     }
