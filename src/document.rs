@@ -128,7 +128,8 @@ impl DocumentTable {
 
     fn add_id(&mut self, id: DocId, document: Document) {
         let goes_on = |&(first, from): &(DocId, Document)| {
-            first.shard == id.shard && id.row.checked_sub(first.row) == Some(document.number() - from.number())
+            first.shard == id.shard
+                && id.row.checked_sub(first.row) == Some(document.number() - from.number())
         };
         if !self.ids.last().is_some_and(goes_on) {
             self.ids.push((id, document));
@@ -252,10 +253,16 @@ mod tests {
             assert_eq!((table.find(id), table.before(id.shard)), (Some(document), (n / 2 * 2) as usize));
             assert_eq!(table.record_id(document), (n >= 2).then(|| name(n)).as_deref());
             assert_eq!(table.url(document), (n == 1 || n > 2).then(|| format!("url {n}")).as_deref());
-            let at = [5, 0, 3, 1, 4, 2].into_iter().filter(|pushed| pushed % 2 == n % 2).position(|pushed| pushed == n);
+            let at = [5, 0, 3, 1, 4, 2]
+                .into_iter()
+                .filter(|pushed| pushed % 2 == n % 2)
+                .position(|pushed| pushed == n);
             assert_eq!(origins.next(), at.map(|at| (n % 2, at as u32)));
         }
-        assert_eq!((table.before(3), table.find(DocId::new(1, 2)), table.find(DocId::new(3, 0))), (6, None, None));
+        assert_eq!(
+            (table.before(3), table.find(DocId::new(1, 2)), table.find(DocId::new(3, 0))),
+            (6, None, None)
+        );
     }
 
     #[test]

@@ -577,8 +577,7 @@ fn a_document_of_a_run_in_memory_takes_few_bytes() {
     let mut peak = |documents: u64| {
         let mut words = || (0..30).map(|_| format!("{:05x} ", rng.below(1 << 20))).collect::<String>();
         let lines = (0..documents).map(|at| format!("{{\"id\": \"{at:08}\", \"text\": \"{}\"}}\n", words()));
-        let [input, out] =
-            ["input.jsonl", "out"].map(|name| top.path().join(format!("{documents} {name}")));
+        let [input, out] = ["input.jsonl", "out"].map(|name| top.path().join(format!("{documents} {name}")));
         fs::write(&input, lines.collect::<String>()).unwrap();
         let (reported, is_well) =
             said(&["dedup", "-q", "--threads", "2", "--out", &out.to_string_lossy()], &[&input]);
