@@ -651,7 +651,7 @@ impl<'a> Prepared<'a> {
                 || assignments.leader(edge.document) == edge.leader
         };
         edges.retain(is_listed);
-        let group = |rank: Rank| Group(store.order[rank.index()].0);
+        let group = |rank: Rank| Group(store.order.text(rank).0);
         let mut joined: Vec<GroupPair> = edges
             .iter()
             .map(|edge| {
@@ -679,7 +679,7 @@ impl<'a> Prepared<'a> {
             }
             // There are no bits to compare a sample by.
             settings.sketches.keyed()?;
-            let rank = |shown: &SampledText<'_>| store.ranks[shown.rank.index()];
+            let rank = |shown: &SampledText<'_>| store.order.rank(Text(shown.rank.0));
             let is_missed = |drawn: &SampledText<'_>, other: &SampledText<'_>| {
                 let (document, kept) = (rank(drawn), rank(other));
                 kept < document && assignments.is_kept(document) && assignments.is_kept(kept)
@@ -695,7 +695,7 @@ impl<'a> Prepared<'a> {
             recall_estimate::estimate(settings.verification, settings.seed, evidence, &known)
         });
         let leader =
-            |group: Group| Group(store.order[assignments.leader(store.ranks[group.index()]).index()].0);
+            |group: Group| Group(store.order.text(assignments.leader(store.order.rank(Text(group.0)))).0);
         let assigned = Some(Group::all(groups.len()).map(leader).collect());
         Ok(Pairs { groups, joined, assigned, searched, verified: Some(verified), recall_estimate })
     }
@@ -765,16 +765,50 @@ struct Pairs<'a> {
     recall_estimate: Option<RecallEstimate>,
 }
 
+/// The order in which texts are kept. Where it is that of texts, as mostly, there are no lists.
+struct KeepOrder {
+    texts: usize,
+    /// The text of each rank.
+    order: Vec<Text>,
+    /// The rank of each text.
+    ranks: Vec<Rank>,
+}
+
+impl KeepOrder {
+    /// The order of so many texts.
+    fn new(texts: usize, compare: impl Fn(Text, Text) -> Ordering + Sync) -> Self {
+        let (mut order, mut ranks) = (Vec::new(), Vec::new());
+        if !Text::all(texts).is_sorted_by(|&a, &b| compare(a, b).is_le()) {
+            order.extend(Text::all(texts));
+            order.par_sort_by(|&a, &b| compare(a, b));
+            ranks.resize(texts, Rank::default());
+            Rank::all(texts).zip(&order).for_each(|(rank, text)| ranks[text.index()] = rank);
+        }
+        Self { texts, order, ranks }
+    }
+
+    #[inline]
+    fn text(&self, rank: Rank) -> Text {
+        self.order.get(rank.index()).copied().unwrap_or(Text(rank.number()))
+    }
+
+    #[inline]
+    fn rank(&self, text: Text) -> Rank {
+        self.ranks.get(text.index()).copied().unwrap_or(Rank(text.number()))
+    }
+
+    fn len(&self) -> usize {
+        self.texts
+    }
+}
+
 /// Texts with keys, by rank.
 struct InMemory<'a> {
     evidence: &'a Evidence<'a>,
     /// Where documents have SimHashes: the keys of each, so many behind one another.
     keys: Vec<u32>,
     tables: usize,
-    /// The texts in keep order.
-    order: Vec<Text>,
-    /// The rank of each text.
-    ranks: Vec<Rank>,
+    order: KeepOrder,
     /// Texts that are compared with others.
     compared: Bits,
     /// Texts of reference documents.
@@ -788,26 +822,24 @@ impl<'a> InMemory<'a> {
         better: Better<'_>,
         blocks: Option<&BlockKeys>,
     ) -> Self {
-        let mut order: Vec<Text> = evidence.texts.all().collect();
         let leader = |text: Text| groups.leader(Group(text.0));
-        order.par_sort_by(|&a, &b| better(leader(a), leader(b)));
-        let mut ranks = vec![Rank::default(); order.len()];
-        Rank::all(order.len()).zip(&order).for_each(|(rank, text)| ranks[text.index()] = rank);
-        let reference = order.partition_point(|&text| groups.holds_old(Group(text.0))) as u32;
+        let order = KeepOrder::new(evidence.texts.len(), |a, b| better(leader(a), leader(b)));
+        let holds_old = |rank: &Rank| groups.holds_old(Group(order.text(*rank).0));
+        let reference = Rank::all(order.len()).take_while(holds_old).count() as u32;
         let is_compared = |text: Text| match blocks {
             Some(_) => evidence.hashed(text).is_some(),
             None => evidence.two(text).is_some(),
         };
         let mut compared = Bits::new(order.len() as u64);
         for &text in evidence.texts.sketched.iter().filter(|&&text| is_compared(text)) {
-            compared.set(ranks[text.index()].number().into());
+            compared.set(order.rank(text).number().into());
         }
         let tables = blocks.map_or(0, BlockKeys::tables);
         let keys = blocks.map_or_else(Vec::new, |blocks| {
-            let keys = |&text: &Text| blocks.keys(evidence.hash(text).unwrap_or_default());
-            order.par_iter().flat_map_iter(keys).collect()
+            let keys = |at| blocks.keys(evidence.hash(order.text(Rank::at(at))).unwrap_or_default());
+            (0..order.len()).into_par_iter().flat_map_iter(keys).collect()
         });
-        Self { evidence, keys, tables, order, ranks, compared, reference }
+        Self { evidence, keys, tables, order, compared, reference }
     }
 
     /// The texts that are compared with others, in keep order.
@@ -816,7 +848,7 @@ impl<'a> InMemory<'a> {
     }
 
     fn sketches(&self, rank: Rank) -> Option<Two<'_>> {
-        let text = self.order[rank.index()];
+        let text = self.order.text(rank);
         if self.tables == 0 {
             return self.evidence.two(text);
         }
@@ -831,7 +863,7 @@ impl<'a> InMemory<'a> {
     }
 
     fn facts(&self, rank: Rank) -> Facts {
-        self.evidence.facts(self.order[rank.index()])
+        self.evidence.facts(self.order.text(rank))
     }
 }
 
@@ -926,7 +958,7 @@ impl buckets::SketchSource for &InMemory<'_> {
         Self: 'p;
 
     fn compared(&self, rank: Rank) -> verification::ComparedText<'_> {
-        self.evidence.compared(self.order[rank.index()])
+        self.evidence.compared(self.order.text(rank))
     }
 
     fn two(&self, rank: Rank) -> Two<'_> {

@@ -12,6 +12,7 @@ use super::{Against, Job, Summary, read_files, save_frequencies};
 use crate::corpus::{self, EachKept, Input, JsonlFields, KeptDocuments, KeptJob, Languages};
 use crate::document::DocumentTable;
 use crate::error::{Error, Result};
+use crate::kernel::memory::give_back;
 use crate::report::model::{
     AgainstReport, BoilerplateReport, ClusterSample, ClusterSizes, Corpus, FileRow, MemoryReport,
     Outcome as Counts, PairSample, Report, SCHEMA, SourceRow, Sources, Tool,
@@ -62,6 +63,8 @@ pub(crate) fn dedup_files(
     let summary = job.with_threads(|| {
         let stages = Stages::new(progress);
         let (read, frequencies, _) = read_files(job, &job.settings, None, files, &stages)?;
+        // The lists that the threads have filled left gaps while they grew.
+        give_back();
         let url = |document| read.url(document);
         let scores = Scores::new(job, &read)?;
         let score = |document| scores.of(&read, document);
