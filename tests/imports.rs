@@ -11,7 +11,6 @@ const RINGS: [(&str, &str, &[&[&str]]); 2] = [
         "src",
         "simflip",
         &[
-            &["cli/serve/connections.rs", "cli/serve/service.rs"],
             &["corpus/ahead.rs", "corpus/filetype.rs", "corpus/gzip.rs"],
             &[
                 "corpus/asked.rs",

@@ -1,7 +1,7 @@
 //! Open connections: how many there may be, what their requests may hold in memory, and which answers their clients may
 //! not have heard.
 
-use super::service::{Collection, NoAnswer};
+use super::locked::LockedIndex;
 use simflip::seen::{GivenAnswers, LATEST};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -54,7 +54,7 @@ pub(super) struct Connection {
 #[derive(Default)]
 struct Unheard {
     /// The answers of a request or of a part of one, with the index.
-    answers: VecDeque<(Arc<Collection>, GivenAnswers)>,
+    answers: VecDeque<(Arc<LockedIndex>, GivenAnswers)>,
     /// The first so many of these the client has heard.
     heard: usize,
     gone: bool,
@@ -163,22 +163,23 @@ impl Connections {
         Some(Admitted(connection))
     }
 
-    /// Takes from the budget for a body of so many bytes, of which `held` is held already, and waits for so long.
-    pub(super) async fn hold(&self, held: &mut Held, bytes: usize, wait: Duration) -> Result<(), NoAnswer> {
+    /// Takes from the budget for a body of so many bytes, of which `held` is held already, and waits for so long; none
+    /// if there is no room by then.
+    pub(super) async fn hold(&self, held: &mut Held, bytes: usize, wait: Duration) -> Option<()> {
         let units = units(bytes);
         let more = units.saturating_sub(held.units);
         if more == 0 {
-            return Ok(());
+            return Some(());
         }
         let taken = tokio::time::timeout(wait, Arc::clone(&self.bodies).acquire_many_owned(more)).await;
-        let Ok(Ok(permit)) = taken else { return Err(NoAnswer::Busy) };
+        let Ok(Ok(permit)) = taken else { return None };
         held.units = units;
         held.since.get_or_insert_with(Instant::now);
         match &mut held.permit {
             Some(all) => all.merge(permit),
             none => *none = Some(permit),
         }
-        Ok(())
+        Some(())
     }
 }
 
@@ -232,12 +233,12 @@ impl Connection {
     }
 
     /// Notes answers that its client has not heard yet.
-    pub(super) fn answered(&self, collection: &Arc<Collection>, answers: GivenAnswers) {
+    pub(super) fn answered(&self, index: &Arc<LockedIndex>, answers: GivenAnswers) {
         if answers.is_empty() {
             return;
         }
         let mut unheard = self.unheard();
-        unheard.answers.push_back((Arc::clone(collection), answers));
+        unheard.answers.push_back((Arc::clone(index), answers));
         // The index remembers no more.
         let mut number: usize = unheard.answers.iter().map(|(_, answers)| answers.len()).sum();
         while number > LATEST
@@ -270,14 +271,14 @@ impl Connection {
     }
 
     /// Takes the answers of an index that its client has heard, for one who tells the index, and tells the others.
-    pub(super) fn take_heard(&self, collection: Option<&Collection>) -> Vec<GivenAnswers> {
+    pub(super) fn take_heard(&self, index: Option<&Arc<LockedIndex>>) -> Vec<GivenAnswers> {
         let mut unheard = self.unheard();
         let heard = std::mem::take(&mut unheard.heard);
         let answers: Vec<_> = unheard.answers.drain(..heard).collect();
         drop(unheard);
         let mut taken = Vec::new();
         for (of, answers) in answers {
-            match collection.is_some_and(|it| std::ptr::eq(it, &*of)) {
+            match index.is_some_and(|it| Arc::ptr_eq(it, &of)) {
                 true => taken.push(answers),
                 false => of.became_of(self.number, true, answers),
             }

@@ -1,6 +1,7 @@
 //! `simflip serve`
 
 mod connections;
+mod locked;
 mod service;
 mod wire;
 

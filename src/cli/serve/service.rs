@@ -2,6 +2,7 @@
 
 use super::super::index::{IndexArgs, JsonAnswer, Opened, millis, request};
 use super::connections::{Connection, Connections, Held};
+use super::locked::LockedIndex;
 use super::wire::{WirePage, WireSketch};
 use super::{dropped_events, event};
 use anyhow::Context as _;
@@ -16,7 +17,7 @@ use serde::Serialize;
 use serde_json::json;
 use simflip::corpus::mended_line;
 use simflip::hash::text_digest;
-use simflip::seen::{GivenAnswers, NewLog, Reply, Request, Seen, Unsynced, Verdict, may_be_index};
+use simflip::seen::{GivenAnswers, NewLog, Reply, Request, Unsynced, Verdict, may_be_index};
 use simflip::settings::Settings;
 use simflip::sketch::{Sketch, Sketcher};
 use simflip::weight::frequencies::Frequencies;
@@ -26,7 +27,7 @@ use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -101,7 +102,7 @@ pub(super) struct Service {
 
 /// An index, and what is known of its use.
 pub(super) struct Collection {
-    seen: RwLock<Seen>,
+    index: Arc<LockedIndex>,
     settings: Settings,
     frequencies: Arc<Frequencies>,
     /// Sketchers that nobody uses now.
@@ -228,7 +229,7 @@ impl Service {
     }
 
     pub(super) fn pages(&self) -> usize {
-        self.all().iter().map(|(_, collection)| collection.reading().len()).sum()
+        self.all().iter().map(|(_, collection)| collection.index.reading().len()).sum()
     }
 
     /// The tasks that the service cannot do without, and whether each runs.
@@ -263,7 +264,7 @@ impl Service {
     pub(super) fn close(&self) -> simflip::Result<()> {
         let close = |(_, collection): (String, Arc<Collection>)| {
             let _one = collection.one_snapshot();
-            collection.writing().close()
+            collection.index.writing().close()
         };
         self.all().into_iter().map(close).fold(Ok(()), Result::and)
     }
@@ -335,7 +336,7 @@ impl Collection {
         seen.snapshots_by_hand()?;
         Ok(Self {
             settings: seen.params().settings.clone(),
-            seen: RwLock::new(seen),
+            index: Arc::new(LockedIndex::new(seen)),
             frequencies,
             sketchers: Mutex::default(),
             snapshot: Mutex::default(),
@@ -344,30 +345,13 @@ impl Collection {
         })
     }
 
-    fn reading(&self) -> RwLockReadGuard<'_, Seen> {
-        self.seen.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn writing(&self) -> RwLockWriteGuard<'_, Seen> {
-        self.seen.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn one_snapshot(&self) -> MutexGuard<'_, ()> {
         self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what became of some answers: their reader has heard them, or may not have.
-    pub(super) fn became_of(&self, reader: u64, heard: bool, answers: GivenAnswers) {
-        if heard {
-            self.writing().heard(reader, answers);
-        } else if let Err(error) = self.writing().unheard(reader, answers) {
-            event("failed", &[("error", &error.to_string())]);
-        }
-    }
-
     /// Removes what was last seen before a time.
     pub(super) fn expire(&self, before: u64) -> simflip::Result<usize> {
-        self.writing().remove(&HashSet::new(), before)
+        self.index.writing().remove(&HashSet::new(), before)
     }
 
     /// Makes a snapshot if the log is long, or if what was removed is to leave the files. Questions are answered and
@@ -375,7 +359,7 @@ impl Collection {
     pub(super) fn shorten(&self, traces: bool) -> simflip::Result<bool> {
         let _one = self.one_snapshot();
         let new_log = {
-            let seen = self.reading();
+            let seen = self.index.reading();
             if !(seen.is_long() || traces && seen.has_traces()) {
                 return Ok(false);
             }
@@ -383,34 +367,28 @@ impl Collection {
         };
         let made = self.snapshot_behind(new_log);
         if made.is_err() {
-            self.writing().put_off();
+            self.index.writing().put_off();
         }
         made.map(|()| true)
     }
 
     fn snapshot_behind(&self, new_log: impl FnOnce() -> simflip::Result<NewLog>) -> simflip::Result<()> {
         let log = new_log()?;
-        let mut snapshot = self.writing().begin_snapshot(log)?;
+        let mut snapshot = self.index.writing().begin_snapshot(log)?;
         loop {
-            let more = snapshot.copy(&self.reading());
+            let more = snapshot.copy(&self.index.reading());
             if !more {
                 break;
             }
             snapshot.write()?;
         }
         let mut finished = snapshot.finish()?;
-        while !self.writing().end_snapshot(&mut finished)? {}
+        while !self.index.writing().end_snapshot(&mut finished)? {}
         Ok(())
     }
 
     /// Works on some objects, each a line, and appends a line of answer for each.
-    fn answer(
-        self: &Arc<Self>,
-        limits: &Limits,
-        action: Action,
-        lines: &[Bytes],
-        to: &Connection,
-    ) -> Answered {
+    fn answer(&self, limits: &Limits, action: Action, lines: &[Bytes], to: &Connection) -> Answered {
         let begun = Instant::now();
         let taken = self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let new = || Sketcher::new(&self.settings, Some(Arc::clone(&self.frequencies)));
@@ -471,7 +449,7 @@ impl Collection {
     }
 
     fn work_on(
-        self: &Arc<Self>,
+        &self,
         limits: &Limits,
         action: Action,
         asked: &[Result<SketchedRequest<'_>, String>],
@@ -489,20 +467,20 @@ impl Collection {
         let mut removed = 0;
         // Who locks the index to write tells it, so that it is locked once.
         let writes = matches!(action, Action::Add | Action::CheckAndAdd);
-        let heard = to.take_heard(writes.then_some(self));
+        let heard = to.take_heard(writes.then_some(&self.index));
         match action {
             Action::Sketch => {}
             Action::Check => {
                 let mut questions = questions.peekable();
                 while questions.peek().is_some() {
-                    let seen = self.reading();
+                    let seen = self.index.reading();
                     for question in questions.by_ref().take(TURN) {
                         replies.push(question.map(|(about, sketch)| seen.ask(&about, sketch)).transpose()?);
                     }
                 }
             }
             Action::Add | Action::CheckAndAdd => {
-                let mut seen = self.writing();
+                let mut seen = self.index.writing();
                 heard.into_iter().for_each(|answers| seen.heard(to.number, answers));
                 for question in questions {
                     let Some((about, sketch)) = question else {
@@ -528,11 +506,11 @@ impl Collection {
             Action::Remove => {
                 let names: HashSet<&str> =
                     asked.iter().flatten().map(|asked| asked.page.name().unwrap_or_default()).collect();
-                removed = self.writing().remove(&names, 0)?;
+                removed = self.index.writing().remove(&names, 0)?;
                 self.counts.removed.fetch_add(removed as u64, Relaxed);
             }
         }
-        to.answered(self, given);
+        to.answered(&self.index, given);
         let mut lines = Vec::with_capacity(asked.len() * 160);
         let out = &mut lines;
         let mut replies = replies.into_iter();
@@ -742,7 +720,7 @@ pub(super) fn routes(service: Arc<Service>) -> Router {
 
 async fn collections(State(service): State<Arc<Service>>) -> Response {
     let named = tokio::task::spawn_blocking(move || {
-        let pages = |collection: &Collection| collection.reading().len();
+        let pages = |collection: &Collection| collection.index.reading().len();
         let all = service.all();
         let all = all.iter().map(|(name, collection)| json!({ "name": name, "pages": pages(collection) }));
         all.collect::<Vec<_>>()
@@ -841,7 +819,7 @@ async fn one(
         let said = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         if said <= longest {
             // Before any of it is read, so that bodies that wait hold nothing.
-            service.connections.hold(&mut held, said, deadline).await?;
+            service.connections.hold(&mut held, said, deadline).await.ok_or(NoAnswer::Busy)?;
         }
         let (mut body, mut whole, mut read) = (body.into_data_stream(), Vec::new(), 0);
         loop {
@@ -858,8 +836,8 @@ async fn one(
             if whole.is_empty() {
                 whole.reserve_exact(said);
             }
-            let patience = held.patience(deadline);
-            service.connections.hold(&mut held, whole.len() + part.len(), patience).await?;
+            let (patience, length) = (held.patience(deadline), whole.len() + part.len());
+            service.connections.hold(&mut held, length, patience).await.ok_or(NoAnswer::Busy)?;
             whole.extend_from_slice(&part);
         }
         if said.max(read) > longest { Err(NoAnswer::TooLong) } else { Ok(Bytes::from(whole)) }
@@ -926,7 +904,7 @@ fn many(
                 }
                 // Lines that are whole have not waited for this.
                 let patience = held.patience(deadline);
-                service.connections.hold(&mut held, rest.len(), patience).await?;
+                service.connections.hold(&mut held, rest.len(), patience).await.ok_or(NoAnswer::Busy)?;
             }
         };
         let end = read_all.await;
@@ -1048,7 +1026,7 @@ impl Service {
 impl Collection {
     fn figures(&self, of: &str, figures: &mut Figures) {
         let (pages, (index, sketches, names), (snapshot, log), chance, recall) = {
-            let seen = self.reading();
+            let seen = self.index.reading();
             let recall = seen.index().measured().map(|measured| measured.reached);
             (seen.len(), seen.bytes(), seen.stored_bytes(), seen.index().expected_by_chance(), recall)
         };
@@ -1174,7 +1152,7 @@ mod tests {
         fs::remove_dir_all(top.path().join("i/a")).unwrap();
         assert!(service.close().is_err());
         let access = simflip::seen::Access::Write { fsync: false };
-        let other = Seen::open(&top.path().join("i/b"), access, None).unwrap();
+        let other = simflip::seen::Seen::open(&top.path().join("i/b"), access, None).unwrap();
         assert_eq!((other.len(), other.notes()), (1, &[][..]));
     }
 
@@ -1221,7 +1199,7 @@ mod tests {
         };
         // Nearly all of the memory for long lines is taken.
         let mut taken = Held::default();
-        assert!(service.connections.hold(&mut taken, 4 * MB, Duration::ZERO).await.is_ok());
+        assert!(service.connections.hold(&mut taken, 4 * MB, Duration::ZERO).await.is_some());
         let line = json!({ "url": "u", "text": "words" }).to_string() + "\n{" + &"x".repeat(MB);
         let (send, parts) = mpsc::channel(1);
         send.send(Bytes::from(line)).await.unwrap();

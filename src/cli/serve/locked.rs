@@ -1,0 +1,32 @@
+//! An index that many requests share.
+
+use super::event;
+use simflip::seen::{GivenAnswers, Seen};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// An index behind a lock.
+pub(super) struct LockedIndex(RwLock<Seen>);
+
+impl LockedIndex {
+    /// Takes an index that is open.
+    pub(super) fn new(seen: Seen) -> Self {
+        Self(RwLock::new(seen))
+    }
+
+    pub(super) fn reading(&self) -> RwLockReadGuard<'_, Seen> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn writing(&self) -> RwLockWriteGuard<'_, Seen> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what became of some answers: their reader has heard them, or may not have.
+    pub(super) fn became_of(&self, reader: u64, heard: bool, answers: GivenAnswers) {
+        if heard {
+            self.writing().heard(reader, answers);
+        } else if let Err(error) = self.writing().unheard(reader, answers) {
+            event("failed", &[("error", &error.to_string())]);
+        }
+    }
+}
